@@ -1,0 +1,16 @@
+# Writes a C++ source that holds text files: const kpu::EmbeddedFile SYMBOL[], and SYMBOL_count.
+set(body "#include \"isa/embedded_file.hpp\"\n\nnamespace kpu {\nextern const EmbeddedFile ${SYMBOL}[];\nextern const std::size_t ${SYMBOL}_count;\nconst EmbeddedFile ${SYMBOL}[] = {\n")
+set(count 0)
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME)
+  file(READ ${file} hex HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "\\\\x\\1" bytes "${hex}")
+  # Adjacent short literals: one literal has a length limit, and hex escapes must not run on.
+  string(REGEX REPLACE "((\\\\x[0-9a-f][0-9a-f])(\\\\x[0-9a-f][0-9a-f])?(\\\\x[0-9a-f][0-9a-f])?(\\\\x[0-9a-f][0-9a-f])?(\\\\x[0-9a-f][0-9a-f])?(\\\\x[0-9a-f][0-9a-f])?(\\\\x[0-9a-f][0-9a-f])?(\\\\x[0-9a-f][0-9a-f])?)" "\"\\1\"\n" bytes "${bytes}")
+  string(LENGTH "${hex}" hex_length)
+  math(EXPR size "${hex_length} / 2")
+  string(APPEND body "{\"${name}\", std::string_view(\n${bytes}\"\", ${size})},\n")
+  math(EXPR count "${count} + 1")
+endforeach()
+string(APPEND body "};\nconst std::size_t ${SYMBOL}_count = ${count};\n}  // namespace kpu\n")
+file(WRITE ${OUT} "${body}")

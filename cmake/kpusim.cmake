@@ -1,0 +1,84 @@
+# Compile rules shared by every target, and the helpers that declare targets.
+
+find_package(Threads REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(Boost 1.74 REQUIRED COMPONENTS iostreams)
+find_package(fmt REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+# found by hand: its package file asks for OpenCL, which its CPU engine does not need
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+find_library(SYSTEMC_LIBRARY systemc REQUIRED)
+find_library(SLEEF_LIBRARY sleef REQUIRED)
+
+add_library(kpu_flags INTERFACE)
+# -ffp-contract=off: results must be the same bits on every machine and compiler.
+target_compile_options(kpu_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off)
+target_include_directories(kpu_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+target_link_libraries(kpu_flags INTERFACE fmt::fmt Threads::Threads)
+
+set(KPUSIM_SANITIZE "" CACHE STRING "sanitizers, as for -fsanitize=")
+if(KPUSIM_SANITIZE)
+  add_compile_options(-fsanitize=${KPUSIM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${KPUSIM_SANITIZE})
+endif()
+
+option(KPUSIM_TIDY "run clang-tidy on every source" OFF)
+if(KPUSIM_TIDY)
+  find_program(CLANG_TIDY clang-tidy REQUIRED)
+  set(CMAKE_CXX_CLANG_TIDY ${CLANG_TIDY} --quiet)
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
+endif()
+
+# kpu_library(NAME [OBJECT] SOURCES... LINK targets...): target kpu_NAME, alias kpu::NAME.
+function(kpu_library name)
+  cmake_parse_arguments(ARG "OBJECT" "" "SOURCES;LINK" ${ARGN})
+  set(kind STATIC)
+  if(ARG_OBJECT)
+    set(kind OBJECT) # units register themselves: a static library would drop them
+  endif()
+  add_library(kpu_${name} ${kind} ${ARG_SOURCES})
+  add_library(kpu::${name} ALIAS kpu_${name})
+  target_link_libraries(kpu_${name} PUBLIC kpu_flags ${ARG_LINK})
+endfunction()
+
+# kpu_test(NAME SOURCES... LINK targets...): one GoogleTest executable, one ctest entry per test.
+function(kpu_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE kpu_flags ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE KPUSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             KPUSIM_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)
+endfunction()
+
+# kpu_embed(OUT_VAR NAMESPACE_SYMBOL FILES...): text files as a constexpr table {name, text} in a generated source.
+function(kpu_embed out symbol)
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.cpp)
+  set(files ${ARGN})
+  add_custom_command(
+    OUTPUT ${generated}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${generated} -DSYMBOL=${symbol} "-DFILES=${files}"
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    VERBATIM)
+  set(${out} ${generated} PARENT_SCOPE)
+endfunction()
+
+# kpu_proto(NAME FILE): target kpu_NAME from one schema; include it as "folder/file.pb.h".
+function(kpu_proto name file)
+  file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  string(REPLACE ".proto" ".pb" stem ${path})
+  set(generated ${PROJECT_BINARY_DIR}/${stem}.cc)
+  add_custom_command(
+    OUTPUT ${generated} ${PROJECT_BINARY_DIR}/${stem}.h
+    COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR} --cpp_out=${PROJECT_BINARY_DIR} ${path}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    DEPENDS ${file}
+    VERBATIM)
+  add_library(kpu_${name} STATIC ${generated} ${PROJECT_BINARY_DIR}/${stem}.h)
+  target_include_directories(kpu_${name} PUBLIC ${PROJECT_BINARY_DIR})
+  target_link_libraries(kpu_${name} PUBLIC protobuf::libprotobuf)
+  target_compile_options(kpu_${name} PRIVATE -w) # generated code
+endfunction()

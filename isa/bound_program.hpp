@@ -1,0 +1,190 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "isa/device_limits.hpp"
+#include "isa/module.hpp"
+#include "isa/opcodes.hpp"
+#include "isa/types.hpp"
+
+namespace kpu {
+
+constexpr int max_rank = 6;
+constexpr int max_loop_depth = 64;
+
+/// Dense list of up to max_rank integers: a shape, strides.
+struct Dims {
+    std::array<int64_t, max_rank> v{};
+    uint8_t rank = 0;
+    int64_t operator[](size_t i) const { return v[i]; }
+    int64_t& operator[](size_t i) { return v[i]; }
+    const int64_t* begin() const { return v.data(); }
+    const int64_t* end() const { return v.data() + rank; }
+    int64_t product() const;
+    bool operator==(const Dims& other) const;
+};
+
+/// Values of the loop variables that enclose a task, outermost first.
+struct LoopValues {
+    std::array<int64_t, 8> inline_values{};
+    std::vector<int64_t> overflow;  ///< used beyond depth 8
+    uint16_t depth = 0;
+    int64_t operator[](size_t i) const { return i < inline_values.size() ? inline_values[i] : overflow[i - 8]; }
+    void push(int64_t value);
+};
+
+/// An integer expression with constants and parameters folded in; only loop variables are left.
+struct BoundExpr {
+    std::vector<proto::ExprToken::Kind> kinds;  ///< empty: the value is `constant`
+    std::vector<int64_t> values;
+    int64_t constant = 0;
+    bool is_constant() const { return kinds.empty(); }
+    /// Throws UserError on overflow, division by zero, negative mod operands.
+    int64_t eval(const LoopValues& loops) const;
+};
+
+struct BoundQuant {
+    proto::Quant::Kind kind = proto::Quant::NONE;
+    int axis = 0;  ///< normalised to >= 0
+    int64_t group_size = 0;
+    std::vector<double> scales;
+    std::vector<int64_t> zero_points;
+    explicit operator bool() const { return kind != proto::Quant::NONE; }
+};
+
+/// Window of a memory level, everything resolved but the loop-dependent part of its address.
+struct BoundRegion {
+    std::string name;
+    uint32_t buffer = 0;
+    Level level = Level::ddr;
+    uint16_t engine = 0;       ///< of L1
+    BoundExpr address;         ///< byte address in its level: buffer base + offset
+    uint64_t extent = 0;       ///< bytes
+    ElemType elem = ElemType::none;
+    Dims shape;                ///< logical order: NHWC, HWIO, as written otherwise
+    Dims strides;              ///< elements, one per dimension (also for layouts)
+    BoundQuant quant;
+    bool dense = true;         ///< elements lie row-major without gaps
+    bool readonly = false, writeonly = false;
+    bool typed() const { return elem != ElemType::none; }
+};
+
+struct BoundBuffer {
+    std::string name;
+    Level level = Level::ddr;
+    uint16_t engine = 0;
+    uint64_t base = 0;  ///< byte address in its level
+    uint64_t size = 0;
+};
+
+/// An attribute value after binding; the opcode table says which member counts.
+struct BoundAttr {
+    std::string name;
+    int64_t integer = 0;       ///< also boolean (0, 1)
+    double real = 0;
+    std::vector<int64_t> ints;
+    std::string text;          ///< strings and bare words
+    ElemType type = ElemType::none;
+};
+
+/// Everything a compute engine needs that does not change from iteration to iteration.
+struct BoundAttrs {
+    std::vector<BoundAttr> list;
+    const BoundAttr* find(std::string_view name) const;
+    int64_t integer(std::string_view name, int64_t fallback) const;
+    double real(std::string_view name, double fallback) const;
+};
+
+struct BoundTask {
+    proto::Task::Kind kind = proto::Task::TRANSFER;
+    OpcodeId opcode = 0;                  ///< compute only
+    std::string name;                     ///< token name; "opcode@line" or "#statement" when it has none
+    std::vector<uint32_t> inputs;         ///< region indices; an absent optional operand is not listed
+    std::vector<uint32_t> outputs;
+    BoundAttrs attrs;
+    std::vector<uint32_t> deps;           ///< statement indices
+    bool sync = false;
+    bool memmove = false;
+    UnitKind unit = UnitKind::dma;        ///< the kind of unit that executes it
+    bool also_engine_dma = false;         ///< DDR<->L1: occupies an sDMA and a DMA of its engine
+    int32_t engine = -1;                  ///< -1: floats, any engine may take it
+    int32_t instance = -1;                ///< @resource; -1: any
+    int32_t token_engine = 0;             ///< whose token table it uses when it floats (@seq_engine)
+    uint32_t op = 0;                      ///< index into BoundProgram::ops
+    uint64_t macs = 0;                    ///< algorithmic multiply-accumulates (gemm, conv)
+    uint64_t elements = 0;                ///< output elements
+    std::vector<uint32_t> materialized;   ///< output regions that carry @materialized
+};
+
+struct BoundLoop {
+    std::string variable;
+    BoundExpr first, last;
+    uint64_t max_in_flight = 1;
+    uint32_t body_end = 0;
+    uint16_t depth = 0;  ///< 0 = outermost
+};
+
+struct BoundStatement {
+    enum class Kind : uint8_t { task, loop, wait, let };  ///< let: a declaration, nothing to do
+    Kind kind = Kind::let;
+    uint32_t index = 0;              ///< into tasks, loops or waits
+    int32_t parent = -1;             ///< statement index of the enclosing loop; -1 = top level
+};
+
+/// A row of ops.csv: a front-end operation, or a task of a hand-written program.
+struct BoundOp {
+    std::string id;
+    std::string type;
+    uint64_t estimated_cycles = 0;
+    double estimated_energy_pj = 0;
+};
+
+/// A host-visible tensor of a run: one input or output file.
+struct TensorSpec {
+    std::string name;
+    uint32_t buffer = 0;
+    uint64_t offset = 0;             ///< bytes from the buffer's base
+    ElemType elem = ElemType::u8;
+    std::vector<int64_t> shape;
+    std::vector<int64_t> strides;    ///< elements; empty = dense
+};
+
+/// Bytes to place before the program starts.
+struct DataImage {
+    uint32_t buffer = 0;
+    uint64_t offset = 0;
+    std::string_view bytes;
+};
+
+/// A program with parameters, constants, addresses and units resolved: what control and model execute.
+/// Statement, region and buffer indices are those of KPUProgram.
+struct BoundProgram {
+    std::string name;
+    std::vector<BoundStatement> statements;
+    std::vector<BoundTask> tasks;
+    std::vector<BoundLoop> loops;
+    std::vector<std::vector<uint32_t>> waits;  ///< statement indices
+    std::vector<BoundRegion> regions;      ///< parallel to KPUProgram.region
+    std::vector<BoundBuffer> buffers;      ///< parallel to KPUProgram.buffer
+    std::vector<BoundOp> ops;
+    std::vector<TensorSpec> inputs;        ///< buffers that need host data (design.md section 9)
+    std::vector<TensorSpec> outputs;
+    std::vector<DataImage> data;
+    std::vector<SourcePos> positions;      ///< parallel to statements, for messages; may be empty
+    uint64_t ddr_bytes = 0, l2_bytes = 0;  ///< used, after allocation
+    std::vector<uint64_t> l1_bytes;        ///< used, per engine
+    std::shared_ptr<const Module> module;  ///< keeps data sections alive
+};
+
+using ParamBindings = std::vector<std::pair<std::string, int64_t>>;
+
+/// Resolves a verified program for a device. Throws UserError (unknown parameter, value out of range, over capacity,
+/// negative extents, bounds). The verifier (verify.hpp) has checked the rest.
+BoundProgram bind(std::shared_ptr<const Module> module, const ParamBindings& params, const DeviceLimits& limits);
+
+}  // namespace kpu

@@ -1,0 +1,3 @@
+kpu_library(isa
+  SOURCES types.cpp
+  LINK kpu_program_proto Boost::boost)

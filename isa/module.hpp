@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isa/diagnostics.hpp"
+#include "isa/kpu_program.pb.h"
+
+namespace kpu {
+
+using proto::KPUProgram;
+
+/// Where the parts of a program stand in its source text. Empty for programs from containers or the builder.
+struct SourceMap {
+    struct Place {
+        uint32_t file = 0;  ///< index into `files`
+        uint32_t line = 0;
+        uint32_t column = 0;
+    };
+    std::vector<std::string> files;
+    std::vector<Place> statements;  ///< parallel to KPUProgram.statement
+    std::vector<Place> regions;     ///< parallel to KPUProgram.region
+    std::vector<Place> buffers;     ///< parallel to KPUProgram.buffer
+    std::vector<Place> constants;   ///< parallel to KPUProgram.constant
+};
+
+/// Bytes that travel with a program. `owner` keeps a memory-mapped file or a vector alive.
+struct DataSection {
+    std::string_view bytes;
+    std::shared_ptr<const void> owner;
+};
+
+/// A program with what stands beside it: source places and data sections (parallel to KPUProgram.data).
+struct Module {
+    KPUProgram program;
+    SourceMap source;
+    std::vector<DataSection> data;
+    std::string origin;  ///< file name for messages, "<stdin>" for standard input
+
+    SourcePos pos_of_statement(size_t index) const;
+    SourcePos pos_of_region(size_t index) const;
+    SourcePos pos_of_buffer(size_t index) const;
+    SourcePos pos_of_constant(size_t index) const;
+};
+
+}  // namespace kpu
