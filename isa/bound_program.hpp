@@ -16,6 +16,7 @@ namespace kpu {
 
 constexpr int max_rank = 6;
 constexpr int max_loop_depth = 64;
+constexpr int max_expr_stack = 64;  ///< operands on the stack of a postfix expression
 
 /// Dense list of up to max_rank integers: a shape, strides.
 struct Dims {

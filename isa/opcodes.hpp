@@ -19,7 +19,7 @@ struct AttrSpec {
     std::string_view name;
     AttrKind kind;
     bool required;
-    std::string_view default_text;  ///< as NEM text; empty when required
+    std::string_view default_text;  ///< as NEM text; empty when required or when leaving it out has a meaning
     std::string_view meaning;
 };
 
@@ -31,7 +31,7 @@ struct OperandSpec {
 /// How a unit's time for this opcode is computed.
 enum class OpcodeClass : uint8_t { gemm, conv, elementwise, pooling, norm, softmax, view, reduction, convert };
 
-/// One row of the opcode table (isa/opcodes.def): parser, verifier, values, model, lists and docs read this.
+/// One row of the opcode table (isa/opcode_table.cpp): parser, verifier, values, model, lists and docs read this.
 struct OpcodeSpec {
     std::string_view name;
     std::vector<OperandSpec> inputs;
@@ -43,6 +43,7 @@ struct OpcodeSpec {
     UnitKind unit;            ///< the kind of unit that executes it
     OpcodeClass op_class;
     bool in_place_allowed = false;  ///< an input region may be the output region
+    bool movement = false;          ///< transfer, store: listed, but written with dst= and src=, never a compute task
     bool future = false;            ///< not stable in NEM: executable, flagged when the device lacks it
     std::string_view formula;       ///< one line, for lists and docs
 };

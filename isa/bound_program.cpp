@@ -1,0 +1,67 @@
+#include "isa/bound_program.hpp"
+
+#include <algorithm>
+
+#include "isa/expr.hpp"
+
+namespace kpu {
+
+int64_t Dims::product() const {
+    int64_t result = 1;
+    for (const int64_t extent : *this) result *= extent;
+    return result;
+}
+
+bool Dims::operator==(const Dims& other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+}
+
+void LoopValues::push(int64_t value) {
+    if (depth < inline_values.size()) {
+        inline_values[depth] = value;
+    } else {
+        overflow.push_back(value);
+    }
+    ++depth;
+}
+
+int64_t BoundExpr::eval(const LoopValues& loops) const {
+    if (kinds.empty()) return constant;
+    std::array<int64_t, max_expr_stack> stack;
+    size_t top = 0;
+    for (size_t i = 0; i < kinds.size(); ++i) {
+        switch (kinds[i]) {
+            case proto::ExprToken::INT:
+                stack[top++] = values[i];
+                break;
+            case proto::ExprToken::LOOP:
+                stack[top++] = loops[static_cast<size_t>(values[i])];
+                break;
+            case proto::ExprToken::NEG:
+                stack[top - 1] = apply_operator(kinds[i], 0, stack[top - 1]);
+                break;
+            default:
+                --top;
+                stack[top - 1] = apply_operator(kinds[i], stack[top - 1], stack[top]);
+        }
+    }
+    return stack[0];
+}
+
+const BoundAttr* BoundAttrs::find(std::string_view name) const {
+    const auto it =
+        std::find_if(list.begin(), list.end(), [&](const BoundAttr& a) { return a.name == name; });
+    return it == list.end() ? nullptr : &*it;
+}
+
+int64_t BoundAttrs::integer(std::string_view name, int64_t fallback) const {
+    const BoundAttr* attr = find(name);
+    return attr != nullptr ? attr->integer : fallback;
+}
+
+double BoundAttrs::real(std::string_view name, double fallback) const {
+    const BoundAttr* attr = find(name);
+    return attr != nullptr ? attr->real : fallback;
+}
+
+}  // namespace kpu

@@ -1,0 +1,20 @@
+#include "isa/module.hpp"
+
+namespace kpu {
+namespace {
+
+SourcePos position(const Module& module, const std::vector<SourceMap::Place>& places, size_t index) {
+    if (index >= places.size()) return {module.origin, 0, 0};
+    const SourceMap::Place& place = places[index];
+    const std::vector<std::string>& files = module.source.files;
+    return {place.file < files.size() ? files[place.file] : module.origin, place.line, place.column};
+}
+
+}  // namespace
+
+SourcePos Module::pos_of_statement(size_t index) const { return position(*this, source.statements, index); }
+SourcePos Module::pos_of_region(size_t index) const { return position(*this, source.regions, index); }
+SourcePos Module::pos_of_buffer(size_t index) const { return position(*this, source.buffers, index); }
+SourcePos Module::pos_of_constant(size_t index) const { return position(*this, source.constants, index); }
+
+}  // namespace kpu

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kpu {
+
+/// The candidate nearest to `name` by edit distance (the first of equals); empty when there is no candidate.
+std::string nearest_name(std::string_view name, const std::vector<std::string_view>& candidates);
+
+}  // namespace kpu
