@@ -1,1 +1,4 @@
-# kpu::timing
+# kpu::timing: closed-form unit formulas, no SystemC.
+kpu_library(timing
+  SOURCES timing/systolic.cpp timing/vector.cpp
+  LINK kpu::isa kpu_platform_proto)

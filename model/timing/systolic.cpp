@@ -1,0 +1,154 @@
+#include "model/timing/systolic.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "isa/diagnostics.hpp"
+#include "isa/opcodes.hpp"
+
+namespace kpu::timing {
+
+namespace {
+
+__extension__ typedef unsigned __int128 Wide;
+
+uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+/// The stationary operand is tiled rows x cols; `stream` vectors pass through each tile.
+struct Tiling {
+    uint64_t down, across, stream;
+    double used;  ///< stationary elements of one group
+};
+
+Tiling tiling_of(const SystolicArray& array, const GemmShape& s) {
+    switch (array.dataflow) {
+        case proto::SystolicArray::os:
+            return {ceil_div(s.m, array.rows), ceil_div(s.n, array.cols), s.k, double(s.m) * double(s.n)};
+        case proto::SystolicArray::ws:
+            return {ceil_div(s.k, array.rows), ceil_div(s.n, array.cols), s.m, double(s.k) * double(s.n)};
+        case proto::SystolicArray::is:
+            return {ceil_div(s.k, array.rows), ceil_div(s.m, array.cols), s.n, double(s.k) * double(s.m)};
+    }
+    throw InternalError("unknown dataflow");
+}
+
+void count_traffic(const SystolicArray& array, const GemmShape& s, const Tiling& tiles, SystolicTime& time) {
+    switch (array.dataflow) {
+        case proto::SystolicArray::os:
+            time.a_reads = s.m * s.k * tiles.across;
+            time.b_reads = s.k * s.n * tiles.down;
+            time.writes = s.m * s.n;
+            break;
+        case proto::SystolicArray::ws:
+            time.a_reads = s.m * s.k * tiles.across;
+            time.b_reads = s.k * s.n;
+            time.writes = s.m * s.n * tiles.down;
+            break;
+        case proto::SystolicArray::is:
+            time.a_reads = s.m * s.k;
+            time.b_reads = s.k * s.n * tiles.across;
+            time.writes = s.m * s.n * tiles.down;
+            break;
+    }
+    time.a_reads *= s.groups;
+    time.b_reads *= s.groups;
+    time.writes *= s.groups;
+}
+
+/// Every fold pays its whole fill; one cycle less per layer, as the reference tool counts.
+void compat_terms(const SystolicArray& array, uint64_t groups, uint64_t per_fold, SystolicTime& time) {
+    const bool os = array.dataflow == proto::SystolicArray::os;
+    const uint64_t per_fold_fill = (os ? array.rows : 2 * array.rows) + array.cols - 2;
+    time.steady = time.folds * per_fold;
+    time.fill = time.folds * per_fold_fill;
+    // the last cycle of each layer comes out of the fill, or of the stream where there is no fill (a 1 x 1
+    // array)
+    (time.fill >= groups ? time.fill : time.steady) -= groups;
+    time.first_result = std::min<Cycles>(per_fold_fill + (os ? per_fold : 1), time.total());
+}
+
+/// Folds follow each other at the slower of streaming and draining (os) or reloading weights (ws, is).
+void physical_terms(const SystolicArray& array, uint64_t per_fold, SystolicTime& time) {
+    const uint64_t waits = (time.folds - 1) * (array.rows > per_fold ? array.rows - per_fold : 0);
+    time.steady = time.folds * per_fold;
+    if (array.dataflow == proto::SystolicArray::os) {
+        time.fill = array.rows + array.cols - 2;
+        time.drain = array.rows + waits;
+        time.first_result = time.fill + per_fold + 1;
+    } else {
+        time.fill = 2 * array.rows - 1;
+        time.drain = array.cols - 1 + waits;
+        time.first_result = time.fill + 1;
+    }
+    time.first_result = std::min<Cycles>(time.first_result, time.total());
+}
+
+}  // namespace
+
+uint64_t SystolicArray::peak_q16() const {
+    return static_cast<uint64_t>(std::llround(double(rows) * double(cols) * rate * 65536.0));
+}
+
+SystolicTime systolic_time(const SystolicArray& array, const GemmShape& shape) {
+    SystolicTime time;
+    if (shape.macs() == 0) return time;
+    const Tiling tiles = tiling_of(array, shape);
+    time.folds = tiles.down * tiles.across * shape.groups;
+    const auto per_fold = static_cast<uint64_t>(std::ceil(double(tiles.stream) / array.rate));
+    if (array.timing == proto::SystolicArray::compat) {
+        compat_terms(array, shape.groups, per_fold, time);
+    } else {
+        physical_terms(array, per_fold, time);
+    }
+    const auto useful = static_cast<Cycles>((static_cast<Wide>(shape.macs()) << 16) / array.peak_q16());
+    time.padding = time.steady - std::min(time.steady, useful);
+    time.mapping_efficiency =
+        tiles.used * double(shape.groups) / (double(time.folds) * double(array.rows * array.cols));
+    count_traffic(array, shape, tiles, time);
+    return time;
+}
+
+GemmShape gemm_shape(const BoundProgram& program, const BoundTask& task) {
+    const OpcodeSpec& spec = opcode(task.opcode);
+    const Dims& first = program.regions.at(task.inputs.at(0)).shape;
+    const Dims& second = program.regions.at(task.inputs.at(1)).shape;
+    const Dims& result = program.regions.at(task.outputs.at(0)).shape;
+    GemmShape shape;
+    if (spec.op_class == OpcodeClass::gemm) {
+        shape.m = static_cast<uint64_t>(result[result.rank - 2]);
+        shape.n = static_cast<uint64_t>(result[result.rank - 1]);
+        shape.k = static_cast<uint64_t>(first[first.rank - 1]);
+        for (int i = 0; i + 2 < result.rank; ++i) shape.groups *= static_cast<uint64_t>(result[size_t(i)]);
+    } else if (spec.op_class == OpcodeClass::conv) {
+        const auto channels = static_cast<uint64_t>(result[result.rank - 1]);
+        const auto cin = static_cast<uint64_t>(first[first.rank - 1]);
+        const bool depthwise = spec.name == "depthwise_conv2d";
+        shape.groups = depthwise ? cin : static_cast<uint64_t>(task.attrs.integer("groups", 1));
+        shape.m = static_cast<uint64_t>(result.product()) / channels;
+        shape.n = channels / shape.groups;
+        shape.k = static_cast<uint64_t>(second.product()) / channels;
+    } else {
+        throw InternalError(fmt::format("{} does not run on an array", spec.name));
+    }
+    return shape;
+}
+
+std::string rate_name(ElemType a, ElemType b) {
+    return a == b ? std::string(name_of(a)) : fmt::format("{}x{}", name_of(a), name_of(b));
+}
+
+SystolicArray array_for(const proto::SystolicArray& array, ElemType a, ElemType b) {
+    const std::string type = rate_name(a, b);
+    for (const proto::MacRate& rate : array.rate()) {
+        if (rate.type() == type) {
+            return {array.rows(), array.cols(), array.dataflow(), array.timing(), rate.relative()};
+        }
+    }
+    throw UserError(fmt::format(
+        "the array has no MAC rate for operands {}. Fix: add a `rate` row for type {} to engine.array.", type,
+        type));
+}
+
+}  // namespace kpu::timing

@@ -1,0 +1,176 @@
+#include "model/timing/systolic.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "isa/diagnostics.hpp"
+
+namespace kpu::timing {
+namespace {
+
+using Array = proto::SystolicArray;
+using Row = std::map<std::string, std::string>;
+
+std::vector<Row> read_csv(const std::string& path) {
+    std::ifstream file(path);
+    std::vector<std::string> header;
+    std::vector<Row> rows;
+    for (std::string line; std::getline(file, line);) {
+        std::vector<std::string> cells;
+        std::istringstream stream(line);
+        for (std::string cell; std::getline(stream, cell, ',');) cells.push_back(cell);
+        if (header.empty()) {
+            header = cells;
+            continue;
+        }
+        Row row;
+        for (size_t i = 0; i < cells.size(); ++i) row[header.at(i)] = cells[i];
+        rows.push_back(row);
+    }
+    return rows;
+}
+
+SystolicArray make(uint64_t rows, uint64_t cols, Array::Dataflow dataflow, Array::Timing timing,
+                   double rate = 1) {
+    return {rows, cols, dataflow, timing, rate};
+}
+
+uint64_t number(const Row& row, const char* column) { return std::stoull(row.at(column)); }
+
+void expect_reference_rows(const std::string& file, size_t expected_rows) {
+    const auto rows = read_csv(std::string(KPUSIM_SOURCE_DIR) + "/tests/reference/systolic/" + file);
+    ASSERT_EQ(rows.size(), expected_rows);
+    const std::map<std::string, Array::Dataflow> dataflows{
+        {"os", Array::os}, {"ws", Array::ws}, {"is", Array::is}};
+    for (const Row& row : rows) {
+        SCOPED_TRACE(row.at("net") + " " + row.at("layer") + " " + row.at("dataflow") + " " + row.at("R") +
+                     "x" + row.at("C"));
+        const auto array =
+            make(number(row, "R"), number(row, "C"), dataflows.at(row.at("dataflow")), Array::compat);
+        const GemmShape shape{number(row, "M"), number(row, "N"), number(row, "K")};
+        const SystolicTime time = systolic_time(array, shape);
+        EXPECT_EQ(time.total(), number(row, "total_cycles"));
+        EXPECT_EQ(time.a_reads, number(row, "sram_ifmap_reads"));
+        EXPECT_EQ(time.b_reads, number(row, "sram_filter_reads"));
+        // the reference tool adds folds * (R + C) to the writes of output-stationary arrays, a known bug of
+        // it
+        if (array.dataflow != Array::os) {
+            EXPECT_EQ(time.writes, number(row, "sram_ofmap_writes"));
+        } else {
+            EXPECT_EQ(time.writes, shape.m * shape.n);
+        }
+        EXPECT_NEAR(time.mapping_efficiency * 100, std::stod(row.at("mapping_eff_pct")), 1e-9);
+    }
+}
+
+TEST(SystolicCompat, EqualsEveryGemmRowOfTheReferenceTable) {
+    expect_reference_rows("gemm_nostall.csv", 517);
+}
+TEST(SystolicCompat, EqualsEveryConvolutionRowOfTheReferenceTable) {
+    expect_reference_rows("conv_nostall.csv", 358);
+}
+
+// One fold of an output-stationary array takes 2R + C + K - 2 cycles to the last drained row.
+TEST(SystolicPhysical, OneFoldTakesFillStreamAndDrain) {
+    const auto time = systolic_time(make(8, 16, Array::os, Array::physical), {8, 16, 100});
+    EXPECT_EQ(time.folds, 1u);
+    EXPECT_EQ(time.total(), 2u * 8 + 16 + 100 - 2);
+    EXPECT_EQ(time.fill, 8u + 16 - 2);
+    EXPECT_EQ(time.steady, 100u);
+    EXPECT_EQ(time.drain, 8u);
+    EXPECT_EQ(time.padding, 0u);
+}
+
+// A long second fold hides the first one's drain completely; a short one (K < R) waits for it.
+TEST(SystolicPhysical, NextFoldEntersWhileThisOneDrains) {
+    const auto array = make(8, 16, Array::os, Array::physical);
+    const auto one = systolic_time(array, {8, 16, 100}).total();
+    EXPECT_EQ(systolic_time(array, {16, 16, 100}).total(), one + 100);
+    const auto short_one = systolic_time(array, {8, 16, 3}).total();
+    EXPECT_EQ(systolic_time(array, {16, 16, 3}).total(), short_one + 8);
+}
+
+// The second weight register hides the next weight load when the stream is longer than the array is tall.
+TEST(SystolicPhysical, WeightLoadIsHiddenBehindTheStream) {
+    const auto array = make(8, 16, Array::ws, Array::physical);
+    const auto one = systolic_time(array, {50, 16, 8}).total();
+    EXPECT_EQ(one, 2u * 8 + 16 + 50 - 2);
+    EXPECT_EQ(systolic_time(array, {50, 32, 8}).total(), one + 50);
+    EXPECT_EQ(systolic_time(array, {2, 32, 8}).total(), systolic_time(array, {2, 16, 8}).total() + 8);
+}
+
+// A type with rate 1/2 doubles the steady state and nothing else; rate 4 divides it by 4.
+TEST(SystolicPhysical, RateScalesTheSteadyStateOnly) {
+    const auto base = systolic_time(make(32, 32, Array::os, Array::physical), {64, 64, 256});
+    const auto half = systolic_time(make(32, 32, Array::os, Array::physical, 0.5), {64, 64, 256});
+    const auto fast = systolic_time(make(32, 32, Array::os, Array::physical, 4), {64, 64, 256});
+    EXPECT_EQ(half.steady, 2 * base.steady);
+    EXPECT_EQ(fast.steady * 4, base.steady);
+    EXPECT_EQ(half.fill, base.fill);
+    EXPECT_EQ(fast.drain, base.drain);
+}
+
+// An edge fold pads: 33 rows on 32 take two folds, and all idle elements are counted as padding.
+TEST(SystolicPhysical, EdgeFoldsCountAsPadding) {
+    const auto time = systolic_time(make(32, 32, Array::os, Array::physical), {33, 32, 320});
+    EXPECT_EQ(time.steady, 640u);
+    EXPECT_EQ(time.padding, 640u - 330u);
+}
+
+class SystolicProperties
+    : public ::testing::TestWithParam<std::tuple<Array::Dataflow, Array::Timing, double>> {};
+
+// Never faster than the peak, and never faster for a bigger product.
+TEST_P(SystolicProperties, NeverBelowPeakAndMonotone) {
+    const auto [dataflow, timing, rate] = GetParam();
+    for (uint64_t rows : {2, 8, 16}) {
+        for (uint64_t cols : {4, 8, 32}) {
+            const auto array = make(rows, cols, dataflow, timing, rate);
+            for (uint64_t m : {1, 2, 7, 8, 9, 16, 17, 40}) {
+                for (uint64_t n : {1, 3, 8, 31, 32, 33, 65}) {
+                    for (uint64_t k : {1, 2, 8, 15, 16, 17, 100}) {
+                        const auto time = systolic_time(array, {m, n, k});
+                        const double bound = double(m * n * k) / (double(rows * cols) * rate);
+                        ASSERT_GE(double(time.total()), bound);
+                        ASSERT_LE(time.total(), systolic_time(array, {m + 1, n, k}).total());
+                        ASSERT_LE(time.total(), systolic_time(array, {m, n + 1, k}).total());
+                        ASSERT_LE(time.total(), systolic_time(array, {m, n, k + 1}).total());
+                        ASSERT_LE(time.total(), systolic_time(array, {m, n, k, 2}).total());
+                        ASSERT_LE(time.padding, time.steady);
+                        ASSERT_LE(time.first_result, time.total());
+                    }
+                }
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SystolicProperties,
+                         ::testing::Combine(::testing::Values(Array::os, Array::ws, Array::is),
+                                            ::testing::Values(Array::compat, Array::physical),
+                                            ::testing::Values(0.5, 1.0, 4.0)));
+
+// A one-element array streams one MAC per cycle; compat reports one cycle less, as its formula says.
+TEST(SystolicCompat, OneElementArrayFollowsTheFormula) {
+    EXPECT_EQ(systolic_time(make(1, 1, Array::os, Array::compat), {2, 2, 3}).total(), 4u * 3 - 1);
+    EXPECT_EQ(systolic_time(make(1, 1, Array::os, Array::physical), {2, 2, 3}).total(), 4u * 3 + 1);
+}
+
+// Operand types without a rate are refused by name.
+TEST(SystolicArrayFor, RefusesTypesWithoutRate) {
+    Array array;
+    array.set_rows(4);
+    array.set_cols(8);
+    auto* rate = array.add_rate();
+    rate->set_type("i8xi4");
+    rate->set_relative(4);
+    EXPECT_EQ(array_for(array, ElemType::i8, ElemType::i4).peak_q16(), (uint64_t{4} * 8 * 4) << 16);
+    EXPECT_THROW(array_for(array, ElemType::f16, ElemType::f16), UserError);
+}
+
+}  // namespace
+}  // namespace kpu::timing
