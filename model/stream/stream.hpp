@@ -9,47 +9,53 @@
 
 namespace kpu::model {
 
+/// Place of a unit that belongs to no engine (the system DMA): it sits at L2.
+constexpr uint16_t no_engine = 0xffff;
+
 /// One end of a stream: a strided pattern in a memory level, or the unit that posted it.
 struct StreamSide {
     bool is_memory = false;
     Level level = Level::ddr;
-    uint16_t engine = 0;           ///< of L1
-    values::Footprint pattern;     ///< bytes in index order of the memory
-    uint32_t repeat = 1;           ///< the pattern is walked this many times (operands read once per fold)
+    uint16_t engine = 0;        ///< of L1; of the poster when the side is the unit (no_engine: a device unit)
+    values::Footprint pattern;  ///< bytes in index order of the memory; dimension 0 is the outermost
+    uint32_t repeat = 1;        ///< the pattern is walked this many times (operands read once per fold)
 };
 
-/// A descriptor: what a unit posts, and the fabric moves as a cut-through stream of bursts along source port, link and
-/// destination port. Both sides carry the same number of bytes unless one is the unit itself.
+/// A descriptor: what a unit posts, and the fabric moves as a cut-through stream of bursts along source port,
+/// link and destination port. Both sides carry the same number of bytes unless one is the unit itself.
 struct StreamRequest {
     uint16_t unit = traces::no_unit;  ///< poster
     uint32_t task = traces::no_task;  ///< serial of the task instance
     uint32_t op = 0;
-    uint8_t priority = 0;             ///< lower first
+    uint8_t priority = 0;  ///< lower first
     StreamSide source, destination;
-    uint32_t port_bytes_per_cycle = 64;   ///< of the poster
+    uint32_t port_bytes_per_cycle = 64;  ///< of the poster
     uint32_t burst_bytes = 64;
-    uint32_t max_outstanding = 16;        ///< bursts issued and not yet delivered
-    uint32_t descriptor_cycles = 0;       ///< before the first burst is issued
-    uint32_t row_cycles = 0;              ///< before the first burst of each contiguous run
-    /// Burst b of n is not issued before start + pace_offset + floor(b * pace_cycles / n): a unit that consumes or
-    /// produces at its own rate. 0 = as fast as it goes.
+    uint32_t max_outstanding = 16;   ///< bursts issued and not yet delivered
+    uint32_t descriptor_cycles = 0;  ///< before the first burst is issued
+    uint32_t row_cycles = 0;         ///< before the first burst of each contiguous run of either side
+    /// The burst that begins at byte b of n is not issued before start + pace_offset + floor(b * pace_cycles
+    /// / n): a unit that consumes or produces at its own rate. 0 = as fast as it goes.
     Cycles pace_offset = 0;
     Cycles pace_cycles = 0;
 };
 
-/// What slowed a stream from `from` on, until the next entry or its end.
+/// What slowed a stream from `from` on, until the next entry or its end. busy_useful: nothing did, it moves
+/// at the pace its poster asked for. An entry may become known after `from`: it is decided when the burst
+/// that it explains is.
 struct LimiterChange {
     Cycles from;
     traces::Cause cause;
+    uint64_t bytes_before = 0;  ///< bytes delivered up to `from`
 };
 
 /// Bytes and commands a stream caused; filled while it moves, complete when it ends.
 struct StreamResult {
-    Cycles start = 0;              ///< core cycle of acceptance
-    Cycles end = 0;                ///< core cycle at which the last byte is visible
-    std::vector<LimiterChange> limiters;  ///< ascending; never empty once started
-    uint64_t bytes = 0;
-    uint64_t source_accesses = 0, destination_accesses = 0;   ///< SRAM words or DRAM bursts touched
+    Cycles start = 0;                                        ///< core cycle of acceptance
+    Cycles end = 0;                                          ///< core cycle at which the last byte is visible
+    std::vector<LimiterChange> limiters;                     ///< ascending; never empty once started
+    uint64_t bytes = 0;                                      ///< delivered so far
+    uint64_t source_accesses = 0, destination_accesses = 0;  ///< SRAM words or DRAM bursts touched
     uint64_t dram_activates = 0;
     uint64_t bank_conflict_cycles = 0;
 };
