@@ -43,6 +43,19 @@ def logits(images: np.ndarray) -> np.ndarray:
     return requantize(flat @ p["w3"].astype(np.int32) + p["b3"], SCALES[2])
 
 
+ULPS = 0  # integers: exactly
+
+
+def inputs() -> dict[str, np.ndarray]:
+    """Host tensors of digits.nem by name."""
+    return {name: np.load(DATA / f"{name}.npy") for name in ("images", "w1", "b1", "w2", "b2", "w3", "b3")}
+
+
+def expected(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The logits of all images."""
+    return {"logits": logits(data["images"])}
+
+
 if __name__ == "__main__":
     labels = np.load(DATA / "labels.npy")
     result = logits(np.load(DATA / "images.npy"))
