@@ -1,8 +1,8 @@
 """Train and quantize the digits network; export its weights and the held-back images.
 
 Needs NumPy and scikit-learn (for the data set only). Writes `data/*.npy` beside this file and prints the
-quantization scales that `digits.nem` states. Deterministic for one NumPy version; the exported files are what the
-example uses, so that nobody has to train again.
+quantization scales that `digits.nem` states. Deterministic for one NumPy version; the example uses the exported
+files, so nobody has to train again.
 
 Network (NHWC): conv 3x3 1->16, ReLU, maxpool 2x2, conv 3x3 16->32, ReLU, maxpool 2x2, gemm 128->10.
 All scales are powers of two and all zero points are 0.
@@ -100,6 +100,7 @@ def power_of_two_scale(x: np.ndarray, quantile: float = 1.0) -> float:
 
 
 def main() -> None:
+    """Train, quantize, export."""
     data = load_digits()
     rng = np.random.default_rng(7)
     order = rng.permutation(len(data.images))

@@ -18,7 +18,7 @@ def inputs() -> dict[str, np.ndarray]:
 
 
 def expected(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """k-ascending f32 sum that starts at the bias; f16 products are exact in f32, so this is one FMA a step."""
+    """k-ascending f32 sum from the bias on; f16 products are exact in f32, so this is an FMA a step."""
     a, b = data["A"].astype(np.float32), data["B"].astype(np.float32)
     acc = np.broadcast_to(data["bias"], (256, 192)).copy()
     for k in range(256):
