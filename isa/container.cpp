@@ -1,0 +1,322 @@
+#include "isa/container.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/iostreams/device/mapped_file.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "isa/digest.hpp"
+
+namespace kpu {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view magic("KPUPROG\0", 8);
+constexpr uint32_t format_version = 1;
+constexpr uint32_t program_section = 1, data_section = 2;
+constexpr uint64_t entry_bytes = 32, data_alignment = 64;
+constexpr uint64_t max_sections = 1u << 20;
+constexpr uint64_t max_program_bytes = 1u << 30;
+
+uint64_t align_up(uint64_t value) { return (value + data_alignment - 1) / data_alignment * data_alignment; }
+
+void put(std::string& out, uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+}
+
+uint64_t get(std::string_view bytes, uint64_t at, int count) {
+    uint64_t value = 0;
+    for (int i = 0; i < count; ++i)
+        value |= uint64_t{static_cast<uint8_t>(bytes[at + static_cast<uint64_t>(i)])} << (8 * i);
+    return value;
+}
+
+template <class... Args>
+[[noreturn]] void refuse(const std::string& origin, fmt::format_string<Args...> text, Args&&... args) {
+    throw UserError(fmt::format("{}: error: {}", origin, fmt::format(text, std::forward<Args>(args)...)));
+}
+
+struct Entry {
+    uint32_t kind = 0, index = 0;
+    uint64_t offset = 0, size = 0;
+    uint32_t crc = 0;
+};
+
+void check_magic(std::string_view bytes, const std::string& origin) {
+    if (bytes.empty()) refuse(origin, "the file is empty. Fix: write the program again.");
+    if (bytes.size() >= 2 && static_cast<uint8_t>(bytes[0]) == 0x80 && bytes[1] >= 2 && bytes[1] <= 5) {
+        refuse(origin,
+               "this is a Python pickle, which kpusim never unpickles. Fix: export the program as a KPU "
+               "container.");
+    }
+    if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) {
+        refuse(origin, "not a KPU program: the file does not start with KPUPROG. Fix: give a .kpu file.");
+    }
+}
+
+/// Reads the section table. Everything is compared with the canonical layout, so that no offset needs trust.
+std::vector<Entry> read_table(std::string_view bytes, const std::string& origin) {
+    check_magic(bytes, origin);
+    if (bytes.size() < 16)
+        refuse(origin, "truncated: {} bytes are no header. Fix: copy the file again.", bytes.size());
+    const uint64_t version = get(bytes, 8, 4), count = get(bytes, 12, 4);
+    if (version != format_version) {
+        refuse(origin, "container version {} is not supported (this is version {}). Fix: write it again.",
+               version, format_version);
+    }
+    if (count == 0 || count > max_sections)
+        refuse(origin, "{} sections are out of range. Fix: write it again.", count);
+    const uint64_t table_end = 16 + count * entry_bytes;
+    if (bytes.size() < table_end + 4)
+        refuse(origin, "truncated in the section table. Fix: copy the file again.");
+    if (get(bytes, table_end, 4) != crc32c(bytes.substr(0, table_end))) {
+        refuse(origin, "the header is damaged: its CRC-32C differs. Fix: copy the file again.");
+    }
+    std::vector<Entry> entries;
+    uint64_t end = table_end + 4;
+    for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t at = 16 + i * entry_bytes;
+        const Entry entry{static_cast<uint32_t>(get(bytes, at, 4)),
+                          static_cast<uint32_t>(get(bytes, at + 4, 4)), get(bytes, at + 8, 8),
+                          get(bytes, at + 16, 8), static_cast<uint32_t>(get(bytes, at + 24, 4))};
+        const uint32_t expected = i == 0 ? program_section : data_section;
+        if (entry.kind != expected) refuse(origin, "section {} has the unknown kind {}.", i, entry.kind);
+        const uint64_t start = i == 0 ? end : align_up(end);
+        if (entry.offset != start || get(bytes, at + 28, 4) != 0)
+            refuse(origin, "section {} is misplaced.", i);
+        if (start > bytes.size() || entry.size > bytes.size() - start) {
+            refuse(origin,
+                   "truncated: section {} needs {} bytes at {}, the file has {}. Fix: copy the file again.",
+                   i, entry.size, entry.offset, bytes.size());
+        }
+        if (bytes.substr(end, start - end).find_first_not_of('\0') != std::string_view::npos) {
+            refuse(origin, "the padding before section {} is not zero. Fix: copy the file again.", i);
+        }
+        end = start + entry.size;
+        entries.push_back(entry);
+    }
+    if (end != bytes.size()) refuse(origin, "{} bytes follow the last section.", bytes.size() - end);
+    for (size_t i = 0; i < entries.size(); ++i) {
+        if (crc32c(bytes.substr(entries[i].offset, entries[i].size)) != entries[i].crc) {
+            refuse(origin, "section {} is damaged: its CRC-32C differs. Fix: copy the file again.", i);
+        }
+    }
+    return entries;
+}
+
+void parse_program(std::string_view bytes, const std::string& origin, KPUProgram& program) {
+    if (bytes.size() > max_program_bytes)
+        refuse(origin, "the program section exceeds {} bytes.", max_program_bytes);
+    const google::protobuf::LogSilencer silence;  // its complaint about UTF-8 would go to stderr
+    if (!program.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+        refuse(origin, "the program section is no valid KPUProgram message. Fix: write it again.");
+    }
+    check_structure(program, origin);
+}
+
+std::string folder_of(const std::string& path) {
+    const std::string folder = fs::path(path).parent_path().string();
+    return folder.empty() ? "." : folder;
+}
+
+/// `make_section(offset, size)` gives the bytes of a data section an owner.
+template <class MakeSection>
+Module parse(std::string_view bytes, const std::string& origin, const MakeSection& make_section) {
+    const std::vector<Entry> entries = read_table(bytes, origin);
+    Module module;
+    module.origin = origin;
+    parse_program(bytes.substr(entries[0].offset, entries[0].size), origin, module.program);
+    size_t next = 1;
+    for (int i = 0; i < module.program.data_size(); ++i) {
+        const proto::Data& data = module.program.data(i);
+        if (!data.path().empty()) {
+            module.data.push_back(load_side_file(data, folder_of(origin)));
+            continue;
+        }
+        if (next >= entries.size() || entries[next].index != static_cast<uint32_t>(i) ||
+            entries[next].size != data.size()) {
+            refuse(origin, "data entry {} (`{}`, {} bytes) has no section of that index and size.", i,
+                   data.name(), data.size());
+        }
+        module.data.push_back(make_section(entries[next].offset, entries[next].size));
+        ++next;
+    }
+    if (next != entries.size()) refuse(origin, "section {} belongs to no data entry.", next);
+    return module;
+}
+
+using Mapping = boost::iostreams::mapped_file_source;
+
+/// Maps a whole regular file; an empty one gives an empty section without an owner.
+DataSection map_file(const std::string& path) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (error || !fs::exists(status)) {
+        throw UserError(fmt::format("{}: error: no such file. Fix: check the path.", path));
+    }
+    if (!fs::is_regular_file(status)) throw UserError(fmt::format("{}: error: not a regular file.", path));
+    if (fs::file_size(path, error) == 0 && !error) return {};
+    try {
+        auto mapping = std::make_shared<Mapping>(path);
+        const std::string_view bytes(mapping->data(), mapping->size());
+        return {bytes, std::move(mapping)};
+    } catch (const std::exception& e) {
+        throw UserError(fmt::format("{}: error: cannot be read ({}).", path, e.what()));
+    }
+}
+
+/// A file descriptor and a path that are cleaned up unless the write succeeds.
+class TemporaryFile {
+  public:
+    explicit TemporaryFile(const std::string& target) : path_(target + ".XXXXXX") {
+        fd_ = mkstemp(path_.data());
+        if (fd_ < 0) fail(target);
+    }
+    TemporaryFile(const TemporaryFile&) = delete;
+    TemporaryFile& operator=(const TemporaryFile&) = delete;
+    ~TemporaryFile() {
+        if (fd_ >= 0) close(fd_);
+        if (!path_.empty()) unlink(path_.c_str());
+    }
+
+    void write(std::string_view bytes) {
+        while (!bytes.empty()) {
+            const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) fail(path_);
+            bytes.remove_prefix(static_cast<size_t>(n));
+        }
+    }
+
+    void rename_to(const std::string& target) {
+        const mode_t mask =
+            umask(0);  // mkstemp makes files private; give the permissions a plain file would have
+        umask(mask);
+        const bool closed = fchmod(fd_, 0666 & ~mask) == 0 && close(fd_) == 0;
+        fd_ = -1;
+        if (!closed || rename(path_.c_str(), target.c_str()) != 0) fail(target);
+        path_.clear();
+    }
+
+  private:
+    [[noreturn]] static void fail(const std::string& path) {
+        throw UserError(fmt::format("{}: error: cannot be written ({}). Fix: choose a writable place.", path,
+                                    std::strerror(errno)));
+    }
+    std::string path_;
+    int fd_ = -1;
+};
+
+std::string serialize_program(const KPUProgram& program) {
+    std::string bytes;
+    {
+        google::protobuf::io::StringOutputStream stream(&bytes);
+        google::protobuf::io::CodedOutputStream coded(&stream);
+        coded.SetSerializationDeterministic(true);
+        if (!program.SerializeToCodedStream(&coded)) throw InternalError("program cannot be serialized");
+    }
+    return bytes;
+}
+
+}  // namespace
+
+Module read_container(const std::string& path) {
+    const DataSection file = map_file(path);
+    return parse(file.bytes, path, [&](uint64_t offset, uint64_t size) {
+        return DataSection{file.bytes.substr(offset, size), file.owner};
+    });
+}
+
+Module parse_container(std::string_view bytes, const std::string& origin) {
+    return parse(bytes, origin, [&](uint64_t offset, uint64_t size) {
+        auto copy = std::make_shared<const std::string>(bytes.substr(offset, size));
+        return DataSection{*copy, copy};
+    });
+}
+
+DataSection load_side_file(const proto::Data& data, const std::string& folder) {
+    const fs::path relative(data.path());
+    bool inside = relative.is_relative() && !relative.empty();
+    for (const fs::path& part : relative) inside = inside && part != "..";
+    if (!inside) {
+        throw UserError(
+            fmt::format("data `{}`: error: side file `{}` is not below the program's folder. Fix: give a "
+                        "relative path without `..`.",
+                        data.name(), data.path()));
+    }
+    const std::string path = (fs::path(folder) / relative).string();
+    DataSection section = map_file(path);
+    if (section.bytes.size() != data.size()) {
+        throw UserError(
+            fmt::format("{}: error: has {} bytes, data `{}` expects {}. Fix: use the file that was written "
+                        "with the program.",
+                        path, section.bytes.size(), data.name(), data.size()));
+    }
+    if (sha256_hex(section.bytes) != data.sha256()) {
+        throw UserError(
+            fmt::format("{}: error: SHA-256 differs from what data `{}` expects. Fix: use the file that was "
+                        "written with the program.",
+                        path, data.name()));
+    }
+    return section;
+}
+
+std::string serialize_container(const Module& module) {
+    if (module.data.size() != static_cast<size_t>(module.program.data_size())) {
+        throw InternalError("Module.data is not parallel to KPUProgram.data");
+    }
+    const std::string program = serialize_program(module.program);
+    std::vector<Entry> entries{{program_section, 0, 0, program.size(), crc32c(program)}};
+    std::vector<std::string_view> bodies{program};
+    for (size_t i = 0; i < module.data.size(); ++i) {
+        const proto::Data& data = module.program.data(static_cast<int>(i));
+        if (!data.path().empty()) continue;
+        if (data.size() != module.data[i].bytes.size()) throw InternalError("data section size differs");
+        bodies.push_back(module.data[i].bytes);
+        entries.push_back(
+            {data_section, static_cast<uint32_t>(i), 0, data.size(), crc32c(module.data[i].bytes)});
+    }
+    uint64_t end = 16 + entries.size() * entry_bytes + 4;
+    for (size_t i = 0; i < entries.size(); ++i) {
+        entries[i].offset = i == 0 ? end : align_up(end);
+        end = entries[i].offset + entries[i].size;
+    }
+    std::string out;
+    out.reserve(end);
+    out += magic;
+    put(out, format_version, 4);
+    put(out, entries.size(), 4);
+    for (const Entry& entry : entries) {
+        put(out, entry.kind, 4);
+        put(out, entry.index, 4);
+        put(out, entry.offset, 8);
+        put(out, entry.size, 8);
+        put(out, entry.crc, 4);
+        put(out, 0, 4);
+    }
+    put(out, crc32c(out), 4);
+    for (size_t i = 0; i < entries.size(); ++i) {
+        out.resize(entries[i].offset, '\0');
+        out += bodies[i];
+    }
+    return out;
+}
+
+void write_container(const Module& module, const std::string& path) {
+    check_structure(module.program, path);
+    const std::string bytes = serialize_container(module);
+    TemporaryFile file(path);
+    file.write(bytes);
+    file.rename_to(path);
+}
+
+}  // namespace kpu

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+
+namespace kpu {
+
+/// The nesting of a program whose structure has been checked; parallel to KPUProgram.statement.
+struct Nesting {
+    std::vector<int32_t> parent;  ///< statement index of the enclosing loop; -1 = top level
+    std::vector<uint16_t> depth;  ///< loops around the statement
+};
+Nesting nesting_of(const KPUProgram& program);
+
+/// Statement indices of the loops around statement `index`, outermost first.
+std::vector<uint32_t> loops_around(const Nesting& nesting, uint32_t index);
+
+/// Refuses fields and enum values that this version does not know, naming message and field.
+void check_known_fields(const KPUProgram& program, const std::string& origin);
+
+}  // namespace kpu
