@@ -8,7 +8,9 @@
 #include "isa/diagnostics.hpp"
 #include "isa/nem/nem.hpp"
 #include "platforms/clock.hpp"
+#include "platforms/parameters.hpp"
 #include "platforms/platform.pb.h"
+#include "traces/ledger.hpp"
 
 namespace kpu::platforms {
 
@@ -19,14 +21,16 @@ using Overrides = std::vector<std::pair<std::string, std::string>>;  ///< --set 
 std::vector<std::string> shipped_names();
 
 /// A shipped name (aliases accepted), a .textproto file, or a NEM config file (its last device).
-/// Overrides apply in order, then the result is validated. Throws UserError with file, line, field, nearest name.
+/// Overrides apply in order, then the result is validated. Throws UserError with file, line, field, nearest
+/// name.
 Platform load(const std::string& name_or_path, const Overrides& overrides = {},
               const std::vector<std::string>& search_paths = {});
 Platform parse_textproto(std::string_view text, const std::string& origin);
 /// A device of a NEM document, with inheritance resolved.
 Platform from_nem(const nem::Document& document, const std::string& device_name, Diagnostics& diagnostics);
 void apply_override(Platform& platform, const std::string& path, const std::string& value);
-/// Every rule a platform must satisfy (sizes > 0, powers of two where stated, known DDR device, energy entries).
+/// Every rule a platform must satisfy (sizes > 0, powers of two where stated, known DDR device, energy
+/// entries).
 void validate(const Platform& platform);
 
 /// Canonical text of a resolved platform: what a run writes, and what its hash is taken of.
@@ -37,10 +41,35 @@ DeviceLimits limits_of(const Platform& platform);
 /// No device known: every variant of the 13 families and of kpusim_ext.
 DeviceLimits agnostic_limits();
 
-/// Looks a DRAM device up; the timing at the platform's data rate.
-const proto::DdrDevice& ddr_device(const Platform& platform);
+/// Finds the shipped device configs and type families after what nem::default_loader finds, so that programs
+/// and device files may include them from anywhere.
+nem::FileLoader file_loader(const std::vector<std::string>& search_paths);
+
+/// Looks a DRAM device up; the timing at the platform's data rate: burst, tCCD_S and tPPD keep their clocks,
+/// the other rules keep their nanoseconds, rounded up to whole clocks.
+proto::DdrDevice ddr_device(const Platform& platform);
+/// The device as its entry states it, at its own data rate; energy per command is computed from this one.
+const proto::DdrDevice& rated_ddr_device(const std::string& name);
+
+/// Reads an energy table: unknown and repeated keys, bad values, wrong units and missing sources are errors.
+proto::EnergyTable parse_energy_table(std::string_view text, const std::string& origin);
 /// Energy table with the platform's corner, node, voltage and temperature applied.
 proto::EnergyTable energy_table(const Platform& platform);
+/// What every action of the platform costs, and its static powers (platforms/energy.md). A missing entry is
+/// an error.
+traces::EnergyPrices energy_prices(const Platform& platform);
+/// The same from a table that was read already; the platform's corner, node, voltage and temperature apply.
+traces::EnergyPrices energy_prices(const Platform& platform, const proto::EnergyTable& table);
+
+/// Energy of the commands of one DRAM channel and its standby power, from the device's supply currents.
+struct DramEnergy {
+    double read_pj, write_pj;  ///< of one burst, core and io
+    double activate_pj;        ///< ACT and its PRE, beyond the standby
+    double refresh_pj;         ///< one all-bank refresh, beyond the standby
+    double standby_mw;         ///< banks open
+};
+/// Throws UserError when the currents would give a negative energy.
+DramEnergy dram_energy(const proto::DdrDevice& device, double phy_pj_per_bit);
 
 Clock core_clock(const Platform& platform);
 /// Engines with the repeat counts expanded: index k is engine k.

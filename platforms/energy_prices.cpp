@@ -1,0 +1,272 @@
+// Prices of a platform's actions: energy.md has the formulas and what is assumed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "platforms/ddr.hpp"
+#include "platforms/energy_table.hpp"
+#include "platforms/platform.hpp"
+#include "platforms/rules.hpp"
+
+namespace kpu::platforms {
+namespace {
+
+using traces::Component;
+
+constexpr double hop_mm = 2.0;  ///< wire that a byte drives per hop
+constexpr double kib = 1024, mib = 1024 * kib;
+
+/// Estimated layout area at 16 nm; it shrinks with the square of the node.
+constexpr double area_node_nm = 16;
+constexpr double pe_mm2_int = 0.0006, pe_mm2_half = 0.0015, pe_mm2_f32 = 0.003;
+constexpr double lane_mm2 = 0.01, dma_channel_mm2 = 0.05, sequencer_mm2 = 0.1, link_byte_mm2 = 0.0003;
+
+/// The action that a MAC of this rate is charged as.
+std::string mac_action(const std::string& rate_type) {
+    return "mac." + (rate_type == "i8xi4" ? "i4" : rate_type);
+}
+
+class Pricer {
+  public:
+    Pricer(const Platform& platform, const proto::EnergyTable& table)
+        : platform_(platform),
+          table_(scale_table(table, platform.energy())),
+          engines_(engines_of(platform)),
+          device_(rated_ddr_device(platform.ddr().device())) {}
+
+    traces::EnergyPrices price() {
+        fill_conditions();
+        add_actions();
+        add_dram();
+        add_statics();
+        return std::move(prices_);
+    }
+
+  private:
+    const proto::EnergyEntry& entry(const std::string& component, const std::string& action) const {
+        for (const proto::EnergyEntry& candidate : table_.entry()) {
+            if (candidate.component() == component && candidate.action() == action) return candidate;
+        }
+        throw UserError(
+            fmt::format("energy table `{}` has no entry `{}.{}`, which platform `{}` needs. Fix: add it with "
+                        "its source.",
+                        table_.name(), component, action, platform_.name()));
+    }
+    double value(const std::string& component, const std::string& action) const {
+        return entry(component, action).energy_pj();
+    }
+
+    void fill_conditions() {
+        const proto::Energy& energy = platform_.energy();
+        prices_.table = table_.name();
+        prices_.corner = proto::Energy::Corner_Name(energy.corner());
+        prices_.node_nm = table_.node_nm();
+        prices_.vdd = table_.vdd();
+        prices_.temp_c = table_.temp_c();
+        prices_.tdp_w = energy.tdp_w();
+        prices_.trace_bin_ns = energy.trace_bin_ns();
+        prices_.clock_gating = energy.clock_gating();
+        prices_.idle_to_gate_cycles = energy.idle_to_gate_cycles();
+    }
+
+    void add(Component component, std::string action, double energy_pj, std::string per, std::string source) {
+        prices_.actions.push_back(
+            {component, std::move(action), energy_pj, std::move(per), std::move(source)});
+    }
+    /// An action that is an entry of the table as it stands.
+    void add_entry(Component component, const std::string& table_component, const std::string& action) {
+        const proto::EnergyEntry& found = entry(table_component, action);
+        add(component, action, found.energy_pj(), found.per(), found.source());
+    }
+
+    void add_actions() {
+        std::vector<std::string> macs;
+        for (const proto::Engine& engine : engines_) {
+            for (const proto::MacRate& rate : engine.array().rate()) {
+                const std::string action = mac_action(rate.type());
+                if (std::find(macs.begin(), macs.end(), action) == macs.end()) macs.push_back(action);
+            }
+        }
+        for (const std::string& action : macs) add_entry(Component::array, "array", action);
+        for (const char* action : {"pe.shift", "pe.idle"}) add_entry(Component::array, "array", action);
+        for (const char* action :
+             {"op.i8", "op.i16", "op.i32", "op.f16", "op.bf16", "op.f32", "op.transcendental"}) {
+            add_entry(Component::vector, "vector", action);
+        }
+        add_sram(Component::l1, largest_l1());
+        add_sram(Component::l2, platform_.l2());
+        add(Component::noc, "byte", noc_byte(), "byte_hop",
+            fmt::format("router and {} mm of wire: {}", hop_mm, entry("noc", "wire").source()));
+        add_entry(Component::dma, "dma", "descriptor");
+        add_entry(Component::dma, "dma", "burst");
+        add_entry(Component::ctrl, "ctrl", "instr");
+    }
+
+    double noc_byte() const { return value("noc", "router") + hop_mm * value("noc", "wire"); }
+
+    /// Of mixed engines the largest L1: its accesses are the dearest.
+    const proto::Sram& largest_l1() const {
+        const auto smaller = [](const proto::Engine& a, const proto::Engine& b) {
+            return a.l1().size_bytes() < b.l1().size_bytes();
+        };
+        return std::max_element(engines_.begin(), engines_.end(), smaller)->l1();
+    }
+
+    double sram_read_byte(const proto::Sram& sram) const {
+        return value("sram", "read.64kib") *
+               std::pow(static_cast<double>(sram.size_bytes()) / (64 * kib), 0.28);
+    }
+
+    void add_sram(Component component, const proto::Sram& sram) {
+        const double read = sram_read_byte(sram) * sram.access_width_bytes();
+        const std::string& source = entry("sram", "read.64kib").source();
+        add(component, "read", read, "access", source);
+        add(component, "write", read * value("sram", "write_ratio"), "access", source);
+    }
+
+    double phy_bit() const { return value("phy", device_.in_package() ? "bit.in_package" : "bit"); }
+
+    void add_dram() {
+        const DramEnergy dram = dram_energy(device_, phy_bit());
+        add(Component::dram, "read", dram.read_pj, "burst", device_.source());
+        add(Component::dram, "write", dram.write_pj, "burst", device_.source());
+        add(Component::dram, "activate", dram.activate_pj, "activate", device_.source());
+        add(Component::dram, "refresh", dram.refresh_pj, "refresh", device_.source());
+        const proto::EnergyEntry& bit = entry("phy", device_.in_package() ? "bit.in_package" : "bit");
+        add(Component::phy, "burst", bit.energy_pj() * device_.burst_bytes() * 8, "burst", bit.source());
+        const uint32_t channels = platform_.ddr().channels();
+        prices_.dram_background_mw = dram.standby_mw * channels;
+        prices_.phy_static_mw =
+            value("phy", device_.in_package() ? "static.standby.in_package" : "static.standby") *
+            device_.bus_width_bits() * channels / 64.0;
+    }
+
+    /// pJ per core cycle as mW.
+    double mw(double pj_per_cycle) const { return pj_per_cycle * platform_.clock().core_mhz() * 1e-3; }
+
+    void add_static(Component component, double leakage_mw, double peak_dynamic_mw) {
+        const double clock = value("clock", "static.idle") * peak_dynamic_mw;
+        prices_.statics.push_back(
+            {component, leakage_mw + clock, leakage_mw + value("clock", "static.gated") * clock});
+    }
+
+    double logic_leakage(double mm2_at_16nm) const {
+        const double shrink = table_.node_nm() / area_node_nm;
+        return value("logic", "static.leak") * mm2_at_16nm * shrink * shrink;
+    }
+    double sram_leakage(double bytes) const { return value("sram", "static.leak") * bytes / mib; }
+
+    static double pe_area(const proto::SystolicArray& array) {
+        double area = pe_mm2_int;
+        for (const proto::MacRate& rate : array.rate()) {
+            if (rate.type() == "f32") area = std::max(area, pe_mm2_f32);
+            if (rate.type() == "f16" || rate.type() == "bf16") area = std::max(area, pe_mm2_half);
+        }
+        return area;
+    }
+
+    double peak_array(const proto::SystolicArray& array) const {
+        double dearest = 0;
+        for (const proto::MacRate& rate : array.rate()) {
+            dearest = std::max(dearest, rate.relative() * value("array", mac_action(rate.type())));
+        }
+        return mw((dearest + value("array", "pe.shift")) * array.count() * array.rows() * array.cols());
+    }
+
+    double peak_port(const proto::Sram& sram) const {
+        return mw(sram_read_byte(sram) * sram.bytes_per_cycle());
+    }
+
+    double peak_dma(const proto::Dma& dma) const {
+        return mw(value("dma", "burst") * dma.channels() * dma.bytes_per_cycle() / dma.burst_bytes());
+    }
+
+    void add_statics() {
+        double array_mm2 = 0, array_peak = 0, vector_mm2 = 0, vector_peak = 0, l1_bytes = 0, l1_peak = 0;
+        double dma_channels = platform_.system_dma().channels(), dma_peak = peak_dma(platform_.system_dma());
+        for (const proto::Engine& engine : engines_) {
+            const proto::SystolicArray& array = engine.array();
+            array_mm2 += pe_area(array) * array.count() * array.rows() * array.cols();
+            array_peak += peak_array(array);
+            const proto::Vector& vector = engine.vector();
+            const double lanes =
+                static_cast<double>(vector.cstl_count() + vector.vpu_count()) * vector.lanes();
+            vector_mm2 += lanes * lane_mm2;
+            vector_peak += mw(lanes * value("vector", "op.f32"));
+            l1_bytes += static_cast<double>(engine.l1().size_bytes());
+            l1_peak += peak_port(engine.l1());
+            dma_channels += engine.dma().channels();
+            dma_peak += peak_dma(engine.dma());
+        }
+        const auto engines = static_cast<double>(engines_.size());
+        const double link_bytes = (1 + engines) * platform_.interconnect().link_bytes_per_cycle();
+        const double dispatches = engines / std::max(1u, platform_.sequencer().dispatch_cycles());
+        add_static(Component::array, logic_leakage(array_mm2), array_peak);
+        add_static(Component::vector, logic_leakage(vector_mm2), vector_peak);
+        add_static(Component::l1, sram_leakage(l1_bytes), l1_peak);
+        add_static(Component::l2, sram_leakage(static_cast<double>(platform_.l2().size_bytes())),
+                   peak_port(platform_.l2()));
+        add_static(Component::noc, logic_leakage(link_bytes * link_byte_mm2), mw(link_bytes * noc_byte()));
+        add_static(Component::dma, logic_leakage(dma_channels * dma_channel_mm2), dma_peak);
+        add_static(Component::ctrl, logic_leakage(engines * sequencer_mm2),
+                   mw(dispatches * value("ctrl", "instr")));
+    }
+
+    const Platform& platform_;
+    proto::EnergyTable table_;
+    std::vector<proto::Engine> engines_;
+    const proto::DdrDevice& device_;
+    traces::EnergyPrices prices_;
+};
+
+/// Power of a supply current, mW: `total` over both rails, `on_vdd1` of it on the second.
+double power(const proto::DdrDevice& device, double total_ma, double on_vdd1_ma) {
+    return device.vdd() * (total_ma - on_vdd1_ma) + device.vdd1() * on_vdd1_ma;
+}
+
+}  // namespace
+
+DramEnergy dram_energy(const proto::DdrDevice& device, double phy_pj_per_bit) {
+    const double bits = device.burst_bytes() * 8.0;
+    if (!device.has_idd0()) {
+        // one number for the whole system, activates and refreshes in it; the PHY's part is charged to the
+        // PHY
+        const double burst = bits * std::max(0.0, device.fallback_pj_per_bit() - phy_pj_per_bit);
+        return {burst, burst, 0, 0, device.fallback_background_mw()};
+    }
+    const double active = power(device, device.idd3n(), device.idd3n_vdd1());
+    const double precharged = power(device, device.idd2n(), device.idd2n_vdd1());
+    const double chips = device.devices_per_rank(), tck = device.tck_ns();
+    const double burst_ns = device.burst_nck() * tck, tras = device.tras() * tck, trc = device.trc() * tck;
+    DramEnergy energy{};
+    energy.read_pj = chips * (power(device, device.idd4r(), device.idd4r_vdd1()) - active) * burst_ns +
+                     bits * device.io_read_pj_per_bit();
+    energy.write_pj = chips * (power(device, device.idd4w(), device.idd4w_vdd1()) - active) * burst_ns +
+                      bits * device.io_write_pj_per_bit();
+    energy.activate_pj = chips * (power(device, device.idd0(), device.idd0_vdd1()) * trc -
+                                  (active * tras + precharged * (trc - tras)));
+    energy.refresh_pj =
+        chips * (power(device, device.idd5ab(), device.idd5ab_vdd1()) - active) * device.trfc() * tck;
+    energy.standby_mw = chips * active;
+    for (const double value : {energy.read_pj, energy.write_pj, energy.activate_pj, energy.refresh_pj}) {
+        if (!(value >= 0)) {
+            throw UserError(fmt::format(
+                "DRAM device `{}`: its supply currents give a negative energy (read {:.0f}, write "
+                "{:.0f}, activate {:.0f}, refresh {:.0f} pJ). Fix: IDD0 over tRC, IDD4 and IDD5 "
+                "must exceed the standby currents.",
+                device.name(), energy.read_pj, energy.write_pj, energy.activate_pj, energy.refresh_pj));
+        }
+    }
+    return energy;
+}
+
+traces::EnergyPrices energy_prices(const Platform& platform, const proto::EnergyTable& table) {
+    return Pricer(platform, table).price();
+}
+
+traces::EnergyPrices energy_prices(const Platform& platform) {
+    return energy_prices(platform, find_energy_table(platform.energy().table()));
+}
+
+}  // namespace kpu::platforms

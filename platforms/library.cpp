@@ -1,0 +1,84 @@
+#include "platforms/library.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "isa/diagnostics.hpp"
+#include "isa/embedded_file.hpp"
+
+namespace kpu {
+extern const EmbeddedFile platform_files[];
+extern const std::size_t platform_files_count;
+}  // namespace kpu
+
+namespace kpu::platforms {
+namespace {
+
+bool ends_with(std::string_view text, std::string_view end) {
+    return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+/// The name without folder, extension, trailing underscore and dots: npm_lite_.nem -> npm_lite.
+std::string stem_of(std::string_view name) {
+    if (const size_t slash = name.rfind('/'); slash != std::string_view::npos) name.remove_prefix(slash + 1);
+    for (const std::string_view extension : {".textproto", ".nem", ".cfg"}) {
+        if (!ends_with(name, extension)) continue;
+        name.remove_suffix(extension.size());
+        break;
+    }
+    while (ends_with(name, "_")) name.remove_suffix(1);
+    std::string stem(name);
+    std::replace(stem.begin(), stem.end(), '.', '_');
+    if (stem == "nem_baseline_1_0") stem = "npm_baseline_1_0";
+    return stem;
+}
+
+}  // namespace
+
+std::optional<std::string_view> embedded_text(std::string_view file_name) {
+    for (std::size_t i = 0; i < platform_files_count; ++i) {
+        if (platform_files[i].name == file_name) return platform_files[i].text;
+    }
+    return std::nullopt;
+}
+
+std::optional<std::string> embedded_file_of(std::string_view name) {
+    const std::string stem = stem_of(name);
+    for (const char* extension : {".textproto", ".nem"}) {
+        if (embedded_text(stem + extension)) return stem + extension;
+    }
+    return std::nullopt;
+}
+
+std::vector<std::string> embedded_names() {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < platform_files_count; ++i) names.emplace_back(platform_files[i].name);
+    return names;
+}
+
+bool is_regular_file(const std::string& path) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(path, error);
+}
+
+std::string read_text_file(const std::string& path) {
+    constexpr std::size_t limit = std::size_t{16} << 20;
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+    if (!file)
+        throw UserError(fmt::format("{}: cannot be opened. Fix: check the path and its permissions.", path));
+    std::string text;
+    char block[65536];
+    while (const std::size_t count = std::fread(block, 1, sizeof block, file.get())) {
+        text.append(block, count);
+        if (text.size() > limit)
+            throw UserError(fmt::format("{}: larger than 16 MiB; this is no text file.", path));
+    }
+    if (std::ferror(file.get()) != 0) throw UserError(fmt::format("{}: cannot be read.", path));
+    return text;
+}
+
+}  // namespace kpu::platforms

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kpu::platforms {
+
+/// A text file that is compiled in: npm_lite.nem, swkpu-v1.textproto. Nothing when there is none of that
+/// name.
+std::optional<std::string_view> embedded_text(std::string_view file_name);
+/// The embedded file that a name in circulation means (npm_lite.cfg, nem_baseline_1.0.nem, swkpu-v1), or
+/// nothing.
+std::optional<std::string> embedded_file_of(std::string_view name);
+std::vector<std::string> embedded_names();
+
+/// Whole text of a file. Throws UserError when it cannot be read or is larger than 16 MiB.
+std::string read_text_file(const std::string& path);
+bool is_regular_file(const std::string& path);
+
+}  // namespace kpu::platforms

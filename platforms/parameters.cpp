@@ -1,0 +1,170 @@
+#include "platforms/parameters.hpp"
+
+#include <limits>
+
+namespace kpu::platforms {
+namespace {
+
+constexpr double kibi = 1024, mebi = kibi * kibi, gibi = kibi * mebi, tebi = kibi * gibi;
+constexpr double wide = 65536;  ///< bytes a cycle, lanes, queue entries: far above any real device
+constexpr bool required = true, optional = false, pow2 = true;
+
+using Table = std::vector<ParameterInfo>;
+
+void text(Table& t, std::string path, bool must, std::string fallback, std::string meaning) {
+    t.push_back({std::move(path), "text", "", std::move(fallback), must, 0, 0, false, std::move(meaning)});
+}
+
+void choice(Table& t, std::string path, std::string values, bool must, std::string fallback,
+            std::string meaning) {
+    t.push_back(
+        {std::move(path), std::move(values), "", std::move(fallback), must, 0, 0, false, std::move(meaning)});
+}
+
+void integer(Table& t, std::string path, std::string unit, bool must, std::string fallback, double min,
+             double max, std::string meaning, bool power = false) {
+    t.push_back({std::move(path), "integer", std::move(unit), std::move(fallback), must, min, max, power,
+                 std::move(meaning)});
+}
+
+void real(Table& t, std::string path, std::string unit, bool must, std::string fallback, double min,
+          double max, std::string meaning) {
+    t.push_back({std::move(path), "real", std::move(unit), std::move(fallback), must, min, max, false,
+                 std::move(meaning)});
+}
+
+void add_sram(Table& t, const std::string& p, const std::string& size, const std::string& read,
+              const std::string& write) {
+    integer(t, p + ".size_bytes", "byte", required, size, 1024, tebi, "capacity");
+    integer(t, p + ".banks", "", required, "16", 1, 4096, "banks; accesses to one bank queue up", pow2);
+    integer(t, p + ".bank_width_bytes", "byte", required, "64", 1, 4096, "bytes a cycle of one bank", pow2);
+    integer(t, p + ".interleave_bytes", "byte", required, "64", 1, mebi,
+            "consecutive blocks of this size lie in consecutive banks", pow2);
+    integer(t, p + ".ports", "", required, "4", 1, 1024, "accesses that can be in progress at once");
+    integer(t, p + ".bytes_per_cycle", "byte/cycle", required, "128", 1, wide, "width of one port");
+    integer(t, p + ".read_latency_cycles", "cycle", required, read, 0, 100000, "from access to data");
+    integer(t, p + ".write_latency_cycles", "cycle", required, write, 0, 100000, "from data to visibility");
+    integer(t, p + ".access_width_bytes", "byte", required, "64", 1, 4096,
+            "physical word: what one access costs in energy, however few bytes it asks for", pow2);
+}
+
+void add_dma(Table& t, const std::string& p, const std::string& channels) {
+    integer(t, p + ".channels", "", required, channels, 1, 256,
+            "units; each executes one transfer at a time");
+    integer(t, p + ".bytes_per_cycle", "byte/cycle", required, "64", 1, wide, "throughput of one channel");
+    integer(t, p + ".descriptor_cycles", "cycle", required, "16", 0, 100000, "issue cost of a descriptor");
+    integer(t, p + ".row_cycles", "cycle", required, "1", 0, 100000,
+            "extra cycles at the start of each contiguous row");
+    integer(t, p + ".burst_bytes", "byte", required, "64", 1, 65536, "largest request to a memory", pow2);
+    integer(t, p + ".max_outstanding_bursts", "", required, "32", 1, wide,
+            "bursts issued and not yet delivered, per channel");
+}
+
+void add_engine(Table& t) {
+    integer(t, "engine.count", "", optional, "1", 1, 1024, "engines like this one");
+    integer(t, "engine.array.count", "", required, "1", 1, 256, "arrays (NMUs) per engine");
+    integer(t, "engine.array.rows", "", required, "64", 1, 4096, "rows of processing elements");
+    integer(t, "engine.array.cols", "", required, "64", 1, 4096, "columns of processing elements");
+    choice(t, "engine.array.dataflow", "os|ws|is", required, "os",
+           "which operand stays in the array: output-, weight- or input-stationary");
+    choice(t, "engine.array.timing", "compat|physical", required, "physical",
+           "formula family: compat as the reference simulator counts, physical as a real array works");
+    text(t, "engine.array.rate.type", required, "",
+         "element type of first x second operand: i8, i8xi4, i16, f16, bf16, f32");
+    real(t, "engine.array.rate.relative", "", required, "", 1e-6, 64,
+         "MACs per cycle of this type / (rows x cols) in steady state");
+    integer(t, "engine.array.operand_bytes_per_cycle", "byte/cycle", optional, "", 1, wide,
+            "width of each operand port into L1; default: feeds the longer side at every type's rate");
+    integer(t, "engine.array.result_bytes_per_cycle", "byte/cycle", optional, "", 1, wide,
+            "width of the result port into L1; default: 4 bytes a column");
+    integer(t, "engine.vector.cstl_count", "", required, "2", 1, 256, "CSTL units per engine");
+    integer(t, "engine.vector.vpu_count", "", required, "1", 0, 256, "VPU units per engine");
+    integer(t, "engine.vector.lanes", "", required, "64", 1, wide, "elements a cycle of one unit");
+    integer(t, "engine.vector.pipeline_latency_cycles", "cycle", required, "8", 0, 100000,
+            "from the last element in to the last result out");
+    integer(t, "engine.vector.operand_bytes_per_cycle", "byte/cycle", optional, "", 1, 4 * wide,
+            "width of each operand port; default: 4 bytes a lane");
+    integer(t, "engine.vector.result_bytes_per_cycle", "byte/cycle", optional, "", 1, 4 * wide,
+            "width of the result port; default: 4 bytes a lane");
+    text(t, "engine.vector.cost.opcode", required, "", "opcode that this row is about");
+    real(t, "engine.vector.cost.cycles_per_element", "cycle", optional, "1", 1e-3, 1e6,
+         "per element and lane");
+    integer(t, "engine.vector.cost.passes", "", optional, "1", 1, 64, "times the operand is read");
+    add_sram(t, "engine.l1", "524288", "4", "2");
+    add_dma(t, "engine.dma", "2");
+}
+
+void add_ddr(Table& t) {
+    text(t, "ddr.device", required, "LPDDR4-3200", "a device of ddr_devices.textproto");
+    integer(t, "ddr.channels", "", required, "2", 1, 256, "independent channels", pow2);
+    choice(t, "ddr.mapping", "bank_group_interleaved|row_bank_column", required, "row_bank_column",
+           "which address bits select bank group, bank, row and column");
+    integer(t, "ddr.data_rate_mtps", "MT/s", optional, "", 100, 20000,
+            "transfers a second of one data line; default: the device's own rate, and at most that");
+    integer(t, "ddr.size_bytes", "byte", optional, "", mebi, tebi,
+            "capacity; default: all that the channels hold");
+    integer(t, "ddr.controller_latency_ns", "ns", required, "20", 0, 1000000,
+            "both ways together, beside the device's own latency");
+    integer(t, "ddr.channel_interleave_bytes", "byte", required, "256", 64, gibi,
+            "consecutive blocks of this size lie in consecutive channels", pow2);
+}
+
+void add_energy(Table& t) {
+    text(t, "energy.table", optional, "generic_16nm",
+         "a shipped energy table, or the path of a .textproto table");
+    choice(t, "energy.corner", "low|nominal|high", optional, "nominal", "column of the table");
+    integer(t, "energy.node_nm", "nm", optional, "", 3, 180, "logic node; default: the table's");
+    real(t, "energy.vdd", "V", optional, "", 0.6, 1.1, "core voltage; default: the table's");
+    real(t, "energy.temp_c", "C", optional, "", -40, 150, "junction temperature; default: the table's");
+    t.push_back(
+        {"energy.clock_gating", "boolean", "", "true", false, 0, 0, false, "idle units stop their clocks"});
+    integer(t, "energy.idle_to_gate_cycles", "cycle", optional, "64", 0, 1e9,
+            "idle time before a clock stops");
+    real(t, "energy.tdp_w", "W", optional, "10", 1e-3, 1e5, "power that the report warns above");
+    real(t, "energy.trace_bin_ns", "ns", optional, "1000", 1e-3, 1e12, "bin of the power trace");
+}
+
+Table make_table() {
+    Table t;
+    text(t, "name", required, "", "how the device is called");
+    text(t, "version", required, "1.0.0", "of the description");
+    text(t, "description", optional, "", "one line for lists");
+    real(t, "clock.core_mhz", "MHz", required, "1000", 1e-3, 1e5,
+         "of arrays, vector units, SRAM, interconnect, DMA and sequencers");
+    integer(t, "sequencer.max_active_tokens", "", required, "64", 1, 1e6,
+            "entries of the token table of each engine's sequencer");
+    integer(t, "sequencer.dispatch_cycles", "cycle", required, "2", 0, 100000,
+            "between two task dispatches of one sequencer");
+    add_engine(t);
+    add_sram(t, "l2", "1048576", "6", "3");
+    add_dma(t, "system_dma", "1");
+    integer(t, "interconnect.link_bytes_per_cycle", "byte/cycle", required, "64", 1, wide,
+            "of each link: one joins DDR and L2, one per engine joins L2 and its L1");
+    integer(t, "interconnect.hop_latency_cycles", "cycle", required, "2", 0, 100000, "of one link");
+    add_ddr(t);
+    add_energy(t);
+    text(t, "variant", optional, "", "type variant that the device executes: gemm.int8<i8>.with_bias");
+    t.push_back({"store_on_dma", "boolean", "", "false", false, 0, 0, false,
+                 "a store occupies an engine's DMA instead of a CSTL"});
+    integer(t, "wdm_count", "", optional, "0", 0, 256, "weight decompressors; not modelled");
+    text(t, "characteristic.unit", required, "", "unit of a NEM characteristic that no field holds");
+    text(t, "characteristic.key", required, "", "its key");
+    integer(t, "characteristic.value", "", required, "", -9.2e18, 9.2e18, "its value");
+    return t;
+}
+
+}  // namespace
+
+const std::vector<ParameterInfo>& parameters() {
+    static const std::vector<ParameterInfo> table = make_table();
+    return table;
+}
+
+const ParameterInfo* find_parameter(std::string_view path) {
+    for (const ParameterInfo& row : parameters()) {
+        if (row.path == path) return &row;
+    }
+    return nullptr;
+}
+
+}  // namespace kpu::platforms

@@ -1,0 +1,187 @@
+#include "platforms/rules.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "isa/opcodes.hpp"
+#include "isa/text.hpp"
+#include "platforms/ddr.hpp"
+#include "platforms/variants.hpp"
+
+namespace kpu::platforms {
+namespace {
+
+constexpr uint32_t accumulator_bytes = 4;
+
+/// Bytes a cycle that keep the longer side of the array fed at its hungriest type.
+uint32_t operand_port_bytes(const proto::SystolicArray& array) {
+    double widest = 1;
+    for (const proto::MacRate& rate : array.rate()) {
+        const auto types = rate_types(rate.type());
+        if (!types) continue;
+        const double bytes = std::max(bit_width(types->first), bit_width(types->second)) / 8.0;
+        widest = std::max(widest, std::max(array.rows(), array.cols()) * bytes * rate.relative());
+    }
+    return static_cast<uint32_t>(std::ceil(widest));
+}
+
+class Checker {
+  public:
+    Checker(const proto::Platform& platform, std::string origin, const schema::ParseInfoTree* places,
+            Diagnostics& diagnostics)
+        : platform_(platform), origin_(std::move(origin)), places_(places), diagnostics_(diagnostics) {}
+
+    void run() {
+        if (platform_.engine().empty()) {
+            error("engine", "`engine` is missing: a device has at least one. Fix: add `engine { ... }`.");
+        }
+        uint64_t engines = 0;
+        for (int k = 0; k < platform_.engine_size(); ++k) {
+            engines += platform_.engine(k).count();
+            check_array(platform_.engine(k).array(), fmt::format("engine[{}].array", k));
+            check_costs(platform_.engine(k).vector(), fmt::format("engine[{}].vector", k));
+        }
+        if (engines > 1024)
+            error("engine", fmt::format("{} engines in all; at most 1024 are modelled.", engines));
+        check_ddr();
+        check_variants();
+    }
+
+  private:
+    void error(const char* top_field, std::string message) {
+        SourcePos pos{origin_, 0, 0};
+        if (places_ != nullptr) {
+            const auto* field = proto::Platform::descriptor()->FindFieldByName(top_field);
+            const auto location = places_->GetLocation(field, field->is_repeated() ? 0 : -1);
+            if (location.line >= 0) {
+                pos.line = static_cast<uint32_t>(location.line + 1);
+                pos.column = static_cast<uint32_t>(location.column + 1);
+            }
+        }
+        diagnostics_.error(std::move(pos), std::move(message));
+    }
+
+    void check_array(const proto::SystolicArray& array, const std::string& path) {
+        if (array.rate().empty()) {
+            error("engine",
+                  fmt::format("`{}.rate` is missing: an array without a rate executes nothing. Fix: add "
+                              "`rate {{ type: \"i8\" relative: 1 }}`.",
+                              path));
+        }
+        std::set<std::string> seen;
+        for (const proto::MacRate& rate : array.rate()) {
+            if (!rate_types(rate.type())) {
+                error("engine",
+                      fmt::format("`{}.rate.type` is `{}`. Fix: one of i8, i8xi4, i16, f16, bf16, f32.", path,
+                                  rate.type()));
+            }
+            if (!seen.insert(rate.type()).second) {
+                error("engine",
+                      fmt::format("`{}.rate` has type `{}` twice. Fix: remove one.", path, rate.type()));
+            }
+        }
+    }
+
+    void check_costs(const proto::Vector& vector, const std::string& path) {
+        std::set<std::string> seen;
+        for (const proto::OpcodeCost& cost : vector.cost()) {
+            if (!find_opcode(cost.opcode())) {
+                error("engine", fmt::format("`{}.cost.opcode`: unknown opcode `{}`. Fix: did you mean `{}`?",
+                                            path, cost.opcode(), nearest_opcode(cost.opcode())));
+            }
+            if (!seen.insert(cost.opcode()).second) {
+                error("engine",
+                      fmt::format("`{}.cost` has opcode `{}` twice. Fix: remove one.", path, cost.opcode()));
+            }
+        }
+    }
+
+    void check_ddr() {
+        const proto::Ddr& ddr = platform_.ddr();
+        const proto::DdrDevice* device = find_ddr_device(ddr.device());
+        if (device == nullptr) {
+            const std::vector<std::string> names = ddr_device_names();
+            const std::vector<std::string_view> candidates(names.begin(), names.end());
+            error("ddr",
+                  fmt::format("`ddr.device`: unknown device `{}`. Fix: one of {}; did you mean `{}`?",
+                              ddr.device(), fmt::join(names, ", "), nearest_name(ddr.device(), candidates)));
+            return;
+        }
+        if (ddr.data_rate_mtps() > device->data_rate_mtps()) {
+            error("ddr",
+                  fmt::format("`ddr.data_rate_mtps` is {}, but {} runs at up to {}. Fix: lower the rate or "
+                              "choose a faster device.",
+                              ddr.data_rate_mtps(), device->name(), device->data_rate_mtps()));
+        }
+        const uint64_t capacity = channel_bytes(*device) * ddr.channels();
+        if (ddr.size_bytes() > capacity) {
+            error("ddr",
+                  fmt::format("`ddr.size_bytes` is {}, but {} channels of {} hold {}. Fix: lower the size or "
+                              "add channels.",
+                              ddr.size_bytes(), ddr.channels(), device->name(), capacity));
+        }
+    }
+
+    void check_variants() {
+        std::set<std::string> seen;
+        for (const std::string& variant : platform_.variant()) {
+            if (!seen.insert(variant).second) {
+                error("variant", fmt::format("`variant` has `{}` twice. Fix: remove one.", variant));
+            }
+        }
+        Diagnostics found;
+        resolve_variants(platform_, found);
+        for (const Diagnostic& diagnostic : found.all()) error("variant", diagnostic.message);
+    }
+
+    const proto::Platform& platform_;
+    std::string origin_;
+    const schema::ParseInfoTree* places_;
+    Diagnostics& diagnostics_;
+};
+
+}  // namespace
+
+std::optional<RateTypes> rate_types(std::string_view text) {
+    struct Row {
+        std::string_view text;
+        RateTypes types;
+    };
+    using E = ElemType;
+    constexpr Row rows[] = {{"i8", {E::i8, E::i8}},       {"i8xi4", {E::i8, E::i4}},
+                            {"i16", {E::i16, E::i16}},    {"f16", {E::f16, E::f16}},
+                            {"bf16", {E::bf16, E::bf16}}, {"f32", {E::f32, E::f32}}};
+    for (const Row& row : rows) {
+        if (row.text == text) return row.types;
+    }
+    return std::nullopt;
+}
+
+void derive(proto::Platform& platform) {
+    for (proto::Engine& engine : *platform.mutable_engine()) {
+        proto::SystolicArray& array = *engine.mutable_array();
+        if (!array.has_operand_bytes_per_cycle())
+            array.set_operand_bytes_per_cycle(operand_port_bytes(array));
+        if (!array.has_result_bytes_per_cycle())
+            array.set_result_bytes_per_cycle(array.cols() * accumulator_bytes);
+        proto::Vector& vector = *engine.mutable_vector();
+        if (!vector.has_operand_bytes_per_cycle()) vector.set_operand_bytes_per_cycle(vector.lanes() * 4);
+        if (!vector.has_result_bytes_per_cycle()) vector.set_result_bytes_per_cycle(vector.lanes() * 4);
+    }
+    const proto::DdrDevice* device = find_ddr_device(platform.ddr().device());
+    if (device == nullptr) return;  // check_rules says so
+    proto::Ddr& ddr = *platform.mutable_ddr();
+    if (!ddr.has_data_rate_mtps()) ddr.set_data_rate_mtps(device->data_rate_mtps());
+    if (!ddr.has_size_bytes()) ddr.set_size_bytes(channel_bytes(*device) * ddr.channels());
+}
+
+void check_rules(const proto::Platform& platform, const std::string& origin,
+                 const schema::ParseInfoTree* places, Diagnostics& diagnostics) {
+    Checker(platform, origin, places, diagnostics).run();
+}
+
+}  // namespace kpu::platforms

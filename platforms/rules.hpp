@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "isa/diagnostics.hpp"
+#include "isa/types.hpp"
+#include "platforms/platform.pb.h"
+#include "platforms/schema.hpp"
+
+namespace kpu::platforms {
+
+/// Element types of a MacRate: i8 means i8 x i8, i8xi4 an i4 second operand.
+struct RateTypes {
+    ElemType first, second;
+};
+/// Nothing for a text that names no MAC of the energy table.
+std::optional<RateTypes> rate_types(std::string_view text);
+
+/// Fills in what follows from other fields: port widths of arrays and vector units, rate and size of the DDR.
+void derive(proto::Platform& platform);
+/// Rules that tie several fields together, after every single field was checked.
+void check_rules(const proto::Platform& platform, const std::string& origin,
+                 const schema::ParseInfoTree* places, Diagnostics& diagnostics);
+
+}  // namespace kpu::platforms

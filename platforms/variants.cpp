@@ -1,0 +1,111 @@
+#include "platforms/variants.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "platforms/library.hpp"
+#include "platforms/platform.hpp"
+
+namespace kpu::platforms {
+
+const std::vector<nem::TypeFamily>& known_families() {
+    static const std::vector<nem::TypeFamily> families = [] {
+        Diagnostics diagnostics;
+        const nem::Document extensions = nem::parse(embedded_text("kpusim_ext.nem").value(),
+                                                    "<kpusim_ext.nem>", nem::default_loader({}), diagnostics);
+        if (diagnostics.has_errors()) throw InternalError(diagnostics.to_string());
+        std::vector<nem::TypeFamily> all = nem::standard_families();
+        all.insert(all.end(), extensions.families.begin(), extensions.families.end());
+        return all;
+    }();
+    return families;
+}
+
+std::optional<nem::VariantRef> parse_variant(std::string_view text) {
+    nem::VariantRef ref;
+    const size_t dot = text.rfind('.');
+    if (dot == std::string_view::npos || dot == 0 || dot + 1 == text.size()) return std::nullopt;
+    ref.variant = text.substr(dot + 1);
+    std::string_view family = text.substr(0, dot);
+    if (const size_t open = family.find('<'); open != std::string_view::npos) {
+        if (family.back() != '>') return std::nullopt;
+        std::string_view list = family.substr(open + 1, family.size() - open - 2);
+        for (bool more = true; more;) {
+            const size_t comma = list.find(',');
+            std::string_view type = list.substr(0, comma);
+            while (!type.empty() && type.front() == ' ') type.remove_prefix(1);
+            const auto elem = parse_elem_type(type);
+            if (!elem) return std::nullopt;
+            ref.types.push_back(*elem);
+            more = comma != std::string_view::npos;
+            if (more) list.remove_prefix(comma + 1);
+        }
+        family = family.substr(0, open);
+    }
+    ref.family = family;
+    return ref;
+}
+
+std::vector<TypeVariant> resolve_variants(const proto::Platform& platform, Diagnostics& diagnostics) {
+    std::vector<TypeVariant> variants;
+    for (const std::string& text : platform.variant()) {
+        auto ref = parse_variant(text);
+        if (!ref) {
+            diagnostics.error({}, fmt::format("`variant`: `{}` is no type variant. Fix: write it as "
+                                              "gemm.int8<i8>.with_bias.",
+                                              text));
+            continue;
+        }
+        if (auto variant = nem::resolve_variant(*ref, known_families(), diagnostics)) {
+            variants.push_back(std::move(*variant));
+        }
+    }
+    return variants;
+}
+
+DeviceLimits limits_of(const Platform& platform) {
+    DeviceLimits limits;
+    limits.name = platform.name();
+    limits.agnostic = false;
+    const std::vector<proto::Engine> engines = engines_of(platform);
+    limits.num_engines = static_cast<uint32_t>(engines.size());
+    limits.l2_bytes = platform.l2().size_bytes();
+    limits.ddr_bytes = platform.ddr().size_bytes();
+    limits.max_active_tokens = platform.sequencer().max_active_tokens();
+    limits.store_on_dma = platform.store_on_dma();
+    // of mixed engines, what every one of them has
+    constexpr uint32_t many = std::numeric_limits<uint32_t>::max();
+    uint32_t nmu = many, cstl = many, dma = many, vpu = many;
+    limits.l1_bytes = std::numeric_limits<uint64_t>::max();
+    for (const proto::Engine& engine : engines) {
+        limits.l1_bytes = std::min(limits.l1_bytes, engine.l1().size_bytes());
+        nmu = std::min(nmu, engine.array().count());
+        cstl = std::min(cstl, engine.vector().cstl_count());
+        vpu = std::min(vpu, engine.vector().vpu_count());
+        dma = std::min(dma, engine.dma().channels());
+    }
+    const auto count = [&limits](UnitKind kind) -> uint32_t& {
+        return limits.units[static_cast<size_t>(kind)];
+    };
+    count(UnitKind::nmu) = nmu;
+    count(UnitKind::cstl) = cstl;
+    count(UnitKind::dma) = dma;
+    count(UnitKind::vpu) = vpu;
+    count(UnitKind::seq) = 1;
+    count(UnitKind::sdma) = platform.system_dma().channels();
+    count(UnitKind::wdm) = platform.wdm_count();
+    Diagnostics diagnostics;
+    limits.variants = resolve_variants(platform, diagnostics);
+    if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
+    return limits;
+}
+
+DeviceLimits agnostic_limits() {
+    DeviceLimits limits;
+    limits.variants = nem::all_variants(known_families());
+    return limits;
+}
+
+}  // namespace kpu::platforms

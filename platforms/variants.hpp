@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "isa/device_limits.hpp"
+#include "isa/nem/nem.hpp"
+#include "platforms/platform.pb.h"
+
+namespace kpu::platforms {
+
+/// The language's type families and those of kpusim_ext.nem.
+const std::vector<nem::TypeFamily>& known_families();
+/// gemm.float<f16>.no_bias as its parts; nothing when the text has another form.
+std::optional<nem::VariantRef> parse_variant(std::string_view text);
+/// The platform's variants with their types filled in. Unknown ones are errors.
+std::vector<TypeVariant> resolve_variants(const proto::Platform& platform, Diagnostics& diagnostics);
+
+}  // namespace kpu::platforms
