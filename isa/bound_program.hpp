@@ -16,6 +16,7 @@ namespace kpu {
 
 constexpr int max_rank = 6;
 constexpr int max_loop_depth = 64;
+constexpr uint64_t max_level_bytes = uint64_t{1} << 40;  ///< no device of ours has more; larger sizes are mistakes
 constexpr int max_expr_stack = 64;  ///< operands on the stack of a postfix expression
 
 /// Dense list of up to max_rank integers: a shape, strides.
@@ -183,6 +184,10 @@ struct BoundProgram {
 };
 
 using ParamBindings = std::vector<std::pair<std::string, int64_t>>;
+
+/// Throws UserError when a region at this byte address of its level leaves its buffer. Offsets may depend on loop
+/// variables, so the control engine calls this for every instance that the verifier could not decide.
+void check_region_bounds(const BoundProgram& program, uint32_t region, int64_t address);
 
 /// Resolves a verified program for a device. Throws UserError (unknown parameter, value out of range, over capacity,
 /// negative extents, bounds). The verifier (verify.hpp) has checked the rest.

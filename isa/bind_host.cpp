@@ -1,0 +1,172 @@
+// What the host sees: inputs to give, outputs to take, bytes that stand in memory before the start.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/binder.hpp"
+
+namespace kpu {
+namespace {
+
+/// How a buffer is used by the tasks, in the order of the text.
+struct BufferUse {
+    bool read = false, written = false;
+    bool read_first = false;              ///< read before anything in the text wrote it
+    ElemType read_type = ElemType::none;  ///< of its readers; u8 when they differ or one is untyped
+    ElemType write_type = ElemType::none;
+};
+
+void merge_type(ElemType& seen, ElemType type, bool first) {
+    if (type == ElemType::none) type = ElemType::u8;
+    seen = first || seen == type ? type : ElemType::u8;
+}
+
+std::vector<BufferUse> uses_of(const BoundProgram& program, const std::set<uint32_t>& filled) {
+    std::vector<BufferUse> uses(program.buffers.size());
+    for (const uint32_t buffer : filled) uses[buffer].written = true;
+    std::vector<bool> typed(uses.size(), false);  // written by a task, so that write_type counts
+    for (const BoundTask& task : program.tasks) {
+        for (const uint32_t index : task.inputs) {
+            const BoundRegion& region = program.regions[index];
+            BufferUse& use = uses[region.buffer];
+            use.read_first = use.read_first || !use.written;
+            merge_type(use.read_type, region.elem, !use.read);
+            use.read = true;
+        }
+        for (const uint32_t index : task.outputs) {
+            const BoundRegion& region = program.regions[index];
+            BufferUse& use = uses[region.buffer];
+            merge_type(use.write_type, region.elem, !typed[region.buffer]);
+            typed[region.buffer] = true;
+            use.written = true;
+        }
+    }
+    for (size_t i = 0; i < uses.size(); ++i) uses[i].written = typed[i];
+    return uses;
+}
+
+TensorSpec whole_buffer(const BoundProgram& program, uint32_t index, ElemType type) {
+    const BoundBuffer& buffer = program.buffers[index];
+    TensorSpec spec;
+    spec.name = buffer.name;
+    spec.buffer = index;
+    const auto bits = static_cast<uint64_t>(bit_width(type));
+    if (buffer.size * 8 % bits != 0) type = ElemType::u8;  // a trailing part of an element has no other type
+    spec.elem = type;
+    spec.shape = {static_cast<int64_t>(buffer.size * 8 / static_cast<uint64_t>(bit_width(type)))};
+    return spec;
+}
+
+}  // namespace
+
+bool Binder::bind_host() {
+    const size_t before = diagnostics_.error_count();
+    bind_data();
+    bind_tensors();
+    bind_buffer_io();
+    return diagnostics_.error_count() == before;
+}
+
+void Binder::add_image(uint32_t buffer, int64_t offset, std::string_view bytes, const std::string& name) {
+    const BoundBuffer& home = result_.buffers[buffer];
+    if (static_cast<uint64_t>(offset) > home.size ||
+        bytes.size() > home.size - static_cast<uint64_t>(offset)) {
+        return error(module_.pos_of_buffer(buffer),
+                     fmt::format("data `{}` ends at byte {} but buffer `{}` has {}. Fix: grow the buffer.",
+                                 name, static_cast<uint64_t>(offset) + bytes.size(), home.name, home.size));
+    }
+    filled_.insert(buffer);
+    result_.data.push_back({buffer, static_cast<uint64_t>(offset), bytes});
+}
+
+void Binder::bind_data() {
+    for (int i = 0; i < program_.data_size(); ++i) {
+        const proto::Data& data = program_.data(i);
+        if (static_cast<size_t>(i) >= module_.data.size() ||
+            module_.data[static_cast<size_t>(i)].bytes.size() != data.size()) {
+            error({module_.origin, 0, 0},
+                  fmt::format("the bytes of data `{}` ({}) are missing. Fix: give the container or "
+                              "side file that holds them.",
+                              data.name(), data.size()));
+            continue;
+        }
+        if (!data.buffer().empty()) {
+            add_image(buffer_index_.at(data.buffer()), data.offset(),
+                      module_.data[static_cast<size_t>(i)].bytes, data.name());
+        }
+    }
+}
+
+void Binder::bind_tensors() {
+    for (const proto::Tensor& tensor : program_.tensor()) {
+        if (tensor.buffer().empty()) continue;  // lives in the graph only: fused away
+        const SourcePos pos{module_.origin, 0, 0};
+        TensorSpec spec;
+        spec.name = tensor.id();
+        spec.buffer = buffer_index_.at(tensor.buffer());
+        spec.offset = static_cast<uint64_t>(tensor.offset());
+        spec.elem = static_cast<ElemType>(tensor.elem());
+        spec.shape.assign(tensor.shape().begin(), tensor.shape().end());
+        spec.strides.assign(tensor.stride().begin(), tensor.stride().end());
+        described_.insert(spec.buffer);
+        if (spec.elem == ElemType::none || tensor.shape_size() > max_rank) {
+            error(pos, fmt::format("tensor `{}` has no element type or more than {} dimensions.", spec.name,
+                                   max_rank));
+            continue;
+        }
+        uint64_t needed = 1;  // elements up to past the last one, then bytes
+        uint64_t elements = 1;
+        for (size_t d = spec.shape.size(); d-- > 0;) {
+            const auto extent = static_cast<uint64_t>(spec.shape[d]);
+            const uint64_t stride = spec.strides.empty() ? elements : static_cast<uint64_t>(spec.strides[d]);
+            uint64_t step = 0;
+            if (__builtin_mul_overflow(extent - 1, stride, &step) ||
+                __builtin_add_overflow(needed, step, &needed) ||
+                __builtin_mul_overflow(elements, extent, &elements) || needed > max_level_bytes * 2) {
+                needed = max_level_bytes * 2;
+                break;
+            }
+        }
+        needed = packed_bytes(spec.elem, needed);
+        const BoundBuffer& home = result_.buffers[spec.buffer];
+        if (spec.offset > home.size || needed > home.size - spec.offset) {
+            error(pos, fmt::format(
+                           "tensor `{}` needs {} bytes at {} but buffer `{}` has {}. Fix: grow the buffer.",
+                           spec.name, needed, spec.offset, home.name, home.size));
+            continue;
+        }
+        const bool has_data = tensor.data() > 0;
+        if (has_data && program_.data(static_cast<int>(tensor.data()) - 1).buffer().empty()) {
+            const std::string_view bytes = tensor.data() - 1 < module_.data.size()
+                                               ? module_.data[tensor.data() - 1].bytes
+                                               : std::string_view();
+            if (!spec.strides.empty() || bytes.size() != needed) {
+                error(pos, fmt::format("tensor `{}` needs {} dense bytes, its data has {}.", spec.name,
+                                       needed, bytes.size()));
+                continue;
+            }
+            add_image(spec.buffer, tensor.offset(), bytes, spec.name);
+        }
+        const bool weight_from_host = tensor.role() == proto::Tensor::WEIGHT && !has_data;
+        if (tensor.role() == proto::Tensor::INPUT || weight_from_host) result_.inputs.push_back(spec);
+        if (tensor.role() == proto::Tensor::OUTPUT) result_.outputs.push_back(std::move(spec));
+    }
+}
+
+/// Buffers that no tensor describes speak for themselves, by name.
+void Binder::bind_buffer_io() {
+    std::set<uint32_t> filled = filled_;
+    filled.insert(described_.begin(), described_.end());
+    const std::vector<BufferUse> uses = uses_of(result_, filled);
+    for (uint32_t i = 0; i < result_.buffers.size(); ++i) {
+        const Level level = result_.buffers[i].level;
+        if (level == Level::l1 || described_.count(i) != 0) continue;
+        const BufferUse& use = uses[i];
+        if (use.read_first) result_.inputs.push_back(whole_buffer(result_, i, use.read_type));
+        if (use.written && (level == Level::ddr || !use.read)) {
+            result_.outputs.push_back(whole_buffer(result_, i, use.write_type));
+        }
+    }
+}
+
+}  // namespace kpu

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+#include "isa/structure.hpp"
+
+namespace kpu {
+
+/// Resolves a structurally sound program step by step. Every mistake goes to `diagnostics` with its place, so
+/// that the verifier reports all of them and bind() throws them together. A step needs the steps before it to
+/// be clean.
+class Binder {
+  public:
+    Binder(const Module& module, const DeviceLimits& limits, Diagnostics& diagnostics);
+
+    bool bind_values(const ParamBindings& params);  ///< parameters, constants
+    bool bind_buffers();                            ///< sizes, addresses, capacities
+    bool bind_regions();                            ///< types, strides, quantisation, constant bounds
+    bool bind_statements();                         ///< loops, tasks with attributes and units, waits, ops
+    bool bind_host();                               ///< inputs, outputs, data images
+
+    BoundProgram& result() { return result_; }
+    const Nesting& nesting() const { return nesting_; }
+
+  private:
+    bool constant_of(const proto::Expr& expr, const SourcePos& pos, const std::string& what, int64_t& value);
+    bool expr_of(const proto::Expr& expr, const SourcePos& pos, const std::string& what, BoundExpr& value);
+    void error(const SourcePos& pos, std::string message) { diagnostics_.error(pos, std::move(message)); }
+
+    // bind_memory.cpp
+    void bind_buffer(size_t index);
+    void bind_region(size_t index);
+    bool bind_shape(const proto::Region& region, BoundRegion& out, const SourcePos& pos,
+                    const std::string& what);
+    bool bind_strides(const proto::Region& region, BoundRegion& out, const SourcePos& pos,
+                      const std::string& what);
+    void bind_quant(const proto::Quant& quant, bool channels_first, BoundRegion& out, const SourcePos& pos,
+                    const std::string& what);
+    void check_extent(const BoundRegion& region, const SourcePos& pos, const std::string& what);
+
+    // bind_statements.cpp
+    void bind_loop(size_t index);
+    void bind_task(size_t index);
+    void bind_transfer(BoundTask& task);
+    void bind_attributes(const proto::Task& source, BoundTask& task, const SourcePos& pos);
+    bool bind_attribute(const AttrSpec& spec, const proto::Value& value, BoundAttr& out,
+                        const SourcePos& pos);
+    void place(const proto::Task& source, BoundTask& task, const SourcePos& pos);
+    void bind_resource(const proto::Decorator& decorator, BoundTask& task, const SourcePos& pos);
+    void bind_seq_engine(const proto::Decorator& decorator, BoundTask& task, const SourcePos& pos);
+    void count_work(BoundTask& task) const;
+    uint32_t op_of(const proto::Task& source, const BoundTask& task, size_t index);
+
+    // bind_host.cpp
+    void bind_tensors();
+    void bind_buffer_io();
+    void bind_data();
+    void add_image(uint32_t buffer, int64_t offset, std::string_view bytes, const std::string& name);
+
+    const Module& module_;
+    const KPUProgram& program_;
+    const DeviceLimits& limits_;
+    Diagnostics& diagnostics_;
+    Nesting nesting_;
+    BoundProgram result_;
+    std::vector<int64_t> constants_, params_;
+    std::map<std::string, uint32_t> buffer_index_;
+    std::set<uint32_t> described_;  ///< buffers that declared tensors describe
+    std::set<uint32_t> filled_;     ///< buffers that data sections fill
+    std::set<std::string> op_ids_;
+};
+
+/// Row-major strides of a shape, in elements.
+Dims row_major(const Dims& shape);
+/// Bytes from the first element to past the last one; nothing when that does not fit in 62 bits.
+std::optional<int64_t> reach_bytes(ElemType elem, const Dims& shape, const Dims& strides);
+/// Smallest and largest value of an integer element type.
+std::pair<int64_t, int64_t> integer_range(ElemType type);
+
+}  // namespace kpu
