@@ -1,0 +1,279 @@
+#include "isa/container.hpp"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/stubs/logging.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "isa/bound_program.hpp"
+#include "isa/digest.hpp"
+#include "tests/isa/sample_programs.hpp"
+
+namespace kpu {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+std::string refusal(const std::string& bytes) {
+    try {
+        parse_container(bytes, "file.kpu");
+    } catch (const UserError& e) {
+        return e.what();
+    }
+    return "accepted";
+}
+
+std::string structure_refusal(const KPUProgram& program) {
+    try {
+        check_structure(program, "p");
+    } catch (const UserError& e) {
+        return e.what();
+    }
+    return "accepted";
+}
+
+class TemporaryFolder {
+  public:
+    TemporaryFolder() {
+        std::string name = (fs::temp_directory_path() / "kpusim_isa_XXXXXX").string();
+        path_ = mkdtemp(name.data());
+    }
+    ~TemporaryFolder() { fs::remove_all(path_); }
+    fs::path operator/(const std::string& name) const { return path_ / name; }
+
+  private:
+    fs::path path_;
+};
+
+TEST(Digest, KnownAnswers) {
+    // Check values of RFC 3720 appendix and FIPS 180; a seed continues an earlier checksum.
+    EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
+    EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aau);
+    EXPECT_EQ(crc32c("56789", crc32c("1234")), 0xe3069283u);
+    EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Container, RoundTripKeepsProgramAndData) {
+    // What is written is read back, and written again gives the same bytes.
+    const Module module = test::relu_rows();
+    const std::string bytes = serialize_container(module);
+    const Module back = parse_container(bytes, "file.kpu");
+    EXPECT_EQ(back.program.SerializeAsString(), module.program.SerializeAsString());
+    ASSERT_EQ(back.data.size(), 1u);
+    EXPECT_EQ(back.data[0].bytes, std::string_view("\x01\x02\x03\x04", 4));
+    EXPECT_EQ(serialize_container(back), bytes);
+}
+
+TEST(Container, FileRoundTripLeavesNoTemporaryFile) {
+    // A written file reads back through the memory map, and only that file is left in the folder.
+    const TemporaryFolder folder;
+    const std::string path = folder / "p.kpu";
+    write_container(test::relu_rows(), path);
+    const Module back = read_container(path);
+    EXPECT_EQ(back.data[0].bytes, std::string_view("\x01\x02\x03\x04", 4));
+    EXPECT_EQ(back.origin, path);
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder / ""), fs::directory_iterator()), 1);
+}
+
+TEST(Container, EveryFlippedBitIsRefused) {
+    // Every bit of a container matters: each single flip ends in a UserError.
+    const std::string good = serialize_container(test::relu_rows());
+    for (size_t i = 0; i < good.size(); ++i) {
+        for (int bit = 0; bit < 8; bit += 3) {
+            std::string bad = good;
+            bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
+            EXPECT_NE(refusal(bad), "accepted") << "byte " << i;
+        }
+    }
+}
+
+TEST(Container, EveryTruncationIsRefused) {
+    // A file cut at any length is refused.
+    const std::string good = serialize_container(test::relu_rows());
+    for (size_t size = 0; size < good.size(); ++size) {
+        EXPECT_NE(refusal(good.substr(0, size)), "accepted") << size;
+    }
+    EXPECT_THAT(refusal(good + "x"), HasSubstr("follow the last section"));
+}
+
+TEST(Container, DamagedProgramsNeverCrash) {
+    // Behind the checksums stand the message parser, the structure checks and the binder: with any byte of
+    // the program changed, each refuses with a UserError or accepts; no other exception, no crash.
+    const Module module = test::relu_rows();
+    const std::string program = module.program.SerializeAsString();
+    const google::protobuf::LogSilencer silence;
+    int accepted = 0, refused = 0;
+    for (size_t i = 0; i < program.size(); ++i) {
+        for (const int mask : {0x01, 0x08, 0x40, 0x80, 0xff}) {
+            std::string bad = program;
+            bad[i] = static_cast<char>(bad[i] ^ mask);
+            auto damaged = std::make_shared<Module>(module);
+            if (!damaged->program.ParseFromString(bad)) continue;
+            try {
+                bind(damaged, {}, {});
+                ++accepted;
+            } catch (const UserError&) {
+                ++refused;
+            }
+        }
+    }
+    EXPECT_GT(accepted, 0);
+    EXPECT_GT(refused, 0);
+}
+
+TEST(Container, ForeignFilesAreRefusedByName) {
+    // Empty files, pickles of every protocol, text and newer versions are each told apart.
+    EXPECT_THAT(refusal(""), HasSubstr("empty"));
+    for (char protocol = 2; protocol <= 5; ++protocol) {
+        EXPECT_THAT(refusal(std::string("\x80") + protocol + "rest"), HasSubstr("Python pickle"));
+    }
+    EXPECT_THAT(refusal("program x:"), HasSubstr("not a KPU program"));
+    std::string newer = serialize_container(test::relu_rows());
+    newer[8] = 2;
+    EXPECT_THAT(refusal(newer), HasSubstr("version 2"));
+    EXPECT_THROW(read_container("/no/such/file.kpu"), UserError);
+    EXPECT_THROW(read_container("/"), UserError);
+}
+
+TEST(Container, UnknownFieldsAndEnumValuesAreNamed) {
+    // What this version does not know is refused with the name of the message or field.
+    Module module = test::relu_rows();
+    proto::Buffer& buffer = *module.program.mutable_buffer(0);
+    buffer.GetReflection()->MutableUnknownFields(&buffer)->AddVarint(99, 1);
+    EXPECT_THAT(structure_refusal(module.program), HasSubstr("message Buffer has field 99"));
+    module = test::relu_rows();
+    module.program.mutable_buffer(0)->set_level(static_cast<proto::Level>(7));
+    EXPECT_THAT(structure_refusal(module.program), HasSubstr("Buffer.level has value 7"));
+}
+
+TEST(Container, SideFilesAreChecked) {
+    // A side file must lie below the folder and have the size and SHA-256 that the program states.
+    const TemporaryFolder folder;
+    std::ofstream(folder / "w.bin") << "abc";
+    Module module = test::relu_rows();
+    proto::Data& data = *module.program.mutable_data(0);
+    data.set_path("w.bin");
+    data.set_size(3);
+    data.set_sha256(sha256_hex("abc"));
+    const std::string path = folder / "p.kpu";
+    write_container(module, path);
+    EXPECT_EQ(read_container(path).data[0].bytes, "abc");
+    std::ofstream(folder / "w.bin") << "abd";
+    EXPECT_THROW(read_container(path), UserError);
+    std::ofstream(folder / "w.bin") << "abcd";
+    EXPECT_THROW(read_container(path), UserError);
+    data.set_path("../w.bin");
+    EXPECT_THROW(load_side_file(data, folder / ""), UserError);
+    data.set_path("/etc/hostname");
+    EXPECT_THROW(load_side_file(data, folder / ""), UserError);
+}
+
+/// The sample with one change, and the words its refusal must hold.
+struct StructureCase {
+    const char* name;
+    void (*change)(KPUProgram&);
+    const char* message;
+};
+
+proto::Task& first_task(KPUProgram& program) {
+    for (proto::Statement& statement : *program.mutable_statement()) {
+        if (statement.has_task()) return *statement.mutable_task();
+    }
+    throw InternalError("no task");
+}
+
+const StructureCase structure_cases[] = {
+    {"region_index", [](KPUProgram& p) { first_task(p).mutable_input(0)->set_region(99); },
+     "there are 3 regions"},
+    {"buffer_index", [](KPUProgram& p) { p.mutable_region(0)->set_buffer(99); }, "there are 4 buffers"},
+    {"later_dep", [](KPUProgram& p) { first_task(p).add_dep(6); }, "not an earlier task"},
+    {"dep_on_loop", [](KPUProgram& p) { first_task(p).add_dep(0); }, "not an earlier task"},
+    {"body_end", [](KPUProgram& p) { p.mutable_statement(0)->mutable_loop()->set_body_end(99); }, "body_end"},
+    {"empty_body_end", [](KPUProgram& p) { p.mutable_statement(0)->mutable_loop()->set_body_end(0); },
+     "body_end"},
+    {"kernel", [](KPUProgram& p) { first_task(p).set_kind(proto::Task::KERNEL); }, "vector kernel"},
+    {"two_sources", [](KPUProgram& p) { *first_task(p).add_input() = first_task(p).input(0); },
+     "one of each"},
+    {"no_kind", [](KPUProgram& p) { p.add_statement(); }, "has no kind"},
+    {"underflow",
+     [](KPUProgram& p) { p.mutable_buffer(0)->mutable_size()->add_token()->set_kind(proto::ExprToken::ADD); },
+     "well-formed"},
+    {"two_values", [](KPUProgram& p) { p.mutable_buffer(0)->mutable_size()->add_token()->set_value(1); },
+     "well-formed"},
+    {"loop_outside",
+     [](KPUProgram& p) {
+         p.mutable_buffer(0)->mutable_size()->mutable_token(0)->set_kind(proto::ExprToken::LOOP);
+     },
+     "LOOP"},
+    {"constant_of_itself",
+     [](KPUProgram& p) {
+         p.mutable_constant(0)->mutable_value()->mutable_token(0)->set_kind(proto::ExprToken::CONST);
+     },
+     "CONST"},
+    {"bad_name", [](KPUProgram& p) { p.mutable_buffer(0)->set_name("a b"); }, "not an identifier"},
+    {"control_name", [](KPUProgram& p) { p.mutable_buffer(0)->set_name("a\n"); }, "\\x0a"},
+    {"op_index", [](KPUProgram& p) { first_task(p).set_op(1); }, "there are 0 ops"},
+    {"data_buffer", [](KPUProgram& p) { p.mutable_data(0)->set_buffer("NO"); }, "not a buffer"},
+    {"param_default", [](KPUProgram& p) { p.mutable_param(0)->set_default_value(9); }, "outside [1..8]"},
+    {"rank",
+     [](KPUProgram& p) {
+         for (int i = 0; i < 6; ++i) *p.mutable_region(0)->add_shape() = p.region(0).shape(0);
+     },
+     "1 to 6"},
+    {"stride_count",
+     [](KPUProgram& p) {
+         for (int i = 0; i < 2; ++i) *p.mutable_region(0)->add_stride() = p.region(0).shape(0);
+     },
+     "stride"},
+    {"nested_list",
+     [](KPUProgram& p) {
+         first_task(p).set_kind(proto::Task::COMPUTE);
+         first_task(p).set_opcode("relu");
+         proto::Attribute& a = *first_task(p).add_attribute();
+         a.set_name("x");
+         a.mutable_value()->mutable_list()->add_item()->mutable_list()->add_item();
+     },
+     "list within a list"},
+    {"deep_stack",
+     [](KPUProgram& p) {
+         proto::Expr& size = *p.mutable_buffer(0)->mutable_size();
+         size.clear_token();
+         for (int i = 0; i < 65; ++i) size.add_token()->set_value(1);
+         for (int i = 0; i < 64; ++i) size.add_token()->set_kind(proto::ExprToken::ADD);
+     },
+     "more than 64 operands"},
+    {"deep_loops",
+     [](KPUProgram& p) {
+         p.clear_statement();
+         for (int i = 0; i < 65; ++i) {
+             proto::Loop& loop = *p.add_statement()->mutable_loop();
+             loop.set_variable("v" + std::to_string(i));
+             loop.set_body_end(65);
+             loop.mutable_first()->add_token();
+             loop.mutable_last()->add_token();
+         }
+     },
+     "deeper than 64"},
+    {"used_before_declared", [](KPUProgram& p) { p.mutable_statement()->SwapElements(1, 3); },
+     "before its declaration"},
+};
+
+class StructureTest : public ::testing::TestWithParam<StructureCase> {};
+
+TEST_P(StructureTest, IsRefusedByName) {
+    // Each broken index, count or expression of an otherwise good program is refused with the field that is
+    // wrong.
+    Module module = test::relu_rows();
+    ASSERT_EQ(structure_refusal(module.program), "accepted");
+    GetParam().change(module.program);
+    EXPECT_THAT(structure_refusal(module.program), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StructureTest, ::testing::ValuesIn(structure_cases),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace kpu
