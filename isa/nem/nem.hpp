@@ -9,20 +9,25 @@
 
 #include "isa/device_limits.hpp"
 #include "isa/diagnostics.hpp"
+#include "isa/embedded_file.hpp"
 #include "isa/module.hpp"
 
 namespace kpu::nem {
 
-/// Loads the text of an included or named file. `from` is the including file. Returns the resolved path and the text,
-/// or nothing when it cannot be found. Embedded files have paths like "<kpusim_ext.nem>".
+/// Loads the text of an included or named file. `from` is the including file. Returns the resolved path and
+/// the text, or nothing when it cannot be found. Embedded files have paths like "<kpusim_ext.nem>".
 struct SourceFile {
     std::string path;
     std::string text;
 };
 using FileLoader = std::function<std::optional<SourceFile>(const std::string& name, const std::string& from)>;
 
-/// Looks beside `from`, then in the -I paths, then among the embedded files.
+/// Looks beside `from`, then in the -I paths, then among the embedded files. Reads regular files only.
 FileLoader default_loader(std::vector<std::string> search_paths);
+
+/// Makes text files of the executable known to every default_loader, under their names. `files` must live for
+/// ever; a name that is already known keeps its first text. families.nem is always known.
+void register_embedded(const EmbeddedFile* files, size_t count);
 
 struct UnitCount {
     UnitKind kind;
@@ -59,10 +64,11 @@ struct DeviceDecl {
     std::string text;  ///< the declaration's own source text
 };
 
+/// A `type_family` block; its binds and conformance lists are checked against its parameters.
 struct TypeFamily {
     struct Bind {
         std::string operand;
-        enum class Kind : uint8_t { type, parameter, absent, any } kind;
+        enum class Kind : uint8_t { type, parameter, absent, any } kind = Kind::type;
         ElemType type = ElemType::none;
         std::string parameter;
     };
@@ -85,23 +91,30 @@ struct TypeFamily {
 
 /// All that a file and what it includes declare.
 struct Document {
-    Module module;                      ///< empty program for a config document
+    Module module;  ///< empty program for a config document
     bool is_program = false;
-    std::vector<DeviceDecl> devices;    ///< in order of declaration, includes first
+    std::vector<DeviceDecl>
+        devices;  ///< in order of declaration, includes first; a program's inline device last
     std::vector<TypeFamily> families;
 };
 
-/// Parses a program or config document with its includes. Errors go to `diagnostics`; the document then holds what
-/// could be parsed. Never throws on bad text, never recurses on input depth without a bound.
-Document parse(std::string_view text, const std::string& path, const FileLoader& loader, Diagnostics& diagnostics);
+/// Parses a program or config document with its includes. Errors go to `diagnostics`; the document then holds
+/// what could be parsed. Never throws on bad text, never recurses on input depth without a bound.
+Document parse(std::string_view text, const std::string& path, const FileLoader& loader,
+               Diagnostics& diagnostics);
 
 /// One variant reference filled in from its family. Diagnoses unknown families, variants and type arguments.
 std::optional<TypeVariant> resolve_variant(const VariantRef& ref, const std::vector<TypeFamily>& families,
                                            Diagnostics& diagnostics);
-/// Every variant of every family with all its declared instantiations: what a device-agnostic check matches against.
-std::vector<TypeVariant> all_variants(const std::vector<TypeFamily>& families);
+/// Every variant of every family with all its declared instantiations: what a device-agnostic check matches
+/// against. `must_only`: those that every device must have.
+std::vector<TypeVariant> all_variants(const std::vector<TypeFamily>& families, bool must_only = false);
 
-/// NEM text of a program such that assembling it gives the same program. Data sections are named, not written.
+/// The 13 type families of the language (families.nem).
+const std::vector<TypeFamily>& standard_families();
+
+/// NEM text of a program such that assembling it gives the same program. Data sections are named, not
+/// written.
 std::string print(const Module& module);
 
 }  // namespace kpu::nem

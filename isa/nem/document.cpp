@@ -1,0 +1,116 @@
+// A document: includes, then declarations, then perhaps a program.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/nem/config_reader.hpp"
+#include "isa/nem/program_reader.hpp"
+
+namespace kpu::nem {
+namespace {
+
+class DocumentReader : public ConfigReader {
+  public:
+    using ConfigReader::ConfigReader;
+
+    void read_main() {
+        read_includes();
+        const bool only_includes = at_end() && !includes_.empty();
+        const unsigned devices = read_declarations();
+        const bool declares = !context_.document.devices.empty() || !context_.document.families.empty();
+        if (at_end() && (only_includes || declares || context_.errors > 0)) return;
+        context_.document.is_program = true;
+        const DeviceDecl* device = devices > 0 ? &context_.document.devices.back() : nullptr;
+        ProgramReader program(lexer_, context_, path_);
+        program.read(includes_, device);
+    }
+
+    /// An included file imports declarations; a program in it is ignored.
+    void read_included() {
+        read_includes();
+        read_declarations();
+        if (at_end() || starts_program()) return;
+        try {
+            fail_expected("a device or a type family");
+        } catch (const SyntaxError&) {
+        }
+    }
+
+  private:
+    bool starts_program() {
+        for (const Word word :
+             {Word::program, Word::device, Word::const_, Word::buffer, Word::let, Word::loop, Word::wait})
+            if (peek().is(word)) return true;
+        return peek().is(';') || (peek().kind == TokenKind::name && (peek(1).is('=') || peek(1).is('.')));
+    }
+
+    void read_includes() {
+        while (peek().is(Word::include)) {
+            try {
+                next();
+                const Token at = peek();
+                const std::string name = expect_string("the name of the included file");
+                includes_.push_back(name);
+                include(name, at);
+            } catch (const SyntaxError&) {
+                while (!at_end() && !peek().line_start) next();
+            }
+        }
+    }
+
+    void include(const std::string& name, const Token& at) {
+        if (context_.stack.size() > max_include_depth)
+            fail(at,
+                 fmt::format("includes nested deeper than {} files. Fix: flatten them", max_include_depth));
+        std::optional<SourceFile> file = context_.loader(name, path_);
+        if (!file)
+            fail(at, fmt::format(
+                         "cannot find the included file {}. Fix: put it beside this file or give its folder "
+                         "with -I",
+                         quoted(at)));
+        const auto active = std::find(context_.stack.begin(), context_.stack.end(), file->path);
+        if (active != context_.stack.end()) {
+            std::string chain;
+            for (auto step = active; step != context_.stack.end(); ++step) chain += *step + " -> ";
+            fail(at, fmt::format("include cycle: {}{}. Fix: remove one of the includes", chain, file->path));
+        }
+        if (std::find(context_.loaded.begin(), context_.loaded.end(), file->path) != context_.loaded.end())
+            return;
+        context_.loaded.push_back(file->path);
+        if (context_.loaded.size() > max_files)
+            fail(at, fmt::format("more than {} included files. Fix: merge them", max_files));
+        context_.total_bytes += file->text.size();
+        if (context_.total_bytes > max_total_bytes)
+            fail(at, fmt::format("included files exceed {} bytes. Fix: include less", max_total_bytes));
+        context_.stack.push_back(file->path);
+        Lexer lexer(file->text);
+        DocumentReader(lexer, context_, file->path).read_included();
+        context_.stack.pop_back();
+    }
+
+    std::vector<std::string> includes_;
+};
+
+}  // namespace
+
+Document parse(std::string_view text, const std::string& path, const FileLoader& loader,
+               Diagnostics& diagnostics) {
+    Context context{loader, diagnostics, {}, {path}, {}, {}, {}, text.size(), 0};
+    context.document.module.origin = path;
+    if (text.size() > max_total_bytes) {
+        diagnostics.error(
+            {path, 0, 0},
+            fmt::format("the text has more than {} bytes. Fix: use a container (.kpu)", max_total_bytes));
+        return std::move(context.document);
+    }
+    Lexer lexer(text);
+    DocumentReader reader(lexer, context, path);
+    try {
+        reader.read_main();
+    } catch (const TooManyErrors&) {
+        diagnostics.info({path, 0, 0}, fmt::format("stopped after {} errors", max_errors));
+    }
+    return std::move(context.document);
+}
+
+}  // namespace kpu::nem

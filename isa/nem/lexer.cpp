@@ -1,0 +1,271 @@
+#include "isa/nem/lexer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/types.hpp"
+
+namespace kpu::nem {
+namespace {
+
+enum CharClass : uint8_t { other, blank, digit, letter, punctuation };
+
+constexpr std::array<CharClass, 256> make_classes() {
+    std::array<CharClass, 256> table{};
+    for (const char c : {' ', '\t', '\r', '\n'}) table[static_cast<uint8_t>(c)] = blank;
+    for (int c = '0'; c <= '9'; ++c) table[static_cast<size_t>(c)] = digit;
+    for (int c = 'a'; c <= 'z'; ++c) table[static_cast<size_t>(c)] = letter;
+    for (int c = 'A'; c <= 'Z'; ++c) table[static_cast<size_t>(c)] = letter;
+    table['_'] = letter;
+    for (const char c :
+         {'+', '-', '*', '/', '(', ')', '[', ']', '{', '}', ':', ';', ',', '=', '@', '<', '>', '.'})
+        table[static_cast<uint8_t>(c)] = punctuation;
+    return table;
+}
+constexpr std::array<CharClass, 256> classes = make_classes();
+
+CharClass class_of(char c) { return classes[static_cast<uint8_t>(c)]; }
+bool is_word(char c) { return class_of(c) == letter || class_of(c) == digit; }
+
+struct Reserved {
+    std::string_view name;
+    Word word;
+};
+constexpr Reserved reserved[] = {
+    {"program", Word::program}, {"device", Word::device}, {"const", Word::const_},
+    {"buffer", Word::buffer},   {"let", Word::let},       {"loop", Word::loop},
+    {"endloop", Word::endloop}, {"in", Word::in},         {"out", Word::out},
+    {"include", Word::include}, {"wait", Word::wait},     {"region", Word::region},
+    {"mod", Word::mod},         {"DDR", Word::level},     {"L2", Word::level},
+    {"L1", Word::level}};
+
+/// Bytes of the UTF-8 sequence at `i`, or 0 when it is not valid.
+size_t utf8_length(std::string_view text, size_t i) {
+    const auto byte = [&](size_t k) { return k < text.size() ? static_cast<uint8_t>(text[k]) : 0u; };
+    const auto tail = [&](size_t k) { return (byte(k) & 0xC0u) == 0x80u; };
+    const unsigned first = byte(i);
+    if (first < 0x80) return 1;
+    if (first >= 0xC2 && first <= 0xDF) return tail(i + 1) ? 2 : 0;
+    if (first >= 0xE0 && first <= 0xEF) {
+        const unsigned second = byte(i + 1);
+        const bool overlong = first == 0xE0 && second < 0xA0;
+        const bool surrogate = first == 0xED && second > 0x9F;
+        return tail(i + 1) && tail(i + 2) && !overlong && !surrogate ? 3 : 0;
+    }
+    if (first >= 0xF0 && first <= 0xF4) {
+        const unsigned second = byte(i + 1);
+        const bool outside = (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
+        return tail(i + 1) && tail(i + 2) && tail(i + 3) && !outside ? 4 : 0;
+    }
+    return 0;
+}
+
+/// Offset of the first backslash of `body` that starts no known escape, or npos.
+size_t find_bad_escape(std::string_view body) {
+    for (size_t i = 0; i < body.size(); ++i) {
+        if (body[i] != '\\') continue;
+        if (std::string_view("nt\\\"").find(body[i + 1]) == std::string_view::npos) return i;
+        ++i;
+    }
+    return std::string_view::npos;
+}
+
+}  // namespace
+
+bool is_valid_utf8(std::string_view text) {
+    for (size_t i = 0; i < text.size();) {
+        const size_t length = utf8_length(text, i);
+        if (length == 0) return false;
+        i += length;
+    }
+    return true;
+}
+
+Word classify(std::string_view name) {
+    for (const Reserved& entry : reserved) {
+        if (entry.name == name) return entry.word;
+    }
+    return name.size() <= 7 && parse_elem_type(name) ? Word::elem_type : Word::none;
+}
+
+bool is_identifier(std::string_view text) {
+    if (text.empty() || class_of(text[0]) != letter) return false;
+    for (const char c : text) {
+        if (!is_word(c)) return false;
+    }
+    return true;
+}
+
+Lexer::Lexer(std::string_view text, uint32_t line, uint32_t column)
+    : text_(text), line_(line), first_column_(column) {
+    if (text_.substr(0, 3) == "\xEF\xBB\xBF") pos_ = line_begin_ = 3;  // byte order mark
+}
+
+const MetaLine* Lexer::next_meta(size_t offset) {
+    if (next_meta_ == metas_.size()) {
+        metas_.clear();
+        next_meta_ = 0;
+        return nullptr;
+    }
+    return metas_[next_meta_].offset < offset ? &metas_[next_meta_++] : nullptr;
+}
+
+void Lexer::skip_comment() {
+    const size_t begin = pos_;
+    const size_t end = std::min(text_.find('\n', pos_), text_.size());
+    pos_ = end;
+    // "#!/..." is how an executable script names its interpreter
+    if (end - begin >= 2 && text_[begin + 1] == '!' && at(begin + 2) != '/')
+        metas_.push_back({text_.substr(begin + 2, end - begin - 2), line_,
+                          static_cast<uint32_t>(begin + 2 - line_begin_) + first_column_, begin});
+}
+
+void Lexer::skip_blanks() {
+    while (pos_ < text_.size()) {
+        const char c = text_[pos_];
+        if (c == '\n') {
+            ++line_;
+            line_begin_ = ++pos_;
+            first_column_ = 1;
+            line_start_ = true;
+        } else if (class_of(c) == blank) {
+            ++pos_;
+        } else if (c == '#') {
+            skip_comment();
+        } else {
+            return;
+        }
+    }
+}
+
+void Lexer::fill() {
+    skip_blanks();
+    Token& token = ring_[(head_ + filled_) % ring_.size()];
+    ++filled_;
+    token = Token{};
+    token.line = line_;
+    token.column = static_cast<uint32_t>(pos_ - line_begin_) + first_column_;
+    token.offset = pos_;
+    token.line_start = line_start_;
+    line_start_ = false;
+    if (pos_ < text_.size()) scan(token);
+    token.text = text_.substr(token.offset, pos_ - token.offset);
+    if (token.kind == TokenKind::name) token.word = classify(token.text);
+}
+
+void Lexer::scan(Token& token) {
+    const char c = text_[pos_];
+    switch (class_of(c)) {
+        case letter:
+            token.kind = TokenKind::name;
+            while (is_word(at(pos_))) ++pos_;
+            return;
+        case digit:
+            scan_number(token);
+            return;
+        case punctuation:
+            token.punct = c;
+            token.kind = c == '.' && at(pos_ + 1) == '.' ? TokenKind::dots : TokenKind::punct;
+            pos_ += token.kind == TokenKind::dots ? 2 : 1;
+            return;
+        default:
+            break;
+    }
+    if (c == '"') {
+        scan_string(token);
+        return;
+    }
+    // One token for a run of bytes that no token starts with: one error, not one per byte.
+    token.kind = TokenKind::bad;
+    do {
+        ++pos_;
+    } while (pos_ < text_.size() && class_of(text_[pos_]) == other && text_[pos_] != '"' &&
+             text_[pos_] != '#');
+}
+
+void Lexer::scan_number(Token& token) {
+    token.kind = TokenKind::integer;
+    while (class_of(at(pos_)) == digit) ++pos_;
+    if (at(pos_) == '.' && class_of(at(pos_ + 1)) == digit) {
+        token.kind = TokenKind::real;
+        ++pos_;
+        while (class_of(at(pos_)) == digit) ++pos_;
+        if (at(pos_) == 'e' || at(pos_) == 'E') {
+            const size_t sign = at(pos_ + 1) == '+' || at(pos_ + 1) == '-' ? 1 : 0;
+            if (class_of(at(pos_ + 1 + sign)) == digit) {
+                pos_ += 1 + sign;
+                while (class_of(at(pos_)) == digit) ++pos_;
+            }
+        }
+    }
+    if (!is_word(at(pos_))) return;
+    token.kind = TokenKind::bad;  // 0x10, 1e-5, 3rd
+    while (is_word(at(pos_))) ++pos_;
+}
+
+void Lexer::scan_string(Token& token) {
+    token.kind = TokenKind::string;
+    ++pos_;
+    while (pos_ < text_.size() && text_[pos_] != '"' && text_[pos_] != '\n') {
+        pos_ += text_[pos_] == '\\' && pos_ + 1 < text_.size() && text_[pos_ + 1] != '\n' ? 2 : 1;
+    }
+    if (at(pos_) != '"' || pos_ >= text_.size()) {
+        token.kind = TokenKind::bad;
+        return;
+    }
+    ++pos_;
+    const std::string_view body = text_.substr(token.offset + 1, pos_ - token.offset - 2);
+    if (body.find('\0') != std::string_view::npos || !is_valid_utf8(body) ||
+        find_bad_escape(body) != std::string_view::npos)
+        token.kind = TokenKind::bad;
+}
+
+std::string describe_bad(const Token& token) {
+    const char first = token.text[0];
+    if (first == '"') {
+        if (token.text.size() < 2 || token.text.back() != '"')
+            return "unterminated string. Fix: close it with \" on the same line";
+        const std::string_view body = token.text.substr(1, token.text.size() - 2);
+        if (body.find('\0') != std::string_view::npos) return "NUL byte in a string. Fix: remove it";
+        if (!is_valid_utf8(body)) return "string is not valid UTF-8. Fix: save the file as UTF-8";
+        return "unknown escape in a string. Fix: use \\n, \\t, \\\\ or \\\"";
+    }
+    if (class_of(first) == digit)
+        return fmt::format(
+            "`{}` is not a number. Fix: write decimal digits; a float has digits on both sides of "
+            "its dot (1.0e-5)",
+            token.text.substr(0, 40));
+    if (first == '\0') return "NUL byte outside a comment. Fix: the file must be text; remove it";
+    const auto byte = static_cast<uint8_t>(first);
+    if (byte > 0x20 && byte < 0x7F) return fmt::format("unexpected character `{}`. Fix: remove it", first);
+    return fmt::format(
+        "unexpected byte 0x{:02x} outside a comment or string. Fix: names are ASCII letters, digits "
+        "and _",
+        byte);
+}
+
+std::string string_value(const Token& token) {
+    std::string value;
+    value.reserve(token.text.size());
+    for (size_t i = 1; i + 1 < token.text.size(); ++i) {
+        char c = token.text[i];
+        if (c == '\\') {
+            c = token.text[++i];
+            if (c == 'n') c = '\n';
+            if (c == 't') c = '\t';
+        }
+        value += c;
+    }
+    return value;
+}
+
+std::string quoted(const Token& token) {
+    if (token.kind == TokenKind::end) return "the end of the file";
+    constexpr size_t limit = 40;
+    if (token.text.size() > limit && is_valid_utf8(token.text.substr(0, limit)))
+        return fmt::format("`{}...`", token.text.substr(0, limit));
+    return token.text.size() > limit ? "a long string" : fmt::format("`{}`", token.text);
+}
+
+}  // namespace kpu::nem

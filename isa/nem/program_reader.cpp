@@ -1,0 +1,503 @@
+#include "isa/nem/program_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/bound_program.hpp"
+#include "isa/opcodes.hpp"
+
+namespace kpu::nem {
+namespace {
+
+using Kind = Symbol::Kind;
+
+/// Decorators of a task; after the last operand they mean the task, not the operand.
+bool is_task_decorator(std::string_view name) {
+    for (const std::string_view known :
+         {"resource", "deterministic", "debug", "profile", "memmove", "seq_engine"})
+        if (known == name) return true;
+    return false;
+}
+
+void lift_task_decorators(proto::Task& task) {
+    auto& from = *task.mutable_output(task.output_size() - 1)->mutable_decorator();
+    google::protobuf::RepeatedPtrField<proto::Decorator> kept;
+    for (proto::Decorator& decorator : from) {
+        (is_task_decorator(decorator.name()) ? *task.add_decorator() : *kept.Add()).Swap(&decorator);
+    }
+    from.Swap(&kept);
+}
+
+}  // namespace
+
+ProgramReader::ProgramReader(Lexer& lexer, Context& context, std::string path)
+    : Reader(lexer, context, std::move(path)),
+      module_(context.document.module),
+      program_(context.document.module.program) {
+    module_.source.files.push_back(path_);
+}
+
+void ProgramReader::read(const std::vector<std::string>& includes, const DeviceDecl* device) {
+    try {
+        read_head(includes, device);
+    } catch (const SyntaxError&) {
+        recover(peek().offset);
+    }
+    for (;;) {
+        const size_t offset = peek().offset;
+        try {
+            read_metadata();
+            if (at_end()) break;
+            read_statement();
+        } catch (const SyntaxError&) {
+            recover(offset);
+        }
+    }
+    finish();
+}
+
+void ProgramReader::read_head(const std::vector<std::string>& includes, const DeviceDecl* device) {
+    for (const std::string& include : includes) program_.mutable_device()->add_include(include);
+    if (device != nullptr) program_.mutable_device()->set_body(device->text);
+    if (device == nullptr && peek().is(Word::device)) {
+        next();
+        if (peek().kind == TokenKind::string) {
+            program_.mutable_device()->set_path(string_value(next()));
+        } else {
+            program_.mutable_device()->set_name(std::string(expect_identifier("a device name or file").text));
+        }
+    }
+    if (peek().is(Word::program)) {
+        next();
+        program_.set_name(std::string(expect_identifier("a program name").text));
+        expect(':', "after the program name");
+    }
+}
+
+void ProgramReader::finish() {
+    for (const OpenLoop& loop : loops_) {
+        report(loop.start, "loop without endloop. Fix: close it with endloop");
+        break;  // the outermost says it all
+    }
+    check_metadata();
+    module_.data.resize(static_cast<size_t>(program_.data_size()));
+}
+
+void ProgramReader::declare(Token name, Kind kind, size_t index) {
+    pending_name_.reset();
+    const Symbol* first = symbols_.declare(name.text, {kind, static_cast<uint32_t>(index), false});
+    if (first == nullptr || first->kind == Kind::poisoned) return;
+    if (first->kind != kind) {
+        report(name, fmt::format("name conflict - {} already declared as {}. Fix: rename one of them",
+                                 name.text, name_of(first->kind)));
+    } else {
+        report(name, fmt::format("duplicate {} declaration {}. Fix: rename or remove it",
+                                 kind == Kind::constant ? "constant" : name_of(kind), name.text));
+    }
+}
+
+void ProgramReader::declare_pending() {
+    if (pending_name_) symbols_.declare(pending_name_->text, {});
+    pending_name_.reset();
+}
+
+proto::Statement& ProgramReader::add_statement(const Token& at) {
+    module_.source.statements.push_back(place_of(at));
+    return *program_.add_statement();
+}
+
+// ---- recovery
+
+bool ProgramReader::at_statement() {
+    const Token& token = peek();
+    switch (token.word) {
+        case Word::const_:
+        case Word::buffer:
+        case Word::let:
+        case Word::loop:
+        case Word::endloop:
+            return true;
+        case Word::wait:
+            return peek(1).is('(');
+        default:
+            break;
+    }
+    if (token.is(';')) return true;
+    if (token.kind != TokenKind::name || token.word != Word::none) return false;
+    if (peek(1).is('='))
+        return peek(2).is(Word::region) || (peek(2).kind == TokenKind::name && peek(3).is('.'));
+    return peek(1).is('.') && (peek(2).is_name("async") || peek(2).is_name("sync"));
+}
+
+/// Skips to where a statement can start; `offset`: where the failed one began.
+void ProgramReader::recover(size_t offset) {
+    declare_pending();
+    in_const_ = false;
+    if (peek().offset == offset && !at_end()) next();
+    while (!at_end() && !at_statement()) next();
+}
+
+// ---- statements
+
+void ProgramReader::read_statement() {
+    const Token token = peek();
+    const bool named = token.kind == TokenKind::name && token.word == Word::none && peek(1).is('=');
+    const bool is_task = token.word == Word::none && (named ? !peek(2).is(Word::region) : peek(1).is('.'));
+    if (next_op_ && !is_task) {
+        report_at(next_op_->line, next_op_->column,
+                  "an operation was named, but no task follows. Fix: put this line "
+                  "right before a transfer, store or compute task");
+        next_op_.reset();
+    }
+    switch (token.word) {
+        case Word::const_:
+            return read_const();
+        case Word::buffer:
+            return read_buffer();
+        case Word::let:
+            return read_let();
+        case Word::loop:
+            return read_loop();
+        case Word::endloop:
+            return read_endloop();
+        case Word::wait:
+            return read_wait();
+        case Word::device:
+        case Word::program:
+        case Word::include:
+            fail(token,
+                 fmt::format("`{}` must stand before the first statement. Fix: move it to the top (include, "
+                             "device, program, in this order)",
+                             token.text));
+        default:
+            break;
+    }
+    if (accept(';')) return;
+    if (token.kind != TokenKind::name || token.word != Word::none || (!named && !is_task))
+        fail(token,
+             fmt::format("expected a statement, found {}. Fix: start with const, buffer, let, loop, wait, a "
+                         "transfer, a store or an opcode",
+                         quoted(token)));
+    if (is_task) return read_task();
+    pending_name_ = next();
+    next();
+    read_region_declaration(token);
+}
+
+void ProgramReader::read_const() {
+    const Token start = next();
+    if (!loops_.empty())
+        report(start,
+               "const declaration not permitted inside loop body. Fix: move it before the loop or use let");
+    const Token name = expect_identifier("a constant name");
+    pending_name_ = name;
+    expect('=', "after the constant name");
+    in_const_ = true;
+    const ExprCode code = parse_integer_expr("const declarations");
+    in_const_ = false;
+    declare(name, Kind::constant, constants_.size());
+    constants_.push_back(fold_integer(code, constants_));
+    proto::Constant& constant = *program_.add_constant();
+    constant.set_name(std::string(name.text));
+    store(code, *constant.mutable_value());
+    module_.source.constants.push_back(place_of(name));
+}
+
+void ProgramReader::read_buffer() {
+    next();
+    const Token name = expect_identifier("a buffer name");
+    pending_name_ = name;
+    expect(':', "after the buffer name");
+    proto::Buffer buffer;
+    buffer.set_name(std::string(name.text));
+    if (!peek().is(Word::level)) fail_expected("DDR, L2 or L1");
+    const Token level = next();
+    buffer.set_level(level.text == "DDR" ? proto::DDR : level.text == "L2" ? proto::L2 : proto::L1);
+    if (buffer.level() == proto::L1 && accept('[')) {
+        read_expr(*buffer.mutable_engine(), "engine indices");
+        expect(']', "after the engine index");
+    }
+    expect('(', "before the buffer's size");
+    do {
+        const Token key = peek();
+        const bool is_size = key.is_name("size");
+        if (!is_size && !key.is_name("align")) fail_expected("size or align");
+        if (is_size ? buffer.has_size() : buffer.has_align())
+            fail(key, fmt::format("second {} of buffer {}. Fix: remove one", key.text, name.text));
+        next();
+        expect('=', fmt::format("after {}", key.text));
+        if (is_size) {
+            read_expr(*buffer.mutable_size(), "buffer sizes");
+        } else {
+            read_expr(*buffer.mutable_align(), "buffer alignments");
+        }
+    } while (accept(','));
+    const Token end = peek();
+    expect(')', "after the buffer's properties");
+    if (!buffer.has_size())
+        report(end, fmt::format("buffer {} has no size. Fix: add size = BYTES", name.text));
+    read_decorators(buffer);
+    declare(name, Kind::buffer, static_cast<size_t>(program_.buffer_size()));
+    program_.add_buffer()->Swap(&buffer);
+    module_.source.buffers.push_back(place_of(name));
+}
+
+void ProgramReader::read_let() {
+    next();
+    const Token name = expect_identifier("a name");
+    pending_name_ = name;
+    expect('=', "after the name");
+    if (peek().is(Word::region)) {
+        read_region_declaration(name);
+        return;
+    }
+    LetValue let;
+    if (peek().kind == TokenKind::string || peek().is('[') || peek().is(Word::elem_type)) {
+        read_value(let.other, false, false);
+    } else {
+        let.code = parse_expr();
+    }
+    const Token at = peek();
+    proto::Buffer unused;
+    read_decorators(unused);
+    if (unused.decorator_size() > 0)
+        context_.diagnostics.warning(pos_of(at),
+                                     fmt::format("decorators have no effect on the value {}. Fix: remove "
+                                                 "them",
+                                                 name.text));
+    declare(name, Kind::value, lets_.size());
+    lets_.push_back(std::move(let));
+}
+
+void ProgramReader::read_region_declaration(const Token& name) {
+    const uint32_t index = read_region(std::string(name.text));
+    read_decorators(*program_.mutable_region(static_cast<int>(index)));
+    declare(name, Kind::region, index);
+    add_statement(name).set_let_region(index);
+}
+
+void ProgramReader::read_loop() {
+    const Token start = next();
+    // Deeper loops than a program may have are still matched with their endloops; the first one too deep is
+    // reported.
+    if (loops_.size() == max_loop_depth)
+        report(start, fmt::format("loops nested deeper than {}. Fix: merge loops", max_loop_depth));
+    proto::Loop loop;
+    bool opened = false;
+    try {
+        read_loop_header(loop);
+        opened = true;
+    } catch (const SyntaxError&) {
+        // The body and its endloop follow all the same: without the loop they would be errors of their own.
+        in_const_ = false;
+        while (!at_end() && !peek().is(':') && !at_statement()) next();
+        accept(':');
+    }
+    symbols_.open_block();
+    if (opened) {
+        declare(*pending_name_, Kind::loop, loops_.size());
+    } else {
+        declare_pending();
+    }
+    loops_.push_back({static_cast<uint32_t>(program_.statement_size()), start});
+    add_statement(start).mutable_loop()->Swap(&loop);
+}
+
+void ProgramReader::read_loop_header(proto::Loop& loop) {
+    const Token name = expect_identifier("a loop variable");
+    pending_name_ = name;
+    loop.set_variable(std::string(name.text));
+    if (!peek().is(Word::in)) fail_expected("`in` after the loop variable");
+    next();
+    expect('[', "before the loop bounds");
+    read_expr(*loop.mutable_first(), "loop bounds");
+    if (peek().kind != TokenKind::dots) fail_expected("`..` between the loop bounds");
+    next();
+    read_expr(*loop.mutable_last(), "loop bounds");
+    expect(']', "after the loop bounds");
+    read_decorators(loop);
+    expect(':', "before the loop body");
+}
+
+void ProgramReader::read_endloop() {
+    const Token token = next();
+    if (loops_.empty()) fail(token, "endloop without a loop. Fix: remove it");
+    const auto index = static_cast<int>(loops_.back().statement);
+    program_.mutable_statement(index)->mutable_loop()->set_body_end(
+        static_cast<uint32_t>(program_.statement_size()));
+    loops_.pop_back();
+    symbols_.close_block();
+}
+
+uint32_t ProgramReader::resolve_token() {
+    const Token name = peek();
+    if (name.kind != TokenKind::name || name.word != Word::none) fail_expected("a token name");
+    next();
+    const Symbol* symbol = symbols_.find(name.text);
+    if (symbol == nullptr)
+        fail(name,
+             fmt::format("unknown token `{}`{}", name.text, symbols_.suggestion(name.text, {Kind::token})));
+    if (symbol->kind == Kind::poisoned) throw SyntaxError{};
+    if (symbol->kind != Kind::token)
+        fail(name, fmt::format("`{}` is a {}, not a token{}", name.text, name_of(symbol->kind),
+                               symbols_.suggestion(name.text, {Kind::token})));
+    return symbol->index;
+}
+
+void ProgramReader::read_wait() {
+    const Token start = next();
+    expect('(', "after wait");
+    proto::Wait wait;
+    do {
+        wait.add_dep(resolve_token());
+    } while (accept(','));
+    expect(')', "after the tokens");
+    const Token at = peek();
+    proto::Buffer unused;
+    read_decorators(unused);
+    if (unused.decorator_size() > 0)
+        context_.diagnostics.warning(pos_of(at), "decorators have no effect on wait. Fix: remove them");
+    add_statement(start).mutable_wait()->Swap(&wait);
+}
+
+// ---- tasks
+
+void ProgramReader::read_task() {
+    const Token start = peek();
+    proto::Task task;
+    std::optional<Token> name;
+    if (next_op_) {
+        op_references_.push_back(*next_op_);
+        task.set_op(static_cast<uint32_t>(next_op_->op + 1));
+        next_op_.reset();
+    }
+    if (peek(1).is('=')) {
+        pending_name_ = name = next();
+        next();
+        task.set_name(std::string(name->text));
+        if (peek().is(Word::wait))
+            fail(
+                peek(),
+                "wait produces no token. Fix: remove the name before it, and wait for the tasks' own tokens");
+    }
+    const Token call = expect_identifier("transfer, store or an opcode");
+    if (call.text == "transfer" || call.text == "store") {
+        read_transfer(task, call);
+    } else {
+        task.set_kind(proto::Task::COMPUTE);
+        task.set_opcode(std::string(call.text));
+        read_compute(task);
+    }
+    read_decorators(task);
+    if (name) declare(*name, Kind::token, static_cast<size_t>(program_.statement_size()));
+    add_statement(start).mutable_task()->Swap(&task);
+}
+
+/// The form after the dot: true for sync.
+bool ProgramReader::read_form() {
+    expect('.', "before async or sync");
+    if (!peek().is_name("async") && !peek().is_name("sync")) fail_expected("async or sync");
+    return next().text == "sync";
+}
+
+void ProgramReader::read_transfer(proto::Task& task, const Token& kind) {
+    task.set_kind(kind.text == "store" ? proto::Task::STORE : proto::Task::TRANSFER);
+    task.set_sync(read_form());
+    expect('(', fmt::format("after {}", kind.text));
+    bool has_deps = false;
+    do {
+        const Token key = peek();
+        const bool is_dst = key.is_name("dst"), is_src = key.is_name("src");
+        if (!is_dst && !is_src && !key.is_name("deps")) fail_expected("dst, src or deps");
+        if (is_dst ? task.output_size() > 0 : is_src ? task.input_size() > 0 : has_deps)
+            fail(key, fmt::format("second {} of a {}. Fix: remove one", key.text, kind.text));
+        next();
+        expect('=', fmt::format("after {}", key.text));
+        if (is_dst) {
+            read_operand(*task.add_output());
+        } else if (is_src) {
+            read_operand(*task.add_input());
+        } else {
+            read_deps(task);
+            has_deps = true;
+        }
+    } while (accept(','));
+    const Token end = peek();
+    expect(')', fmt::format("after the operands of {}", kind.text));
+    if (task.output_size() == 0 || task.input_size() == 0)
+        fail(end, fmt::format("{} needs both dst and src. Fix: add {}=", kind.text,
+                              task.output_size() == 0 ? "dst" : "src"));
+}
+
+void ProgramReader::read_deps(proto::Task& task) {
+    expect('[', "before the tokens");
+    do {
+        task.add_dep(resolve_token());
+    } while (accept(','));
+    expect(']', "after the tokens");
+}
+
+void ProgramReader::read_compute(proto::Task& task) {
+    // The opcode's own name may hold dots: gemm.acc.async
+    while (peek().is('.') && peek(1).kind == TokenKind::name && !peek(1).is_name("async") &&
+           !peek(1).is_name("sync")) {
+        next();
+        *task.mutable_opcode() += fmt::format(".{}", next().text);
+    }
+    task.set_sync(read_form());
+    if (!peek().is(Word::in)) fail_expected("`in` before the input operands");
+    next();
+    do {
+        read_operand(*task.add_input());
+    } while (accept(','));
+    if (!peek().is(Word::out)) fail_expected("`out` before the output operands");
+    next();
+    do {
+        read_operand(*task.add_output());
+    } while (accept(','));
+    lift_task_decorators(task);
+    read_attributes(task);
+}
+
+/// Line ends mean nothing, so `accum_type=i32 tR = relu.async ...` must be told apart: a dotted call or a
+/// region after the `=` starts a statement, everything else is an attribute.
+bool ProgramReader::attribute_follows() {
+    if (peek().kind != TokenKind::name || !peek(1).is('=')) return false;
+    const bool call = peek(2).kind == TokenKind::name && peek(3).is('.');
+    return !call && !peek(2).is(Word::region) && !peek(2).is(Word::wait);
+}
+
+void ProgramReader::read_attributes(proto::Task& task) {
+    const std::optional<OpcodeId> id = attribute_follows() ? find_opcode(task.opcode()) : std::nullopt;
+    bool has_deps = false;
+    while (attribute_follows()) {
+        const Token name = next();
+        next();
+        const auto& known = task.attribute();
+        const bool second = name.text == "deps"
+                                ? has_deps
+                                : std::any_of(known.begin(), known.end(), [&](const proto::Attribute& a) {
+                                      return a.name() == name.text;
+                                  });
+        if (second) fail(name, fmt::format("second attribute {}. Fix: remove one", name.text));
+        if (name.text == "deps") {
+            read_deps(task);
+            has_deps = true;
+            continue;
+        }
+        bool word = false;
+        if (id) {
+            for (const AttrSpec& spec : opcode(*id).attributes) {
+                word |= spec.name == name.text &&
+                        (spec.kind == AttrKind::word || spec.kind == AttrKind::boolean ||
+                         spec.kind == AttrKind::elem_type);
+            }
+        }
+        proto::Attribute& attribute = *task.add_attribute();
+        attribute.set_name(std::string(name.text));
+        read_value(*attribute.mutable_value(), word, false);
+    }
+}
+
+}  // namespace kpu::nem

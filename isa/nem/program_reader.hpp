@@ -1,0 +1,109 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "isa/nem/reader.hpp"
+#include "isa/nem/symbols.hpp"
+
+namespace kpu::nem {
+
+/// Reads a program document from its device directive to the end of the file.
+class ProgramReader : public Reader {
+  public:
+    ProgramReader(Lexer& lexer, Context& context, std::string path);
+
+    /// `device`: the inline device block already read, or null.
+    void read(const std::vector<std::string>& includes, const DeviceDecl* device);
+
+  protected:
+    void append_name(const Token& name, ExprCode& code) override;
+
+  private:
+    // program_reader.cpp: statements
+    void read_head(const std::vector<std::string>& includes, const DeviceDecl* device);
+    void read_statement();
+    void read_const();
+    void read_buffer();
+    void read_let();
+    void read_region_declaration(const Token& name);
+    void read_loop();
+    void read_loop_header(proto::Loop& loop);
+    void read_endloop();
+    void read_wait();
+    void read_task();
+    void read_transfer(proto::Task& task, const Token& kind);
+    void read_compute(proto::Task& task);
+    void read_attributes(proto::Task& task);
+    bool attribute_follows();
+    void read_deps(proto::Task& task);
+    bool read_form();
+    bool at_statement();
+    void recover(size_t offset);
+    void finish();
+    uint32_t resolve_token();
+    void declare(Token name, Symbol::Kind kind, size_t index);
+    void declare_pending();
+    SourceMap::Place place_of(const Token& token) const { return {0, token.line, token.column}; }
+    proto::Statement& add_statement(const Token& at);
+
+    // operand_reader.cpp: regions, operands, values, decorators
+    uint32_t read_region(const std::string& name);
+    void read_region_attributes(proto::Region& region);
+    bool region_attribute_follows(unsigned ahead);
+    void read_quant(proto::Quant& quant);
+    double read_scale();
+    int64_t read_zero_point();
+    int32_t read_axis();
+    void read_operand(proto::Operand& operand);
+    void read_value(proto::Value& value, bool word_wanted, bool in_list);
+    void read_named_value(proto::Value& value);
+    void read_list(proto::Value& value, bool word_wanted);
+    bool at_lone_name();
+    template <typename Message>
+    void read_decorators(Message& message) {
+        while (peek().is('@')) read_decorator(*message.add_decorator());
+    }
+    void read_decorator(proto::Decorator& decorator);
+    void read_expr(proto::Expr& expr, std::string_view what);
+    void store(const ExprCode& code, proto::Expr& expr);
+
+    // metadata.cpp: #! lines
+    void read_metadata();
+    void read_meta_line(const MetaLine& line);
+    void read_param(const MetaLine& line, std::string_view text);
+    void read_op_of_task(const MetaLine& line);
+    bool read_json(const MetaLine& line, std::string_view text, google::protobuf::Message& message);
+    void read_program_fields(const MetaLine& line, std::string_view text);
+    void read_whole_module(const MetaLine& line, std::string_view text);
+    void check_metadata();
+
+    struct LetValue {
+        ExprCode code;       ///< numbers
+        proto::Value other;  ///< strings, words and lists, when there is no code
+    };
+    struct OpenLoop {
+        uint32_t statement;
+        Token start;
+    };
+
+    Module& module_;
+    KPUProgram& program_;
+    SymbolTable symbols_;
+    std::vector<std::optional<int64_t>> constants_;  ///< values, where they have one
+    std::vector<LetValue> lets_;
+    std::vector<OpenLoop> loops_;
+    std::optional<Token> pending_name_;  ///< read, not yet declared: poisoned if its statement fails
+    bool in_const_ = false;              ///< an expression may name constants only
+    size_t substituted_ = 0;             ///< expression tokens copied from lets
+    struct OpReference {
+        uint32_t line, column;
+        int64_t op;
+    };
+    std::optional<OpReference> next_op_;      ///< of the task that follows
+    std::vector<OpReference> op_references_;  ///< checked at the end: ops may stand anywhere
+    std::optional<MetaLine> whole_module_;
+};
+
+}  // namespace kpu::nem
