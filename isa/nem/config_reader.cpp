@@ -60,7 +60,10 @@ void ConfigReader::read_device() {
     if (accept_name("extends")) device.parent = expect_identifier("the name of the device it extends").text;
     expect('{', "to open the device");
     std::vector<std::string_view> seen;
-    while (!peek().is('}')) read_device_section(device, seen);
+    while (!peek().is('}')) {
+        if (at_end()) fail_expected("`}` to close the device");
+        read_device_section(device, seen);
+    }
     const Token end = next();
     device.text = lexer_.text().substr(start.offset, end.offset + 1 - start.offset);
     declare(context_.devices, device.name, name, "device");
