@@ -1,8 +1,8 @@
 """Train and quantize the digits network; export its weights and the held-back images.
 
 Needs NumPy and scikit-learn (for the data set only). Writes `data/*.npy` beside this file and prints the
-quantization scales that `digits.nem` states. Deterministic for one NumPy version; the example uses the exported
-files, so nobody has to train again.
+quantization scales that `digits.nem` states. Deterministic for one NumPy version; the example uses the
+exported files, so nobody has to train again.
 
 Network (NHWC): conv 3x3 1->16, ReLU, maxpool 2x2, conv 3x3 16->32, ReLU, maxpool 2x2, gemm 128->10.
 All scales are powers of two and all zero points are 0.

@@ -1,0 +1,131 @@
+#include "runtime/program_loader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "isa/container.hpp"
+#include "isa/nem/nem.hpp"
+
+namespace kpu::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct FileCloser {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+constexpr size_t magic_bytes = 8;
+constexpr size_t unlimited = SIZE_MAX;
+
+std::string read_stream(std::FILE* file, const std::string& name, size_t limit) {
+    std::string text;
+    char chunk[65536];
+    while (text.size() < limit) {
+        const size_t count = std::fread(chunk, 1, std::min(sizeof chunk, limit - text.size()), file);
+        if (count == 0) break;
+        text.append(chunk, count);
+    }
+    if (std::ferror(file) != 0) throw UserError(fmt::format("cannot read `{}`: {}", name, std::strerror(errno)));
+    return text;
+}
+
+/// Containers start with "KPUPROG\0", pickles with 0x80 and a protocol number: neither is text.
+bool is_binary(std::string_view bytes) {
+    return bytes.substr(0, 8) == std::string_view("KPUPROG\0", 8) || (!bytes.empty() && bytes[0] == '\x80');
+}
+
+/// Devices that a directive by name or an inline body can see: those of the included files, and the body itself.
+std::optional<platforms::Platform> device_from_includes(const Module& module, const std::vector<std::string>& search,
+                                                        Diagnostics& diagnostics) {
+    const auto& directive = module.program.device();
+    std::string text;
+    for (const auto& include : directive.include()) text += fmt::format("include \"{}\"\n", include);
+    text += directive.body();
+    const auto document = nem::parse(text, module.origin, nem::default_loader(search), diagnostics);
+    if (diagnostics.has_errors() || document.devices.empty()) return std::nullopt;
+    const std::string& name = directive.name().empty() ? document.devices.back().name : directive.name();
+    const bool known = std::any_of(document.devices.begin(), document.devices.end(),
+                                   [&](const nem::DeviceDecl& device) { return device.name == name; });
+    if (!known) return std::nullopt;
+    auto platform = platforms::from_nem(document, name, diagnostics);
+    if (diagnostics.has_errors()) throw UserError(diagnostics);
+    return platform;
+}
+
+/// A device file named by a program: beside the program, in the search paths, then a shipped name or alias.
+std::optional<platforms::Platform> device_from_path(const Module& module, const std::string& path,
+                                                    const std::vector<std::string>& search) {
+    std::vector<fs::path> candidates = {fs::path(module.origin).parent_path() / path};
+    for (const auto& folder : search) candidates.push_back(fs::path(folder) / path);
+    for (const auto& candidate : candidates) {
+        std::error_code ignored;
+        if (fs::is_regular_file(candidate, ignored)) return platforms::load(candidate.string(), {}, search);
+    }
+    if (platforms::is_shipped(path)) return platforms::load(path, {}, search);
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path, size_t limit) {
+    std::error_code error;
+    if (fs::is_directory(path, error)) throw UserError(fmt::format("`{}` is a folder. Fix: name a file.", path));
+    const std::unique_ptr<std::FILE, FileCloser> file(std::fopen(path.c_str(), "rb"));
+    if (!file) throw UserError(fmt::format("cannot open `{}`: {}", path, std::strerror(errno)));
+    return read_stream(file.get(), path, limit);
+}
+
+std::shared_ptr<const Module> load_program(const std::string& path, const std::vector<std::string>& search_paths,
+                                           Diagnostics& diagnostics) {
+    const bool standard_input = path == "-";
+    const std::string origin = standard_input ? "<stdin>" : path;
+    if (!standard_input && is_binary(read_file(path, magic_bytes))) {
+        return std::make_shared<Module>(read_container(path));  // data sections stay memory-mapped
+    }
+    const std::string bytes = standard_input ? read_stream(stdin, origin, unlimited) : read_file(path);
+    if (is_binary(bytes)) return std::make_shared<Module>(parse_container(bytes, origin));
+    auto document = nem::parse(bytes, origin, nem::default_loader(search_paths), diagnostics);
+    if (diagnostics.has_errors()) throw UserError(diagnostics);
+    if (!document.is_program) {
+        throw UserError(fmt::format("{}: this file declares devices, not a program. Fix: pass it with --platform, and "
+                                    "name a program here.",
+                                    origin));
+    }
+    document.module.origin = origin;
+    return std::make_shared<Module>(std::move(document.module));
+}
+
+std::optional<platforms::Platform> resolve_platform(const Module& module, const std::string& choice,
+                                                    const platforms::Overrides& overrides,
+                                                    const std::vector<std::string>& search_paths,
+                                                    Diagnostics& diagnostics) {
+    if (!choice.empty()) return platforms::load(choice, overrides, search_paths);
+    const auto& directive = module.program.device();
+    if (directive.path().empty() && directive.name().empty() && directive.body().empty()) return std::nullopt;
+    auto platform = !directive.path().empty() ? device_from_path(module, directive.path(), search_paths)
+                                              : device_from_includes(module, search_paths, diagnostics);
+    if (!platform && directive.body().empty() && !directive.name().empty() && platforms::is_shipped(directive.name())) {
+        platform = platforms::load(directive.name(), {}, search_paths);
+    }
+    if (!platform) {
+        const std::string& name = directive.path().empty() ? directive.name() : directive.path();
+        diagnostics.warning({module.origin, 0, 0},
+                            fmt::format("device `{}` cannot be found: the program is taken as device-agnostic. Fix: put "
+                                        "the file beside the program, give -I FOLDER, or pass --platform.",
+                                        name));
+        return std::nullopt;
+    }
+    for (const auto& [path, value] : overrides) platforms::apply_override(*platform, path, value);
+    platforms::validate(*platform);
+    return platform;
+}
+
+}  // namespace kpu::runtime
