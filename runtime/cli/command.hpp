@@ -1,0 +1,51 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "isa/diagnostics.hpp"
+#include "platforms/platform.hpp"
+
+namespace kpu::cli {
+
+/// Exit codes of the command.
+enum ExitCode : int {
+    exit_ok = 0,
+    exit_bad_input = 1,
+    exit_failed = 2,
+    exit_mismatch = 3,
+    exit_bug = 70,
+    exit_interrupted = 130
+};
+
+/// Set by Ctrl-C.
+extern std::atomic<bool> interrupted;
+
+/// Each adds its verbs to the application; a verb's callback stores the exit code.
+void add_run(CLI::App& app, int& exit_code);
+void add_program_tools(CLI::App& app, int& exit_code);  ///< check, asm, disasm
+void add_list(CLI::App& app, int& exit_code);
+void add_export(CLI::App& app, int& exit_code);
+
+/// Options that several verbs share.
+struct DeviceOptions {
+    std::string platform;
+    std::vector<std::string> sets;
+    std::vector<std::string> search_paths;
+    void add_to(CLI::App& command);
+    platforms::Overrides overrides() const;
+};
+
+/// "NAME=VALUE" split at the first '='. Throws UserError naming the option.
+std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
+/// A decimal integer that fits 64 bits. Throws UserError naming the option.
+int64_t parse_integer(const std::string& text, const std::string& option);
+
+/// Data goes to standard output, everything for people to standard error.
+void print_out(const std::string& text);
+void print_err(const std::string& text);
+
+}  // namespace kpu::cli

@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include "runtime/cli/command.hpp"
+
+namespace kpu::cli {
+
+std::atomic<bool> interrupted{false};
+
+namespace {
+
+void on_interrupt(int) {
+    interrupted = true;
+    std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends the process at once
+}
+
+int run_app(int argc, char** argv) {
+    CLI::App app{
+        "kpusim: a cycle-approximate model of a KPU. One run of a program gives its values, its cycles, every stall "
+        "with its cause, and power over time.",
+        "kpusim"};
+    app.set_version_flag("--version", std::string("kpusim ") + KPUSIM_VERSION);
+    app.require_subcommand(1);
+    app.footer(
+        "Exit codes: 0 ok, 1 usage or bad input, 2 the simulation failed (deadlock, hazard under --strict, limit), "
+        "3 mismatch, 70 a bug of kpusim, 130 interrupted.");
+    int exit_code = exit_ok;
+    add_run(app, exit_code);
+    add_program_tools(app, exit_code);
+    add_list(app, exit_code);
+    add_export(app, exit_code);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success& success) {
+        return app.exit(success);
+    } catch (const CLI::ParseError& error) {
+        print_err(fmt::format("error: {}. Fix: see `kpusim --help` or `kpusim COMMAND --help`.\n", error.what()));
+        return exit_bad_input;
+    }
+    return exit_code;
+}
+
+int report_user_error(const UserError& error) {
+    const auto& diagnostics = error.diagnostics();
+    print_err(diagnostics.all().empty() ? fmt::format("error: {}\n", error.what()) : diagnostics.to_string());
+    return exit_bad_input;
+}
+
+}  // namespace
+
+int main_guarded(int argc, char** argv) {
+    try {
+        return run_app(argc, argv);
+    } catch (const UserError& error) {
+        return report_user_error(error);
+    } catch (const SimulationError& error) {
+        print_err(fmt::format("error: {}\n", error.what()));
+        return exit_failed;
+    } catch (const std::bad_alloc&) {
+        print_err("error: out of memory. Fix: use smaller buffers, or a machine with more memory.\n");
+        return exit_bad_input;
+    } catch (const std::exception& error) {
+        print_err(fmt::format(
+            "internal error: {}\nThis is a bug of kpusim, not of your input. Please report it with the command line "
+            "and the files.\n",
+            error.what()));
+        return exit_bug;
+    }
+}
+
+void DeviceOptions::add_to(CLI::App& command) {
+    command.add_option("--platform", platform,
+                       "shipped platform, .textproto file, or NEM device file; beats the program's own");
+    command.add_option("--set", sets, "PATH=VALUE: change a platform parameter, e.g. engine.array.rows=32")
+        ->allow_extra_args(false);
+    command.add_option("-I", search_paths, "folder to search for included and device files")->allow_extra_args(false);
+}
+
+platforms::Overrides DeviceOptions::overrides() const {
+    platforms::Overrides result;
+    for (const auto& text : sets) result.push_back(split_assignment(text, "--set"));
+    return result;
+}
+
+std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+        throw UserError(fmt::format("{} takes NAME=VALUE, not `{}`. Fix: write {} NAME=VALUE.", option, text, option));
+    }
+    return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+int64_t parse_integer(const std::string& text, const std::string& option) {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) {
+        throw UserError(fmt::format("{}: `{}` is not an integer of 64 bits. Fix: give a decimal integer.", option, text));
+    }
+    return value;
+}
+
+void print_out(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void print_err(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+}  // namespace kpu::cli
+
+int main(int argc, char** argv) {
+    std::signal(SIGINT, kpu::cli::on_interrupt);
+    std::signal(SIGPIPE, SIG_IGN);
+    return kpu::cli::main_guarded(argc, argv);
+}

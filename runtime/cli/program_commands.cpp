@@ -1,0 +1,130 @@
+// check, asm, disasm: what works on programs without running them.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "isa/container.hpp"
+#include "isa/verify.hpp"
+#include "runtime/cli/command.hpp"
+#include "runtime/program_loader.hpp"
+
+namespace kpu::cli {
+namespace {
+
+struct CheckOptions {
+    std::string program;
+    DeviceOptions device;
+    std::vector<std::string> params;
+    bool strict = false;
+    bool json = false;
+};
+
+nlohmann::ordered_json to_json(const Diagnostics& diagnostics) {
+    static constexpr const char* names[] = {"error", "warning", "info"};
+    auto list = nlohmann::ordered_json::array();
+    for (const auto& item : diagnostics.all()) {
+        list.push_back({{"file", item.pos.file},
+                        {"line", item.pos.line},
+                        {"column", item.pos.column},
+                        {"severity", names[static_cast<size_t>(item.severity)]},
+                        {"message", item.message},
+                        {"notes", item.notes}});
+    }
+    return {{"schema", 1},
+            {"errors", diagnostics.error_count()},
+            {"warnings", diagnostics.warning_count()},
+            {"diagnostics", list}};
+}
+
+void check_into(const CheckOptions& options, Diagnostics& diagnostics) {
+    const auto module = runtime::load_program(options.program, options.device.search_paths, diagnostics);
+    const auto platform = runtime::resolve_platform(*module, options.device.platform, options.device.overrides(),
+                                                    options.device.search_paths, diagnostics);
+    const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
+    VerifyOptions verify_options;
+    verify_options.strict = options.strict;
+    for (const auto& text : options.params) {
+        auto [name, value] = split_assignment(text, "--param");
+        verify_options.params.emplace_back(name, parse_integer(value, "--param"));
+    }
+    verify(*module, limits, verify_options, diagnostics);
+    if (!diagnostics.has_errors()) bind(module, verify_options.params, limits);
+}
+
+/// Everything that can be wrong with a program, gathered instead of thrown.
+Diagnostics check_program(const CheckOptions& options) {
+    Diagnostics diagnostics;
+    try {
+        check_into(options, diagnostics);
+    } catch (const UserError& error) {
+        if (error.diagnostics().all().empty()) {
+            diagnostics.error({options.program == "-" ? "<stdin>" : options.program, 0, 0}, error.what());
+        } else if (!diagnostics.has_errors()) {
+            for (const auto& item : error.diagnostics().all()) diagnostics.add(item);
+        }
+    }
+    if (options.strict) diagnostics.promote_warnings();
+    return diagnostics;
+}
+
+void add_check(CLI::App& app, int& exit_code) {
+    auto options = std::make_shared<CheckOptions>();
+    auto* command = app.add_subcommand("check", "verify a program: form, names, types, bounds, capacity, device fit");
+    command->add_option("program", options->program, "NEM text or .kpu; - reads standard input")->required();
+    options->device.add_to(*command);
+    command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
+        ->allow_extra_args(false);
+    command->add_flag("--strict", options->strict, "warnings are errors");
+    command->add_flag("--json", options->json, "findings as JSON on standard output");
+    command->callback([options, &exit_code] {
+        const auto diagnostics = check_program(*options);
+        print_out(options->json ? to_json(diagnostics).dump(2) + "\n" : diagnostics.to_string());
+        exit_code = diagnostics.has_errors() ? exit_bad_input : exit_ok;
+    });
+}
+
+struct ConvertOptions {
+    std::string input, output;
+    std::vector<std::string> search_paths;
+};
+
+void add_asm(CLI::App& app) {
+    auto options = std::make_shared<ConvertOptions>();
+    auto* command = app.add_subcommand("asm", "NEM text to a program container (.kpu)");
+    command->add_option("input", options->input, "NEM text; - reads standard input")->required();
+    command->add_option("-o,--output", options->output, "container to write")->required();
+    command->add_option("-I", options->search_paths, "folder to search for included files")->allow_extra_args(false);
+    command->callback([options] {
+        Diagnostics diagnostics;
+        const auto module = runtime::load_program(options->input, options->search_paths, diagnostics);
+        print_err(diagnostics.to_string());
+        write_container(*module, options->output);
+    });
+}
+
+void add_disasm(CLI::App& app) {
+    auto options = std::make_shared<ConvertOptions>();
+    auto* command = app.add_subcommand("disasm", "program container (.kpu) to NEM text");
+    command->add_option("input", options->input, "container; - reads standard input")->required();
+    command->add_option("-o,--output", options->output, "file to write; data sections go to a file beside it");
+    command->callback([options] {
+        Diagnostics diagnostics;
+        const auto module = runtime::load_program(options->input, {}, diagnostics);
+        if (!options->output.empty()) return runtime::write_text(*module, options->output);
+        print_out(runtime::program_text(*module));
+        if (module->program.data_size() > 0) {
+            print_err("note: data sections are not written to standard output. Fix: give -o FILE.\n");
+        }
+    });
+}
+
+}  // namespace
+
+void add_program_tools(CLI::App& app, int& exit_code) {
+    add_check(app, exit_code);
+    add_asm(app);
+    add_disasm(app);
+}
+
+}  // namespace kpu::cli
