@@ -64,7 +64,7 @@ def main() -> None:
     print(f"  average power      {stats['power.average_w']:.3f} W")
     print(f"files in {out}:")
     for path in sorted(p for p in out.rglob("*") if p.is_file()):
-        print(f"  {str(path.relative_to(out)):<22} {path.stat().st_size:>9} bytes")
+        print(f"  {path.relative_to(out)!s:<22} {path.stat().st_size:>9} bytes")
     if accuracy < 0.95:
         sys.exit("error: accuracy is below 95 %")
 
