@@ -33,7 +33,8 @@ std::string read_stream(std::FILE* file, const std::string& name, size_t limit) 
         if (count == 0) break;
         text.append(chunk, count);
     }
-    if (std::ferror(file) != 0) throw UserError(fmt::format("cannot read `{}`: {}", name, std::strerror(errno)));
+    if (std::ferror(file) != 0)
+        throw UserError(fmt::format("cannot read `{}`: {}", name, std::strerror(errno)));
     return text;
 }
 
@@ -42,8 +43,10 @@ bool is_binary(std::string_view bytes) {
     return bytes.substr(0, 8) == std::string_view("KPUPROG\0", 8) || (!bytes.empty() && bytes[0] == '\x80');
 }
 
-/// Devices that a directive by name or an inline body can see: those of the included files, and the body itself.
-std::optional<platforms::Platform> device_from_includes(const Module& module, const std::vector<std::string>& search,
+/// Devices that a directive by name or an inline body can see: those of the included files, and the body
+/// itself.
+std::optional<platforms::Platform> device_from_includes(const Module& module,
+                                                        const std::vector<std::string>& search,
                                                         Diagnostics& diagnostics) {
     const auto& directive = module.program.device();
     std::string text;
@@ -77,13 +80,15 @@ std::optional<platforms::Platform> device_from_path(const Module& module, const 
 
 std::string read_file(const std::string& path, size_t limit) {
     std::error_code error;
-    if (fs::is_directory(path, error)) throw UserError(fmt::format("`{}` is a folder. Fix: name a file.", path));
+    if (fs::is_directory(path, error))
+        throw UserError(fmt::format("`{}` is a folder. Fix: name a file.", path));
     const std::unique_ptr<std::FILE, FileCloser> file(std::fopen(path.c_str(), "rb"));
     if (!file) throw UserError(fmt::format("cannot open `{}`: {}", path, std::strerror(errno)));
     return read_stream(file.get(), path, limit);
 }
 
-std::shared_ptr<const Module> load_program(const std::string& path, const std::vector<std::string>& search_paths,
+std::shared_ptr<const Module> load_program(const std::string& path,
+                                           const std::vector<std::string>& search_paths,
                                            Diagnostics& diagnostics) {
     const bool standard_input = path == "-";
     const std::string origin = standard_input ? "<stdin>" : path;
@@ -95,9 +100,10 @@ std::shared_ptr<const Module> load_program(const std::string& path, const std::v
     auto document = nem::parse(bytes, origin, nem::default_loader(search_paths), diagnostics);
     if (diagnostics.has_errors()) throw UserError(diagnostics);
     if (!document.is_program) {
-        throw UserError(fmt::format("{}: this file declares devices, not a program. Fix: pass it with --platform, and "
-                                    "name a program here.",
-                                    origin));
+        throw UserError(
+            fmt::format("{}: this file declares devices, not a program. Fix: pass it with --platform, and "
+                        "name a program here.",
+                        origin));
     }
     document.module.origin = origin;
     return std::make_shared<Module>(std::move(document.module));
@@ -112,15 +118,17 @@ std::optional<platforms::Platform> resolve_platform(const Module& module, const 
     if (directive.path().empty() && directive.name().empty() && directive.body().empty()) return std::nullopt;
     auto platform = !directive.path().empty() ? device_from_path(module, directive.path(), search_paths)
                                               : device_from_includes(module, search_paths, diagnostics);
-    if (!platform && directive.body().empty() && !directive.name().empty() && platforms::is_shipped(directive.name())) {
+    if (!platform && directive.body().empty() && !directive.name().empty() &&
+        platforms::is_shipped(directive.name())) {
         platform = platforms::load(directive.name(), {}, search_paths);
     }
     if (!platform) {
         const std::string& name = directive.path().empty() ? directive.name() : directive.path();
-        diagnostics.warning({module.origin, 0, 0},
-                            fmt::format("device `{}` cannot be found: the program is taken as device-agnostic. Fix: put "
-                                        "the file beside the program, give -I FOLDER, or pass --platform.",
-                                        name));
+        diagnostics.warning(
+            {module.origin, 0, 0},
+            fmt::format("device `{}` cannot be found: the program is taken as device-agnostic. Fix: put "
+                        "the file beside the program, give -I FOLDER, or pass --platform.",
+                        name));
         return std::nullopt;
     }
     for (const auto& [path, value] : overrides) platforms::apply_override(*platform, path, value);

@@ -13,12 +13,13 @@ namespace kpu::runtime {
 
 /// Reads a program: a container (.kpu) or NEM text, told apart by content; "-" is standard input.
 /// Warnings of the parser go to `diagnostics`. Throws UserError when it cannot be read or has errors.
-std::shared_ptr<const Module> load_program(const std::string& path, const std::vector<std::string>& search_paths,
+std::shared_ptr<const Module> load_program(const std::string& path,
+                                           const std::vector<std::string>& search_paths,
                                            Diagnostics& diagnostics);
 
-/// The platform of a run: `choice` (--platform) if given, else the program's device directive, looked up beside the
-/// program, then in the search paths, then among the shipped names. Nothing when neither names one, or when the
-/// directive cannot be found (a warning: the program is then device-agnostic).
+/// The platform of a run: `choice` (--platform) if given, else the program's device directive, looked up
+/// beside the program, then in the search paths, then among the shipped names. Nothing when neither names
+/// one, or when the directive cannot be found (a warning: the program is then device-agnostic).
 std::optional<platforms::Platform> resolve_platform(const Module& module, const std::string& choice,
                                                     const platforms::Overrides& overrides,
                                                     const std::vector<std::string>& search_paths,

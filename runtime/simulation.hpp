@@ -28,13 +28,13 @@ enum class Mode : uint8_t {
 struct SimulationOptions {
     Mode mode = Mode::values_timing;
     ParamBindings params;
-    bool strict = false;         ///< hazards found while running fail the run; lenient checks become errors
-    bool hazards = true;         ///< report races and reads of unwritten bytes
-    bool random_order = false;   ///< functional mode: any ready task next, by `seed`; else program order
+    bool strict = false;        ///< hazards found while running fail the run; lenient checks become errors
+    bool hazards = true;        ///< report races and reads of unwritten bytes
+    bool random_order = false;  ///< functional mode: any ready task next, by `seed`; else program order
     uint64_t seed = 0;
     Cycles max_cycles = UINT64_MAX;
-    bool record_events = false;  ///< keep the event stream for traces
-    bool oracle_stepper = false; ///< one event per burst: the slow oracle of the memory stepper
+    bool record_events = false;     ///< keep the event stream for traces
+    bool oracle_stepper = false;    ///< one event per burst: the slow oracle of the memory stepper
     bool reference_values = false;  ///< the reference engine instead of the fast one: same bits
 };
 
@@ -51,9 +51,9 @@ struct UnitState {
 struct TaskStatus {
     uint32_t serial = 0;
     std::string name;
-    std::string iteration;              ///< "i=3"
-    std::string state;                  ///< waiting, ready, running
-    std::vector<std::string> missing;   ///< names of the tasks whose tokens it still needs
+    std::string iteration;             ///< "i=3"
+    std::string state;                 ///< waiting, ready, running
+    std::vector<std::string> missing;  ///< names of the tasks whose tokens it still needs
 };
 
 struct State {
@@ -64,8 +64,8 @@ struct State {
     std::vector<uint64_t> l1_bytes;
 };
 
-/// One program on one device: load, bind inputs, run or step, read results, reset, run again. Many may live in one
-/// process, also interleaved; each owns its own SystemC context. Not for use from two threads at once.
+/// One program on one device: load, bind inputs, run or step, read results, reset, run again. Many may live
+/// in one process, also interleaved; each owns its own SystemC context. Not for use from two threads at once.
 ///
 ///     auto simulation = Simulation(program, platforms::load("npm_lite"), {});
 ///     simulation.set_input("x", array);
@@ -73,9 +73,10 @@ struct State {
 ///     auto y = simulation.output("y");
 class Simulation {
   public:
-    /// Verifies the program for the device, binds parameters, allocates. `platform` null: device-agnostic, functional
-    /// mode only. Throws UserError with every finding; warnings are kept in diagnostics().
-    Simulation(std::shared_ptr<const Module> module, const platforms::Platform* platform, SimulationOptions options);
+    /// Verifies the program for the device, binds parameters, allocates. `platform` null: device-agnostic,
+    /// functional mode only. Throws UserError with every finding; warnings are kept in diagnostics().
+    Simulation(std::shared_ptr<const Module> module, const platforms::Platform* platform,
+               SimulationOptions options);
     ~Simulation();
     Simulation(Simulation&&) noexcept;
     Simulation& operator=(Simulation&&) noexcept;
@@ -85,14 +86,16 @@ class Simulation {
 
     const std::vector<TensorSpec>& input_specs() const;
     const std::vector<TensorSpec>& output_specs() const;
-    /// Binds a host array. Throws UserError on an unknown name, element type or element count that does not fit.
+    /// Binds a host array. Throws UserError on an unknown name, element type or element count that does not
+    /// fit.
     void set_input(std::string_view name, const traces::NpyArray& array);
     /// Fills every input not yet set: zeros, or random values of its type from a seed.
     void fill_inputs_zero();
     void fill_inputs_random(uint64_t seed);
     std::vector<std::string> missing_inputs() const;
 
-    /// Runs to the end, a limit, or an interrupt. After a run that ended, starts again from cycle 0 with the same inputs.
+    /// Runs to the end, a limit, or an interrupt. After a run that ended, starts again from cycle 0 with the
+    /// same inputs.
     RunStatus run(const std::atomic<bool>* interrupt = nullptr);
     /// Runs `cycles` core cycles further (functional mode: tasks).
     RunStatus step(Cycles cycles);
@@ -112,7 +115,8 @@ class Simulation {
     std::vector<uint8_t> read_bytes(Level level, unsigned engine, uint64_t address, uint64_t count) const;
     void write_bytes(Level level, unsigned engine, uint64_t address, const std::vector<uint8_t>& bytes);
     traces::NpyArray read_region(std::string_view name, const std::vector<int64_t>& loop_values = {}) const;
-    void write_region(std::string_view name, const traces::NpyArray& array, const std::vector<int64_t>& loop_values = {});
+    void write_region(std::string_view name, const traces::NpyArray& array,
+                      const std::vector<int64_t>& loop_values = {});
 
     /// Statistics, rows of ops.csv, hazards: complete once the run has ended, partial before.
     traces::StatSet stats() const;

@@ -20,13 +20,15 @@ void on_interrupt(int) {
 
 int run_app(int argc, char** argv) {
     CLI::App app{
-        "kpusim: a cycle-approximate model of a KPU. One run of a program gives its values, its cycles, every stall "
+        "kpusim: a cycle-approximate model of a KPU. One run of a program gives its values, its cycles, "
+        "every stall "
         "with its cause, and power over time.",
         "kpusim"};
     app.set_version_flag("--version", std::string("kpusim ") + KPUSIM_VERSION);
     app.require_subcommand(1);
     app.footer(
-        "Exit codes: 0 ok, 1 usage or bad input, 2 the simulation failed (deadlock, hazard under --strict, limit), "
+        "Exit codes: 0 ok, 1 usage or bad input, 2 the simulation failed (deadlock, hazard under --strict, "
+        "limit), "
         "3 mismatch, 70 a bug of kpusim, 130 interrupted.");
     int exit_code = exit_ok;
     add_run(app, exit_code);
@@ -38,7 +40,8 @@ int run_app(int argc, char** argv) {
     } catch (const CLI::Success& success) {
         return app.exit(success);
     } catch (const CLI::ParseError& error) {
-        print_err(fmt::format("error: {}. Fix: see `kpusim --help` or `kpusim COMMAND --help`.\n", error.what()));
+        print_err(
+            fmt::format("error: {}. Fix: see `kpusim --help` or `kpusim COMMAND --help`.\n", error.what()));
         return exit_bad_input;
     }
     return exit_code;
@@ -64,10 +67,11 @@ int main_guarded(int argc, char** argv) {
         print_err("error: out of memory. Fix: use smaller buffers, or a machine with more memory.\n");
         return exit_bad_input;
     } catch (const std::exception& error) {
-        print_err(fmt::format(
-            "internal error: {}\nThis is a bug of kpusim, not of your input. Please report it with the command line "
-            "and the files.\n",
-            error.what()));
+        print_err(
+            fmt::format("internal error: {}\nThis is a bug of kpusim, not of your input. Please report it "
+                        "with the command line "
+                        "and the files.\n",
+                        error.what()));
         return exit_bug;
     }
 }
@@ -77,7 +81,8 @@ void DeviceOptions::add_to(CLI::App& command) {
                        "shipped platform, .textproto file, or NEM device file; beats the program's own");
     command.add_option("--set", sets, "PATH=VALUE: change a platform parameter, e.g. engine.array.rows=32")
         ->allow_extra_args(false);
-    command.add_option("-I", search_paths, "folder to search for included and device files")->allow_extra_args(false);
+    command.add_option("-I", search_paths, "folder to search for included and device files")
+        ->allow_extra_args(false);
 }
 
 platforms::Overrides DeviceOptions::overrides() const {
@@ -89,7 +94,8 @@ platforms::Overrides DeviceOptions::overrides() const {
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
-        throw UserError(fmt::format("{} takes NAME=VALUE, not `{}`. Fix: write {} NAME=VALUE.", option, text, option));
+        throw UserError(
+            fmt::format("{} takes NAME=VALUE, not `{}`. Fix: write {} NAME=VALUE.", option, text, option));
     }
     return {text.substr(0, equals), text.substr(equals + 1)};
 }
@@ -98,7 +104,8 @@ int64_t parse_integer(const std::string& text, const std::string& option) {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
-        throw UserError(fmt::format("{}: `{}` is not an integer of 64 bits. Fix: give a decimal integer.", option, text));
+        throw UserError(
+            fmt::format("{}: `{}` is not an integer of 64 bits. Fix: give a decimal integer.", option, text));
     }
     return value;
 }

@@ -39,8 +39,9 @@ nlohmann::ordered_json to_json(const Diagnostics& diagnostics) {
 
 void check_into(const CheckOptions& options, Diagnostics& diagnostics) {
     const auto module = runtime::load_program(options.program, options.device.search_paths, diagnostics);
-    const auto platform = runtime::resolve_platform(*module, options.device.platform, options.device.overrides(),
-                                                    options.device.search_paths, diagnostics);
+    const auto platform =
+        runtime::resolve_platform(*module, options.device.platform, options.device.overrides(),
+                                  options.device.search_paths, diagnostics);
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
     VerifyOptions verify_options;
     verify_options.strict = options.strict;
@@ -70,7 +71,8 @@ Diagnostics check_program(const CheckOptions& options) {
 
 void add_check(CLI::App& app, int& exit_code) {
     auto options = std::make_shared<CheckOptions>();
-    auto* command = app.add_subcommand("check", "verify a program: form, names, types, bounds, capacity, device fit");
+    auto* command =
+        app.add_subcommand("check", "verify a program: form, names, types, bounds, capacity, device fit");
     command->add_option("program", options->program, "NEM text or .kpu; - reads standard input")->required();
     options->device.add_to(*command);
     command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
@@ -94,7 +96,8 @@ void add_asm(CLI::App& app) {
     auto* command = app.add_subcommand("asm", "NEM text to a program container (.kpu)");
     command->add_option("input", options->input, "NEM text; - reads standard input")->required();
     command->add_option("-o,--output", options->output, "container to write")->required();
-    command->add_option("-I", options->search_paths, "folder to search for included files")->allow_extra_args(false);
+    command->add_option("-I", options->search_paths, "folder to search for included files")
+        ->allow_extra_args(false);
     command->callback([options] {
         Diagnostics diagnostics;
         const auto module = runtime::load_program(options->input, options->search_paths, diagnostics);
@@ -107,7 +110,8 @@ void add_disasm(CLI::App& app) {
     auto options = std::make_shared<ConvertOptions>();
     auto* command = app.add_subcommand("disasm", "program container (.kpu) to NEM text");
     command->add_option("input", options->input, "container; - reads standard input")->required();
-    command->add_option("-o,--output", options->output, "file to write; data sections go to a file beside it");
+    command->add_option("-o,--output", options->output,
+                        "file to write; data sections go to a file beside it");
     command->callback([options] {
         Diagnostics diagnostics;
         const auto module = runtime::load_program(options->input, {}, diagnostics);

@@ -1,5 +1,6 @@
-// For every dependency of every example: without it some schedule gives another value or a hazard is reported, or the
-// remaining tokens still imply it. So no dependency of the examples is decoration, and the checks notice a lost one.
+// For every dependency of every example: without it some schedule gives another value or a hazard is
+// reported, or the remaining tokens still imply it. So no dependency of the examples is decoration, and the
+// checks notice a lost one.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -31,12 +32,14 @@ Outcome run_functional(const std::shared_ptr<const Module>& module, const platfo
     simulation.fill_inputs_random(11);
     simulation.run();
     Outcome outcome;
-    for (const auto& spec : simulation.output_specs()) outcome.outputs.push_back(simulation.output(spec.name).data);
+    for (const auto& spec : simulation.output_specs())
+        outcome.outputs.push_back(simulation.output(spec.name).data);
     outcome.hazards = simulation.hazards().size();
     return outcome;
 }
 
-/// Whether `from` is still reached from `task` over the remaining dependencies (and waits do not occur in examples).
+/// Whether `from` is still reached from `task` over the remaining dependencies (and waits do not occur in
+/// examples).
 bool implied(const KPUProgram& program, uint32_t task, uint32_t from) {
     std::vector<uint32_t> open(program.statement(static_cast<int>(task)).task().dep().begin(),
                                program.statement(static_cast<int>(task)).task().dep().end());
@@ -59,7 +62,8 @@ std::shared_ptr<Module> without_dependency(const Module& module, int statement, 
     return mutant;
 }
 
-bool noticed(const std::shared_ptr<Module>& mutant, const platforms::Platform& platform, const Outputs& expected) {
+bool noticed(const std::shared_ptr<Module>& mutant, const platforms::Platform& platform,
+             const Outputs& expected) {
     for (uint64_t seed = 0; seed < 100; ++seed) {
         const Outcome outcome = run_functional(mutant, platform, seed);
         if (outcome.hazards > 0 || outcome.outputs != expected) return true;
