@@ -1,0 +1,436 @@
+"""The kpusim command as a user meets it: files it leaves, sums that close, bad input, limits, interrupts.
+
+usage: KPUSIM=path/to/kpusim python3 -m unittest test_command
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pickle
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+KPUSIM = os.environ["KPUSIM"]
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+DIGITS = EXAMPLES / "digits"
+
+# A transfer chain and a relu: the smallest program with every kind of unit.
+SMALL = """device "npm_lite.nem"
+program small:
+buffer x : DDR (size = 4096, align = 64)
+buffer y : DDR (size = 4096, align = 64)
+buffer m : L2 (size = 4096, align = 64)
+buffer s : L1[0] (size = 4096, align = 64)
+let x0 = region(x, 0, 4096) elem=i8, shape=[4096], layout=C
+let m0 = region(m, 0, 4096) elem=i8, shape=[4096], layout=C
+let s0 = region(s, 0, 4096) elem=i8, shape=[4096], layout=C
+let y0 = region(y, 0, 4096) elem=i8, shape=[4096], layout=C
+a = transfer.async(dst=m0, src=x0)
+b = transfer.async(dst=s0, src=m0, deps=[a])
+c = relu.async in s0 out s0 deps=[b]
+d = store.async(dst=m0, src=s0, deps=[c])
+e = transfer.async(dst=y0, src=m0, deps=[d])
+"""
+
+ENDLESS = """device "npm_lite.nem"
+program endless:
+buffer x : DDR (size = 4096, align = 64)
+buffer m : L2 (size = 8192, align = 64)
+loop i in [0..1099511627775] @max_in_flight(2):
+    t = transfer.async(dst=region(m, (i mod 2) * 4096, 4096), src=region(x, 0, 4096))
+endloop
+"""
+
+
+def kpusim(*arguments: object, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command; its output as text."""
+    return subprocess.run(
+        [KPUSIM, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+class CommandTest(unittest.TestCase):
+    """A temporary folder with the small program in it."""
+
+    def setUp(self) -> None:
+        """Write the program and its input."""
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.work = Path(self.folder.name)
+        self.program = self.work / "small.nem"
+        self.program.write_text(SMALL)
+        self.x = self.work / "x.npy"
+        np.save(self.x, np.arange(4096).astype(np.int8))
+
+    def refused(self, result: subprocess.CompletedProcess[str], *words: str, code: int = 1) -> None:
+        """Check the exit code and that the message has these words, a fix included, and is no crash."""
+        text = result.stderr + result.stdout
+        self.assertEqual(result.returncode, code, text)
+        for word in words:
+            self.assertIn(word, text)
+        self.assertNotIn("internal error", text)
+
+    def write(self, name: str, text: str | bytes) -> Path:
+        """Write a file into the work folder."""
+        path = self.work / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+
+class RunTest(CommandTest):
+    """What a run leaves, and that its sums close."""
+
+    def setUp(self) -> None:
+        """Run the digits network once with every trace."""
+        super().setUp()
+        self.out = self.work / "out"
+        inputs = [
+            f"--input={n}={DIGITS / 'data' / n}.npy" for n in ("images", "w1", "b1", "w2", "b2", "w3", "b3")
+        ]
+        self.command = ["run", DIGITS / "digits.nem", "--platform", "npm_lite", *inputs]
+        traces = ["--events", self.work / "e", "--vcd", self.work / "v", "--stalls", self.work / "s"]
+        result = kpusim(*self.command, "-o", self.out, *traces, "--power", self.work / "p")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.report = result.stderr
+        document = json.loads((self.out / "stats.json").read_text())
+        self.assertEqual(document["schema"], 1)
+        self.assertIs(document["complete"], True)
+        for key, entry in document["stats"].items():
+            self.assertEqual(set(entry), {"value", "unit", "meaning"}, key)
+        self.stats = {key: entry["value"] for key, entry in document["stats"].items()}
+
+    def test_accounts_close(self) -> None:
+        """Causes sum to the cycles, device parts to the total, energies to the total, stall rows to the statistics."""
+        total = self.stats["cycles.total"]
+        parts = ("cycles.compute", "cycles.memory_stall", "cycles.other")
+        self.assertEqual(sum(self.stats[part] for part in parts), total)
+        units: dict[str, int] = defaultdict(int)
+        for key, value in self.stats.items():
+            if key.startswith("units."):
+                units[key.split(".")[1]] += value
+                self.assertFalse(key.endswith("unattributed") and value)
+        for unit, cycles in units.items():
+            self.assertEqual(cycles, total, unit)
+        for unit in (
+            "e0_nmu0",
+            "e0_cstl0",
+            "e0_cstl1",
+            "e0_dma0",
+            "e0_dma1",
+            "e0_vpu0",
+            "sdma0",
+            "ddr0",
+            "device",
+        ):
+            self.assertIn(unit, units)
+        rows: dict[str, int] = defaultdict(int)
+        with (self.work / "s").open() as file:
+            for row in csv.DictReader(line for line in file if not line.startswith("#")):
+                rows[f"units.{row['unit']}.{row['cause']}"] += int(row["cycles"])
+        for key, value in self.stats.items():
+            if key.startswith("units."):
+                self.assertEqual(rows.get(key, 0), value, key)
+        dynamic, static = self.stats["energy.dynamic_uj"], self.stats["energy.static_uj"]
+        self.assertAlmostEqual((dynamic + static) / self.stats["energy.total_uj"], 1, places=9)
+        with (self.out / "ops.csv").open() as file:
+            ops = list(csv.DictReader(line for line in file if not line.startswith("#")))
+        self.assertEqual(sum(int(op["charged_cycles"]) for op in ops), total)
+        self.assertAlmostEqual(
+            sum(float(op["energy_pj"]) for op in ops) * 1e-6 / self.stats["energy.total_uj"], 1, places=9
+        )
+        self.assertEqual(sum(int(op["macs"]) for op in ops), self.stats["ops.macs"])
+        self.assertEqual(self.stats["ops.macs"], 320 * (64 * 9 * 16 + 16 * 144 * 32 + 128 * 10))
+
+    def test_power_trace_integrates_to_the_energy(self) -> None:
+        """At any bin size the power trace holds all of the energy."""
+        for bin_ns in (10, 1000, 7300, 10**9):
+            path = self.work / f"power{bin_ns}"
+            result = kpusim("export", self.work / "e", "--power", path, "--bin-ns", bin_ns)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            with path.open() as file:
+                rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+            energy_uj = sum(float(row["total_w"]) * float(row["dt_ns"]) for row in rows) * 1e-3
+            self.assertAlmostEqual(energy_uj / self.stats["energy.total_uj"], 1, places=6)
+            columns = [name for name in rows[0] if name.endswith("_w") and name != "total_w"]
+            for row in rows:
+                self.assertAlmostEqual(sum(float(row[c]) for c in columns), float(row["total_w"]), delta=1e-6)
+
+    def test_export_equals_direct_writing(self) -> None:
+        """Traces made from the event file are the same bytes as those made by the run."""
+        result = kpusim(
+            "export",
+            self.work / "e",
+            "--vcd",
+            self.work / "v2",
+            "--stalls",
+            self.work / "s2",
+            "--power",
+            self.work / "p2",
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for kind in "vsp":
+            self.assertEqual((self.work / kind).read_bytes(), (self.work / f"{kind}2").read_bytes(), kind)
+
+    def test_vcd_opens_in_an_independent_reader(self) -> None:
+        """vcd2fst reads the VCD, which holds causes, queue depths, tokens, bandwidth and power."""
+        result = subprocess.run(
+            ["vcd2fst", self.work / "v", self.work / "f"], capture_output=True, text=True, check=False
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater((self.work / "f").stat().st_size, 1000)
+        header = (self.work / "v").read_text().split("$enddefinitions")[0]
+        for word in ("e0_nmu0", "sdma0", "ddr0", "power", "tokens", "queue", "timescale"):
+            self.assertIn(word, header)
+
+    def test_two_runs_leave_the_same_bytes(self) -> None:
+        """Every file but the manifest is the same; tracing changes nothing."""
+        again = self.work / "again"
+        self.assertEqual(kpusim(*self.command, "-o", again).returncode, 0)
+        for path in self.out.rglob("*"):
+            if path.is_file() and path.name != "manifest.json":
+                self.assertEqual(
+                    path.read_bytes(), (again / path.relative_to(self.out)).read_bytes(), path.name
+                )
+        a, b = (json.loads((d / "manifest.json").read_text()) for d in (self.out, again))
+        for key in a:
+            if not any(word in key for word in ("time", "command", "path")):
+                self.assertEqual(a[key], b[key], key)
+
+    def test_report_names_the_essentials(self) -> None:
+        """A person sees cycles, causes, bytes and energy without a manual."""
+        for word in (str(self.stats["cycles.total"]), "e0_nmu0", "DRAM", "uJ", "utilization"):
+            self.assertIn(word.lower(), self.report.lower().replace(",", ""))
+
+    def test_modes_and_engines_agree(self) -> None:
+        """Timing without values has the same cycles and energy; so have other value engines and the slow stepper."""
+        for options in (["--mode", "timing"], ["--values", "reference"], ["--stepper", "oracle"]):
+            out = self.work / options[1]
+            result = kpusim(*self.command, "-o", out, *options)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            stats = json.loads((out / "stats.json").read_text())["stats"]
+            for key, value in self.stats.items():
+                if not key.startswith("hazards"):
+                    self.assertEqual(stats[key]["value"], value, (options, key))
+            if "timing" not in options:
+                self.assertEqual(
+                    (out / "outputs/logits.npy").read_bytes(),
+                    (self.out / "outputs/logits.npy").read_bytes(),
+                    options,
+                )
+
+
+class BadInputTest(CommandTest):
+    """Each bad input ends in exit 1 with what, where and the fix; nothing is written."""
+
+    def test_containers(self) -> None:
+        """Missing, truncated, bit-flipped containers and pickles are refused by name."""
+        kpu = self.work / "small.kpu"
+        self.assertEqual(kpusim("asm", self.program, "-o", kpu).returncode, 0)
+        self.assertEqual(kpusim("run", kpu, "--input", f"x={self.x}").returncode, 0)
+        good = kpu.read_bytes()
+        self.refused(kpusim("run", self.work / "absent.kpu"), "absent.kpu")
+        for length in (4, 12, 40, len(good) // 2, len(good) - 1):
+            self.refused(kpusim("check", self.write("cut.kpu", good[:length])), "cut.kpu")
+        for position in range(0, len(good), max(1, len(good) // 40)):
+            flipped = bytearray(good)
+            flipped[position] ^= 0x10
+            self.refused(kpusim("check", self.write("flipped.kpu", bytes(flipped))), "flipped.kpu")
+        self.refused(kpusim("run", self.write("model.kpu", pickle.dumps({"a": 1}))), "pickle")
+
+    def test_text(self) -> None:
+        """Syntax errors carry line and column; NUL bytes and bad UTF-8 are named."""
+        cases = {
+            "buffer x : DDR (size = )\n": (":1:", "error"),
+            "const a = 1\nconst b = = 2\n": (":2:11",),
+            "const a = 99999999999999999999\n": (":1:11", "64"),
+            "const a = 1\0\n": (":1:12",),
+            SMALL.replace("out s0", "out nowhere"): ("nowhere",),
+            SMALL.replace("relu.async", "rely.async"): ("rely", "relu"),
+            SMALL.replace("deps=[b]", "deps=[bb]"): ("bb",),
+            SMALL.replace("region(m,", "region(mm,"): ("mm",),
+            SMALL.replace("elem=i8", "elem=i9"): ("i9",),
+            SMALL.replace("size = 4096", "size = 0"): ("size",),
+            SMALL.replace("region(s, 0, 4096)", "region(s, 64, 4096)"): ("s0", "4160", "4096", "Fix:"),
+            SMALL.replace("L1[0] (size = 4096", "L1[0] (size = 1048576"): ("L1",),
+            SMALL.replace("m : L2 (size = 4096", "m : L2 (size = 2097152"): ("L2",),
+            SMALL.replace("x : DDR (size = 4096", "x : DDR (size = 1152921504606846976"): (
+                "1152921504606846976",
+            ),
+        }
+        for text, words in cases.items():
+            path = self.write("bad.nem", text)
+            result = kpusim("check", path)
+            with self.subTest(words=words):
+                self.refused(result, "bad.nem", *words)
+                out = self.work / "never"
+                self.refused(kpusim("run", path, "--fill", "zeros", "-o", out), *words)
+                self.assertFalse(out.exists())
+        self.refused(
+            kpusim("check", self.write("bad.nem", SMALL.encode().replace(b"small", b"sm\xffll"))),
+            "bad.nem:2:",
+        )
+
+    def test_platforms(self) -> None:
+        """Unknown platforms, fields and values name the nearest."""
+        run = ("run", self.program, "--input", f"x={self.x}")
+        self.refused(kpusim(*run, "--platform", "npm_light"), "npm_light", "npm_lite")
+        self.refused(kpusim(*run, "--set", "engine.array.rowz=8"), "rowz", "rows")
+        self.refused(kpusim(*run, "--set", "engine.array.rows=many"), "rows", "many")
+        self.refused(kpusim(*run, "--set", "clock.core_mhz=0"), "core_mhz")
+        listing = kpusim("list", "platforms", "--json")
+        self.assertIn("swkpu-v1", listing.stdout)
+        text = self.write("p.textproto", 'name: "p"\nversion: "1"\nclok { core_mhz: 500 }\n')
+        self.refused(kpusim(*run, "--platform", text), "p.textproto:3", "clok", "clock")
+
+    def test_inputs(self) -> None:
+        """Missing inputs are all listed; shapes and types must fit."""
+        self.refused(kpusim("run", self.program), "x", "--input")
+        np.save(self.work / "wide.npy", np.zeros(4096, np.int16))
+        self.refused(kpusim("run", self.program, "--input", f"x={self.work / 'wide.npy'}"), "int16", "int8")
+        np.save(self.work / "short.npy", np.zeros(7, np.int8))
+        self.refused(kpusim("run", self.program, "--input", f"x={self.work / 'short.npy'}"), "7", "4096")
+        np.save(self.work / "fortran.npy", np.asfortranarray(np.zeros((64, 64), np.int8)))
+        self.refused(kpusim("run", self.program, "--input", f"x={self.work / 'fortran.npy'}"), "ortran")
+        self.refused(kpusim("run", self.program, "--input", f"z={self.x}"), "z")
+        self.refused(kpusim("run", self.program, "--input", "x=absent.npy"), "absent.npy")
+
+    def test_usage(self) -> None:
+        """Wrong words of the command line end in exit 1."""
+        for arguments in (
+            [],
+            ["fly"],
+            ["run"],
+            ["run", self.program, "--mode", "fast"],
+            ["run", self.program, "--wat"],
+        ):
+            self.refused(kpusim(*arguments), "error")
+        self.refused(kpusim("run", self.program, "--param", "T=2", "--fill", "zeros"), "T")
+
+    def test_results_are_not_destroyed(self) -> None:
+        """A non-empty output folder is refused; --force replaces only what kpusim writes."""
+        out = self.work / "out"
+        out.mkdir()
+        (out / "precious.txt").write_text("keep")
+        run = ("run", self.program, "--input", f"x={self.x}", "-o", out)
+        self.refused(kpusim(*run), "out", "--force")
+        self.assertEqual([p.name for p in out.iterdir()], ["precious.txt"])
+        self.assertEqual(kpusim(*run, "--force").returncode, 0)
+        self.assertEqual((out / "precious.txt").read_text(), "keep")
+        self.assertTrue((out / "stats.json").exists())
+
+
+class LimitTest(CommandTest):
+    """Runs that do not end by themselves."""
+
+    def test_max_cycles(self) -> None:
+        """A loop of 2^40 iterations stops at the limit with exit 2 and an incomplete result."""
+        program = self.write("endless.nem", ENDLESS)
+        out = self.work / "out"
+        result = kpusim("run", program, "--fill", "zeros", "--max-cycles", 100000, "-o", out)
+        self.refused(result, "100000", code=2)
+        self.assertIs(json.loads((out / "stats.json").read_text())["complete"], False)
+
+    def test_interrupt(self) -> None:
+        """Ctrl-C leaves partial results, marked incomplete, and exit 130."""
+        program = self.write("endless.nem", ENDLESS)
+        for mode in ("values+timing", "functional"):
+            out = self.work / mode
+            command = [KPUSIM, "run", str(program), "--fill", "zeros", "-o", str(out), "--mode", mode]
+            process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+            time.sleep(1.0)
+            process.send_signal(signal.SIGINT)
+            _, text = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, text)
+            self.assertIs(json.loads((out / "stats.json").read_text())["complete"], False)
+
+    def test_race_under_strict(self) -> None:
+        """Two unordered writes that overlap in time are reported, and fail the run under --strict."""
+        racing = SMALL.replace("deps=[a]", "")
+        program = self.write("race.nem", racing)
+        result = kpusim("run", program, "--input", f"x={self.x}", "-o", self.work / "out")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        stats = json.loads((self.work / "out" / "stats.json").read_text())["stats"]
+        self.assertGreater(stats["hazards.count"]["value"], 0)
+        self.refused(kpusim("run", program, "--input", f"x={self.x}", "--strict"), "hazard", code=2)
+
+    def test_deadlock(self) -> None:
+        """A program that cannot go on is a deadlock with its chain, exit 2."""
+        program = self.write("stuck.nem", STUCK)
+        result = kpusim("run", program, "--fill", "zeros", "--set", "sequencer.max_active_tokens=1")
+        self.refused(result, "deadlock", code=2)
+
+
+# With a token table of one entry, `b` waits inside its iteration for a token that only a later statement's task frees.
+STUCK = """device "npm_lite.nem"
+program stuck:
+buffer x : DDR (size = 4096, align = 64)
+buffer m : L2 (size = 8192, align = 64)
+a = transfer.async(dst=region(m, 0, 4096), src=region(x, 0, 4096))
+b = transfer.async(dst=region(m, 4096, 4096), src=region(m, 0, 4096), deps=[a])
+"""
+
+
+class ToolTest(CommandTest):
+    """asm, disasm, check, list."""
+
+    def test_assembly_round_trip(self) -> None:
+        """asm(disasm(p)) is p, byte for byte."""
+        for source in (
+            self.program,
+            *(EXAMPLES / n / f"{n}.nem" for n in ("digits", "gemm_relu", "conv_pool")),
+        ):
+            first, text, second = self.work / "1.kpu", self.work / "1.nem", self.work / "2.kpu"
+            self.assertEqual(kpusim("asm", source, "-o", first).returncode, 0)
+            self.assertEqual(kpusim("disasm", first, "-o", text).returncode, 0)
+            self.assertEqual(kpusim("asm", text, "-o", second).returncode, 0)
+            self.assertEqual(first.read_bytes(), second.read_bytes(), source)
+
+    def test_check(self) -> None:
+        """Findings stand on standard output as file:line:col: severity: message; standard input works."""
+        self.assertEqual(kpusim("check", self.program).returncode, 0)
+        result = kpusim("check", "-", text="const a = b\n")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("<stdin>:1:", result.stdout)
+        self.assertIn("forward reference to undeclared constant b", result.stdout)
+        self.assertEqual(json.loads(kpusim("check", "-", "--json", text="const a = b\n").stdout)["errors"], 1)
+
+    def test_list(self) -> None:
+        """Every list is there for people and as JSON."""
+        for what in ("platforms", "opcodes", "units", "modules", "stats"):
+            extra = ["--platform", "npm_lite"] if what in ("units", "modules", "stats") else []
+            people = kpusim("list", what, *extra)
+            self.assertEqual(people.returncode, 0, people.stderr)
+            self.assertGreater(len(people.stdout), 100)
+            json.loads(kpusim("list", what, *extra, "--json").stdout)
+
+    def test_modules_follow_the_platform(self) -> None:
+        """The module tree has one module per unit of the platform."""
+        tree = kpusim("list", "modules", "--platform", "npm_lite").stdout
+        for name in (
+            "e0_nmu0",
+            "e0_cstl0",
+            "e0_cstl1",
+            "e0_dma0",
+            "e0_dma1",
+            "e0_vpu0",
+            "sdma0",
+            "e0_l1",
+            "l2",
+            "ddr0",
+        ):
+            self.assertIn(name, tree)
+        wide = kpusim("list", "modules", "--platform", "npm_lite", "--set", "engine.dma.channels=4").stdout
+        self.assertIn("e0_dma3", wide)
+
+
+if __name__ == "__main__":
+    unittest.main()
