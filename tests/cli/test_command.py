@@ -109,7 +109,7 @@ class RunTest(CommandTest):
         self.stats = {key: entry["value"] for key, entry in document["stats"].items()}
 
     def test_accounts_close(self) -> None:
-        """Causes sum to the cycles, device parts to the total, energies to the total, stall rows to the statistics."""
+        """Causes sum to the cycles, parts and energies to their totals, stall rows to the statistics."""
         total = self.stats["cycles.total"]
         parts = ("cycles.compute", "cycles.memory_stall", "cycles.other")
         self.assertEqual(sum(self.stats[part] for part in parts), total)
@@ -211,7 +211,7 @@ class RunTest(CommandTest):
             self.assertIn(word.lower(), self.report.lower().replace(",", ""))
 
     def test_modes_and_engines_agree(self) -> None:
-        """Timing without values has the same cycles and energy; so have other value engines and the slow stepper."""
+        """Timing mode, the other value engine and the slow stepper give the same cycles and energy."""
         for options in (["--mode", "timing"], ["--values", "reference"], ["--stepper", "oracle"]):
             out = self.work / options[1]
             result = kpusim(*self.command, "-o", out, *options)
@@ -369,13 +369,17 @@ class LimitTest(CommandTest):
         self.refused(result, "deadlock", code=2)
 
 
-# With a token table of one entry, `b` waits inside its iteration for a token that only a later statement's task frees.
+# With a token table of one entry: while the iteration waits for `first`, `after` is next in line for the entry; it then
+# holds it and waits for `second`, which needs the entry to be issued.
 STUCK = """device "npm_lite.nem"
 program stuck:
 buffer x : DDR (size = 4096, align = 64)
-buffer m : L2 (size = 8192, align = 64)
-a = transfer.async(dst=region(m, 0, 4096), src=region(x, 0, 4096))
-b = transfer.async(dst=region(m, 4096, 4096), src=region(m, 0, 4096), deps=[a])
+buffer m : L2 (size = 12288, align = 64)
+loop i in [0..0]:
+    first = transfer.sync(dst=region(m, 0, 4096), src=region(x, 0, 4096))
+    second = transfer.async(dst=region(m, 4096, 4096), src=region(x, 0, 4096), deps=[first])
+endloop
+after = transfer.async(dst=region(m, 8192, 4096), src=region(m, 4096, 4096), deps=[second])
 """
 
 
