@@ -31,7 +31,8 @@ int run_app(int argc, char** argv) {
         "limit), "
         "3 mismatch, 70 a bug of kpusim, 130 interrupted.");
     int exit_code = exit_ok;
-    add_run(app, exit_code);
+    const std::vector<std::string> command_line(argv, argv + argc);
+    add_run(app, exit_code, command_line);
     add_program_tools(app, exit_code);
     add_list(app, exit_code);
     add_export(app, exit_code);

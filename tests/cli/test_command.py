@@ -369,8 +369,8 @@ class LimitTest(CommandTest):
         self.refused(result, "deadlock", code=2)
 
 
-# With a token table of one entry: while the iteration waits for `first`, `after` is next in line for the entry; it then
-# holds it and waits for `second`, which needs the entry to be issued.
+# With a token table of one entry: while the iteration waits for `first`, `after` is next in line for the entry; it
+# then holds it and waits for `second`, which needs the entry to be issued.
 STUCK = """device "npm_lite.nem"
 program stuck:
 buffer x : DDR (size = 4096, align = 64)

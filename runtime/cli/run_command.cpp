@@ -1,0 +1,287 @@
+// run: verify, bind, simulate, report, write what was asked for.
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "isa/container.hpp"
+#include "runtime/cli/command.hpp"
+#include "runtime/program_loader.hpp"
+#include "runtime/simulation.hpp"
+#include "traces/report.hpp"
+#include "traces/run_folder.hpp"
+#include "traces/sha256.hpp"
+
+namespace kpu::cli {
+namespace {
+
+struct RunOptions {
+    std::string program;
+    DeviceOptions device;
+    std::vector<std::string> params, inputs;
+    std::string fill, mode = "values+timing", order = "program", values = "fast", stepper = "fast";
+    bool strict = false, no_hazards = false, force = false, json = false, quiet = false;
+    uint64_t max_cycles = 0, seed = 0;
+    std::string out, events, vcd, power, stalls;
+    bool wants_traces() const { return !(events + vcd + power + stalls).empty(); }
+};
+
+/// A choice of the form WORD or WORD:SEED.
+std::optional<uint64_t> seed_of(const std::string& text, const std::string& word, const std::string& option) {
+    if (text.rfind(word + ":", 0) != 0) return std::nullopt;
+    const int64_t seed = parse_integer(text.substr(word.size() + 1), option);
+    if (seed < 0)
+        throw UserError(fmt::format("{}: the seed {} is negative. Fix: give 0 or more.", option, seed));
+    return static_cast<uint64_t>(seed);
+}
+
+[[noreturn]] void refuse(const std::string& option, const std::string& value, const std::string& allowed) {
+    throw UserError(fmt::format("{} does not take `{}`. Fix: give {}.", option, value, allowed));
+}
+
+runtime::SimulationOptions simulation_options(const RunOptions& options) {
+    runtime::SimulationOptions result;
+    for (const auto& text : options.params) {
+        auto [name, value] = split_assignment(text, "--param");
+        result.params.emplace_back(name, parse_integer(value, "--param"));
+    }
+    if (options.mode == "timing") {
+        result.mode = runtime::Mode::timing;
+    } else if (options.mode == "functional") {
+        result.mode = runtime::Mode::functional;
+    }
+    result.strict = options.strict;
+    result.hazards = !options.no_hazards;
+    result.seed = options.seed;
+    if (options.order != "program") {
+        const auto seed = seed_of(options.order, "random", "--order");
+        if (!seed) refuse("--order", options.order, "program or random:SEED");
+        if (result.mode != runtime::Mode::functional) {
+            throw UserError(
+                "--order is for --mode functional: with timing, the model decides the order. Fix: add "
+                "--mode functional.");
+        }
+        result.random_order = true;
+        result.seed = *seed;
+    }
+    if (options.max_cycles > 0) result.max_cycles = options.max_cycles;
+    result.record_events = options.wants_traces();
+    if (result.record_events && result.mode == runtime::Mode::functional) {
+        throw UserError(
+            "--mode functional has no time to trace. Fix: leave out --events, --vcd, --power, --stalls.");
+    }
+    result.oracle_stepper = options.stepper == "oracle";
+    result.reference_values = options.values == "reference";
+    return result;
+}
+
+/// Binds every --input and fills the rest. Result: name, path and hash of each, for the manifest.
+std::vector<traces::Manifest::File> bind_inputs(const RunOptions& options, runtime::Simulation& simulation) {
+    std::vector<traces::Manifest::File> files;
+    for (const auto& text : options.inputs) {
+        auto [name, path] = split_assignment(text, "--input");
+        const std::string bytes = traces::read_file(path);
+        simulation.set_input(name, traces::parse_npy(bytes, path), path);
+        files.push_back({name, path, traces::sha256_hex(bytes)});
+    }
+    const auto missing = simulation.missing_inputs();
+    if (missing.empty()) return files;
+    if (options.fill == "zeros") {
+        simulation.fill_inputs_zero();
+    } else if (!options.fill.empty()) {
+        const auto seed = seed_of(options.fill, "random", "--fill");
+        if (!seed) refuse("--fill", options.fill, "zeros or random:SEED");
+        simulation.fill_inputs_random(*seed);
+    } else if (options.mode != "timing") {
+        throw UserError(fmt::format(
+            "{}: no data for input{} {}. Fix: give --input NAME=FILE.npy for each, or --fill zeros.",
+            options.program, missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")));
+    }
+    for (const auto& name : missing) {
+        files.push_back({name, "", options.fill.empty() ? "unbound" : options.fill});
+    }
+    return files;
+}
+
+/// Runs to the end with a line of progress now and then when a person watches.
+runtime::RunStatus simulate(runtime::Simulation& simulation, bool progress) {
+    using Clock = std::chrono::steady_clock;
+    auto next = Clock::now() + std::chrono::seconds(2);
+    bool shown = false;
+    const auto status = simulation.run(&interrupted, [&](Cycles cycle, uint64_t tasks) {
+        if (!progress || Clock::now() < next) return;
+        next = Clock::now() + std::chrono::seconds(1);
+        print_err(fmt::format("\r{} cycles, {} tasks done ", cycle, tasks));
+        shown = true;
+    });
+    if (shown) print_err("\n");
+    return status;
+}
+
+void write_traces(const RunOptions& options, const traces::Recording& recording) {
+    const auto write = [&](const std::string& path, auto writer) {
+        if (path.empty()) return;
+        auto output = traces::Output::to_file(path);
+        writer(recording.info, recording.events, output);
+        output.finish();
+    };
+    write(options.events, traces::write_event_file);
+    write(options.vcd, traces::write_vcd);
+    write(options.stalls, traces::write_stalls_csv);
+    write(options.power, traces::write_power_csv);
+}
+
+struct Results {
+    traces::StatSet stats;
+    std::vector<traces::OpRow> ops;
+    bool complete = false;
+};
+
+void write_folder(const RunOptions& options, const traces::Manifest& manifest,
+                  const std::string& platform_text, const runtime::Simulation& simulation,
+                  const Results& results) {
+    traces::RunFolder folder(options.out, options.force);
+    folder.write_stats(results.stats.to_json(results.complete));
+    std::string ops;
+    auto output = traces::Output::to_string(ops);
+    traces::write_ops_csv(results.ops, output);
+    output.finish();
+    folder.write_ops(ops);
+    if (!platform_text.empty()) folder.write_platform(platform_text);
+    if (options.mode != "timing") {
+        for (const auto& spec : simulation.output_specs()) {
+            const auto array = simulation.output(spec.name);
+            folder.write_output(spec.name, spec.elem, array.shape, array.data);
+        }
+    }
+    folder.write_manifest(manifest);
+}
+
+size_t terminal_width() {
+    winsize size{};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
+    return std::clamp<size_t>(size.ws_col, 60, 140);
+}
+
+/// What went wrong, for people; the exit code says it to programs.
+int conclude(const RunOptions& options, runtime::RunStatus status, const runtime::Simulation& simulation) {
+    switch (status) {
+        case runtime::RunStatus::deadlock:
+            print_err(fmt::format("error: deadlock at cycle {}: work remains and nothing can run.\n{}",
+                                  simulation.now(), simulation.deadlock_report()));
+            return exit_failed;
+        case runtime::RunStatus::limit_reached:
+            print_err(fmt::format(
+                "error: stopped at the limit of {} cycles with work left. Fix: raise --max-cycles.\n",
+                options.max_cycles));
+            return exit_failed;
+        case runtime::RunStatus::interrupted:
+            print_err(fmt::format("interrupted at cycle {}: results are partial\n", simulation.now()));
+            return exit_interrupted;
+        default:
+            break;
+    }
+    if (options.strict && simulation.hazard_count() > 0) {
+        print_err(fmt::format("error: {} hazards, and --strict is on. Fix: add the missing dependencies.\n",
+                              simulation.hazard_count()));
+        return exit_failed;
+    }
+    return exit_ok;
+}
+
+void print_hazards(const runtime::Simulation& simulation) {
+    constexpr size_t most = 20;
+    const auto lines = simulation.hazard_lines(most);
+    for (const auto& line : lines) print_err(line + "\n");
+    if (simulation.hazard_kinds() > most) {
+        print_err(fmt::format("... and {} more\n", simulation.hazard_kinds() - most));
+    }
+}
+
+int run(const RunOptions& options, const std::vector<std::string>& command_line) {
+    Diagnostics diagnostics;
+    const auto settings = simulation_options(options);
+    const auto module = runtime::load_program(options.program, options.device.search_paths, diagnostics);
+    const auto platform =
+        runtime::resolve_platform(*module, options.device.platform, options.device.overrides(),
+                                  options.device.search_paths, diagnostics);
+    if (options.strict && diagnostics.warning_count() > 0) {
+        diagnostics.promote_warnings();
+        throw UserError(diagnostics);
+    }
+    runtime::Simulation simulation(module, platform ? &*platform : nullptr, settings);
+    print_err(diagnostics.to_string() + simulation.diagnostics().to_string());
+    traces::Manifest manifest;
+    manifest.inputs = bind_inputs(options, simulation);
+    if (!options.out.empty()) traces::RunFolder::check(options.out, options.force);
+
+    const auto status = simulate(simulation, !options.quiet && isatty(STDERR_FILENO) != 0);
+
+    Results results{simulation.stats(), simulation.op_rows(), status == runtime::RunStatus::finished};
+    if (options.strict && simulation.hazard_count() > 0) results.complete = false;
+    const std::string platform_text = platform ? platforms::to_textproto(*platform) : "";
+    if (!options.out.empty()) {
+        manifest.tool_version = KPUSIM_VERSION;
+        manifest.command_line = command_line;
+        manifest.seed = settings.seed;
+        manifest.time = traces::utc_now();
+        manifest.program = {module->program.name(), options.program,
+                            traces::sha256_hex(serialize_container(*module))};
+        manifest.platform = {platform ? platform->name() : "", options.device.platform,
+                             traces::sha256_hex(platform_text)};
+        write_folder(options, manifest, platform_text, simulation, results);
+    }
+    if (options.wants_traces()) write_traces(options, simulation.take_recording());
+    if (options.json) print_out(results.stats.to_json(results.complete));
+    if (!options.quiet) {
+        print_hazards(simulation);
+        traces::ReportOptions report_options;
+        report_options.width = terminal_width();
+        report_options.colour = isatty(STDERR_FILENO) != 0;
+        print_err(traces::report(results.stats, simulation.run_info(), results.ops, report_options));
+    }
+    return conclude(options, status, simulation);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& command_line) {
+    auto options = std::make_shared<RunOptions>();
+    auto* command = app.add_subcommand("run", "run a program on a platform: values, cycles, causes, energy");
+    command->add_option("program", options->program, "NEM text or .kpu; - reads standard input")->required();
+    options->device.add_to(*command);
+    command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
+        ->allow_extra_args(false);
+    command->add_option("--input", options->inputs, "NAME=FILE.npy: data of an input")
+        ->allow_extra_args(false);
+    command->add_option("--fill", options->fill, "data of inputs not given: zeros or random:SEED");
+    command->add_option("--mode", options->mode, "values+timing (default), timing, functional")
+        ->check(CLI::IsMember({"values+timing", "timing", "functional"}));
+    command->add_option("--order", options->order, "functional mode: program (default) or random:SEED");
+    command
+        ->add_option("--values", options->values, "arithmetic engine: fast (default) or reference; same bits")
+        ->check(CLI::IsMember({"fast", "reference"}));
+    command
+        ->add_option("--stepper", options->stepper, "memory stepper: fast (default) or oracle; same cycles")
+        ->check(CLI::IsMember({"fast", "oracle"}));
+    command->add_flag("--strict", options->strict, "warnings are errors; a hazard fails the run (exit 2)");
+    command->add_flag("--no-hazards", options->no_hazards, "do not look for races and unwritten reads");
+    command->add_option("--max-cycles", options->max_cycles, "stop there (exit 2)")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--seed", options->seed, "seed of random choices");
+    command->add_option("-o,--output", options->out, "folder for stats.json, ops.csv, outputs/ and more");
+    command->add_flag("--force", options->force, "replace kpusim's own files in an existing folder");
+    command->add_option("--events", options->events, "event file, for `kpusim export`");
+    command->add_option("--vcd", options->vcd, "unit states, queues, bandwidth and power as waveforms");
+    command->add_option("--power", options->power, "CSV: watts per component over time");
+    command->add_option("--stalls", options->stalls, "CSV: every interval of every unit with its cause");
+    command->add_flag("--json", options->json, "statistics as JSON on standard output");
+    command->add_flag("--quiet", options->quiet, "no report");
+    command->callback([options, &exit_code, &command_line] { exit_code = run(*options, command_line); });
+}
+
+}  // namespace kpu::cli
