@@ -1,0 +1,186 @@
+#include "runtime/host_tensors.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "isa/text.hpp"
+#include "isa/values/compute.hpp"
+#include "isa/values/convert.hpp"
+
+namespace kpu::runtime {
+namespace {
+
+uint64_t element_count(const TensorSpec& spec) {
+    uint64_t count = 1;
+    for (const int64_t extent : spec.shape) count *= static_cast<uint64_t>(extent);
+    return count;
+}
+
+/// A host tensor as a region of its buffer, so that the one gather and scatter serve it.
+BoundRegion region_of(const BoundProgram& program, const TensorSpec& spec) {
+    const BoundBuffer& buffer = program.buffers[spec.buffer];
+    BoundRegion region;
+    region.name = spec.name;
+    region.buffer = spec.buffer;
+    region.level = buffer.level;
+    region.engine = buffer.engine;
+    region.elem = spec.elem;
+    // A tensor without strides is dense: its rank does not matter for copying.
+    if (spec.strides.empty()) {
+        region.shape.rank = region.strides.rank = 1;
+        region.shape[0] = static_cast<int64_t>(element_count(spec));
+        region.strides[0] = 1;
+    } else {
+        region.shape.rank = region.strides.rank = static_cast<uint8_t>(spec.shape.size());
+        for (size_t i = 0; i < spec.shape.size(); ++i) {
+            region.shape[i] = spec.shape[i];
+            region.strides[i] = spec.strides[i];
+        }
+        region.dense = false;
+    }
+    region.extent = buffer.size - spec.offset;
+    return region;
+}
+
+values::RegionView view_of(const BoundProgram& program, const TensorSpec& spec, const BoundRegion& region) {
+    return {&region, program.buffers[spec.buffer].base + spec.offset};
+}
+
+uint64_t splitmix64(uint64_t& state) {
+    uint64_t z = state += 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+template <class T>
+void append_bits(std::string& bytes, T value) {
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+/// Uniform in [-1, 1) with 24 random bits, which every float type then rounds once.
+double unit_value(uint64_t random) { return static_cast<double>(random >> 40) * 0x1p-23 - 1.0; }
+
+void append_random(std::string& bytes, ElemType type, uint64_t random) {
+    switch (type) {
+        case ElemType::f16:
+            return append_bits(bytes, values::f16_from_double(unit_value(random)));
+        case ElemType::bf16:
+            return append_bits(bytes, values::bf16_from_double(unit_value(random)));
+        case ElemType::f32:
+            return append_bits(bytes, static_cast<float>(unit_value(random)));
+        case ElemType::i4:
+            return append_bits(bytes, static_cast<int8_t>(static_cast<int>(random & 15) - 8));
+        default:
+            bytes.append(reinterpret_cast<const char*>(&random), static_cast<size_t>(bit_width(type) / 8));
+    }
+}
+
+size_t dense_element_bytes(ElemType type) { return type == ElemType::i4 ? 1 : static_cast<size_t>(bit_width(type)) / 8; }
+
+std::string unknown_input(const BoundProgram& program, std::string_view name) {
+    std::vector<std::string_view> names;
+    for (const auto& spec : program.inputs) names.push_back(spec.name);
+    if (names.empty()) return fmt::format("the program has no inputs, so `{}` is none. Fix: leave it out.", name);
+    return fmt::format("`{}` is not an input of the program. Fix: did you mean `{}`? Inputs: {}.", name,
+                       nearest_name(name, names), fmt::join(names, ", "));
+}
+
+}  // namespace
+
+HostTensors::HostTensors(const BoundProgram& program) : program_(program), inputs_(program.inputs.size()) {}
+
+void HostTensors::set(std::string_view name, const traces::NpyArray& array, const std::string& origin) {
+    const auto found = std::find_if(program_.inputs.begin(), program_.inputs.end(),
+                                    [&](const TensorSpec& spec) { return spec.name == name; });
+    if (found == program_.inputs.end()) throw UserError(unknown_input(program_, name));
+    traces::check_npy_type(array, found->elem, origin);
+    const bool fits = found->declared ? array.shape == found->shape : array.elements() == element_count(*found);
+    if (!fits) {
+        throw UserError(fmt::format("{}: input `{}` has shape ({}), {} elements, but the array has shape ({}), {} elements. "
+                                    "Fix: give an array of that shape.",
+                                    origin, name, fmt::join(found->shape, ", "), element_count(*found),
+                                    fmt::join(array.shape, ", "), array.elements()));
+    }
+    Input& input = inputs_[static_cast<size_t>(found - program_.inputs.begin())];
+    input.dense = array.data;
+    input.set = true;
+}
+
+std::vector<std::string> HostTensors::missing() const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        if (!inputs_[i].set) names.push_back(program_.inputs[i].name);
+    }
+    return names;
+}
+
+void HostTensors::fill_zero() {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        if (inputs_[i].set) continue;
+        const TensorSpec& spec = program_.inputs[i];
+        inputs_[i].dense.assign(element_count(spec) * dense_element_bytes(spec.elem), '\0');
+        inputs_[i].set = true;
+    }
+}
+
+void HostTensors::fill_random(uint64_t seed) {
+    uint64_t state = seed;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        if (inputs_[i].set) continue;
+        const TensorSpec& spec = program_.inputs[i];
+        const uint64_t count = element_count(spec);
+        inputs_[i].dense.reserve(count * dense_element_bytes(spec.elem));
+        for (uint64_t k = 0; k < count; ++k) append_random(inputs_[i].dense, spec.elem, splitmix64(state));
+        inputs_[i].set = true;
+    }
+}
+
+void HostTensors::place(values::MemoryImage& memory) const {
+    for (const DataImage& image : program_.data) {
+        const BoundBuffer& buffer = program_.buffers[image.buffer];
+        memory.level(buffer.level, buffer.engine).write(buffer.base + image.offset, image.bytes.data(), image.bytes.size());
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        const TensorSpec& spec = program_.inputs[i];
+        const BoundRegion region = region_of(program_, spec);
+        const auto view = view_of(program_, spec, region);
+        if (inputs_[i].set) {
+            values::scatter(memory, view, reinterpret_cast<const uint8_t*>(inputs_[i].dense.data()));
+        } else {
+            values::mark_written(memory, view);
+        }
+    }
+}
+
+traces::NpyArray read_view(const values::MemoryImage& memory, const values::RegionView& view) {
+    traces::NpyArray array;
+    array.dtype = traces::npy_dtype(view.region->elem);
+    array.shape.assign(view.region->shape.begin(), view.region->shape.end());
+    array.data.resize(values::dense_bytes(*view.region));
+    values::gather(memory, view, reinterpret_cast<uint8_t*>(array.data.data()));
+    return array;
+}
+
+void write_view(values::MemoryImage& memory, const values::RegionView& view, const traces::NpyArray& array,
+                const std::string& origin) {
+    traces::check_npy_type(array, view.region->elem, origin);
+    const std::vector<int64_t> shape(view.region->shape.begin(), view.region->shape.end());
+    if (array.shape != shape) {
+        throw UserError(fmt::format("{}: region `{}` has shape ({}) but the array has shape ({}). Fix: reshape the array.",
+                                    origin, view.region->name, fmt::join(shape, ", "), fmt::join(array.shape, ", ")));
+    }
+    values::scatter(memory, view, reinterpret_cast<const uint8_t*>(array.data.data()));
+}
+
+traces::NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const values::MemoryImage& memory) {
+    const BoundRegion region = region_of(program, spec);
+    auto array = read_view(memory, view_of(program, spec, region));
+    array.shape = spec.shape;
+    return array;
+}
+
+}  // namespace kpu::runtime

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+#include "isa/values/memory_image.hpp"
+#include "traces/npy.hpp"
+
+namespace kpu::runtime {
+
+/// The host's side of a program: data of its inputs, kept so that every run starts from it, and arrays of its outputs.
+class HostTensors {
+  public:
+    explicit HostTensors(const BoundProgram& program);
+
+    /// Throws UserError naming `origin` on an unknown name (the nearest is named), element type or shape.
+    void set(std::string_view name, const traces::NpyArray& array, const std::string& origin);
+    std::vector<std::string> missing() const;
+    void fill_zero();
+    /// Integers: any value of the type; floats: uniform in [-1, 1). Same seed, same values, on every machine.
+    void fill_random(uint64_t seed);
+
+    /// Puts initial data and inputs into memory, marking the bytes as written. Inputs without data stay zero and count
+    /// as written all the same: timing mode has none.
+    void place(values::MemoryImage& memory) const;
+
+  private:
+    struct Input {
+        std::string dense;  ///< as npy_dtype says: i4 one element a byte
+        bool set = false;
+    };
+    const BoundProgram& program_;
+    std::vector<Input> inputs_;  ///< parallel to program.inputs
+};
+
+/// The bytes of a tensor as a dense array.
+traces::NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const values::MemoryImage& memory);
+
+/// A region of memory as a dense array and back. Throws UserError on shapes and types that do not fit.
+traces::NpyArray read_view(const values::MemoryImage& memory, const values::RegionView& view);
+void write_view(values::MemoryImage& memory, const values::RegionView& view, const traces::NpyArray& array,
+                const std::string& origin);
+
+}  // namespace kpu::runtime
