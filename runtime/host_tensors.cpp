@@ -67,9 +67,9 @@ double unit_value(uint64_t random) { return static_cast<double>(random >> 40) * 
 void append_random(std::string& bytes, ElemType type, uint64_t random) {
     switch (type) {
         case ElemType::f16:
-            return append_bits(bytes, values::f16_from_double(unit_value(random)));
+            return append_bits(bytes, values::f16_of(unit_value(random)));
         case ElemType::bf16:
-            return append_bits(bytes, values::bf16_from_double(unit_value(random)));
+            return append_bits(bytes, values::bf16_of(unit_value(random)));
         case ElemType::f32:
             return append_bits(bytes, static_cast<float>(unit_value(random)));
         case ElemType::i4:
@@ -79,12 +79,15 @@ void append_random(std::string& bytes, ElemType type, uint64_t random) {
     }
 }
 
-size_t dense_element_bytes(ElemType type) { return type == ElemType::i4 ? 1 : static_cast<size_t>(bit_width(type)) / 8; }
+size_t dense_element_bytes(ElemType type) {
+    return type == ElemType::i4 ? 1 : static_cast<size_t>(bit_width(type)) / 8;
+}
 
 std::string unknown_input(const BoundProgram& program, std::string_view name) {
     std::vector<std::string_view> names;
     for (const auto& spec : program.inputs) names.push_back(spec.name);
-    if (names.empty()) return fmt::format("the program has no inputs, so `{}` is none. Fix: leave it out.", name);
+    if (names.empty())
+        return fmt::format("the program has no inputs, so `{}` is none. Fix: leave it out.", name);
     return fmt::format("`{}` is not an input of the program. Fix: did you mean `{}`? Inputs: {}.", name,
                        nearest_name(name, names), fmt::join(names, ", "));
 }
@@ -98,12 +101,14 @@ void HostTensors::set(std::string_view name, const traces::NpyArray& array, cons
                                     [&](const TensorSpec& spec) { return spec.name == name; });
     if (found == program_.inputs.end()) throw UserError(unknown_input(program_, name));
     traces::check_npy_type(array, found->elem, origin);
-    const bool fits = found->declared ? array.shape == found->shape : array.elements() == element_count(*found);
+    const bool fits =
+        found->declared ? array.shape == found->shape : array.elements() == element_count(*found);
     if (!fits) {
-        throw UserError(fmt::format("{}: input `{}` has shape ({}), {} elements, but the array has shape ({}), {} elements. "
-                                    "Fix: give an array of that shape.",
-                                    origin, name, fmt::join(found->shape, ", "), element_count(*found),
-                                    fmt::join(array.shape, ", "), array.elements()));
+        throw UserError(fmt::format(
+            "{}: input `{}` has shape ({}), {} elements, but the array has shape ({}), {} elements. "
+            "Fix: give an array of that shape.",
+            origin, name, fmt::join(found->shape, ", "), element_count(*found), fmt::join(array.shape, ", "),
+            array.elements()));
     }
     Input& input = inputs_[static_cast<size_t>(found - program_.inputs.begin())];
     input.dense = array.data;
@@ -142,7 +147,8 @@ void HostTensors::fill_random(uint64_t seed) {
 void HostTensors::place(values::MemoryImage& memory) const {
     for (const DataImage& image : program_.data) {
         const BoundBuffer& buffer = program_.buffers[image.buffer];
-        memory.level(buffer.level, buffer.engine).write(buffer.base + image.offset, image.bytes.data(), image.bytes.size());
+        memory.level(buffer.level, buffer.engine)
+            .write(buffer.base + image.offset, image.bytes.data(), image.bytes.size());
     }
     for (size_t i = 0; i < inputs_.size(); ++i) {
         const TensorSpec& spec = program_.inputs[i];
@@ -170,13 +176,15 @@ void write_view(values::MemoryImage& memory, const values::RegionView& view, con
     traces::check_npy_type(array, view.region->elem, origin);
     const std::vector<int64_t> shape(view.region->shape.begin(), view.region->shape.end());
     if (array.shape != shape) {
-        throw UserError(fmt::format("{}: region `{}` has shape ({}) but the array has shape ({}). Fix: reshape the array.",
-                                    origin, view.region->name, fmt::join(shape, ", "), fmt::join(array.shape, ", ")));
+        throw UserError(fmt::format(
+            "{}: region `{}` has shape ({}) but the array has shape ({}). Fix: reshape the array.", origin,
+            view.region->name, fmt::join(shape, ", "), fmt::join(array.shape, ", ")));
     }
     values::scatter(memory, view, reinterpret_cast<const uint8_t*>(array.data.data()));
 }
 
-traces::NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const values::MemoryImage& memory) {
+traces::NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec,
+                             const values::MemoryImage& memory) {
     const BoundRegion region = region_of(program, spec);
     auto array = read_view(memory, view_of(program, spec, region));
     array.shape = spec.shape;

@@ -10,7 +10,8 @@
 
 namespace kpu::runtime {
 
-/// The host's side of a program: data of its inputs, kept so that every run starts from it, and arrays of its outputs.
+/// The host's side of a program: data of its inputs, kept so that every run starts from it, and arrays of its
+/// outputs.
 class HostTensors {
   public:
     explicit HostTensors(const BoundProgram& program);
@@ -22,8 +23,8 @@ class HostTensors {
     /// Integers: any value of the type; floats: uniform in [-1, 1). Same seed, same values, on every machine.
     void fill_random(uint64_t seed);
 
-    /// Puts initial data and inputs into memory, marking the bytes as written. Inputs without data stay zero and count
-    /// as written all the same: timing mode has none.
+    /// Puts initial data and inputs into memory, marking the bytes as written. Inputs without data stay zero
+    /// and count as written all the same: timing mode has none.
     void place(values::MemoryImage& memory) const;
 
   private:
@@ -36,7 +37,8 @@ class HostTensors {
 };
 
 /// The bytes of a tensor as a dense array.
-traces::NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const values::MemoryImage& memory);
+traces::NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec,
+                             const values::MemoryImage& memory);
 
 /// A region of memory as a dense array and back. Throws UserError on shapes and types that do not fit.
 traces::NpyArray read_view(const values::MemoryImage& memory, const values::RegionView& view);

@@ -1,0 +1,133 @@
+// list: what there is, for people and as JSON.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "isa/opcodes.hpp"
+#include "runtime/cli/command.hpp"
+#include "runtime/simulation.hpp"
+
+namespace kpu::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Rows of equal keys as an aligned table. Values are strings.
+std::string table(const std::vector<std::string>& columns, const Json& rows) {
+    std::vector<size_t> widths;
+    for (const auto& column : columns) widths.push_back(column.size());
+    for (const auto& row : rows) {
+        for (size_t i = 0; i + 1 < columns.size(); ++i) {
+            widths[i] = std::max(widths[i], row[columns[i]].get_ref<const std::string&>().size());
+        }
+    }
+    std::string text;
+    const auto line = [&](auto cell) {
+        for (size_t i = 0; i < columns.size(); ++i) {
+            const std::string value = cell(i);
+            text += i + 1 < columns.size() ? fmt::format("{:<{}}  ", value, widths[i]) : value + "\n";
+        }
+    };
+    line([&](size_t i) { return columns[i]; });
+    for (const auto& row : rows) line([&](size_t i) { return row[columns[i]].template get<std::string>(); });
+    return text;
+}
+
+Json platform_rows() {
+    Json rows = Json::array();
+    for (const auto& name : platforms::shipped_names()) {
+        const auto platform = platforms::load(name);
+        rows.push_back({{"name", name}, {"description", platform.description()}});
+    }
+    return rows;
+}
+
+std::string signature(const std::vector<OperandSpec>& operands) {
+    std::vector<std::string> names;
+    for (const auto& operand : operands)
+        names.push_back(std::string(operand.name) + (operand.optional ? "?" : ""));
+    return fmt::format("{}", fmt::join(names, ","));
+}
+
+Json opcode_rows() {
+    Json rows = Json::array();
+    for (const auto& spec : opcode_table()) {
+        std::vector<std::string> attributes;
+        for (const auto& attribute : spec.attributes) attributes.emplace_back(attribute.name);
+        rows.push_back({{"opcode", spec.name},
+                        {"operands", signature(spec.inputs) + " -> " + signature(spec.outputs)},
+                        {"unit", name_of(spec.unit)},
+                        {"attributes", fmt::format("{}", fmt::join(attributes, " "))},
+                        {"formula", spec.formula}});
+    }
+    return rows;
+}
+
+Json stat_rows(const traces::StatSet& stats) {
+    Json rows = Json::array();
+    for (const auto& [key, stat] : stats.all()) {
+        rows.push_back({{"key", key}, {"unit", stat.unit}, {"meaning", stat.meaning}});
+    }
+    return rows;
+}
+
+struct ListOptions {
+    std::string what;
+    DeviceOptions device;
+    bool json = false;
+};
+
+platforms::Platform platform_of(const ListOptions& options) {
+    if (options.device.platform.empty()) {
+        throw UserError(
+            fmt::format("`list {}` needs a platform. Fix: give --platform NAME; see `kpusim list platforms`.",
+                        options.what));
+    }
+    return platforms::load(options.device.platform, options.device.overrides(), options.device.search_paths);
+}
+
+void list(const ListOptions& options) {
+    Json rows;
+    std::vector<std::string> columns;
+    if (options.what == "platforms") {
+        rows = platform_rows();
+        columns = {"name", "description"};
+    } else if (options.what == "opcodes") {
+        rows = opcode_rows();
+        columns = {"opcode", "operands", "unit", "attributes", "formula"};
+    } else {
+        const auto inventory = runtime::take_inventory(platform_of(options));
+        if (options.what == "modules") {
+            print_out(options.json ? Json({{"modules", inventory.modules}}).dump(2) + "\n"
+                                   : inventory.modules);
+            return;
+        }
+        if (options.what == "stats") {
+            rows = stat_rows(inventory.stats);
+            columns = {"key", "unit", "meaning"};
+        } else {
+            rows = Json::array();
+            for (const auto& unit : inventory.units)
+                rows.push_back({{"unit", unit.name}, {"class", name_of(unit.unit_class)}});
+            columns = {"unit", "class"};
+        }
+    }
+    print_out(options.json ? rows.dump(2) + "\n" : table(columns, rows));
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, int&) {
+    auto options = std::make_shared<ListOptions>();
+    auto* command = app.add_subcommand("list", "what there is: platforms, opcodes, units, modules, stats");
+    command->add_option("what", options->what, "platforms, opcodes; of a platform: units, modules, stats")
+        ->required()
+        ->check(CLI::IsMember({"platforms", "opcodes", "units", "modules", "stats"}));
+    options->device.add_to(*command);
+    command->add_flag("--json", options->json, "as JSON");
+    command->callback([options] { list(*options); });
+}
+
+}  // namespace kpu::cli
