@@ -1,0 +1,85 @@
+// Speed of whole simulations: a 1024^3 int8 GEMM in tiles of 128 on a 32x32 array, and its traces.
+// Run: build/release/bin/kpusim_bench; figures and their limits: docs/performance.md.
+#include <benchmark/benchmark.h>
+#include <sys/resource.h>
+
+#include <memory>
+#include <string>
+
+#include "runtime/simulation.hpp"
+#include "tests/bench/gemm_program.hpp"
+#include "traces/event_file.hpp"
+#include "traces/writers.hpp"
+
+namespace kpu {
+namespace {
+
+std::shared_ptr<const Module> gemm_module() {
+    static const auto module = std::make_shared<const Module>(bench::tiled_gemm(1024, 128));
+    return module;
+}
+
+runtime::Simulation make_simulation(runtime::Mode mode, bool events) {
+    static const auto platform = platforms::load("tile32");
+    runtime::SimulationOptions options;
+    options.mode = mode;
+    options.record_events = events;
+    runtime::Simulation simulation(gemm_module(), &platform, options);
+    simulation.fill_inputs_random(1);
+    return simulation;
+}
+
+/// One whole run, construction of the device included. Counters: simulated cycles, tasks a second, peak RSS.
+void run_gemm(benchmark::State& state, runtime::Mode mode, bool events) {
+    Cycles cycles = 0;
+    for (auto _ : state) {
+        auto simulation = make_simulation(mode, events);
+        if (simulation.run() != runtime::RunStatus::finished) state.SkipWithError("did not finish");
+        cycles = simulation.now();
+    }
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    state.counters["cycles"] = static_cast<double>(cycles);
+    state.counters["peak_rss_mib"] = static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+void bm_gemm_timing(benchmark::State& state) { run_gemm(state, runtime::Mode::timing, false); }
+void bm_gemm_values_timing(benchmark::State& state) { run_gemm(state, runtime::Mode::values_timing, false); }
+void bm_gemm_functional(benchmark::State& state) { run_gemm(state, runtime::Mode::functional, false); }
+void bm_gemm_timing_events(benchmark::State& state) { run_gemm(state, runtime::Mode::timing, true); }
+
+/// VCD text from the events of the same run; the counter is CPU time per value change.
+void bm_vcd(benchmark::State& state) {
+    auto simulation = make_simulation(runtime::Mode::timing, true);
+    simulation.run();
+    const auto recording = simulation.take_recording();
+    int64_t changes = 0;
+    for (auto _ : state) {
+        std::string text;
+        auto output = traces::Output::to_string(text);
+        traces::write_vcd(recording.info, recording.events, output);
+        output.finish();
+        state.PauseTiming();
+        changes = 0;
+        const size_t body = text.find("$enddefinitions");
+        for (size_t i = body; i < text.size(); ++i) {
+            if (text[i] == '\n' && i + 1 < text.size() && text[i + 1] != '#' && text[i + 1] != '$') ++changes;
+        }
+        state.ResumeTiming();
+    }
+    state.counters["value_changes"] = static_cast<double>(changes);
+    state.counters["ns_per_change"] =
+        benchmark::Counter(static_cast<double>(changes) * 1e-9,
+                           benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+BENCHMARK(bm_gemm_timing)->Unit(benchmark::kMillisecond);
+BENCHMARK(bm_gemm_values_timing)->Unit(benchmark::kMillisecond);
+BENCHMARK(bm_gemm_functional)->Unit(benchmark::kMillisecond);
+BENCHMARK(bm_gemm_timing_events)->Unit(benchmark::kMillisecond);
+BENCHMARK(bm_vcd)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace kpu
+
+BENCHMARK_MAIN();
