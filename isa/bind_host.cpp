@@ -108,6 +108,7 @@ void Binder::bind_tensors() {
         spec.elem = static_cast<ElemType>(tensor.elem());
         spec.shape.assign(tensor.shape().begin(), tensor.shape().end());
         spec.strides.assign(tensor.stride().begin(), tensor.stride().end());
+        spec.declared = true;
         described_.insert(spec.buffer);
         if (spec.elem == ElemType::none || tensor.shape_size() > max_rank) {
             error(pos, fmt::format("tensor `{}` has no element type or more than {} dimensions.", spec.name,

@@ -154,6 +154,7 @@ struct TensorSpec {
     ElemType elem = ElemType::u8;
     std::vector<int64_t> shape;
     std::vector<int64_t> strides;    ///< elements; empty = dense
+    bool declared = false;           ///< by a tensor of the program: host arrays must have its shape
 };
 
 /// Bytes to place before the program starts.

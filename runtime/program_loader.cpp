@@ -52,7 +52,7 @@ std::optional<platforms::Platform> device_from_includes(const Module& module,
     std::string text;
     for (const auto& include : directive.include()) text += fmt::format("include \"{}\"\n", include);
     text += directive.body();
-    const auto document = nem::parse(text, module.origin, nem::default_loader(search), diagnostics);
+    const auto document = nem::parse(text, module.origin, platforms::file_loader(search), diagnostics);
     if (diagnostics.has_errors() || document.devices.empty()) return std::nullopt;
     const std::string& name = directive.name().empty() ? document.devices.back().name : directive.name();
     const bool known = std::any_of(document.devices.begin(), document.devices.end(),
@@ -97,7 +97,7 @@ std::shared_ptr<const Module> load_program(const std::string& path,
     }
     const std::string bytes = standard_input ? read_stream(stdin, origin, unlimited) : read_file(path);
     if (is_binary(bytes)) return std::make_shared<Module>(parse_container(bytes, origin));
-    auto document = nem::parse(bytes, origin, nem::default_loader(search_paths), diagnostics);
+    auto document = nem::parse(bytes, origin, platforms::file_loader(search_paths), diagnostics);
     if (diagnostics.has_errors()) throw UserError(diagnostics);
     if (!document.is_program) {
         throw UserError(
