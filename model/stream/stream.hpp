@@ -17,12 +17,13 @@ struct StreamSide {
     bool is_memory = false;
     Level level = Level::ddr;
     uint16_t engine = 0;        ///< of L1; of the poster when the side is the unit (no_engine: a device unit)
-    values::Footprint pattern;  ///< bytes in index order of the memory; dimension 0 is the outermost
+    values::Footprint pattern;  ///< walked with dimension 0 fastest
     uint32_t repeat = 1;        ///< the pattern is walked this many times (operands read once per fold)
 };
 
 /// A descriptor: what a unit posts, and the fabric moves as a cut-through stream of bursts along source port,
-/// link and destination port. Both sides carry the same number of bytes unless one is the unit itself.
+/// link and destination port. It moves as many bytes as the longer side has; a shorter one (a broadcast) is
+/// walked again.
 struct StreamRequest {
     uint16_t unit = traces::no_unit;  ///< poster
     uint32_t task = traces::no_task;  ///< serial of the task instance

@@ -1,0 +1,8 @@
+# kpu::fabric: the memory system, free of SystemC; kpu::interconnect: its SystemC modules.
+kpu_library(fabric
+  SOURCES fabric/ddr.cpp fabric/fabric.cpp fabric/fabric_config.cpp fabric/platform_config.cpp fabric/sram.cpp
+          fabric/stream_state.cpp
+  LINK kpu_isa kpu_platform_proto kpu_program_proto)
+kpu_library(interconnect OBJECT
+  SOURCES fabric/stream_protocol.cpp
+  LINK kpu_fabric ${SYSTEMC_LIBRARY})

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "isa/types.hpp"
+#include "model/fabric/busy_track.hpp"
+#include "model/fabric/clock_crossing.hpp"
+#include "model/fabric/divide.hpp"
+#include "model/fabric/fabric_config.hpp"
+#include "model/fabric/queue_depth.hpp"
+
+namespace kpu::model {
+
+/// One burst at a DRAM channel; times in nCK of the channel.
+struct DramService {
+    uint64_t command = 0;   ///< first command of this burst
+    uint64_t data = 0;      ///< first clock of its data on the bus
+    uint64_t data_end = 0;  ///< one past the last
+    uint64_t done = 0;  ///< visible to the requester (read), or stored (write), controller latency included
+    uint64_t refresh_wait = 0;  ///< of the time to `done`: waited for a refresh
+    uint64_t row_wait = 0;      ///< for its own precharge and activate
+    uint64_t busy_wait = 0;     ///< for the bus, the bank, or command spacing
+    bool activated = false;     ///< row miss
+    bool refreshed = false;     ///< refreshes began since the last burst
+};
+
+/// Commands of a channel.
+struct DramCounters {
+    uint64_t reads = 0, writes = 0, activates = 0, row_hits = 0, refreshes = 0;
+};
+
+/// What serves the bursts of one channel.
+class DramChannel {
+  public:
+    virtual ~DramChannel() = default;
+    /// Serves the burst that holds channel-local byte `address`, which arrives at nCK `arrival`. Calls come
+    /// in order of arrival.
+    virtual DramService serve(uint64_t address, bool is_write, uint64_t arrival) = 0;
+    /// Commands issued before nCK `now`, refreshes of idle time included.
+    virtual DramCounters counters(uint64_t now) const = 0;
+    /// Intervals [from, to) of refreshes begun since the last call, ascending.
+    virtual void take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, uint64_t>>& into) = 0;
+};
+
+/// Open page, bursts on the bus in order of arrival; bank state as arithmetic on the earliest times of the
+/// next commands. A burst that had arrived when the row it needs was closed counts as a hit of that row, up
+/// to a bounded streak: what a scheduler that prefers row hits would have done. See ddr.md.
+class ArithmeticDramChannel final : public DramChannel {
+  public:
+    explicit ArithmeticDramChannel(const DramTiming& timing);
+    DramService serve(uint64_t address, bool is_write, uint64_t arrival) override;
+    DramCounters counters(uint64_t now) const override;
+    void take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, uint64_t>>& into) override;
+
+  private:
+    static constexpr uint32_t no_row = 0xffffffff;
+    static constexpr uint32_t max_streak = 16;  ///< row hits that may pass older bursts to other rows
+    struct ClosedRow {
+        uint32_t row = no_row;
+        uint32_t streak = 0;
+        uint64_t closed = 0;  ///< when it was precharged
+    };
+    struct Bank {
+        uint32_t row = no_row;
+        uint32_t streak = 0;  ///< bursts served since the activate
+        uint32_t next_closed = 0;
+        std::array<ClosedRow, 4> closed{};
+        uint64_t column_ready = 0;     ///< activate + tRCD
+        uint64_t precharge_ready = 0;  ///< tRAS, tRTP and tWR respected
+        uint64_t activate_ready = 0;   ///< tRC after the last activate; tRFC after a refresh
+    };
+    struct Place {
+        uint32_t group, bank, row;  ///< bank: of all banks of the channel
+    };
+    Place place_of(uint64_t address) const;
+    bool hit(Bank& bank, uint32_t row, uint64_t request) const;
+    void activate(Bank& bank, const Place& place, uint64_t request, DramService& result);
+    void refresh_until(uint64_t now);
+    uint64_t refresh_start(uint64_t due) const;
+    uint64_t activate_time(uint64_t earliest, const Bank& bank, uint32_t group) const;
+    uint64_t column_time(uint64_t earliest, uint32_t group, bool is_write) const;
+
+    DramTiming t_;
+    int burst_bits_, column_bits_, group_bits_, bank_bits_, row_bits_;
+    std::vector<Bank> banks_;
+    std::vector<uint64_t> group_activate_;       ///< last activate of each group, + 1 (0: never)
+    uint64_t last_activates_[4] = {0, 0, 0, 0};  ///< ring, + 1 (0: never)
+    unsigned activate_index_ = 0;
+    bool any_column_ = false, last_write_ = false;
+    uint32_t last_group_ = 0;
+    uint64_t last_column_ = 0;
+    uint64_t last_write_end_ = 0;
+    std::vector<uint64_t> group_write_end_;
+    uint64_t next_refresh_;  ///< due
+    uint64_t refresh_end_ = 0;
+    std::vector<std::pair<uint64_t, uint64_t>> refreshes_;
+    DramCounters counters_;
+};
+
+/// A DRAM channel in the time of the core: the two clock crossings, and the accounting.
+class DdrChannel {
+  public:
+    DdrChannel(const DramTiming& timing, const Clock& core);
+
+    struct Service {
+        Cycles done;
+        Cycles refresh_wait, row_wait, busy_wait;
+        bool activated;
+    };
+    Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write);
+    DramCounters counters(Cycles now) const { return channel_->counters(crossing_.to_memory(now)); }
+    void finish(Cycles end);
+
+    BusyTrack busy;
+    QueueDepth queue;
+    uint64_t bytes_read = 0, bytes_written = 0;  ///< whole bursts
+
+  private:
+    void account_refreshes(Cycles now);
+
+    ClockCrossing crossing_;
+    uint32_t burst_bytes_;
+    std::unique_ptr<DramChannel> channel_;
+    std::vector<std::pair<uint64_t, uint64_t>> refreshes_;
+};
+
+}  // namespace kpu::model

@@ -1,0 +1,415 @@
+#include "model/fabric/fabric.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "isa/diagnostics.hpp"
+#include "model/fabric/stream_state.hpp"
+
+namespace kpu::model {
+
+using traces::Cause;
+using Kind = StreamStage::Kind;
+
+class Fabric::Impl {
+  public:
+    explicit Impl(const FabricConfig& config);
+
+    Handle open(const StreamRequest& request, Cycles now);
+    Cycles advance(Cycles horizon);
+    bool advance_one(Cycles horizon);
+    Cycles next_time() const;
+    std::vector<Handle> take_completed(Cycles now);
+    StreamState& state(Handle handle) const;
+    void close(Handle handle);
+    ResourceStats stats(size_t resource, Cycles elapsed) const;
+    void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
+    void finish(Cycles elapsed);
+
+    FabricConfig config;
+    std::vector<ResourceInfo> resources;
+    size_t open_count = 0;
+
+  private:
+    /// Where a stream's end sits: DDR behind the system link, L2 in the middle, engines behind their links.
+    static constexpr int node_ddr = -2, node_l2 = -1;
+    int node_of(const StreamSide& side) const;
+    std::vector<StreamStage> path_of(const StreamRequest& request) const;
+    void add_memory(const StreamSide& side, uint8_t index, std::vector<StreamStage>& path) const;
+    uint64_t alignment_of(const StreamSide& side) const;
+
+    /// The stream with the earliest arrival (first in order among equals), and the time from which another
+    /// one is due.
+    struct Choice {
+        StreamState* stream = nullptr;
+        Cycles time = never;
+        Cycles limit = never;  ///< it may serve arrivals before this alone
+    };
+    Choice choose() const;
+    void serve(StreamState& stream, int k);
+    void run(StreamState& stream, Cycles limit);
+    void run_in_order(StreamState& stream, Cycles limit);
+    static int earliest_stage(const StreamState& stream);
+    void completed(StreamState& stream);
+
+    Cycles serve_sram(StreamState& stream, Burst& burst, const StreamStage& stage);
+    Cycles serve_link(Burst& burst, const StreamStage& stage);
+    Cycles serve_dram(StreamState& stream, Burst& burst, const StreamStage& stage);
+    template <typename Function>
+    void each_busy_track(Function function);
+
+    std::vector<DdrChannel> ddr_;
+    std::vector<Sram> srams_;  ///< L2, then L1 by engine
+    std::vector<Link> links_;  ///< system, then by engine
+    Divisor channels_, interleave_;
+    std::vector<std::unique_ptr<StreamState>> slots_;
+    std::vector<Handle> free_;
+    std::vector<StreamState*> active_;  ///< not complete, by (priority, unit, order)
+    std::vector<Handle> finished_;      ///< complete, not taken
+    Cycles first_completion_ = never;
+    uint64_t opened_ = 0;
+    Cycles served_until_ = 0;  ///< no stream may open before
+};
+
+Fabric::Impl::Impl(const FabricConfig& c)
+    : config(c), channels_(c.ddr.channels), interleave_(c.ddr.channel_interleave_bytes) {
+    check(config);
+    using traces::UnitClass;
+    for (uint32_t i = 0; i < config.ddr.channels; ++i) {
+        ddr_.emplace_back(config.ddr.timing, config.core);
+        resources.push_back({fmt::format("ddr{}", i), UnitClass::ddr, -1, static_cast<int>(i)});
+    }
+    links_.emplace_back(config.link);
+    resources.push_back({"link_sys", UnitClass::link, -1, 0});
+    srams_.emplace_back(config.l2);
+    resources.push_back({"l2", UnitClass::l2, -1, 0});
+    for (size_t k = 0; k < config.l1.size(); ++k) {
+        links_.emplace_back(config.link);
+        resources.push_back({fmt::format("e{}_link", k), UnitClass::link, static_cast<int>(k), 0});
+        srams_.emplace_back(config.l1[k]);
+        resources.push_back({fmt::format("e{}_l1", k), UnitClass::l1, static_cast<int>(k), 0});
+    }
+}
+
+int Fabric::Impl::node_of(const StreamSide& side) const {
+    if (side.is_memory && side.level == Level::ddr) return node_ddr;
+    if (side.is_memory && side.level == Level::l2) return node_l2;
+    if (!side.is_memory && side.engine == no_engine) return node_l2;
+    if (side.engine >= config.l1.size())
+        throw InternalError(
+            fmt::format("a stream names engine {}, but there are {}", side.engine, config.l1.size()));
+    return side.engine;
+}
+
+void Fabric::Impl::add_memory(const StreamSide& side, uint8_t index, std::vector<StreamStage>& path) const {
+    if (!side.is_memory) return;
+    const int node = node_of(side);
+    if (node == node_ddr)
+        path.push_back({Kind::dram, index, 0});
+    else
+        path.push_back({Kind::sram, index, static_cast<uint32_t>(node + 1)});
+}
+
+std::vector<StreamStage> Fabric::Impl::path_of(const StreamRequest& request) const {
+    std::vector<StreamStage> path;
+    add_memory(request.source, 0, path);
+    const int from = node_of(request.source), to = node_of(request.destination);
+    if (from != to) {
+        const auto link = [&](int node) { path.push_back({Kind::link, 0, static_cast<uint32_t>(node + 1)}); };
+        if (from == node_ddr) link(-1);
+        if (from >= 0) link(from);
+        if (to == node_ddr) link(-1);
+        if (to >= 0) link(to);
+    }
+    add_memory(request.destination, 1, path);
+    return path;
+}
+
+uint64_t Fabric::Impl::alignment_of(const StreamSide& side) const {
+    if (!side.is_memory) return 0;
+    if (side.level == Level::ddr) return config.ddr.timing.burst_bytes;
+    return srams_[static_cast<size_t>(node_of(side) + 1)].interleave_bytes();
+}
+
+Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
+    if (now < served_until_) throw InternalError("a stream is opened in the past of the memory system");
+    auto stream = std::make_unique<StreamState>(
+        request, now, path_of(request),
+        std::array<uint64_t, 2>{alignment_of(request.source), alignment_of(request.destination)});
+    stream->order = opened_++;
+    Handle handle = static_cast<Handle>(slots_.size());
+    if (free_.empty()) {
+        slots_.emplace_back();
+    } else {
+        handle = free_.back();
+        free_.pop_back();
+    }
+    stream->handle = handle;
+    slots_[handle] = std::move(stream);
+    ++open_count;
+    StreamState* added = slots_[handle].get();
+    if (added->complete) {
+        finished_.push_back(handle);
+        first_completion_ = std::min(first_completion_, added->result.end);
+    } else {
+        const auto before = [](const StreamState* a, const StreamState* b) {
+            return std::tie(a->priority, a->unit, a->order) < std::tie(b->priority, b->unit, b->order);
+        };
+        active_.insert(std::upper_bound(active_.begin(), active_.end(), added, before), added);
+    }
+    return handle;
+}
+
+StreamState& Fabric::Impl::state(Handle handle) const {
+    if (handle >= slots_.size() || slots_[handle] == nullptr) throw InternalError("no such stream is open");
+    return *slots_[handle];
+}
+
+void Fabric::Impl::close(Handle handle) {
+    const StreamState& stream = state(handle);
+    if (!stream.complete || std::find(finished_.begin(), finished_.end(), handle) != finished_.end())
+        throw InternalError("a stream is closed before its completion was taken");
+    slots_[handle].reset();
+    free_.push_back(handle);
+    --open_count;
+}
+
+std::vector<Fabric::Handle> Fabric::Impl::take_completed(Cycles now) {
+    const auto key = [&](Handle h) {
+        const StreamState& s = *slots_[h];
+        return std::tie(s.result.end, s.priority, s.unit, s.order);
+    };
+    std::sort(finished_.begin(), finished_.end(), [&](Handle a, Handle b) { return key(a) < key(b); });
+    const auto later = std::find_if(finished_.begin(), finished_.end(),
+                                    [&](Handle h) { return slots_[h]->result.end > now; });
+    std::vector<Handle> taken(finished_.begin(), later);
+    finished_.erase(finished_.begin(), later);
+    first_completion_ = finished_.empty() ? never : slots_[finished_.front()]->result.end;
+    return taken;
+}
+
+Cycles Fabric::Impl::next_time() const {
+    Cycles time = first_completion_;
+    for (const StreamState* stream : active_) time = std::min(time, stream->next_time);
+    return time;
+}
+
+Fabric::Impl::Choice Fabric::Impl::choose() const {
+    Choice choice;
+    for (StreamState* stream : active_) {
+        if (stream->next_time < choice.time) {
+            // the one chosen before comes earlier in order: it wins a tie
+            choice.limit = std::min(choice.limit, choice.time);
+            choice.time = stream->next_time;
+            choice.stream = stream;
+        } else if (stream->next_time != never) {
+            choice.limit = std::min(choice.limit, stream->next_time + 1);
+        }
+    }
+    return choice;
+}
+
+Cycles Fabric::Impl::advance(Cycles horizon) {
+    for (;;) {
+        const Choice choice = choose();
+        const Cycles stop = std::min(horizon, first_completion_);
+        if (choice.time >= stop) break;
+        run(*choice.stream, std::min(choice.limit, stop));
+    }
+    served_until_ = std::max(served_until_, std::min(horizon, next_time()));
+    return first_completion_ <= horizon ? first_completion_ : never;
+}
+
+bool Fabric::Impl::advance_one(Cycles horizon) {
+    const Choice choice = choose();
+    if (choice.time >= std::min(horizon, first_completion_)) return false;
+    StreamState& stream = *choice.stream;
+    serve(stream, earliest_stage(stream));
+    stream.next_time = stream.earliest();
+    served_until_ = std::max(served_until_, choice.time);
+    if (stream.complete) completed(stream);
+    return true;
+}
+
+/// Among the stages with the earliest arrival the last: the older burst.
+int Fabric::Impl::earliest_stage(const StreamState& stream) {
+    int best = 0;
+    for (int k = 1; k < stream.stage_count; ++k)
+        if (stream.head(k) <= stream.head(best)) best = k;
+    return best;
+}
+
+/// Serves all arrivals of one stream before `limit`. No other stream arrives anywhere in that time, so only
+/// the order at each resource matters: stage by stage, as far as the outstanding window lets it.
+void Fabric::Impl::run(StreamState& stream, Cycles limit) {
+    if (stream.revisits) {
+        run_in_order(stream, limit);
+    } else {
+        bool progress = true;
+        while (progress) {
+            progress = false;
+            for (int k = 0; k < stream.stage_count; ++k) {
+                while (stream.head(k) < limit) {
+                    serve(stream, k);
+                    progress = true;
+                }
+            }
+        }
+    }
+    stream.next_time = stream.earliest();
+    if (stream.complete) completed(stream);
+}
+
+void Fabric::Impl::run_in_order(StreamState& stream, Cycles limit) {
+    for (;;) {
+        const int k = earliest_stage(stream);
+        if (stream.head(k) >= limit) return;
+        serve(stream, k);
+    }
+}
+
+void Fabric::Impl::completed(StreamState& stream) {
+    active_.erase(std::find(active_.begin(), active_.end(), &stream));
+    finished_.push_back(stream.handle);
+    first_completion_ = std::min(first_completion_, stream.result.end);
+}
+
+void Fabric::Impl::serve(StreamState& stream, int k) {
+    Burst& burst = stream.burst_at(k);
+    const StreamStage& stage = stream.stages[static_cast<size_t>(k)];
+    Cycles done = 0;
+    switch (stage.kind) {
+        case Kind::sram:
+            done = serve_sram(stream, burst, stage);
+            break;
+        case Kind::link:
+            done = serve_link(burst, stage);
+            break;
+        case Kind::dram:
+            done = serve_dram(stream, burst, stage);
+            break;
+    }
+    stream.served(k, done);
+}
+
+Cycles Fabric::Impl::serve_sram(StreamState& stream, Burst& burst, const StreamStage& stage) {
+    Sram& sram = srams_[stage.resource];
+    const bool write = stage.side == 1;
+    const uint64_t address = burst.address[stage.side];
+    const Sram::Service service = sram.serve(burst.time, address, burst.bytes, write);
+    const uint64_t words = sram.words(address, burst.bytes);
+    (write ? sram.words_written : sram.words_read) += words;
+    (write ? stream.result.destination_accesses : stream.result.source_accesses) += words;
+    stream.result.bank_conflict_cycles += service.bank_wait;
+    const Cycles wait = service.port_wait + service.bank_wait;
+    burst.waits += wait;
+    burst.lose(wait, write ? Cause::stalled_backpressure : Cause::stalled_operand_bank_conflict);
+    return service.done;
+}
+
+Cycles Fabric::Impl::serve_link(Burst& burst, const StreamStage& stage) {
+    const Link::Service service = links_[stage.resource].serve(burst.time, burst.bytes);
+    burst.waits += service.wait;
+    burst.lose(service.wait, Cause::stalled_operand_interconnect);
+    return service.done;
+}
+
+Cycles Fabric::Impl::serve_dram(StreamState& stream, Burst& burst, const StreamStage& stage) {
+    const uint64_t address = burst.address[stage.side];
+    const uint64_t block = interleave_.quotient(address);
+    DdrChannel& channel = ddr_[channels_.remainder(block)];
+    const uint64_t local = channels_.quotient(block) * interleave_.value() + interleave_.remainder(address);
+    const DdrChannel::Service service = channel.serve(burst.time, local, burst.bytes, stage.side == 1);
+    (stage.side == 1 ? stream.result.destination_accesses : stream.result.source_accesses) += 1;
+    stream.result.dram_activates += service.activated;
+    burst.waits += service.refresh_wait + service.row_wait + service.busy_wait;
+    burst.lose(service.busy_wait, Cause::stalled_operand_dram_bandwidth);
+    burst.lose(service.row_wait, Cause::stalled_operand_dram_latency);
+    burst.lose(service.refresh_wait, Cause::stalled_refresh);
+    return service.done;
+}
+
+template <typename Function>
+void Fabric::Impl::each_busy_track(Function function) {
+    size_t index = 0;
+    for (DdrChannel& channel : ddr_) function(index++, channel.busy);
+    function(index++, links_[0].busy);
+    function(index++, srams_[0].busy);
+    for (size_t k = 1; k < links_.size(); ++k) {
+        function(index++, links_[k].busy);
+        function(index++, srams_[k].busy);
+    }
+}
+
+ResourceStats Fabric::Impl::stats(size_t resource, Cycles elapsed) const {
+    ResourceStats stats;
+    const auto times = [&](const BusyTrack& busy) {
+        stats.useful = busy.useful(elapsed);
+        stats.overhead = busy.overhead(elapsed);
+        stats.idle = elapsed - stats.useful - stats.overhead;
+    };
+    const ResourceInfo& info = resources.at(resource);
+    const auto place = static_cast<size_t>(info.engine + 1);
+    switch (info.unit_class) {
+        case traces::UnitClass::ddr: {
+            const DdrChannel& channel = ddr_[static_cast<size_t>(info.index)];
+            times(channel.busy);
+            stats.bytes_read = channel.bytes_read;
+            stats.bytes_written = channel.bytes_written;
+            stats.peak_queue = channel.queue.peak();
+            stats.dram = channel.counters(elapsed);
+            break;
+        }
+        case traces::UnitClass::link: {
+            const Link& link = links_[place];
+            times(link.busy);
+            stats.bytes_read = link.bytes_moved;
+            stats.peak_queue = link.queue.peak();
+            break;
+        }
+        default: {
+            const Sram& sram = srams_[place];
+            times(sram.busy);
+            stats.bytes_read = sram.bytes_read;
+            stats.bytes_written = sram.bytes_written;
+            stats.words_read = sram.words_read;
+            stats.words_written = sram.words_written;
+            stats.conflict_cycles = sram.conflict_cycles;
+            stats.peak_queue = sram.queue.peak();
+        }
+    }
+    return stats;
+}
+
+void Fabric::Impl::trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids) {
+    if (unit_ids.size() != resources.size()) throw InternalError("one unit id per memory resource is needed");
+    each_busy_track(
+        [&](size_t index, BusyTrack& busy) { busy.trace_to(sink, unit_ids[index], &config.core); });
+}
+
+void Fabric::Impl::finish(Cycles elapsed) {
+    for (DdrChannel& channel : ddr_) channel.finish(elapsed);
+    each_busy_track([&](size_t, BusyTrack& busy) { busy.finish(elapsed); });
+}
+
+Fabric::Fabric(const FabricConfig& config) : impl_(std::make_unique<Impl>(config)) {}
+Fabric::~Fabric() = default;
+Fabric::Handle Fabric::open(const StreamRequest& request, Cycles now) { return impl_->open(request, now); }
+Cycles Fabric::advance(Cycles horizon) { return impl_->advance(horizon); }
+bool Fabric::advance_one(Cycles horizon) { return impl_->advance_one(horizon); }
+Cycles Fabric::next_time() const { return impl_->next_time(); }
+std::vector<Fabric::Handle> Fabric::take_completed(Cycles now) { return impl_->take_completed(now); }
+const StreamResult& Fabric::result(Handle stream) const { return impl_->state(stream).result; }
+void Fabric::close(Handle stream) { impl_->close(stream); }
+size_t Fabric::open_streams() const { return impl_->open_count; }
+const std::vector<ResourceInfo>& Fabric::resources() const { return impl_->resources; }
+ResourceStats Fabric::stats(size_t resource, Cycles elapsed) const { return impl_->stats(resource, elapsed); }
+void Fabric::trace_to(traces::EventSink* sink, const std::vector<uint16_t>& ids) {
+    impl_->trace_to(sink, ids);
+}
+void Fabric::finish(Cycles elapsed) { impl_->finish(elapsed); }
+const FabricConfig& Fabric::config() const { return impl_->config; }
+
+}  // namespace kpu::model

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/fabric/ddr.hpp"
+#include "model/fabric/fabric_config.hpp"
+#include "model/fabric/sram.hpp"
+#include "model/stream/stream.hpp"
+#include "traces/event.hpp"
+
+namespace kpu::model {
+
+constexpr Cycles never = ~Cycles{0};
+
+/// A memory resource as a unit of the statistics.
+struct ResourceInfo {
+    std::string name;  ///< ddr0, link_sys, l2, e0_link, e0_l1
+    traces::UnitClass unit_class;
+    int engine = -1;
+    int index = 0;
+};
+
+/// What a resource did up to a time. useful + overhead + idle == elapsed.
+struct ResourceStats {
+    Cycles useful = 0, overhead = 0, idle = 0;
+    uint64_t bytes_read = 0, bytes_written = 0;  ///< DRAM: whole bursts; a link: all bytes as read
+    uint64_t words_read = 0, words_written = 0;  ///< SRAM: physical words of access_width_bytes
+    uint64_t conflict_cycles = 0;                ///< SRAM: waited for a busy bank, summed over accesses
+    uint64_t peak_queue = 0;                     ///< most requests waiting at once
+    DramCounters dram;
+};
+
+/// The memory system: moves streams as bursts through memories and links, in time order, in core cycles. No
+/// SystemC. See fabric.md.
+class Fabric {
+  public:
+    using Handle = uint32_t;
+
+    explicit Fabric(const FabricConfig& config);
+    ~Fabric();
+
+    /// Starts a stream at core cycle `now`, which must not lie before a cycle already passed to advance().
+    /// A request that no path serves is InternalError.
+    Handle open(const StreamRequest& request, Cycles now);
+    /// Serves the burst arrivals strictly before `horizon`, in time order, and stops at the first completion:
+    /// returns its time when that is at or before the horizon (arrivals before it are served, those at it are
+    /// not), else `never`.
+    Cycles advance(Cycles horizon);
+    /// Serves the earliest arrival if it lies before `horizon` and before the first completion; false
+    /// otherwise. Same results as advance(): the oracle.
+    bool advance_one(Cycles horizon);
+    /// Earliest arrival not served, or completion not taken; `never` when nothing is in flight.
+    Cycles next_time() const;
+    /// The streams that complete at or before `now` and were not yet taken, by (end, priority, unit, order of
+    /// opening).
+    std::vector<Handle> take_completed(Cycles now);
+    /// What is known of an open stream; valid until close().
+    const StreamResult& result(Handle stream) const;
+    /// Forgets a completed stream.
+    void close(Handle stream);
+    size_t open_streams() const;
+
+    /// ddr0.., link_sys, l2, then link and L1 of every engine.
+    const std::vector<ResourceInfo>& resources() const;
+    ResourceStats stats(size_t resource, Cycles elapsed) const;
+    /// Records changes of state of every resource; unit_ids parallel to resources().
+    void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
+    /// Ends the accounting: refreshes and states up to `elapsed`. No stream may be advanced afterwards.
+    void finish(Cycles elapsed);
+    const FabricConfig& config() const;
+
+  private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kpu::model

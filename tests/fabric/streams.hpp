@@ -1,0 +1,70 @@
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "model/fabric/fabric.hpp"
+
+namespace kpu::model::test {
+
+/// Memories without latency, 64 bytes a cycle everywhere, DRAM as DDR4-3200 with core and DRAM clock equal
+/// (1.6 GHz), so that cycles are nCK.
+inline FabricConfig plain_config(unsigned engines = 1) {
+    FabricConfig config;
+    config.core = Clock(1'600'000'000);
+    config.l2.size_bytes = 1 << 20;
+    config.l2.banks = 16;
+    config.l1.assign(engines, config.l2);
+    config.ddr.size_bytes = 1ull << 30;
+    return config;
+}
+
+inline StreamSide memory(Level level, uint64_t address, uint64_t bytes, uint16_t engine = 0) {
+    StreamSide side;
+    side.is_memory = true;
+    side.level = level;
+    side.engine = engine;
+    side.pattern.address = address;
+    side.pattern.run_bytes = bytes;
+    return side;
+}
+
+inline StreamSide rows(StreamSide side, int64_t count, int64_t stride) {
+    side.pattern.dims = 1;
+    side.pattern.count[0] = count;
+    side.pattern.stride_bytes[0] = stride;
+    return side;
+}
+
+inline StreamSide unit_of(uint16_t engine) {
+    StreamSide side;
+    side.engine = engine;
+    return side;
+}
+
+inline StreamRequest stream(StreamSide source, StreamSide destination, uint16_t unit = 0) {
+    StreamRequest request;
+    request.unit = unit;
+    request.source = source;
+    request.destination = destination;
+    return request;
+}
+
+/// Runs one stream alone from `start`; its result.
+inline StreamResult run_alone(Fabric& fabric, const StreamRequest& request, Cycles start = 0) {
+    const Fabric::Handle handle = fabric.open(request, start);
+    const Cycles end = fabric.advance(never);
+    fabric.take_completed(end);
+    StreamResult result = fabric.result(handle);
+    fabric.close(handle);
+    return result;
+}
+inline StreamResult run_alone(const FabricConfig& config, const StreamRequest& request) {
+    Fabric fabric(config);
+    return run_alone(fabric, request);
+}
+inline Cycles cycles_of(const FabricConfig& config, const StreamRequest& request) {
+    return run_alone(config, request).end;
+}
+
+}  // namespace kpu::model::test
