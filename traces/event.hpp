@@ -28,53 +28,77 @@ enum class Cause : uint8_t {
     stalled_dma_issue,
     idle_no_work,
     idle_finished,
-    device_busy_compute,     ///< device only
-    device_stalled_memory,   ///< device only
-    device_idle_other,       ///< device only
-    unattributed,            ///< must never be counted
+    device_busy_compute,    ///< device only
+    device_stalled_memory,  ///< device only
+    device_idle_other,      ///< device only
+    unattributed,           ///< must never be counted
 };
 constexpr int cause_count = 21;
-std::string_view group_of(Cause cause);  ///< busy, stalled, idle
-std::string_view name_of(Cause cause);   ///< useful, dependency, ...
-std::string_view meaning_of(Cause cause);
+std::string_view group_of(Cause cause);    ///< busy, stalled, idle
+std::string_view name_of(Cause cause);     ///< useful, dependency, ...
+std::string_view meaning_of(Cause cause);  ///< one sentence
+/// "group.cause", as in stats.json, the stall trace and the VCD.
+std::string_view full_name_of(Cause cause);
+/// Whether the cause is one that only the device as a whole has.
+constexpr bool is_device_cause(Cause cause) {
+    return cause == Cause::device_busy_compute || cause == Cause::device_stalled_memory ||
+           cause == Cause::device_idle_other;
+}
+/// Causes a unit can have: the first ones of the enumeration.
+constexpr int unit_cause_count = 17;
 
 enum class UnitClass : uint8_t { nmu, cstl, vpu, dma, sdma, sequencer, ddr, link, l1, l2, device };
 
 struct UnitInfo {
     std::string name;  ///< e0_nmu0, e0_dma1, sdma0, ddr0, e0_l1, l2, link_sys, device
     UnitClass unit_class = UnitClass::device;
-    int engine = -1;   ///< -1: device level
+    int engine = -1;  ///< -1: device level
     int index = 0;
 };
 
 constexpr uint16_t no_unit = 0xffff;
 constexpr uint32_t no_task = 0xffffffff;
+/// `op` of work that belongs to no operation (refresh, idle work): the row `__background`.
+constexpr uint32_t background_op = 0xffffffff;
+constexpr std::string_view background_name = "__background";
 
-/// Kinds of event records.
+/// Kinds of event records. `op` is the operation index (or background_op) in every record but `issue`.
 enum class EventKind : uint8_t {
-    issue,    ///< a task instance was issued: task, op = statement, value = innermost loop variable
-    loop,     ///< outer loop values of that instance: unit = depth, value = loop variable
-    ready,    ///< its tokens are satisfied
-    begin,    ///< unit starts executing task
-    end,      ///< unit completes task
-    cause,    ///< unit's state from here on: cause, task = executing or waiting task (or none), value = blame
+    issue,  ///< a task instance was issued: task, op = statement, value = innermost loop variable
+    loop,   ///< outer loop values of that instance: unit = depth (0 = outermost), value = loop variable
+    ready,  ///< its tokens are satisfied
+    begin,  ///< unit starts executing task
+    end,    ///< unit completes task
+    cause,  ///< unit's state from here on: cause, task = executing or waiting task (or none), value = blame.
+            ///< Before its first record a unit is idle.no_work; of several at one time the last one counts.
     counter,  ///< unit's counter `cause` (a CounterId) has value from here on
     flow,     ///< token: task = consumer, value = producer task
     op,       ///< task belongs to operation `op`: not written; op is in every record
+    energy,   ///< value = count of action `unit` (an ActionId), spread over `duration()` core cycles from
+              ///< time_ps
+    active,   ///< component `unit` (a Component) does something for `duration()` core cycles from time_ps
 };
+constexpr int event_kind_count = 11;
 
+/// queue_depth and tokens_in_flight step at their records. `bytes` is cumulative and taken as linear between
+/// its records, so a unit records it at the start and at the end of every burst of activity. power_mw is not
+/// written: power comes from the energy records.
 enum class CounterId : uint8_t { queue_depth, tokens_in_flight, bytes, power_mw };
+constexpr int counter_count = 4;
 
 /// One record, 32 bytes, plain. Records of one unit are in time order; the whole log is sorted on output.
 struct Event {
     uint64_t time_ps = 0;
     int64_t value = 0;
-    uint32_t task = no_task;  ///< serial of the task instance
-    uint32_t op = 0;          ///< operation index
+    uint32_t task =
+        no_task;      ///< serial of the task instance, numbered from 0; energy, active: low half of duration
+    uint32_t op = 0;  ///< operation index
     uint16_t unit = no_unit;
     EventKind kind = EventKind::cause;
-    uint8_t cause = 0;        ///< Cause or CounterId
-    uint32_t reserved = 0;
+    uint8_t cause = 0;      ///< Cause or CounterId
+    uint32_t reserved = 0;  ///< energy, active: high half of duration; else 0
+    /// Core cycles of an energy or active record.
+    Cycles duration() const { return static_cast<Cycles>(reserved) << 32 | task; }
 };
 static_assert(sizeof(Event) == 32);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -7,21 +8,17 @@
 
 #include "platforms/clock.hpp"
 #include "traces/event.hpp"
+#include "traces/power_bins.hpp"
 #include "traces/stats.hpp"
 
 namespace kpu::traces {
-
-/// Components of the power trace. dram_bg, phy and the static share of every component come from states, not actions.
-enum class Component : uint8_t { array, vector, l1, l2, noc, dma, ctrl, dram, phy };
-constexpr int component_count = 9;
-std::string_view name_of(Component component);
 
 using ActionId = uint16_t;
 
 /// Price of one action, already scaled to the platform's node, voltage, temperature and corner.
 struct ActionPrice {
     Component component;
-    std::string action;   ///< mac.i8, pe.shift, read, write, burst, descriptor, op.i8, act, ...
+    std::string action;  ///< mac.i8, pe.shift, read, write, burst, descriptor, op.i8, act, ...
     double energy_pj;
     std::string per;
     std::string source;
@@ -30,8 +27,8 @@ struct ActionPrice {
 /// Static power of a component instance group in each of its states, mW, scaled.
 struct StaticPower {
     Component component;
-    double on_mw = 0;      ///< leakage + idle clock tree
-    double gated_mw = 0;   ///< clock gated: leakage + 3 % of the clock tree
+    double on_mw = 0;     ///< leakage + idle clock tree
+    double gated_mw = 0;  ///< clock gated: leakage + 3 % of the clock tree
 };
 
 /// Everything the ledger needs; plain data so that traces do not depend on platforms.
@@ -41,42 +38,94 @@ struct EnergyPrices {
     double vdd = 0, temp_c = 0, tdp_w = 0, trace_bin_ns = 1000;
     bool clock_gating = false;
     Cycles idle_to_gate_cycles = 0;
-    std::vector<ActionPrice> actions;      ///< ActionId = index
-    std::vector<StaticPower> statics;
+    std::vector<ActionPrice> actions;  ///< ActionId = index
+    std::vector<StaticPower> statics;  ///< rows of one component add up; a component without a row has none
     double dram_background_mw = 0, phy_static_mw = 0;
     ActionId find(Component component, const std::string& action) const;  ///< throws UserError naming the key
 };
 
-/// Counts actions. Integers are the truth; energy is derived in one place. Every add carries its interval so that the
-/// power trace can spread it, and its operation so that sums over operations close.
+/// Refuses negative and non-finite prices, entries without source or unit, and doubles, with a UserError
+/// naming the key.
+void check(const EnergyPrices& prices);
+
+/// What a run did, in integers: all that pricing needs, so a table can be changed without simulating again.
+struct EnergyCounts {
+    struct Residency {
+        Picoseconds on = 0, gated = 0;  ///< sum = length of the run
+    };
+    size_t actions = 0;
+    std::vector<uint64_t> by_op;  ///< [op][action]; the last op is the background
+    std::array<Residency, component_count> residency{};
+    Picoseconds end_ps = 0;
+    size_t op_rows() const { return actions == 0 ? 0 : by_op.size() / actions; }
+    uint64_t of_action(size_t action) const;
+};
+
+/// Energies, pJ. total = dynamic + static = sum over components = sum over actions + static = sum over ops +
+/// background.
+struct EnergyTotals {
+    std::array<double, component_count> dynamic_by_component{}, static_by_component{};
+    std::vector<double> by_action;  ///< dynamic
+    std::vector<double> by_op;      ///< dynamic; the last one is the background's
+    double dynamic = 0, statics = 0;
+    double total() const { return dynamic + statics; }
+};
+/// The one place where counts and residencies become energy: E = sum N e + sum P t. Static energy of dram is
+/// its background power, of phy its static power, each over the whole run (energy.md section 2.1).
+EnergyTotals price(const EnergyCounts& counts, const EnergyPrices& prices);
+
+/// Counts actions. Integers are the truth; energy is derived in one place. Every add carries its interval so
+/// that the power trace can spread it, and its operation so that sums over operations close.
 class EnergyLedger {
   public:
+    /// `sink` may be null; otherwise every call is recorded, so that readers of the events can compute power
+    /// again. Throws UserError as check().
     EnergyLedger(EnergyPrices prices, Clock core, size_t op_count, EventSink* sink);
-    const EnergyPrices& prices() const { return prices_; }
-    /// count actions spread evenly over core cycles [from, to); to == from books at `from`.
+    EnergyLedger(EnergyLedger&&) noexcept;
+    ~EnergyLedger();
+    const EnergyPrices& prices() const;
+    /// count actions spread evenly over core cycles [from, to); to == from books at `from`. `op` is an
+    /// operation index or background_op.
     void add(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op);
-    /// The component does something over [from, to): it is ON then, and by clock gating rules GATED when idle.
+    /// The component does something over [from, to): it is ON then and for idle_to_gate_cycles more; GATED
+    /// otherwise if the platform gates clocks, else always ON. Intervals may overlap and come in any order.
     void active(Component component, Cycles from, Cycles to);
-    /// Closes the ledger at the end of the run: static energy, statistics energy.*, power.*.
+    /// Closes the ledger at the end of the run (core cycle, cut-off for residencies): statistics energy.*,
+    /// power.*.
     void finish(Cycles end, StatSet& stats);
 
+    // After finish:
     double total_pj() const;
     double dynamic_pj() const;
     double static_pj() const;
-    double op_pj(uint32_t op) const;         ///< dynamic energy charged to one operation
-    double background_pj() const;            ///< work of no operation, static included
+    double op_pj(uint32_t op) const;  ///< dynamic energy charged to one operation
+    double background_pj() const;     ///< work of no operation, static included
+    const EnergyCounts& counts() const;
+    const EnergyTotals& totals() const;
+    const PowerBins& bins() const;  ///< 1 us, doubled while there are more than 100,000
 
-    struct Bin {                              ///< energy of one time bin, pJ
-        std::vector<double> by_component;     ///< dynamic, by Component
-        double dram_background = 0, phy = 0, statics = 0;
+    struct Row {
+        std::string component, action, per;
+        uint64_t count;
+        double energy_per_action_pj, energy_pj;
     };
-    struct Row { std::string component, action, per; uint64_t count; double energy_per_action_pj, energy_pj; };
+    /// Every action that occurred, then static power by component (count = ps ON, energy per ps).
     std::vector<Row> summary() const;
 
   private:
-    EnergyPrices prices_;
     struct State;
-    std::shared_ptr<State> state_;
+    std::unique_ptr<State> state_;
 };
+
+/// The power over time of a recording, from its energy and active records, in bins of `width_ps` (doubled
+/// while there are more than max_bins).
+struct PowerTrace {
+    PowerBins bins;
+    std::vector<uint32_t>
+        op;  ///< per bin: the operation with most dynamic energy in it, background_op if none
+};
+struct RunInfo;
+PowerTrace power_trace(const RunInfo& info, const std::vector<Event>& events, Picoseconds width_ps,
+                       size_t max_bins = 1'000'000);
 
 }  // namespace kpu::traces

@@ -1,0 +1,45 @@
+#include "traces/active_intervals.hpp"
+
+#include <algorithm>
+
+namespace kpu::traces {
+
+void ActiveIntervals::add(Cycles from, Cycles to) {
+    if (to <= from) return;
+    if (intervals_.size() > merged_) {  // most activity continues where it was
+        Interval& last = intervals_.back();
+        if (from >= last.first && from <= last.second + hysteresis_) {
+            last.second = std::max(last.second, to);
+            return;
+        }
+    }
+    intervals_.emplace_back(from, to);
+    constexpr size_t patience = 4096;
+    if (intervals_.size() - merged_ > std::max(patience, merged_)) merge();
+}
+
+void ActiveIntervals::merge() {
+    std::sort(intervals_.begin(), intervals_.end());
+    size_t kept = 0;
+    for (const Interval& interval : intervals_) {
+        if (kept > 0 && interval.first <= intervals_[kept - 1].second + hysteresis_) {
+            intervals_[kept - 1].second = std::max(intervals_[kept - 1].second, interval.second);
+        } else {
+            intervals_[kept++] = interval;
+        }
+    }
+    intervals_.resize(kept);
+    merged_ = kept;
+}
+
+std::vector<ActiveIntervals::Interval> ActiveIntervals::on_until(Cycles end) {
+    merge();
+    std::vector<Interval> on;
+    for (const Interval& interval : intervals_) {
+        if (interval.first >= end) break;
+        on.emplace_back(interval.first, std::min(end, interval.second + hysteresis_));
+    }
+    return on;
+}
+
+}  // namespace kpu::traces

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "isa/types.hpp"
+
+namespace kpu::traces {
+
+/// Union of half-open intervals of cycles that come in any order. Gaps of up to `hysteresis` cycles do not
+/// count.
+class ActiveIntervals {
+  public:
+    using Interval = std::pair<Cycles, Cycles>;
+    explicit ActiveIntervals(Cycles hysteresis) : hysteresis_(hysteresis) {}
+    void add(Cycles from, Cycles to);
+    /// Disjoint, ascending; each one lengthened by the hysteresis and cut off at `end`.
+    std::vector<Interval> on_until(Cycles end);
+
+  private:
+    void merge();
+    Cycles hysteresis_;
+    std::vector<Interval> intervals_;
+    size_t merged_ = 0;  ///< the first ones are disjoint, ascending and far apart
+};
+
+}  // namespace kpu::traces

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "traces/event.hpp"
+#include "traces/run_info.hpp"
+
+namespace kpu::traces {
+
+/// A time in which the state of a unit does not change.
+struct StateInterval {
+    uint16_t unit = no_unit;
+    Picoseconds start = 0, end = 0;
+    Cycles cycles =
+        0;  ///< core edges in [start, end): sums to cycles.total over a unit, whatever its clock domain
+    Cause cause = Cause::idle_no_work;
+    uint32_t task = no_task;
+    uint32_t op = background_op;
+    int64_t blame = blame_none;
+};
+
+/// Calls `visit` for every interval of every unit: units in order of their ids, then by time, without gaps
+/// from 0 to info.end_ps. Equal neighbours are one interval.
+void for_each_interval(const RunInfo& info, const std::vector<Event>& events,
+                       const std::function<void(const StateInterval&)>& visit);
+
+/// Names of task instances, from their issue and loop records.
+class TaskTable {
+  public:
+    TaskTable(const RunInfo& info, const std::vector<Event>& events);
+    /// Name of the task's statement; "" for no_task, "task<serial>" when its issue was not recorded.
+    std::string name(uint32_t task) const;
+    /// "i=3 j=0": values of the enclosing loops, outermost first; "" outside loops.
+    std::string iteration(uint32_t task) const;
+    /// "name" or "name[i=3 j=0]".
+    std::string label(uint32_t task) const;
+    /// What a cause record blames: a unit's name, a task's label, or "".
+    std::string blamed(int64_t blame) const;
+
+  private:
+    struct Task {
+        uint32_t statement = no_task;
+        uint32_t outer = 0;  ///< index of its outer loop values
+        int64_t innermost = 0;
+    };
+    const RunInfo& info_;
+    std::vector<Task> tasks_;  ///< by serial
+    std::vector<int64_t> outer_;
+};
+
+}  // namespace kpu::traces

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "platforms/clock.hpp"
+#include "traces/event.hpp"
+
+namespace kpu::traces {
+
+/// Components of the energy accounts. The static share of each comes from its states, not from actions.
+enum class Component : uint8_t { array, vector, l1, l2, noc, dma, ctrl, dram, phy };
+constexpr int component_count = 9;
+std::string_view name_of(Component component);
+
+/// Calls visit(bin, share) for every bin of `width` that [from, to) touches; the shares of its time sum to 1.
+/// An interval without length lies in the bin of `from`.
+template <typename Visit>
+void for_each_share(Picoseconds width, Picoseconds from, Picoseconds to, Visit visit) {
+    const size_t first = from / width, last = to > from ? (to - 1) / width : first;
+    if (first == last) {
+        visit(first, 1.0);
+        return;
+    }
+    const double length = static_cast<double>(to - from);
+    visit(first, static_cast<double>((first + 1) * width - from) / length);
+    for (size_t bin = first + 1; bin < last; ++bin) visit(bin, static_cast<double>(width) / length);
+    visit(last, static_cast<double>(to - last * width) / length);
+}
+
+/// Energy over time: one row per bin, one column per source of energy. Bins are [i w, (i+1) w); the last one
+/// ends with the run, so its real width may be smaller.
+class PowerBins {
+  public:
+    /// Columns: actions of each Component, then these.
+    static constexpr size_t dram_background = component_count, phy_static = component_count + 1,
+                            statics = component_count + 2, columns = component_count + 3;
+    using Row = std::array<double, columns>;
+
+    /// Above max_bins the width doubles, pairs of bins become one: memory stays bounded on runs of any
+    /// length.
+    PowerBins(Picoseconds width_ps, size_t max_bins);
+    /// Spreads `pj` evenly over [from, to); from == to books it at `from`.
+    void add(size_t column, double pj, Picoseconds from, Picoseconds to);
+    /// Ends the run: every bin up to `end` exists, what was booked later is moved into the last one. Without
+    /// time (end == 0) there are no bins.
+    void finish(Picoseconds end);
+
+    size_t count() const { return rows_.size(); }
+    Picoseconds width() const { return width_; }
+    Picoseconds start(size_t bin) const { return bin * width_; }
+    Picoseconds real_width(size_t bin) const;                ///< after finish
+    const Row& row(size_t bin) const { return rows_[bin]; }  ///< pJ
+    double total(size_t bin) const;                          ///< pJ
+    double watts(size_t bin, double pj) const;               ///< pJ of that bin as power
+
+  private:
+    Row& at(Picoseconds time);
+    Picoseconds width_;
+    size_t max_bins_;
+    Picoseconds end_ = 0;
+    std::vector<Row> rows_;
+};
+
+}  // namespace kpu::traces

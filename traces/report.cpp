@@ -1,0 +1,253 @@
+#include "traces/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace kpu::traces {
+
+namespace {
+
+/// Causes drawn alike in the bars: an architect first asks what kind of time it is.
+struct Band {
+    const char* glyph;
+    const char* colour;
+    const char* label;
+    std::vector<Cause> causes;
+};
+
+const std::vector<Band>& bands() {
+    static const std::vector<Band> table{
+        {"█", "32", "useful", {Cause::busy_useful, Cause::device_busy_compute}},
+        {"▓",
+         "36",
+         "fill, padding, overhead",
+         {Cause::busy_fill_drain, Cause::busy_padding, Cause::busy_overhead}},
+        {"▒",
+         "31",
+         "waits for memory",
+         {Cause::stalled_operand_dram_bandwidth, Cause::stalled_operand_dram_latency, Cause::stalled_refresh,
+          Cause::stalled_operand_interconnect, Cause::stalled_operand_bank_conflict, Cause::stalled_dma_issue,
+          Cause::device_stalled_memory}},
+        {"░",
+         "33",
+         "other waits",
+         {Cause::stalled_structural, Cause::stalled_backpressure, Cause::stalled_configuration,
+          Cause::stalled_dependency, Cause::stalled_issue_window, Cause::unattributed}},
+        {"·", "90", "idle", {Cause::idle_no_work, Cause::idle_finished, Cause::device_idle_other}}};
+    return table;
+}
+
+std::string grouped(uint64_t value) {
+    std::string text = fmt::format("{}", value);
+    for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+    return text;
+}
+
+std::string percent(double part, double whole) {
+    return whole > 0 ? fmt::format("{:5.1f} %", 100 * part / whole) : "    - ";
+}
+
+std::string time_text(double us) {
+    if (us < 1) return fmt::format("{:.1f} ns", us * 1e3);
+    if (us < 1e3) return fmt::format("{:.2f} us", us);
+    if (us < 1e6) return fmt::format("{:.3f} ms", us / 1e3);
+    return fmt::format("{:.3f} s", us / 1e6);
+}
+
+std::string energy_text(double uj) {
+    if (uj < 1e-3) return fmt::format("{:.1f} pJ", uj * 1e6);
+    if (uj < 1) return fmt::format("{:.2f} nJ", uj * 1e3);
+    if (uj < 1e3) return fmt::format("{:.2f} uJ", uj);
+    return fmt::format("{:.3f} mJ", uj / 1e3);
+}
+
+class Report {
+  public:
+    Report(const StatSet& stats, const RunInfo& info, const std::vector<OpRow>& ops,
+           const ReportOptions& options)
+        : stats_(stats),
+          info_(info),
+          ops_(ops),
+          options_(options),
+          width_(std::max<size_t>(options.width, 60)) {}
+
+    std::string text() {
+        summary();
+        units();
+        traffic();
+        energy();
+        operations();
+        return fmt::to_string(out_);
+    }
+
+  private:
+    template <typename... Args>
+    void line(fmt::format_string<Args...> format, Args&&... args) {
+        fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+        out_.push_back('\n');
+    }
+    double real(std::string_view key) const { return stats_.contains(key) ? stats_.real(key) : 0; }
+    uint64_t integer(std::string_view key) const { return stats_.contains(key) ? stats_.integer(key) : 0; }
+
+    void summary() {
+        const double total = real("cycles.total");
+        line("{} on {}{}", info_.program, info_.platform,
+             info_.complete ? "" : "  (INCOMPLETE: the run did not finish)");
+        line("  time         {} cycles at {:g} MHz = {}", grouped(integer("cycles.total")),
+             static_cast<double>(info_.core_hz) / 1e6, time_text(static_cast<double>(info_.end_ps) / 1e6));
+        if (stats_.contains("cycles.compute")) {
+            line("  of it        compute {}, memory stall {}, other {}",
+                 percent(real("cycles.compute"), total), percent(real("cycles.memory_stall"), total),
+                 percent(real("cycles.other"), total));
+        }
+        if (stats_.contains("utilization.compute")) {
+            line("  utilization  compute {}, DRAM bandwidth {}", percent(real("utilization.compute"), 1),
+                 percent(real("utilization.dram_bandwidth"), 1));
+        }
+        if (integer("hazards.count") > 0)
+            line("  hazards      {}: the values may be wrong", grouped(integer("hazards.count")));
+        if (integer("units.unattributed") > 0)
+            line("  unattributed {} unit-cycles", grouped(integer("units.unattributed")));
+    }
+
+    Cycles cycles_of(const UnitInfo& unit, const Band& band) const {
+        Cycles sum = 0;
+        for (const Cause cause : band.causes)
+            sum += integer(fmt::format("units.{}.{}", unit.name, full_name_of(cause)));
+        return sum;
+    }
+
+    /// The cause that a unit lost most time to, for the end of its line.
+    std::string worst(const UnitInfo& unit, double total) const {
+        Cycles most = 0;
+        Cause cause = Cause::busy_useful;
+        for (int i = 0; i < cause_count; ++i) {
+            const auto candidate = static_cast<Cause>(i);
+            if (group_of(candidate) != "stalled") continue;
+            const Cycles cycles = integer(fmt::format("units.{}.{}", unit.name, full_name_of(candidate)));
+            if (cycles > most) {
+                most = cycles;
+                cause = candidate;
+            }
+        }
+        return most == 0 ? ""
+                         : fmt::format("{} {}", name_of(cause), percent(static_cast<double>(most), total));
+    }
+
+    void units() {
+        const double total = real("cycles.total");
+        if (total == 0 || info_.units.empty()) return;
+        size_t name_width = 4;
+        for (const UnitInfo& unit : info_.units) name_width = std::max(name_width, unit.name.size());
+        constexpr size_t around = 48;  // busy share and the largest stall
+        const size_t bar = width_ > name_width + around + 10 ? width_ - name_width - around : 10;
+        line("\n{:<{}}  {:<{}}  {:>7}  {}", "unit", name_width + 2, "share of time", bar, "useful",
+             "largest stall");
+        for (const UnitInfo& unit : info_.units) {
+            const double useful = static_cast<double>(cycles_of(unit, bands()[0]));
+            line("  {:<{}}  {}  {}  {}", unit.name, name_width, draw(unit, bar, total),
+                 percent(useful, total), worst(unit, total));
+        }
+        std::string legend;
+        for (const Band& band : bands())
+            legend += fmt::format("  {} {}", paint(band, band.glyph), band.label);
+        line("  {:<{}}{}", "", name_width, legend);
+    }
+
+    std::string paint(const Band& band, std::string_view text) const {
+        return options_.colour ? fmt::format("\x1b[{}m{}\x1b[0m", band.colour, text) : std::string(text);
+    }
+
+    std::string draw(const UnitInfo& unit, size_t bar, double total) const {
+        std::string text;
+        double sum = 0;
+        size_t drawn = 0;
+        for (const Band& band : bands()) {
+            sum += static_cast<double>(cycles_of(unit, band));
+            const size_t until =
+                std::min(bar, static_cast<size_t>(sum / total * static_cast<double>(bar) + 0.5));
+            std::string run;
+            for (; drawn < until; ++drawn) run += band.glyph;
+            if (!run.empty()) text += paint(band, run);
+        }
+        return text + std::string(bar - drawn, ' ');
+    }
+
+    void traffic() {
+        if (!stats_.contains("bytes.dram.read")) return;
+        line("\n{:<10}{:>14}{:>14}{:>14}", "memory", "read", "written", "peak use");
+        for (const char* level : {"dram", "l2", "l1"}) {
+            const std::string peak = fmt::format("memory.{}.peak_bytes", level);
+            line("  {:<8}{:>14}{:>14}{:>14}", level, bytes_text(integer(fmt::format("bytes.{}.read", level))),
+                 bytes_text(integer(fmt::format("bytes.{}.write", level))),
+                 stats_.contains(peak) ? bytes_text(integer(peak)) : "");
+        }
+    }
+
+    void energy() {
+        const double total = real("energy.total_uj");
+        if (!stats_.contains("energy.total_uj")) return;
+        line("\nenergy       {} ({} dynamic, {} static)   power {:.3g} W average, {:.3g} W peak over {:g} us",
+             energy_text(total), energy_text(real("energy.dynamic_uj")),
+             energy_text(real("energy.static_uj")), real("power.average_w"), real("power.peak_w"),
+             real("power.bin_us"));
+        for (int c = 0; c < component_count; ++c) {
+            const std::string_view name = name_of(static_cast<Component>(c));
+            const double uj = real(fmt::format("energy.by_component.{}_uj", name));
+            if (uj == 0) continue;
+            const double fixed = real(fmt::format("energy.static.{}_uj", name));
+            line("  {:<8}{:>14}  {}  ({} static)", name, energy_text(uj), percent(uj, total),
+                 energy_text(fixed));
+        }
+        line("  table {}, {} corner, {} nm, {:g} V, {:g} C: absolute values hold to about a factor of 2",
+             info_.prices.table, info_.prices.corner, info_.prices.node_nm, info_.prices.vdd,
+             info_.prices.temp_c);
+    }
+
+    void operations() {
+        std::vector<const OpRow*> rows;
+        for (const OpRow& row : ops_) rows.push_back(&row);
+        std::stable_sort(rows.begin(), rows.end(), [](const OpRow* a, const OpRow* b) {
+            return a->charged_cycles > b->charged_cycles;
+        });
+        if (rows.size() > options_.top_ops) rows.resize(options_.top_ops);
+        if (rows.empty()) return;
+        const double total = real("cycles.total");
+        line("\n{:<26}{:<14}{:>14}{:>9}{:>10}{:>12}", "operation", "type", "cycles", "share", "util.",
+             "energy");
+        for (const OpRow* row : rows) {
+            line("  {:<24.24}{:<14.14}{:>14}{:>9}{:>10}{:>12}", row->id, row->type,
+                 grouped(row->charged_cycles), percent(static_cast<double>(row->charged_cycles), total),
+                 percent(row->utilization, 1), energy_text(row->energy_pj / 1e6));
+        }
+        if (ops_.size() > rows.size()) line("  ... and {} more in ops.csv", ops_.size() - rows.size());
+    }
+
+    const StatSet& stats_;
+    const RunInfo& info_;
+    const std::vector<OpRow>& ops_;
+    const ReportOptions& options_;
+    size_t width_;
+    fmt::memory_buffer out_;
+};
+
+}  // namespace
+
+std::string bytes_text(uint64_t bytes) {
+    constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
+    if (bytes < 1024) return fmt::format("{} B", bytes);
+    double value = static_cast<double>(bytes);
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
+    return fmt::format("{:.2f} {}", value, units[unit]);
+}
+
+std::string report(const StatSet& stats, const RunInfo& info, const std::vector<OpRow>& ops,
+                   const ReportOptions& options) {
+    return Report(stats, info, ops, options).text();
+}
+
+}  // namespace kpu::traces

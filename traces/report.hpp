@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "traces/run_info.hpp"
+#include "traces/stats.hpp"
+#include "traces/writers.hpp"
+
+namespace kpu::traces {
+
+struct ReportOptions {
+    size_t width = 100;   ///< columns; at least 60
+    bool colour = false;  ///< ANSI colours: only for a terminal
+    size_t top_ops = 8;
+};
+
+/// The report of a run, for a terminal: time, utilization, what each unit did (bars), bytes per level, energy
+/// by component, the operations that took most time. Statistics that the run did not produce are left out.
+std::string report(const StatSet& stats, const RunInfo& info, const std::vector<OpRow>& ops,
+                   const ReportOptions& options = {});
+
+/// "1.50 MiB" and the like.
+std::string bytes_text(uint64_t bytes);
+
+}  // namespace kpu::traces

@@ -1,0 +1,127 @@
+#include "traces/run_folder.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "isa/diagnostics.hpp"
+#include "traces/npy.hpp"
+#include "traces/sha256.hpp"
+#include "traces/text_output.hpp"
+
+namespace kpu::traces {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* outputs_folder = "outputs";
+constexpr std::string_view array_suffix = ".npy";
+
+std::string safe_file_name(std::string_view name) {
+    std::string out;
+    for (const char c : name) {
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                           c == '_' || c == '-' || (c == '.' && !out.empty());
+        out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+    return out;
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+    throw UserError(fmt::format("{}: {}", path, what));
+}
+
+/// Output files that the run which wrote this folder listed; nothing when its manifest cannot be read.
+std::vector<std::string> old_outputs(const std::string& path) {
+    std::vector<std::string> names;
+    const std::string manifest = path + "/manifest.json";
+    if (!fs::exists(manifest)) return names;
+    const json content = json::parse(read_file(manifest), nullptr, false);
+    if (!content.is_object() || !content.contains("outputs") || !content["outputs"].is_array()) return names;
+    for (const json& row : content["outputs"]) {
+        if (!row.is_object() || !row.contains("file") || !row["file"].is_string()) continue;
+        const auto name = row["file"].get<std::string>();
+        const fs::path file(name);
+        // a manifest is untrusted: only plain names in outputs/ are ours
+        const bool ours = file.parent_path() == outputs_folder && file.extension() == array_suffix &&
+                          safe_file_name(file.stem().string()).find("%2F") == std::string::npos;
+        if (ours) names.push_back(name);
+    }
+    return names;
+}
+
+json to_json(const Manifest::File& file) {
+    return {{"name", file.name}, {"path", file.path}, {"sha256", file.sha256}};
+}
+
+}  // namespace
+
+std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+void RunFolder::check(const std::string& path, bool force) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (status.type() == fs::file_type::not_found) return;
+    if (!fs::is_directory(status)) refuse(path, "is not a folder. Fix: choose another output folder.");
+    const bool empty = fs::is_empty(path, error);
+    if (error)
+        refuse(path, fmt::format("cannot read the folder: {}. Fix: choose another one.", error.message()));
+    if (!empty && !force) {
+        refuse(path,
+               "the output folder is not empty. Fix: choose another one, or --force to replace a run's files "
+               "in it.");
+    }
+}
+
+RunFolder::RunFolder(const std::string& path, bool force) : path_(path) {
+    check(path, force);
+    std::error_code error;
+    fs::create_directories(fs::path(path) / outputs_folder, error);
+    if (error)
+        refuse(path, fmt::format("cannot create the folder: {}. Fix: choose another one.", error.message()));
+    for (const std::string& name : old_outputs(path)) fs::remove(fs::path(path) / name, error);
+    for (const char* name : {"manifest.json", "stats.json", "ops.csv", "platform.textproto"}) {
+        fs::remove(fs::path(path) / name, error);
+    }
+}
+
+void RunFolder::write_stats(std::string_view json_text) const {
+    write_file(path_ + "/stats.json", json_text);
+}
+void RunFolder::write_ops(std::string_view csv) const { write_file(path_ + "/ops.csv", csv); }
+void RunFolder::write_platform(std::string_view textproto) const {
+    write_file(path_ + "/platform.textproto", textproto);
+}
+
+void RunFolder::write_output(const std::string& name, ElemType type, const std::vector<int64_t>& shape,
+                             std::string_view data) {
+    const std::string file = fmt::format("{}/{}{}", outputs_folder, safe_file_name(name), array_suffix);
+    write_npy(path_ + "/" + file, type, shape, data);
+    outputs_.push_back(file);
+}
+
+void RunFolder::write_manifest(const Manifest& manifest) const {
+    json out{{"schema", 1},
+             {"tool", "kpusim"},
+             {"version", manifest.tool_version},
+             {"command_line", manifest.command_line},
+             {"seed", manifest.seed},
+             {"time", manifest.time},
+             {"program", to_json(manifest.program)},
+             {"platform", to_json(manifest.platform)},
+             {"inputs", json::array()},
+             {"outputs", json::array()}};
+    for (const Manifest::File& file : manifest.inputs) out["inputs"].push_back(to_json(file));
+    for (const std::string& file : outputs_) {
+        out["outputs"].push_back({{"file", file}, {"sha256", sha256_hex_of_file(path_ + "/" + file)}});
+    }
+    // command lines may hold bytes that are not UTF-8
+    write_file(path_ + "/manifest.json", out.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace kpu::traces

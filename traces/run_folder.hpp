@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isa/types.hpp"
+
+namespace kpu::traces {
+
+/// Where a result came from; manifest.json.
+struct Manifest {
+    struct File {
+        std::string name, path, sha256;  ///< path empty: not a file (a fill, a shipped platform)
+    };
+    std::string tool_version;
+    std::vector<std::string> command_line;
+    uint64_t seed = 0;
+    std::string time;  ///< UTC, ISO 8601: utc_now()
+    File program, platform;
+    std::vector<File> inputs;
+};
+std::string utc_now();
+
+/// The folder that `run -o DIR` leaves: stats.json, ops.csv, manifest.json, platform.textproto,
+/// outputs/NAME.npy. Every file is written under a temporary name and renamed.
+class RunFolder {
+  public:
+    /// Creates the folder, or takes an empty one. A folder with content is refused unless `force`, which
+    /// replaces only files that this class writes: the names above, and the outputs that the old manifest
+    /// lists. Throws UserError.
+    RunFolder(const std::string& path, bool force);
+    /// Refuses as the constructor does, but changes nothing: for checks before a run starts.
+    static void check(const std::string& path, bool force);
+
+    void write_stats(std::string_view json) const;
+    void write_ops(std::string_view csv) const;
+    void write_platform(std::string_view textproto) const;
+    /// outputs/NAME.npy; characters that file names do not allow are written as %XX.
+    void write_output(const std::string& name, ElemType type, const std::vector<int64_t>& shape,
+                      std::string_view data);
+    /// Last: lists the files of the run with their hashes.
+    void write_manifest(const Manifest& manifest) const;
+    const std::string& path() const { return path_; }
+
+  private:
+    std::string path_;
+    std::vector<std::string> outputs_;  ///< file names below path_
+};
+
+}  // namespace kpu::traces

@@ -1,0 +1,200 @@
+#include "traces/run_info.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "isa/diagnostics.hpp"
+
+namespace kpu::traces {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr double max_bin_ns = 1e12;
+
+template <typename T>
+T in_range(const json& value, double low, double high, const char* what) {
+    const double number = value.get<double>();
+    if (!(number >= low && number <= high)) throw UserError(fmt::format("`{}` is out of range", what));
+    return value.get<T>();
+}
+
+json to_json_value(const EnergyPrices& prices) {
+    json out{{"table", prices.table},
+             {"corner", prices.corner},
+             {"node_nm", prices.node_nm},
+             {"vdd", prices.vdd},
+             {"temp_c", prices.temp_c},
+             {"tdp_w", prices.tdp_w},
+             {"trace_bin_ns", prices.trace_bin_ns},
+             {"clock_gating", prices.clock_gating},
+             {"idle_to_gate_cycles", prices.idle_to_gate_cycles},
+             {"dram_background_mw", prices.dram_background_mw},
+             {"phy_static_mw", prices.phy_static_mw},
+             {"actions", json::array()},
+             {"statics", json::array()}};
+    for (const ActionPrice& price : prices.actions) {
+        out["actions"].push_back({{"component", static_cast<int>(price.component)},
+                                  {"action", price.action},
+                                  {"energy_pj", price.energy_pj},
+                                  {"per", price.per},
+                                  {"source", price.source}});
+    }
+    for (const StaticPower& power : prices.statics) {
+        out["statics"].push_back({{"component", static_cast<int>(power.component)},
+                                  {"on_mw", power.on_mw},
+                                  {"gated_mw", power.gated_mw}});
+    }
+    return out;
+}
+
+Component component_from(const json& value) {
+    return static_cast<Component>(in_range<int>(value, 0, component_count - 1, "component"));
+}
+
+EnergyPrices prices_from(const json& in) {
+    EnergyPrices prices;
+    in.at("table").get_to(prices.table);
+    in.at("corner").get_to(prices.corner);
+    in.at("node_nm").get_to(prices.node_nm);
+    in.at("vdd").get_to(prices.vdd);
+    in.at("temp_c").get_to(prices.temp_c);
+    in.at("tdp_w").get_to(prices.tdp_w);
+    in.at("trace_bin_ns").get_to(prices.trace_bin_ns);
+    in.at("clock_gating").get_to(prices.clock_gating);
+    in.at("idle_to_gate_cycles").get_to(prices.idle_to_gate_cycles);
+    in.at("dram_background_mw").get_to(prices.dram_background_mw);
+    in.at("phy_static_mw").get_to(prices.phy_static_mw);
+    for (const json& row : in.at("actions")) {
+        prices.actions.push_back({component_from(row.at("component")), row.at("action").get<std::string>(),
+                                  row.at("energy_pj").get<double>(), row.at("per").get<std::string>(),
+                                  row.at("source").get<std::string>()});
+    }
+    for (const json& row : in.at("statics")) {
+        prices.statics.push_back({component_from(row.at("component")), row.at("on_mw").get<double>(),
+                                  row.at("gated_mw").get<double>()});
+    }
+    check(prices);
+    return prices;
+}
+
+RunInfo info_from(const json& in) {
+    RunInfo info;
+    in.at("program").get_to(info.program);
+    in.at("platform").get_to(info.platform);
+    in.at("mode").get_to(info.mode);
+    info.core_hz = in_range<uint64_t>(in.at("core_hz"), 1, 1e12, "core_hz");
+    info.total_cycles = in_range<Cycles>(in.at("total_cycles"), 0, 9e18, "total_cycles");
+    info.end_ps = in_range<Picoseconds>(in.at("end_ps"), 0, 9e18, "end_ps");
+    in.at("complete").get_to(info.complete);
+    info.bin_ns = in_range<double>(in.at("bin_ns"), 1e-3, max_bin_ns, "bin_ns");
+    for (const json& unit : in.at("units")) {
+        info.units.push_back({unit.at("name").get<std::string>(),
+                              static_cast<UnitClass>(in_range<int>(
+                                  unit.at("class"), 0, static_cast<int>(UnitClass::device), "class")),
+                              unit.at("engine").get<int>(), unit.at("index").get<int>()});
+    }
+    for (const json& op : in.at("ops")) {
+        info.ops.push_back({op.at("id").get<std::string>(), op.at("type").get<std::string>(),
+                            op.at("estimated_cycles").get<uint64_t>(),
+                            op.at("estimated_energy_pj").get<double>()});
+    }
+    for (const json& row : in.at("statements")) {
+        info.statements.push_back({row.at("name").get<std::string>(), row.at("file").get<std::string>(),
+                                   row.at("line").get<uint32_t>(), row.at("column").get<uint32_t>(),
+                                   row.at("loops").get<std::vector<std::string>>()});
+    }
+    info.prices = prices_from(in.at("prices"));
+    return info;
+}
+
+}  // namespace
+
+Picoseconds RunInfo::bin_ps() const {
+    return static_cast<Picoseconds>(std::max(1.0, std::round(std::min(bin_ns, max_bin_ns) * 1000)));
+}
+
+std::string_view RunInfo::op_name(uint32_t op) const {
+    return op < ops.size() ? std::string_view(ops[op].id) : background_name;
+}
+
+RunInfo describe(const BoundProgram& program) {
+    RunInfo info;
+    info.program = program.name;
+    for (const BoundOp& op : program.ops) {
+        info.ops.push_back({op.id, op.type, op.estimated_cycles, op.estimated_energy_pj});
+    }
+    for (size_t i = 0; i < program.statements.size(); ++i) {
+        const BoundStatement& statement = program.statements[i];
+        RunInfo::Statement row;
+        if (statement.kind == BoundStatement::Kind::task) row.name = program.tasks[statement.index].name;
+        if (i < program.positions.size()) {
+            const SourcePos& pos = program.positions[i];
+            row.file = pos.file;
+            row.line = pos.line;
+            row.column = pos.column;
+        }
+        for (int32_t parent = statement.parent; parent >= 0; parent = program.statements[parent].parent) {
+            row.loops.push_back(program.loops[program.statements[parent].index].variable);
+        }
+        std::reverse(row.loops.begin(), row.loops.end());
+        info.statements.push_back(std::move(row));
+    }
+    return info;
+}
+
+std::string to_json(const RunInfo& info) {
+    json out{{"program", info.program},
+             {"platform", info.platform},
+             {"mode", info.mode},
+             {"core_hz", info.core_hz},
+             {"total_cycles", info.total_cycles},
+             {"end_ps", info.end_ps},
+             {"complete", info.complete},
+             {"bin_ns", info.bin_ns},
+             {"units", json::array()},
+             {"ops", json::array()},
+             {"statements", json::array()},
+             {"prices", to_json_value(info.prices)}};
+    for (const UnitInfo& unit : info.units) {
+        out["units"].push_back({{"name", unit.name},
+                                {"class", static_cast<int>(unit.unit_class)},
+                                {"engine", unit.engine},
+                                {"index", unit.index}});
+    }
+    for (const RunInfo::Op& op : info.ops) {
+        out["ops"].push_back({{"id", op.id},
+                              {"type", op.type},
+                              {"estimated_cycles", op.estimated_cycles},
+                              {"estimated_energy_pj", op.estimated_energy_pj}});
+    }
+    for (const RunInfo::Statement& row : info.statements) {
+        out["statements"].push_back({{"name", row.name},
+                                     {"file", row.file},
+                                     {"line", row.line},
+                                     {"column", row.column},
+                                     {"loops", row.loops}});
+    }
+    try {
+        return out.dump();
+    } catch (const json::exception&) {
+        throw UserError(
+            fmt::format("program `{}`: a name in it is not valid UTF-8. Fix: rename it.", info.program));
+    }
+}
+
+RunInfo run_info_from_json(std::string_view text, const std::string& origin) {
+    try {
+        return info_from(json::parse(text));
+    } catch (const json::exception& error) {
+        throw UserError(fmt::format("{}: the description of the run is damaged: {}.", origin, error.what()));
+    } catch (const UserError& error) {
+        throw UserError(fmt::format("{}: the description of the run is damaged: {}.", origin, error.what()));
+    }
+}
+
+}  // namespace kpu::traces

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+#include "traces/event.hpp"
+#include "traces/ledger.hpp"
+
+namespace kpu::traces {
+
+/// What the readers of an event stream need beside the records. Plain data; travels as JSON in event files.
+struct RunInfo {
+    struct Op {
+        std::string id, type;
+        uint64_t estimated_cycles = 0;
+        double estimated_energy_pj = 0;
+    };
+    struct Statement {
+        std::string name;  ///< of the task; empty for loops, waits and declarations
+        std::string file;
+        uint32_t line = 0, column = 0;   ///< 0: unknown
+        std::vector<std::string> loops;  ///< variables of the enclosing loops, outermost first
+    };
+    std::string program, platform, mode;
+    uint64_t core_hz = 1;
+    Cycles total_cycles = 0;  ///< edges before end_ps: cycles.total
+    Picoseconds end_ps = 0;   ///< last completion
+    bool complete = true;
+    std::vector<UnitInfo> units;  ///< unit id = index
+    std::vector<Op> ops;
+    std::vector<Statement> statements;
+    EnergyPrices prices;
+    double bin_ns = 1000;  ///< width of the bins of power and bandwidth in traces
+
+    Clock clock() const { return Clock(core_hz); }
+    Picoseconds bin_ps() const;  ///< at least 1
+    /// Name of an operation; background_name for background_op.
+    std::string_view op_name(uint32_t op) const;
+};
+
+/// Operations and statements of a program, with their source positions; the caller fills in the rest.
+RunInfo describe(const BoundProgram& program);
+
+/// One line of JSON; sorted keys.
+std::string to_json(const RunInfo& info);
+/// Throws UserError naming `origin` and what is missing or out of range.
+RunInfo run_info_from_json(std::string_view text, const std::string& origin);
+
+}  // namespace kpu::traces

@@ -1,0 +1,73 @@
+#include "traces/stats.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "isa/diagnostics.hpp"
+
+namespace kpu::traces {
+
+namespace {
+
+std::string quoted(const std::string& text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+const Stat& at(const std::map<std::string, Stat, std::less<>>& stats, std::string_view key) {
+    const auto it = stats.find(key);
+    if (it == stats.end()) throw InternalError(fmt::format("no statistic `{}`", key));
+    return it->second;
+}
+
+}  // namespace
+
+std::string real_text(double value) {
+    std::string text = fmt::format("{}", value);
+    if (text.find_first_of(".e") == std::string::npos) text += ".0";
+    return text;
+}
+
+void StatSet::set(std::string_view key, uint64_t value, std::string_view unit, std::string_view meaning) {
+    stats_.insert_or_assign(std::string(key), Stat{value, std::string(unit), std::string(meaning)});
+}
+
+void StatSet::set(std::string_view key, double value, std::string_view unit, std::string_view meaning) {
+    if (!std::isfinite(value)) throw InternalError(fmt::format("statistic `{}` is not finite", key));
+    stats_.insert_or_assign(std::string(key), Stat{value, std::string(unit), std::string(meaning)});
+}
+
+bool StatSet::contains(std::string_view key) const { return stats_.find(key) != stats_.end(); }
+
+uint64_t StatSet::integer(std::string_view key) const {
+    const Stat& stat = at(stats_, key);
+    if (const auto* value = std::get_if<uint64_t>(&stat.value)) return *value;
+    throw InternalError(fmt::format("statistic `{}` is not an integer", key));
+}
+
+double StatSet::real(std::string_view key) const {
+    const Stat& stat = at(stats_, key);
+    if (const auto* value = std::get_if<uint64_t>(&stat.value)) return static_cast<double>(*value);
+    return std::get<double>(stat.value);
+}
+
+std::string StatSet::to_json(bool complete) const {
+    fmt::memory_buffer out;
+    auto it = std::back_inserter(out);
+    fmt::format_to(it, "{{\n\"schema\": 1,\n\"complete\": {},\n\"stats\": {{", complete);
+    const char* separator = "\n";
+    for (const auto& [key, stat] : stats_) {
+        const auto* integer = std::get_if<uint64_t>(&stat.value);
+        fmt::format_to(
+            it, "{}{}: {{\"value\": {}, \"unit\": {}, \"meaning\": {}}}", separator, quoted(key),
+            integer != nullptr ? fmt::format("{}", *integer) : real_text(std::get<double>(stat.value)),
+            quoted(stat.unit), quoted(stat.meaning));
+        separator = ",\n";
+    }
+    fmt::format_to(it, "\n}}\n}}\n");
+    return fmt::to_string(out);
+}
+
+}  // namespace kpu::traces

@@ -1,0 +1,333 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "traces/writers.hpp"
+
+namespace kpu::traces {
+
+namespace {
+
+constexpr size_t max_bins = 100'000;
+constexpr double gbps_per_byte_per_ps = 1000;
+
+/// A signal whose value changes only at the edges of bins.
+struct BinnedSignal {
+    std::string name, code;
+    std::vector<double> values;  ///< per bin
+    double last = 0;
+};
+
+struct UnitSignals {
+    std::string state, cause, task;       ///< VCD codes; "" = the unit has no such signal
+    std::array<std::string, 2> counters;  ///< queue_depth, tokens_in_flight
+    std::array<int64_t, 2> counter_values{};
+    std::array<int64_t, 2> counter_shown{};
+    uint8_t cause_now = static_cast<uint8_t>(Cause::idle_no_work), cause_shown = cause_now;
+    uint32_t task_now = no_task, task_shown = no_task;  ///< statement index
+    std::optional<size_t> bandwidth;                    ///< index of its binned signal
+    bool touched = false;
+};
+
+/// Printable VCD identifiers: !, ", ..., ~, !!, ...
+std::string code_of(size_t index) {
+    constexpr size_t first = 33, radix = 94;
+    std::string code;
+    do {
+        code += static_cast<char>(first + index % radix);
+        index /= radix;
+    } while (index-- > 0);
+    return code;
+}
+
+/// VCD strings end at white space.
+std::string word(std::string_view text) {
+    std::string out(text);
+    for (char& c : out) {
+        if (static_cast<unsigned char>(c) <= ' ' || c == '\x7f') c = '_';
+    }
+    return out.empty() ? "-" : out;
+}
+
+std::string binary(uint64_t value) {
+    std::string bits;
+    do bits.insert(bits.begin(), static_cast<char>('0' + (value & 1)));
+    while ((value >>= 1) != 0);
+    return bits;
+}
+
+class VcdWriter {
+  public:
+    VcdWriter(const RunInfo& info, const std::vector<Event>& events, Output& output)
+        : info_(info),
+          events_(events),
+          output_(output),
+          power_(power_trace(info, events, info.bin_ps(), max_bins).bins),
+          width_(power_.width()),
+          bin_count_(power_.count()) {
+        for (int cause = 0; cause < cause_count; ++cause) {
+            const std::string name(full_name_of(static_cast<Cause>(cause)));
+            state_text_.push_back("s" + name + " ");
+            cause_text_.push_back("b" + binary(static_cast<uint64_t>(cause)) + " ");
+        }
+        for (const RunInfo::Statement& statement : info.statements)
+            task_text_.push_back("s" + word(statement.name) + " ");
+    }
+
+    void write() {
+        collect();
+        bin_bandwidth();
+        bin_power();
+        header();
+        for (const Event& event : events_) {
+            if (event.time_ps >= info_.end_ps) break;
+            if (event.kind == EventKind::issue && event.task < statement_of_.size())
+                statement_of_[event.task] = event.op;
+            if (event.kind != EventKind::cause && event.kind != EventKind::counter) continue;
+            advance(event.time_ps);
+            apply(event);
+        }
+        advance(info_.end_ps);
+        if (info_.end_ps == 0) changes();
+        if (shown_time_ != info_.end_ps) stamp(info_.end_ps);
+    }
+
+  private:
+    /// Which units and tasks have which signals, and a code for each.
+    void collect() {
+        units_.resize(info_.units.size());
+        size_t next = 0;
+        uint32_t serials = 0;
+        std::vector<bool> has_task(units_.size()), has_bytes(units_.size());
+        std::vector<std::array<bool, 2>> has_counter(units_.size());
+        for (const Event& event : events_) {
+            if (event.kind == EventKind::issue && event.task < events_.size())
+                serials = std::max(serials, event.task + 1);
+            if (event.kind == EventKind::cause && event.task != no_task) has_task.at(event.unit) = true;
+            if (event.kind != EventKind::counter) continue;
+            if (event.cause == static_cast<uint8_t>(CounterId::bytes)) has_bytes.at(event.unit) = true;
+            if (event.cause < 2) has_counter.at(event.unit)[event.cause] = true;
+        }
+        statement_of_.assign(serials, no_task);
+        for (size_t i = 0; i < units_.size(); ++i) {
+            UnitSignals& unit = units_[i];
+            unit.state = code_of(next++);
+            unit.cause = code_of(next++);
+            if (has_task[i]) unit.task = code_of(next++);
+            for (size_t c = 0; c < 2; ++c) {
+                if (has_counter[i][c]) unit.counters[c] = code_of(next++);
+            }
+            if (!has_bytes[i]) continue;
+            unit.bandwidth = binned_.size();
+            binned_.push_back({"bandwidth_gbps", code_of(next++), {}});
+        }
+        first_power_ = binned_.size();
+        for (int c = 0; c < component_count; ++c) {
+            binned_.push_back(
+                {fmt::format("power.{}", name_of(static_cast<Component>(c))), code_of(next++), {}});
+        }
+        for (const char* name : {"power.static", "power.total"})
+            binned_.push_back({name, code_of(next++), {}});
+        for (BinnedSignal& signal : binned_) signal.values.resize(bin_count_);
+    }
+
+    void bin_bandwidth() {
+        struct Point {
+            Picoseconds time = 0;
+            int64_t bytes = 0;
+        };
+        std::vector<Point> last(units_.size());
+        for (const Event& event : events_) {
+            if (event.kind != EventKind::counter || event.cause != static_cast<uint8_t>(CounterId::bytes))
+                continue;
+            Point& point = last[event.unit];
+            const Point now{std::min<Picoseconds>(event.time_ps, info_.end_ps), event.value};
+            if (bin_count_ > 0 && now.bytes != point.bytes) {
+                const double bytes = static_cast<double>(now.bytes) - static_cast<double>(point.bytes);
+                auto& values = binned_[*units_[event.unit].bandwidth].values;
+                for_each_share(width_, point.time, now.time, [&](size_t bin, double share) {
+                    values[std::min(bin, bin_count_ - 1)] += bytes * share;
+                });
+            }
+            point = now;
+        }
+        for (size_t i = 0; i < first_power_; ++i) {
+            for (size_t bin = 0; bin < bin_count_; ++bin) {
+                const Picoseconds dt = std::min(width_, info_.end_ps - bin * width_);
+                binned_[i].values[bin] *= gbps_per_byte_per_ps / static_cast<double>(dt);
+            }
+        }
+    }
+
+    void bin_power() {
+        for (size_t bin = 0; bin < bin_count_; ++bin) {
+            PowerBins::Row row = power_.row(bin);
+            row[static_cast<size_t>(Component::dram)] += row[PowerBins::dram_background];
+            row[static_cast<size_t>(Component::phy)] += row[PowerBins::phy_static];
+            for (size_t c = 0; c < component_count; ++c) {
+                binned_[first_power_ + c].values[bin] = power_.watts(bin, row[c]);
+            }
+            binned_[first_power_ + component_count].values[bin] = power_.watts(bin, row[PowerBins::statics]);
+            binned_[first_power_ + component_count + 1].values[bin] = power_.watts(bin, power_.total(bin));
+        }
+    }
+
+    void header() {
+        output_.print("$version kpusim VCD 1 $end\n$comment program {} platform {} $end\n",
+                      word(info_.program), word(info_.platform));
+        output_.print("$comment cause:");
+        for (int cause = 0; cause < cause_count; ++cause) {
+            output_.print(" {}={}", cause, full_name_of(static_cast<Cause>(cause)));
+        }
+        output_.print(" $end\n$comment bin_ps={} $end\n$timescale 1 ps $end\n$scope module kpusim $end\n",
+                      width_);
+        for (size_t i = 0; i < units_.size(); ++i) {
+            const UnitSignals& unit = units_[i];
+            output_.print("$scope module {} $end\n", word(info_.units[i].name));
+            output_.print("$var string 1 {} state $end\n$var reg 5 {} cause $end\n", unit.state, unit.cause);
+            if (!unit.task.empty()) output_.print("$var string 1 {} task $end\n", unit.task);
+            for (size_t c = 0; c < 2; ++c) {
+                if (!unit.counters[c].empty()) {
+                    output_.print("$var reg 32 {} {} $end\n", unit.counters[c],
+                                  c == 0 ? "queue_depth" : "tokens_in_flight");
+                }
+            }
+            if (unit.bandwidth) {
+                output_.print("$var real 64 {} {} $end\n", binned_[*unit.bandwidth].code,
+                              binned_[*unit.bandwidth].name);
+            }
+            output_.print("$upscope $end\n");
+        }
+        for (size_t i = first_power_; i < binned_.size(); ++i) {
+            output_.print("$var real 64 {} {} $end\n", binned_[i].code, binned_[i].name);
+        }
+        output_.print("$upscope $end\n$enddefinitions $end\n");
+    }
+
+    /// Shows what changed at now_, and every bin that starts before `time`; then now_ is `time`.
+    void advance(Picoseconds time) {
+        if (time <= now_) return;
+        changes();
+        while (next_bin_ < bin_count_ && next_bin_ * width_ < time) {
+            now_ = next_bin_ * width_;
+            changes();
+        }
+        now_ = time;
+    }
+
+    void apply(const Event& event) {
+        UnitSignals& unit = units_[event.unit];
+        if (event.kind == EventKind::cause) {
+            unit.cause_now = event.cause;
+            unit.task_now = event.task < statement_of_.size() ? statement_of_[event.task] : no_task;
+        } else if (event.cause < 2) {
+            unit.counter_values[event.cause] = event.value;
+        }
+        if (!unit.touched) {
+            unit.touched = true;
+            touched_.push_back(event.unit);
+        }
+    }
+
+    void changes() {
+        const bool first = shown_time_ == no_time;
+        if (first) {
+            stamp(now_);
+            output_.write("$dumpvars\n");
+            for (UnitSignals& unit : units_) show(unit, true);
+        }
+        for (const uint16_t unit : touched_) {
+            units_[unit].touched = false;
+            show(units_[unit], false);
+        }
+        touched_.clear();
+        if (first && bin_count_ == 0) {
+            for (const BinnedSignal& signal : binned_) real(0, signal.code);
+        }
+        if (next_bin_ < bin_count_ && next_bin_ * width_ == now_) {
+            for (BinnedSignal& signal : binned_) {
+                if (!first && signal.values[next_bin_] == signal.last) continue;
+                signal.last = signal.values[next_bin_];
+                stamp(now_);
+                real(signal.last, signal.code);
+            }
+            ++next_bin_;
+        }
+        if (first) output_.write("$end\n");
+    }
+
+    void show(UnitSignals& unit, bool always) {
+        if (always || unit.cause_now != unit.cause_shown) {
+            put(state_text_[unit.cause_now], unit.state);
+            put(cause_text_[unit.cause_now], unit.cause);
+            unit.cause_shown = unit.cause_now;
+        }
+        if (!unit.task.empty() && (always || unit.task_now != unit.task_shown)) {
+            put(unit.task_now < task_text_.size() ? std::string_view(task_text_[unit.task_now]) : "s- ",
+                unit.task);
+            unit.task_shown = unit.task_now;
+        }
+        for (size_t c = 0; c < 2; ++c) {
+            if (unit.counters[c].empty() || (!always && unit.counter_values[c] == unit.counter_shown[c]))
+                continue;
+            const auto value =
+                static_cast<uint32_t>(std::clamp<int64_t>(unit.counter_values[c], 0, UINT32_MAX));
+            std::array<char, 36> text;
+            text[0] = 'b';
+            char* end = std::to_chars(text.data() + 1, text.data() + text.size(), value, 2).ptr;
+            *end++ = ' ';
+            put({text.data(), static_cast<size_t>(end - text.data())}, unit.counters[c]);
+            unit.counter_shown[c] = unit.counter_values[c];
+        }
+    }
+
+    void put(std::string_view value, std::string_view code) {
+        stamp(now_);
+        output_.write(value);
+        output_.write(code);
+        output_.write("\n");
+    }
+    void real(double value, std::string_view code) {
+        std::array<char, 40> text;
+        text[0] = 'r';
+        char* end = std::to_chars(text.data() + 1, text.data() + text.size() - 1, value).ptr;
+        *end++ = ' ';
+        output_.write({text.data(), static_cast<size_t>(end - text.data())});
+        output_.write(code);
+        output_.write("\n");
+    }
+    void stamp(Picoseconds time) {
+        if (shown_time_ == time) return;
+        std::array<char, 24> text;
+        text[0] = '#';
+        char* end = std::to_chars(text.data() + 1, text.data() + text.size(), time).ptr;
+        *end++ = '\n';
+        output_.write({text.data(), static_cast<size_t>(end - text.data())});
+        shown_time_ = time;
+    }
+
+    static constexpr Picoseconds no_time = ~Picoseconds{0};
+    const RunInfo& info_;
+    const std::vector<Event>& events_;
+    Output& output_;
+    PowerBins power_;
+    Picoseconds width_;
+    size_t bin_count_;
+    Picoseconds now_ = 0, shown_time_ = no_time;
+    std::vector<std::string> state_text_, cause_text_, task_text_;
+    std::vector<UnitSignals> units_;
+    std::vector<uint32_t> statement_of_;  ///< by task serial
+    std::vector<uint16_t> touched_;
+    std::vector<BinnedSignal> binned_;
+    size_t first_power_ = 0, next_bin_ = 0;
+};
+
+}  // namespace
+
+void write_vcd(const RunInfo& info, const std::vector<Event>& events, Output& output) {
+    VcdWriter(info, events, output).write();
+}
+
+}  // namespace kpu::traces

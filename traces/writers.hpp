@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "traces/event.hpp"
+#include "traces/run_info.hpp"
+#include "traces/text_output.hpp"
+
+namespace kpu::traces {
+
+/// Writers are pure functions of what is known of the run and its records in order of time
+/// (EventLog::take_sorted, read_event_file): the same bytes during a run and from an event file.
+
+/// Value change dump, IEEE 1364 with the `string` variables that GTKWave added; time in ps. Scope `kpusim`,
+/// in it one scope per unit:
+///   state      string   cause of the unit's state, "busy.useful"; before its first record idle.no_work
+///   cause      reg 5    the same as a number (table in the header comment)
+///   task       string   statement that the unit executes or waits for, "-" if none (units that have tasks)
+///   queue_depth, tokens_in_flight   reg 32 (units that count them)
+///   bandwidth_gbps      real: 10^9 bytes per second, mean over each bin (units that count bytes)
+/// and power.<component>, power.static, power.total as reals in W, each value the mean of the bin that starts
+/// there; power.dram includes its background, power.phy its static power. Bins are info.bin_ns wide, doubled
+/// while the run has more than 100,000 of them.
+void write_vcd(const RunInfo& info, const std::vector<Event>& events, Output& output);
+
+/// Stall trace, CSV: unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed. One row per interval
+/// of every unit, busy and idle ones too, so the cycles of a unit sum to cycles.total and those of a cause to
+/// units.<unit>.<cause> in stats.json. `blamed`: the unit or task instance that is waited for.
+void write_stalls_csv(const RunInfo& info, const std::vector<Event>& events, Output& output);
+
+/// Power over time, CSV: a comment line with table, corner, node, voltage, temperature, bin width and unit,
+/// then time_ns,dt_ns,array_w,...,dram_dyn_w,dram_bg_w,phy_w,static_w,total_w,op; one row per bin, mean power
+/// in W. The last bin may be shorter (dt_ns). sum(W dt) is the energy of the run. phy_w includes its static
+/// power, static_w is that of the other components. `op`: the operation with most dynamic energy in the bin.
+/// Above 1,000,000 bins the width doubles (bin_ns says which one was used).
+void write_power_csv(const RunInfo& info, const std::vector<Event>& events, Output& output);
+
+/// Energy by action, CSV: component,action,per,count,energy_per_action_pj,energy_pj,share.
+void write_energy_csv(const std::vector<EnergyLedger::Row>& rows, Output& output);
+
+/// One row of ops.csv.
+struct OpRow {
+    std::string id, type;
+    Cycles span_cycles = 0;     ///< first issue to last completion; may overlap those of other operations
+    Cycles charged_cycles = 0;  ///< sums to cycles.total over all rows, background_name included
+    std::array<Cycles, unit_cause_count> causes{};  ///< unit-cycles by Cause
+    uint64_t macs = 0;
+    uint64_t bytes_dram = 0, bytes_l2 = 0, bytes_l1 = 0;
+    double utilization = 0;  ///< MACs / (peak * charged cycles)
+    double energy_pj = 0;
+    Cycles estimated_cycles = 0;  ///< of the compiler; 0 = none
+    double estimated_energy_pj = 0;
+};
+/// Columns:
+/// op,type,span_cycles,charged_cycles,<group.cause>...,macs,bytes_dram,bytes_l2,bytes_l1,utilization,energy_pj,
+/// estimated_cycles,cycles_over_estimate,estimated_energy_pj,energy_over_estimate; the ratios are empty
+/// without estimate.
+void write_ops_csv(const std::vector<OpRow>& rows, Output& output);
+
+}  // namespace kpu::traces
