@@ -274,9 +274,9 @@ class VcdWriter {
                 continue;
             const auto value =
                 static_cast<uint32_t>(std::clamp<int64_t>(unit.counter_values[c], 0, UINT32_MAX));
-            std::array<char, 36> text;
+            std::array<char, 40> text;
             text[0] = 'b';
-            char* end = std::to_chars(text.data() + 1, text.data() + text.size(), value, 2).ptr;
+            char* end = std::to_chars(text.data() + 1, text.data() + text.size() - 1, value, 2).ptr;
             *end++ = ' ';
             put({text.data(), static_cast<size_t>(end - text.data())}, unit.counters[c]);
             unit.counter_shown[c] = unit.counter_values[c];
@@ -300,9 +300,9 @@ class VcdWriter {
     }
     void stamp(Picoseconds time) {
         if (shown_time_ == time) return;
-        std::array<char, 24> text;
+        std::array<char, 32> text;
         text[0] = '#';
-        char* end = std::to_chars(text.data() + 1, text.data() + text.size(), time).ptr;
+        char* end = std::to_chars(text.data() + 1, text.data() + text.size() - 1, time).ptr;
         *end++ = '\n';
         output_.write({text.data(), static_cast<size_t>(end - text.data())});
         shown_time_ = time;

@@ -1,0 +1,170 @@
+#include "traces/event_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <cstring>
+
+#include "isa/diagnostics.hpp"
+#include "sample.hpp"
+#include "traces/writers.hpp"
+
+namespace kpu::traces {
+namespace {
+
+using test::sample_run;
+using test::text_of;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::string file_of(const RunInfo& info, const std::vector<Event>& events) {
+    return text_of([&](Output& output) { write_event_file(info, events, output); });
+}
+
+bool equal(const Event& a, const Event& b) {
+    return a.time_ps == b.time_ps && a.value == b.value && a.task == b.task && a.op == b.op &&
+           a.unit == b.unit && a.kind == b.kind && a.cause == b.cause && a.reserved == b.reserved;
+}
+
+/// Gives a changed file the checksum that it should have.
+std::string sealed(std::string bytes) {
+    bytes.resize(bytes.size() - 4);
+    const auto crc = static_cast<uint32_t>(
+        crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<unsigned>(bytes.size())));
+    for (int i = 0; i < 4; ++i) bytes += static_cast<char>(crc >> (8 * i) & 0xff);
+    return bytes;
+}
+
+// Records come out in order of time, and in order of arrival within one time.
+TEST(EventLog, SortsStably) {
+    EventLog log;
+    for (uint32_t i = 0; i < 100'000; ++i) {
+        Event event;
+        event.time_ps = (i * 7919u) % 1000;
+        event.value = i;
+        log.record(event);
+    }
+    EXPECT_EQ(log.size(), 100'000u);
+    const auto events = log.take_sorted();
+    ASSERT_EQ(events.size(), 100'000u);
+    for (size_t i = 1; i < events.size(); ++i) {
+        ASSERT_LE(events[i - 1].time_ps, events[i].time_ps);
+        const bool in_order = events[i - 1].time_ps < events[i].time_ps || events[i - 1].value < events[i].value;
+        ASSERT_TRUE(in_order);
+    }
+    EXPECT_EQ(log.size(), 0u);
+}
+
+// What is written is read back: every record, and a description that gives the same text.
+TEST(EventFile, RoundTrip) {
+    const auto sample = sample_run();
+    const test::TempFolder folder;
+    const std::string path = folder.file("run.kpuev");
+    Output output = Output::to_file(path);
+    write_event_file(sample.info, sample.events, output);
+    output.finish();
+    const Recording back = read_event_file(path);
+    EXPECT_EQ(to_json(back.info), to_json(sample.info));
+    EXPECT_EQ(back.info.units[2].name, "ddr0");
+    EXPECT_EQ(back.info.prices.actions[4].energy_pj, 11);
+    ASSERT_EQ(back.events.size(), sample.events.size());
+    for (size_t i = 0; i < back.events.size(); ++i) EXPECT_TRUE(equal(back.events[i], sample.events[i])) << i;
+}
+
+// The layout is the documented one: magic, version, record size, sizes, then the description.
+TEST(EventFile, LayoutIsAsDocumented) {
+    const auto sample = sample_run();
+    const std::string bytes = file_of(sample.info, sample.events);
+    EXPECT_EQ(bytes.substr(0, 8), std::string("KPUEVNT\0", 8));
+    EXPECT_EQ(bytes.substr(8, 8), std::string("\1\0\0\0\x20\0\0\0", 8));
+    uint64_t description = 0, count = 0;
+    std::memcpy(&description, bytes.data() + 16, 8);
+    std::memcpy(&count, bytes.data() + 24, 8);
+    EXPECT_EQ(count, sample.events.size());
+    EXPECT_EQ(bytes.size(), 32 + description + 32 * count + 4);
+    EXPECT_EQ(bytes[32], '{');
+    EXPECT_EQ(sealed(bytes), bytes);
+}
+
+// Every writer gives the same bytes from the file as from the run.
+TEST(EventFile, ExportEqualsTheRun) {
+    const auto sample = sample_run();
+    const Recording back = parse_event_file(file_of(sample.info, sample.events), "x");
+    for (const auto write : {write_vcd, write_stalls_csv, write_power_csv}) {
+        EXPECT_EQ(text_of([&](Output& o) { write(sample.info, sample.events, o); }),
+                  text_of([&](Output& o) { write(back.info, back.events, o); }));
+    }
+}
+
+// A file with any one byte changed, or cut off anywhere, is refused.
+TEST(EventFile, RefusesEveryFlippedByteAndTruncation) {
+    const auto sample = sample_run();
+    const std::string bytes = file_of(sample.info, sample.events);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+        std::string changed = bytes;
+        changed[i] = static_cast<char>(changed[i] ^ (1 << (i % 8)));
+        EXPECT_THROW(parse_event_file(changed, "x"), UserError) << i;
+        EXPECT_THROW(parse_event_file(bytes.substr(0, i), "x"), UserError) << i;
+    }
+    EXPECT_THROW(parse_event_file(bytes + "x", "x"), UserError);
+    EXPECT_THAT([] { parse_event_file("hello, this is no event file at all", "f.kpuev"); },
+                ThrowsMessage<UserError>(HasSubstr("f.kpuev: not a valid event file")));
+}
+
+// A forged file whose checksum is right is refused with a reason, or every writer copes with it: no crash, no
+// hang.
+TEST(EventFile, ForgedBytesNeverCrash) {
+    const auto sample = sample_run();
+    const std::string bytes = file_of(sample.info, sample.events);
+    size_t accepted = 0;
+    for (size_t i = 32; i + 4 < bytes.size(); ++i) {
+        for (const char flip : {'\x01', '\x80'}) {
+            std::string changed = bytes;
+            changed[i] = static_cast<char>(changed[i] ^ flip);
+            try {
+                const Recording back = parse_event_file(sealed(changed), "x");
+                ++accepted;
+                for (const auto write : {write_vcd, write_stalls_csv}) {
+                    text_of([&](Output& o) { write(back.info, back.events, o); });
+                }
+            } catch (const UserError&) {
+            }
+        }
+    }
+    EXPECT_GT(accepted, 0u);
+}
+
+// Records that name what the description lacks are refused, each with its reason.
+TEST(EventFile, RefusesRecordsThatPointNowhere) {
+    const auto sample = sample_run();
+    const auto refused = [&](const Event& event, const std::string& why) {
+        auto events = sample.events;
+        events.push_back(event);
+        events.back().time_ps = 5'000'000;
+        EXPECT_THAT([&] { parse_event_file(file_of(sample.info, events), "x"); },
+                    ThrowsMessage<UserError>(HasSubstr(why)));
+    };
+    refused(test::cause_event(0, 4, Cause::busy_useful), "unknown unit");
+    refused(test::cause_event(0, 0, static_cast<Cause>(99)), "unknown cause");
+    refused(test::cause_event(0, 0, Cause::busy_useful, 1000), "task number");
+    refused(test::cause_event(0, 0, Cause::busy_useful, 0, 77), "unknown operation");
+    refused(test::issue_event(0, 0, 3), "unknown statement");
+    refused(test::counter_event(0, 0, static_cast<CounterId>(9), 1), "unknown counter");
+    Event event;
+    event.kind = EventKind::energy;
+    event.unit = 10;
+    refused(event, "unknown action");
+    event.unit = 1;
+    event.reserved = 0xffffffff;
+    refused(event, "duration");
+    event.kind = static_cast<EventKind>(50);
+    refused(event, "unknown kind");
+    auto events = sample.events;
+    std::swap(events.front(), events.back());
+    EXPECT_THAT([&] { parse_event_file(file_of(sample.info, events), "x"); },
+                ThrowsMessage<UserError>(HasSubstr("backwards")));
+}
+
+}  // namespace
+}  // namespace kpu::traces
