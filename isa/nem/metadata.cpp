@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
-#include "isa/container.hpp"
 #include "isa/nem/program_reader.hpp"
 
 namespace kpu::nem {
@@ -157,11 +156,6 @@ void ProgramReader::read_whole_module(const MetaLine& line, std::string_view tex
     if (!read_json(line, text, whole)) return;
     whole_module_ = line;
     program_ = std::move(whole);
-    try {
-        check_structure(program_, path_);
-    } catch (const UserError& error) {
-        report_at(line.line, line.column, error.what());
-    }
 }
 
 void ProgramReader::check_metadata() {

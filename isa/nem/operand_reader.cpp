@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "isa/bound_program.hpp"
 #include "isa/nem/program_reader.hpp"
 
 namespace kpu::nem {
@@ -151,6 +152,12 @@ void ProgramReader::read_region_attributes(proto::Region& region) {
                          region.elem() == proto::ELEM_NONE ? "elem"
                          : region.shape_size() == 0        ? "shape"
                                                            : "layout or strides"));
+    if (region.shape_size() > max_rank)
+        fail(start, fmt::format("a shape has at most {} dimensions, this one {}. Fix: merge dimensions",
+                                max_rank, region.shape_size()));
+    if (region.stride_size() > 0 && region.stride_size() != region.shape_size())
+        fail(start, fmt::format("{} strides for {} dimensions. Fix: give one stride each",
+                                region.stride_size(), region.shape_size()));
     if (!region.layout().empty() && region.stride_size() > 0)
         fail(start, "a region has either a layout or strides. Fix: remove one");
 }
@@ -221,6 +228,9 @@ void ProgramReader::read_quant(proto::Quant& quant) {
         expect(',', "after the scales");
         argument("zero_points");
         list([&] { quant.add_zero_point(read_zero_point()); });
+        if (quant.scale_size() != quant.zero_point_size())
+            fail(kind, fmt::format("{} scales but {} zero points. Fix: give one of each per channel or group",
+                                   quant.scale_size(), quant.zero_point_size()));
     }
     expect(')', "after the quantization's arguments");
 }

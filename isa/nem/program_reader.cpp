@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "isa/bound_program.hpp"
+#include "isa/container.hpp"
 #include "isa/opcodes.hpp"
 
 namespace kpu::nem {
@@ -28,6 +29,17 @@ void lift_task_decorators(proto::Task& task) {
     }
     from.Swap(&kept);
 }
+
+bool uses_loops(const proto::Expr& expr) {
+    return std::any_of(expr.token().begin(), expr.token().end(),
+                       [](const proto::ExprToken& token) { return token.kind() == proto::ExprToken::LOOP; });
+}
+
+bool uses_loops(const proto::Buffer& buffer) {
+    return uses_loops(buffer.size()) || uses_loops(buffer.align()) || uses_loops(buffer.engine());
+}
+
+constexpr int max_operands = 64;  ///< of the program form: inputs, outputs, attributes of a task
 
 }  // namespace
 
@@ -81,12 +93,29 @@ void ProgramReader::finish() {
         break;  // the outermost says it all
     }
     check_metadata();
+    check_form();
     module_.data.resize(static_cast<size_t>(program_.data_size()));
+}
+
+/// What is left to check needs the whole program: it must be safe to walk for everyone after the reader.
+void ProgramReader::check_form() {
+    if (context_.errors > 0) return;
+    try {
+        check_structure(program_, path_);
+    } catch (const UserError& error) {
+        std::string_view message = error.what();
+        if (message.substr(0, path_.size() + 2) == path_ + ": ") message.remove_prefix(path_.size() + 2);
+        report_at(0, 1, std::string(message));
+    }
 }
 
 void ProgramReader::declare(Token name, Kind kind, size_t index) {
     pending_name_.reset();
-    const Symbol* first = symbols_.declare(name.text, {kind, static_cast<uint32_t>(index), false});
+    const Symbol symbol{kind, static_cast<uint32_t>(index), false};
+    // the tables of the program form know no blocks for these
+    const bool global = kind == Kind::buffer || kind == Kind::constant || kind == Kind::param;
+    const Symbol* first =
+        global ? symbols_.declare_global(name.text, symbol) : symbols_.declare(name.text, symbol);
     if (first == nullptr || first->kind == Kind::poisoned) return;
     if (first->kind != kind) {
         report(name, fmt::format("name conflict - {} already declared as {}. Fix: rename one of them",
@@ -238,6 +267,11 @@ void ProgramReader::read_buffer() {
     if (!buffer.has_size())
         report(end, fmt::format("buffer {} has no size. Fix: add size = BYTES", name.text));
     read_decorators(buffer);
+    if (!loops_.empty() && uses_loops(buffer))
+        fail(name, fmt::format(
+                       "buffer {} depends on a loop variable; buffers are placed before the program starts. "
+                       "Fix: declare one buffer for all iterations and offset its regions",
+                       name.text));
     declare(name, Kind::buffer, static_cast<size_t>(program_.buffer_size()));
     program_.add_buffer()->Swap(&buffer);
     module_.source.buffers.push_back(place_of(name));
@@ -375,7 +409,9 @@ void ProgramReader::read_task() {
     if (peek(1).is('=')) {
         pending_name_ = name = next();
         next();
-        task.set_name(std::string(name->text));
+        // the printer's name for a task without one
+        if (name->text != fmt::format("_{}", program_.statement_size()))
+            task.set_name(std::string(name->text));
         if (peek().is(Word::wait))
             fail(
                 peek(),
@@ -449,11 +485,13 @@ void ProgramReader::read_compute(proto::Task& task) {
     if (!peek().is(Word::in)) fail_expected("`in` before the input operands");
     next();
     do {
+        if (task.input_size() == max_operands) fail(peek(), "more than 64 inputs. Fix: split the task");
         read_operand(*task.add_input());
     } while (accept(','));
     if (!peek().is(Word::out)) fail_expected("`out` before the output operands");
     next();
     do {
+        if (task.output_size() == max_operands) fail(peek(), "more than 64 outputs. Fix: split the task");
         read_operand(*task.add_output());
     } while (accept(','));
     lift_task_decorators(task);
@@ -494,6 +532,7 @@ void ProgramReader::read_attributes(proto::Task& task) {
                          spec.kind == AttrKind::elem_type);
             }
         }
+        if (task.attribute_size() == max_operands) fail(name, "more than 64 attributes. Fix: remove some");
         proto::Attribute& attribute = *task.add_attribute();
         attribute.set_name(std::string(name.text));
         read_value(*attribute.mutable_value(), word, false);

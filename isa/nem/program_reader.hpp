@@ -42,6 +42,7 @@ class ProgramReader : public Reader {
     bool at_statement();
     void recover(size_t offset);
     void finish();
+    void check_form();
     uint32_t resolve_token();
     void declare(Token name, Symbol::Kind kind, size_t index);
     void declare_pending();

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "isa/bound_program.hpp"
+
 namespace kpu::nem {
 namespace {
 
@@ -192,8 +194,18 @@ int64_t Reader::expect_integer(std::string_view what) {
 }
 
 ExprCode Reader::parse_expr() {
+    const Token start = peek();
     ExprCode code;
     parse_sum(code);
+    int stack = 0;
+    for (const ExprItem& item : code) {
+        const bool leaf = item.kind <= ExprToken::LOOP;
+        stack += leaf ? 1 : item.kind == ExprToken::NEG ? 0 : -1;
+        if (stack > max_expr_stack)
+            fail(start,
+                 fmt::format("expression needs more than {} operands at once. Fix: split it into constants",
+                             max_expr_stack));
+    }
     return code;
 }
 

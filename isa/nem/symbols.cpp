@@ -19,14 +19,22 @@ const Symbol* SymbolTable::find(std::string_view name) const {
     return entry == names_.end() ? nullptr : &entry->second;
 }
 
-const Symbol* SymbolTable::declare(std::string_view name, Symbol symbol) {
+const Symbol* SymbolTable::add(std::string_view name, Symbol symbol, std::vector<std::string_view>& block) {
     const auto [entry, added] = names_.try_emplace(name, symbol);
     if (!added) {
         if (!entry->second.leaked) return &entry->second;
         entry->second = symbol;
     }
-    blocks_.back().push_back(name);
+    block.push_back(name);
     return nullptr;
+}
+
+const Symbol* SymbolTable::declare(std::string_view name, Symbol symbol) {
+    return add(name, symbol, blocks_.back());
+}
+
+const Symbol* SymbolTable::declare_global(std::string_view name, Symbol symbol) {
+    return add(name, symbol, blocks_.front());
 }
 
 void SymbolTable::open_block() { blocks_.emplace_back(); }

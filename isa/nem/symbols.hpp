@@ -24,6 +24,8 @@ class SymbolTable {
     const Symbol* find(std::string_view name) const;
     /// Declares the name in the innermost block, unless a visible declaration stands: then returns that one.
     const Symbol* declare(std::string_view name, Symbol symbol);
+    /// As declare, but the name outlives the block.
+    const Symbol* declare_global(std::string_view name, Symbol symbol);
     void open_block();
     /// Forgets the block's names, but for its tokens, which stay visible.
     void close_block();
@@ -31,6 +33,8 @@ class SymbolTable {
     std::string suggestion(std::string_view name, std::initializer_list<Symbol::Kind> kinds) const;
 
   private:
+    const Symbol* add(std::string_view name, Symbol symbol, std::vector<std::string_view>& block);
+
     std::unordered_map<std::string_view, Symbol> names_;
     std::vector<std::vector<std::string_view>> blocks_{1};
 };

@@ -1,0 +1,238 @@
+// NEM text of a program. What the language has no words for stands in `#!` lines, comments to other readers:
+//
+//   #! param T = 8 in [1..64]    an integer bound when the program is loaded
+//   #! program {...}             names, versions, hashes, input and output ids, sizes, estimates: JSON of
+//   KPUProgram
+//   #! tensor {...}              one tensor; JSON of Tensor, in order
+//   #! op {...}                  one front-end operation; JSON of Op, in order
+//   #! data {...}                one data section; JSON of Data, in order (the bytes stand elsewhere)
+//   #! {"op": 3}                 the next task belongs to the operation of the fourth `#! op` line
+//   #! module {...}              the whole program as JSON of KPUProgram, where text cannot say it (nothing
+//   else may stand
+//                                beside it): names that clash, an inline region that is used twice, ...
+//
+// A task without a name whose token is used is written with the name `_N`, N its statement index; the reader
+// gives such a task no name. So reading what was printed gives the same program, to the byte.
+#include <fmt/format.h>
+
+#include "isa/container.hpp"
+#include "isa/nem/nem.hpp"
+#include "isa/nem/print_parts.hpp"
+
+namespace kpu::nem {
+namespace {
+
+constexpr size_t wide = 110;
+
+class Printer {
+  public:
+    explicit Printer(const KPUProgram& program) : p_(program) {
+        names_.program = &program;
+        for (const proto::Statement& statement : p_.statement()) {
+            for (const uint32_t dep : statement.task().dep()) mark(dep);
+            for (const uint32_t dep : statement.wait().dep()) mark(dep);
+        }
+    }
+
+    std::string run() {
+        print_head();
+        print_metadata();
+        for (const proto::Constant& c : p_.constant())
+            line(fmt::format("const {} = {}", c.name(), expr_text(c.value(), names_)));
+        section();
+        for (const proto::Buffer& buffer : p_.buffer()) print_buffer(buffer);
+        section();
+        print_statements();
+        return std::move(out_);
+    }
+
+  private:
+    void mark(uint32_t statement) {
+        if (used_.size() <= statement) used_.resize(statement + 1);
+        used_[statement] = true;
+    }
+
+    void line(const std::string& text) { out_ += indent_ + text + '\n'; }
+
+    /// A blank line before what follows, where something stands before it.
+    void section() {
+        if (!out_.empty() && (out_.size() < 2 || out_.compare(out_.size() - 2, 2, "\n\n") != 0)) out_ += '\n';
+    }
+
+    void print_head() {
+        for (const std::string& include : p_.device().include()) line("include " + string_text(include));
+        if (!p_.device().path().empty()) line("device " + string_text(p_.device().path()));
+        if (!p_.device().name().empty()) line("device " + p_.device().name());
+        if (!p_.device().body().empty()) line(p_.device().body());
+        if (!p_.name().empty()) line(fmt::format("program {}:", p_.name()));
+        section();
+    }
+
+    void print_metadata() {
+        KPUProgram fields;
+        fields.set_version(p_.version());
+        fields.set_source_model(p_.source_model());
+        fields.set_source_hash(p_.source_hash());
+        fields.set_target_name(p_.target_name());
+        fields.set_target_version(p_.target_version());
+        fields.set_target_hash(p_.target_hash());
+        fields.set_precision(p_.precision());
+        *fields.mutable_input_id() = p_.input_id();
+        *fields.mutable_output_id() = p_.output_id();
+        fields.set_peak_sram_bytes(p_.peak_sram_bytes());
+        fields.set_peak_dram_bytes(p_.peak_dram_bytes());
+        fields.set_weight_bytes(p_.weight_bytes());
+        fields.set_activation_bytes(p_.activation_bytes());
+        fields.set_estimated_total_cycles(p_.estimated_total_cycles());
+        fields.set_estimated_total_energy_uj(p_.estimated_total_energy_uj());
+        if (fields.ByteSizeLong() > 0) line("#! program " + json_text(fields));
+        for (const proto::Param& param : p_.param())
+            line(fmt::format("#! param {} = {} in [{}..{}]", param.name(), param.default_value(), param.min(),
+                             param.max()));
+        for (const proto::Tensor& tensor : p_.tensor()) line("#! tensor " + json_text(tensor));
+        for (const proto::Op& op : p_.op()) line("#! op " + json_text(op));
+        for (const proto::Data& data : p_.data()) line("#! data " + json_text(data));
+        section();
+    }
+
+    void print_buffer(const proto::Buffer& buffer) {
+        constexpr std::string_view levels[] = {"DDR", "L2", "L1"};
+        std::string text =
+            fmt::format("buffer {} : {}", buffer.name(), levels[static_cast<size_t>(buffer.level())]);
+        if (buffer.has_engine()) text += fmt::format("[{}]", expr_text(buffer.engine(), names_));
+        text += fmt::format(" (size = {}", expr_text(buffer.size(), names_));
+        if (buffer.has_align()) text += fmt::format(", align = {}", expr_text(buffer.align(), names_));
+        line(text + ")" + decorators_text(buffer.decorator(), names_));
+    }
+
+    void print_statements() {
+        std::vector<uint32_t> ends;
+        const auto close = [&](uint32_t index) {
+            while (!ends.empty() && ends.back() == index) {
+                ends.pop_back();
+                names_.loops.pop_back();
+                indent_.resize(indent_.size() - 4);
+                line("endloop");
+            }
+        };
+        const auto count = static_cast<uint32_t>(p_.statement_size());
+        for (uint32_t i = 0; i < count; ++i) {
+            close(i);
+            const proto::Statement& statement = p_.statement(static_cast<int>(i));
+            if (statement.has_loop()) {
+                const proto::Loop& loop = statement.loop();
+                line(fmt::format("loop {} in [{}..{}]{}:", loop.variable(), expr_text(loop.first(), names_),
+                                 expr_text(loop.last(), names_), decorators_text(loop.decorator(), names_)));
+                ends.push_back(loop.body_end());
+                names_.loops.push_back(loop.variable());
+                indent_ += "    ";
+            } else if (statement.has_wait()) {
+                line(fmt::format("wait({})", tokens(statement.wait().dep())));
+            } else if (statement.has_task()) {
+                print_task(statement.task(), i);
+            } else {
+                const proto::Region& region = p_.region(static_cast<int>(statement.let_region()));
+                line(fmt::format("let {} = {}{}", region.name(),
+                                 region_text(region, names_, indent_ + "    "),
+                                 decorators_text(region.decorator(), names_)));
+            }
+        }
+        close(count);
+    }
+
+    std::string token_name(uint32_t statement) const {
+        const std::string& name = p_.statement(static_cast<int>(statement)).task().name();
+        return name.empty() ? fmt::format("_{}", statement) : name;
+    }
+
+    template <typename Deps>
+    std::string tokens(const Deps& deps) const {
+        std::string text;
+        for (const uint32_t dep : deps) text += (text.empty() ? "" : ", ") + token_name(dep);
+        return text;
+    }
+
+    std::string operand_text(const proto::Operand& operand) const {
+        const proto::Region& region = p_.region(static_cast<int>(operand.region()));
+        return (region.name().empty() ? region_text(region, names_, "") : region.name()) +
+               decorators_text(operand.decorator(), names_);
+    }
+
+    template <typename Operands>
+    std::string operands_text(const Operands& operands) const {
+        std::string text;
+        for (const proto::Operand& operand : operands)
+            text += (text.empty() ? "" : ", ") + operand_text(operand);
+        return text;
+    }
+
+    void print_task(const proto::Task& task, uint32_t index) {
+        if (task.op() > 0) line(fmt::format("#! {{\"op\": {}}}", task.op() - 1));
+        std::string text;
+        if (!task.name().empty() || (index < used_.size() && used_[index])) text = token_name(index) + " = ";
+        const std::string_view form = task.sync() ? "sync" : "async";
+        if (task.kind() == proto::Task::COMPUTE) {
+            text += compute_text(task, form, text.size());
+        } else {
+            text += transfer_text(task, form);
+        }
+        line(text + decorators_text(task.decorator(), names_));
+    }
+
+    std::string transfer_text(const proto::Task& task, std::string_view form) const {
+        const proto::Operand &dst = task.output(0), &src = task.input(0);
+        // inline regions are numbered in the order in which they are written
+        const bool src_first =
+            src.region() < dst.region() && p_.region(static_cast<int>(dst.region())).name().empty();
+        const std::string d = "dst=" + operand_text(dst), s = "src=" + operand_text(src);
+        std::string text =
+            fmt::format("{}.{}({}, {}", task.kind() == proto::Task::STORE ? "store" : "transfer", form,
+                        src_first ? s : d, src_first ? d : s);
+        if (task.dep_size() > 0) text += fmt::format(", deps=[{}]", tokens(task.dep()));
+        return text + ")";
+    }
+
+    std::string compute_text(const proto::Task& task, std::string_view form, size_t column) const {
+        std::string text = fmt::format("{}.{} in {} out {}", task.opcode(), form, operands_text(task.input()),
+                                       operands_text(task.output()));
+        std::string attributes;
+        for (const proto::Attribute& attribute : task.attribute())
+            attributes += fmt::format(" {}={}", attribute.name(), value_text(attribute.value(), names_));
+        if (task.dep_size() > 0) attributes += fmt::format(" deps=[{}]", tokens(task.dep()));
+        const bool breaks =
+            !attributes.empty() && indent_.size() + column + text.size() + attributes.size() > wide;
+        return text + (breaks ? "\n" + indent_ + "   " : "") + attributes;
+    }
+
+    const KPUProgram& p_;
+    Names names_;
+    std::vector<bool> used_;  ///< by statement: some task or wait names its token
+    std::string out_, indent_;
+};
+
+/// Includes are not needed to read a program's own text back.
+std::optional<SourceFile> empty_file(const std::string& name, const std::string&) {
+    return SourceFile{name, ""};
+}
+
+bool reads_back(const std::string& text, const KPUProgram& program) {
+    Diagnostics diagnostics;
+    const Document document = parse(text, "<printed>", empty_file, diagnostics);
+    return !diagnostics.has_errors() && document.is_program &&
+           document.module.program.SerializeAsString() == program.SerializeAsString();
+}
+
+}  // namespace
+
+std::string print(const Module& module) {
+    check_structure(module.program, module.origin.empty() ? "<program>" : module.origin);
+    try {
+        std::string text = Printer(module.program).run();
+        if (reads_back(text, module.program)) return text;
+    } catch (const NotExpressible&) {
+        // written as a whole below
+    }
+    return "#! module " + json_text(module.program) + "\n";
+}
+
+}  // namespace kpu::nem
