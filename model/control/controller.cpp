@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "isa/diagnostics.hpp"
 #include "model/control/controller_impl.hpp"
 #include "model/control/describe.hpp"
@@ -84,10 +86,14 @@ void Controller::Impl::pump() {
 /// Lets one thread that max_live_tasks paused go on, when there is room again. Without any ready or running
 /// task the limit yields: the next statement may be what all the others wait for.
 bool Controller::Impl::resume_limited() {
-    if (limited_.empty() || at_limit()) return false;
-    wake(limited_.front());
-    limited_.pop_front();
-    return true;
+    const auto resume = [this](std::deque<uint32_t>& queue) {
+        wake(queue.front());
+        queue.pop_front();
+        return true;
+    };
+    if (!limited_tasks_.empty() && !at_limit()) return resume(limited_tasks_);
+    if (!limited_loops_.empty() && !at_thread_limit()) return resume(limited_loops_);
+    return false;
 }
 
 void Controller::Impl::wake(uint32_t t) {
@@ -161,9 +167,9 @@ bool Controller::Impl::step_loop(uint32_t t) {
             return false;
         }
         // An idle loop may always start one iteration, so that each thread can make progress.
-        if (live_threads_ >= options_.max_live_tasks || at_limit()) {
+        if (at_thread_limit()) {
             block(thread, Block::limit);
-            limited_.push_back(t);
+            limited_loops_.push_back(t);
             return false;
         }
     }
@@ -285,7 +291,8 @@ void Controller::Impl::retire(uint32_t t) {
         const uint32_t parent_index = thread.parent;
         Thread& parent = threads_[parent_index];
         const bool run_complete = loop_run.next == loop_run.trip && loop_run.active.head == none;
-        const bool unblocks = parent.state == Block::window && parent.run == thread.owner;
+        const bool unblocks =
+            parent.run == thread.owner && (parent.state == Block::window || leaves_limit(loop_run));
         if (run_complete) free_runs_.push_back(thread.owner);
         free_threads_.push_back(t);
         --live_threads_;
@@ -294,6 +301,15 @@ void Controller::Impl::retire(uint32_t t) {
         t = parent_index;
     }
     finished_ = true;
+}
+
+/// An idle loop does not wait for the limit on iterations.
+bool Controller::Impl::leaves_limit(const LoopRun& loop_run) {
+    if (threads_[loop_run.thread].state != Block::limit || loop_run.active.head != none) return false;
+    const auto it = std::find(limited_loops_.begin(), limited_loops_.end(), loop_run.thread);
+    if (it == limited_loops_.end()) throw InternalError("a paused loop is not in the queue");
+    limited_loops_.erase(it);
+    return true;
 }
 
 FutureWork Controller::Impl::future_work(UnitKind kind, int engine, int instance) const {

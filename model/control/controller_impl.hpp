@@ -91,6 +91,8 @@ class Controller::Impl {
     void pump();
     bool resume_limited();
     bool at_limit() const { return live_ >= options_.max_live_tasks && active_ > 0; }
+    bool at_thread_limit() const { return live_threads_ >= options_.max_live_tasks; }
+    bool leaves_limit(const LoopRun& loop_run);
     void run(uint32_t t);
     bool step_wait(uint32_t t);
     bool step_loop(uint32_t t);
@@ -149,7 +151,8 @@ class Controller::Impl {
 
     std::vector<uint32_t> stack_;  ///< threads to run, innermost iteration last
     std::deque<uint32_t> woken_;
-    std::deque<uint32_t> limited_;  ///< threads paused by max_live_tasks
+    std::deque<uint32_t> limited_tasks_;  ///< threads paused by max_live_tasks before a task
+    std::deque<uint32_t> limited_loops_;  ///< the same before an iteration
     uint32_t top_ = none;
     bool started_ = false;
     bool finished_ = false;

@@ -16,7 +16,7 @@ bool Controller::Impl::step_task(uint32_t t) {
     const auto table = static_cast<uint32_t>(task.engine >= 0 ? task.engine : task.token_engine);
     if (at_limit()) {
         block(thread, Block::limit);
-        limited_.push_back(t);
+        limited_tasks_.push_back(t);
         return false;
     }
     if (!take_entry(t, table)) {
