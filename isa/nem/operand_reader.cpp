@@ -11,6 +11,8 @@ namespace {
 
 using Kind = Symbol::Kind;
 
+constexpr int max_list = 1 << 20;  ///< of the program form
+
 /// Bound on what lets may copy into expressions: a small text must not make a huge program.
 constexpr size_t max_substituted = size_t{1} << 22;
 
@@ -132,7 +134,7 @@ void ProgramReader::read_region_attributes(proto::Region& region) {
             read_quant(*region.mutable_quant());
         } else {
             const bool is_shape = key.text == "shape";
-            expect('[', fmt::format("after {}", key.text));
+            expect('[', "before the list");
             do {
                 if (is_shape) {
                     read_expr(*region.add_shape(), "shapes");
@@ -140,7 +142,7 @@ void ProgramReader::read_region_attributes(proto::Region& region) {
                     read_expr(*region.add_stride(), "strides");
                 }
             } while (accept(','));
-            expect(']', fmt::format("after {}", key.text));
+            expect(']', "after the list");
         }
         if (!peek().is(',') || !region_attribute_follows(1)) break;
         next();
@@ -187,8 +189,8 @@ int32_t ProgramReader::read_axis() {
 void ProgramReader::read_quant(proto::Quant& quant) {
     const Token kind = peek();
     const auto argument = [&](std::string_view name) {
-        expect_name(name, fmt::format("in {}", kind.text));
-        expect('=', fmt::format("after {}", name));
+        expect_name(name, "in the quantization");
+        expect('=', "after the argument's name");
     };
     const auto list = [&](auto&& read) {
         expect('[', "before the list");
@@ -317,6 +319,7 @@ void ProgramReader::read_list(proto::Value& value, bool word_wanted) {
     next();
     proto::ValueList& list = *value.mutable_list();
     while (!peek().is(']')) {
+        if (list.item_size() == max_list) fail(peek(), "list of more than 2^20 values. Fix: shorten it");
         read_value(*list.add_item(), word_wanted, true);
         if (!accept(',')) break;
     }

@@ -178,7 +178,7 @@ std::string quant_text(const proto::Quant& quant) {
     }
 }
 
-std::string region_text(const proto::Region& region, const Names& names, const std::string& indent) {
+std::string region_text(const proto::Region& region, const Names& names, const std::string* indent) {
     const auto list = [&](const auto& exprs) {
         return "[" + joined(exprs, [&](const proto::Expr& e) { return expr_text(e, names); }) + "]";
     };
@@ -187,8 +187,8 @@ std::string region_text(const proto::Region& region, const Names& names, const s
                     expr_text(region.offset(), names), expr_text(region.extent(), names));
     if (region.elem() == proto::ELEM_NONE) return text;
     const auto append = [&](const std::string& part) {
-        const bool breaks = !indent.empty() && text.size() - (text.rfind('\n') + 1) + part.size() > wide;
-        text += (breaks ? "\n" + indent + "    " : " ") + part;
+        const bool breaks = indent != nullptr && text.size() - (text.rfind('\n') + 1) + part.size() > wide;
+        text += (breaks ? "\n" + *indent + "    " : " ") + part;
     };
     const bool mapped_by_strides = region.layout().empty();
     append(fmt::format("elem={}, shape={}, {}{}", name_of(static_cast<ElemType>(region.elem())),

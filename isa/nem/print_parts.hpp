@@ -28,8 +28,8 @@ std::string value_text(const proto::Value& value, const Names& names);
 std::string decorators_text(const google::protobuf::RepeatedPtrField<proto::Decorator>& decorators,
                             const Names& names);
 std::string quant_text(const proto::Quant& quant);
-/// `region(...)` and its attributes. `indent`: of the line it stands on; empty: all on one line.
-std::string region_text(const proto::Region& region, const Names& names, const std::string& indent);
+/// `region(...)` and its attributes. `indent`: of the line it stands on, which may be broken; null: one line.
+std::string region_text(const proto::Region& region, const Names& names, const std::string* indent);
 /// A message as protobuf JSON on one line.
 std::string json_text(const google::protobuf::Message& message);
 

@@ -132,8 +132,7 @@ class Printer {
                 print_task(statement.task(), i);
             } else {
                 const proto::Region& region = p_.region(static_cast<int>(statement.let_region()));
-                line(fmt::format("let {} = {}{}", region.name(),
-                                 region_text(region, names_, indent_ + "    "),
+                line(fmt::format("let {} = {}{}", region.name(), region_text(region, names_, &indent_),
                                  decorators_text(region.decorator(), names_)));
             }
         }
@@ -154,7 +153,7 @@ class Printer {
 
     std::string operand_text(const proto::Operand& operand) const {
         const proto::Region& region = p_.region(static_cast<int>(operand.region()));
-        return (region.name().empty() ? region_text(region, names_, "") : region.name()) +
+        return (region.name().empty() ? region_text(region, names_, nullptr) : region.name()) +
                decorators_text(operand.decorator(), names_);
     }
 

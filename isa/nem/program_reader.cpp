@@ -30,6 +30,11 @@ void lift_task_decorators(proto::Task& task) {
     from.Swap(&kept);
 }
 
+/// `_N`: how the printer names the token of statement N when it has no name.
+bool is_number_name(std::string_view name, int statement) {
+    return name[0] == '_' && name.substr(1) == std::to_string(statement);
+}
+
 bool uses_loops(const proto::Expr& expr) {
     return std::any_of(expr.token().begin(), expr.token().end(),
                        [](const proto::ExprToken& token) { return token.kind() == proto::ExprToken::LOOP; });
@@ -97,11 +102,24 @@ void ProgramReader::finish() {
     module_.data.resize(static_cast<size_t>(program_.data_size()));
 }
 
-/// What is left to check needs the whole program: it must be safe to walk for everyone after the reader.
+/// What metadata lines say of tensors, operations and data, against the whole program.
 void ProgramReader::check_form() {
     if (context_.errors > 0) return;
     try {
-        check_structure(program_, path_);
+        if (whole_module_) {
+            check_structure(program_, path_);
+        } else {  // statements were checked when they were read
+            KPUProgram host_side;
+            *host_side.mutable_param() = program_.param();
+            *host_side.mutable_constant() = program_.constant();
+            *host_side.mutable_buffer() = program_.buffer();
+            *host_side.mutable_tensor() = program_.tensor();
+            *host_side.mutable_op() = program_.op();
+            *host_side.mutable_data() = program_.data();
+            *host_side.mutable_input_id() = program_.input_id();
+            *host_side.mutable_output_id() = program_.output_id();
+            check_structure(host_side, path_);
+        }
     } catch (const UserError& error) {
         std::string_view message = error.what();
         if (message.substr(0, path_.size() + 2) == path_ + ": ") message.remove_prefix(path_.size() + 2);
@@ -255,7 +273,7 @@ void ProgramReader::read_buffer() {
         if (is_size ? buffer.has_size() : buffer.has_align())
             fail(key, fmt::format("second {} of buffer {}. Fix: remove one", key.text, name.text));
         next();
-        expect('=', fmt::format("after {}", key.text));
+        expect('=', "after the buffer's property");
         if (is_size) {
             read_expr(*buffer.mutable_size(), "buffer sizes");
         } else {
@@ -410,8 +428,7 @@ void ProgramReader::read_task() {
         pending_name_ = name = next();
         next();
         // the printer's name for a task without one
-        if (name->text != fmt::format("_{}", program_.statement_size()))
-            task.set_name(std::string(name->text));
+        if (!is_number_name(name->text, program_.statement_size())) task.set_name(std::string(name->text));
         if (peek().is(Word::wait))
             fail(
                 peek(),
@@ -440,7 +457,7 @@ bool ProgramReader::read_form() {
 void ProgramReader::read_transfer(proto::Task& task, const Token& kind) {
     task.set_kind(kind.text == "store" ? proto::Task::STORE : proto::Task::TRANSFER);
     task.set_sync(read_form());
-    expect('(', fmt::format("after {}", kind.text));
+    expect('(', "before the operands");
     bool has_deps = false;
     do {
         const Token key = peek();
@@ -449,7 +466,7 @@ void ProgramReader::read_transfer(proto::Task& task, const Token& kind) {
         if (is_dst ? task.output_size() > 0 : is_src ? task.input_size() > 0 : has_deps)
             fail(key, fmt::format("second {} of a {}. Fix: remove one", key.text, kind.text));
         next();
-        expect('=', fmt::format("after {}", key.text));
+        expect('=', "after dst, src or deps");
         if (is_dst) {
             read_operand(*task.add_output());
         } else if (is_src) {
@@ -460,7 +477,7 @@ void ProgramReader::read_transfer(proto::Task& task, const Token& kind) {
         }
     } while (accept(','));
     const Token end = peek();
-    expect(')', fmt::format("after the operands of {}", kind.text));
+    expect(')', "after the operands");
     if (task.output_size() == 0 || task.input_size() == 0)
         fail(end, fmt::format("{} needs both dst and src. Fix: add {}=", kind.text,
                               task.output_size() == 0 ? "dst" : "src"));
