@@ -10,11 +10,12 @@
 namespace kpu::values {
 
 /// A typed operand as dense row-major elements in `data` (i4: one element per byte, sign-extended; other types in
-/// their own bits, little-endian). Engines never see strides: the executor gathers and scatters.
+/// their own bits, little-endian), aligned to the size of an element. Engines never see strides: the executor gathers
+/// and scatters.
 struct Tensor {
     ElemType type = ElemType::none;
     Dims shape;
-    const BoundQuant* quant = nullptr;  ///< never null for a typed region; kind NONE when absent
+    const BoundQuant* quant = nullptr;  ///< null or kind NONE when absent
     uint8_t* data = nullptr;
     uint64_t elements() const { return static_cast<uint64_t>(shape.product()); }
 };
@@ -51,7 +52,8 @@ class FloatEnvironment {
 /// Private results of a task between its evaluation and its completion.
 struct PendingWrite {
     RegionView view;
-    std::vector<uint8_t> bytes;  ///< dense elements (compute) or packed bytes (transfer)
+    std::vector<uint8_t> bytes;  ///< dense elements, or the bytes of the extent when raw
+    bool raw = false;            ///< a byte copy: one side of the transfer is untyped
 };
 
 /// Evaluates tasks on a memory image. Evaluation reads the inputs as they are now and writes nothing; commit publishes.
@@ -66,11 +68,19 @@ class Executor {
     void execute(const BoundTask& task, const std::vector<RegionView>& inputs, const std::vector<RegionView>& outputs);
 
   private:
+    void evaluate_copy(const RegionView& source, const RegionView& target, PendingWrite& result);
+    bool copy_directly(const RegionView& source, const RegionView& target);
+    Tensor input_tensor(const RegionView& view, size_t slot);
+
     const BoundProgram& program_;
     MemoryImage& memory_;
     ComputeBackend& backend_;
     std::vector<std::vector<uint8_t>> scratch_;
 };
+
+/// Whether a transfer between the two is a byte copy of their whole extents (one side is untyped) and not a copy of
+/// elements. Throws UserError when neither is possible: other element types, shapes or extents.
+bool is_byte_copy(const BoundRegion& source, const BoundRegion& target);
 
 /// Copies a region's elements to dense form and back (gaps untouched). Dense i4 is one element per byte.
 void gather(const MemoryImage& memory, const RegionView& view, uint8_t* dense);

@@ -31,9 +31,12 @@ class MemoryLevel {
     void reset();  ///< back to zero and unwritten; returns memory to the system
 
   private:
+    void check_range(uint64_t address, uint64_t count) const;
+    void release() noexcept;
+
     uint64_t size_ = 0;
     uint8_t* data_ = nullptr;
-    std::vector<uint64_t> written_;  ///< one bit per byte, grown lazily
+    uint64_t* written_ = nullptr;  ///< one bit per byte, a private anonymous mapping too: untouched pages cost nothing
 };
 
 /// All levels of a device.
@@ -56,7 +59,10 @@ struct RegionView {
 };
 
 /// Maximal contiguous byte runs of a region's elements in ascending address order, as a strided pattern:
-/// run_bytes contiguous bytes, repeated count[d] times at stride_bytes[d]. i4 runs are rounded out to whole bytes.
+/// run_bytes contiguous bytes, repeated count[d] times at stride_bytes[d]. Dimension 0 is the innermost (smallest
+/// stride), strides are positive, counts at least 2; dimensions that continue a run or each other are merged, so a
+/// dense region has dims == 0. i4 runs are rounded out to whole bytes; i4 dimensions of odd stride (in elements) are
+/// covered together with their gaps. Untyped regions are one run of their extent.
 struct Footprint {
     uint64_t address = 0;
     uint64_t run_bytes = 0;
@@ -67,7 +73,8 @@ struct Footprint {
     uint64_t end() const;           ///< one past the last byte touched
 };
 Footprint footprint_of(const RegionView& view);
-/// True when the two touch a common byte (exact, gaps do not count).
+/// True when the two touch a common byte (exact, gaps do not count). Patterns of many unrelated strides, for which
+/// the exact answer would take millions of steps, are answered true.
 bool overlap(const Footprint& a, const Footprint& b);
 
 }  // namespace kpu::values

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace kpu::values {
+
+/// Exact conversions between the float formats: widening is exact, narrowing rounds once to nearest even, subnormals
+/// are kept, every NaN becomes the positive quiet NaN with zero payload.
+
+constexpr uint16_t f16_nan = 0x7e00;
+constexpr uint16_t bf16_nan = 0x7fc0;
+constexpr uint32_t f32_nan = 0x7fc00000;
+
+inline uint32_t bits_of(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+inline uint64_t bits_of(double value) {
+    uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+inline float float_of(uint32_t bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/// The IEEE-style format of `exponent` and `mantissa` bits nearest to `value`, ties to even.
+inline uint32_t round_to_format(double value, int exponent, int mantissa) {
+    const uint64_t bits = bits_of(value);
+    const auto sign = static_cast<uint32_t>(bits >> 63) << (exponent + mantissa);
+    const uint32_t infinity = ((uint32_t{1} << exponent) - 1) << mantissa;
+    const auto double_exponent = static_cast<int>((bits >> 52) & 0x7ff);
+    uint64_t significand = bits & ((uint64_t{1} << 52) - 1);
+    if (double_exponent == 0x7ff) {
+        return significand != 0 ? infinity | (uint32_t{1} << (mantissa - 1)) : sign | infinity;
+    }
+    if (double_exponent == 0) return sign;  // far below half of any subnormal here
+    significand |= uint64_t{1} << 52;
+    const int bias = (1 << (exponent - 1)) - 1;
+    const int power = double_exponent - 1023;
+    if (power > bias) return sign | infinity;
+    const int below = power < 1 - bias ? 1 - bias - power : 0;  // subnormal results have fewer bits
+    const int shift = 52 - mantissa + below;
+    if (shift > 53) return sign;
+    uint64_t kept = significand >> shift;
+    const uint64_t rest = significand & ((uint64_t{1} << shift) - 1);
+    const uint64_t half = uint64_t{1} << (shift - 1);
+    if (rest > half || (rest == half && (kept & 1) != 0)) ++kept;
+    // a carry out of the significand moves into the exponent by itself, up to infinity
+    const int biased = below > 0 ? 0 : power + bias - 1;
+    return sign | (static_cast<uint32_t>(kept) + (static_cast<uint32_t>(biased) << mantissa));
+}
+
+inline uint16_t f16_of(double value) { return static_cast<uint16_t>(round_to_format(value, 5, 10)); }
+inline uint16_t bf16_of(double value) { return static_cast<uint16_t>(round_to_format(value, 8, 7)); }
+inline float f32_of(double value) {
+    return std::isnan(value) ? float_of(f32_nan) : static_cast<float>(value);  // the conversion rounds once
+}
+
+inline float f32_of_f16(uint16_t half) {
+    const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
+    const uint32_t exponent = (half >> 10) & 0x1f;
+    const uint32_t mantissa = half & 0x3ff;
+    if (exponent == 0x1f) return mantissa != 0 ? float_of(f32_nan) : float_of(sign | 0x7f800000);
+    if (exponent != 0) return float_of(sign | ((exponent + 112) << 23) | (mantissa << 13));
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+}
+inline float f32_of_bf16(uint16_t value) {
+    const bool nan = (value & 0x7fff) > 0x7f80;
+    return float_of(nan ? f32_nan : static_cast<uint32_t>(value) << 16);
+}
+
+}  // namespace kpu::values

@@ -1,0 +1,244 @@
+#include "isa/values/problem.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/diagnostics.hpp"
+
+namespace kpu::values {
+namespace {
+
+[[noreturn]] void reject(std::string_view op, const std::string& what, std::string_view fix) {
+    throw UserError(fmt::format("{}: {}. Fix: {}.", op, what, fix));
+}
+
+Addend broadcast(std::string_view op, const Tensor& c, const Tensor& y) {
+    Addend result;
+    result.tensor = &c;
+    result.strides.rank = y.shape.rank;
+    int64_t stride = 1;
+    for (int back = 1; back <= y.shape.rank; ++back) {
+        const auto yd = static_cast<size_t>(y.shape.rank - back);
+        if (back > c.shape.rank) continue;
+        const int64_t extent = c.shape[static_cast<size_t>(c.shape.rank - back)];
+        if (extent != 1 && extent != y.shape[yd]) {
+            reject(op, fmt::format("the addend {} cannot be broadcast to {}", describe(c), describe(y)),
+                   "give it the trailing dimensions of the output, or 1");
+        }
+        result.strides[yd] = extent == 1 ? 0 : stride;
+        stride *= extent;
+    }
+    if (c.shape.rank > y.shape.rank) {
+        reject(op, fmt::format("the addend {} has more dimensions than {}", describe(c), describe(y)),
+               "give it at most the rank of the output");
+    }
+    return result;
+}
+
+void check_accumulator(std::string_view op, const Tensor& a, const BoundAttrs& attrs) {
+    const BoundAttr* attr = attrs.find("accum_type");
+    if (attr == nullptr) return;
+    const ElemType wanted = is_float(a.type) ? ElemType::f32 : ElemType::i32;
+    if (attr->type != wanted) {
+        reject(op, fmt::format("accum_type must equal {} for {} operands", name_of(wanted), name_of(a.type)),
+               fmt::format("write accum_type={}", name_of(wanted)));
+    }
+}
+
+/// An integer list attribute of a given length with every value at least `least`.
+std::vector<int64_t> int_list(std::string_view op, const BoundAttrs& attrs, std::string_view name, size_t length,
+                              int64_t least, std::vector<int64_t> fallback) {
+    const BoundAttr* attr = attrs.find(name);
+    if (attr == nullptr && fallback.empty()) {
+        reject(op, fmt::format("{} is required", name), fmt::format("give {} integers", length));
+    }
+    std::vector<int64_t> values = attr == nullptr ? std::move(fallback) : attr->ints;
+    constexpr int64_t most = int64_t{1} << 31;
+    const auto bad = [&](int64_t v) { return v < least || v > most; };
+    if (values.size() != length || std::any_of(values.begin(), values.end(), bad)) {
+        reject(op, fmt::format("{}=[{}] is not usable", name, fmt::join(values, ",")),
+               fmt::format("give {} integers of at least {}", length, least));
+    }
+    return values;
+}
+
+int64_t window_positions(int64_t size, int64_t pads, int64_t dilation, int64_t kernel, int64_t stride) {
+    const int64_t room = size + pads - dilation * (kernel - 1) - 1;
+    return room < 0 ? 0 : room / stride + 1;
+}
+
+}  // namespace
+
+std::string describe(const Tensor& tensor) {
+    return fmt::format("{}[{}]", name_of(tensor.type), fmt::join(tensor.shape.begin(), tensor.shape.end(), ","));
+}
+
+GemmProblem gemm_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         const BoundAttrs& attrs) {
+    GemmProblem p;
+    p.a = &inputs[0];
+    p.b = &inputs[1];
+    p.y = &outputs[0];
+    const size_t rank = p.a->shape.rank;
+    check_accumulator("gemm", *p.a, attrs);
+    const auto shapes = [&] { return fmt::format("{} x {} -> {}", describe(*p.a), describe(*p.b), describe(*p.y)); };
+    const bool ranks = rank >= 2 && p.y->shape.rank == rank && (p.b->shape.rank == rank || p.b->shape.rank == 2);
+    if (!ranks) reject("gemm", "ranks do not fit: " + shapes(), "use equal ranks of at least 2");
+    const size_t b_rank = p.b->shape.rank;
+    p.b_shared = b_rank == 2;
+    for (size_t d = 0; d + 2 < rank; ++d) {
+        if (p.a->shape[d] != p.y->shape[d] || (!p.b_shared && p.b->shape[d] != p.a->shape[d])) {
+            reject("gemm", "leading dimensions differ: " + shapes(), "make them equal");
+        }
+        p.batch *= p.a->shape[d];
+    }
+    p.m = p.a->shape[rank - 2];
+    p.k = p.a->shape[rank - 1];
+    p.n = p.b->shape[b_rank - 1];
+    if (p.b->shape[b_rank - 2] != p.k) {
+        reject("gemm", "inner dimensions differ: " + shapes(), "make A's columns equal to B's rows");
+    }
+    if (p.y->shape[rank - 2] != p.m || p.y->shape[rank - 1] != p.n) {
+        reject("gemm", "the output does not fit: " + shapes(), fmt::format("declare [...,{},{}]", p.m, p.n));
+    }
+    if (inputs.size() > 2) {
+        p.c = broadcast("gemm", inputs[2], *p.y);
+        p.c.first = p.y->type == ElemType::f32 || p.y->type == ElemType::i32;
+    }
+    return p;
+}
+
+int64_t GemmProblem::c_offset(int64_t batch_index) const {
+    int64_t offset = 0;
+    for (int d = y->shape.rank - 3; d >= 0; --d) {
+        const auto i = static_cast<size_t>(d);
+        offset += batch_index % y->shape[i] * c.strides[i];
+        batch_index /= y->shape[i];
+    }
+    return offset;
+}
+
+ConvProblem conv_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         const BoundAttrs& attrs) {
+    ConvProblem p;
+    p.x = &inputs[0];
+    p.w = &inputs[1];
+    p.y = &outputs[0];
+    check_accumulator("conv2d", *p.x, attrs);
+    const auto shapes = [&] { return fmt::format("{} * {} -> {}", describe(*p.x), describe(*p.w), describe(*p.y)); };
+    if (p.x->shape.rank != 4 || p.w->shape.rank != 4 || p.y->shape.rank != 4) {
+        reject("conv2d", "operands must have rank 4: " + shapes(), "use NHWC and HWIO");
+    }
+    const auto pads = int_list("conv2d", attrs, "pads", 4, 0, {0, 0, 0, 0});
+    const auto strides = int_list("conv2d", attrs, "strides", 2, 1, {1, 1});
+    const auto dilations = int_list("conv2d", attrs, "dilations", 2, 1, {1, 1});
+    p.groups = attrs.integer("groups", 1);
+    p.batch = p.x->shape[0];
+    p.height = p.x->shape[1];
+    p.width = p.x->shape[2];
+    p.channels = p.x->shape[3];
+    p.kernel_h = p.w->shape[0];
+    p.kernel_w = p.w->shape[1];
+    p.out_h = p.y->shape[1];
+    p.out_w = p.y->shape[2];
+    p.out_channels = p.y->shape[3];
+    p.pad_top = pads[0];
+    p.pad_left = pads[1];
+    p.stride_h = strides[0];
+    p.stride_w = strides[1];
+    p.dilation_h = dilations[0];
+    p.dilation_w = dilations[1];
+    if (p.groups < 1 || p.channels % p.groups != 0 || p.out_channels % p.groups != 0 ||
+        p.w->shape[2] != p.channels / p.groups || p.w->shape[3] != p.out_channels || p.y->shape[0] != p.batch) {
+        reject("conv2d", fmt::format("channels do not fit: {}, groups={}", shapes(), p.groups),
+               "W must be [Kh,Kw,Cin/groups,Cout] with Cin and Cout multiples of groups");
+    }
+    p.group_in = p.channels / p.groups;
+    p.group_out = p.out_channels / p.groups;
+    const int64_t most_h =
+        window_positions(p.height, pads[0] + pads[2], p.dilation_h, p.kernel_h, p.stride_h);
+    const int64_t most_w = window_positions(p.width, pads[1] + pads[3], p.dilation_w, p.kernel_w, p.stride_w);
+    if (p.out_h > most_h || p.out_w > most_w) {
+        reject("conv2d", fmt::format("the output {} is larger than {}x{}", describe(*p.y), most_h, most_w),
+               "declare at most the derived height and width");
+    }
+    if (inputs.size() > 2) {
+        p.b = broadcast("conv2d", inputs[2], *p.y);
+        const bool accumulator = p.y->type == ElemType::f32 || p.y->type == ElemType::i32;
+        // f32 -> f32 with one value per channel is conv2d.float's bias, not conv2d.acc's addend
+        p.b.first = accumulator && !(p.x->type == ElemType::f32 && inputs[2].shape.rank == 1);
+    }
+    return p;
+}
+
+PoolProblem pool_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         const BoundAttrs& attrs) {
+    PoolProblem p;
+    p.x = &inputs[0];
+    p.y = &outputs[0];
+    if (p.x->shape.rank != 4 || p.y->shape.rank != 4 || p.x->shape[0] != p.y->shape[0] ||
+        p.x->shape[3] != p.y->shape[3]) {
+        reject("maxpool", fmt::format("operands do not fit: {} -> {}", describe(*p.x), describe(*p.y)),
+               "use NHWC with equal batch and channels");
+    }
+    const auto kernel = int_list("maxpool", attrs, "kernel_shape", 2, 1, {});
+    const auto pads = int_list("maxpool", attrs, "pads", 4, 0, {0, 0, 0, 0});
+    const auto strides = int_list("maxpool", attrs, "strides", 2, 1, {1, 1});
+    p.batch = p.x->shape[0];
+    p.height = p.x->shape[1];
+    p.width = p.x->shape[2];
+    p.channels = p.x->shape[3];
+    p.kernel_h = kernel[0];
+    p.kernel_w = kernel[1];
+    p.out_h = p.y->shape[1];
+    p.out_w = p.y->shape[2];
+    p.pad_top = pads[0];
+    p.pad_left = pads[1];
+    p.stride_h = strides[0];
+    p.stride_w = strides[1];
+    const int64_t most_h = window_positions(p.height, pads[0] + pads[2], 1, p.kernel_h, p.stride_h);
+    const int64_t most_w = window_positions(p.width, pads[1] + pads[3], 1, p.kernel_w, p.stride_w);
+    if (p.out_h > most_h || p.out_w > most_w) {
+        reject("maxpool", fmt::format("the output {} is larger than {}x{}", describe(*p.y), most_h, most_w),
+               "declare at most the derived height and width");
+    }
+    return p;
+}
+
+NormProblem norm_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         const BoundAttrs& attrs) {
+    const Tensor& x = inputs[0];
+    if (!(x.shape == outputs[0].shape) || x.shape.rank == 0) {
+        reject("rmsnorm", fmt::format("operands do not fit: {} -> {}", describe(x), describe(outputs[0])),
+               "shapes must be identical, of rank 1 or more");
+    }
+    NormProblem p;
+    int64_t axis = attrs.integer("axis", -1);
+    if (axis < 0) axis += x.shape.rank;
+    if (axis < 0 || axis >= x.shape.rank) {
+        reject("rmsnorm", fmt::format("axis {} does not exist in {}", attrs.integer("axis", -1), describe(x)),
+               "give an axis of the input");
+    }
+    for (int64_t d = 0; d < x.shape.rank; ++d) {
+        (d < axis ? p.outer : d == axis ? p.count : p.inner) *= x.shape[static_cast<size_t>(d)];
+    }
+    p.epsilon = attrs.real("epsilon", 1e-5);
+    if (inputs.size() > 1) {
+        p.scale = &inputs[1];
+        if (p.scale->shape.rank != 1 || p.scale->shape[0] != p.count) {
+            reject("rmsnorm", fmt::format("the scale {} does not fit axis {}", describe(*p.scale), axis),
+                   fmt::format("declare it [{}]", p.count));
+        }
+    }
+    return p;
+}
+
+TapRange valid_taps(int64_t start, int64_t dilation, int64_t count, int64_t size) {
+    const int64_t first = start >= 0 ? 0 : (-start + dilation - 1) / dilation;
+    const int64_t last = start >= size ? 0 : (size - start + dilation - 1) / dilation;
+    const int64_t bounded = std::min(count, last);
+    return {std::min(first, bounded), bounded};
+}
+
+}  // namespace kpu::values

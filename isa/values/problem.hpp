@@ -1,0 +1,123 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "isa/values/compute.hpp"
+#include "isa/values/scalar.hpp"
+
+namespace kpu::values {
+
+/// The operations that both engines implement, and their operands resolved to plain sizes. Resolving checks shapes,
+/// types and attributes and throws UserError.
+enum class Op : uint8_t { gemm, conv2d, relu, add, maxpool, rmsnorm, quantize, dequantize, cast, requant };
+
+/// matmul is gemm without C; gemm.acc and conv2d.acc are gemm and conv2d with an accumulator-typed output.
+std::optional<Op> find_op(std::string_view opcode_name);
+bool types_supported(Op op, const std::vector<ElemType>& inputs, const std::vector<ElemType>& outputs);
+/// Operand counts and types fit, or UserError.
+void check_operands(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
+
+inline bool has_quant(const Tensor& tensor) { return tensor.quant != nullptr && static_cast<bool>(*tensor.quant); }
+std::string describe(const Tensor& tensor);  ///< "f16[2,3]"
+
+/// An operand that is broadcast over the elements of Y: NumPy rules, stride 0 where it repeats.
+struct Addend {
+    const Tensor* tensor = nullptr;  ///< null: absent
+    Dims strides;                    ///< elements, one per dimension of Y
+    bool first = false;              ///< accumulation starts from it; otherwise it is added at the end
+};
+
+/// Y[b] = A[b] x B[b] (+ C), b over all leading dimensions.
+struct GemmProblem {
+    const Tensor* a = nullptr;
+    const Tensor* b = nullptr;
+    const Tensor* y = nullptr;
+    Addend c;
+    int64_t batch = 1, m = 0, n = 0, k = 0;
+    bool b_shared = false;  ///< B has rank 2: one matrix for all of A's leading dimensions
+    int64_t c_offset(int64_t batch_index) const;
+};
+GemmProblem gemm_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         const BoundAttrs& attrs);
+
+/// Y = conv(X NHWC, W HWIO) (+ B). Padded positions add nothing.
+struct ConvProblem {
+    const Tensor* x = nullptr;
+    const Tensor* w = nullptr;
+    const Tensor* y = nullptr;
+    Addend b;
+    int64_t batch = 0, height = 0, width = 0, channels = 0;
+    int64_t kernel_h = 0, kernel_w = 0;
+    int64_t groups = 1, group_in = 0, group_out = 0;  ///< channels of one group
+    int64_t out_h = 0, out_w = 0, out_channels = 0;   ///< as declared, at most the derived ones
+    int64_t pad_top = 0, pad_left = 0, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
+};
+ConvProblem conv_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         const BoundAttrs& attrs);
+
+struct PoolProblem {
+    const Tensor* x = nullptr;
+    const Tensor* y = nullptr;
+    int64_t batch = 0, height = 0, width = 0, channels = 0;
+    int64_t kernel_h = 0, kernel_w = 0, out_h = 0, out_w = 0;
+    int64_t pad_top = 0, pad_left = 0, stride_h = 1, stride_w = 1;
+};
+PoolProblem pool_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         const BoundAttrs& attrs);
+
+/// x[outer][count][inner], normalised along the middle.
+struct NormProblem {
+    int64_t outer = 1, count = 1, inner = 1;
+    double epsilon = 0;
+    const Tensor* scale = nullptr;  ///< null: absent
+};
+NormProblem norm_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         const BoundAttrs& attrs);
+
+/// Taps of a window that starts at `start` and reads positions start + i * dilation, 0 <= i < count, in [0, size).
+struct TapRange {
+    int64_t first, last;  ///< half open, first <= last
+};
+TapRange valid_taps(int64_t start, int64_t dilation, int64_t count, int64_t size);
+
+/// Scale and zero point of each element of a tensor; 1 and 0 without quantisation. Throws UserError on scales that are
+/// not positive and finite, array lengths or an axis that do not fit the shape.
+class QuantMap {
+  public:
+    explicit QuantMap(const Tensor& tensor);
+    bool uniform() const { return period_ == 1; }
+    size_t entry(int64_t element) const {
+        return uniform() ? 0 : static_cast<size_t>(element / inner_ % period_ / group_);
+    }
+    double scale(size_t entry) const { return (*scales_)[entry]; }
+    int64_t zero_point(size_t entry) const { return (*zero_points_)[entry]; }
+
+  private:
+    const std::vector<double>* scales_;
+    const std::vector<int64_t>* zero_points_;
+    int64_t inner_ = 1, period_ = 1, group_ = 1;
+};
+
+/// What an integer gemm or conv does around its 32-bit accumulators. Column n is the output channel; operands without
+/// quantisation have scale 1 and zero point 0; multiplier = a_scale * b_scale / y_scale, computed once in binary64.
+///   acc = sum over k of (a - a_zero) * (b - b_zero[n]) + C                    modulo 2^32
+///   y   = saturate(round_half_even(acc * multiplier[n]) + y_zero[n])          in binary64, or acc itself (raw)
+/// Weights quantised per group along K have one accumulator per group of `group_size` k's, without C:
+///   y   = saturate(round_half_even(sum over g ascending of acc_g * multiplier[g] + C * c_multiplier) + y_zero[n])
+struct IntScaling {
+    bool raw = false;  ///< the output is i32: accumulators as they are
+    int64_t a_zero = 0;
+    std::vector<int64_t> b_zero;      ///< per n, or per group
+    std::vector<double> multiplier;   ///< per n, or per group
+    std::vector<int64_t> y_zero;      ///< per n
+    int64_t group_size = 0;           ///< 0: not grouped along K
+    double c_multiplier = 0;          ///< grouped only
+    IntegerRange range{0, 0};       ///< of the output type
+};
+/// b_columns: the axis of B that is the output channel, b_depth: the one that is summed over.
+IntScaling int_scaling(const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c, size_t b_depth,
+                       size_t b_columns);
+
+}  // namespace kpu::values
