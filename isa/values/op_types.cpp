@@ -14,10 +14,10 @@ struct OpName {
     Op op;
 };
 constexpr std::array<OpName, 13> op_names = {{{"gemm", Op::gemm},
-                                              {"matmul", Op::gemm},
-                                              {"gemm.acc", Op::gemm},
+                                              {"matmul", Op::matmul},
+                                              {"gemm.acc", Op::gemm_acc},
                                               {"conv2d", Op::conv2d},
-                                              {"conv2d.acc", Op::conv2d},
+                                              {"conv2d.acc", Op::conv2d_acc},
                                               {"relu", Op::relu},
                                               {"add", Op::add},
                                               {"maxpool", Op::maxpool},
@@ -31,11 +31,16 @@ bool is_narrow_integer(ElemType type) {
     return type == ElemType::i4 || type == ElemType::i8 || type == ElemType::i16 || type == ElemType::u8;
 }
 
-bool contraction_supported(const std::vector<ElemType>& in, ElemType y) {
+/// accumulates: Y and C have the accumulator's type; otherwise Y is narrowed and C is a bias.
+bool contraction_supported(const std::vector<ElemType>& in, ElemType y, bool accumulates) {
     if (in.size() < 2 || in.size() > 3) return false;
-    if (is_float(in[0]) && is_float(in[1])) return is_float(y) && (in.size() < 3 || is_float(in[2]));
-    return is_narrow_integer(in[0]) && is_narrow_integer(in[1]) &&
-           (is_narrow_integer(y) || y == ElemType::i32) && (in.size() < 3 || in[2] == ElemType::i32);
+    const bool bias = in.size() == 3;
+    if (is_float(in[0]) && is_float(in[1])) {
+        if (accumulates) return y == ElemType::f32 && (!bias || in[2] == y);
+        return is_float(y) && (!bias || is_float(in[2]));
+    }
+    if (!is_narrow_integer(in[0]) || !is_narrow_integer(in[1])) return false;
+    return (accumulates ? y == ElemType::i32 : is_narrow_integer(y)) && (!bias || in[2] == ElemType::i32);
 }
 
 std::string_view canonical_name(Op op) {
@@ -80,7 +85,10 @@ bool types_supported(Op op, const std::vector<ElemType>& in, const std::vector<E
     const auto all_equal = [&] { return std::all_of(in.begin(), in.end(), [y](ElemType t) { return t == y; }); };
     switch (op) {
         case Op::gemm:
-        case Op::conv2d: return contraction_supported(in, y);
+        case Op::conv2d: return contraction_supported(in, y, false);
+        case Op::matmul: return in.size() == 2 && contraction_supported(in, y, false);
+        case Op::gemm_acc:
+        case Op::conv2d_acc: return contraction_supported(in, y, true);
         case Op::relu:
         case Op::maxpool: return in.size() == 1 && number(y) && all_equal();
         case Op::add: return in.size() == 2 && number(y) && all_equal();
@@ -107,7 +115,7 @@ void check_operands(Op op, const std::vector<Tensor>& inputs, const std::vector<
                                     canonical_name(op), text));
     }
     check_quant(op, inputs, outputs[0]);
-    if (op == Op::gemm || op == Op::conv2d || op == Op::maxpool || op == Op::rmsnorm) return;  // own shape rules
+    if (op <= Op::conv2d_acc || op == Op::maxpool || op == Op::rmsnorm) return;  // own shape rules
     for (const Tensor& tensor : inputs) {
         if (!(tensor.shape == outputs[0].shape)) {
             throw UserError(fmt::format("{}: shapes must be identical, not {} and {}. Fix: declare equal shapes.",

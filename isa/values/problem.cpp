@@ -74,7 +74,7 @@ std::string describe(const Tensor& tensor) {
     return fmt::format("{}[{}]", name_of(tensor.type), fmt::join(tensor.shape.begin(), tensor.shape.end(), ","));
 }
 
-GemmProblem gemm_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+GemmProblem gemm_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                          const BoundAttrs& attrs) {
     GemmProblem p;
     p.a = &inputs[0];
@@ -104,13 +104,14 @@ GemmProblem gemm_problem(const std::vector<Tensor>& inputs, const std::vector<Te
     }
     if (inputs.size() > 2) {
         p.c = broadcast("gemm", inputs[2], *p.y);
-        p.c.first = p.y->type == ElemType::f32 || p.y->type == ElemType::i32;
+        p.c.first = op == Op::gemm_acc;
     }
     return p;
 }
 
-int64_t GemmProblem::c_offset(int64_t batch_index) const {
-    int64_t offset = 0;
+int64_t GemmProblem::c_offset(int64_t batch_index, int64_t row, int64_t column) const {
+    const size_t rank = y->shape.rank;
+    int64_t offset = row * c.strides[rank - 2] + column * c.strides[rank - 1];
     for (int d = y->shape.rank - 3; d >= 0; --d) {
         const auto i = static_cast<size_t>(d);
         offset += batch_index % y->shape[i] * c.strides[i];
@@ -119,7 +120,7 @@ int64_t GemmProblem::c_offset(int64_t batch_index) const {
     return offset;
 }
 
-ConvProblem conv_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+ConvProblem conv_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                          const BoundAttrs& attrs) {
     ConvProblem p;
     p.x = &inputs[0];
@@ -165,9 +166,7 @@ ConvProblem conv_problem(const std::vector<Tensor>& inputs, const std::vector<Te
     }
     if (inputs.size() > 2) {
         p.b = broadcast("conv2d", inputs[2], *p.y);
-        const bool accumulator = p.y->type == ElemType::f32 || p.y->type == ElemType::i32;
-        // f32 -> f32 with one value per channel is conv2d.float's bias, not conv2d.acc's addend
-        p.b.first = accumulator && !(p.x->type == ElemType::f32 && inputs[2].shape.rank == 1);
+        p.b.first = op == Op::conv2d_acc;
     }
     return p;
 }

@@ -11,9 +11,22 @@ namespace kpu::values {
 
 /// The operations that both engines implement, and their operands resolved to plain sizes. Resolving checks shapes,
 /// types and attributes and throws UserError.
-enum class Op : uint8_t { gemm, conv2d, relu, add, maxpool, rmsnorm, quantize, dequantize, cast, requant };
+enum class Op : uint8_t {
+    gemm,
+    matmul,
+    gemm_acc,
+    conv2d,
+    conv2d_acc,
+    relu,
+    add,
+    maxpool,
+    rmsnorm,
+    quantize,
+    dequantize,
+    cast,
+    requant
+};
 
-/// matmul is gemm without C; gemm.acc and conv2d.acc are gemm and conv2d with an accumulator-typed output.
 std::optional<Op> find_op(std::string_view opcode_name);
 bool types_supported(Op op, const std::vector<ElemType>& inputs, const std::vector<ElemType>& outputs);
 /// Operand counts and types fit, or UserError.
@@ -26,7 +39,7 @@ std::string describe(const Tensor& tensor);  ///< "f16[2,3]"
 struct Addend {
     const Tensor* tensor = nullptr;  ///< null: absent
     Dims strides;                    ///< elements, one per dimension of Y
-    bool first = false;              ///< accumulation starts from it; otherwise it is added at the end
+    bool first = false;              ///< accumulation starts from it (gemm.acc, conv2d.acc); else it is added last
 };
 
 /// Y[b] = A[b] x B[b] (+ C), b over all leading dimensions.
@@ -37,9 +50,9 @@ struct GemmProblem {
     Addend c;
     int64_t batch = 1, m = 0, n = 0, k = 0;
     bool b_shared = false;  ///< B has rank 2: one matrix for all of A's leading dimensions
-    int64_t c_offset(int64_t batch_index) const;
+    int64_t c_offset(int64_t batch_index, int64_t row, int64_t column) const;
 };
-GemmProblem gemm_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+GemmProblem gemm_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                          const BoundAttrs& attrs);
 
 /// Y = conv(X NHWC, W HWIO) (+ B). Padded positions add nothing.
@@ -54,7 +67,7 @@ struct ConvProblem {
     int64_t out_h = 0, out_w = 0, out_channels = 0;   ///< as declared, at most the derived ones
     int64_t pad_top = 0, pad_left = 0, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
 };
-ConvProblem conv_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+ConvProblem conv_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                          const BoundAttrs& attrs);
 
 struct PoolProblem {

@@ -29,8 +29,10 @@ void check_values(const Tensor& tensor, size_t entries) {
             reject(tensor, fmt::format("scale {} is not usable", scale), "use positive finite scales");
         }
     }
+    if (!is_integer(tensor.type)) reject(tensor, "only integers can be quantised", "remove quant");
+    const IntegerRange range = range_of(tensor.type);
     for (const int64_t zero : quant.zero_points) {
-        if (zero < INT32_MIN || zero > INT32_MAX) {
+        if (zero < range.low || zero > range.high) {
             reject(tensor, fmt::format("zero point {} is out of range", zero), "use a value of the element type");
         }
     }

@@ -1,0 +1,195 @@
+// The kernels of one instruction set; included by one source per set, which defines `Lanes`:
+//   Float, Int: vector types; f32_vectors, i32_vectors: vectors per tile row; rows: rows of a tile;
+//   load/store/broadcast/fma, madd (pairs of i16 to i32) and add.
+// Loops over arrays are written so that the compiler vectorises them.
+#include <cstdint>
+
+#include "isa/values/fast/kernels.hpp"
+
+namespace kpu::values::fast {
+namespace {
+
+constexpr double huge = 0x1p40;         // beyond every integer type, within exact rounding
+constexpr double round_magic = 0x1.8p52;  // adding and subtracting it rounds to an integer, half to even
+
+inline uint32_t bits32(float value) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+inline float float32(uint32_t bits) {
+    float value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+template <int Rows>
+void f32_rows(int64_t k, const float* a, int64_t lda, const float* b, float* acc, int64_t ld_acc) {
+    typename Lanes::Float sum[Rows][Lanes::f32_vectors];
+    for (int r = 0; r < Rows; ++r) {
+        for (int v = 0; v < Lanes::f32_vectors; ++v) {
+            sum[r][v] = Lanes::load(acc + r * ld_acc + v * Lanes::f32_width);
+        }
+    }
+    for (int64_t i = 0; i < k; ++i) {
+        typename Lanes::Float right[Lanes::f32_vectors];
+        for (int v = 0; v < Lanes::f32_vectors; ++v) {
+            right[v] = Lanes::load(b + (i * Lanes::f32_vectors + v) * Lanes::f32_width);
+        }
+        for (int r = 0; r < Rows; ++r) {
+            const auto left = Lanes::broadcast(a[r * lda + i]);
+            for (int v = 0; v < Lanes::f32_vectors; ++v) sum[r][v] = Lanes::fma(left, right[v], sum[r][v]);
+        }
+    }
+    for (int r = 0; r < Rows; ++r) {
+        for (int v = 0; v < Lanes::f32_vectors; ++v) {
+            Lanes::store(acc + r * ld_acc + v * Lanes::f32_width, sum[r][v]);
+        }
+    }
+}
+
+inline int32_t pair_at(const int16_t* at) {
+    int32_t pair;
+    __builtin_memcpy(&pair, at, sizeof pair);
+    return pair;
+}
+
+template <int Rows>
+void i16_rows(int64_t k2, const int16_t* a, int64_t lda, const int16_t* b, uint32_t* acc, int64_t ld_acc) {
+    typename Lanes::Int sum[Rows][Lanes::i32_vectors];
+    for (int r = 0; r < Rows; ++r) {
+        for (int v = 0; v < Lanes::i32_vectors; ++v) {
+            sum[r][v] = Lanes::load_int(acc + r * ld_acc + v * Lanes::i32_width);
+        }
+    }
+    for (int64_t i = 0; i < k2; ++i) {
+        typename Lanes::Int right[Lanes::i32_vectors];
+        for (int v = 0; v < Lanes::i32_vectors; ++v) {
+            right[v] = Lanes::load_int(b + (i * Lanes::i32_vectors + v) * Lanes::i32_width * 2);
+        }
+        for (int r = 0; r < Rows; ++r) {
+            const auto left = Lanes::broadcast_int(pair_at(a + r * lda + 2 * i));
+            for (int v = 0; v < Lanes::i32_vectors; ++v) sum[r][v] = Lanes::madd(left, right[v], sum[r][v]);
+        }
+    }
+    for (int r = 0; r < Rows; ++r) {
+        for (int v = 0; v < Lanes::i32_vectors; ++v) {
+            Lanes::store_int(acc + r * ld_acc + v * Lanes::i32_width, sum[r][v]);
+        }
+    }
+}
+
+/// Whole tiles at the full number of rows, the rest row by row.
+void f32_tile(int rows, int64_t k, const float* a, int64_t lda, const float* b, float* acc, int64_t ld_acc) {
+    if (rows == Lanes::rows) return f32_rows<Lanes::rows>(k, a, lda, b, acc, ld_acc);
+    int r = 0;
+    for (; r + 4 <= rows; r += 4) f32_rows<4>(k, a + r * lda, lda, b, acc + r * ld_acc, ld_acc);
+    for (; r < rows; ++r) f32_rows<1>(k, a + r * lda, lda, b, acc + r * ld_acc, ld_acc);
+}
+void i16_tile(int rows, int64_t k2, const int16_t* a, int64_t lda, const int16_t* b, uint32_t* acc, int64_t ld_acc) {
+    if (rows == Lanes::rows) return i16_rows<Lanes::rows>(k2, a, lda, b, acc, ld_acc);
+    int r = 0;
+    for (; r + 4 <= rows; r += 4) i16_rows<4>(k2, a + r * lda, lda, b, acc + r * ld_acc, ld_acc);
+    for (; r < rows; ++r) i16_rows<1>(k2, a + r * lda, lda, b, acc + r * ld_acc, ld_acc);
+}
+
+void f32_of_bf16(const uint16_t* from, float* to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) to[i] = float32(static_cast<uint32_t>(from[i]) << 16);
+}
+
+void bf16_of_f32(const float* from, uint16_t* to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const uint32_t bits = bits32(from[i]);
+        const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+        to[i] = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+    }
+}
+
+void canonical_f32(const float* from, float* to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const uint32_t bits = bits32(from[i]);
+        to[i] = float32((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : bits);
+    }
+}
+
+void odd_f32_of_f64(const double* from, float* to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const auto nearest = static_cast<float>(from[i]);
+        const auto back = static_cast<double>(nearest);
+        const uint32_t bits = bits32(nearest);
+        // truncated: one step back where rounding went away from zero; then the last bit says "inexact"
+        const uint32_t away = __builtin_fabs(back) > __builtin_fabs(from[i]) ? 1 : 0;
+        const bool keep = back == from[i] || from[i] != from[i];
+        to[i] = float32(keep ? bits : (bits - away) | 1);
+    }
+}
+
+void f32_of_f64(const double* from, float* to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const uint32_t bits = bits32(static_cast<float>(from[i]));
+        to[i] = float32((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : bits);
+    }
+}
+
+inline int32_t rounded_and_clamped(double value, double zero, double low, double high) {
+    value = value < -huge ? -huge : value;
+    value = value > huge ? huge : value;
+    value = (value + round_magic) - round_magic;
+    value = value + zero;
+    value = value < low ? low : value;
+    value = value > high ? high : value;
+    return static_cast<int32_t>(value);
+}
+
+void requantize(const int32_t* acc, const double* multiplier, const double* zero, double low, double high, int32_t* to,
+                int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        to[i] = rounded_and_clamped(static_cast<double>(acc[i]) * multiplier[i], zero[i], low, high);
+    }
+}
+
+void quantize(const double* value, double zero, double low, double high, int32_t* to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const double number = value[i] == value[i] ? value[i] : 0.0;
+        to[i] = rounded_and_clamped(number, zero, low, high);
+    }
+}
+
+void dequantize(double* value, double zero, double scale, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = (value[i] - zero) * scale;
+}
+void divide(double* value, double divisor, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = value[i] / divisor;
+}
+void multiply(double* value, double factor, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = value[i] * factor;
+}
+void multiply_each(double* value, const double* factor, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = value[i] * factor[i];
+}
+void add(double* value, const double* other, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = value[i] + other[i];
+}
+
+void maximum(double* value, const double* other, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const double a = value[i];
+        const double b = other[i];
+        const double larger = a > b ? a : b;      // b when either is NaN
+        const double number = a == b ? a + b : larger;
+        // equal zeros: -0 + -0 = -0, other sums of zeros are +0; other equal numbers are themselves
+        const double zeros_right = a == b && a != 0.0 ? a : number;
+        value[i] = a != a ? a : zeros_right;
+    }
+}
+
+#define KPU_KERNEL_COMMON(label, f16_in, f16_out, i8_rows, i8_columns, i8_tile)                                    \
+    {                                                                                                              \
+        label, Lanes::rows, Lanes::f32_vectors* Lanes::f32_width, f32_tile, Lanes::rows,                           \
+            Lanes::i32_vectors* Lanes::i32_width, i16_tile, i8_rows, i8_columns, i8_tile, f16_in, f32_of_bf16,     \
+            f16_out, bf16_of_f32, canonical_f32, odd_f32_of_f64, f32_of_f64, requantize, quantize, dequantize,     \
+            divide, multiply, multiply_each, add, maximum                                                          \
+    }
+
+}  // namespace
+}  // namespace kpu::values::fast
