@@ -12,16 +12,17 @@ BackendBase::BackendBase() {
 
 bool BackendBase::supports(OpcodeId opcode, const std::vector<ElemType>& inputs,
                            const std::vector<ElemType>& outputs) const {
-    return opcode < ops_.size() && ops_[opcode].has_value() && types_supported(*ops_[opcode], inputs, outputs);
+    return opcode < ops_.size() && ops_[opcode].has_value() &&
+           types_supported(*ops_[opcode], inputs, outputs);
 }
 
 void BackendBase::execute(OpcodeId id, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                           const BoundAttrs& attrs) {
     if (id >= ops_.size() || !ops_[id].has_value()) {
-        throw UserError(
-            fmt::format("opcode `{}` cannot be executed: it has no arithmetic. Fix: use another opcode, or --mode "
-                        "timing, which computes no values.",
-                        opcode(id).name));
+        throw UserError(fmt::format(
+            "opcode `{}` cannot be executed: it has no arithmetic. Fix: use another opcode, or --mode "
+            "timing, which computes no values.",
+            opcode(id).name));
     }
     check_operands(*ops_[id], inputs, outputs);
     const FloatEnvironment environment;

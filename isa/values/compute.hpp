@@ -9,9 +9,9 @@
 
 namespace kpu::values {
 
-/// A typed operand as dense row-major elements in `data` (i4: one element per byte, sign-extended; other types in
-/// their own bits, little-endian), aligned to the size of an element. Engines never see strides: the executor gathers
-/// and scatters.
+/// A typed operand as dense row-major elements in `data` (i4: one element per byte, sign-extended; other
+/// types in their own bits, little-endian), aligned to the size of an element. Engines never see strides: the
+/// executor gathers and scatters.
 struct Tensor {
     ElemType type = ElemType::none;
     Dims shape;
@@ -20,7 +20,8 @@ struct Tensor {
     uint64_t elements() const { return static_cast<uint64_t>(shape.product()); }
 };
 
-/// One arithmetic interface, implemented by the reference engine, the fast engine, and callers' own for cross-checks.
+/// One arithmetic interface, implemented by the reference engine, the fast engine, and callers' own for
+/// cross-checks.
 class ComputeBackend {
   public:
     virtual ~ComputeBackend() = default;
@@ -28,8 +29,8 @@ class ComputeBackend {
     virtual bool supports(OpcodeId opcode, const std::vector<ElemType>& inputs,
                           const std::vector<ElemType>& outputs) const = 0;
     /// Throws UserError on shapes or attributes that the opcode does not take.
-    virtual void execute(OpcodeId opcode, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                         const BoundAttrs& attrs) = 0;
+    virtual void execute(OpcodeId opcode, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& outputs, const BoundAttrs& attrs) = 0;
 };
 
 /// Obviously correct, slow: the definition of every opcode's result, bit for bit.
@@ -56,16 +57,19 @@ struct PendingWrite {
     bool raw = false;            ///< a byte copy: one side of the transfer is untyped
 };
 
-/// Evaluates tasks on a memory image. Evaluation reads the inputs as they are now and writes nothing; commit publishes.
+/// Evaluates tasks on a memory image. Evaluation reads the inputs as they are now and writes nothing; commit
+/// publishes.
 class Executor {
   public:
     Executor(const BoundProgram& program, MemoryImage& memory, ComputeBackend& backend);
     /// inputs, outputs: region instances in operand order. Result: one pending write per output.
-    void evaluate(const BoundTask& task, const std::vector<RegionView>& inputs, const std::vector<RegionView>& outputs,
-                  std::vector<PendingWrite>& result);
+    void evaluate(const BoundTask& task, const std::vector<RegionView>& inputs,
+                  const std::vector<RegionView>& outputs, std::vector<PendingWrite>& result);
     void commit(std::vector<PendingWrite>& writes);
-    /// evaluate + commit without the intermediate copy where the regions allow it (inputs and outputs disjoint).
-    void execute(const BoundTask& task, const std::vector<RegionView>& inputs, const std::vector<RegionView>& outputs);
+    /// evaluate + commit without the intermediate copy where the regions allow it (inputs and outputs
+    /// disjoint).
+    void execute(const BoundTask& task, const std::vector<RegionView>& inputs,
+                 const std::vector<RegionView>& outputs);
 
   private:
     void evaluate_copy(const RegionView& source, const RegionView& target, PendingWrite& result);
@@ -78,8 +82,8 @@ class Executor {
     std::vector<std::vector<uint8_t>> scratch_;
 };
 
-/// Whether a transfer between the two is a byte copy of their whole extents (one side is untyped) and not a copy of
-/// elements. Throws UserError when neither is possible: other element types, shapes or extents.
+/// Whether a transfer between the two is a byte copy of their whole extents (one side is untyped) and not a
+/// copy of elements. Throws UserError when neither is possible: other element types, shapes or extents.
 bool is_byte_copy(const BoundRegion& source, const BoundRegion& target);
 
 /// Copies a region's elements to dense form and back (gaps untouched). Dense i4 is one element per byte.

@@ -6,8 +6,8 @@
 
 namespace kpu::values {
 
-/// Exact conversions between the float formats: widening is exact, narrowing rounds once to nearest even, subnormals
-/// are kept, every NaN becomes the positive quiet NaN with zero payload.
+/// Exact conversions between the float formats: widening is exact, narrowing rounds once to nearest even,
+/// subnormals are kept, every NaN becomes the positive quiet NaN with zero payload.
 
 constexpr uint16_t f16_nan = 0x7e00;
 constexpr uint16_t bf16_nan = 0x7fc0;

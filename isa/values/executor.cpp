@@ -8,7 +8,9 @@
 namespace kpu::values {
 namespace {
 
-std::string shape_text(const Dims& shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ",")); }
+std::string shape_text(const Dims& shape) {
+    return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ","));
+}
 
 /// A region that is its own dense form in memory. Engines rely on aligned elements.
 bool is_dense_in_memory(const RegionView& view) {
@@ -17,7 +19,9 @@ bool is_dense_in_memory(const RegionView& view) {
     return region.dense && bytes > 0 && view.address % bytes == 0;
 }
 
-bool same_level(const BoundRegion& a, const BoundRegion& b) { return a.level == b.level && a.engine == b.engine; }
+bool same_level(const BoundRegion& a, const BoundRegion& b) {
+    return a.level == b.level && a.engine == b.engine;
+}
 
 bool touch(const RegionView& a, const RegionView& b) {
     return same_level(*a.region, *b.region) && overlap(footprint_of(a), footprint_of(b));
@@ -37,19 +41,21 @@ uint8_t* bytes_at(MemoryImage& memory, const RegionView& view, uint64_t count) {
 bool is_byte_copy(const BoundRegion& source, const BoundRegion& target) {
     if (!source.typed() || !target.typed()) {
         if (source.extent != target.extent) {
-            throw UserError(fmt::format(
-                "transfer from `{}` ({} bytes) to `{}` ({} bytes): a copy of untyped regions needs equal extents. "
-                "Fix: make the extents equal, or give both regions an element type and a shape.",
-                source.name, source.extent, target.name, target.extent));
+            throw UserError(
+                fmt::format("transfer from `{}` ({} bytes) to `{}` ({} bytes): a copy of untyped regions "
+                            "needs equal extents. "
+                            "Fix: make the extents equal, or give both regions an element type and a shape.",
+                            source.name, source.extent, target.name, target.extent));
         }
         return true;
     }
     if (source.elem != target.elem || !(source.shape == target.shape)) {
-        throw UserError(fmt::format(
-            "transfer from `{}` ({}{}) to `{}` ({}{}): element types and shapes must be equal. Fix: declare both "
-            "regions alike, or use cast or a view operation.",
-            source.name, name_of(source.elem), shape_text(source.shape), target.name, name_of(target.elem),
-            shape_text(target.shape)));
+        throw UserError(
+            fmt::format("transfer from `{}` ({}{}) to `{}` ({}{}): element types and shapes must be equal. "
+                        "Fix: declare both "
+                        "regions alike, or use cast or a view operation.",
+                        source.name, name_of(source.elem), shape_text(source.shape), target.name,
+                        name_of(target.elem), shape_text(target.shape)));
     }
     return false;
 }
@@ -147,10 +153,12 @@ void Executor::execute(const BoundTask& task, const std::vector<RegionView>& inp
         for (size_t j = 0; j < outputs.size(); ++j) {
             if (j != i && touch(view, outputs[j])) return true;
         }
-        return std::any_of(inputs.begin(), inputs.end(), [&](const RegionView& in) { return touch(view, in); });
+        return std::any_of(inputs.begin(), inputs.end(),
+                           [&](const RegionView& in) { return touch(view, in); });
     };
     bool direct = task.kind == proto::Task::COMPUTE;
-    for (size_t i = 0; direct && i < outputs.size(); ++i) direct = is_dense_in_memory(outputs[i]) && !collides(i);
+    for (size_t i = 0; direct && i < outputs.size(); ++i)
+        direct = is_dense_in_memory(outputs[i]) && !collides(i);
     if (!direct) {
         std::vector<PendingWrite> writes;
         evaluate(task, inputs, outputs, writes);
@@ -161,11 +169,13 @@ void Executor::execute(const BoundTask& task, const std::vector<RegionView>& inp
     for (size_t i = 0; i < inputs.size(); ++i) in.push_back(input_tensor(inputs[i], i));
     for (const RegionView& view : outputs) {
         const BoundRegion& region = *view.region;
-        out.push_back({region.elem, region.shape, &region.quant, bytes_at(memory_, view, dense_bytes(region))});
+        out.push_back(
+            {region.elem, region.shape, &region.quant, bytes_at(memory_, view, dense_bytes(region))});
     }
     backend_.execute(task.opcode, in, out, task.attrs);
     for (const RegionView& view : outputs) {
-        memory_.level(view.region->level, view.region->engine).mark_written(view.address, dense_bytes(*view.region));
+        memory_.level(view.region->level, view.region->engine)
+            .mark_written(view.address, dense_bytes(*view.region));
     }
 }
 

@@ -13,8 +13,8 @@ struct Axis {
 };
 using Axes = std::vector<Axis>;
 
-/// Folds axes of odd stride, and all below them, into the run: an i4 run then starts at a whole byte everywhere.
-/// Strides and run in nibbles on entry, in bytes on return.
+/// Folds axes of odd stride, and all below them, into the run: an i4 run then starts at a whole byte
+/// everywhere. Strides and run in nibbles on entry, in bytes on return.
 int64_t nibbles_to_bytes(Axes& axes) {
     size_t folded = 0;
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -32,13 +32,15 @@ class Difference {
   public:
     Difference(const Footprint& a, const Footprint& b) {
         target_ = static_cast<int64_t>(a.address) - static_cast<int64_t>(b.address);
-        // a counts upwards, b downwards; equal strides join, which makes tiles of one matrix a single axis each
+        // a counts upwards, b downwards; equal strides join, which makes tiles of one matrix a single axis
+        // each
         for (int i = 0; i < a.dims; ++i) add(a.stride_bytes[i], a.count[i]);
         for (int i = 0; i < b.dims; ++i) {
             target_ -= b.stride_bytes[i] * (b.count[i] - 1);
             add(b.stride_bytes[i], b.count[i]);
         }
-        std::sort(axes_.begin(), axes_.end(), [](const Axis& x, const Axis& y) { return x.stride > y.stride; });
+        std::sort(axes_.begin(), axes_.end(),
+                  [](const Axis& x, const Axis& y) { return x.stride > y.stride; });
         span_.resize(axes_.size() + 1, 0);
         for (size_t i = axes_.size(); i-- > 0;) {
             span_[i] = span_[i + 1] + axes_[i].stride * (axes_[i].count - 1);

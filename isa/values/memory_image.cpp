@@ -18,7 +18,8 @@ uint64_t map_bytes_of(uint64_t size) { return (size / bits_per_word + 1) * sizeo
 
 void* map_zero_pages(uint64_t bytes) {
     // MAP_NORESERVE: a level is as large as the device's, whatever the host has; only touched pages count
-    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* p =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? nullptr : p;
 }
 
@@ -40,7 +41,8 @@ MemoryLevel::MemoryLevel(uint64_t size_bytes) : size_(size_bytes) {
     if (data_ == nullptr || written_ == nullptr) {
         release();
         throw UserError(fmt::format(
-            "cannot reserve {} bytes of address space for a memory level. Fix: use a smaller memory.", size_bytes));
+            "cannot reserve {} bytes of address space for a memory level. Fix: use a smaller memory.",
+            size_bytes));
     }
 }
 
@@ -121,7 +123,8 @@ uint64_t MemoryLevel::first_unwritten(uint64_t address, uint64_t count) const {
 void MemoryLevel::reset() {
     if (size_ == 0) return;
     // private anonymous pages read as zero after MADV_DONTNEED
-    if (madvise(data_, size_, MADV_DONTNEED) != 0 || madvise(written_, map_bytes_of(size_), MADV_DONTNEED) != 0) {
+    if (madvise(data_, size_, MADV_DONTNEED) != 0 ||
+        madvise(written_, map_bytes_of(size_), MADV_DONTNEED) != 0) {
         throw InternalError("a memory level could not be reset");
     }
 }
@@ -136,7 +139,8 @@ const MemoryLevel& MemoryImage::level(Level level, unsigned engine) const {
     if (level == Level::ddr) return ddr_;
     if (level == Level::l2) return l2_;
     if (engine >= l1_.size()) {
-        throw InternalError(fmt::format("L1[{}] does not exist: the memory image has {} engines", engine, l1_.size()));
+        throw InternalError(
+            fmt::format("L1[{}] does not exist: the memory image has {} engines", engine, l1_.size()));
     }
     return l1_[engine];
 }

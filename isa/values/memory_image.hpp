@@ -8,8 +8,8 @@
 
 namespace kpu::values {
 
-/// The bytes of one memory level (DDR, L2, or one engine's L1), zero at the start, with a map of which bytes were
-/// ever written. Pages appear when first written, so a 4 GiB DDR costs what the program touches.
+/// The bytes of one memory level (DDR, L2, or one engine's L1), zero at the start, with a map of which bytes
+/// were ever written. Pages appear when first written, so a 4 GiB DDR costs what the program touches.
 /// (Interface: the implementation owns its representation.)
 class MemoryLevel {
   public:
@@ -36,7 +36,8 @@ class MemoryLevel {
 
     uint64_t size_ = 0;
     uint8_t* data_ = nullptr;
-    uint64_t* written_ = nullptr;  ///< one bit per byte, a private anonymous mapping too: untouched pages cost nothing
+    uint64_t* written_ =
+        nullptr;  ///< one bit per byte, a private anonymous mapping too: untouched pages cost nothing
 };
 
 /// All levels of a device.
@@ -59,22 +60,22 @@ struct RegionView {
 };
 
 /// Maximal contiguous byte runs of a region's elements in ascending address order, as a strided pattern:
-/// run_bytes contiguous bytes, repeated count[d] times at stride_bytes[d]. Dimension 0 is the innermost (smallest
-/// stride), strides are positive, counts at least 2; dimensions that continue a run or each other are merged, so a
-/// dense region has dims == 0. i4 runs are rounded out to whole bytes; i4 dimensions of odd stride (in elements) are
-/// covered together with their gaps. Untyped regions are one run of their extent.
+/// run_bytes contiguous bytes, repeated count[d] times at stride_bytes[d]. Dimension 0 is the innermost
+/// (smallest stride), strides are positive, counts at least 2; dimensions that continue a run or each other
+/// are merged, so a dense region has dims == 0. i4 runs are rounded out to whole bytes; i4 dimensions of odd
+/// stride (in elements) are covered together with their gaps. Untyped regions are one run of their extent.
 struct Footprint {
     uint64_t address = 0;
     uint64_t run_bytes = 0;
     int dims = 0;
     int64_t count[max_rank] = {};
     int64_t stride_bytes[max_rank] = {};
-    uint64_t total_bytes() const;   ///< run_bytes * product(count)
-    uint64_t end() const;           ///< one past the last byte touched
+    uint64_t total_bytes() const;  ///< run_bytes * product(count)
+    uint64_t end() const;          ///< one past the last byte touched
 };
 Footprint footprint_of(const RegionView& view);
-/// True when the two touch a common byte (exact, gaps do not count). Patterns of many unrelated strides, for which
-/// the exact answer would take millions of steps, are answered true.
+/// True when the two touch a common byte (exact, gaps do not count). Patterns of many unrelated strides, for
+/// which the exact answer would take millions of steps, are answered true.
 bool overlap(const Footprint& a, const Footprint& b);
 
 }  // namespace kpu::values

@@ -44,24 +44,28 @@ bool contraction_supported(const std::vector<ElemType>& in, ElemType y, bool acc
 }
 
 std::string_view canonical_name(Op op) {
-    return std::find_if(op_names.begin(), op_names.end(), [op](const OpName& row) { return row.op == op; })->name;
+    return std::find_if(op_names.begin(), op_names.end(), [op](const OpName& row) { return row.op == op; })
+        ->name;
 }
 
 void check_quant(Op op, const std::vector<Tensor>& inputs, const Tensor& y) {
     const std::string_view name = canonical_name(op);
     if (op == Op::quantize && !has_quant(y)) {
-        throw UserError(fmt::format(
-            "{}: the output {} has no quantisation. Fix: give its region quant=per_tensor(...).", name, describe(y)));
+        throw UserError(
+            fmt::format("{}: the output {} has no quantisation. Fix: give its region quant=per_tensor(...).",
+                        name, describe(y)));
     }
     if (op == Op::dequantize && !has_quant(inputs[0])) {
-        throw UserError(fmt::format("{}: the input {} has no quantisation. Fix: give its region quant=per_tensor(...).",
-                                    name, describe(inputs[0])));
+        throw UserError(
+            fmt::format("{}: the input {} has no quantisation. Fix: give its region quant=per_tensor(...).",
+                        name, describe(inputs[0])));
     }
     if (op != Op::relu && op != Op::add && op != Op::maxpool) return;
     const auto differs = [&](const Tensor& in) { return has_quant(in) != has_quant(y); };
     if (std::any_of(inputs.begin(), inputs.end(), differs)) {
         throw UserError(fmt::format(
-            "{}: some operands are quantised and some are not. Fix: give every operand quant, or none.", name));
+            "{}: some operands are quantised and some are not. Fix: give every operand quant, or none.",
+            name));
     }
     if (has_quant(y) && !is_integer(y.type)) {
         throw UserError(
@@ -82,21 +86,33 @@ bool types_supported(Op op, const std::vector<ElemType>& in, const std::vector<E
     if (out.size() != 1 || in.empty()) return false;
     const ElemType y = out[0];
     const auto number = [](ElemType type) { return is_float(type) || is_integer(type); };
-    const auto all_equal = [&] { return std::all_of(in.begin(), in.end(), [y](ElemType t) { return t == y; }); };
+    const auto all_equal = [&] {
+        return std::all_of(in.begin(), in.end(), [y](ElemType t) { return t == y; });
+    };
     switch (op) {
         case Op::gemm:
-        case Op::conv2d: return contraction_supported(in, y, false);
-        case Op::matmul: return in.size() == 2 && contraction_supported(in, y, false);
+        case Op::conv2d:
+            return contraction_supported(in, y, false);
+        case Op::matmul:
+            return in.size() == 2 && contraction_supported(in, y, false);
         case Op::gemm_acc:
-        case Op::conv2d_acc: return contraction_supported(in, y, true);
+        case Op::conv2d_acc:
+            return contraction_supported(in, y, true);
         case Op::relu:
-        case Op::maxpool: return in.size() == 1 && number(y) && all_equal();
-        case Op::add: return in.size() == 2 && number(y) && all_equal();
-        case Op::rmsnorm: return in.size() <= 2 && is_float(y) && all_equal();
-        case Op::quantize: return in.size() == 1 && is_float(in[0]) && is_integer(y);
-        case Op::dequantize: return in.size() == 1 && is_integer(in[0]) && is_float(y);
-        case Op::cast: return in.size() == 1 && number(in[0]) && number(y);
-        case Op::requant: return in.size() == 1 && in[0] == ElemType::i32 && is_narrow_integer(y);
+        case Op::maxpool:
+            return in.size() == 1 && number(y) && all_equal();
+        case Op::add:
+            return in.size() == 2 && number(y) && all_equal();
+        case Op::rmsnorm:
+            return in.size() <= 2 && is_float(y) && all_equal();
+        case Op::quantize:
+            return in.size() == 1 && is_float(in[0]) && is_integer(y);
+        case Op::dequantize:
+            return in.size() == 1 && is_integer(in[0]) && is_float(y);
+        case Op::cast:
+            return in.size() == 1 && number(in[0]) && number(y);
+        case Op::requant:
+            return in.size() == 1 && in[0] == ElemType::i32 && is_narrow_integer(y);
     }
     return false;
 }
@@ -118,8 +134,9 @@ void check_operands(Op op, const std::vector<Tensor>& inputs, const std::vector<
     if (op <= Op::conv2d_acc || op == Op::maxpool || op == Op::rmsnorm) return;  // own shape rules
     for (const Tensor& tensor : inputs) {
         if (!(tensor.shape == outputs[0].shape)) {
-            throw UserError(fmt::format("{}: shapes must be identical, not {} and {}. Fix: declare equal shapes.",
-                                        canonical_name(op), describe(tensor), describe(outputs[0])));
+            throw UserError(
+                fmt::format("{}: shapes must be identical, not {} and {}. Fix: declare equal shapes.",
+                            canonical_name(op), describe(tensor), describe(outputs[0])));
         }
     }
 }

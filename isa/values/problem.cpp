@@ -47,8 +47,8 @@ void check_accumulator(std::string_view op, const Tensor& a, const BoundAttrs& a
 }
 
 /// An integer list attribute of a given length with every value at least `least`.
-std::vector<int64_t> int_list(std::string_view op, const BoundAttrs& attrs, std::string_view name, size_t length,
-                              int64_t least, std::vector<int64_t> fallback) {
+std::vector<int64_t> int_list(std::string_view op, const BoundAttrs& attrs, std::string_view name,
+                              size_t length, int64_t least, std::vector<int64_t> fallback) {
     const BoundAttr* attr = attrs.find(name);
     if (attr == nullptr && fallback.empty()) {
         reject(op, fmt::format("{} is required", name), fmt::format("give {} integers", length));
@@ -71,7 +71,8 @@ int64_t window_positions(int64_t size, int64_t pads, int64_t dilation, int64_t k
 }  // namespace
 
 std::string describe(const Tensor& tensor) {
-    return fmt::format("{}[{}]", name_of(tensor.type), fmt::join(tensor.shape.begin(), tensor.shape.end(), ","));
+    return fmt::format("{}[{}]", name_of(tensor.type),
+                       fmt::join(tensor.shape.begin(), tensor.shape.end(), ","));
 }
 
 GemmProblem gemm_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
@@ -82,8 +83,11 @@ GemmProblem gemm_problem(Op op, const std::vector<Tensor>& inputs, const std::ve
     p.y = &outputs[0];
     const size_t rank = p.a->shape.rank;
     check_accumulator("gemm", *p.a, attrs);
-    const auto shapes = [&] { return fmt::format("{} x {} -> {}", describe(*p.a), describe(*p.b), describe(*p.y)); };
-    const bool ranks = rank >= 2 && p.y->shape.rank == rank && (p.b->shape.rank == rank || p.b->shape.rank == 2);
+    const auto shapes = [&] {
+        return fmt::format("{} x {} -> {}", describe(*p.a), describe(*p.b), describe(*p.y));
+    };
+    const bool ranks =
+        rank >= 2 && p.y->shape.rank == rank && (p.b->shape.rank == rank || p.b->shape.rank == 2);
     if (!ranks) reject("gemm", "ranks do not fit: " + shapes(), "use equal ranks of at least 2");
     const size_t b_rank = p.b->shape.rank;
     p.b_shared = b_rank == 2;
@@ -127,7 +131,9 @@ ConvProblem conv_problem(Op op, const std::vector<Tensor>& inputs, const std::ve
     p.w = &inputs[1];
     p.y = &outputs[0];
     check_accumulator("conv2d", *p.x, attrs);
-    const auto shapes = [&] { return fmt::format("{} * {} -> {}", describe(*p.x), describe(*p.w), describe(*p.y)); };
+    const auto shapes = [&] {
+        return fmt::format("{} * {} -> {}", describe(*p.x), describe(*p.w), describe(*p.y));
+    };
     if (p.x->shape.rank != 4 || p.w->shape.rank != 4 || p.y->shape.rank != 4) {
         reject("conv2d", "operands must have rank 4: " + shapes(), "use NHWC and HWIO");
     }
@@ -151,7 +157,8 @@ ConvProblem conv_problem(Op op, const std::vector<Tensor>& inputs, const std::ve
     p.dilation_h = dilations[0];
     p.dilation_w = dilations[1];
     if (p.groups < 1 || p.channels % p.groups != 0 || p.out_channels % p.groups != 0 ||
-        p.w->shape[2] != p.channels / p.groups || p.w->shape[3] != p.out_channels || p.y->shape[0] != p.batch) {
+        p.w->shape[2] != p.channels / p.groups || p.w->shape[3] != p.out_channels ||
+        p.y->shape[0] != p.batch) {
         reject("conv2d", fmt::format("channels do not fit: {}, groups={}", shapes(), p.groups),
                "W must be [Kh,Kw,Cin/groups,Cout] with Cin and Cout multiples of groups");
     }

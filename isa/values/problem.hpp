@@ -9,8 +9,8 @@
 
 namespace kpu::values {
 
-/// The operations that both engines implement, and their operands resolved to plain sizes. Resolving checks shapes,
-/// types and attributes and throws UserError.
+/// The operations that both engines implement, and their operands resolved to plain sizes. Resolving checks
+/// shapes, types and attributes and throws UserError.
 enum class Op : uint8_t {
     gemm,
     matmul,
@@ -32,14 +32,16 @@ bool types_supported(Op op, const std::vector<ElemType>& inputs, const std::vect
 /// Operand counts and types fit, or UserError.
 void check_operands(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
 
-inline bool has_quant(const Tensor& tensor) { return tensor.quant != nullptr && static_cast<bool>(*tensor.quant); }
+inline bool has_quant(const Tensor& tensor) {
+    return tensor.quant != nullptr && static_cast<bool>(*tensor.quant);
+}
 std::string describe(const Tensor& tensor);  ///< "f16[2,3]"
 
 /// An operand that is broadcast over the elements of Y: NumPy rules, stride 0 where it repeats.
 struct Addend {
     const Tensor* tensor = nullptr;  ///< null: absent
     Dims strides;                    ///< elements, one per dimension of Y
-    bool first = false;              ///< accumulation starts from it (gemm.acc, conv2d.acc); else it is added last
+    bool first = false;  ///< accumulation starts from it (gemm.acc, conv2d.acc); else it is added last
 };
 
 /// Y[b] = A[b] x B[b] (+ C), b over all leading dimensions.
@@ -89,14 +91,15 @@ struct NormProblem {
 NormProblem norm_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                          const BoundAttrs& attrs);
 
-/// Taps of a window that starts at `start` and reads positions start + i * dilation, 0 <= i < count, in [0, size).
+/// Taps of a window that starts at `start` and reads positions start + i * dilation, 0 <= i < count, in [0,
+/// size).
 struct TapRange {
     int64_t first, last;  ///< half open, first <= last
 };
 TapRange valid_taps(int64_t start, int64_t dilation, int64_t count, int64_t size);
 
-/// Scale and zero point of each element of a tensor; 1 and 0 without quantisation. Throws UserError on scales that are
-/// not positive and finite, array lengths or an axis that do not fit the shape.
+/// Scale and zero point of each element of a tensor; 1 and 0 without quantisation. Throws UserError on scales
+/// that are not positive and finite, array lengths or an axis that do not fit the shape.
 class QuantMap {
   public:
     explicit QuantMap(const Tensor& tensor);
@@ -113,21 +116,24 @@ class QuantMap {
     int64_t inner_ = 1, period_ = 1, group_ = 1;
 };
 
-/// What an integer gemm or conv does around its 32-bit accumulators. Column n is the output channel; operands without
-/// quantisation have scale 1 and zero point 0; multiplier = a_scale * b_scale / y_scale, computed once in binary64.
+/// What an integer gemm or conv does around its 32-bit accumulators. Column n is the output channel; operands
+/// without quantisation have scale 1 and zero point 0; multiplier = a_scale * b_scale / y_scale, computed
+/// once in binary64.
 ///   acc = sum over k of (a - a_zero) * (b - b_zero[n]) + C                    modulo 2^32
-///   y   = saturate(round_half_even(acc * multiplier[n]) + y_zero[n])          in binary64, or acc itself (raw)
+///   y   = saturate(round_half_even(acc * multiplier[n]) + y_zero[n])          in binary64, or acc itself
+///   (raw)
 /// Weights quantised per group along K have one accumulator per group of `group_size` k's, without C:
-///   y   = saturate(round_half_even(sum over g ascending of acc_g * multiplier[g] + C * c_multiplier) + y_zero[n])
+///   y   = saturate(round_half_even(sum over g ascending of acc_g * multiplier[g] + C * c_multiplier) +
+///   y_zero[n])
 struct IntScaling {
     bool raw = false;  ///< the output is i32: accumulators as they are
     int64_t a_zero = 0;
-    std::vector<int64_t> b_zero;      ///< per n, or per group
-    std::vector<double> multiplier;   ///< per n, or per group
-    std::vector<int64_t> y_zero;      ///< per n
-    int64_t group_size = 0;           ///< 0: not grouped along K
-    double c_multiplier = 0;          ///< grouped only
-    IntegerRange range{0, 0};       ///< of the output type
+    std::vector<int64_t> b_zero;     ///< per n, or per group
+    std::vector<double> multiplier;  ///< per n, or per group
+    std::vector<int64_t> y_zero;     ///< per n
+    int64_t group_size = 0;          ///< 0: not grouped along K
+    double c_multiplier = 0;         ///< grouped only
+    IntegerRange range{0, 0};        ///< of the output type
 };
 /// b_columns: the axis of B that is the output channel, b_depth: the one that is summed over.
 IntScaling int_scaling(const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c, size_t b_depth,

@@ -33,14 +33,16 @@ void check_values(const Tensor& tensor, size_t entries) {
     const IntegerRange range = range_of(tensor.type);
     for (const int64_t zero : quant.zero_points) {
         if (zero < range.low || zero > range.high) {
-            reject(tensor, fmt::format("zero point {} is out of range", zero), "use a value of the element type");
+            reject(tensor, fmt::format("zero point {} is out of range", zero),
+                   "use a value of the element type");
         }
     }
 }
 
 double checked_multiplier(const Tensor& y, double value) {
     if (!std::isfinite(value)) {
-        reject(y, "the product of the input scales over the output scale overflows", "use scales of usual size");
+        reject(y, "the product of the input scales over the output scale overflows",
+               "use scales of usual size");
     }
     return value;
 }
@@ -59,7 +61,8 @@ void require_axis(const Tensor& tensor, const QuantMap& map, std::initializer_li
     const auto axis = static_cast<size_t>(tensor.quant->axis);
     if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
         reject(tensor, fmt::format("gemm and conv2d cannot use scales along axis {}", axis),
-               "quantise inputs per tensor, weights per tensor, per output channel or per group of input channels, "
+               "quantise inputs per tensor, weights per tensor, per output channel or per group of input "
+               "channels, "
                "outputs per tensor or channel");
     }
 }
@@ -79,9 +82,11 @@ QuantMap::QuantMap(const Tensor& tensor) : scales_(&unit_scale), zero_points_(&n
         reject(tensor, fmt::format("axis {} does not exist", quant.axis), "use an axis of the shape");
     }
     period_ = tensor.shape[static_cast<size_t>(quant.axis)];
-    for (size_t d = static_cast<size_t>(quant.axis) + 1; d < tensor.shape.rank; ++d) inner_ *= tensor.shape[d];
+    for (size_t d = static_cast<size_t>(quant.axis) + 1; d < tensor.shape.rank; ++d)
+        inner_ *= tensor.shape[d];
     if (quant.kind == proto::Quant::PER_GROUP) {
-        if (quant.group_size <= 0) reject(tensor, "group_size must be positive", "use a group size of at least 1");
+        if (quant.group_size <= 0)
+            reject(tensor, "group_size must be positive", "use a group size of at least 1");
         group_ = quant.group_size;
     }
     check_values(tensor, static_cast<size_t>((period_ + group_ - 1) / group_));
@@ -110,12 +115,12 @@ IntScaling int_scaling(const Tensor& a, const Tensor& b, const Tensor& y, const 
         s.group_size = b.quant->kind == proto::Quant::PER_GROUP ? b.quant->group_size : 1;
         for (size_t g = 0; g < b.quant->scales.size(); ++g) {
             s.b_zero.push_back(b_map.zero_point(g));
-            s.multiplier.push_back(
-                checked_multiplier(y, a_map.scale(0) * b_map.scale(g) / y_map.scale(0)));
+            s.multiplier.push_back(checked_multiplier(y, a_map.scale(0) * b_map.scale(g) / y_map.scale(0)));
         }
         if (c.tensor != nullptr) {
             if (!has_quant(*c.tensor) || c.tensor->quant->kind != proto::Quant::PER_TENSOR) {
-                reject(*c.tensor, "with weights quantised per group along the summed axis the bias needs its own scale",
+                reject(*c.tensor,
+                       "with weights quantised per group along the summed axis the bias needs its own scale",
                        "give it quant=per_tensor(scale=..., zero_point=0)");
             }
             const QuantMap c_map(*c.tensor);

@@ -134,17 +134,23 @@ void rmsnorm(const NormProblem& p, const Tensor& x, const Tensor& y) {
     }
 }
 
-void execute(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs, const BoundAttrs& attrs) {
+void execute(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+             const BoundAttrs& attrs) {
     switch (op) {
         case Op::relu:
-        case Op::add: return pointwise(op, inputs, outputs);
-        case Op::maxpool: return maxpool(pool_problem(inputs, outputs, attrs));
-        case Op::rmsnorm: return rmsnorm(norm_problem(inputs, outputs, attrs), inputs[0], outputs[0]);
+        case Op::add:
+            return pointwise(op, inputs, outputs);
+        case Op::maxpool:
+            return maxpool(pool_problem(inputs, outputs, attrs));
+        case Op::rmsnorm:
+            return rmsnorm(norm_problem(inputs, outputs, attrs), inputs[0], outputs[0]);
         case Op::quantize:
         case Op::dequantize:
         case Op::cast:
-        case Op::requant: return convert(op, inputs[0], outputs[0]);
-        default: return contraction(op, inputs, outputs, attrs);
+        case Op::requant:
+            return convert(op, inputs[0], outputs[0]);
+        default:
+            return contraction(op, inputs, outputs, attrs);
     }
 }
 
@@ -152,6 +158,8 @@ void execute(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>
 
 namespace kpu::values {
 
-std::unique_ptr<ComputeBackend> make_reference_backend() { return std::make_unique<reference::ReferenceBackend>(); }
+std::unique_ptr<ComputeBackend> make_reference_backend() {
+    return std::make_unique<reference::ReferenceBackend>();
+}
 
 }  // namespace kpu::values

@@ -6,8 +6,8 @@
 namespace kpu::values::reference {
 namespace {
 
-/// One product of an output element's sum: element indices into A (X) and B (W), and its k along the axis of B that
-/// weight groups divide.
+/// One product of an output element's sum: element indices into A (X) and B (W), and its k along the axis of
+/// B that weight groups divide.
 struct Term {
     int64_t a, b, depth;
 };
@@ -21,7 +21,8 @@ void for_each_term(const GemmProblem& p, int64_t batch, int64_t row, int64_t col
 }
 
 template <class Visit>
-void for_each_term(const ConvProblem& p, int64_t image, int64_t oy, int64_t ox, int64_t channel, Visit visit) {
+void for_each_term(const ConvProblem& p, int64_t image, int64_t oy, int64_t ox, int64_t channel,
+                   Visit visit) {
     const int64_t group = channel / p.group_out;
     for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
         for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
@@ -29,7 +30,8 @@ void for_each_term(const ConvProblem& p, int64_t image, int64_t oy, int64_t ox, 
             const int64_t ix = ox * p.stride_w - p.pad_left + kw * p.dilation_w;
             if (iy < 0 || iy >= p.height || ix < 0 || ix >= p.width) continue;  // padding adds nothing
             for (int64_t c = 0; c < p.group_in; ++c) {
-                const int64_t x = ((image * p.height + iy) * p.width + ix) * p.channels + group * p.group_in + c;
+                const int64_t x =
+                    ((image * p.height + iy) * p.width + ix) * p.channels + group * p.group_in + c;
                 const int64_t w = ((kh * p.kernel_w + kw) * p.group_in + c) * p.out_channels + channel;
                 visit(Term{x, w, c});
             }
@@ -39,8 +41,8 @@ void for_each_term(const ConvProblem& p, int64_t image, int64_t oy, int64_t ox, 
 
 /// `terms(visit)` yields the products of one element in order; c: its addend's index, -1 when absent.
 template <class Terms>
-void float_element(const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c, int64_t c_index, int64_t index,
-                   Terms terms) {
+void float_element(const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c, int64_t c_index,
+                   int64_t index, Terms terms) {
     const float addend = c.tensor == nullptr ? 0.0F : load_float(c.tensor->type, c.tensor->data, c_index);
     float acc = c.first ? addend : 0.0F;
     terms([&](const Term& t) {
@@ -109,9 +111,10 @@ void conv(const ConvProblem& p) {
         for (int64_t oy = 0; oy < p.out_h; ++oy) {
             for (int64_t ox = 0; ox < p.out_w; ++ox) {
                 for (int64_t channel = 0; channel < p.out_channels; ++channel, ++index) {
-                    const int64_t c = p.b.tensor == nullptr ? -1
-                                                            : image * p.b.strides[0] + oy * p.b.strides[1] +
-                                                                  ox * p.b.strides[2] + channel * p.b.strides[3];
+                    const int64_t c = p.b.tensor == nullptr
+                                          ? -1
+                                          : image * p.b.strides[0] + oy * p.b.strides[1] +
+                                                ox * p.b.strides[2] + channel * p.b.strides[3];
                     const auto terms = [&](auto visit) { for_each_term(p, image, oy, ox, channel, visit); };
                     if (integer) {
                         int_element(scaling, *p.x, *p.w, *p.y, p.b, c, index, channel, terms);

@@ -80,11 +80,13 @@ void copy_row(uint8_t* to, int64_t to_stride, const uint8_t* from, int64_t from_
     if (to_stride == 1 && from_stride == 1) {
         std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
     } else {
-        copy_spaced(reinterpret_cast<T*>(to), to_stride, reinterpret_cast<const T*>(from), from_stride, count);
+        copy_spaced(reinterpret_cast<T*>(to), to_stride, reinterpret_cast<const T*>(from), from_stride,
+                    count);
     }
 }
 
-void copy_row(int bytes, uint8_t* to, int64_t to_stride, const uint8_t* from, int64_t from_stride, int64_t count) {
+void copy_row(int bytes, uint8_t* to, int64_t to_stride, const uint8_t* from, int64_t from_stride,
+              int64_t count) {
     if (bytes == 1) {
         copy_row<uint8_t>(to, to_stride, from, from_stride, count);
     } else if (bytes == 2) {
@@ -113,11 +115,11 @@ void check_inside(const MemoryLevel& level, const RegionView& view) {
         const int64_t reach = region.strides[d] * (region.shape[d] - 1);
         (reach < 0 ? lowest : highest) += reach;
     }
-    const uint64_t bytes = region.typed() ? packed_bytes(region.elem, static_cast<uint64_t>(highest) + 1)
-                                          : region.extent;
+    const uint64_t bytes =
+        region.typed() ? packed_bytes(region.elem, static_cast<uint64_t>(highest) + 1) : region.extent;
     if (lowest < 0 || view.address > level.size() || bytes > level.size() - view.address) {
-        throw InternalError(fmt::format("region `{}` at byte {} leaves its memory level of {} bytes", region.name,
-                                        view.address, level.size()));
+        throw InternalError(fmt::format("region `{}` at byte {} leaves its memory level of {} bytes",
+                                        region.name, view.address, level.size()));
     }
 }
 
@@ -141,7 +143,8 @@ void mark_region(MemoryLevel& level, const RegionView& view) {
 void gather_nibbles(const uint8_t* base, const BoundRegion& region, uint8_t* dense) {
     const Rows rows = rows_of(region);
     for_each_row(rows, [&](int64_t offset, int64_t at) {
-        for (int64_t i = 0; i < rows.row_count; ++i) dense[at + i] = read_nibble(base, offset + i * rows.row_stride);
+        for (int64_t i = 0; i < rows.row_count; ++i)
+            dense[at + i] = read_nibble(base, offset + i * rows.row_stride);
     });
 }
 

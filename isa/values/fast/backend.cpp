@@ -37,11 +37,15 @@ class FastBackend final : public BackendBase {
                 return true;
             }
             case Op::relu:
-            case Op::add: return pointwise(kernels_, scratch_, op, inputs, outputs[0]);
-            case Op::maxpool: return maxpool(kernels_, scratch_, pool_problem(inputs, outputs, attrs));
+            case Op::add:
+                return pointwise(kernels_, scratch_, op, inputs, outputs[0]);
+            case Op::maxpool:
+                return maxpool(kernels_, scratch_, pool_problem(inputs, outputs, attrs));
             case Op::rmsnorm:
-                return rmsnorm(kernels_, scratch_, norm_problem(inputs, outputs, attrs), inputs[0], outputs[0]);
-            default: return convert(kernels_, scratch_, op, inputs[0], outputs[0]);
+                return rmsnorm(kernels_, scratch_, norm_problem(inputs, outputs, attrs), inputs[0],
+                               outputs[0]);
+            default:
+                return convert(kernels_, scratch_, op, inputs[0], outputs[0]);
         }
     }
 
@@ -51,7 +55,9 @@ class FastBackend final : public BackendBase {
 
 }  // namespace
 
-std::unique_ptr<ComputeBackend> make_backend(const Kernels& kernels) { return std::make_unique<FastBackend>(kernels); }
+std::unique_ptr<ComputeBackend> make_backend(const Kernels& kernels) {
+    return std::make_unique<FastBackend>(kernels);
+}
 
 }  // namespace fast
 

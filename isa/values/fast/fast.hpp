@@ -30,16 +30,18 @@ struct Scratch {
     Buffer<double> real, other, factor;
 };
 
-/// Each returns false when it leaves the case to the reference engine (rare forms: weights quantised per group along
-/// the summed axis, pointwise operands quantised per channel, normalisation along an inner axis).
+/// Each returns false when it leaves the case to the reference engine (rare forms: weights quantised per
+/// group along the summed axis, pointwise operands quantised per channel, normalisation along an inner axis).
 void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p);
 void float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
 bool int_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p);
 bool int_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
-bool pointwise(const Kernels& kernels, Scratch& scratch, Op op, const std::vector<Tensor>& inputs, const Tensor& y);
+bool pointwise(const Kernels& kernels, Scratch& scratch, Op op, const std::vector<Tensor>& inputs,
+               const Tensor& y);
 bool convert(const Kernels& kernels, Scratch& scratch, Op op, const Tensor& x, const Tensor& y);
 bool maxpool(const Kernels& kernels, Scratch& scratch, const PoolProblem& p);
-bool rmsnorm(const Kernels& kernels, Scratch& scratch, const NormProblem& p, const Tensor& x, const Tensor& y);
+bool rmsnorm(const Kernels& kernels, Scratch& scratch, const NormProblem& p, const Tensor& x,
+             const Tensor& y);
 
 /// Elements [first, first + count) of a float tensor as f32.
 void widen(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, float* to);
@@ -48,7 +50,9 @@ void narrow(const Kernels& kernels, const float* from, const Tensor& tensor, int
 /// Saturated integers to the tensor's type.
 void narrow_integers(const int32_t* from, const Tensor& tensor, int64_t first, int64_t count);
 
-inline int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+inline int64_t round_up(int64_t value, int64_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
 
 /// One backend for one set of kernels; make_fast_backend() takes the best of this processor.
 std::unique_ptr<ComputeBackend> make_backend(const Kernels& kernels);

@@ -31,8 +31,8 @@ Panels pack(float* to, const float* b, int64_t ld_b, int64_t k, int64_t n, int64
 }
 
 /// acc += A[rows][k] x panels, k from first_k on.
-void accumulate(const Kernels& kernels, int64_t rows, int64_t k, const float* a, int64_t lda, const Panels& panels,
-                int64_t first_k, float* acc) {
+void accumulate(const Kernels& kernels, int64_t rows, int64_t k, const float* a, int64_t lda,
+                const Panels& panels, int64_t first_k, float* acc) {
     const int64_t ld = panels.columns();
     for (int64_t start = 0; start < k; start += k_block) {
         const int64_t depth = std::min(k_block, k - start);
@@ -40,14 +40,16 @@ void accumulate(const Kernels& kernels, int64_t rows, int64_t k, const float* a,
             const float* b = panels.data + (p * panels.k + first_k + start) * panels.width;
             for (int64_t r = 0; r < rows; r += kernels.f32_rows) {
                 const auto count = static_cast<int>(std::min<int64_t>(kernels.f32_rows, rows - r));
-                kernels.f32_tile(count, depth, a + r * lda + start, lda, b, acc + r * ld + p * panels.width, ld);
+                kernels.f32_tile(count, depth, a + r * lda + start, lda, b, acc + r * ld + p * panels.width,
+                                 ld);
             }
         }
     }
 }
 
 /// n values of the addend from element `offset` on, as f32.
-const float* addend_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t offset, int64_t n) {
+const float* addend_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t offset,
+                        int64_t n) {
     float* row = scratch.addend.get(std::max<int64_t>(n, 1));
     if (n == 0) return row;
     const bool repeated = c.strides[c.strides.rank - 1U] == 0;
@@ -56,16 +58,16 @@ const float* addend_row(const Kernels& kernels, Scratch& scratch, const Addend& 
     return row;
 }
 
-void start_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t c_offset, int64_t n, int64_t padded,
-               float* acc) {
+void start_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t c_offset, int64_t n,
+               int64_t padded, float* acc) {
     std::fill(acc, acc + padded, 0.0F);
     if (c.tensor == nullptr || !c.first) return;
     const float* row = addend_row(kernels, scratch, c, c_offset, n);
     std::copy(row, row + n, acc);
 }
 
-void finish_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t c_offset, int64_t n, float* acc,
-                const Tensor& y, int64_t y_offset) {
+void finish_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t c_offset, int64_t n,
+                float* acc, const Tensor& y, int64_t y_offset) {
     if (c.tensor != nullptr && !c.first) {
         const float* row = addend_row(kernels, scratch, c, c_offset, n);
         for (int64_t i = 0; i < n; ++i) acc[i] = acc[i] + row[i];
@@ -74,7 +76,8 @@ void finish_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64
 }
 
 /// A float operand as f32: in place, or widened into the buffer.
-const float* as_f32(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, Buffer<float>& buffer) {
+const float* as_f32(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count,
+                    Buffer<float>& buffer) {
     if (tensor.type == ElemType::f32) return reinterpret_cast<const float*>(tensor.data) + first;
     float* to = buffer.get(std::max<int64_t>(count, 1));
     widen(kernels, tensor, first, count, to);
@@ -84,12 +87,15 @@ const float* as_f32(const Kernels& kernels, const Tensor& tensor, int64_t first,
 /// A run of output pixels of one row whose windows have the same valid taps, and one group of channels.
 class ConvRun {
   public:
-    ConvRun(const Kernels& kernels, const ConvProblem& p, const float* image, const Panels& panels, int64_t group)
+    ConvRun(const Kernels& kernels, const ConvProblem& p, const float* image, const Panels& panels,
+            int64_t group)
         : kernels_(kernels), p_(p), image_(image), panels_(panels), group_(group) {}
 
-    void accumulate_taps(int64_t count, int64_t top, int64_t left, TapRange rows, TapRange columns, float* acc) const {
+    void accumulate_taps(int64_t count, int64_t top, int64_t left, TapRange rows, TapRange columns,
+                         float* acc) const {
         for (int64_t kh = rows.first; kh < rows.last; ++kh) {
-            const float* line = image_ + (top + kh * p_.dilation_h) * p_.width * p_.channels + group_ * p_.group_in;
+            const float* line =
+                image_ + (top + kh * p_.dilation_h) * p_.width * p_.channels + group_ * p_.group_in;
             // neighbouring taps of all channels are contiguous
             const bool joined = p_.dilation_w == 1 && p_.groups == 1;
             const int64_t step = joined ? columns.last - columns.first : 1;
@@ -109,8 +115,8 @@ class ConvRun {
     int64_t group_;
 };
 
-void conv_line(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, const ConvRun& run, int64_t padded,
-               int64_t image, int64_t group, int64_t oy) {
+void conv_line(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, const ConvRun& run,
+               int64_t padded, int64_t image, int64_t group, int64_t oy) {
     const int64_t top = oy * p.stride_h - p.pad_top;
     const TapRange rows = valid_taps(top, p.dilation_h, p.kernel_h, p.height);
     for (int64_t ox = 0; ox < p.out_w;) {
@@ -126,7 +132,8 @@ void conv_line(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, c
         float* acc = scratch.acc.get(count * padded);
         const int64_t channel = group * p.group_out;
         const auto c_offset = [&](int64_t i) {
-            return image * p.b.strides[0] + oy * p.b.strides[1] + (ox + i) * p.b.strides[2] + channel * p.b.strides[3];
+            return image * p.b.strides[0] + oy * p.b.strides[1] + (ox + i) * p.b.strides[2] +
+                   channel * p.b.strides[3];
         };
         for (int64_t i = 0; i < count; ++i) {
             start_row(kernels, scratch, p.b, c_offset(i), p.group_out, padded, acc + i * padded);
@@ -179,8 +186,8 @@ void float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) 
     float* packed = scratch.panels.get(p.groups * k * padded);
     std::vector<Panels> panels;
     for (int64_t group = 0; group < p.groups; ++group) {
-        panels.push_back(
-            pack(packed + group * k * padded, w + group * p.group_out, p.out_channels, k, p.group_out, width));
+        panels.push_back(pack(packed + group * k * padded, w + group * p.group_out, p.out_channels, k,
+                              p.group_out, width));
     }
     const int64_t image_size = p.height * p.width * p.channels;
     for (int64_t image = 0; image < p.batch; ++image) {

@@ -1,5 +1,5 @@
-// Integer gemm and conv2d. With p = a + offset as packed (offset 128 makes signed bytes unsigned for the dot-product
-// instruction) and z = a_zero + offset:
+// Integer gemm and conv2d. With p = a + offset as packed (offset 128 makes signed bytes unsigned for the
+// dot-product instruction) and z = a_zero + offset:
 //   sum (a - a_zero)(b - b_zero) = sum p*b - z * sum b - b_zero * sum p + k * z * b_zero      modulo 2^32
 // Padded positions of a convolution hold z, so they add nothing.
 #include <algorithm>
@@ -68,10 +68,18 @@ class Product {
     using Left = typename Form::Left;
     using Right = typename Form::Right;
 
-    Product(const Kernels& kernels, Scratch& scratch, const IntScaling& scaling, const Addend& c, const Tensor& y,
-            ElemType left, int64_t k, int64_t n)
-        : kernels_(kernels), scratch_(scratch), scaling_(scaling), c_(c), y_(y), k_(k), n_(n),
-          padded_k_(round_up(k, Form::steps)), width_(Form::columns(kernels)), padded_n_(round_up(n, width_)),
+    Product(const Kernels& kernels, Scratch& scratch, const IntScaling& scaling, const Addend& c,
+            const Tensor& y, ElemType left, int64_t k, int64_t n)
+        : kernels_(kernels),
+          scratch_(scratch),
+          scaling_(scaling),
+          c_(c),
+          y_(y),
+          k_(k),
+          n_(n),
+          padded_k_(round_up(k, Form::steps)),
+          width_(Form::columns(kernels)),
+          padded_n_(round_up(n, width_)),
           zero_(scaling.a_zero + Form::offset(left)) {}
 
     int64_t row_size() const { return padded_k_; }
@@ -89,7 +97,8 @@ class Product {
             for (int64_t c = 0; c < n_; ++c) {
                 const Right value = row[static_cast<size_t>(c)];
                 const int64_t panel = c / width_ * padded_k_ * width_;
-                panels_[panel + (i / Form::steps * width_ + c % width_) * Form::steps + i % Form::steps] = value;
+                panels_[panel + (i / Form::steps * width_ + c % width_) * Form::steps + i % Form::steps] =
+                    value;
                 auto& sum = reinterpret_cast<uint32_t&>(sums[static_cast<size_t>(c)]);
                 sum += static_cast<uint32_t>(static_cast<int32_t>(value));
             }
@@ -131,8 +140,8 @@ class Product {
                 const Right* b = panels_ + c * padded_k_ + start * width_;
                 for (int64_t r = 0; r < count; r += Form::rows(kernels_)) {
                     const auto tile_rows = static_cast<int>(std::min(Form::rows(kernels_), count - r));
-                    tile(tile_rows, steps, rows + r * padded_k_ + start, padded_k_, b, acc + r * padded_n_ + c,
-                         padded_n_);
+                    tile(tile_rows, steps, rows + r * padded_k_ + start, padded_k_, b,
+                         acc + r * padded_n_ + c, padded_n_);
                 }
             }
         }
@@ -159,9 +168,10 @@ class Product {
         }
         if (zeros_.empty()) zeros_.assign(scaling_.y_zero.begin(), scaling_.y_zero.end());
         int32_t* to = scratch_.narrow.get(std::max<int64_t>(n_, 1));
-        kernels_.requantize(reinterpret_cast<const int32_t*>(line), scaling_.multiplier.data() + first_column_,
-                            zeros_.data() + first_column_, static_cast<double>(scaling_.range.low),
-                            static_cast<double>(scaling_.range.high), to, n_);
+        kernels_.requantize(reinterpret_cast<const int32_t*>(line),
+                            scaling_.multiplier.data() + first_column_, zeros_.data() + first_column_,
+                            static_cast<double>(scaling_.range.low), static_cast<double>(scaling_.range.high),
+                            to, n_);
         narrow_integers(to, y_, y_offset, n_);
     }
 
@@ -240,15 +250,15 @@ void conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, const 
             const auto oy_of = [&](int64_t r) { return (first + r) % pixels / p.out_w; };
             const auto ox_of = [&](int64_t r) { return (first + r) % p.out_w; };
             for (int64_t r = 0; r < count; ++r) {
-                fill_window(p, images + image_of(r) * image_size, group, oy_of(r), ox_of(r), product.padding(),
-                            rows + r * size);
+                fill_window(p, images + image_of(r) * image_size, group, oy_of(r), ox_of(r),
+                            product.padding(), rows + r * size);
                 std::fill(rows + r * size + k, rows + (r + 1) * size, Left{0});
             }
             product.run(
                 rows, count,
                 [&](int64_t r) {
-                    return image_of(r) * p.b.strides[0] + oy_of(r) * p.b.strides[1] + ox_of(r) * p.b.strides[2] +
-                           channel * p.b.strides[3];
+                    return image_of(r) * p.b.strides[0] + oy_of(r) * p.b.strides[1] +
+                           ox_of(r) * p.b.strides[2] + channel * p.b.strides[3];
                 },
                 [&](int64_t r) { return (first + r) * p.out_channels + channel; });
         }

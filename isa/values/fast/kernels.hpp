@@ -4,18 +4,20 @@
 
 namespace kpu::values::fast {
 
-/// Inner loops compiled once per instruction set; all variants give the same bits. Plain pointers only: these sources
-/// are compiled with instruction-set flags, and an inline function of a shared header could leak such code into
-/// programs that run on older machines.
+/// Inner loops compiled once per instruction set; all variants give the same bits. Plain pointers only: these
+/// sources are compiled with instruction-set flags, and an inline function of a shared header could leak such
+/// code into programs that run on older machines.
 ///
-/// Tiles accumulate into acc (row stride ld_acc): rows x columns, k ascending. Row r of A starts at a + r * lda. B is
-/// packed: all columns of a tile for k = 0, then for k = 1, ...; 16-bit operands in pairs of k, 8-bit ones in fours.
+/// Tiles accumulate into acc (row stride ld_acc): rows x columns, k ascending. Row r of A starts at a + r *
+/// lda. B is packed: all columns of a tile for k = 0, then for k = 1, ...; 16-bit operands in pairs of k,
+/// 8-bit ones in fours.
 struct Kernels {
     const char* name;
 
     int f32_rows, f32_columns;
     /// One fused multiply-add per step.
-    void (*f32_tile)(int rows, int64_t k, const float* a, int64_t lda, const float* b, float* acc, int64_t ld_acc);
+    void (*f32_tile)(int rows, int64_t k, const float* a, int64_t lda, const float* b, float* acc,
+                     int64_t ld_acc);
 
     int i16_rows, i16_columns;
     /// Modulo 2^32; k2 pairs.
@@ -39,9 +41,10 @@ struct Kernels {
     void (*f32_of_f64)(const double* from, float* to, int64_t count);
 
     /// clamp(round_half_even(acc * multiplier) + zero, low, high)
-    void (*requantize)(const int32_t* acc, const double* multiplier, const double* zero, double low, double high,
-                       int32_t* to, int64_t count);
-    /// clamp(round_half_even(value) + zero, low, high) of finite or infinite values, NaN as 0; low and high within i32
+    void (*requantize)(const int32_t* acc, const double* multiplier, const double* zero, double low,
+                       double high, int32_t* to, int64_t count);
+    /// clamp(round_half_even(value) + zero, low, high) of finite or infinite values, NaN as 0; low and high
+    /// within i32
     void (*quantize)(const double* value, double zero, double low, double high, int32_t* to, int64_t count);
     /// value = (value - zero) * scale
     void (*dequantize)(double* value, double zero, double scale, int64_t count);
@@ -55,7 +58,7 @@ struct Kernels {
 
 extern const Kernels baseline_kernels;
 extern const Kernels avx2_kernels;
-extern const Kernels avx512_kernels;       ///< without 8-bit dot products
+extern const Kernels avx512_kernels;  ///< without 8-bit dot products
 extern const Kernels avx512_vnni_kernels;
 
 /// The variants this processor can run, slowest first.

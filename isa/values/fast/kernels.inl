@@ -9,7 +9,7 @@
 namespace kpu::values::fast {
 namespace {
 
-constexpr double huge = 0x1p40;         // beyond every integer type, within exact rounding
+constexpr double huge = 0x1p40;           // beyond every integer type, within exact rounding
 constexpr double round_magic = 0x1.8p52;  // adding and subtracting it rounds to an integer, half to even
 
 inline uint32_t bits32(float value) {
@@ -86,7 +86,8 @@ void f32_tile(int rows, int64_t k, const float* a, int64_t lda, const float* b, 
     for (; r + 4 <= rows; r += 4) f32_rows<4>(k, a + r * lda, lda, b, acc + r * ld_acc, ld_acc);
     for (; r < rows; ++r) f32_rows<1>(k, a + r * lda, lda, b, acc + r * ld_acc, ld_acc);
 }
-void i16_tile(int rows, int64_t k2, const int16_t* a, int64_t lda, const int16_t* b, uint32_t* acc, int64_t ld_acc) {
+void i16_tile(int rows, int64_t k2, const int16_t* a, int64_t lda, const int16_t* b, uint32_t* acc,
+              int64_t ld_acc) {
     if (rows == Lanes::rows) return i16_rows<Lanes::rows>(k2, a, lda, b, acc, ld_acc);
     int r = 0;
     for (; r + 4 <= rows; r += 4) i16_rows<4>(k2, a + r * lda, lda, b, acc + r * ld_acc, ld_acc);
@@ -141,8 +142,8 @@ inline int32_t rounded_and_clamped(double value, double zero, double low, double
     return static_cast<int32_t>(value);
 }
 
-void requantize(const int32_t* acc, const double* multiplier, const double* zero, double low, double high, int32_t* to,
-                int64_t count) {
+void requantize(const int32_t* acc, const double* multiplier, const double* zero, double low, double high,
+                int32_t* to, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
         to[i] = rounded_and_clamped(static_cast<double>(acc[i]) * multiplier[i], zero[i], low, high);
     }
@@ -175,7 +176,7 @@ void maximum(double* value, const double* other, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
         const double a = value[i];
         const double b = other[i];
-        const double larger = a > b ? a : b;      // b when either is NaN
+        const double larger = a > b ? a : b;  // b when either is NaN
         const double number = a == b ? a + b : larger;
         // equal zeros: -0 + -0 = -0, other sums of zeros are +0; other equal numbers are themselves
         const double zeros_right = a == b && a != 0.0 ? a : number;
@@ -183,12 +184,12 @@ void maximum(double* value, const double* other, int64_t count) {
     }
 }
 
-#define KPU_KERNEL_COMMON(label, f16_in, f16_out, i8_rows, i8_columns, i8_tile)                                    \
-    {                                                                                                              \
-        label, Lanes::rows, Lanes::f32_vectors* Lanes::f32_width, f32_tile, Lanes::rows,                           \
-            Lanes::i32_vectors* Lanes::i32_width, i16_tile, i8_rows, i8_columns, i8_tile, f16_in, f32_of_bf16,     \
-            f16_out, bf16_of_f32, canonical_f32, odd_f32_of_f64, f32_of_f64, requantize, quantize, dequantize,     \
-            divide, multiply, multiply_each, add, maximum                                                          \
+#define KPU_KERNEL_COMMON(label, f16_in, f16_out, i8_rows, i8_columns, i8_tile)                       \
+    {                                                                                                 \
+        label, Lanes::rows, Lanes::f32_vectors *Lanes::f32_width, f32_tile, Lanes::rows,              \
+            Lanes::i32_vectors *Lanes::i32_width, i16_tile, i8_rows, i8_columns, i8_tile, f16_in,     \
+            f32_of_bf16, f16_out, bf16_of_f32, canonical_f32, odd_f32_of_f64, f32_of_f64, requantize, \
+            quantize, dequantize, divide, multiply, multiply_each, add, maximum                       \
     }
 
 }  // namespace

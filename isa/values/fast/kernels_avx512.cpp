@@ -41,7 +41,8 @@ inline int32_t four_at(const uint8_t* at) {
 }
 
 template <int Rows>
-KPU_VNNI void u8i8_rows(int64_t k4, const uint8_t* a, int64_t lda, const int8_t* b, uint32_t* acc, int64_t ld_acc) {
+KPU_VNNI void u8i8_rows(int64_t k4, const uint8_t* a, int64_t lda, const int8_t* b, uint32_t* acc,
+                        int64_t ld_acc) {
     __m512i sum[Rows][2];
     for (int r = 0; r < Rows; ++r) {
         for (int v = 0; v < 2; ++v) sum[r][v] = _mm512_loadu_si512(acc + r * ld_acc + v * 16);

@@ -19,13 +19,20 @@ void integers_to_real(const uint8_t* data, int64_t first, double* to, int64_t co
 void to_real(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, double* to) {
     switch (tensor.type) {
         case ElemType::i4:
-        case ElemType::i8: return integers_to_real<int8_t>(tensor.data, first, to, count);
-        case ElemType::u8: return integers_to_real<uint8_t>(tensor.data, first, to, count);
-        case ElemType::i16: return integers_to_real<int16_t>(tensor.data, first, to, count);
-        case ElemType::u16: return integers_to_real<uint16_t>(tensor.data, first, to, count);
-        case ElemType::i32: return integers_to_real<int32_t>(tensor.data, first, to, count);
-        case ElemType::u32: return integers_to_real<uint32_t>(tensor.data, first, to, count);
-        default: break;
+        case ElemType::i8:
+            return integers_to_real<int8_t>(tensor.data, first, to, count);
+        case ElemType::u8:
+            return integers_to_real<uint8_t>(tensor.data, first, to, count);
+        case ElemType::i16:
+            return integers_to_real<int16_t>(tensor.data, first, to, count);
+        case ElemType::u16:
+            return integers_to_real<uint16_t>(tensor.data, first, to, count);
+        case ElemType::i32:
+            return integers_to_real<int32_t>(tensor.data, first, to, count);
+        case ElemType::u32:
+            return integers_to_real<uint32_t>(tensor.data, first, to, count);
+        default:
+            break;
     }
     float part[chunk];
     for (int64_t done = 0; done < count; done += chunk) {
@@ -36,7 +43,8 @@ void to_real(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_
 }
 
 /// Rounds once to the float type of the tensor.
-void from_real(const Kernels& kernels, const double* from, const Tensor& tensor, int64_t first, int64_t count) {
+void from_real(const Kernels& kernels, const double* from, const Tensor& tensor, int64_t first,
+               int64_t count) {
     float part[chunk];
     for (int64_t done = 0; done < count; done += chunk) {
         const int64_t size = std::min(chunk, count - done);
@@ -51,8 +59,8 @@ void from_real(const Kernels& kernels, const double* from, const Tensor& tensor,
 }
 
 /// saturate(round_half_even(steps) + zero) in the integer type of the tensor.
-void from_steps(const Kernels& kernels, const double* steps, int64_t zero, const Tensor& tensor, int64_t first,
-                int64_t count) {
+void from_steps(const Kernels& kernels, const double* steps, int64_t zero, const Tensor& tensor,
+                int64_t first, int64_t count) {
     const IntegerRange range = range_of(tensor.type);
     if (tensor.type == ElemType::u32) {  // beyond the kernel's i32
         for (int64_t i = 0; i < count; ++i) {
@@ -79,7 +87,8 @@ struct Real {
     bool usable() const { return map.uniform(); }
     void read(int64_t first, int64_t count, double* to) const {
         to_real(kernels, tensor, first, count, to);
-        if (has_quant(tensor)) kernels.dequantize(to, static_cast<double>(map.zero_point(0)), map.scale(0), count);
+        if (has_quant(tensor))
+            kernels.dequantize(to, static_cast<double>(map.zero_point(0)), map.scale(0), count);
     }
     /// Uses the values as scratch.
     void write(double* from, int64_t first, int64_t count) const {
@@ -126,7 +135,8 @@ void narrow_integers(const int32_t* from, const Tensor& tensor, int64_t first, i
             for (int64_t i = 0; i < count; ++i) to[i] = static_cast<uint16_t>(from[i]);
             return;
         }
-        default: std::memcpy(tensor.data + first * 4, from, static_cast<size_t>(count) * 4);
+        default:
+            std::memcpy(tensor.data + first * 4, from, static_cast<size_t>(count) * 4);
     }
 }
 
@@ -165,8 +175,8 @@ bool convert(const Kernels& kernels, Scratch&, Op op, const Tensor& x, const Ten
         if (op == Op::quantize) {
             out.write(value, first, count);
         } else if (op == Op::requant) {
-            kernels.dequantize(value, static_cast<double>(in.map.zero_point(0)), in.map.scale(0) / out.map.scale(0),
-                               count);
+            kernels.dequantize(value, static_cast<double>(in.map.zero_point(0)),
+                               in.map.scale(0) / out.map.scale(0), count);
             from_steps(kernels, value, out.map.zero_point(0), y, first, count);
         } else if (is_float(y.type)) {
             from_real(kernels, value, y, first, count);
@@ -211,7 +221,8 @@ bool maxpool(const Kernels& kernels, Scratch& scratch, const PoolProblem& p) {
     return true;
 }
 
-bool rmsnorm(const Kernels& kernels, Scratch& scratch, const NormProblem& p, const Tensor& x, const Tensor& y) {
+bool rmsnorm(const Kernels& kernels, Scratch& scratch, const NormProblem& p, const Tensor& x,
+             const Tensor& y) {
     if (p.inner != 1) return false;
     constexpr int64_t lanes = 8;  // rows summed side by side: each keeps its order
     double* rows = scratch.real.get(std::max<int64_t>(lanes * p.count, 1));
