@@ -143,6 +143,7 @@ void Binder::bind_task(size_t index) {
             task.opcode = *id;
             task.unit = opcode(*id).unit;
             bind_attributes(source, task, pos);
+            normalise_axis(task);
         } else {
             error(pos, fmt::format("unknown opcode `{}`. Fix: did you mean `{}`?", source.opcode(),
                                    nearest_opcode(source.opcode())));
@@ -204,6 +205,16 @@ void Binder::bind_attributes(const proto::Task& source, BoundTask& task, const S
         } else if (!attr.default_text.empty()) {
             task.attrs.list.push_back(default_of(attr));
         }
+    }
+}
+
+/// A negative axis counts from the last dimension of the first input; one that stays negative is refused
+/// later.
+void Binder::normalise_axis(BoundTask& task) const {
+    if (task.inputs.empty()) return;
+    for (BoundAttr& attr : task.attrs.list) {
+        if (attr.name == "axis" && attr.integer < 0)
+            attr.integer += result_.regions[task.inputs[0]].shape.rank;
     }
 }
 

@@ -16,8 +16,9 @@ namespace kpu {
 
 constexpr int max_rank = 6;
 constexpr int max_loop_depth = 64;
-constexpr uint64_t max_level_bytes = uint64_t{1} << 40;  ///< no device of ours has more; larger sizes are mistakes
-constexpr int max_expr_stack = 64;  ///< operands on the stack of a postfix expression
+constexpr uint64_t max_level_bytes = uint64_t{1}
+                                     << 40;  ///< no device of ours has more; larger sizes are mistakes
+constexpr int max_expr_stack = 64;           ///< operands on the stack of a postfix expression
 
 /// Dense list of up to max_rank integers: a shape, strides.
 struct Dims {
@@ -36,7 +37,9 @@ struct LoopValues {
     std::array<int64_t, 8> inline_values{};
     std::vector<int64_t> overflow;  ///< used beyond depth 8
     uint16_t depth = 0;
-    int64_t operator[](size_t i) const { return i < inline_values.size() ? inline_values[i] : overflow[i - 8]; }
+    int64_t operator[](size_t i) const {
+        return i < inline_values.size() ? inline_values[i] : overflow[i - 8];
+    }
     void push(int64_t value);
 };
 
@@ -64,14 +67,14 @@ struct BoundRegion {
     std::string name;
     uint32_t buffer = 0;
     Level level = Level::ddr;
-    uint16_t engine = 0;       ///< of L1
-    BoundExpr address;         ///< byte address in its level: buffer base + offset
-    uint64_t extent = 0;       ///< bytes
+    uint16_t engine = 0;  ///< of L1
+    BoundExpr address;    ///< byte address in its level: buffer base + offset
+    uint64_t extent = 0;  ///< bytes
     ElemType elem = ElemType::none;
-    Dims shape;                ///< logical order: NHWC, HWIO, as written otherwise
-    Dims strides;              ///< elements, one per dimension (also for layouts)
+    Dims shape;    ///< logical order: NHWC, HWIO, as written otherwise
+    Dims strides;  ///< elements, one per dimension (also for layouts)
     BoundQuant quant;
-    bool dense = true;         ///< elements lie row-major without gaps
+    bool dense = true;  ///< elements lie row-major without gaps
     bool readonly = false, writeonly = false;
     bool typed() const { return elem != ElemType::none; }
 };
@@ -87,10 +90,10 @@ struct BoundBuffer {
 /// An attribute value after binding; the opcode table says which member counts.
 struct BoundAttr {
     std::string name;
-    int64_t integer = 0;       ///< also boolean (0, 1)
+    int64_t integer = 0;  ///< also boolean (0, 1)
     double real = 0;
     std::vector<int64_t> ints;
-    std::string text;          ///< strings and bare words
+    std::string text;  ///< strings and bare words
     ElemType type = ElemType::none;
 };
 
@@ -104,23 +107,23 @@ struct BoundAttrs {
 
 struct BoundTask {
     proto::Task::Kind kind = proto::Task::TRANSFER;
-    OpcodeId opcode = 0;                  ///< compute only
-    std::string name;                     ///< token name; "opcode@line" or "#statement" when it has none
-    std::vector<uint32_t> inputs;         ///< region indices; an absent optional operand is not listed
+    OpcodeId opcode = 0;           ///< compute only
+    std::string name;              ///< token name; "opcode@line" or "#statement" when it has none
+    std::vector<uint32_t> inputs;  ///< region indices; an absent optional operand is not listed
     std::vector<uint32_t> outputs;
     BoundAttrs attrs;
-    std::vector<uint32_t> deps;           ///< statement indices
+    std::vector<uint32_t> deps;  ///< statement indices
     bool sync = false;
     bool memmove = false;
-    UnitKind unit = UnitKind::dma;        ///< the kind of unit that executes it
-    bool also_engine_dma = false;         ///< DDR<->L1: occupies an sDMA and a DMA of its engine
-    int32_t engine = -1;                  ///< -1: floats, any engine may take it
-    int32_t instance = -1;                ///< @resource; -1: any
-    int32_t token_engine = 0;             ///< whose token table it uses when it floats (@seq_engine)
-    uint32_t op = 0;                      ///< index into BoundProgram::ops
-    uint64_t macs = 0;                    ///< algorithmic multiply-accumulates (gemm, conv)
-    uint64_t elements = 0;                ///< output elements
-    std::vector<uint32_t> materialized;   ///< output regions that carry @materialized
+    UnitKind unit = UnitKind::dma;       ///< the kind of unit that executes it
+    bool also_engine_dma = false;        ///< DDR<->L1: occupies an sDMA and a DMA of its engine
+    int32_t engine = -1;                 ///< -1: floats, any engine may take it
+    int32_t instance = -1;               ///< @resource; -1: any
+    int32_t token_engine = 0;            ///< whose token table it uses when it floats (@seq_engine)
+    uint32_t op = 0;                     ///< index into BoundProgram::ops
+    uint64_t macs = 0;                   ///< algorithmic multiply-accumulates (gemm, conv)
+    uint64_t elements = 0;               ///< output elements
+    std::vector<uint32_t> materialized;  ///< output regions that carry @materialized
 };
 
 struct BoundLoop {
@@ -134,8 +137,8 @@ struct BoundLoop {
 struct BoundStatement {
     enum class Kind : uint8_t { task, loop, wait, let };  ///< let: a declaration, nothing to do
     Kind kind = Kind::let;
-    uint32_t index = 0;              ///< into tasks, loops or waits
-    int32_t parent = -1;             ///< statement index of the enclosing loop; -1 = top level
+    uint32_t index = 0;   ///< into tasks, loops or waits
+    int32_t parent = -1;  ///< statement index of the enclosing loop; -1 = top level
 };
 
 /// A row of ops.csv: a front-end operation, or a task of a hand-written program.
@@ -150,11 +153,11 @@ struct BoundOp {
 struct TensorSpec {
     std::string name;
     uint32_t buffer = 0;
-    uint64_t offset = 0;             ///< bytes from the buffer's base
+    uint64_t offset = 0;  ///< bytes from the buffer's base
     ElemType elem = ElemType::u8;
     std::vector<int64_t> shape;
-    std::vector<int64_t> strides;    ///< elements; empty = dense
-    bool declared = false;           ///< by a tensor of the program: host arrays must have its shape
+    std::vector<int64_t> strides;  ///< elements; empty = dense
+    bool declared = false;         ///< by a tensor of the program: host arrays must have its shape
 };
 
 /// Bytes to place before the program starts.
@@ -172,10 +175,10 @@ struct BoundProgram {
     std::vector<BoundTask> tasks;
     std::vector<BoundLoop> loops;
     std::vector<std::vector<uint32_t>> waits;  ///< statement indices
-    std::vector<BoundRegion> regions;      ///< parallel to KPUProgram.region
-    std::vector<BoundBuffer> buffers;      ///< parallel to KPUProgram.buffer
+    std::vector<BoundRegion> regions;          ///< parallel to KPUProgram.region
+    std::vector<BoundBuffer> buffers;          ///< parallel to KPUProgram.buffer
     std::vector<BoundOp> ops;
-    std::vector<TensorSpec> inputs;        ///< buffers that need host data (design.md section 9)
+    std::vector<TensorSpec> inputs;  ///< buffers that need host data (design.md section 9)
     std::vector<TensorSpec> outputs;
     std::vector<DataImage> data;
     std::vector<SourcePos> positions;      ///< parallel to statements, for messages; may be empty
@@ -186,12 +189,13 @@ struct BoundProgram {
 
 using ParamBindings = std::vector<std::pair<std::string, int64_t>>;
 
-/// Throws UserError when a region at this byte address of its level leaves its buffer. Offsets may depend on loop
-/// variables, so the control engine calls this for every instance that the verifier could not decide.
+/// Throws UserError when a region at this byte address of its level leaves its buffer. Offsets may depend on
+/// loop variables, so the control engine calls this for every instance that the verifier could not decide.
 void check_region_bounds(const BoundProgram& program, uint32_t region, int64_t address);
 
-/// Resolves a verified program for a device. Throws UserError (unknown parameter, value out of range, over capacity,
-/// negative extents, bounds). The verifier (verify.hpp) has checked the rest.
-BoundProgram bind(std::shared_ptr<const Module> module, const ParamBindings& params, const DeviceLimits& limits);
+/// Resolves a verified program for a device. Throws UserError (unknown parameter, value out of range, over
+/// capacity, negative extents, bounds). The verifier (verify.hpp) has checked the rest.
+BoundProgram bind(std::shared_ptr<const Module> module, const ParamBindings& params,
+                  const DeviceLimits& limits);
 
 }  // namespace kpu

@@ -8,17 +8,19 @@
 namespace kpu {
 
 /// Container (.kpu), little-endian: magic "KPUPROG\0", u32 version, u32 section count, section table
-/// {u32 kind, u32 index, u64 offset, u64 size, u32 crc32c, u32 reserved}, u32 crc32c of everything before it; then the program (kind 1), then
-/// 64-byte-aligned data sections (kind 2). A file is untrusted: sizes, offsets and counts are checked before use.
+/// {u32 kind, u32 index, u64 offset, u64 size, u32 crc32c, u32 reserved}, u32 crc32c of everything before it;
+/// then the program (kind 1), then 64-byte-aligned data sections (kind 2). A file is untrusted: sizes,
+/// offsets and counts are checked before use.
 
-/// The layout is canonical: sections follow each other in that order, padding is zero, nothing follows the last one.
-/// Reads a container; data sections are memory-mapped; side files are found relative to the container's folder. Throws UserError naming the file and what is wrong
-/// (a pickle is refused by name).
+/// The layout is canonical: sections follow each other in that order, padding is zero, nothing follows the
+/// last one. Reads a container; data sections are memory-mapped; side files are found relative to the
+/// container's folder. Throws UserError naming the file and what is wrong (a pickle is refused by name).
 Module read_container(const std::string& path);
 /// The same from memory; data sections are copied, side files are found relative to the folder of `origin`.
 Module parse_container(std::string_view bytes, const std::string& origin);
 
-/// Maps the side file of a data entry, found relative to `folder`, and checks its size and SHA-256. Throws UserError.
+/// Maps the side file of a data entry, found relative to `folder`, and checks its size and SHA-256. Throws
+/// UserError.
 DataSection load_side_file(const proto::Data& data, const std::string& folder);
 
 std::string serialize_container(const Module& module);

@@ -13,32 +13,34 @@ namespace kpu {
 struct TypeVariant {
     enum class QuantRule : uint8_t { free, required, absent };
     struct Binding {
-        std::string operand;            ///< A B C Y X W src dst scale ...
-        ElemType type = ElemType::none; ///< meaningless when absent or any
-        bool absent = false;            ///< the operand must not be given
-        bool any = false;               ///< any element type
+        std::string operand;             ///< A B C Y X W src dst scale ...
+        ElemType type = ElemType::none;  ///< meaningless when absent or any
+        bool absent = false;             ///< the operand must not be given
+        bool any = false;                ///< any element type
     };
-    std::string name;       ///< as written: gemm.int8<i8>.with_bias
-    std::string family;     ///< gemm.int8
-    std::string opcode;     ///< opcode prefix the family serves: gemm, conv2d, eltwise, gemm.acc
+    std::string name;    ///< as written: gemm.int8<i8>.with_bias
+    std::string family;  ///< gemm.int8
+    std::string opcode;  ///< opcode prefix the family serves: gemm, conv2d, eltwise, gemm.acc
     std::vector<Binding> bindings;
     ElemType accum = ElemType::none;  ///< required accum_type, none = the attribute is not constrained
     QuantRule quant = QuantRule::free;
-    std::string quant_on;   ///< operand that must carry quant (dst, src); empty = the family's default operands
+    std::string
+        quant_on;  ///< operand that must carry quant (dst, src); empty = the family's default operands
 };
 
 /// What the verifier and the control engine need to know of a device; platforms fill it.
 struct DeviceLimits {
-    std::string name;             ///< empty: device-agnostic
-    bool agnostic = true;         ///< no device known: capacities and counts are not checked
+    std::string name;      ///< empty: device-agnostic
+    bool agnostic = true;  ///< no device known: capacities and counts are not checked
     uint32_t num_engines = 1;
-    uint64_t l1_bytes = 16ull << 20;   ///< per engine
+    uint64_t l1_bytes = 16ull << 20;  ///< per engine
     uint64_t l2_bytes = 64ull << 20;
     uint64_t ddr_bytes = 256ull << 20;
-    std::array<uint32_t, 7> units{};   ///< by UnitKind: per engine for NMU CSTL DMA VPU SEQ, per device for sDMA WDM
-    uint32_t max_active_tokens = 0;    ///< per engine; 0 = unlimited
-    bool store_on_dma = false;         ///< a store occupies a DMA instead of a CSTL
-    std::vector<TypeVariant> variants; ///< effective set: mandatory and extended
+    std::array<uint32_t, 7>
+        units{};  ///< by UnitKind: per engine for NMU CSTL DMA VPU SEQ, per device for sDMA WDM
+    uint32_t max_active_tokens = 0;     ///< per engine; 0 = unlimited
+    bool store_on_dma = false;          ///< a store occupies a DMA instead of a CSTL
+    std::vector<TypeVariant> variants;  ///< effective set: mandatory and extended
 };
 
 }  // namespace kpu

@@ -5,7 +5,8 @@
 
 namespace kpu {
 
-/// A text file compiled into the program (shipped platforms, type families), so that no install path is needed.
+/// A text file compiled into the program (shipped platforms, type families), so that no install path is
+/// needed.
 struct EmbeddedFile {
     std::string_view name;
     std::string_view text;

@@ -29,9 +29,20 @@ struct OperandSpec {
 };
 
 /// How a unit's time for this opcode is computed.
-enum class OpcodeClass : uint8_t { gemm, conv, elementwise, pooling, norm, softmax, view, reduction, convert };
+enum class OpcodeClass : uint8_t {
+    gemm,
+    conv,
+    elementwise,
+    pooling,
+    norm,
+    softmax,
+    view,
+    reduction,
+    convert
+};
 
-/// One row of the opcode table (isa/opcode_table.cpp): parser, verifier, values, model, lists and docs read this.
+/// One row of the opcode table (isa/opcode_table.cpp): parser, verifier, values, model, lists and docs read
+/// this.
 struct OpcodeSpec {
     std::string_view name;
     std::vector<OperandSpec> inputs;
@@ -39,13 +50,14 @@ struct OpcodeSpec {
     bool variadic_inputs = false;
     bool variadic_outputs = false;
     std::vector<AttrSpec> attributes;
-    std::string_view family;  ///< prefix of the type families that bind it: gemm, conv2d, eltwise, ...; "" none
-    UnitKind unit;            ///< the kind of unit that executes it
+    std::string_view
+        family;     ///< prefix of the type families that bind it: gemm, conv2d, eltwise, ...; "" none
+    UnitKind unit;  ///< the kind of unit that executes it
     OpcodeClass op_class;
     bool in_place_allowed = false;  ///< an input region may be the output region
-    bool movement = false;          ///< transfer, store: listed, but written with dst= and src=, never a compute task
-    bool future = false;            ///< not stable in NEM: executable, flagged when the device lacks it
-    std::string_view formula;       ///< one line, for lists and docs
+    bool movement = false;  ///< transfer, store: listed, but written with dst= and src=, never a compute task
+    bool future = false;    ///< not stable in NEM: executable, flagged when the device lacks it
+    std::string_view formula;  ///< one line, for lists and docs
 };
 
 const std::vector<OpcodeSpec>& opcode_table();

@@ -8,12 +8,13 @@
 namespace kpu {
 
 struct VerifyOptions {
-    bool strict = false;      ///< warnings of nem.md section 2.4 become errors
-    ParamBindings params;     ///< values for offsets and bounds; defaults otherwise
+    bool strict = false;   ///< warnings of nem.md section 2.4 become errors
+    ParamBindings params;  ///< values for offsets and bounds; defaults otherwise
 };
 
-/// Checks form, names, types, bounds, capacity and device fit in the order of passes of the language definition.
-/// Never throws on a bad program: every finding goes to `diagnostics`.
-void verify(const Module& module, const DeviceLimits& limits, const VerifyOptions& options, Diagnostics& diagnostics);
+/// Checks form, names, types, bounds, capacity and device fit in the order of passes of the language
+/// definition. Never throws on a bad program: every finding goes to `diagnostics`.
+void verify(const Module& module, const DeviceLimits& limits, const VerifyOptions& options,
+            Diagnostics& diagnostics);
 
 }  // namespace kpu

@@ -1,0 +1,90 @@
+#include "isa/verify.hpp"
+
+#include <fmt/format.h>
+
+#include "isa/container.hpp"
+#include "isa/verify_passes.hpp"
+
+namespace kpu {
+namespace {
+
+/// Pass 8: the device has the units, and bare L1 says which engine it means.
+void verify_placement(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
+    if (context.limits.agnostic) return;
+    const auto missing = [&](UnitKind kind) {
+        if (context.limits.units[static_cast<size_t>(kind)] > 0) return;
+        context.error(pos,
+                      fmt::format("device `{}` has no {} for task `{}`. Fix: choose a device that has one.",
+                                  context.limits.name, name_of(kind), task.name));
+    };
+    missing(task.unit);
+    if (task.also_engine_dma) missing(UnitKind::dma);
+}
+
+void verify_bare_l1(const VerifyContext& context) {
+    if (context.limits.agnostic || context.limits.num_engines < 2) return;
+    const KPUProgram& program = context.module.program;
+    for (int i = 0; i < program.buffer_size(); ++i) {
+        if (program.buffer(i).level() != proto::L1 || program.buffer(i).has_engine()) continue;
+        context.warning(
+            context.module.pos_of_buffer(static_cast<size_t>(i)),
+            fmt::format(
+                "buffer `{}` is at L1 without an index on a device with {} engines: engine 0 is taken. "
+                "Fix: write L1[0].",
+                program.buffer(i).name(), context.limits.num_engines));
+    }
+}
+
+void verify_task(const VerifyContext& context, const BoundTask& task, uint32_t statement) {
+    const SourcePos pos = context.module.pos_of_statement(statement);
+    verify_placement(context, task, pos);
+    if (task.kind == proto::Task::COMPUTE) {
+        if (!verify_operands(context, task, pos)) return;
+        verify_shapes(context, task, pos);
+    } else {
+        verify_transfer(context, task, pos);
+    }
+    verify_aliasing(context, task, statement);
+}
+
+void run_passes(const Module& module, const DeviceLimits& limits, const VerifyOptions& options,
+                Diagnostics& found) {
+    try {
+        check_structure(module.program, module.origin);
+    } catch (const UserError& e) {
+        found.error({}, e.what());
+        return;
+    }
+    verify_names(module, found);
+    verify_decorators(module, found);
+    Binder binder(module, limits, found);
+    // each step needs clean results of the one before; later ones would only repeat its errors
+    if (!binder.bind_values(options.params) || !binder.bind_buffers() || !binder.bind_regions()) return;
+    const bool bound = binder.bind_statements();
+    const VerifyContext context{module, limits, binder.result(), binder.nesting(), found};
+    verify_bare_l1(context);
+    if (!bound) return;
+    for (uint32_t i = 0; i < context.program.statements.size(); ++i) {
+        const BoundStatement& statement = context.program.statements[i];
+        if (statement.kind == BoundStatement::Kind::task)
+            verify_task(context, context.program.tasks[statement.index], i);
+    }
+    verify_bounds(context);
+    binder.bind_host();
+}
+
+}  // namespace
+
+void verify(const Module& module, const DeviceLimits& limits, const VerifyOptions& options,
+            Diagnostics& diagnostics) {
+    Diagnostics found;
+    try {
+        run_passes(module, limits, options, found);
+    } catch (const UserError& e) {
+        found.error({module.origin, 0, 0}, e.what());
+    }
+    if (options.strict) found.promote_warnings();
+    for (const Diagnostic& diagnostic : found.all()) diagnostics.add(diagnostic);
+}
+
+}  // namespace kpu

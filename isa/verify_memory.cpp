@@ -1,0 +1,193 @@
+// Passes 4, 7 and 10: transfers, aliasing, access intents, bounds over loops.
+#include <fmt/format.h>
+
+#include "isa/footprint.hpp"
+#include "isa/iterations.hpp"
+#include "isa/verify_passes.hpp"
+
+namespace kpu {
+namespace {
+
+/// Iterations that are tried one by one where intervals do not decide; beyond, the run-time checks decide.
+constexpr uint64_t enumeration_limit = 1 << 16;
+
+bool same_expr(const BoundExpr& a, const BoundExpr& b) {
+    return a.kinds == b.kinds && a.values == b.values && a.constant == b.constant;
+}
+
+bool same_window(const BoundRegion& a, const BoundRegion& b) {
+    return a.buffer == b.buffer && same_expr(a.address, b.address) && a.elem == b.elem &&
+           a.shape == b.shape && a.strides == b.strides;
+}
+
+std::string iteration_text(const VerifyContext& context, uint32_t statement, const LoopValues& values) {
+    std::string text;
+    const std::vector<uint32_t> loops = loops_around(context.nesting, statement);
+    for (size_t d = 0; d < loops.size(); ++d) {
+        const BoundLoop& loop = context.program.loops[context.program.statements[loops[d]].index];
+        text += fmt::format("{}{}={}", d == 0 ? "" : ", ", loop.variable, values[d]);
+    }
+    return text.empty() ? "" : fmt::format(" ({})", text);
+}
+
+/// Whether two regions share an element in some iteration of the task; the first such iteration.
+/// Undecided (too many iterations) counts as no: the race detector of a run decides then.
+std::optional<LoopValues> overlap_in(const VerifyContext& context, uint32_t statement, const BoundRegion& a,
+                                     const BoundRegion& b) {
+    if (a.buffer != b.buffer) return std::nullopt;
+    std::optional<LoopValues> found;
+    try {
+        if (a.address.is_constant() && b.address.is_constant()) {
+            if (windows_overlap(a, a.address.constant, b, b.address.constant)) found.emplace();
+            return found;
+        }
+        for_each_iteration(context.program, context.nesting, statement, 256, [&](const LoopValues& values) {
+            if (windows_overlap(a, a.address.eval(values), b, b.address.eval(values))) found = values;
+            return !found;
+        });
+    } catch (const UserError&) {
+        // an address that cannot be computed is reported by verify_bounds
+    }
+    return found;
+}
+
+void check_intent(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
+    for (const uint32_t index : task.inputs) {
+        if (context.region(index).writeonly) {
+            context.error(pos,
+                          fmt::format("task `{}` reads {}, which is @writeonly. Fix: drop the decorator.",
+                                      task.name, region_text(context.region(index))));
+        }
+    }
+    for (const uint32_t index : task.outputs) {
+        const BoundRegion& region = context.region(index);
+        if (region.readonly) {
+            context.error(pos,
+                          fmt::format("task `{}` writes {}, which is @readonly. Fix: drop the decorator.",
+                                      task.name, region_text(region)));
+        }
+        if (overlaps_itself(region)) {
+            context.error(
+                pos,
+                fmt::format("{} is written but its strides make elements overlap. Fix: use strides that keep "
+                            "elements apart.",
+                            region_text(region)));
+        }
+    }
+}
+
+/// Whether output may share storage with input number `i` of this opcode.
+bool in_place_input(const OpcodeSpec& spec, size_t i) {
+    if (!spec.in_place_allowed) return false;
+    const bool accumulates = spec.op_class == OpcodeClass::gemm || spec.op_class == OpcodeClass::conv;
+    return !accumulates || i == 2;  // only the addend of an accumulation
+}
+
+void check_region(const VerifyContext& context, uint32_t index, uint32_t statement) {
+    const BoundRegion& region = context.region(index);
+    const BoundBuffer& buffer = context.program.buffers[region.buffer];
+    const auto ranges = loop_ranges(context.program, context.nesting, statement);
+    if (ranges) {
+        for (const Interval& range : *ranges) {
+            if (range.lo > range.hi) return;  // never executed
+        }
+        const auto address = bound_of(region.address, *ranges);
+        const auto low = static_cast<int64_t>(buffer.base);
+        if (address && address->lo >= low && region.extent <= buffer.size &&
+            address->hi <= low + static_cast<int64_t>(buffer.size - region.extent)) {
+            return;
+        }
+    }
+    // not decided by the range alone: try the iterations; what is left is checked as each one starts
+    const SourcePos pos = context.module.pos_of_region(index);
+    LoopValues current;
+    try {
+        for_each_iteration(context.program, context.nesting, statement, enumeration_limit,
+                           [&](const LoopValues& values) {
+                               current = values;
+                               check_region_bounds(context.program, index, region.address.eval(values));
+                               return true;
+                           });
+    } catch (const UserError& e) {
+        Diagnostic diagnostic{Severity::error, e.what(), pos, {}};
+        const std::string where = iteration_text(context, statement, current);
+        if (!where.empty()) diagnostic.notes.push_back("first in iteration" + where);
+        context.diagnostics.add(std::move(diagnostic));
+    }
+}
+
+}  // namespace
+
+void verify_transfer(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
+    const BoundRegion &src = context.region(task.inputs[0]), &dst = context.region(task.outputs[0]);
+    const std::string_view verb = task.kind == proto::Task::STORE ? "store" : "transfer";
+    if (src.typed() && dst.typed()) {
+        if (src.elem != dst.elem || !(src.shape == dst.shape)) {
+            context.error(
+                pos,
+                fmt::format("{}: src and dst need the same element type and shape: {}, {}. Fix: use equal "
+                            "types, or untyped regions of equal extent.",
+                            verb, operand_text("src", src), operand_text("dst", dst)));
+        }
+    } else if (src.extent != dst.extent) {
+        context.error(
+            pos, fmt::format(
+                     "{}: an untyped copy needs equal extents, src has {} bytes and dst {}. Fix: make them "
+                     "equal.",
+                     verb, src.extent, dst.extent));
+    }
+}
+
+void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32_t statement) {
+    const SourcePos pos = context.module.pos_of_statement(statement);
+    check_intent(context, task, pos);
+    const bool compute = task.kind == proto::Task::COMPUTE;
+    if (task.memmove) return;
+    for (const uint32_t out : task.outputs) {
+        for (size_t i = 0; i < task.inputs.size(); ++i) {
+            const BoundRegion &dst = context.region(out), &src = context.region(task.inputs[i]);
+            if (compute && in_place_input(opcode(task.opcode), i) && same_window(dst, src)) continue;
+            const auto found = overlap_in(context, statement, src, dst);
+            if (!found) continue;
+            context.error(
+                pos, fmt::format("task `{}`: {} overlaps {}{}. Fix: {}.", task.name, region_text(dst),
+                                 region_text(src), iteration_text(context, statement, *found),
+                                 compute ? "use separate regions, or the same one where the opcode allows it"
+                                         : "use separate regions, or @memmove"));
+        }
+    }
+}
+
+void verify_bounds(const VerifyContext& context) {
+    const KPUProgram& program = context.module.program;
+    std::vector<bool> seen(context.program.regions.size(), false);
+    for (uint32_t i = 0; i < context.program.statements.size(); ++i) {
+        const BoundStatement& statement = context.program.statements[i];
+        if (statement.kind == BoundStatement::Kind::loop) {
+            const BoundLoop& loop = context.program.loops[statement.index];
+            if (loop.first.is_constant() && loop.last.is_constant() &&
+                loop.first.constant > loop.last.constant) {
+                context.warning(
+                    context.module.pos_of_statement(i),
+                    fmt::format(
+                        "loop `{}` has the empty range [{}..{}]: no iteration. Fix: check its bounds.",
+                        loop.variable, loop.first.constant, loop.last.constant));
+            }
+        } else if (program.statement(static_cast<int>(i)).kind_case() == proto::Statement::kLetRegion) {
+            const uint32_t region = program.statement(static_cast<int>(i)).let_region();
+            seen[region] = true;
+            if (!context.region(region).address.is_constant()) check_region(context, region, i);
+        } else if (statement.kind == BoundStatement::Kind::task) {
+            const BoundTask& task = context.program.tasks[statement.index];
+            for (const std::vector<uint32_t>* operands : {&task.inputs, &task.outputs}) {
+                for (const uint32_t region : *operands) {  // those written inline
+                    if (seen[region] || context.region(region).address.is_constant()) continue;
+                    seen[region] = true;
+                    check_region(context, region, i);
+                }
+            }
+        }
+    }
+}
+
+}  // namespace kpu

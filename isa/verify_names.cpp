@@ -1,0 +1,160 @@
+// Pass 1: names. One scope; what a loop body declares ends with the body. And pass 9: decorators.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "isa/text.hpp"
+#include "isa/verify_passes.hpp"
+
+namespace kpu {
+namespace {
+
+class NameCheck {
+  public:
+    NameCheck(const Module& module, Diagnostics& diagnostics) : module_(module), diagnostics_(diagnostics) {}
+
+    void run() {
+        const KPUProgram& program = module_.program;
+        for (int i = 0; i < program.param_size(); ++i)
+            declare(program.param(i).name(), "parameter", {module_.origin, 0, 0});
+        for (int i = 0; i < program.constant_size(); ++i) {
+            declare(program.constant(i).name(), "const", module_.pos_of_constant(static_cast<size_t>(i)));
+        }
+        for (int i = 0; i < program.buffer_size(); ++i) {
+            declare(program.buffer(i).name(), "buffer", module_.pos_of_buffer(static_cast<size_t>(i)));
+        }
+        for (int i = 0; i < program.statement_size(); ++i) {
+            while (!blocks_.empty() && blocks_.back().end == i) close_block();
+            statement(i);
+        }
+    }
+
+  private:
+    struct Block {
+        int end;
+        std::vector<std::string> names;
+    };
+
+    void statement(int i) {
+        const proto::Statement& source = module_.program.statement(i);
+        const SourcePos pos = module_.pos_of_statement(static_cast<size_t>(i));
+        if (source.has_loop()) {
+            blocks_.push_back({static_cast<int>(source.loop().body_end()), {}});
+            declare(source.loop().variable(), "loop variable", pos);
+        } else if (source.has_task() && !source.task().name().empty()) {
+            declare(source.task().name(), "token", pos);
+        } else if (source.kind_case() == proto::Statement::kLetRegion) {
+            const auto region = source.let_region();
+            declare(module_.program.region(static_cast<int>(region)).name(), "region",
+                    module_.pos_of_region(region));
+        }
+    }
+
+    void declare(const std::string& name, const std::string& kind, const SourcePos& pos) {
+        const auto [it, inserted] = names_.emplace(name, kind);
+        if (inserted) {
+            if (!blocks_.empty()) blocks_.back().names.push_back(name);
+        } else if (it->second == kind && kind == "const") {
+            diagnostics_.error(pos, fmt::format("duplicate constant declaration {}. Fix: rename one.", name));
+        } else {
+            diagnostics_.error(
+                pos, fmt::format("name conflict - {} already declared as {}. Fix: rename this {}.", name,
+                                 it->second, kind));
+        }
+    }
+
+    void close_block() {
+        for (const std::string& name : blocks_.back().names) names_.erase(name);
+        blocks_.pop_back();
+    }
+
+    const Module& module_;
+    Diagnostics& diagnostics_;
+    std::map<std::string, std::string> names_;  ///< name -> kind
+    std::vector<Block> blocks_;
+};
+
+enum Place : unsigned { on_buffer = 1, on_region = 2, on_loop = 4, on_task = 8, on_move = 16 };
+
+struct DecoratorRule {
+    std::string_view name;
+    unsigned places;
+};
+constexpr DecoratorRule decorator_rules[] = {
+    {"materialized", on_region | on_buffer},
+    {"readonly", on_region | on_buffer},
+    {"writeonly", on_region | on_buffer},
+    {"max_in_flight", on_loop},
+    {"resource", on_task | on_move},
+    {"deterministic", on_task | on_move | on_region},
+    {"memmove", on_move},
+    {"seq_engine", on_task | on_move},
+    {"debug", on_buffer | on_region | on_loop | on_task | on_move},
+    {"profile", on_buffer | on_region | on_loop | on_task | on_move},
+};
+
+std::string_view place_name(Place place) {
+    switch (place) {
+        case on_buffer:
+            return "a buffer";
+        case on_region:
+            return "a region";
+        case on_loop:
+            return "a loop";
+        case on_task:
+            return "a compute task";
+        case on_move:
+            return "a transfer";
+    }
+    return "this";
+}
+
+template <class Decorators>
+void check_decorators(const Decorators& decorators, Place place, const SourcePos& pos,
+                      Diagnostics& diagnostics) {
+    for (const proto::Decorator& decorator : decorators) {
+        const auto* rule = std::find_if(std::begin(decorator_rules), std::end(decorator_rules),
+                                        [&](const DecoratorRule& r) { return r.name == decorator.name(); });
+        if (rule == std::end(decorator_rules)) {
+            std::vector<std::string_view> names;
+            for (const DecoratorRule& known : decorator_rules) names.push_back(known.name);
+            diagnostics.error(pos, fmt::format("unknown decorator @{}. Fix: did you mean @{}?",
+                                               decorator.name(), nearest_name(decorator.name(), names)));
+        } else if ((rule->places & place) == 0) {
+            diagnostics.error(pos, fmt::format("@{} does not apply to {}. Fix: leave it out.",
+                                               decorator.name(), place_name(place)));
+        }
+    }
+}
+
+}  // namespace
+
+void verify_names(const Module& module, Diagnostics& diagnostics) { NameCheck(module, diagnostics).run(); }
+
+void verify_decorators(const Module& module, Diagnostics& diagnostics) {
+    const KPUProgram& program = module.program;
+    for (int i = 0; i < program.buffer_size(); ++i) {
+        check_decorators(program.buffer(i).decorator(), on_buffer,
+                         module.pos_of_buffer(static_cast<size_t>(i)), diagnostics);
+    }
+    for (int i = 0; i < program.region_size(); ++i) {
+        check_decorators(program.region(i).decorator(), on_region,
+                         module.pos_of_region(static_cast<size_t>(i)), diagnostics);
+    }
+    for (int i = 0; i < program.statement_size(); ++i) {
+        const proto::Statement& statement = program.statement(i);
+        const SourcePos pos = module.pos_of_statement(static_cast<size_t>(i));
+        check_decorators(statement.loop().decorator(), on_loop, pos, diagnostics);
+        const proto::Task& task = statement.task();
+        check_decorators(task.decorator(), task.kind() == proto::Task::COMPUTE ? on_task : on_move, pos,
+                         diagnostics);
+        for (const proto::Operand& operand : task.input())
+            check_decorators(operand.decorator(), on_region, pos, diagnostics);
+        for (const proto::Operand& operand : task.output()) {
+            check_decorators(operand.decorator(), on_region, pos, diagnostics);
+        }
+    }
+}
+
+}  // namespace kpu

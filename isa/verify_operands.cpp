@@ -1,0 +1,224 @@
+// Pass 5: operands are typed and counted, and some type variant of the device takes them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/verify_passes.hpp"
+
+namespace kpu {
+namespace {
+
+/// Region that an operand name of the opcode table stands for; null when it is not given.
+const BoundRegion* operand_of(const VerifyContext& context, const BoundTask& task, std::string_view name) {
+    const OpcodeSpec& spec = opcode(task.opcode);
+    for (size_t i = 0; i < spec.inputs.size() && i < task.inputs.size(); ++i) {
+        if (spec.inputs[i].name == name) return &context.region(task.inputs[i]);
+    }
+    for (size_t i = 0; i < spec.outputs.size() && i < task.outputs.size(); ++i) {
+        if (spec.outputs[i].name == name) return &context.region(task.outputs[i]);
+    }
+    return nullptr;
+}
+
+bool has_operand(const OpcodeSpec& spec, std::string_view name) {
+    const auto named = [&](const OperandSpec& operand) { return operand.name == name; };
+    return std::any_of(spec.inputs.begin(), spec.inputs.end(), named) ||
+           std::any_of(spec.outputs.begin(), spec.outputs.end(), named);
+}
+
+/// Bindings of a variant that the operands of a task do not meet, as text for "nearest" messages.
+std::vector<std::string> mismatches(const VerifyContext& context, const BoundTask& task,
+                                    const TypeVariant& variant) {
+    const OpcodeSpec& spec = opcode(task.opcode);
+    // a matrix opcode's bias is there exactly when the variant binds it; a norm's scale may be left out
+    const bool bias_decides = spec.op_class == OpcodeClass::gemm || spec.op_class == OpcodeClass::conv;
+    std::vector<std::string> found;
+    for (const TypeVariant::Binding& binding : variant.bindings) {
+        if (!has_operand(spec, binding.operand)) continue;
+        const BoundRegion* region = operand_of(context, task, binding.operand);
+        if (binding.absent) {
+            if (region != nullptr) found.push_back(fmt::format("{} must be absent", binding.operand));
+        } else if (region == nullptr) {
+            if (bias_decides) found.push_back(fmt::format("{} must be given", binding.operand));
+        } else if (!binding.any && region->elem != binding.type) {
+            found.push_back(fmt::format("{} must be {}", binding.operand, name_of(binding.type)));
+        }
+    }
+    return found;
+}
+
+std::string types_text(const VerifyContext& context, const BoundTask& task) {
+    const OpcodeSpec& spec = opcode(task.opcode);
+    std::string text;
+    for (const std::vector<OperandSpec>* operands : {&spec.inputs, &spec.outputs}) {
+        for (const OperandSpec& operand : *operands) {
+            const BoundRegion* region = operand_of(context, task, operand.name);
+            if (region != nullptr)
+                text += fmt::format("{}{}={}", text.empty() ? "" : " ", operand.name, name_of(region->elem));
+        }
+    }
+    return text;
+}
+
+std::string device_text(const DeviceLimits& limits) {
+    return limits.name.empty() ? std::string("the device") : fmt::format("`{}`", limits.name);
+}
+
+/// The variant that takes the task's types; the nearest one is named when there is none.
+const TypeVariant* match_variant(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
+    const OpcodeSpec& spec = opcode(task.opcode);
+    const TypeVariant* nearest = nullptr;
+    std::vector<std::string> nearest_reasons;
+    for (const TypeVariant& variant : context.limits.variants) {
+        if (variant.opcode != spec.family) continue;
+        std::vector<std::string> reasons = mismatches(context, task, variant);
+        if (reasons.empty()) return &variant;
+        if (nearest == nullptr || reasons.size() < nearest_reasons.size()) {
+            nearest = &variant;
+            nearest_reasons = std::move(reasons);
+        }
+    }
+    if (nearest == nullptr) {
+        context.error(pos, fmt::format("{} has no variant of {}. Fix: choose another device or opcode.",
+                                       device_text(context.limits), spec.name));
+    } else {
+        context.error(
+            pos, fmt::format("{} does not take {} with {}. The nearest variant is {}: {}. Fix: change the "
+                             "element types or the device.",
+                             device_text(context.limits), spec.name, types_text(context, task), nearest->name,
+                             fmt::join(nearest_reasons, ", ")));
+    }
+    return nullptr;
+}
+
+void check_accumulator(const VerifyContext& context, const BoundTask& task, const TypeVariant& variant,
+                       const SourcePos& pos) {
+    const BoundAttr* accum = task.attrs.find("accum_type");
+    if (accum == nullptr || variant.accum == ElemType::none || accum->type == variant.accum) return;
+    context.error(
+        pos, fmt::format("accum_type must equal {} for {}, is {}. Fix: write accum_type={}.",
+                         name_of(variant.accum), variant.name, name_of(accum->type), name_of(variant.accum)));
+}
+
+void check_quant(const VerifyContext& context, const BoundTask& task, const TypeVariant& variant,
+                 const SourcePos& pos) {
+    using Rule = TypeVariant::QuantRule;
+    const OpcodeSpec& spec = opcode(task.opcode);
+    if (variant.quant == Rule::required && !variant.quant_on.empty()) {
+        const BoundRegion* region = operand_of(context, task, variant.quant_on);
+        if (region != nullptr && !region->quant) {
+            context.error(pos, fmt::format("{} needs quant on {} ({}). Fix: give the region a quant=.",
+                                           spec.name, variant.quant_on, region_text(*region)));
+        }
+    } else if (variant.quant == Rule::required) {
+        // an integer matrix product: activations and weights; with i4 weights, the weights
+        for (size_t i = 0; i < 2 && i < task.inputs.size(); ++i) {
+            const BoundRegion& region = context.region(task.inputs[i]);
+            const bool weights_only = context.region(task.inputs[1]).elem == ElemType::i4;
+            if (region.quant || (weights_only && i == 0)) continue;
+            context.warning(
+                pos, fmt::format("{} expects quant on {} ({}); scale 1 and zero_point 0 are taken. Fix: give "
+                                 "the region a quant=.",
+                                 variant.name, spec.inputs[i].name, region_text(region)));
+        }
+    } else if (variant.quant == Rule::absent) {
+        for (const uint32_t index : task.inputs) {
+            if (!context.region(index).quant) continue;
+            context.warning(pos, fmt::format("{} ignores the quant of {}. Fix: leave it out.", variant.name,
+                                             region_text(context.region(index))));
+        }
+    }
+}
+
+/// Elementwise, pooling, norm: one element type; quantised all or none.
+void check_uniform(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
+    const OpcodeSpec& spec = opcode(task.opcode);
+    const BoundRegion& first = context.region(task.inputs[0]);
+    std::vector<uint32_t> others(task.inputs.begin() + 1, task.inputs.end());
+    others.insert(others.end(), task.outputs.begin(), task.outputs.end());
+    for (const uint32_t index : others) {
+        const BoundRegion& region = context.region(index);
+        if (region.elem != first.elem) {
+            context.error(
+                pos,
+                fmt::format("{}: element types must match, {} is {} and {} is {}. Fix: cast one of them.",
+                            spec.name, region_text(first), name_of(first.elem), region_text(region),
+                            name_of(region.elem)));
+            return;
+        }
+        if (static_cast<bool>(region.quant) != static_cast<bool>(first.quant)) {
+            context.error(
+                pos,
+                fmt::format("{}: either all operands carry quant or none does; {} and {} differ. Fix: give "
+                            "both a quant= or neither.",
+                            spec.name, region_text(first), region_text(region)));
+            return;
+        }
+    }
+}
+
+bool check_counts(const VerifyContext& context, const BoundTask& task, const OpcodeSpec& spec,
+                  const SourcePos& pos) {
+    const auto required = static_cast<size_t>(std::count_if(
+        spec.inputs.begin(), spec.inputs.end(), [](const OperandSpec& o) { return !o.optional; }));
+    const bool inputs =
+        task.inputs.size() >= required && (spec.variadic_inputs || task.inputs.size() <= spec.inputs.size());
+    const bool outputs =
+        spec.variadic_outputs ? !task.outputs.empty() : task.outputs.size() == spec.outputs.size();
+    if (inputs && outputs) return true;
+    context.error(
+        pos,
+        fmt::format("{} takes {}{} input{} and {} output{}, got {} and {}. Fix: see `kpusim list opcodes`.",
+                    spec.name, required,
+                    spec.variadic_inputs             ? " or more"
+                    : required != spec.inputs.size() ? fmt::format(" to {}", spec.inputs.size())
+                                                     : std::string(),
+                    spec.inputs.size() == 1 ? "" : "s", spec.outputs.size(),
+                    spec.outputs.size() == 1 ? "" : "s", task.inputs.size(), task.outputs.size()));
+    return false;
+}
+
+}  // namespace
+
+std::string shape_text(const Dims& shape) {
+    return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ","));
+}
+
+std::string region_text(const BoundRegion& region) {
+    return region.name.empty() ? std::string("a region") : fmt::format("region `{}`", region.name);
+}
+
+std::string operand_text(std::string_view name, const BoundRegion& region) {
+    return fmt::format("{} {}{}", name, name_of(region.elem), shape_text(region.shape));
+}
+
+bool verify_operands(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
+    const OpcodeSpec& spec = opcode(task.opcode);
+    if (!check_counts(context, task, spec, pos)) return false;
+    for (const std::vector<uint32_t>* operands : {&task.inputs, &task.outputs}) {
+        for (const uint32_t index : *operands) {
+            if (context.region(index).typed()) continue;
+            context.error(
+                pos,
+                fmt::format("{} needs typed operands; {} has no element type. Fix: add elem=, shape= and "
+                            "layout= to it.",
+                            spec.name, region_text(context.region(index))));
+            return false;
+        }
+    }
+    const OpcodeClass kind = spec.op_class;
+    const size_t errors = context.diagnostics.error_count();
+    if (kind == OpcodeClass::elementwise || kind == OpcodeClass::pooling || kind == OpcodeClass::norm ||
+        kind == OpcodeClass::softmax) {
+        check_uniform(context, task, pos);
+        if (context.diagnostics.error_count() != errors) return true;
+    }
+    if (spec.family.empty() || (context.limits.agnostic && context.limits.variants.empty())) return true;
+    if (const TypeVariant* variant = match_variant(context, task, pos)) {
+        check_accumulator(context, task, *variant, pos);
+        check_quant(context, task, *variant, pos);
+    }
+    return true;
+}
+
+}  // namespace kpu
