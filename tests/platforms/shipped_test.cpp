@@ -1,0 +1,158 @@
+#include <cmath>
+
+#include "support.hpp"
+
+namespace kpu::platforms {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// The list of shipped platforms is complete and sorted.
+TEST(Shipped, Names) {
+    EXPECT_THAT(shipped_names(), ElementsAre("core128-hbm2", "edge16", "npm_lite", "npm_mid", "npm_pro",
+                                             "npm_quad_cstl", "swkpu-v1", "tile32"));
+}
+
+/// Every shipped platform loads, validates, has prices and limits, and its written form loads to the same
+/// bytes.
+TEST(Shipped, LoadAndRoundTrip) {
+    for (const std::string& name : shipped_names()) {
+        SCOPED_TRACE(name);
+        const Platform platform = load(name);
+        EXPECT_EQ(platform.name(), name);
+        EXPECT_NO_THROW(validate(platform));
+        const std::string text = to_textproto(platform);
+        EXPECT_EQ(to_textproto(parse_textproto(text, "again")), text);
+        const DeviceLimits limits = limits_of(platform);
+        EXPECT_FALSE(limits.agnostic);
+        EXPECT_EQ(limits.variants.size(), static_cast<size_t>(platform.variant_size()));
+        EXPECT_GE(limits.variants.size(), 17u);
+        EXPECT_FALSE(energy_prices(platform).actions.empty());
+    }
+}
+
+/// Figures of the device table of the language: engines, memories, units, MAC rates, tokens.
+TEST(Shipped, NpmDevices) {
+    struct Row {
+        const char* name;
+        uint32_t engines;
+        uint64_t l2, l1;
+        uint32_t nmu, cstl, dma, vpu, sdma, wdm, rows, cols, tokens;
+    };
+    constexpr uint64_t kib = 1024, mib = 1024 * kib;
+    const Row rows[] = {{"npm_lite", 1, mib, 512 * kib, 1, 2, 2, 1, 1, 0, 64, 64, 16},
+                        {"npm_mid", 2, 4 * mib, mib, 1, 2, 2, 1, 2, 2, 64, 64, 16},
+                        {"npm_pro", 4, 8 * mib, mib, 2, 4, 4, 1, 4, 4, 64, 128, 32},
+                        {"npm_quad_cstl", 1, 2 * mib, mib, 1, 4, 4, 1, 2, 0, 64, 64, 16}};
+    for (const Row& row : rows) {
+        SCOPED_TRACE(row.name);
+        const Platform platform = load(row.name);
+        const DeviceLimits limits = limits_of(platform);
+        EXPECT_EQ(limits.num_engines, row.engines);
+        EXPECT_EQ(limits.l2_bytes, row.l2);
+        EXPECT_EQ(limits.l1_bytes, row.l1);
+        EXPECT_EQ(limits.max_active_tokens, row.tokens);
+        EXPECT_THAT(limits.units, ElementsAre(row.nmu, row.cstl, row.dma, row.vpu, 1u, row.sdma, row.wdm));
+        EXPECT_EQ(platform.engine(0).array().rows(), row.rows);
+        EXPECT_EQ(platform.engine(0).array().cols(), row.cols);
+        EXPECT_EQ(engines_of(platform).size(), row.engines);
+    }
+    const proto::SystolicArray& array = load("npm_mid").engine(0).array();
+    ASSERT_EQ(array.rate_size(), 4);
+    EXPECT_EQ(array.rate(1).type(), "i8xi4");
+    EXPECT_EQ(array.rate(1).relative(), 4.0);
+    EXPECT_EQ(array.rate(2).relative(), 0.25);
+    EXPECT_EQ(array.rate(3).type(), "f16");
+    EXPECT_EQ(array.rate(3).relative(), 0.5);
+}
+
+double peak_gbps(const Platform& platform) {
+    const proto::DdrDevice device = ddr_device(platform);
+    return device.data_rate_mtps() * 1e-3 * device.bus_width_bits() / 8 * platform.ddr().channels();
+}
+
+/// The client's defaults: 16x16 at 500 MHz, 16 lanes, 256 KiB, 2 MiB, 4 GiB, 25.6 GB/s of DRAM, 256 GB/s of
+/// SRAM.
+TEST(Shipped, DeploymentClient) {
+    const Platform platform = load("swkpu-v1");
+    const proto::Engine& engine = platform.engine(0);
+    EXPECT_EQ(engine.array().rows() * engine.array().cols(), 256u);
+    EXPECT_EQ(core_clock(platform).hz(), 500'000'000u);
+    EXPECT_EQ(engine.vector().lanes(), 16u);
+    EXPECT_EQ(engine.l1().size_bytes(), 262144u);
+    EXPECT_EQ(platform.l2().size_bytes(), 2097152u);
+    EXPECT_EQ(platform.ddr().size_bytes(), 4294967296u);
+    EXPECT_DOUBLE_EQ(peak_gbps(platform), 25.6);
+    for (const proto::Sram* sram : {&engine.l1(), &platform.l2()}) {
+        EXPECT_DOUBLE_EQ(sram->ports() * sram->bytes_per_cycle() * 0.5, 256.0);
+    }
+}
+
+/// tile32 has MACs of the four types of the tile schedules; the HBM2 core has its stack's bandwidth.
+TEST(Shipped, Tile32AndCore128) {
+    const Platform tile = load("tile32");
+    std::vector<std::string> types;
+    for (const proto::MacRate& rate : tile.engine(0).array().rate()) types.push_back(rate.type());
+    EXPECT_THAT(types, testing::UnorderedElementsAre("f32", "f16", "bf16", "i8"));
+    EXPECT_EQ(tile.engine(0).l1().size_bytes(), 262144u);
+    EXPECT_DOUBLE_EQ(peak_gbps(tile), 25.6);
+    const Platform core = load("core128-hbm2");
+    EXPECT_EQ(core.engine(0).array().rows(), 128u);
+    EXPECT_DOUBLE_EQ(peak_gbps(core), 256.0);
+}
+
+/// Operand ports feed the longer side of every array at every type's rate; L1's ports and banks carry two
+/// operands, the result and a DMA at once.
+TEST(Shipped, ArraysCanBeFed) {
+    for (const std::string& name : shipped_names()) {
+        SCOPED_TRACE(name);
+        const Platform platform = load(name);
+        for (const proto::Engine& engine : engines_of(platform)) {
+            const proto::SystolicArray& array = engine.array();
+            for (const proto::MacRate& rate : array.rate()) {
+                const int bits = rate.type().find("32") != std::string::npos   ? 32
+                                 : rate.type().find("16") != std::string::npos ? 16
+                                                                               : 8;
+                EXPECT_GE(array.operand_bytes_per_cycle(), array.cols() * rate.relative() * bits / 8)
+                    << rate.type();
+            }
+            const proto::Sram& l1 = engine.l1();
+            EXPECT_GE(l1.ports(), 4u);
+            EXPECT_GE(l1.banks() * l1.bank_width_bytes(), l1.ports() * l1.bytes_per_cycle());
+            EXPECT_GE(l1.bytes_per_cycle(), engine.dma().bytes_per_cycle());
+        }
+    }
+}
+
+/// Names in circulation reach the same device as the plain name.
+TEST(Shipped, Aliases) {
+    const std::string lite = to_textproto(load("npm_lite"));
+    for (const char* alias : {"npm_lite.cfg", "npm_lite_.nem", "npm_lite.nem", "some/folder/npm_lite.cfg"}) {
+        EXPECT_EQ(to_textproto(load(alias)), lite) << alias;
+    }
+    const auto loader = file_loader({});
+    for (const char* name : {"npm_baseline_1_0.nem", "nem_baseline_1_0.nem", "npm_baseline_1.0.nem",
+                             "nem_baseline_1.0.nem", "kpusim_ext.nem"}) {
+        EXPECT_TRUE(loader(name, "<test>").has_value()) << name;
+    }
+    EXPECT_FALSE(loader("no_such_device.nem", "<test>").has_value());
+    EXPECT_THAT(error_of([] { load("nem_baseline_1_0"); }), HasSubstr("abstract"));
+}
+
+/// Without a device, every variant of the language's families and of kpusim_ext.nem is allowed.
+TEST(Shipped, AgnosticLimits) {
+    const DeviceLimits limits = agnostic_limits();
+    EXPECT_TRUE(limits.agnostic);
+    size_t extensions = 0;
+    for (const TypeVariant& variant : limits.variants) {
+        extensions += variant.family == "gemm.acc" || variant.family == "conv2d.acc" ||
+                      variant.family == "requant" || variant.family == "gemm.float_bias" ||
+                      variant.family == "quantize.ext" || variant.family == "dequantize.ext";
+    }
+    EXPECT_EQ(extensions, 10u + 10u + 2u + 2u + 5u + 7u);
+    EXPECT_EQ(limits.variants.size() - extensions, 17u + 26u);
+}
+
+}  // namespace
+}  // namespace kpu::platforms
