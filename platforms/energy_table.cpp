@@ -157,6 +157,8 @@ proto::EnergyTable scale_table(const proto::EnergyTable& table, const proto::Ene
     const double node = conditions.has_node_nm() ? conditions.node_nm() : table.node_nm();
     const double vdd = conditions.has_vdd() ? conditions.vdd() : table.vdd();
     const double temp = conditions.has_temp_c() ? conditions.temp_c() : table.temp_c();
+    const proto::Energy::Corner corner =
+        conditions.has_corner() ? conditions.corner() : proto::Energy::nominal;
     scaled.set_node_nm(static_cast<uint32_t>(node));
     scaled.set_vdd(vdd);
     scaled.set_temp_c(temp);
@@ -171,7 +173,7 @@ proto::EnergyTable scale_table(const proto::EnergyTable& table, const proto::Ene
         } else if (entry.per() != "ratio" && entry.component() != "phy") {
             factor = volts * volts * std::pow(node / table.node_nm(), entry.node_exponent());
         }
-        entry.set_energy_pj(corner_value(entry, conditions.corner()) * factor);
+        entry.set_energy_pj(corner_value(entry, corner) * factor);
         entry.clear_low();
         entry.clear_high();
         entry.set_scaled_from(

@@ -46,7 +46,7 @@ std::vector<CharacteristicKey> make_keys() {
             keys.push_back({unit, key, fmt::format("{}.{}", path, key), "as the platform field"});
         }
     }
-    const std::pair<const char*, const char*> memories[] = {{"SRAM1", "engine.l1"}, {"SRAM2", "l2"}};
+    const std::pair<const char*, const char*> memories[] = {{"L1", "engine.l1"}, {"L2", "l2"}};
     for (const auto& [unit, path] : memories) {
         for (const char* key : {"banks", "bank_width_bytes", "interleave_bytes", "ports", "bytes_per_cycle",
                                 "read_latency_cycles", "write_latency_cycles", "access_width_bytes"}) {
@@ -126,26 +126,8 @@ class Resolver {
     }
 
     void inherit(Resolved& device, const DeviceDecl& decl) {
-        if (decl.parent.empty()) {
-            if (!decl.spec_version) {
-                diagnostics_.error(decl.pos,
-                                   fmt::format("base device `{}` has no spec_version. Fix: add spec_version "
-                                               "= \"1.0\".",
-                                               decl.name));
-            } else {
-                device.spec_version = *decl.spec_version;
-            }
-            if (!decl.has_mandatory) {
-                diagnostics_.error(
-                    decl.pos,
-                    fmt::format("base device `{}` has no opcode.mandatory block. Fix: add it.", decl.name));
-            }
-        } else if (decl.spec_version) {
-            diagnostics_.error(decl.pos,
-                               fmt::format("device `{}` extends `{}` and may not set spec_version. Fix: "
-                                           "remove it.",
-                                           decl.name, decl.parent));
-        }
+        // the reader has checked spec_version and opcode.mandatory
+        if (decl.spec_version) device.spec_version = *decl.spec_version;
         if (decl.has_topology) device.topology = &decl;
         for (const auto& [unit, values] : decl.characteristics) {
             for (const nem::Characteristic& value : values)

@@ -157,7 +157,8 @@ TEST(Energy, Leakage) {
     const auto table = find_energy_table("generic_16nm");
     proto::Energy conditions;
     const auto leak = [&] {
-        for (const auto& entry : scale_table(table, conditions).entry()) {
+        const proto::EnergyTable scaled = scale_table(table, conditions);
+        for (const auto& entry : scaled.entry()) {
             if (entry.component() == "sram" && entry.action() == "static.leak") return entry.energy_pj();
         }
         return 0.0;

@@ -74,10 +74,16 @@ TEST(Parameters, TypesAreThoseOfTheSchema) {
 TEST(Parameters, NamesCarryUnits) {
     for (const ParameterInfo& row : parameters()) {
         const std::string leaf = row.path.substr(row.path.rfind('.') + 1);
-        if (row.unit == "byte/cycle") EXPECT_THAT(leaf, testing::EndsWith("bytes_per_cycle")) << row.path;
-        if (row.unit == "byte") EXPECT_THAT(leaf, testing::EndsWith("_bytes")) << row.path;
-        if (row.unit == "MHz") EXPECT_THAT(leaf, testing::EndsWith("_mhz")) << row.path;
-        if (row.unit == "cycle") EXPECT_THAT(leaf, testing::HasSubstr("cycles")) << row.path;
+        const std::pair<const char*, const char*> endings[] = {{"byte/cycle", "bytes_per_cycle"},
+                                                               {"byte", "_bytes"},
+                                                               {"MHz", "_mhz"},
+                                                               {"MT/s", "_mtps"},
+                                                               {"nm", "_nm"}};
+        for (const auto& [unit, ending] : endings) {
+            if (row.unit == unit) {
+                EXPECT_THAT(leaf, testing::EndsWith(ending)) << row.path;
+            }
+        }
     }
 }
 

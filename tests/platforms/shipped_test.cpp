@@ -58,7 +58,8 @@ TEST(Shipped, NpmDevices) {
         EXPECT_EQ(platform.engine(0).array().cols(), row.cols);
         EXPECT_EQ(engines_of(platform).size(), row.engines);
     }
-    const proto::SystolicArray& array = load("npm_mid").engine(0).array();
+    const Platform mid = load("npm_mid");
+    const proto::SystolicArray& array = mid.engine(0).array();
     ASSERT_EQ(array.rate_size(), 4);
     EXPECT_EQ(array.rate(1).type(), "i8xi4");
     EXPECT_EQ(array.rate(1).relative(), 4.0);
