@@ -50,7 +50,8 @@ TEST(EventLog, SortsStably) {
     ASSERT_EQ(events.size(), 100'000u);
     for (size_t i = 1; i < events.size(); ++i) {
         ASSERT_LE(events[i - 1].time_ps, events[i].time_ps);
-        const bool in_order = events[i - 1].time_ps < events[i].time_ps || events[i - 1].value < events[i].value;
+        const bool in_order =
+            events[i - 1].time_ps < events[i].time_ps || events[i - 1].value < events[i].value;
         ASSERT_TRUE(in_order);
     }
     EXPECT_EQ(log.size(), 0u);
