@@ -234,11 +234,12 @@ PowerTrace power_trace(const RunInfo& info, const std::vector<Event>& events, Pi
     const Picoseconds last = info.end_ps == 0 ? 0 : info.end_ps - 1;
     std::vector<std::unordered_map<uint32_t, double>> by_op(info.end_ps == 0 ? 0 : last / width_ps + 1);
     for (const Event& event : events) {
+        if (event.kind != EventKind::active && event.kind != EventKind::energy) continue;
         const Cycles from = clock.edges_before(event.time_ps);
         if (event.kind == EventKind::active) {
             states.active(static_cast<Component>(event.unit), from, from + event.duration());
+            continue;
         }
-        if (event.kind != EventKind::energy) continue;
         const ActionPrice& price = info.prices.actions[event.unit];
         const double pj = static_cast<double>(static_cast<uint64_t>(event.value)) * price.energy_pj;
         // what lies behind the end counts at the end, as in PowerBins::finish

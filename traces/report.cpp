@@ -109,8 +109,12 @@ class Report {
         }
         if (integer("hazards.count") > 0)
             line("  hazards      {}: the values may be wrong", grouped(integer("hazards.count")));
-        if (integer("units.unattributed") > 0)
-            line("  unattributed {} unit-cycles", grouped(integer("units.unattributed")));
+        Cycles unattributed = 0;
+        for (const UnitInfo& unit : info_.units) {
+            unattributed += integer(fmt::format("units.{}.{}", unit.name, full_name_of(Cause::unattributed)));
+        }
+        if (unattributed > 0)
+            line("  unattributed {} unit-cycles: please report this", grouped(unattributed));
     }
 
     Cycles cycles_of(const UnitInfo& unit, const Band& band) const {

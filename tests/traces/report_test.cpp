@@ -69,6 +69,14 @@ TEST(Report, BarsShowShares) {
     }
 }
 
+// Cycles without a cause are our bug: the report asks to tell us.
+TEST(Report, ShowsUnattributedCycles) {
+    auto sample = with_stats();
+    EXPECT_THAT(report(sample.stats, sample.info, {}), testing::Not(HasSubstr("unattributed")));
+    sample.stats.set("units.ddr0.idle.unattributed", uint64_t{3}, "cycle", "");
+    EXPECT_THAT(report(sample.stats, sample.info, {}), HasSubstr("unattributed 3 unit-cycles"));
+}
+
 // Operations come in order of the cycles charged to them, the rest is counted; an unfinished run says so;
 // colours come only on request.
 TEST(Report, TopOperationsAndIncompleteRuns) {

@@ -188,15 +188,9 @@ TEST(Vcd, AcceptedByVcd2fst) {
         "cd '" + folder.file("") + "' && vcd2fst a.vcd a.fst >/dev/null && fst2vcd a.fst > b.vcd";
     ASSERT_EQ(std::system(command.c_str()), 0);
     const std::string text = read_file(folder.file("b.vcd"));
-    // its time scale is one word, its dates several: only signals and changes count here
-    const Dump original = dump_of(sample.info, sample.events);
-    for (const auto& [name, type] : original.types) {
-        EXPECT_THAT(text, testing::HasSubstr(" " +
-                                             name.substr(name.find('.', 7) == std::string::npos ||
-                                                                 name.rfind("kpusim.power", 0) == 0
-                                                             ? 7
-                                                             : name.rfind('.') + 1) +
-                                             " $end"));
+    for (const char* signal :
+         {" state $end", " cause $end", " task $end", " bandwidth_gbps $end", " power.total $end"}) {
+        EXPECT_THAT(text, testing::HasSubstr(signal));
     }
     for (const char* state :
          {"sbusy.useful", "sstalled.operand_dram_latency", "sidle.finished", "st_load", "r16 "}) {
