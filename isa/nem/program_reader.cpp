@@ -221,6 +221,8 @@ void ProgramReader::read_statement() {
             break;
     }
     if (accept(';')) return;
+    if (token.is(Word::in))
+        fail(token, "`in` without an opcode. Fix: the opcode before it ends with .async or .sync");
     if (token.kind != TokenKind::name || token.word != Word::none || (!named && !is_task))
         fail(token,
              fmt::format("expected a statement, found {}. Fix: start with const, buffer, let, loop, wait, a "
@@ -498,6 +500,9 @@ void ProgramReader::read_compute(proto::Task& task) {
         next();
         *task.mutable_opcode() += fmt::format(".{}", next().text);
     }
+    if (!peek().is('.'))
+        fail(peek(), fmt::format("expected .async or .sync after {}, found {}. Fix: write {}.async",
+                                 task.opcode(), quoted(peek()), task.opcode()));
     task.set_sync(read_form());
     if (!peek().is(Word::in)) fail_expected("`in` before the input operands");
     next();

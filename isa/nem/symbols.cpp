@@ -43,7 +43,7 @@ void SymbolTable::close_block() {
     for (const std::string_view name : blocks_.back()) {
         const auto entry = names_.find(name);
         if (entry == names_.end()) continue;
-        if (entry->second.kind == Symbol::Kind::token) {
+        if (entry->second.kind == Symbol::Kind::token || entry->second.kind == Symbol::Kind::poisoned) {
             entry->second.leaked = true;
         } else {
             names_.erase(entry);
