@@ -7,7 +7,8 @@ kpu_library(values
           values/fast/int_contraction.cpp values/fast/pointwise.cpp values/fast/kernels_baseline.cpp
           values/fast/kernels_avx2.cpp values/fast/kernels_avx512.cpp
   LINK kpu_isa)
-# Nothing here may change a result: no contraction, no reassociation. Not modelling traps and errno only lets loops vectorise.
+# Nothing here may change a result (no contraction, no reassociation); not modelling traps and errno only lets loops
+# vectorise.
 set(kernel_flags -O3 -fno-trapping-math -fno-math-errno)
 set_source_files_properties(values/fast/kernels_baseline.cpp PROPERTIES COMPILE_OPTIONS "${kernel_flags}")
 set_source_files_properties(values/fast/kernels_avx2.cpp PROPERTIES

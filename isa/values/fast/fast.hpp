@@ -26,7 +26,7 @@ struct Scratch {
     Buffer<int8_t> panels8;
     Buffer<int16_t> left16, rows16, panels16;
     Buffer<uint32_t> acc32, column_terms;
-    Buffer<int32_t> narrow;
+    Buffer<int32_t> narrow, image32, weights32;
     Buffer<double> real, other, factor;
 };
 

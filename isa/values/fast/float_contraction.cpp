@@ -148,6 +148,35 @@ void conv_line(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, c
     }
 }
 
+/// One channel per group: vectorised across channels.
+void depthwise(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
+    const int64_t n = p.channels;
+    const int64_t image_size = p.height * p.width * n;
+    const float* w = as_f32(kernels, *p.w, 0, p.kernel_h * p.kernel_w * n, scratch.right);
+    float* acc = scratch.acc.get(n);
+    int64_t pixel = 0;
+    for (int64_t image = 0; image < p.batch; ++image) {
+        const float* x = as_f32(kernels, *p.x, image * image_size, image_size, scratch.left);
+        for (int64_t oy = 0; oy < p.out_h; ++oy) {
+            const int64_t top = oy * p.stride_h - p.pad_top;
+            const TapRange rows = valid_taps(top, p.dilation_h, p.kernel_h, p.height);
+            for (int64_t ox = 0; ox < p.out_w; ++ox, ++pixel) {
+                const int64_t left = ox * p.stride_w - p.pad_left;
+                const TapRange columns = valid_taps(left, p.dilation_w, p.kernel_w, p.width);
+                const int64_t c_offset = image * p.b.strides[0] + oy * p.b.strides[1] + ox * p.b.strides[2];
+                start_row(kernels, scratch, p.b, c_offset, n, n, acc);
+                for (int64_t kh = rows.first; kh < rows.last; ++kh) {
+                    for (int64_t kw = columns.first; kw < columns.last; ++kw) {
+                        const int64_t at = (top + kh * p.dilation_h) * p.width + left + kw * p.dilation_w;
+                        kernels.fma_each(acc, x + at * n, w + (kh * p.kernel_w + kw) * n, n);
+                    }
+                }
+                finish_row(kernels, scratch, p.b, c_offset, n, acc, *p.y, pixel * n);
+            }
+        }
+    }
+}
+
 }  // namespace
 
 void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p) {
@@ -179,6 +208,7 @@ void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p) 
 }
 
 void float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
+    if (p.groups > 1 && p.group_in == 1 && p.group_out == 1) return depthwise(kernels, scratch, p);
     const int64_t width = kernels.f32_columns;
     const int64_t padded = round_up(p.group_out, width);
     const int64_t k = p.kernel_h * p.kernel_w * p.group_in;

@@ -52,6 +52,9 @@ struct Kernels {
     void (*multiply)(double* value, double factor, int64_t count);
     void (*multiply_each)(double* value, const double* factor, int64_t count);
     void (*add)(double* value, const double* other, int64_t count);
+    /// acc = fused a * b + acc, each on its own; acc = a * b + acc modulo 2^32
+    void (*fma_each)(float* acc, const float* a, const float* b, int64_t count);
+    void (*mac_each)(uint32_t* acc, const int32_t* a, const int32_t* b, int64_t count);
     /// value = IEEE 754-2019 maximum(value, other)
     void (*maximum)(double* value, const double* other, int64_t count);
 };

@@ -172,6 +172,13 @@ void add(double* value, const double* other, int64_t count) {
     for (int64_t i = 0; i < count; ++i) value[i] = value[i] + other[i];
 }
 
+void fma_each(float* acc, const float* a, const float* b, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) acc[i] = __builtin_fmaf(a[i], b[i], acc[i]);
+}
+void mac_each(uint32_t* acc, const int32_t* a, const int32_t* b, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) acc[i] += static_cast<uint32_t>(a[i]) * static_cast<uint32_t>(b[i]);
+}
+
 void maximum(double* value, const double* other, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
         const double a = value[i];
@@ -189,7 +196,7 @@ void maximum(double* value, const double* other, int64_t count) {
         label, Lanes::rows, Lanes::f32_vectors *Lanes::f32_width, f32_tile, Lanes::rows,              \
             Lanes::i32_vectors *Lanes::i32_width, i16_tile, i8_rows, i8_columns, i8_tile, f16_in,     \
             f32_of_bf16, f16_out, bf16_of_f32, canonical_f32, odd_f32_of_f64, f32_of_f64, requantize, \
-            quantize, dequantize, divide, multiply, multiply_each, add, maximum                       \
+            quantize, dequantize, divide, multiply, multiply_each, add, fma_each, mac_each, maximum   \
     }
 
 }  // namespace
