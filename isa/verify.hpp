@@ -8,7 +8,9 @@
 namespace kpu {
 
 struct VerifyOptions {
-    bool strict = false;   ///< warnings of nem.md section 2.4 become errors
+    bool strict = false;  ///< warnings of nem.md section 2.4 become errors
+    bool schedule =
+        false;  ///< also look for unordered accesses to common bytes: warnings (`check`; a run simulates)
     ParamBindings params;  ///< values for offsets and bounds; defaults otherwise
 };
 

@@ -45,6 +45,7 @@ void check_into(const CheckOptions& options, Diagnostics& diagnostics) {
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
     VerifyOptions verify_options;
     verify_options.strict = options.strict;
+    verify_options.schedule = true;
     for (const auto& text : options.params) {
         auto [name, value] = split_assignment(text, "--param");
         verify_options.params.emplace_back(name, parse_integer(value, "--param"));

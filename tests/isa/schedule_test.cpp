@@ -1,0 +1,114 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "isa/verify.hpp"
+#include "tests/isa/sample_programs.hpp"
+
+namespace kpu {
+namespace {
+
+using namespace builder;
+using ::testing::HasSubstr;
+
+std::string hazards(const Module& module) {
+    Diagnostics diagnostics;
+    VerifyOptions options;
+    options.schedule = true;
+    verify(module, {}, options, diagnostics);
+    return diagnostics.to_string();
+}
+
+/// A row goes DDR -> L2 slot -> DDR in each of 8 iterations; `slots` buffers for `window` iterations in
+/// flight.
+Module pipeline(int64_t slots, int64_t window, bool with_token) {
+    Program p("pipeline");
+    const TensorType row = tensor(ElemType::i8, {64});
+    const Buffer x = p.buffer("X", Level::ddr, 512), y = p.buffer("Y", Level::ddr, 512);
+    const Buffer s = p.buffer("S", Level::l2, slots * 64);
+    p.loop("i", 0, 7, window, [&](const Expr& i) {
+        const Region slot = p.region("slot", s, i % slots * 64, row);
+        const Task load = p.transfer("load", slot, p.region("src", x, i * 64, row));
+        Task save = p.transfer("save", p.region("dst", y, i * 64, row), slot);
+        if (with_token) save.after({load});
+    });
+    return p.build();
+}
+
+TEST(Schedule, WindowsAndTokensOrderSlots) {
+    // As many slots as iterations in flight is safe; one slot fewer, or a missing token, is a hazard.
+    EXPECT_EQ(hazards(pipeline(1, 1, true)), "");
+    EXPECT_EQ(hazards(pipeline(2, 2, true)), "");
+    EXPECT_EQ(hazards(pipeline(3, 2, true)), "");
+    EXPECT_THAT(hazards(pipeline(1, 2, true)),
+                HasSubstr("hazard: task `load` (i=1) writes region `slot` while task "
+                          "`load` (i=0) writes region `slot`"));
+    EXPECT_THAT(hazards(pipeline(2, 2, false)),
+                HasSubstr("hazard: task `save` (i=0) reads region `slot` while task "
+                          "`load` (i=0) writes region `slot`"));
+}
+
+TEST(Schedule, WaitAndSyncOrderTheRestOfTheThread) {
+    // A wait or .sync orders later statements; without either the two writes race.
+    const auto two = [](int how) {
+        Program p("two");
+        const TensorType row = tensor(ElemType::i8, {64});
+        const Region a = p.region("a", p.buffer("A", Level::l2, 64), 0, row);
+        const Region s = p.region("s", p.buffer("S", Level::ddr, 64), 0, row);
+        Task first = p.transfer("first", a, s);
+        if (how == 1) first.sync();
+        if (how == 2) p.wait({first});
+        p.transfer("second", a, s);
+        return hazards(p.build());
+    };
+    EXPECT_THAT(two(0), HasSubstr("hazard: task `second` writes region `a` while task `first` writes"));
+    EXPECT_EQ(two(1), "");
+    EXPECT_EQ(two(2), "");
+}
+
+TEST(Schedule, TokensOfAFinishedLoopMeanAllIterations) {
+    // After a loop its token stands for every iteration; the loop itself orders only all but the last N.
+    const auto after = [](bool with_token, int64_t row_of_last) {
+        Program p("after");
+        const TensorType row = tensor(ElemType::i8, {64});
+        const Buffer x = p.buffer("X", Level::ddr, 512), b = p.buffer("B", Level::l2, 512);
+        std::vector<Task> load;
+        p.loop("i", 0, 7, 2, [&](const Expr& i) {
+            load.push_back(
+                p.transfer("load", p.region("dst", b, i * 64, row), p.region("src", x, i * 64, row)));
+        });
+        Task save = p.transfer("save", p.region("back", p.buffer("Y", Level::ddr, 64), 0, row),
+                               p.region("read", b, row_of_last * 64, row));
+        if (with_token) save.after(load);
+        return hazards(p.build());
+    };
+    EXPECT_EQ(after(true, 7), "");
+    EXPECT_EQ(after(false, 5), "");
+    EXPECT_THAT(after(false, 6), HasSubstr("task `load` (i=6) writes"));
+}
+
+TEST(Schedule, GapsOfStridedRegionsAreFree) {
+    // Interleaved columns written without order share no byte.
+    Program p("columns");
+    const Buffer b = p.buffer("B", Level::l2, 64), x = p.buffer("X", Level::ddr, 64);
+    for (int64_t k = 0; k < 2; ++k) {
+        const std::string n = std::to_string(k);
+        p.transfer("", p.region("d" + n, b, k * 4, tensor(ElemType::i8, {8, 4}).strides({8, 1})),
+                   p.region("s" + n, x, k * 32, tensor(ElemType::i8, {8, 4})));
+    }
+    EXPECT_EQ(hazards(p.build()), "");
+}
+
+TEST(Schedule, HugeLoopsEnd) {
+    // A loop of 2^40 iterations, with or without tasks, is looked at in bounded time.
+    Program p("huge");
+    p.loop("i", 0, int64_t{1} << 40, 2, [](const Expr&) {});
+    const TensorType row = tensor(ElemType::i8, {64});
+    const Buffer x = p.buffer("X", Level::ddr, 64), y = p.buffer("Y", Level::l2, 128);
+    p.loop("j", 0, int64_t{1} << 40, 2, [&](const Expr& j) {
+        p.transfer("t", p.region("d", y, j % 2 * 64, row), p.region("s", x, 0, row));
+    });
+    EXPECT_EQ(hazards(p.build()), "");
+}
+
+}  // namespace
+}  // namespace kpu
