@@ -1,4 +1,5 @@
-# kpu::control: loop windows, iteration threads, tokens, ready set; and what a task's execution does to memory.
+# kpu::control: loop windows, iteration threads, tokens; what tasks do to memory; the driver without time.
 kpu_library(control
   SOURCES control/program_plan.cpp control/controller.cpp control/issue.cpp control/explain.cpp control/describe.cpp
-  LINK kpu::isa Boost::boost)
+          control/hazards.cpp control/data_path.cpp control/functional.cpp
+  LINK kpu::isa kpu::values Boost::boost)

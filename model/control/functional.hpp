@@ -1,0 +1,71 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+#include "isa/values/compute.hpp"
+#include "isa/values/memory_image.hpp"
+#include "model/control/controller.hpp"
+#include "model/control/data_path.hpp"
+
+namespace kpu::control {
+
+struct FunctionalOptions {
+    bool random_order = false;  ///< any ready task next, chosen by `seed`; else the earliest issued
+    uint64_t seed = 0;
+    uint64_t max_tasks = UINT64_MAX;  ///< limit over the whole life of the driver
+    uint32_t num_engines = 1;
+    bool report_hazards = true;  ///< reads of unwritten bytes; tasks never overlap here, so races cannot show
+};
+
+enum class FunctionalStatus : uint8_t { finished, paused, deadlock, limit_reached, interrupted };
+
+/// Runs a program without a model of time: each task at once and alone, in any order that the tokens allow.
+/// The token table does not limit it. Values are those of a timed run whenever the program has no hazards.
+class FunctionalDriver : private ControlListener {
+  public:
+    /// What completed last, for stepping.
+    struct Completed {
+        uint32_t serial = 0;
+        uint32_t statement = 0;
+        LoopValues loops;
+    };
+
+    /// The caller has written inputs and data to `memory`; it and `backend` outlive the driver.
+    FunctionalDriver(const BoundProgram& program, values::MemoryImage& memory,
+                     values::ComputeBackend& backend, const FunctionalOptions& options);
+
+    /// Runs at most `tasks` tasks; `interrupt` (may be null) is looked at before each. Throws UserError and
+    /// SimulationError as the controller and the arithmetic do.
+    FunctionalStatus run(uint64_t tasks = UINT64_MAX, const std::atomic<bool>* interrupt = nullptr);
+
+    const Controller& controller() const { return controller_; }
+    const HazardLog& hazards() const { return data_.hazards(); }
+    uint64_t completed() const { return controller_.completed_count(); }
+    const Completed& last_completed() const { return last_; }  ///< after at least one task
+    /// Executions of each task of the program so far, parallel to BoundProgram::tasks.
+    const std::vector<uint64_t>& executions() const { return executions_; }
+    /// Multiply-accumulates and bytes of all executions so far.
+    TaskWork total_work() const;
+
+  private:
+    void on_issue(TaskInstance&) override {}
+    void on_ready(TaskInstance& instance) override;
+    TaskInstance& take();
+
+    const BoundProgram& program_;
+    const FunctionalOptions options_;
+    uint64_t random_state_;
+    bool started_ = false;
+    std::vector<TaskInstance*> ready_;  ///< a heap with the lowest serial on top; in random order unsorted
+    std::vector<uint64_t> executions_;
+    Completed last_;
+    Controller controller_;
+    DataPath data_;
+};
+
+}  // namespace kpu::control

@@ -1,0 +1,91 @@
+#include "model/control/hazards.hpp"
+
+#include <fmt/format.h>
+
+#include "model/control/describe.hpp"
+
+namespace kpu::control {
+namespace {
+
+std::string sides_text(const HazardFinding& f, const std::string& bytes) {
+    switch (f.kind) {
+        case HazardKind::raw:
+            return fmt::format("{} reads {} while {} writes them", f.task, bytes, f.other_task);
+        case HazardKind::war:
+            return fmt::format("{} writes {} while {} reads them", f.task, bytes, f.other_task);
+        case HazardKind::waw:
+            return fmt::format("{} writes {} while {} writes them", f.task, bytes, f.other_task);
+        case HazardKind::unwritten:
+            return fmt::format("{} reads {}, which nobody wrote", f.task, bytes);
+        case HazardKind::unmaterialized:
+            return fmt::format("{} leaves {} unwritten in a @materialized region", f.task, bytes);
+    }
+    return {};
+}
+
+std::string_view fix_of(HazardKind kind) {
+    switch (kind) {
+        case HazardKind::unwritten:
+            return "wait for the task that writes them, or give the buffer an input";
+        case HazardKind::unmaterialized:
+            return "shrink the region to what the task writes";
+        default:
+            return "order the two tasks with deps, or reduce max_in_flight";
+    }
+}
+
+}  // namespace
+
+std::string_view name_of(HazardKind kind) {
+    constexpr std::array<std::string_view, hazard_kind_count> names = {"raw", "war", "waw", "unwritten",
+                                                                       "unmaterialized"};
+    return names[static_cast<size_t>(kind)];
+}
+
+std::string to_string(const HazardFinding& f) {
+    const std::string where =
+        f.level == Level::l1 ? fmt::format("L1[{}]", f.engine) : std::string(name_of(f.level));
+    const std::string bytes = fmt::format("bytes {}..{} of {} buffer `{}`", f.first, f.last, where, f.buffer);
+    std::string text = fmt::format("hazard ({}): {}", name_of(f.kind), sides_text(f, bytes));
+    if (f.count > 1) text += fmt::format("; {} times", f.count);
+    if (f.benign == f.count) return text + "; benign: the same bytes were there already.";
+    if (f.benign > 0) text += fmt::format("; {} of them benign (same bytes)", f.benign);
+    return fmt::format("{}. Fix: {}.", text, fix_of(f.kind));
+}
+
+size_t HazardLog::add(const BoundProgram& program, HazardKind kind, const TaskInstance& task,
+                      const TaskInstance* other, const BoundRegion& region, uint64_t first_address,
+                      uint64_t last_address) {
+    ++total_;
+    ++counts_[static_cast<size_t>(kind)];
+    const uint32_t other_statement = other ? other->statement : task.statement;
+    const auto key = std::make_tuple(kind, task.statement, other_statement);
+    if (const auto it = index_.find(key); it != index_.end()) {
+        ++findings_[it->second].count;
+        return it->second;
+    }
+    if (findings_.size() >= max_findings) return not_listed;
+    const BoundBuffer& buffer = program.buffers[region.buffer];
+    HazardFinding finding;
+    finding.kind = kind;
+    finding.statement = task.statement;
+    finding.other_statement = other_statement;
+    finding.task = statement_text(program, task.statement, task.loops);
+    if (other) finding.other_task = statement_text(program, other->statement, other->loops);
+    finding.buffer = buffer.name;
+    finding.level = region.level;
+    finding.engine = region.engine;
+    finding.first = first_address - buffer.base;
+    finding.last = last_address - buffer.base;
+    finding.count = 1;
+    findings_.push_back(std::move(finding));
+    index_.emplace(key, findings_.size() - 1);
+    return findings_.size() - 1;
+}
+
+void HazardLog::mark_benign(size_t finding) {
+    ++benign_;
+    if (finding != not_listed) ++findings_[finding].benign;
+}
+
+}  // namespace kpu::control
