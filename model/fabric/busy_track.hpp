@@ -1,110 +1,39 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
 
-#include "isa/types.hpp"
-#include "platforms/clock.hpp"
-#include "traces/event.hpp"
+#include "model/fabric/state_recorder.hpp"
 
 namespace kpu::model {
 
-/// What a memory resource did over time, as merged intervals in core cycles; idle is the rest. Intervals are
-/// added in order of their start, and may overlap: a cycle counts once, as what came first.
+/// Cycles in which a resource moved data, as merged intervals; idle is the rest. A cycle counts once, however
+/// many accesses share it. Intervals come in order of their start.
 class BusyTrack {
   public:
-    /// Also records the changes of state of `unit`, coalesced, in time order.
-    void trace_to(traces::EventSink* sink, uint16_t unit, const Clock* core) {
-        sink_ = sink;
-        unit_ = unit;
-        core_ = core;
-    }
-
-    /// Busy over [from, to) for `cause` (busy_useful or busy_overhead). Later calls start at `now` or after.
-    void add(Cycles now, Cycles from, Cycles to, traces::Cause cause) {
-        if (last_.to >= from) {
-            if (cause == last_.cause) {
-                last_.to = std::max(last_.to, to);
-                return;
-            }
-            from = last_.to;
+    void add(Cycles from, Cycles to) {
+        if (from <= to_) {
+            to_ = std::max(to_, to);
+            return;
         }
-        if (to <= from) return;
-        push(now, {from, to, cause});
+        settled_ += to_ - from_;
+        if (recorder.connected() && to_ > from_) recorder.state(from_, to_, traces::Cause::busy_useful);
+        from_ = from;
+        to_ = to;
     }
-
-    /// Cycles of [0, end) spent so.
-    Cycles useful(Cycles end) const { return total(traces::Cause::busy_useful, end); }
-    Cycles overhead(Cycles end) const { return total(traces::Cause::busy_overhead, end); }
-
-    /// Ends the track at `end`: what lies beyond is dropped, and the last states are recorded.
+    /// Busy cycles of [0, end), where `end` is no earlier than the start of the last interval but one.
+    Cycles useful(Cycles end) const { return settled_ + (from_ < end ? std::min(to_, end) - from_ : 0); }
+    Cycles overhead(Cycles) const { return 0; }
+    /// Records what is still unrecorded, up to `end`.
     void finish(Cycles end) {
-        open_.push_back(last_);
-        for (const Segment& s : open_)
-            if (s.to > s.from && s.from < end) settle({s.from, std::min(s.to, end), s.cause});
-        if (sink_ != nullptr && recorded_to_ < end) emit(recorded_to_, traces::Cause::idle_no_work);
-        open_.clear();
-        last_ = {};
+        if (from_ < end && to_ > from_) recorder.state(from_, std::min(to_, end), traces::Cause::busy_useful);
+        recorder.idle_until(end);
     }
+
+    StateRecorder recorder;
 
   private:
-    struct Segment {
-        Cycles from = 0, to = 0;
-        traces::Cause cause = traces::Cause::busy_useful;
-    };
-
-    void push(Cycles now, Segment segment) {
-        if (last_.to > last_.from) {
-            if (last_.to <= now && open_.empty())
-                settle(last_);
-            else
-                open_.push_back(last_);
-        }
-        last_ = segment;
-        if (!open_.empty() && open_.front().to <= now) settle_until(now);
-    }
-    void settle_until(Cycles now) {
-        size_t done = 0;
-        while (done < open_.size() && open_[done].to <= now) settle(open_[done++]);
-        open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(done));
-    }
-    void settle(const Segment& segment) {
-        settled_[segment.cause == traces::Cause::busy_overhead] += segment.to - segment.from;
-        if (sink_ != nullptr) record(segment);
-    }
-    void record(const Segment& segment) {
-        if (segment.from > recorded_to_) emit(recorded_to_, traces::Cause::idle_no_work);
-        emit(segment.from, segment.cause);
-        recorded_to_ = segment.to;
-    }
-    void emit(Cycles at, traces::Cause cause) {
-        if (cause == recorded_) return;
-        recorded_ = cause;
-        traces::Event event;
-        event.time_ps = core_->edge(at);
-        event.unit = unit_;
-        event.kind = traces::EventKind::cause;
-        event.cause = static_cast<uint8_t>(cause);
-        event.value = traces::blame_none;
-        sink_->record(event);
-    }
-    Cycles total(traces::Cause cause, Cycles end) const {
-        Cycles sum = settled_[cause == traces::Cause::busy_overhead];
-        const auto clipped = [&](const Segment& s) {
-            return s.cause == cause && s.from < end ? std::min(s.to, end) - s.from : 0;
-        };
-        for (const Segment& s : open_) sum += clipped(s);
-        return sum + clipped(last_);
-    }
-
-    Cycles settled_[2] = {0, 0};
-    std::vector<Segment> open_;  ///< not yet certain to lie in the past
-    Segment last_;
-    traces::EventSink* sink_ = nullptr;
-    const Clock* core_ = nullptr;
-    uint16_t unit_ = traces::no_unit;
-    Cycles recorded_to_ = 0;
-    traces::Cause recorded_ = traces::Cause::unattributed;  ///< nothing yet
+    Cycles settled_ = 0;
+    Cycles from_ = 0, to_ = 0;
 };
 
 }  // namespace kpu::model

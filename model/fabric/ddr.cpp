@@ -68,6 +68,7 @@ void ArithmeticDramChannel::refresh_until(uint64_t now) {
             bank.closed = {};
             bank.activate_ready = refresh_end_;
         }
+        gaps_.clear();
         ++counters_.refreshes;
         next_refresh_ += t_.trefi;
     }
@@ -83,7 +84,7 @@ uint64_t ArithmeticDramChannel::activate_time(uint64_t earliest, const Bank& ban
     return time;
 }
 
-uint64_t ArithmeticDramChannel::column_time(uint64_t earliest, uint32_t group, bool is_write) const {
+uint64_t ArithmeticDramChannel::after_last(uint64_t earliest, uint32_t group, bool is_write) const {
     if (!any_column_) return earliest;
     const uint64_t spacing = std::max(group == last_group_ ? t_.tccd_l : t_.tccd_s, t_.burst_nck);
     uint64_t time = std::max(earliest, last_column_ + spacing);
@@ -92,6 +93,50 @@ uint64_t ArithmeticDramChannel::column_time(uint64_t earliest, uint32_t group, b
         time = std::max(time, last_write_end_ + t_.twtr_s);
         if (group_write_end_[group] != 0) time = std::max(time, group_write_end_[group] + t_.twtr_l);
     }
+    return time;
+}
+
+/// A place among the columns already given out, for a burst that is ready early enough; 0 when there is none.
+uint64_t ArithmeticDramChannel::fill_gap(uint64_t earliest, uint32_t group, bool is_write) {
+    const uint64_t spacing = std::max(t_.tccd_s, t_.burst_nck);
+    const uint64_t same_group = std::max(t_.tccd_l, t_.burst_nck) - spacing;
+    for (size_t i = 0; i < gaps_.size(); ++i) {
+        Gap& gap = gaps_[i];
+        const uint64_t time = std::max(earliest, gap.from + (group == gap.group_before ? same_group : 0));
+        const uint64_t latest_wait = group == gap.group_after ? same_group : 0;
+        if (gap.is_write != is_write || time + latest_wait > gap.to) continue;
+        const Gap rest{time + spacing, gap.to, group, gap.group_after, is_write};
+        if (time >= gap.from + spacing) {
+            gap.to = time - spacing;
+            gap.group_after = group;
+            if (rest.from <= rest.to) gaps_.insert(gaps_.begin() + static_cast<std::ptrdiff_t>(i) + 1, rest);
+        } else if (rest.from <= rest.to) {
+            gap = rest;
+        } else {
+            gaps_.erase(gaps_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+        if (gaps_.size() > max_gaps) gaps_.erase(gaps_.begin());
+        return time;
+    }
+    return 0;
+}
+
+/// The time of a column command, as early as the bus lets it.
+uint64_t ArithmeticDramChannel::take_column(uint64_t earliest, uint32_t group, bool is_write) {
+    if (earliest < last_column_ && !gaps_.empty()) {
+        const uint64_t time = fill_gap(earliest, group, is_write);
+        if (time != 0) return time;
+    }
+    const uint64_t time = after_last(earliest, group, is_write);
+    const uint64_t spacing = std::max(t_.tccd_s, t_.burst_nck);
+    if (any_column_ && last_write_ == is_write && time >= last_column_ + 2 * spacing) {
+        gaps_.push_back({last_column_ + spacing, time - spacing, last_group_, group, is_write});
+        if (gaps_.size() > max_gaps) gaps_.erase(gaps_.begin());
+    }
+    any_column_ = true;
+    last_column_ = time;
+    last_group_ = group;
+    last_write_ = is_write;
     return time;
 }
 
@@ -153,18 +198,14 @@ DramService ArithmeticDramChannel::serve(uint64_t address, bool is_write, uint64
     else
         activate(bank, place, request, result);
     const uint64_t ready = bank.row == place.row ? std::max(request, bank.column_ready) : request;
-    const uint64_t column = column_time(ready, place.group, is_write);
+    const uint64_t column = take_column(ready, place.group, is_write);
     if (!result.activated) result.command = column;
     result.data = column + (is_write ? t_.cwl : t_.cl);
     result.data_end = result.data + t_.burst_nck;
-    any_column_ = true;
-    last_column_ = column;
-    last_group_ = place.group;
-    last_write_ = is_write;
     if (is_write) {
         ++counters_.writes;
-        last_write_end_ = result.data_end;
-        group_write_end_[place.group] = result.data_end;
+        last_write_end_ = std::max(last_write_end_, result.data_end);
+        group_write_end_[place.group] = std::max(group_write_end_[place.group], result.data_end);
         if (bank.row == place.row)
             bank.precharge_ready = std::max(bank.precharge_ready, result.data_end + t_.twr);
     } else {
@@ -199,13 +240,8 @@ DdrChannel::DdrChannel(const DramTiming& timing, const Clock& core)
 void DdrChannel::account_refreshes(Cycles now) {
     channel_->take_refreshes(crossing_.to_memory(now), refreshes_);
     for (const auto& [from, to] : refreshes_)
-        busy.add(now, crossing_.to_core(from), crossing_.to_core(to), traces::Cause::busy_overhead);
+        busy.overhead(std::min(now, crossing_.to_core(from)), crossing_.to_core(from), crossing_.to_core(to));
     refreshes_.clear();
-}
-
-void DdrChannel::finish(Cycles end) {
-    account_refreshes(end);
-    busy.finish(end);
 }
 
 DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t, bool write) {
@@ -214,9 +250,8 @@ DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t
     if (service.refreshed) account_refreshes(arrival);
     const Cycles data = crossing_.to_core(service.data);
     const Cycles data_end = crossing_.to_core(service.data_end);
-    busy.add(arrival, std::max(arrival, crossing_.to_core(service.command)), data,
-             traces::Cause::busy_overhead);
-    busy.add(arrival, data, data_end, traces::Cause::busy_useful);
+    busy.overhead(arrival, std::max(arrival, crossing_.to_core(service.command)), data);
+    busy.useful(arrival, data, data_end);
     (write ? bytes_written : bytes_read) += burst_bytes_;
     const auto core_cycles = [&](uint64_t wait) {
         return wait == 0 ? 0 : crossing_.to_core(arrived + wait) - crossing_.to_core(arrived);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "isa/types.hpp"
-#include "model/fabric/busy_track.hpp"
+#include "model/fabric/busy_bits.hpp"
 #include "model/fabric/clock_crossing.hpp"
 #include "model/fabric/divide.hpp"
 #include "model/fabric/fabric_config.hpp"
@@ -73,6 +73,13 @@ class ArithmeticDramChannel final : public DramChannel {
         uint64_t precharge_ready = 0;  ///< tRAS, tRTP and tWR respected
         uint64_t activate_ready = 0;   ///< tRC after the last activate; tRFC after a refresh
     };
+    /// Columns could still go at [from, to], between one column and a later one of the same direction.
+    struct Gap {
+        uint64_t from = 0, to = 0;
+        uint32_t group_before = 0, group_after = 0;
+        bool is_write = false;
+    };
+    static constexpr size_t max_gaps = 8;
     struct Place {
         uint32_t group, bank, row;  ///< bank: of all banks of the channel
     };
@@ -82,7 +89,9 @@ class ArithmeticDramChannel final : public DramChannel {
     void refresh_until(uint64_t now);
     uint64_t refresh_start(uint64_t due) const;
     uint64_t activate_time(uint64_t earliest, const Bank& bank, uint32_t group) const;
-    uint64_t column_time(uint64_t earliest, uint32_t group, bool is_write) const;
+    uint64_t take_column(uint64_t earliest, uint32_t group, bool is_write);
+    uint64_t fill_gap(uint64_t earliest, uint32_t group, bool is_write);
+    uint64_t after_last(uint64_t earliest, uint32_t group, bool is_write) const;
 
     DramTiming t_;
     int burst_bits_, column_bits_, group_bits_, bank_bits_, row_bits_;
@@ -93,6 +102,7 @@ class ArithmeticDramChannel final : public DramChannel {
     bool any_column_ = false, last_write_ = false;
     uint32_t last_group_ = 0;
     uint64_t last_column_ = 0;
+    std::vector<Gap> gaps_;  ///< ascending, the newest max_gaps
     uint64_t last_write_end_ = 0;
     std::vector<uint64_t> group_write_end_;
     uint64_t next_refresh_;  ///< due
@@ -113,15 +123,14 @@ class DdrChannel {
     };
     Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write);
     DramCounters counters(Cycles now) const { return channel_->counters(crossing_.to_memory(now)); }
-    void finish(Cycles end);
+    /// Takes the refreshes begun before `now` into `busy`.
+    void account_refreshes(Cycles now);
 
-    BusyTrack busy;
+    BusyBits busy;
     QueueDepth queue;
     uint64_t bytes_read = 0, bytes_written = 0;  ///< whole bursts
 
   private:
-    void account_refreshes(Cycles now);
-
     ClockCrossing crossing_;
     uint32_t burst_bytes_;
     std::unique_ptr<DramChannel> channel_;

@@ -345,7 +345,7 @@ void Fabric::Impl::each_busy_track(Function function) {
 
 ResourceStats Fabric::Impl::stats(size_t resource, Cycles elapsed) const {
     ResourceStats stats;
-    const auto times = [&](const BusyTrack& busy) {
+    const auto times = [&](const auto& busy) {
         stats.useful = busy.useful(elapsed);
         stats.overhead = busy.overhead(elapsed);
         stats.idle = elapsed - stats.useful - stats.overhead;
@@ -386,12 +386,12 @@ ResourceStats Fabric::Impl::stats(size_t resource, Cycles elapsed) const {
 void Fabric::Impl::trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids) {
     if (unit_ids.size() != resources.size()) throw InternalError("one unit id per memory resource is needed");
     each_busy_track(
-        [&](size_t index, BusyTrack& busy) { busy.trace_to(sink, unit_ids[index], &config.core); });
+        [&](size_t index, auto& busy) { busy.recorder.connect(sink, unit_ids[index], &config.core); });
 }
 
 void Fabric::Impl::finish(Cycles elapsed) {
-    for (DdrChannel& channel : ddr_) channel.finish(elapsed);
-    each_busy_track([&](size_t, BusyTrack& busy) { busy.finish(elapsed); });
+    for (DdrChannel& channel : ddr_) channel.account_refreshes(elapsed);
+    each_busy_track([&](size_t, auto& busy) { busy.finish(elapsed); });
 }
 
 Fabric::Fabric(const FabricConfig& config) : impl_(std::make_unique<Impl>(config)) {}

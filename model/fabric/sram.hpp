@@ -34,7 +34,7 @@ class Sram {
         const Cycles bank_start = std::max(port_start, bank_free);
         bank_free = bank_start + bank_cycles_;
         const Cycles end = std::max(port_start + port_cycles_, bank_free);
-        busy.add(arrival, port_start, end, traces::Cause::busy_useful);
+        busy.add(port_start, end);
         if (bank_start > arrival) queue.waits(arrival, bank_start);
         conflict_cycles += bank_start - port_start;
         (write ? bytes_written : bytes_read) += bytes;
@@ -84,7 +84,7 @@ class Link {
         }
         const Cycles start = std::max(arrival, free_);
         free_ = start + cycles_;
-        busy.add(arrival, start, free_, traces::Cause::busy_useful);
+        busy.add(start, free_);
         if (start > arrival) queue.waits(arrival, start);
         bytes_moved += bytes;
         return {free_ + hop_, start - arrival};

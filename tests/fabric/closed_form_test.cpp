@@ -97,6 +97,26 @@ TEST(LittlesLaw, throughput_is_window_over_latency_until_the_port_saturates) {
     }
 }
 
+TEST(Contention, four_system_dmas_on_one_dram_channel_take_about_four_times_as_long_as_one) {
+    const FabricConfig config = plain_config();
+    const auto request = [&](unsigned i) {
+        StreamRequest r = stream(memory(Level::ddr, i * 32768, 32768), memory(Level::l2, i * 65536, 32768),
+                                 static_cast<uint16_t>(i));
+        r.max_outstanding = 16;
+        return r;
+    };
+    const Cycles one = cycles_of(config, request(0));
+    Fabric fabric(config);
+    for (unsigned i = 0; i < 4; ++i) fabric.open(request(i), 0);
+    Cycles last = 0;
+    for (Cycles end = fabric.advance(never); end != never; end = fabric.advance(never)) {
+        last = end;
+        fabric.take_completed(end);
+    }
+    EXPECT_GT(last, one * 38 / 10);
+    EXPECT_LT(last, one * 44 / 10);
+}
+
 TEST(BankConflicts, a_stride_of_all_banks_costs_the_bank_time_of_every_access) {
     FabricConfig config = plain_config();
     config.l1[0].bank_width_bytes = 16;  // a bank takes 4 cycles for 64 bytes
