@@ -154,17 +154,18 @@ void Binder::bind_tensors() {
     }
 }
 
-/// Buffers that no tensor describes speak for themselves, by name.
+/// Buffers that no tensor describes speak for themselves, by name; one that is read before anything gives it
+/// bytes needs an input in any case.
 void Binder::bind_buffer_io() {
     std::set<uint32_t> filled = filled_;
-    filled.insert(described_.begin(), described_.end());
+    for (const TensorSpec& spec : result_.inputs) filled.insert(spec.buffer);
     const std::vector<BufferUse> uses = uses_of(result_, filled);
     for (uint32_t i = 0; i < result_.buffers.size(); ++i) {
         const Level level = result_.buffers[i].level;
-        if (level == Level::l1 || described_.count(i) != 0) continue;
+        if (level == Level::l1) continue;
         const BufferUse& use = uses[i];
         if (use.read_first) result_.inputs.push_back(whole_buffer(result_, i, use.read_type));
-        if (use.written && (level == Level::ddr || !use.read)) {
+        if (use.written && described_.count(i) == 0 && (level == Level::ddr || !use.read)) {
             result_.outputs.push_back(whole_buffer(result_, i, use.write_type));
         }
     }

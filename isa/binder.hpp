@@ -70,7 +70,7 @@ class Binder {
     BoundProgram result_;
     std::vector<int64_t> constants_, params_;
     std::map<std::string, uint32_t> buffer_index_;
-    std::set<uint32_t> described_;  ///< buffers that declared tensors describe
+    std::set<uint32_t> described_;  ///< buffers that declared tensors describe: no outputs by name
     std::set<uint32_t> filled_;     ///< buffers that data sections fill
     std::set<std::string> op_ids_;
 };

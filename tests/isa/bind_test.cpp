@@ -298,6 +298,23 @@ TEST(Bind, HostTensors) {
     EXPECT_EQ(q.outputs[1].elem, ElemType::f16);
 }
 
+TEST(Bind, AccumulatingOutputNeedsItsInitialValue) {
+    // A buffer that is read before anything wrote it is an input by name, even when an output tensor
+    // describes it.
+    Program p("acc");
+    const Buffer y = p.buffer("Y", Level::ddr, 64), t = p.buffer("T", Level::l2, 64);
+    p.tensor("sum", proto::Tensor::OUTPUT, ElemType::i8, {64}, "Y");
+    const Region sum = p.region("sum", y, 0, tensor(ElemType::i8, {64}));
+    const Region tile = p.region("tile", t, 0, tensor(ElemType::i8, {64}));
+    p.transfer("", tile, sum);
+    p.transfer("", sum, tile);
+    const BoundProgram q = bound(p.build());
+    ASSERT_EQ(q.inputs.size(), 1u);
+    EXPECT_EQ(q.inputs[0].name, "Y");
+    ASSERT_EQ(q.outputs.size(), 1u);
+    EXPECT_EQ(q.outputs[0].name, "sum");
+}
+
 TEST(Bind, DataMustFit) {
     // Data that does not fit its buffer is refused, as is a tensor beyond its home.
     Program p("d");
