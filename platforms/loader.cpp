@@ -96,6 +96,11 @@ std::vector<std::string> shipped_names() {
     return names;
 }
 
+bool is_shipped(const std::string& name) {
+    const auto file = embedded_file_of(name);
+    return file && std::find(std::begin(not_devices), std::end(not_devices), *file) == std::end(not_devices);
+}
+
 Platform load(const std::string& name_or_path, const Overrides& overrides,
               const std::vector<std::string>& search_paths) {
     const Source source = find_source(name_or_path, search_paths);

@@ -19,6 +19,8 @@ using Overrides = std::vector<std::pair<std::string, std::string>>;  ///< --set 
 
 /// Names of the shipped platforms, sorted: textproto files and NEM devices.
 std::vector<std::string> shipped_names();
+/// Whether a name or one of its aliases (npm_lite.cfg) is a shipped platform.
+bool is_shipped(const std::string& name);
 
 /// A shipped name (aliases accepted), a .textproto file, or a NEM config file (its last device).
 /// Overrides apply in order, then the result is validated. Throws UserError with file, line, field, nearest

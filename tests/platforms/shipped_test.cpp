@@ -131,6 +131,10 @@ TEST(Shipped, Aliases) {
     const std::string lite = to_textproto(load("npm_lite"));
     for (const char* alias : {"npm_lite.cfg", "npm_lite_.nem", "npm_lite.nem", "some/folder/npm_lite.cfg"}) {
         EXPECT_EQ(to_textproto(load(alias)), lite) << alias;
+        EXPECT_TRUE(is_shipped(alias)) << alias;
+    }
+    for (const char* other : {"npm_baseline_1_0", "kpusim_ext", "ddr_devices", "energy_generic_16nm", "mine", ""}) {
+        EXPECT_FALSE(is_shipped(other)) << other;
     }
     const auto loader = file_loader({});
     for (const char* name : {"npm_baseline_1_0.nem", "nem_baseline_1_0.nem", "npm_baseline_1.0.nem",
