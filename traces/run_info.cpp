@@ -92,6 +92,7 @@ RunInfo info_from(const json& in) {
     info.end_ps = in_range<Picoseconds>(in.at("end_ps"), 0, 9e18, "end_ps");
     in.at("complete").get_to(info.complete);
     info.bin_ns = in_range<double>(in.at("bin_ns"), 1e-3, max_bin_ns, "bin_ns");
+    info.dram_burst_bytes = in_range<uint32_t>(in.at("dram_burst_bytes"), 0, UINT32_MAX, "dram_burst_bytes");
     for (const json& unit : in.at("units")) {
         info.units.push_back({unit.at("name").get<std::string>(),
                               static_cast<UnitClass>(in_range<int>(
@@ -156,6 +157,7 @@ std::string to_json(const RunInfo& info) {
              {"end_ps", info.end_ps},
              {"complete", info.complete},
              {"bin_ns", info.bin_ns},
+             {"dram_burst_bytes", info.dram_burst_bytes},
              {"units", json::array()},
              {"ops", json::array()},
              {"statements", json::array()},

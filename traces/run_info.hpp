@@ -32,6 +32,8 @@ struct RunInfo {
     std::vector<Op> ops;
     std::vector<Statement> statements;
     EnergyPrices prices;
+    uint32_t dram_burst_bytes =
+        0;                 ///< bytes of one dram read or write action; 0 = unknown: no DRAM bandwidth
     double bin_ns = 1000;  ///< width of the bins of power and bandwidth in traces
 
     Clock clock() const { return Clock(core_hz); }

@@ -123,6 +123,11 @@ class VcdWriter {
             unit.bandwidth = binned_.size();
             binned_.push_back({"bandwidth_gbps", code_of(next++), {}});
         }
+        first_device_ = binned_.size();
+        if (info_.dram_burst_bytes > 0) {
+            for (const char* name : {"dram.read_gbps", "dram.write_gbps"})
+                binned_.push_back({name, code_of(next++), {}});
+        }
         first_power_ = binned_.size();
         for (int c = 0; c < component_count; ++c) {
             binned_.push_back(
@@ -153,11 +158,29 @@ class VcdWriter {
             }
             point = now;
         }
+        bin_dram();
         for (size_t i = 0; i < first_power_; ++i) {
             for (size_t bin = 0; bin < bin_count_; ++bin) {
                 const Picoseconds dt = std::min(width_, info_.end_ps - bin * width_);
                 binned_[i].values[bin] *= gbps_per_byte_per_ps / static_cast<double>(dt);
             }
+        }
+    }
+
+    void bin_dram() {
+        if (info_.dram_burst_bytes == 0 || bin_count_ == 0) return;
+        const Clock clock = info_.clock();
+        for (const Event& event : events_) {
+            if (event.kind != EventKind::energy) continue;
+            const ActionPrice& price = info_.prices.actions[event.unit];
+            if (price.component != Component::dram || (price.action != "read" && price.action != "write"))
+                continue;
+            const double bytes = static_cast<double>(event.value) * info_.dram_burst_bytes;
+            auto& values = binned_[first_device_ + (price.action == "write" ? 1 : 0)].values;
+            const Picoseconds to = clock.edge(clock.edges_before(event.time_ps) + event.duration());
+            const Picoseconds from = std::min(event.time_ps, info_.end_ps - 1);
+            for_each_share(width_, from, std::min(to, info_.end_ps),
+                           [&](size_t bin, double share) { values[bin] += bytes * share; });
         }
     }
 
@@ -200,7 +223,7 @@ class VcdWriter {
             }
             output_.print("$upscope $end\n");
         }
-        for (size_t i = first_power_; i < binned_.size(); ++i) {
+        for (size_t i = first_device_; i < binned_.size(); ++i) {
             output_.print("$var real 64 {} {} $end\n", binned_[i].code, binned_[i].name);
         }
         output_.print("$upscope $end\n$enddefinitions $end\n");
@@ -321,7 +344,7 @@ class VcdWriter {
     std::vector<uint32_t> statement_of_;  ///< by task serial
     std::vector<uint16_t> touched_;
     std::vector<BinnedSignal> binned_;
-    size_t first_power_ = 0, next_bin_ = 0;
+    size_t first_device_ = 0, first_power_ = 0, next_bin_ = 0;
 };
 
 }  // namespace

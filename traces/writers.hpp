@@ -21,9 +21,10 @@ namespace kpu::traces {
 ///   task       string   statement that the unit executes or waits for, "-" if none (units that have tasks)
 ///   queue_depth, tokens_in_flight   reg 32 (units that count them)
 ///   bandwidth_gbps      real: 10^9 bytes per second, mean over each bin (units that count bytes)
-/// and power.<component>, power.static, power.total as reals in W, each value the mean of the bin that starts
-/// there; power.dram includes its background, power.phy its static power. Bins are info.bin_ns wide, doubled
-/// while the run has more than 100,000 of them.
+/// then dram.read_gbps and dram.write_gbps over all channels (from the dram read and write actions, if
+/// info.dram_burst_bytes is known), and power.<component>, power.static, power.total as reals in W, each
+/// value the mean of the bin that starts there; power.dram includes its background, power.phy its static
+/// power. Bins are info.bin_ns wide, doubled while the run has more than 100,000 of them.
 void write_vcd(const RunInfo& info, const std::vector<Event>& events, Output& output);
 
 /// Stall trace, CSV: unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed. One row per interval

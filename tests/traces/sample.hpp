@@ -125,6 +125,7 @@ inline Sample sample_run() {
         {"", "a.nem", 1, 1, {}}, {"t load", "a.nem", 3, 5, {"i", "j"}}, {"g", "a.nem", 4, 5, {"i"}}};
     info.prices = prime_prices();
     info.bin_ns = 1000;
+    info.dram_burst_bytes = 64;
     EventLog log;
     EnergyLedger ledger(info.prices, info.clock(), info.ops.size(), &log);
     log.record(issue_event(0, 0, 1, 7));

@@ -122,6 +122,18 @@ TEST(Vcd, BandwidthIsTheMeanOfEachBin) {
     EXPECT_NEAR(gbps(3'000'000), 0, 1e-9);
 }
 
+// 500 DRAM bursts of 64 bytes in the same time are the same bandwidth, all of it read.
+TEST(Vcd, DramBandwidthComesFromItsBursts) {
+    auto sample = sample_run();
+    const Dump dump = dump_of(sample.info, sample.events);
+    EXPECT_NEAR(std::stod(dump.at("kpusim.dram.read_gbps", 0)), 8, 1e-9);
+    EXPECT_NEAR(std::stod(dump.at("kpusim.dram.read_gbps", 1'000'000)), 16, 1e-9);
+    EXPECT_NEAR(std::stod(dump.at("kpusim.dram.read_gbps", 4'000'000)), 0, 1e-9);
+    EXPECT_NEAR(std::stod(dump.at("kpusim.dram.write_gbps", 1'000'000)), 0, 1e-9);
+    sample.info.dram_burst_bytes = 0;
+    EXPECT_EQ(dump_of(sample.info, sample.events).types.count("kpusim.dram.read_gbps"), 0u);
+}
+
 // Power signals hold the mean of the bin that starts there; total times width sums to the energy of the run,
 // and the other signals to the total.
 TEST(Vcd, PowerIntegratesToTheEnergy) {
