@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "isa/types.hpp"
+#include "platforms/clock.hpp"
+#include "traces/event.hpp"
+
+namespace kpu::model {
+
+/// The device's row: what each core cycle was, and which operation it is charged to. Intervals arrive in any
+/// order, late; a cycle is settled once no interval before it can come any more.
+class DeviceTimeline {
+  public:
+    /// In order of precedence.
+    enum class Activity : uint8_t { compute, memory, waiting };
+
+    DeviceTimeline(size_t op_count, traces::EventSink* sink, uint16_t unit, const Clock* core)
+        : charged_(op_count + 1, 0), sink_(sink), unit_(unit), core_(core) {}
+
+    void add(Activity activity, Cycles from, Cycles to, uint32_t serial, uint32_t op);
+    /// All intervals that begin before `until` have been added: settles them.
+    void settle(Cycles until);
+    /// Settling sorts: worth it only when enough has come together.
+    bool due() const { return items_.size() > 2 * kept_ + 4096; }
+
+    Cycles cycles(traces::Cause device_cause) const { return totals_[static_cast<size_t>(device_cause)]; }
+    /// By operation; the last entry is work of no operation.
+    const std::vector<Cycles>& charged() const { return charged_; }
+    Cycles settled_until() const { return settled_; }
+
+  private:
+    struct Item {
+        Cycles from, to;
+        uint32_t serial, op;
+        Activity activity;
+    };
+    void charge(Cycles from, Cycles to, const Item* item);
+
+    std::vector<Item> items_;
+    size_t kept_ = 0;  ///< items left over from the last settlement
+    Cycles settled_ = 0;
+    std::array<Cycles, traces::cause_count> totals_{};
+    std::vector<Cycles> charged_;
+    traces::EventSink* sink_;
+    uint16_t unit_;
+    const Clock* core_;
+    traces::Cause last_cause_ = traces::Cause::unattributed;
+    uint32_t last_task_ = traces::no_task;
+};
+
+}  // namespace kpu::model

@@ -1,0 +1,146 @@
+#include "model/accounting/energy_booking.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "isa/opcodes.hpp"
+
+namespace kpu::model {
+
+using traces::Component;
+
+namespace {
+
+constexpr std::array transcendental{"sigmoid",   "tanh",    "exp", "log",     "sqrt",
+                                    "gelu",      "silu",    "pow", "softmax", "log_softmax",
+                                    "layernorm", "rmsnorm", "div"};
+
+/// Links between two ends: DDR - L2 - engine.
+uint64_t hops(const StreamSide& from, const StreamSide& to) {
+    const auto distance = [](const StreamSide& side) -> int {
+        if (side.is_memory && side.level == Level::ddr) return -1;
+        if (side.is_memory && side.level == Level::l2) return 0;
+        return !side.is_memory && side.engine == no_engine ? 0 : 1;
+    };
+    const int a = distance(from), b = distance(to);
+    if (a == 1 && b == 1 && from.engine != to.engine) return 2;
+    return static_cast<uint64_t>(std::abs(a - b));
+}
+
+}  // namespace
+
+std::string mac_action(ElemType a, ElemType b) {
+    if (a == ElemType::i8 && b == ElemType::i4) return "mac.i4";
+    return "mac." + std::string(name_of(a));
+}
+
+std::string vector_action(OpcodeId opcode_id, ElemType type) {
+    const std::string_view name = opcode(opcode_id).name;
+    if (std::find(transcendental.begin(), transcendental.end(), name) != transcendental.end())
+        return "op.transcendental";
+    switch (type) {
+        case ElemType::i16:
+        case ElemType::u16:
+            return "op.i16";
+        case ElemType::i32:
+        case ElemType::u32:
+            return "op.i32";
+        case ElemType::f16:
+        case ElemType::posit16:
+            return "op.f16";
+        case ElemType::bf16:
+            return "op.bf16";
+        case ElemType::f32:
+            return "op.f32";
+        default:
+            return "op.i8";
+    }
+}
+
+EnergyBooking::EnergyBooking(traces::EnergyLedger& ledger) : ledger_(ledger) {}
+
+traces::ActionId EnergyBooking::id(Component component, const std::string& action) {
+    const auto key = std::make_pair(component, action);
+    const auto found = ids_.find(key);
+    if (found != ids_.end()) return found->second;
+    return ids_[key] = ledger_.prices().find(component, action);
+}
+
+void EnergyBooking::book(Component component, const char* action, uint64_t count, Cycles from, Cycles to,
+                         uint32_t op) {
+    if (count == 0) return;
+    ledger_.add(id(component, action), count, from, to, op);
+    ledger_.active(component, from, std::max(to, from + 1));
+}
+
+void EnergyBooking::completed(const TaskCommand& command) {
+    const TaskReport& report = command.report;
+    const BoundTask& task = *command.task->task;
+    book(Component::ctrl, "instr", 1, report.start, report.start, task.op);
+    if (task.unit == UnitKind::nmu) {
+        array_work(command);
+    } else if (!report.mover) {
+        vector_work(command);
+    }
+    for (const StreamUse& use : report.streams) stream(use, task.op, report.mover);
+}
+
+void EnergyBooking::array_work(const TaskCommand& command) {
+    const TaskReport& report = command.report;
+    const auto& inputs = command.task->inputs;
+    const uint32_t op = command.task->task->op;
+    book(Component::array, mac_action(inputs[0].region->elem, inputs[1].region->elem).c_str(), report.work,
+         report.start, report.end, op);
+    const uint64_t all = report.processing_elements * (report.fill + report.steady + report.drain);
+    // at rate r an element does r MACs in a cycle in which it is active
+    const auto active = static_cast<uint64_t>(double(report.work) * double(report.processing_elements) *
+                                              65536.0 / double(report.peak_q16));
+    book(Component::array, "pe.shift", std::min(active, all), report.start, report.end, op);
+    book(Component::array, "pe.idle", all - std::min(active, all), report.start, report.end, op);
+}
+
+void EnergyBooking::vector_work(const TaskCommand& command) {
+    const BoundTask& task = *command.task->task;
+    const TaskReport& report = command.report;
+    const ElemType type = command.task->outputs.at(0).region->elem;
+    book(Component::vector, vector_action(task.opcode, type).c_str(), report.work * report.passes,
+         report.start, report.end, task.op);
+}
+
+void EnergyBooking::side(const StreamSide& side, uint64_t accesses, bool read, const StreamResult& result,
+                         uint32_t op) {
+    if (!side.is_memory) return;
+    const char* action = read ? "read" : "write";
+    switch (side.level) {
+        case Level::l1:
+            book(Component::l1, action, accesses, result.start, result.end, op);
+            break;
+        case Level::l2:
+            book(Component::l2, action, accesses, result.start, result.end, op);
+            break;
+        case Level::ddr:
+            book(Component::dram, action, accesses, result.start, result.end, op);
+            book(Component::phy, "burst", accesses, result.start, result.end, op);
+            break;
+    }
+}
+
+void EnergyBooking::stream(const StreamUse& use, uint32_t op, bool mover) {
+    const StreamResult& result = *use.result;
+    const StreamRequest& request = *use.request;
+    side(request.source, result.source_accesses, true, result, op);
+    side(request.destination, result.destination_accesses, false, result, op);
+    book(Component::dram, "activate", result.dram_activates, result.start, result.end, op);
+    book(Component::noc, "byte", result.bytes * hops(request.source, request.destination), result.start,
+         result.end, op);
+    if (!mover) return;
+    book(Component::dma, "descriptor", 1, result.start, result.start, op);
+    book(Component::dma, "burst", (result.bytes + request.burst_bytes - 1) / request.burst_bytes,
+         result.start, result.end, op);
+}
+
+void EnergyBooking::refreshes(uint64_t count, Cycles end) {
+    if (count > 0) ledger_.add(id(Component::dram, "refresh"), count, 0, end, traces::background_op);
+}
+
+}  // namespace kpu::model

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "isa/bound_program.hpp"
+#include "isa/opcodes.hpp"
+#include "model/accounting/task_report.hpp"
+#include "model/worker/command_protocol.hpp"
+#include "traces/ledger.hpp"
+
+namespace kpu::model {
+
+/// Books the actions of completed tasks and of their streams, with the time that they took and their
+/// operation.
+class EnergyBooking {
+  public:
+    explicit EnergyBooking(traces::EnergyLedger& ledger);
+    void completed(const TaskCommand& command);
+    /// Work of no operation: DRAM refreshes over the whole run.
+    void refreshes(uint64_t count, Cycles end);
+
+  private:
+    void array_work(const TaskCommand& command);
+    void vector_work(const TaskCommand& command);
+    void stream(const StreamUse& use, uint32_t op, bool mover);
+    void side(const StreamSide& side, uint64_t accesses, bool read, const StreamResult& result, uint32_t op);
+    void book(traces::Component component, const char* action, uint64_t count, Cycles from, Cycles to,
+              uint32_t op);
+    traces::ActionId id(traces::Component component, const std::string& action);
+
+    traces::EnergyLedger& ledger_;
+    std::map<std::pair<traces::Component, std::string>, traces::ActionId> ids_;
+};
+
+/// The action of a MAC on these operand types: mac.i8, mac.i4 for i8 x i4.
+std::string mac_action(ElemType a, ElemType b);
+/// The action of one vector operation on elements of this type.
+std::string vector_action(OpcodeId opcode, ElemType type);
+
+}  // namespace kpu::model

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/stream/stream.hpp"
+#include "traces/event.hpp"
+
+namespace kpu::model {
+
+/// A stream of a task: what was asked, and what is known of it.
+struct StreamUse {
+    const StreamRequest* request = nullptr;
+    const StreamResult* result = nullptr;
+};
+
+/// How a unit spent the time of one task, in core cycles. The formula's terms are filled in at the start, the
+/// rest at completion: end - start = fill + steady + operand_stall + drain + result_stall for compute tasks.
+struct TaskReport {
+    bool mover = false;  ///< transfer or store: time is bytes and limiters of its one stream
+    Cycles start = 0, end = 0;
+    Cycles fill = 0, steady = 0, drain = 0;
+    uint64_t work = 0;                 ///< done in the steady state: MACs, elements; bytes of a mover
+    uint64_t peak_q16 = 1;             ///< of that, per cycle, in 1/65536
+    uint32_t passes = 1;               ///< of a vector unit over its operands
+    uint64_t processing_elements = 0;  ///< of an array
+    Cycles operand_stall = 0, result_stall = 0;
+    traces::Cause operand_cause = traces::Cause::stalled_operand_interconnect;
+    traces::Cause result_cause = traces::Cause::stalled_backpressure;
+    std::vector<StreamUse> streams;
+};
+
+}  // namespace kpu::model

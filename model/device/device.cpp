@@ -1,0 +1,336 @@
+#include "model/device/device.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/diagnostics.hpp"
+#include "model/array/array_unit.hpp"
+#include "model/device/device_impl.hpp"
+#include "model/dma/dma_unit.hpp"
+#include "model/vector/vector_unit.hpp"
+#include "platforms/platform.hpp"
+
+namespace kpu::model {
+
+using traces::UnitClass;
+
+namespace {
+
+/// The kernel is left this often to look for an interrupt.
+constexpr Cycles slice_cycles = 1u << 24;
+
+void add_units(std::vector<traces::UnitInfo>& units, const char* pattern, UnitClass unit_class, int engine,
+               uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+        units.push_back(
+            {fmt::format(fmt::runtime(pattern), engine, i), unit_class, engine, static_cast<int>(i)});
+    }
+}
+
+}  // namespace
+
+std::vector<traces::UnitInfo> unit_table(const proto::Platform& platform) {
+    std::vector<traces::UnitInfo> units;
+    const std::vector<proto::Engine> engines = platforms::engines_of(platform);
+    for (size_t k = 0; k < engines.size(); ++k) {
+        const int engine = static_cast<int>(k);
+        add_units(units, "e{}_nmu{}", UnitClass::nmu, engine, engines[k].array().count());
+        add_units(units, "e{}_cstl{}", UnitClass::cstl, engine, engines[k].vector().cstl_count());
+        add_units(units, "e{}_vpu{}", UnitClass::vpu, engine, engines[k].vector().vpu_count());
+        add_units(units, "e{}_dma{}", UnitClass::dma, engine, engines[k].dma().channels());
+        units.push_back({fmt::format("e{}_seq", k), UnitClass::sequencer, engine, 0});
+    }
+    for (uint32_t i = 0; i < platform.system_dma().channels(); ++i) {
+        units.push_back({fmt::format("sdma{}", i), UnitClass::sdma, -1, static_cast<int>(i)});
+    }
+    const Fabric fabric(fabric_config(platform));
+    for (const ResourceInfo& resource : fabric.resources()) {
+        units.push_back({resource.name, resource.unit_class, resource.engine, resource.index});
+    }
+    units.push_back({"device", UnitClass::device, -1, 0});
+    return units;
+}
+
+Device::Impl::Impl(const proto::Platform& p, const BoundProgram& bound, values::MemoryImage* image,
+                   const DeviceOptions& o)
+    : platform(p),
+      program(bound),
+      options(o),
+      core(platforms::core_clock(platform)),
+      engines(platforms::engines_of(platform)),
+      units(unit_table(platform)),
+      memory(image) {
+    if (options.backend != nullptr && memory == nullptr) throw InternalError("values need a memory image");
+    const SimContext::Entry entry(context);
+    ledger = std::make_unique<traces::EnergyLedger>(platforms::energy_prices(platform), core,
+                                                    program.ops.size(), options.sink);
+    board = std::make_unique<TaskBoard>(program, units);
+    Accounting::Parts parts;
+    parts.program = &program;
+    parts.platform = &platform;
+    parts.units = &units;
+    parts.board = board.get();
+    parts.core = core;
+    parts.sink = options.sink;
+    parts.ledger = ledger.get();
+    accounting = std::make_unique<Accounting>(parts);
+    if (options.backend != nullptr || options.hazards) {
+        data = std::make_unique<control::DataPath>(program, options.backend != nullptr ? memory : nullptr,
+                                                   options.backend, options.hazards);
+    }
+    build();
+    control::ControlOptions control_options;
+    control_options.max_active_tokens = platform.sequencer().max_active_tokens();
+    control_options.num_engines = static_cast<uint32_t>(engines.size());
+    controller = std::make_unique<control::Controller>(program, control_options, *arbiter);
+    arbiter->attach(*controller);
+    accounting->attach(*controller);
+}
+
+Device::Impl::~Impl() {
+    const SimContext::Entry entry(context);
+    // events are cancelled with their modules, before the context goes
+    sequencers.clear();
+    workers.clear();
+    arbiter.reset();
+    memories.clear();
+    interconnect.reset();
+}
+
+template <class Initiator, class Target>
+void Device::Impl::bind(Initiator& initiator, Target& target) {
+    initiator.bind(target);
+    bindings.emplace_back(initiator.name(), target.name());
+}
+
+void Device::Impl::build() {
+    build_workers();
+    build_memories();
+    build_sequencers();
+    build_arbiter();
+}
+
+/// The memories behind the interconnect; without values they hold an image that nothing touches.
+void Device::Impl::build_memories() {
+    if (memory == nullptr) {
+        own_memory = std::make_unique<values::MemoryImage>(program.ddr_bytes, program.l2_bytes,
+                                                           std::vector<uint64_t>(engines.size(), 0));
+        memory = own_memory.get();
+    }
+    const auto add = [&](const std::string& name, Level level, unsigned engine,
+                         StreamInitiatorSocket& socket) {
+        memories.push_back(std::make_unique<MemoryTarget>(name.c_str(), memory->level(level, engine)));
+        bind(socket, memories.back()->socket);
+    };
+    add("l2", Level::l2, 0, interconnect->l2());
+    for (unsigned k = 0; k < engines.size(); ++k)
+        add(fmt::format("e{}_l1", k), Level::l1, k, interconnect->l1(k));
+    for (unsigned c = 0; c < platform.ddr().channels(); ++c)
+        add(fmt::format("ddr{}", c), Level::ddr, 0, interconnect->ddr(c));
+}
+
+void Device::Impl::build_workers() {
+    const auto has_tasks = [](const traces::UnitInfo& u) { return executes_tasks(u.unit_class); };
+    const auto ports = static_cast<unsigned>(std::count_if(units.begin(), units.end(), has_tasks));
+    const auto stepping =
+        options.oracle_stepper ? Interconnect::Stepping::oracle : Interconnect::Stepping::fast;
+    interconnect = std::make_unique<Interconnect>("interconnect", fabric_config(platform), ports, stepping);
+    workers.resize(units.size());
+    unsigned port = 0;
+    for (size_t u = 0; u < units.size(); ++u) {
+        if (!has_tasks(units[u])) continue;
+        UnitPlace place;
+        place.unit = static_cast<uint16_t>(u);
+        place.core = core;
+        place.program = &program;
+        place.platform = &platform;
+        place.errors = &errors;
+        if (units[u].engine >= 0) {
+            place.engine = static_cast<uint16_t>(units[u].engine);
+            place.engine_platform = &engines[place.engine];
+        } else {
+            place.command_ports = static_cast<uint32_t>(engines.size());  // every sequencer may command it
+        }
+        const char* name = units[u].name.c_str();
+        switch (units[u].unit_class) {
+            case UnitClass::nmu:
+                workers[u] = std::make_unique<ArrayUnit>(name, place);
+                break;
+            case UnitClass::cstl:
+            case UnitClass::vpu:
+                workers[u] = std::make_unique<VectorUnit>(name, place);
+                break;
+            default:
+                workers[u] = std::make_unique<DmaUnit>(name, place);
+                break;
+        }
+        bind(workers[u]->stream.socket, interconnect->port(port++));
+    }
+}
+
+void Device::Impl::build_sequencers() {
+    for (size_t k = 0; k < engines.size(); ++k) {
+        std::vector<CommandRoute> routes;
+        for (size_t u = 0; u < units.size(); ++u) {
+            if (!workers[u]) continue;
+            const bool system = units[u].engine < 0;
+            if (!system && units[u].engine != static_cast<int>(k)) continue;
+            const auto socket = static_cast<uint32_t>(routes.size());
+            routes.push_back({static_cast<uint16_t>(u), socket, system ? static_cast<uint32_t>(k) : 0});
+        }
+        const std::string name = fmt::format("e{}_seq", k);
+        sequencers.push_back(std::make_unique<Sequencer>(name.c_str(), static_cast<uint32_t>(k), routes));
+        for (const CommandRoute& route : routes) {
+            bind(sequencers.back()->command[route.socket], workers[route.unit]->command[route.unit_port]);
+        }
+    }
+}
+
+void Device::Impl::build_arbiter() {
+    TaskArbiter::Parts parts;
+    parts.units = &units;
+    parts.core = core;
+    parts.dispatch_cycles = platform.sequencer().dispatch_cycles();
+    parts.board = board.get();
+    parts.accounting = accounting.get();
+    parts.data = data.get();
+    parts.stop = &stop;
+    parts.errors = &errors;
+    for (size_t k = 0; k < engines.size(); ++k) {
+        parts.sequencers.push_back(sequencers[k].get());
+        parts.partner_bytes_per_cycle.push_back(engines[k].dma().bytes_per_cycle());
+    }
+    for (size_t u = 0; u < units.size(); ++u) {
+        if (units[u].unit_class == UnitClass::sequencer)
+            parts.sequencer_units.push_back(static_cast<uint16_t>(u));
+    }
+    arbiter = std::make_unique<TaskArbiter>("arbiter", std::move(parts));
+    for (const auto& sequencer : sequencers) bind(sequencer->arbiter, arbiter->requests);
+    if (options.sink == nullptr) return;
+    std::vector<uint16_t> resource_units;
+    for (size_t u = 0; u + 1 < units.size(); ++u) {
+        const UnitClass c = units[u].unit_class;
+        if (!executes_tasks(c) && c != UnitClass::sequencer)
+            resource_units.push_back(static_cast<uint16_t>(u));
+    }
+    interconnect->fabric().trace_to(options.sink, resource_units);
+}
+
+Device::Stop Device::Impl::outcome(Cycles until_cycle) const {
+    if (stop.finished) return Stop::finished;
+    if (stop.interrupted) return Stop::interrupted;
+    if (stop.task_completed) return Stop::task_completed;
+    return now_ >= until_cycle ? Stop::cycle_limit : Stop::deadlock;
+}
+
+Device::Stop Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt) {
+    if (ended_) throw InternalError("a device that was finished does not run");
+    if (stop.finished) return Stop::finished;
+    const SimContext::Entry entry(context);
+    stop.at_task = stop_at_task;
+    stop.interrupt = interrupt;
+    stop.task_completed = stop.interrupted = false;
+    for (;;) {
+        const Cycles target = std::min(until_cycle, now_ + slice_cycles);
+        // what happens at the edge of the limit still belongs to the step
+        const Picoseconds end = core.edge(target) + 1;
+        const Picoseconds begin = sc_core::sc_time_stamp().value();
+        bool starved = false;
+        if (end > begin) {
+            interconnect->set_step_end(core.edge(target));
+            sc_core::sc_start(sc_core::sc_time::from_value(end - begin), sc_core::SC_EXIT_ON_STARVATION);
+            starved = !sc_core::sc_pending_activity() && sc_core::sc_get_status() != sc_core::SC_PAUSED;
+        }
+        now_ = core.edges_before(sc_core::sc_time_stamp().value());
+        if (sc_core::sc_time_stamp().value() >= end) now_ = target;
+        if (errors.error) std::rethrow_exception(errors.error);
+        if (stop.finished || stop.task_completed || stop.interrupted) break;
+        if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) {
+            stop.interrupted = true;
+            break;
+        }
+        if (starved) return Stop::deadlock;
+        if (target >= until_cycle) return Stop::cycle_limit;
+    }
+    return outcome(until_cycle);
+}
+
+std::string Device::Impl::task_name(const control::TaskInstance& task) const {
+    const std::string iteration = control::iteration_text(program, task);
+    return iteration.empty() ? task.task->name : fmt::format("{} ({})", task.task->name, iteration);
+}
+
+Device::State Device::Impl::state() const {
+    State state;
+    state.cycle = now_;
+    state.issued = controller->issued_count();
+    state.completed = controller->completed_count();
+    for (size_t u = 0; u + 1 < units.size(); ++u) {
+        const Accounting::Now unit = accounting->state_of(static_cast<uint16_t>(u));
+        state.units.push_back({static_cast<uint16_t>(u), unit.cause, unit.task});
+    }
+    for (const control::TaskInstance* task : controller->live()) {
+        TaskStatus status;
+        status.serial = task->serial;
+        status.statement = task->statement;
+        status.name = task_name(*task);
+        status.state = task->state;
+        for (const TaskCommand* command : arbiter->running()) {
+            if (command->serial == task->serial) status.unit = command->unit;
+        }
+        for (const uint32_t producer : task->producers) {
+            if (controller->find(producer) != nullptr) status.missing.push_back(producer);
+        }
+        state.tasks.push_back(std::move(status));
+    }
+    return state;
+}
+
+void Device::Impl::finish(traces::StatSet& stats) {
+    if (ended_) throw InternalError("a device is finished once");
+    ended_ = true;
+    const SimContext::Entry entry(context);
+    accounting->finish(now_, arbiter->running());
+    interconnect->fabric().finish(now_);
+    count_statistics(stats);
+    unit_statistics(stats);
+    resource_statistics(stats);
+    memory_statistics(stats);
+    ledger->finish(now_, stats);
+    op_rows = accounting->op_rows();
+    for (size_t i = 0; i + 1 < op_rows.size(); ++i)
+        op_rows[i].energy_pj = ledger->op_pj(static_cast<uint32_t>(i));
+    op_rows.back().energy_pj = ledger->background_pj();
+}
+
+Device::Device(const proto::Platform& platform, const BoundProgram& program, values::MemoryImage* memory,
+               const DeviceOptions& options)
+    : impl_(std::make_unique<Impl>(platform, program, memory, options)) {}
+Device::~Device() = default;
+
+Device::Stop Device::run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt) {
+    return impl_->run(until_cycle, stop_at_task, interrupt);
+}
+Cycles Device::now() const { return impl_->now(); }
+const std::vector<traces::UnitInfo>& Device::units() const { return impl_->units; }
+const control::HazardLog* Device::hazards() const { return impl_->data ? &impl_->data->hazards() : nullptr; }
+Device::Completed Device::last_completed() const {
+    const CompletedTask& last = impl_->arbiter->last_completed();
+    return {last.serial, last.statement, last.loops, last.unit, last.start, last.end};
+}
+Device::State Device::state() const { return impl_->state(); }
+std::string Device::explain_deadlock() const { return impl_->controller->explain_block(); }
+void Device::finish(traces::StatSet& stats) { impl_->finish(stats); }
+std::vector<traces::OpRow> Device::op_rows() const { return impl_->op_rows; }
+traces::EnergyLedger& Device::ledger() { return *impl_->ledger; }
+std::string Device::module_list() const { return impl_->module_list(); }
+
+std::string list_modules(const proto::Platform& platform) {
+    const BoundProgram nothing;
+    DeviceOptions options;
+    options.hazards = false;
+    return Device(platform, nothing, nullptr, options).module_list();
+}
+
+}  // namespace kpu::model

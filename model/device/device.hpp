@@ -1,0 +1,104 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+#include "isa/values/compute.hpp"
+#include "isa/values/memory_image.hpp"
+#include "model/control/data_path.hpp"
+#include "platforms/platform.pb.h"
+#include "traces/event.hpp"
+#include "traces/stats.hpp"
+#include "traces/writers.hpp"
+
+namespace kpu::model {
+
+struct DeviceOptions {
+    bool oracle_stepper = false;                ///< one kernel event per burst: slow, same results
+    traces::EventSink* sink = nullptr;          ///< receives every event of the run
+    values::ComputeBackend* backend = nullptr;  ///< null: timing only
+    bool hazards = true;                        ///< look for races and reads of bytes that nobody wrote
+};
+
+/// A program on a device: the modules of a platform in a simulation context of their own. device.md.
+/// The platform, program and memory image must outlive it. No SystemC in this interface.
+class Device {
+  public:
+    /// memory: null when there is no backend. Throws UserError when the program needs what the platform
+    /// lacks.
+    Device(const proto::Platform& platform, const BoundProgram& program, values::MemoryImage* memory,
+           const DeviceOptions& options);
+    ~Device();
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+
+    enum class Stop : uint8_t { finished, cycle_limit, task_completed, deadlock, interrupted };
+    static constexpr Cycles no_limit = ~Cycles{0};
+    /// Goes on until core cycle `until_cycle` (what completes at its edge included), the end, or, if
+    /// `stop_at_task`, the next completion. May be called again. Throws what the model throws (UserError,
+    /// SimulationError, InternalError).
+    Stop run(Cycles until_cycle = no_limit, bool stop_at_task = false,
+             const std::atomic<bool>* interrupt = nullptr);
+
+    /// Core edges before the present time; after a finished run, cycles.total.
+    Cycles now() const;
+    const std::vector<traces::UnitInfo>& units()
+        const;  ///< unit id = index; the device itself is the last one
+
+    struct Completed {
+        uint32_t serial = traces::no_task;  ///< no_task: none yet
+        uint32_t statement = 0;
+        LoopValues loops;
+        uint16_t unit = traces::no_unit;
+        Cycles start = 0, end = 0;
+    };
+    Completed last_completed() const;
+
+    struct UnitState {
+        uint16_t unit = traces::no_unit;
+        traces::Cause cause = traces::Cause::idle_no_work;
+        uint32_t task = traces::no_task;  ///< executing, or waited for
+    };
+    struct TaskStatus {
+        uint32_t serial = 0;
+        uint32_t statement = 0;
+        std::string name;  ///< token name and iteration
+        control::TaskState state = control::TaskState::waiting;
+        uint16_t unit = traces::no_unit;  ///< running
+        std::vector<uint32_t> missing;    ///< serials of the tasks whose tokens it misses, as far as issued
+    };
+    struct State {
+        Cycles cycle = 0;
+        std::vector<UnitState> units;
+        std::vector<TaskStatus> tasks;  ///< live, in order of issue
+        uint64_t issued = 0, completed = 0;
+    };
+    State state() const;
+    /// After Stop::deadlock: what waits for what.
+    std::string explain_deadlock() const;
+
+    /// Ends the run here: no run() afterwards. Fills in every key of the statistics.
+    void finish(traces::StatSet& stats);
+    /// After finish(): a row for each operation, the background last.
+    std::vector<traces::OpRow> op_rows() const;
+    traces::EnergyLedger& ledger();
+    /// Races and reads of unwritten bytes found so far; null when neither values nor hazards were asked for.
+    const control::HazardLog* hazards() const;
+
+    /// The modules as an indented tree, then every binding "initiator -> target"; one line each.
+    std::string module_list() const;
+
+  private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+/// The module list of a platform without a program.
+std::string list_modules(const proto::Platform& platform);
+/// The units of a platform, in order of unit id.
+std::vector<traces::UnitInfo> unit_table(const proto::Platform& platform);
+
+}  // namespace kpu::model

@@ -1,0 +1,76 @@
+#pragma once
+// The device's own parts; only model/device includes this.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/device/device.hpp"
+#include "model/device/sim_context.hpp"
+#include "model/fabric/interconnect.hpp"
+#include "model/fabric/memory_target.hpp"
+#include "model/sequencer/task_arbiter.hpp"
+#include "model/worker/worker.hpp"
+#include "platforms/clock.hpp"
+#include "traces/ledger.hpp"
+
+namespace kpu::model {
+
+class Device::Impl {
+  public:
+    Impl(const proto::Platform& platform, const BoundProgram& program, values::MemoryImage* memory,
+         const DeviceOptions& options);
+    ~Impl();
+
+    Stop run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt);
+    void finish(traces::StatSet& stats);
+    State state() const;
+    std::string module_list() const;
+    Cycles now() const { return now_; }
+    std::string task_name(const control::TaskInstance& task) const;
+
+    const proto::Platform platform;  ///< a copy: units keep pointers into it
+    const BoundProgram& program;
+    const DeviceOptions options;
+    const Clock core;
+    const std::vector<proto::Engine> engines;
+    const std::vector<traces::UnitInfo> units;
+
+    values::MemoryImage* memory;  ///< the caller's, or own_memory
+    std::unique_ptr<values::MemoryImage> own_memory;
+    std::unique_ptr<control::Controller> controller;
+    std::unique_ptr<control::DataPath> data;
+    std::unique_ptr<traces::EnergyLedger> ledger;
+    std::unique_ptr<TaskBoard> board;
+    std::unique_ptr<Accounting> accounting;
+    StopControl stop;
+    ErrorSlot errors;
+    mutable SimContext context;
+    std::unique_ptr<Interconnect> interconnect;
+    std::vector<std::unique_ptr<MemoryTarget>> memories;
+    std::unique_ptr<TaskArbiter> arbiter;
+    std::vector<std::unique_ptr<Worker>> workers;  ///< by unit id; null for units without tasks
+    std::vector<std::unique_ptr<Sequencer>> sequencers;
+    std::vector<std::pair<std::string, std::string>> bindings;
+    std::vector<traces::OpRow> op_rows;
+
+  private:
+    void build();
+    void build_workers();
+    void build_memories();
+    void build_sequencers();
+    void build_arbiter();
+    template <class Initiator, class Target>
+    void bind(Initiator& initiator, Target& target);
+    Stop outcome(Cycles until_cycle) const;
+    void count_statistics(traces::StatSet& stats);
+    void unit_statistics(traces::StatSet& stats);
+    void resource_statistics(traces::StatSet& stats);
+    void memory_statistics(traces::StatSet& stats);
+
+    Cycles now_ = 0;
+    bool ended_ = false;
+};
+
+}  // namespace kpu::model

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <mutex>
+
+namespace sc_core {
+class sc_simcontext;
+}
+
+namespace kpu::model {
+
+/// One SystemC simulation context. Many live in one process; a process-wide mutex lets one thread in at a
+/// time.
+class SimContext {
+  public:
+    SimContext();
+    /// Everything that was built in it must be gone.
+    ~SimContext();
+    SimContext(const SimContext&) = delete;
+    SimContext& operator=(const SimContext&) = delete;
+
+    /// Makes the context current for its scope.
+    class Entry {
+      public:
+        explicit Entry(SimContext& context);
+        ~Entry();
+        Entry(const Entry&) = delete;
+        Entry& operator=(const Entry&) = delete;
+
+      private:
+        std::unique_lock<std::recursive_mutex> lock_;
+        sc_core::sc_simcontext* previous_;
+    };
+
+  private:
+    std::unique_ptr<sc_core::sc_simcontext> context_;
+};
+
+}  // namespace kpu::model

@@ -1,0 +1,115 @@
+// The statistics of a run: keys, units and meanings.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/device/device_impl.hpp"
+#include "platforms/platform.hpp"
+
+namespace kpu::model {
+
+using traces::Cause;
+
+namespace {
+
+std::string unit_key(const traces::UnitInfo& unit, Cause cause) {
+    return fmt::format("units.{}.{}.{}", unit.name, traces::group_of(cause), traces::name_of(cause));
+}
+
+double dram_bytes_per_second(const proto::Platform& platform) {
+    const proto::DdrDevice device = platforms::ddr_device(platform);
+    return double(platform.ddr().channels()) * platform.ddr().data_rate_mtps() * 1e6 *
+           device.bus_width_bits() / 8.0;
+}
+
+}  // namespace
+
+void Device::Impl::count_statistics(traces::StatSet& stats) {
+    const DeviceTimeline& device = accounting->device();
+    const double seconds = double(core.edge(now_)) * 1e-12;
+    stats.set("cycles.total", uint64_t{now_}, "cycle", "core cycles until the last completion");
+    stats.set("cycles.compute", device.cycles(Cause::device_busy_compute), "cycle",
+              "core cycles in which at least one compute unit was busy");
+    stats.set("cycles.memory_stall", device.cycles(Cause::device_stalled_memory), "cycle",
+              "other core cycles in which a transfer was in flight or a compute unit starved");
+    stats.set("cycles.other", device.cycles(Cause::device_idle_other), "cycle", "the remaining core cycles");
+    stats.set("cycles.unattributed", accounting->unattributed(), "cycle",
+              "unit cycles without a cause, over all units; always 0");
+    stats.set("time.total_us", seconds * 1e6, "us", "simulated time until the last completion");
+    stats.set("ops.macs", accounting->macs(), "mac",
+              "multiply-accumulates of matrix products and convolutions");
+    const auto ratio = [](double part, double whole) { return whole > 0 ? part / whole : 0.0; };
+    stats.set("utilization.compute", ratio(accounting->compute_cycles_at_peak(), double(now_)), "ratio",
+              "sum over types of MACs / peak MACs per cycle of all arrays, / cycles.total");
+    const uint64_t dram = accounting->bytes(Level::ddr, true) + accounting->bytes(Level::ddr, false);
+    stats.set("utilization.dram_bandwidth", ratio(double(dram), seconds * dram_bytes_per_second(platform)),
+              "ratio", "DRAM bytes / (peak DRAM bandwidth * time)");
+    stats.set("tasks.issued", controller->issued_count(), "count", "tasks issued");
+    stats.set("tasks.completed", controller->completed_count(), "count", "tasks completed");
+    stats.set("hazards.count", data ? data->hazard_count() : uint64_t{0}, "count",
+              "races between tasks and reads of bytes that nobody wrote");
+}
+
+void Device::Impl::unit_statistics(traces::StatSet& stats) {
+    for (size_t u = 0; u + 1 < units.size(); ++u) {
+        if (!executes_tasks(units[u].unit_class) && units[u].unit_class != traces::UnitClass::sequencer)
+            continue;
+        for (int c = 0; c < traces::unit_cause_count; ++c) {
+            const auto cause = static_cast<Cause>(c);
+            stats.set(unit_key(units[u], cause), accounting->cycles(static_cast<uint16_t>(u), cause), "cycle",
+                      traces::meaning_of(cause));
+        }
+    }
+    const DeviceTimeline& device = accounting->device();
+    for (const Cause cause :
+         {Cause::device_busy_compute, Cause::device_stalled_memory, Cause::device_idle_other}) {
+        stats.set(unit_key(units.back(), cause), device.cycles(cause), "cycle", traces::meaning_of(cause));
+    }
+}
+
+void Device::Impl::resource_statistics(traces::StatSet& stats) {
+    size_t resource = 0;
+    uint64_t refreshes = 0;
+    for (size_t u = 0; u + 1 < units.size(); ++u) {
+        if (executes_tasks(units[u].unit_class) || units[u].unit_class == traces::UnitClass::sequencer)
+            continue;
+        const ResourceStats counted = interconnect->fabric().stats(resource++, now_);
+        refreshes += counted.dram.refreshes;
+        for (int c = 0; c < traces::unit_cause_count; ++c) {
+            const auto cause = static_cast<Cause>(c);
+            uint64_t cycles = 0;
+            if (cause == Cause::busy_useful) cycles = counted.useful;
+            if (cause == Cause::busy_overhead) cycles = counted.overhead;
+            if (cause == Cause::idle_no_work) cycles = counted.idle;
+            stats.set(unit_key(units[u], cause), cycles, "cycle", traces::meaning_of(cause));
+        }
+    }
+    accounting->refreshed(refreshes, now_);
+}
+
+void Device::Impl::memory_statistics(traces::StatSet& stats) {
+    const auto bytes = [&](const char* name, Level level) {
+        stats.set(fmt::format("bytes.{}.read", name), accounting->bytes(level, true), "byte",
+                  fmt::format("bytes read from {} by transfers and operand reads", name));
+        stats.set(fmt::format("bytes.{}.write", name), accounting->bytes(level, false), "byte",
+                  fmt::format("bytes written to {} by transfers and results", name));
+    };
+    bytes("dram", Level::ddr);
+    bytes("l2", Level::l2);
+    bytes("l1", Level::l1);
+    uint64_t l1_peak = 0;
+    for (const uint64_t used : program.l1_bytes) l1_peak = std::max(l1_peak, used);
+    stats.set("memory.l1.peak_bytes", l1_peak, "byte", "allocated bytes of the fullest L1");
+    stats.set("memory.l2.peak_bytes", program.l2_bytes, "byte", "allocated bytes of L2");
+    stats.set("memory.dram.peak_bytes", program.ddr_bytes, "byte", "allocated bytes of DDR");
+    stats.set("memory.l1.hits", accounting->hits(Level::l1), "access",
+              "operand accesses of compute tasks served by L1; scratchpads have no cache");
+    stats.set("memory.l1.misses", accounting->misses(Level::l1), "access",
+              "operand accesses of compute tasks served by L2 or DDR");
+    stats.set("memory.l2.hits", accounting->hits(Level::l2), "access",
+              "accesses for the engines served by L2");
+    stats.set("memory.l2.misses", accounting->misses(Level::l2), "access",
+              "accesses for the engines served by DDR");
+}
+
+}  // namespace kpu::model

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "model/worker/worker.hpp"
+
+namespace kpu::model {
+
+/// A DMA channel, of an engine (L2 <-> L1) or of the system (DDR <-> L2, DDR <-> L1): one transfer at a time.
+/// dma_unit.md.
+class DmaUnit : public Worker {
+  public:
+    using Worker::Worker;
+
+  protected:
+    void plan(Job& job) override;
+};
+
+}  // namespace kpu::model

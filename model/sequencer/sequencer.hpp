@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "model/worker/command_protocol.hpp"
+
+namespace kpu::model {
+
+/// What sequencers tell the arbiter. It only collects: it acts in the next delta.
+class ArbiterInterface : public virtual sc_core::sc_interface {
+  public:
+    virtual void task_completed(TaskCommand& command) = 0;
+    virtual void issue_free(TaskCommand& command) = 0;
+};
+
+/// Where a unit is wired to: the sequencer's command socket, and the unit's own.
+struct CommandRoute {
+    uint16_t unit = traces::no_unit;
+    uint32_t socket = 0;     ///< of the sequencer
+    uint32_t unit_port = 0;  ///< of the unit
+};
+
+/// The sequencer of one engine: gives tasks to its engine's units, and to system DMAs. sequencer.md.
+class Sequencer : public sc_core::sc_module, public tlm::tlm_bw_transport_if<CommandProtocol> {
+  public:
+    Sequencer(const sc_core::sc_module_name& name, uint32_t index, std::vector<CommandRoute> routes);
+
+    sc_core::sc_vector<CommandInitiatorSocket> command;
+    sc_core::sc_port<ArbiterInterface> arbiter;
+
+    /// Gives `task` to `unit`, now. The command stays valid until release().
+    TaskCommand& dispatch(control::TaskInstance& task, uint16_t unit, uint16_t partner,
+                          uint32_t partner_bytes_per_cycle);
+    void release(TaskCommand& command);
+
+    tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
+                                       sc_core::sc_time& delay) override;
+    void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
+
+  private:
+    struct Entry {
+        tlm::tlm_generic_payload payload;
+        TaskCommand command;
+        Entry() {
+            payload.set_command(tlm::TLM_IGNORE_COMMAND);
+            payload.set_extension(&command);
+        }
+        ~Entry() { payload.clear_extension(&command); }
+    };
+    uint32_t index_;
+    std::vector<CommandRoute> routes_;
+    std::vector<std::unique_ptr<Entry>> entries_;
+    std::vector<Entry*> spare_;
+};
+
+}  // namespace kpu::model

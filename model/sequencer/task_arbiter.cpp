@@ -1,0 +1,190 @@
+#include "model/sequencer/task_arbiter.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "isa/diagnostics.hpp"
+
+namespace kpu::model {
+
+TaskArbiter::TaskArbiter(const sc_core::sc_module_name& name, Parts parts)
+    : sc_module(name), requests("requests"), parts_(std::move(parts)) {
+    requests.bind(*this);
+    free_.assign(parts_.units->size(), true);
+    load_.assign(parts_.sequencers.size(), 0);
+    dispatch_free_.assign(parts_.sequencers.size(), 0);
+    SC_METHOD(wake);  // runs once at time 0
+    sensitive << arbitrate_;
+}
+
+void TaskArbiter::task_completed(TaskCommand& command) {
+    completed_.push_back(&command);
+    arbitrate_.notify(sc_core::SC_ZERO_TIME);
+}
+
+void TaskArbiter::issue_free(TaskCommand& command) {
+    freed_.push_back(&command);
+    arbitrate_.notify(sc_core::SC_ZERO_TIME);
+}
+
+void TaskArbiter::on_issue(control::TaskInstance& task) {
+    parts_.board->issued(task);
+    parts_.accounting->issued(task);
+}
+
+void TaskArbiter::on_ready(control::TaskInstance& task) {
+    parts_.board->ready(task);
+    parts_.accounting->ready(task);
+}
+
+void TaskArbiter::wake() {
+    parts_.errors->guard([&] { arbitrate(); });
+}
+
+void TaskArbiter::arbitrate() {
+    const Cycles now = parts_.core.edges_before(sc_core::sc_time_stamp().value());
+    parts_.accounting->advance(now);
+    if (!started_) {
+        started_ = true;
+        controller_->start();
+        arbitrate_.notify(sc_core::SC_ZERO_TIME);
+    } else if (!completed_.empty() || !freed_.empty()) {
+        collect(now);
+        arbitrate_.notify(sc_core::SC_ZERO_TIME);
+    } else {
+        dispatch(now);
+    }
+    if (controller_->finished()) {
+        parts_.stop->finished = true;
+        sc_core::sc_pause();
+    }
+    if (parts_.stop->interrupt != nullptr && parts_.stop->interrupt->load(std::memory_order_relaxed)) {
+        parts_.stop->interrupted = true;
+        sc_core::sc_pause();
+    }
+}
+
+/// Completions and freed units of one instant, in order of unit: the order in which processes ran is of no
+/// account.
+void TaskArbiter::collect(Cycles) {
+    const auto before = [](const TaskCommand* a, const TaskCommand* b) {
+        return std::tie(a->unit, a->serial) < std::tie(b->unit, b->serial);
+    };
+    for (const TaskCommand* command : freed_) free_[command->unit] = true;
+    freed_.clear();
+    std::sort(completed_.begin(), completed_.end(), before);
+    if (parts_.stop->at_task && !completed_.empty()) {
+        TaskCommand* first = completed_.front();
+        completed_.erase(completed_.begin());
+        complete(*first);
+        parts_.stop->task_completed = true;
+        sc_core::sc_pause();
+        return;
+    }
+    std::vector<TaskCommand*> done;
+    done.swap(completed_);
+    for (TaskCommand* command : done) complete(*command);
+}
+
+void TaskArbiter::complete(TaskCommand& command) {
+    control::TaskInstance& task = *command.task;
+    last_ = {task.serial, task.statement, task.loops, command.unit, command.report.start, command.report.end};
+    if (parts_.data != nullptr) parts_.data->task_completed(task);
+    parts_.accounting->completed(command);
+    if (!command.freed) free_[command.unit] = true;
+    if (command.partner != traces::no_unit) free_[command.partner] = true;
+    const int engine = (*parts_.units)[command.unit].engine;
+    if (engine >= 0) --load_[static_cast<size_t>(engine)];
+    running_.erase(std::find(running_.begin(), running_.end(), &command));
+    parts_.sequencers[command.sequencer]->release(command);
+    controller_->completed(task);
+}
+
+uint32_t TaskArbiter::sequencer_of(const TaskClass& wanted, uint16_t unit) const {
+    return static_cast<uint32_t>(wanted.sequencer >= 0 ? wanted.sequencer : (*parts_.units)[unit].engine);
+}
+
+/// The earliest-issued task of a class, on the least loaded engine that can take it now, lowest unit first.
+bool TaskArbiter::place(const TaskClass& wanted, Cycles now, Placement& best) const {
+    if (wanted.ready.empty()) return false;
+    const auto& [serial, task] = *wanted.ready.begin();
+    if (best.task != nullptr && best.task->serial < serial) return false;
+    uint16_t partner = traces::no_unit;
+    if (wanted.engine_dma) {
+        const auto found = std::find_if(wanted.partners.begin(), wanted.partners.end(),
+                                        [&](uint16_t u) { return bool(free_[u]); });
+        if (found == wanted.partners.end()) return false;
+        partner = *found;
+    }
+    Placement own;
+    uint32_t least = UINT32_MAX;
+    for (const uint16_t unit : wanted.units) {
+        const uint32_t sequencer = sequencer_of(wanted, unit);
+        if (!free_[unit] || dispatch_free_[sequencer] > now) continue;
+        const int engine = (*parts_.units)[unit].engine;
+        const uint32_t load = engine >= 0 ? load_[static_cast<size_t>(engine)] : 0;
+        if (load < least) {
+            least = load;
+            own = {task, unit, partner, sequencer};
+        }
+    }
+    if (own.task == nullptr) return false;
+    best = own;
+    return true;
+}
+
+bool TaskArbiter::ready_tasks() const {
+    const auto& classes = parts_.board->classes();
+    return std::any_of(classes.begin(), classes.end(), [](const TaskClass& c) { return !c.ready.empty(); });
+}
+
+void TaskArbiter::dispatch(Cycles now) {
+    for (;;) {
+        Placement best;
+        for (const TaskClass& wanted : parts_.board->classes()) place(wanted, now, best);
+        if (best.task == nullptr) break;
+        start(best, now);
+    }
+    if (!ready_tasks()) return;
+    Cycles next = 0;
+    for (const Cycles free : dispatch_free_) {
+        if (free > now && (next == 0 || free < next)) next = free;
+    }
+    if (next != 0) {
+        arbitrate_.notify(
+            sc_core::sc_time::from_value(parts_.core.edge(next) - sc_core::sc_time_stamp().value()));
+    }
+}
+
+void TaskArbiter::start(const Placement& placement, Cycles now) {
+    control::TaskInstance& task = *placement.task;
+    const int engine = (*parts_.units)[placement.unit].engine;
+    if (task.engine < 0 && engine >= 0) task.engine = engine;
+    parts_.board->started(task);
+    controller_->started(task);
+    if (parts_.data != nullptr) parts_.data->task_started(task);
+    free_[placement.unit] = false;
+    uint32_t partner_bytes = 0;
+    if (placement.partner != traces::no_unit) {
+        free_[placement.partner] = false;
+        partner_bytes =
+            parts_.partner_bytes_per_cycle[static_cast<size_t>((*parts_.units)[placement.partner].engine)];
+    }
+    if (engine >= 0) ++load_[static_cast<size_t>(engine)];
+    dispatch_free_[placement.sequencer] = now + parts_.dispatch_cycles;
+    TaskCommand& command = parts_.sequencers[placement.sequencer]->dispatch(task, placement.unit,
+                                                                            placement.partner, partner_bytes);
+    running_.push_back(&command);
+    parts_.accounting->dispatched(parts_.sequencer_units[placement.sequencer], now,
+                                  now + parts_.dispatch_cycles);
+    parts_.accounting->started(command);
+}
+
+const TaskCommand* TaskArbiter::running_on(uint16_t unit) const {
+    for (const TaskCommand* command : running_) {
+        if (command->unit == unit || command->partner == unit) return command;
+    }
+    return nullptr;
+}
+
+}  // namespace kpu::model

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <vector>
+
+#include "model/accounting/accounting.hpp"
+#include "model/control/controller.hpp"
+#include "model/control/data_path.hpp"
+#include "model/sequencer/sequencer.hpp"
+#include "model/sequencer/task_board.hpp"
+#include "model/worker/error_slot.hpp"
+#include "platforms/clock.hpp"
+
+namespace kpu::model {
+
+/// What ends a call of the kernel early.
+struct StopControl {
+    bool at_task = false;                          ///< after the next completion
+    const std::atomic<bool>* interrupt = nullptr;  ///< may be null
+    // results
+    bool task_completed = false;
+    bool interrupted = false;
+    bool finished = false;
+};
+
+/// The last task that completed.
+struct CompletedTask {
+    uint32_t serial = traces::no_task;
+    uint32_t statement = 0;
+    LoopValues loops;
+    uint16_t unit = traces::no_unit;
+    Cycles start = 0, end = 0;
+};
+
+/// Joins the sequencers: takes completions and ready tasks in one delta, and in the next gives ready tasks to
+/// free units, earliest issued first. sequencer.md has the rules.
+class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public control::ControlListener {
+  public:
+    SC_HAS_PROCESS(TaskArbiter);
+    struct Parts {
+        const std::vector<traces::UnitInfo>* units = nullptr;
+        std::vector<Sequencer*> sequencers;
+        std::vector<uint32_t> partner_bytes_per_cycle;  ///< by engine: of its DMAs
+        std::vector<uint16_t> sequencer_units;          ///< unit ids
+        Clock core{1};
+        Cycles dispatch_cycles = 1;
+        TaskBoard* board = nullptr;
+        Accounting* accounting = nullptr;
+        control::DataPath* data = nullptr;  ///< null: neither values nor hazards
+        StopControl* stop = nullptr;
+        ErrorSlot* errors = nullptr;
+    };
+    TaskArbiter(const sc_core::sc_module_name& name, Parts parts);
+    /// Once, before the first step.
+    void attach(control::Controller& controller) { controller_ = &controller; }
+
+    sc_core::sc_export<ArbiterInterface> requests;
+
+    void task_completed(TaskCommand& command) override;
+    void issue_free(TaskCommand& command) override;
+    void on_issue(control::TaskInstance& task) override;
+    void on_ready(control::TaskInstance& task) override;
+
+    const CompletedTask& last_completed() const { return last_; }
+    const std::vector<TaskCommand*>& running() const { return running_; }
+    /// When a task is running on `unit`, or null.
+    const TaskCommand* running_on(uint16_t unit) const;
+
+  private:
+    struct Placement {
+        control::TaskInstance* task = nullptr;
+        uint16_t unit = traces::no_unit, partner = traces::no_unit;
+        uint32_t sequencer = 0;
+    };
+    void wake();
+    void arbitrate();
+    void collect(Cycles now);
+    void complete(TaskCommand& command);
+    void dispatch(Cycles now);
+    bool place(const TaskClass& wanted, Cycles now, Placement& best) const;
+    void start(const Placement& placement, Cycles now);
+    uint32_t sequencer_of(const TaskClass& wanted, uint16_t unit) const;
+    bool ready_tasks() const;
+
+    Parts parts_;
+    control::Controller* controller_ = nullptr;
+    bool started_ = false;
+    std::vector<bool> free_;             ///< by unit
+    std::vector<uint32_t> load_;         ///< by engine: tasks running
+    std::vector<Cycles> dispatch_free_;  ///< by sequencer
+    std::vector<TaskCommand*> completed_, freed_;
+    std::vector<TaskCommand*> running_;
+    CompletedTask last_;
+    sc_core::sc_event arbitrate_;
+};
+
+}  // namespace kpu::model

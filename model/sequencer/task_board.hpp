@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+#include "model/control/controller.hpp"
+#include "traces/event.hpp"
+
+namespace kpu::model {
+
+/// What a task asks for: tasks of one class compete for the same units and go to the same sequencer.
+struct TaskClass {
+    UnitKind kind = UnitKind::dma;
+    int32_t engine =
+        -1;  ///< -1: any engine; system DMA tasks: the engine of the second DMA they occupy, if any
+    int32_t instance = -1;        ///< -1: any
+    bool engine_dma = false;      ///< DDR <-> L1: occupies a DMA of `engine` as well
+    int32_t sequencer = -1;       ///< whose sequencer dispatches it; -1: that of the engine it is placed on
+    std::vector<uint16_t> units;  ///< that may execute it, ascending
+    std::vector<uint16_t> partners;  ///< that may be its second DMA, ascending
+
+    std::map<uint32_t, control::TaskInstance*> waiting;  ///< issued, tokens missing; by serial
+    std::map<uint32_t, control::TaskInstance*> ready;    ///< not yet started; by serial
+};
+
+/// Every live task that is not running, by class. Written by the arbiter, read by the accounting.
+class TaskBoard {
+  public:
+    /// units: of the device, in order of unit id.
+    TaskBoard(const BoundProgram& program, const std::vector<traces::UnitInfo>& units);
+
+    void issued(control::TaskInstance& task);
+    void ready(control::TaskInstance& task);
+    void started(control::TaskInstance& task);
+
+    size_t class_of(const BoundTask& task) const;
+    std::vector<TaskClass>& classes() { return classes_; }
+    const std::vector<TaskClass>& classes() const { return classes_; }
+    /// Classes whose tasks may occupy the unit.
+    const std::vector<uint32_t>& classes_of_unit(uint16_t unit) const { return by_unit_[unit]; }
+    /// The earliest-issued task that is not running; null when there is none.
+    const control::TaskInstance* earliest() const;
+
+  private:
+    const BoundProgram& program_;
+    std::vector<TaskClass> classes_;
+    std::vector<uint32_t> class_of_task_;
+    std::vector<std::vector<uint32_t>> by_unit_;
+};
+
+/// The unit class that executes tasks of a kind.
+traces::UnitClass unit_class_of(UnitKind kind);
+UnitKind unit_kind_of(traces::UnitClass unit_class);  ///< throws InternalError for classes without tasks
+bool executes_tasks(traces::UnitClass unit_class);
+
+}  // namespace kpu::model

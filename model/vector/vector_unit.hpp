@@ -1,0 +1,21 @@
+#pragma once
+
+#include "model/worker/worker.hpp"
+
+namespace kpu::model {
+
+/// A vector unit (CSTL or VPU): everything that is neither a matrix product nor a transfer, and stores.
+/// vector_unit.md.
+class VectorUnit : public Worker {
+  public:
+    using Worker::Worker;
+
+  protected:
+    void plan(Job& job) override;
+
+  private:
+    void plan_compute(Job& job);
+    void plan_store(Job& job);
+};
+
+}  // namespace kpu::model

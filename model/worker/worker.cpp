@@ -1,0 +1,219 @@
+#include "model/worker/worker.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "isa/diagnostics.hpp"
+
+namespace kpu::model {
+
+namespace {
+
+constexpr Cycles never = ~Cycles{0};
+
+bool is_stall(traces::Cause cause) { return traces::group_of(cause) == "stalled"; }
+
+}  // namespace
+
+traces::Cause dominant_limiter(const StreamResult& result, traces::Cause fallback) {
+    std::array<Cycles, traces::cause_count> time{};
+    for (size_t i = 0; i < result.limiters.size(); ++i) {
+        const Cycles to = i + 1 < result.limiters.size() ? result.limiters[i + 1].from : result.end;
+        const auto cause = static_cast<size_t>(result.limiters[i].cause);
+        if (to > result.limiters[i].from) time[cause] += to - result.limiters[i].from;
+    }
+    traces::Cause best = fallback;
+    Cycles most = 0;
+    for (size_t i = 0; i < time.size(); ++i) {
+        if (time[i] > most && is_stall(static_cast<traces::Cause>(i))) {
+            most = time[i];
+            best = static_cast<traces::Cause>(i);
+        }
+    }
+    return best;
+}
+
+Worker::Worker(const sc_core::sc_module_name& name, const UnitPlace& place)
+    : sc_module(name), command("command", place.command_ports), stream("stream", *this), place_(place) {
+    for (CommandTargetSocket& socket : command) socket.bind(*this);
+    SC_METHOD(wake);
+    sensitive << wake_;
+    dont_initialize();
+}
+
+tlm::tlm_sync_enum Worker::nb_transport_fw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
+                                           sc_core::sc_time&) {
+    TaskCommand* received = payload.get_extension<TaskCommand>();
+    if (phase != tlm::BEGIN_REQ || received == nullptr)
+        throw InternalError("a unit got something that is no command");
+    jobs_.push_back(std::make_unique<Job>());
+    Job& job = *jobs_.back();
+    job.payload = &payload;
+    job.command = received;
+    report(job) = {};
+    report(job).start = now_cycle();
+    plan(job);
+    for (const auto& operand : job.operands) post(*operand, job);
+    job.operands_open = job.operands.size();
+    // answers never come from within the command
+    wake_.notify(sc_core::SC_ZERO_TIME);
+    return tlm::TLM_ACCEPTED;
+}
+
+void Worker::b_transport(tlm::tlm_generic_payload&, sc_core::sc_time&) {
+    throw InternalError("commands are non-blocking");
+}
+
+void Worker::post(StreamTransaction& transaction, Job& job) {
+    transaction.context = &job;
+    stream.post(transaction);
+    const StreamExtension& extension = transaction.extension;
+    report(job).streams.push_back(
+        {&extension.request, extension.progress != nullptr ? extension.progress : &extension.result});
+}
+
+void Worker::stream_completed(StreamTransaction& transaction) {
+    Job& job = *static_cast<Job*>(transaction.context);
+    const Cycles end = std::max(transaction.extension.result.end, report(job).start);
+    if (&transaction == job.result.get()) {
+        job.result_open = false;
+        job.result_end = end;
+    } else {
+        --job.operands_open;
+        job.operand_end = std::max(job.operand_end, end);
+    }
+    for (StreamUse& use : report(job).streams) {
+        if (use.request == &transaction.extension.request) use.result = &transaction.extension.result;
+    }
+    update();
+}
+
+Cycles Worker::stall(const Job& job) const {
+    const Cycles in_time = deadline(job);
+    return job.operand_end > in_time ? job.operand_end - in_time : 0;
+}
+
+bool Worker::complete(const Job& job, Cycles now) const {
+    return job.operands_open == 0 && (!job.result || (job.result_posted && !job.result_open)) &&
+           now >= formula_end(job);
+}
+
+void Worker::advance(Job& job, Cycles now) {
+    const bool operands_in = job.operands_open == 0;
+    const Cycles result_at = report(job).start + job.first_result;
+    if (job.result && !job.result_posted && now >= result_at && (operands_in || !job.result_after_operands)) {
+        StreamRequest& request = job.result->extension.request;
+        const Cycles end = std::max(formula_end(job), now);
+        if (!report(job).mover) request.pace_cycles = end - now;
+        job.result_posted = job.result_open = true;
+        post(*job.result, job);
+    }
+    if (job.overlap && !job.command->freed && operands_in && now >= deadline(job) + stall(job)) {
+        job.command->freed = true;
+        answer(job, tlm::END_REQ);
+    }
+}
+
+void Worker::wake_at(Cycles cycle, Cycles now, Cycles& next) const {
+    if (cycle > now) next = std::min(next, cycle);
+}
+
+void Worker::wake() {
+    place_.errors->guard([&] { update(); });
+}
+
+void Worker::update() {
+    const Cycles now = now_cycle();
+    for (const auto& job : jobs_) advance(*job, now);
+    while (!jobs_.empty() && complete(*jobs_.front(), now)) {
+        const std::unique_ptr<Job> job = std::move(jobs_.front());
+        jobs_.pop_front();
+        finish(*job, now);
+    }
+    Cycles next = never;
+    for (const auto& job : jobs_) {
+        if (job->result && !job->result_posted) wake_at(report(*job).start + job->first_result, now, next);
+        if (job->operands_open != 0) continue;
+        wake_at(deadline(*job) + stall(*job), now, next);
+        wake_at(formula_end(*job), now, next);
+    }
+    wake_.cancel();
+    if (next == never) return;
+    wake_.notify(sc_core::sc_time::from_value(place_.core.edge(next) - sc_core::sc_time_stamp().value()));
+}
+
+void Worker::finish(Job& job, Cycles now) {
+    TaskReport& r = report(job);
+    r.end = now;
+    if (!r.mover) {
+        r.operand_stall = stall(job);
+        r.result_stall = now - formula_end(job);
+        Cycles latest = 0;
+        for (const auto& operand : job.operands) {
+            const StreamResult& result = operand->extension.result;
+            if (result.end >= latest) {
+                latest = result.end;
+                r.operand_cause = dominant_limiter(result, traces::Cause::stalled_operand_interconnect);
+            }
+        }
+        if (job.result)
+            r.result_cause =
+                dominant_limiter(job.result->extension.result, traces::Cause::stalled_backpressure);
+    }
+    answer(job, tlm::BEGIN_RESP);
+    for (auto& operand : job.operands) spare_.push_back(std::move(operand));
+    if (job.result) spare_.push_back(std::move(job.result));
+}
+
+void Worker::answer(Job& job, tlm::tlm_phase phase) {
+    sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+    command[job.command->port]->nb_transport_bw(*job.payload, phase, delay);
+}
+
+std::unique_ptr<StreamTransaction> Worker::take_transaction() {
+    if (spare_.empty()) return std::make_unique<StreamTransaction>();
+    std::unique_ptr<StreamTransaction> transaction = std::move(spare_.back());
+    spare_.pop_back();
+    transaction->extension.request = {};
+    transaction->extension.result = {};
+    transaction->extension.progress = nullptr;
+    return transaction;
+}
+
+std::unique_ptr<StreamTransaction> Worker::memory_stream(const Job& job, const values::RegionView& view,
+                                                         bool read, uint32_t port_bytes_per_cycle) {
+    auto transaction = take_transaction();
+    StreamRequest& request = transaction->extension.request;
+    request.unit = place_.unit;
+    request.task = job.command->serial;
+    request.op = job.command->task->task->op;
+    request.port_bytes_per_cycle = port_bytes_per_cycle;
+    StreamSide& memory = read ? request.source : request.destination;
+    StreamSide& unit = read ? request.destination : request.source;
+    memory.is_memory = true;
+    memory.level = view.region->level;
+    memory.engine = view.region->engine;
+    memory.pattern = values::footprint_of(view);
+    unit.engine = place_.engine;
+    return transaction;
+}
+
+void Worker::plan_move(Job& job, const values::RegionView& source, const values::RegionView& destination,
+                       const proto::Dma& dma, uint32_t port_bytes_per_cycle) {
+    auto stream_of_task = memory_stream(job, source, true, port_bytes_per_cycle);
+    StreamRequest& request = stream_of_task->extension.request;
+    request.destination.is_memory = true;
+    request.destination.level = destination.region->level;
+    request.destination.engine = destination.region->engine;
+    request.destination.pattern = values::footprint_of(destination);
+    request.burst_bytes = dma.burst_bytes();
+    request.max_outstanding = dma.max_outstanding_bursts();
+    request.descriptor_cycles = dma.descriptor_cycles();
+    request.row_cycles = dma.row_cycles();
+    report(job).mover = true;
+    report(job).work = request.source.pattern.total_bytes();
+    report(job).peak_q16 = uint64_t{port_bytes_per_cycle} << 16;
+    job.operands.push_back(std::move(stream_of_task));
+}
+
+}  // namespace kpu::model
