@@ -155,6 +155,12 @@ void Binder::bind_region(size_t index) {
     }
     const auto base = static_cast<int64_t>(buffer.base);
     if (!region.address.is_constant()) {
+        if (region.extent > buffer.size) {
+            return error(
+                pos, fmt::format(
+                         "{} has {} bytes but buffer `{}` has {}. Fix: grow the buffer or shrink the region.",
+                         what, region.extent, buffer.name, buffer.size));
+        }
         if (base != 0) {  // offset + base, as one more term
             region.address.kinds.insert(region.address.kinds.end(),
                                         {proto::ExprToken::INT, proto::ExprToken::ADD});

@@ -9,6 +9,7 @@
 
 #include "isa/bound_program.hpp"
 #include "isa/digest.hpp"
+#include "isa/verify.hpp"
 #include "tests/isa/sample_programs.hpp"
 
 namespace kpu {
@@ -105,6 +106,8 @@ TEST(Container, DamagedProgramsNeverCrash) {
     const Module module = test::relu_rows();
     const std::string program = module.program.SerializeAsString();
     const google::protobuf::LogSilencer silence;
+    VerifyOptions options;
+    options.schedule = true;
     int accepted = 0, refused = 0;
     for (size_t i = 0; i < program.size(); ++i) {
         for (const int mask : {0x01, 0x08, 0x40, 0x80, 0xff}) {
@@ -112,6 +115,8 @@ TEST(Container, DamagedProgramsNeverCrash) {
             bad[i] = static_cast<char>(bad[i] ^ mask);
             auto damaged = std::make_shared<Module>(module);
             if (!damaged->program.ParseFromString(bad)) continue;
+            Diagnostics findings;
+            verify(*damaged, {}, options, findings);
             try {
                 bind(damaged, {}, {});
                 ++accepted;

@@ -428,6 +428,10 @@ TEST(Verify, BoundsOverLoops) {
     EXPECT_EQ(rows(int64_t{1} << 40, [](const Expr& i) { return i % 8 * 64; }), "");
     EXPECT_THAT(rows(int64_t{1} << 40, [](const Expr& i) { return i * 64; }),
                 HasSubstr("first in iteration (i=8)"));
+    Program huge("b");
+    const Buffer b = huge.buffer("B", Level::ddr, 512);
+    huge.loop("i", 0, 3, 1, [&](const Expr& i) { huge.bytes("r", b, i, INT64_MAX); });
+    EXPECT_THAT(findings(huge.build()), HasSubstr("has 9223372036854775807 bytes but buffer `B` has 512"));
     EXPECT_THAT(rows(3, [](const Expr& i) { return 64 / i; }), HasSubstr("division by zero"));
     EXPECT_THAT(rows(-1, [](const Expr& i) { return i * 64; }),
                 HasSubstr("warning: loop `i` has the empty range [0..-1]"));
