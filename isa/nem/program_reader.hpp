@@ -32,6 +32,8 @@ class ProgramReader : public Reader {
     void read_loop_header(proto::Loop& loop);
     void read_endloop();
     void read_wait();
+
+    // task_reader.cpp
     void read_task();
     void read_transfer(proto::Task& task, const Token& kind);
     void read_compute(proto::Task& task);
@@ -39,6 +41,8 @@ class ProgramReader : public Reader {
     bool attribute_follows();
     void read_deps(proto::Task& task);
     bool read_form();
+
+    // program_reader.cpp: recovery and names
     bool at_statement();
     void recover(size_t offset);
     void finish();
