@@ -24,9 +24,16 @@ void BackendBase::execute(OpcodeId id, const std::vector<Tensor>& inputs, const 
             "timing, which computes no values.",
             opcode(id).name));
     }
-    check_operands(*ops_[id], inputs, outputs);
+    const Op op = *ops_[id];
+    check_operands(op, inputs, outputs);
     const FloatEnvironment environment;
-    run(*ops_[id], inputs, outputs, attrs);
+    if (op != Op::cast && op != Op::quantize && op != Op::dequantize) return run(op, inputs, outputs, attrs);
+    // conversions use the quantisation of one side at most
+    Tensor x = inputs[0];
+    Tensor y = outputs[0];
+    if (op != Op::dequantize) x.quant = nullptr;
+    if (op != Op::quantize) y.quant = nullptr;
+    run(op, {x}, {y}, attrs);
 }
 
 }  // namespace kpu::values

@@ -74,6 +74,8 @@ class Executor {
   private:
     void evaluate_copy(const RegionView& source, const RegionView& target, PendingWrite& result);
     bool copy_directly(const RegionView& source, const RegionView& target);
+    void compute(const BoundTask& task, const std::vector<Tensor>& inputs,
+                 const std::vector<Tensor>& outputs);
     Tensor input_tensor(const RegionView& view, size_t slot);
 
     const BoundProgram& program_;

@@ -89,6 +89,15 @@ Tensor Executor::input_tensor(const RegionView& view, size_t slot) {
     return tensor;
 }
 
+void Executor::compute(const BoundTask& task, const std::vector<Tensor>& inputs,
+                       const std::vector<Tensor>& outputs) {
+    try {
+        backend_.execute(task.opcode, inputs, outputs, task.attrs);
+    } catch (const UserError& error) {
+        throw UserError(fmt::format("program `{}`, task `{}`: {}", program_.name, task.name, error.what()));
+    }
+}
+
 void Executor::evaluate(const BoundTask& task, const std::vector<RegionView>& inputs,
                         const std::vector<RegionView>& outputs, std::vector<PendingWrite>& result) {
     result.resize(outputs.size());
@@ -106,7 +115,7 @@ void Executor::evaluate(const BoundTask& task, const std::vector<RegionView>& in
         result[i].bytes.resize(dense_bytes(region));
         out.push_back({region.elem, region.shape, &region.quant, result[i].bytes.data()});
     }
-    backend_.execute(task.opcode, in, out, task.attrs);
+    compute(task, in, out);
 }
 
 void Executor::commit(std::vector<PendingWrite>& writes) {
@@ -172,7 +181,7 @@ void Executor::execute(const BoundTask& task, const std::vector<RegionView>& inp
         out.push_back(
             {region.elem, region.shape, &region.quant, bytes_at(memory_, view, dense_bytes(region))});
     }
-    backend_.execute(task.opcode, in, out, task.attrs);
+    compute(task, in, out);
     for (const RegionView& view : outputs) {
         memory_.level(view.region->level, view.region->engine)
             .mark_written(view.address, dense_bytes(*view.region));

@@ -226,6 +226,21 @@ TEST(Reference, QuantizeAndBack) {
     EXPECT_EQ(back.get<float>(), (std::vector<float>{0, 1, 58.5F, -1}));
 }
 
+// A conversion looks at the quantisation of one side only: cast at none, quantize not at its source's.
+TEST(Reference, ConversionsIgnoreOtherQuantisation) {
+    Operand x = bytes({2}, {-3, 100});
+    x.quant = per_tensor(0.5, 7);
+    Operand word(ElemType::i16, {2});
+    run("cast", {&x}, word);
+    EXPECT_EQ(word.get<int16_t>(), (std::vector<int16_t>{-3, 100}));
+    Operand real = floats({1}, {4});
+    real.quant = per_tensor(3.0, 0);
+    Operand q = bytes({1}, {});
+    q.quant = per_tensor(2.0, 1);
+    run("quantize", {&real}, q);
+    EXPECT_EQ(q.get<int8_t>(), (std::vector<int8_t>{3}));
+}
+
 // requant per channel: (acc) * (s_in[c] / s_out), rounded half to even, plus the output zero point.
 TEST(Reference, Requant) {
     Operand acc(ElemType::i32, {2, 2});
