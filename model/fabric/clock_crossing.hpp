@@ -6,14 +6,42 @@
 namespace kpu::model {
 
 /// Times of two clock domains in terms of each other: the first edge of the other domain at or after an edge.
+/// Exactly what Clock says, without its divisions where both periods are whole picoseconds.
 class ClockCrossing {
   public:
     ClockCrossing(const Clock& core, const Clock& memory) : core_(core), memory_(memory) {}
-    uint64_t to_memory(Cycles core_edge) const { return memory_.edges_before(core_.edge(core_edge)); }
-    Cycles to_core(uint64_t memory_edge) const { return core_.edges_before(memory_.edge(memory_edge)); }
+    uint64_t to_memory(Cycles core_edge) const { return cross(core_, memory_, core_edge); }
+    Cycles to_core(uint64_t memory_edge) const { return cross(memory_, core_, memory_edge); }
+    /// About how long a time of the memory's clock is in core cycles.
+    Cycles duration_in_core(uint64_t memory_cycles) const {
+        return memory_cycles == 0 ? 0
+                                  : static_cast<Cycles>(static_cast<double>(memory_cycles) * ratio_ + 0.5);
+    }
 
   private:
-    Clock core_, memory_;
+    __extension__ typedef unsigned __int128 Wide;
+    struct Domain {
+        explicit Domain(const Clock& c)
+            : clock(c), period(per_second % c.hz() == 0 ? per_second / c.hz() : 0) {
+            if (period > 1) reciprocal = ~uint64_t{0} / period;
+        }
+        Clock clock;
+        uint64_t period;          ///< picoseconds, 0: not whole
+        uint64_t reciprocal = 0;  ///< floor((2^64 - 1) / period)
+    };
+    static constexpr uint64_t per_second = 1'000'000'000'000;
+
+    static uint64_t cross(const Domain& from, const Domain& to, uint64_t edge) {
+        if (from.period == 0 || to.reciprocal == 0) return to.clock.edges_before(from.clock.edge(edge));
+        const uint64_t time = edge * from.period + to.period - 1;
+        // the estimate is never too large, and too small by two at most
+        auto quotient = static_cast<uint64_t>((static_cast<Wide>(time) * to.reciprocal) >> 64);
+        while (time - quotient * to.period >= to.period) ++quotient;
+        return quotient;
+    }
+
+    Domain core_, memory_;
+    double ratio_ = static_cast<double>(core_.clock.hz()) / static_cast<double>(memory_.clock.hz());
 };
 
 }  // namespace kpu::model

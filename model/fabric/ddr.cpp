@@ -253,11 +253,12 @@ DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t
     busy.overhead(arrival, std::max(arrival, crossing_.to_core(service.command)), data);
     busy.useful(arrival, data, data_end);
     (write ? bytes_written : bytes_read) += burst_bytes_;
-    const auto core_cycles = [&](uint64_t wait) {
-        return wait == 0 ? 0 : crossing_.to_core(arrived + wait) - crossing_.to_core(arrived);
-    };
-    Service result{crossing_.to_core(service.done), core_cycles(service.refresh_wait),
-                   core_cycles(service.row_wait), core_cycles(service.busy_wait), service.activated};
+    Service result;
+    result.done = crossing_.to_core(service.done);
+    result.refresh_wait = crossing_.duration_in_core(service.refresh_wait);
+    result.row_wait = crossing_.duration_in_core(service.row_wait);
+    result.busy_wait = crossing_.duration_in_core(service.busy_wait);
+    result.activated = service.activated;
     if (result.busy_wait + result.refresh_wait > 0)
         queue.waits(arrival, arrival + result.busy_wait + result.refresh_wait);
     return result;

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <algorithm>
-#include <deque>
+#include <vector>
 
 #include "isa/types.hpp"
 
@@ -12,15 +11,26 @@ class QueueDepth {
   public:
     /// A request arrives (in order of arrival) and waits until `start`.
     void waits(Cycles arrival, Cycles start) {
-        while (!starts_.empty() && starts_.front() <= arrival) starts_.pop_front();
-        starts_.insert(std::upper_bound(starts_.begin(), starts_.end(), start), start);
-        peak_ = std::max(peak_, starts_.size());
+        while (first_ != end_ && at(first_) <= arrival) ++first_;
+        if (end_ - first_ == starts_.size()) grow();
+        uint64_t place = end_++;
+        for (; place != first_ && at(place - 1) > start; --place) at(place) = at(place - 1);
+        at(place) = start;
+        if (end_ - first_ > peak_) peak_ = end_ - first_;
     }
     uint64_t peak() const { return peak_; }
 
   private:
-    std::deque<Cycles> starts_;  ///< of the waiting requests, ascending
-    size_t peak_ = 0;
+    Cycles& at(uint64_t index) { return starts_[index & (starts_.size() - 1)]; }
+    void grow() {
+        std::vector<Cycles> larger(starts_.size() * 2);
+        for (uint64_t i = first_; i != end_; ++i) larger[i & (larger.size() - 1)] = at(i);
+        starts_.swap(larger);
+    }
+
+    std::vector<Cycles> starts_ = std::vector<Cycles>(16);  ///< ring, a power of two; ascending from first_ to end_
+    uint64_t first_ = 0, end_ = 0;
+    uint64_t peak_ = 0;
 };
 
 }  // namespace kpu::model
