@@ -6,3 +6,5 @@ kpu_library(fabric
 kpu_library(interconnect OBJECT
   SOURCES fabric/interconnect.cpp fabric/memory_target.cpp fabric/stream_protocol.cpp
   LINK kpu_fabric ${SYSTEMC_LIBRARY})
+# one translation unit: a burst passes functions of most of these files, which is where the host's time goes
+set_target_properties(kpu_fabric PROPERTIES UNITY_BUILD ON)

@@ -28,7 +28,8 @@ class QueueDepth {
         starts_.swap(larger);
     }
 
-    std::vector<Cycles> starts_ = std::vector<Cycles>(16);  ///< ring, a power of two; ascending from first_ to end_
+    std::vector<Cycles> starts_ =
+        std::vector<Cycles>(16);  ///< ring, a power of two; ascending from first_ to end_
     uint64_t first_ = 0, end_ = 0;
     uint64_t peak_ = 0;
 };

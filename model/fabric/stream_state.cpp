@@ -10,6 +10,8 @@ using traces::Cause;
 
 namespace {
 
+constexpr Cycles never_issued = ~Cycles{0};
+
 __extension__ typedef unsigned __int128 Wide;
 
 uint64_t power_of_two_at_least(uint64_t value) {
@@ -60,6 +62,7 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const std::ve
     ring_.resize(slots);
     mask_ = slots - 1;
     result.start = now;
+    heads_.fill(never_issued);
     limit(now, descriptor_cycles_ > 0 ? Cause::stalled_dma_issue
                : paced_               ? Cause::busy_useful
                                       : latency_cause());
@@ -92,7 +95,7 @@ Cycles StreamState::take_pace() {
 
 /// Computes the time of the next issue as soon as it is known: the window must have room.
 void StreamState::prepare_issue() {
-    issue_ready_ = false;
+    heads_[0] = never_issued;
     const uint64_t index = next_[0];
     if (left_bytes_ == 0) return;
     const bool windowed = index >= window_;
@@ -128,22 +131,25 @@ void StreamState::prepare_issue() {
         burst.lose(window_free - time, latency_cause());
         time = window_free;
     }
-    burst.time = burst.issue_time = time;
+    heads_[0] = burst.time = burst.issue_time = time;
     cursor_[0].advance(n);
     cursor_[1].advance(n);
     left_bytes_ -= n;
     issue_free_ = time + port_cycles_;
-    issue_ready_ = true;
 }
 
 bool StreamState::served(int k, Cycles done) {
     Burst& burst = burst_at(k);
     burst.time = last_out_[k] = std::max(done, last_out_[k]);  // bursts of a stream stay in order
     const bool first = next_[k]++ == 0;
+    if (k > 0) heads_[k] = next_[k] < next_[k - 1] ? at(next_[k]).time : never_issued;
     const bool last_stage = k == stage_count - 1;
-    if (last_stage) deliver(burst, first);
-    if (k == 0 || (last_stage && !issue_ready_)) prepare_issue();
-    if (last_stage && left_bytes_ == 0 && !issue_ready_ && next_[k] == next_[0]) {
+    if (last_stage)
+        deliver(burst, first);
+    else if (next_[k + 1] + 1 == next_[k])
+        heads_[k + 1] = burst.time;
+    if (k == 0 || (last_stage && heads_[0] == never_issued)) prepare_issue();
+    if (last_stage && left_bytes_ == 0 && heads_[0] == never_issued && next_[k] == next_[0]) {
         complete = true;
         result.end = last_delivery_;
     }

@@ -47,14 +47,9 @@ class StreamState {
                 std::array<uint64_t, 2> align_bytes);
 
     /// Arrival time of the next burst at stage k; never when none is known.
-    Cycles head(int k) const {
-        if (k == 0) return issue_ready_ ? at(next_[0]).time : ~Cycles{0};
-        return next_[k] < next_[k - 1] ? at(next_[k]).time : ~Cycles{0};
-    }
+    Cycles head(int k) const { return heads_[k]; }
     Cycles earliest() const {
-        Cycles time = head(0);
-        for (int k = 1; k < stage_count; ++k) time = std::min(time, head(k));
-        return time;
+        return std::min(std::min(heads_[0], heads_[1]), std::min(heads_[2], heads_[3]));
     }
     Burst& burst_at(int k) { return ring_[next_[k] & mask_]; }
     /// The next burst at stage k was served, and leaves the stage at `done`. True when the stream is
@@ -96,9 +91,9 @@ class StreamState {
 
     std::vector<Burst> ring_;
     uint64_t mask_;
+    std::array<Cycles, max_stages> heads_;  ///< by stage, see head()
     std::array<uint64_t, max_stages> next_{};
     std::array<Cycles, max_stages> last_out_{};
-    bool issue_ready_ = false;
     Cycles issue_free_;
     Cycles last_delivery_;
     Cycles max_lateness_ = 0;
