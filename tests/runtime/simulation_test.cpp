@@ -1,0 +1,239 @@
+// The C++ API: load, bind, run, step, reset, state, many simulations in one process.
+#include "runtime/simulation.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "runtime/program_loader.hpp"
+#include "tests/bench/gemm_program.hpp"
+
+namespace kpu {
+namespace {
+
+using runtime::Mode;
+using runtime::RunStatus;
+using runtime::Simulation;
+using runtime::SimulationOptions;
+
+std::shared_ptr<const Module> example(const std::string& name) {
+    Diagnostics diagnostics;
+    const std::string path = std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem";
+    return runtime::load_program(path, {}, diagnostics);
+}
+
+const platforms::Platform& platform(const std::string& name) {
+    static std::map<std::string, platforms::Platform> loaded;
+    auto [place, missing] = loaded.try_emplace(name);
+    if (missing) place->second = platforms::load(name);
+    return place->second;
+}
+
+Simulation make(const std::string& name, SimulationOptions options = {}, uint64_t seed = 3) {
+    Simulation simulation(example(name), &platform("npm_lite"), options);
+    simulation.fill_inputs_random(seed);
+    return simulation;
+}
+
+SimulationOptions with_mode(Mode mode) {
+    SimulationOptions options;
+    options.mode = mode;
+    return options;
+}
+
+std::string outputs_of(const Simulation& simulation) {
+    std::string bytes;
+    for (const auto& spec : simulation.output_specs()) bytes += simulation.output(spec.name).data;
+    return bytes;
+}
+
+class EveryExample : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Examples, EveryExample,
+                         testing::Values("digits", "gemm_relu", "gemm_rmsnorm", "conv_pool"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Timed and functional driver give the same bytes; timing mode the same cycles; the oracle stepper too.
+TEST_P(EveryExample, ModesAgree) {
+    auto timed = make(GetParam());
+    ASSERT_EQ(timed.run(), RunStatus::finished);
+    auto functional = make(GetParam(), with_mode(Mode::functional));
+    ASSERT_EQ(functional.run(), RunStatus::finished);
+    EXPECT_EQ(outputs_of(timed), outputs_of(functional));
+    auto timing = make(GetParam(), with_mode(Mode::timing));
+    ASSERT_EQ(timing.run(), RunStatus::finished);
+    EXPECT_EQ(timing.now(), timed.now());
+    SimulationOptions slow;
+    slow.oracle_stepper = true;
+    slow.reference_values = true;
+    auto oracle = make(GetParam(), slow);
+    ASSERT_EQ(oracle.run(), RunStatus::finished);
+    EXPECT_EQ(oracle.stats().to_json(true), timed.stats().to_json(true));
+    EXPECT_EQ(outputs_of(oracle), outputs_of(timed));
+    EXPECT_EQ(timed.hazard_count(), 0u);
+}
+
+// Stepping cycle by cycle blocks, task by task, or at once gives the same run.
+TEST_P(EveryExample, SteppingChangesNothing) {
+    auto whole = make(GetParam());
+    whole.run();
+    auto stepped = make(GetParam());
+    while (stepped.step(777) == RunStatus::paused) {
+    }
+    EXPECT_EQ(stepped.stats().to_json(true), whole.stats().to_json(true));
+    EXPECT_EQ(outputs_of(stepped), outputs_of(whole));
+    auto by_task = make(GetParam());
+    std::string completed;
+    size_t tasks = 0;
+    while (by_task.step_task(&completed) == RunStatus::paused) {
+        EXPECT_FALSE(completed.empty());
+        ++tasks;
+    }
+    EXPECT_GT(tasks, 5u);
+    EXPECT_EQ(by_task.stats().to_json(true), whole.stats().to_json(true));
+}
+
+// A second run and a run after reset repeat the first.
+TEST(SimulationTest, RunsAreRepeatable) {
+    auto simulation = make("digits");
+    simulation.run();
+    const auto stats = simulation.stats().to_json(true);
+    const auto bytes = outputs_of(simulation);
+    simulation.run();
+    EXPECT_EQ(simulation.stats().to_json(true), stats);
+    simulation.step(1000);
+    simulation.reset();
+    EXPECT_EQ(simulation.now(), 0u);
+    EXPECT_EQ(simulation.run(), RunStatus::finished);
+    EXPECT_EQ(simulation.stats().to_json(true), stats);
+    EXPECT_EQ(outputs_of(simulation), bytes);
+}
+
+// Two devices stepped in turn do not see each other.
+TEST(SimulationTest, TwoPlatformsStepAlternately) {
+    auto make_on = [](const std::string& name) {
+        Simulation simulation(example("conv_pool"), &platform(name), {});
+        simulation.fill_inputs_random(5);
+        return simulation;
+    };
+    auto a = make_on("npm_lite"), b = make_on("core128-hbm2");
+    a.run();
+    b.run();
+    auto c = make_on("npm_lite"), d = make_on("core128-hbm2");
+    RunStatus left = RunStatus::paused, right = RunStatus::paused;
+    while (left == RunStatus::paused || right == RunStatus::paused) {
+        if (left == RunStatus::paused) left = c.step(100);
+        if (right == RunStatus::paused) right = d.step(130);
+    }
+    EXPECT_EQ(c.stats().to_json(true), a.stats().to_json(true));
+    EXPECT_EQ(d.stats().to_json(true), b.stats().to_json(true));
+    EXPECT_NE(a.now(), b.now());
+    EXPECT_EQ(outputs_of(c), outputs_of(d));
+}
+
+uint64_t resident_kib() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+        if (line.rfind("VmRSS:", 0) == 0) return std::stoull(line.substr(6));
+    }
+    return 0;
+}
+
+Module tiny_program() {
+    using namespace builder;
+    Program p("tiny");
+    const Buffer x = p.buffer("x", Level::ddr, 256, 64), m = p.buffer("m", Level::l2, 256, 64);
+    const Buffer y = p.buffer("y", Level::ddr, 256, 64);
+    const auto type = tensor(ElemType::i8, {256});
+    Task in = p.transfer("in", p.region("m0", m, 0, type), p.region("x0", x, 0, type));
+    p.transfer("out", p.region("y0", y, 0, type), p.region("m1", m, 0, type)).after({in});
+    return p.build();
+}
+
+// Ten thousand simulations in one process: same result, memory stays flat.
+TEST(SimulationTest, TenThousandRunsInOneProcess) {
+    const auto module = std::make_shared<const Module>(tiny_program());
+    uint64_t after_warm_up = 0;
+    Cycles cycles = 0;
+    for (int i = 0; i < 10'000; ++i) {
+        Simulation simulation(module, &platform("npm_lite"), {});
+        simulation.fill_inputs_random(1);
+        ASSERT_EQ(simulation.run(), RunStatus::finished);
+        if (i == 0) cycles = simulation.now();
+        ASSERT_EQ(simulation.now(), cycles);
+        if (i == 1000) after_warm_up = resident_kib();
+    }
+    EXPECT_LT(resident_kib(), after_warm_up + 4096);
+}
+
+// While stopped, memory and typed regions can be read and written; a write before a read changes the result.
+TEST(SimulationTest, MemoryCanBeReadAndWrittenWhileStopped) {
+    Simulation simulation(std::make_shared<const Module>(tiny_program()), &platform("npm_lite"), {});
+    simulation.fill_inputs_zero();
+    std::string completed;
+    ASSERT_EQ(simulation.step_task(&completed), RunStatus::paused);
+    EXPECT_EQ(completed, "in");
+    auto array = simulation.read_region("m0");
+    ASSERT_EQ(array.shape, std::vector<int64_t>{256});
+    array.data[7] = 42;
+    simulation.write_region("m0", array);
+    EXPECT_EQ(simulation.read_bytes(Level::l2, 0, simulation.program().buffers[1].base + 7, 1)[0], 42);
+    EXPECT_EQ(simulation.run(), RunStatus::finished);
+    EXPECT_EQ(simulation.output("y").data[7], 42);
+    EXPECT_THROW(simulation.read_region("nowhere"), UserError);
+    EXPECT_THROW(simulation.read_bytes(Level::l2, 0, uint64_t{1} << 60, 16), UserError);
+}
+
+// state() says what each unit does and what each task waits for.
+TEST(SimulationTest, StateNamesUnitsAndMissingTokens) {
+    auto simulation = make("digits");
+    simulation.step(400);
+    const auto state = simulation.state();
+    EXPECT_EQ(state.cycle, 400u);
+    EXPECT_FALSE(state.units.empty());
+    bool waiting = false;
+    for (const auto& task : state.tasks)
+        waiting = waiting || (task.state == "waiting" && !task.missing.empty());
+    EXPECT_TRUE(waiting);
+}
+
+// A program that does not fit its platform is refused before anything runs.
+TEST(SimulationTest, WhatDoesNotFitIsRefused) {
+    const auto module = std::make_shared<const Module>(bench::tiled_gemm(1024, 256));  // 1 MiB of L1
+    try {
+        Simulation simulation(module, &platform("tile32"), {});
+        FAIL() << "accepted";
+    } catch (const UserError& error) {
+        EXPECT_THAT(error.diagnostics().to_string() + error.what(), testing::HasSubstr("L1"));
+    }
+    EXPECT_THROW(Simulation(example("digits"), nullptr, {}), UserError);  // timing needs a platform
+    EXPECT_NO_THROW(Simulation(example("digits"), nullptr, with_mode(Mode::functional)));
+}
+
+// The limit ends a run that would go on, with what has been done so far.
+TEST(SimulationTest, LimitStopsTheRun) {
+    SimulationOptions options;
+    options.max_cycles = 500;
+    auto simulation = make("digits", options);
+    EXPECT_EQ(simulation.run(), RunStatus::limit_reached);
+    EXPECT_EQ(simulation.now(), 500u);
+    EXPECT_EQ(simulation.stats().integer("cycles.total"), 500u);
+}
+
+// Tracing observes: with events recorded nothing changes.
+TEST(SimulationTest, RecordingChangesNothing) {
+    SimulationOptions options;
+    options.record_events = true;
+    auto traced = make("gemm_relu", options), plain = make("gemm_relu");
+    traced.run();
+    plain.run();
+    EXPECT_EQ(traced.stats().to_json(true), plain.stats().to_json(true));
+    EXPECT_GT(traced.take_recording().events.size(), 100u);
+}
+
+}  // namespace
+}  // namespace kpu
