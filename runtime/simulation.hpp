@@ -2,20 +2,18 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "isa/bound_program.hpp"
-#include "isa/values/compute.hpp"
-#include "isa/values/memory_image.hpp"
-#include "model/control/data_path.hpp"
 #include "platforms/platform.hpp"
-#include "traces/event_log.hpp"
+#include "traces/event_file.hpp"
 #include "traces/npy.hpp"
-#include "traces/ops_csv.hpp"
 #include "traces/stats.hpp"
+#include "traces/writers.hpp"
 
 namespace kpu::runtime {
 
@@ -44,25 +42,26 @@ enum class RunStatus : uint8_t { finished, paused, deadlock, limit_reached, inte
 struct UnitState {
     std::string unit;
     std::string activity;  ///< group.cause
-    std::string task;      ///< executing task, empty when none
 };
 
 /// A task that is issued and not complete.
 struct TaskStatus {
     uint32_t serial = 0;
-    std::string name;
-    std::string iteration;             ///< "i=3"
-    std::string state;                 ///< waiting, ready, running
-    std::vector<std::string> missing;  ///< names of the tasks whose tokens it still needs
+    std::string name;               ///< token name and iteration
+    std::string state;              ///< waiting, ready, running
+    std::vector<uint32_t> missing;  ///< serials of the tasks whose tokens it still needs
 };
 
 struct State {
     Cycles cycle = 0;
-    std::vector<UnitState> units;
+    std::vector<UnitState> units;  ///< empty in functional mode
     std::vector<TaskStatus> tasks;
-    uint64_t ddr_bytes = 0, l2_bytes = 0;
+    uint64_t ddr_bytes = 0, l2_bytes = 0;  ///< allocated
     std::vector<uint64_t> l1_bytes;
 };
+
+/// Called now and then during a run: core cycle, tasks completed so far.
+using Progress = std::function<void(Cycles, uint64_t)>;
 
 /// One program on one device: load, bind inputs, run or step, read results, reset, run again. Many may live
 /// in one process, also interleaved; each owns its own SystemC context. Not for use from two threads at once.
@@ -86,9 +85,9 @@ class Simulation {
 
     const std::vector<TensorSpec>& input_specs() const;
     const std::vector<TensorSpec>& output_specs() const;
-    /// Binds a host array. Throws UserError on an unknown name, element type or element count that does not
-    /// fit.
-    void set_input(std::string_view name, const traces::NpyArray& array);
+    /// Binds a host array. Throws UserError on an unknown name, element type or shape; `origin` names the
+    /// array in it.
+    void set_input(std::string_view name, const traces::NpyArray& array, const std::string& origin = "array");
     /// Fills every input not yet set: zeros, or random values of its type from a seed.
     void fill_inputs_zero();
     void fill_inputs_random(uint64_t seed);
@@ -96,36 +95,43 @@ class Simulation {
 
     /// Runs to the end, a limit, or an interrupt. After a run that ended, starts again from cycle 0 with the
     /// same inputs.
-    RunStatus run(const std::atomic<bool>* interrupt = nullptr);
-    /// Runs `cycles` core cycles further (functional mode: tasks).
+    RunStatus run(const std::atomic<bool>* interrupt = nullptr, const Progress& progress = {});
+    /// Runs `cycles` core cycles further (functional mode: that many tasks).
     RunStatus step(Cycles cycles);
-    /// Runs to the next task completion and names it.
-    RunStatus step_task(std::string* completed);
+    /// Runs to the next task completion and names it, with its iteration.
+    RunStatus step_task(std::string* completed = nullptr);
     /// Back to cycle 0: memory cleared, inputs bound again.
     void reset();
-    /// Frees memory and the device; only results stay.
-    void unload();
 
-    Cycles now() const;
+    RunStatus status() const;  ///< paused before the first step
+    Cycles now() const;        ///< functional mode: the estimate of the time of what was executed
     State state() const;
     std::string deadlock_report() const;
 
+    /// A dense array of an output tensor, as it is now. Throws UserError on an unknown name or in timing
+    /// mode.
     traces::NpyArray output(std::string_view name) const;
-    /// Bytes of a level, and typed regions as dense elements, while stopped.
+    /// Bytes of a level, while stopped. Throws UserError outside the allocated memory and in timing mode.
     std::vector<uint8_t> read_bytes(Level level, unsigned engine, uint64_t address, uint64_t count) const;
     void write_bytes(Level level, unsigned engine, uint64_t address, const std::vector<uint8_t>& bytes);
+    /// A region by name as a dense array; `loop_values` for regions that move with loop variables, outermost
+    /// first.
     traces::NpyArray read_region(std::string_view name, const std::vector<int64_t>& loop_values = {}) const;
     void write_region(std::string_view name, const traces::NpyArray& array,
                       const std::vector<int64_t>& loop_values = {});
 
-    /// Statistics, rows of ops.csv, hazards: complete once the run has ended, partial before.
-    traces::StatSet stats() const;
-    std::vector<traces::OpRow> op_rows() const;
-    const std::vector<control::Hazard>& hazards() const;
-    /// Events of the run; null unless recorded.
-    const traces::EventLog* events() const;
-    traces::RunInfo run_info() const;
-    RunStatus status() const;
+    /// Statistics and rows of ops.csv. Asking ends a paused run here: the next run() starts again from cycle
+    /// 0.
+    const traces::StatSet& stats();
+    const std::vector<traces::OpRow>& op_rows();
+    /// Races and reads of unwritten bytes: occurrences, kinds, and a line of text per kind.
+    uint64_t hazard_count() const;
+    size_t hazard_kinds() const;
+    std::vector<std::string> hazard_lines(size_t most) const;
+    /// What is known of the run, for reports and traces; ends a paused run.
+    traces::RunInfo run_info();
+    /// The recorded events, in order of time; leaves none. Ends a paused run.
+    traces::Recording take_recording();
 
   private:
     struct Impl;

@@ -7,7 +7,7 @@
 
 #include "isa/opcodes.hpp"
 #include "runtime/cli/command.hpp"
-#include "runtime/simulation.hpp"
+#include "runtime/inventory.hpp"
 
 namespace kpu::cli {
 namespace {

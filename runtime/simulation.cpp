@@ -1,0 +1,371 @@
+#include "runtime/simulation.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "isa/values/compute.hpp"
+#include "isa/values/memory_image.hpp"
+#include "isa/verify.hpp"
+#include "model/device/device.hpp"
+#include "runtime/functional_run.hpp"
+#include "runtime/host_tensors.hpp"
+#include "traces/event_log.hpp"
+
+namespace kpu::runtime {
+namespace {
+
+constexpr Cycles progress_cycles = 1'000'000;  ///< between two looks at the clock
+
+/// Everything that must hold before anything is allocated.
+BoundProgram verify_and_bind(const std::shared_ptr<const Module>& module, const DeviceLimits& limits,
+                             const SimulationOptions& options, Diagnostics& diagnostics) {
+    VerifyOptions verify_options;
+    verify_options.strict = options.strict;
+    verify_options.params = options.params;
+    verify(*module, limits, verify_options, diagnostics);
+    if (options.strict) diagnostics.promote_warnings();
+    if (diagnostics.has_errors()) throw UserError(diagnostics);
+    return bind(module, options.params, limits);
+}
+
+DeviceLimits limits_for(const Module& module, const platforms::Platform* platform, Mode mode) {
+    if (platform != nullptr) return platforms::limits_of(*platform);
+    if (mode != Mode::functional) {
+        throw UserError(
+            fmt::format("{}: no platform is known, so there is no time to model. Fix: give --platform NAME "
+                        "(see `kpusim list platforms`), a device directive, or --mode functional.",
+                        module.origin.empty() ? "program" : module.origin));
+    }
+    return platforms::agnostic_limits();
+}
+
+[[noreturn]] void no_values() {
+    throw UserError("timing mode has no values. Fix: run with mode values+timing or functional.");
+}
+
+std::string_view name_of_state(control::TaskState state) {
+    static constexpr std::string_view names[] = {"waiting", "ready", "running", "complete"};
+    return names[static_cast<size_t>(state)];
+}
+
+}  // namespace
+
+struct Simulation::Impl {
+    std::shared_ptr<const Module> module;
+    SimulationOptions options;
+    std::optional<platforms::Platform> platform;
+    DeviceLimits limits;
+    Diagnostics diagnostics;
+    BoundProgram program;
+    HostTensors host;
+    std::unique_ptr<values::MemoryImage> memory;
+    std::unique_ptr<values::ComputeBackend> backend;
+    std::unique_ptr<traces::EventLog> log;
+    // Exactly one of the two exists between the first step and the next reset.
+    std::unique_ptr<model::Device> device;
+    std::unique_ptr<FunctionalRun> functional;
+    RunStatus status = RunStatus::paused;
+    bool closed = false;  ///< statistics are complete: the run cannot go on
+    traces::StatSet stats;
+    std::vector<traces::OpRow> ops;
+
+    Impl(std::shared_ptr<const Module> module_in, const platforms::Platform* platform_in,
+         SimulationOptions options_in)
+        : module(std::move(module_in)),
+          options(std::move(options_in)),
+          limits(limits_for(*module, platform_in, options.mode)),
+          program(verify_and_bind(module, limits, options, diagnostics)),
+          host(program) {
+        if (platform_in != nullptr) platform = *platform_in;
+        if (options.mode == Mode::timing) return;
+        memory = std::make_unique<values::MemoryImage>(program.ddr_bytes, program.l2_bytes, program.l1_bytes);
+        backend = options.reference_values ? values::make_reference_backend() : values::make_fast_backend();
+    }
+
+    bool started() const { return device || functional; }
+
+    void start() {
+        if (started()) return;
+        if (memory) host.place(*memory);
+        if (options.mode == Mode::functional) {
+            functional = std::make_unique<FunctionalRun>(program, limits, *memory, *backend, options);
+            return;
+        }
+        if (options.record_events) log = std::make_unique<traces::EventLog>();
+        model::DeviceOptions device_options;
+        device_options.oracle_stepper = options.oracle_stepper;
+        device_options.sink = log.get();
+        device_options.backend = backend.get();
+        device_options.hazards = options.hazards;
+        device = std::make_unique<model::Device>(*platform, program, memory.get(), device_options);
+    }
+
+    void reset() {
+        device.reset();
+        functional.reset();
+        log.reset();
+        if (memory) memory->reset();
+        status = RunStatus::paused;
+        closed = false;
+        stats = {};
+        ops.clear();
+    }
+
+    /// Ends the run here and completes its statistics.
+    void close() {
+        if (closed) return;
+        start();
+        closed = true;
+        if (functional) {
+            functional->finish(stats);
+            return;
+        }
+        device->finish(stats);
+        ops = device->op_rows();
+    }
+
+    Cycles now() const {
+        if (device) return device->now();
+        return functional ? functional->estimated_cycles() : 0;
+    }
+
+    /// To `until`, never past the limit of the run.
+    RunStatus advance(Cycles until, bool stop_at_task, const std::atomic<bool>* interrupt) {
+        using Stop = model::Device::Stop;
+        if (closed || status != RunStatus::paused) reset();
+        start();
+        if (functional) return status = functional->run(until, interrupt);
+        const Cycles end = std::min(until, options.max_cycles);
+        const Stop stop = device->run(end, stop_at_task, interrupt);
+        switch (stop) {
+            case Stop::finished:
+                return status = RunStatus::finished;
+            case Stop::deadlock:
+                return status = RunStatus::deadlock;
+            case Stop::interrupted:
+                return status = RunStatus::interrupted;
+            case Stop::cycle_limit:
+                return status =
+                           device->now() >= options.max_cycles ? RunStatus::limit_reached : RunStatus::paused;
+            case Stop::task_completed:
+                break;
+        }
+        return status = RunStatus::paused;
+    }
+
+    RunStatus run(const std::atomic<bool>* interrupt, const Progress& progress) {
+        if (closed || status != RunStatus::paused) reset();
+        if (!progress) return advance(UINT64_MAX, false, interrupt);
+        start();
+        RunStatus result = RunStatus::paused;
+        do {
+            const Cycles until = functional ? progress_cycles : now() + progress_cycles;
+            result = advance(until, false, interrupt);
+            progress(now(), functional ? functional->completed() : device->completed_count());
+        } while (result == RunStatus::paused);
+        return result;
+    }
+
+    const BoundRegion& region_named(std::string_view name) const {
+        std::vector<std::string_view> names;
+        for (const auto& region : program.regions) {
+            if (region.name == name && !name.empty()) return region;
+            names.push_back(region.name);
+        }
+        throw UserError(
+            fmt::format("the program has no region `{}`. Fix: name one of its `let` regions.", name));
+    }
+
+    values::RegionView view_of(std::string_view name, const std::vector<int64_t>& loop_values) const {
+        const BoundRegion& region = region_named(name);
+        LoopValues loops;
+        for (const int64_t value : loop_values) loops.push(value);
+        for (size_t i = 0; i < region.address.kinds.size(); ++i) {
+            if (region.address.kinds[i] == proto::ExprToken::LOOP &&
+                region.address.values[i] >= static_cast<int64_t>(loop_values.size())) {
+                throw UserError(
+                    fmt::format("region `{}` moves with {} loop variables, {} values were given. Fix: give "
+                                "one value per loop, outermost first.",
+                                name, region.address.values[i] + 1, loop_values.size()));
+            }
+        }
+        const auto address = region.address.eval(loops);
+        const values::RegionView view{&region, static_cast<uint64_t>(address)};
+        check_range(region.level, region.engine, view.address, region.extent);
+        if (!region.typed()) {
+            throw UserError(fmt::format("region `{}` has no element type. Fix: read its bytes.", name));
+        }
+        return view;
+    }
+
+    void check_range(Level level, unsigned engine, uint64_t address, uint64_t count) const {
+        if (!memory) no_values();
+        if (level == Level::l1 && engine >= program.l1_bytes.size()) {
+            throw UserError(fmt::format("there is no engine {}. Fix: engines are 0 to {}.", engine,
+                                        program.l1_bytes.size() - 1));
+        }
+        const uint64_t size = level == Level::ddr  ? program.ddr_bytes
+                              : level == Level::l2 ? program.l2_bytes
+                                                   : program.l1_bytes[engine];
+        if (address > size || count > size - address) {
+            throw UserError(fmt::format(
+                "bytes {} to {} are outside the {} bytes that the program has in {}. Fix: stay inside.",
+                address, address + count, size, name_of(level)));
+        }
+    }
+};
+
+Simulation::Simulation(std::shared_ptr<const Module> module, const platforms::Platform* platform,
+                       SimulationOptions options)
+    : impl_(std::make_unique<Impl>(std::move(module), platform, std::move(options))) {}
+Simulation::~Simulation() = default;
+Simulation::Simulation(Simulation&&) noexcept = default;
+Simulation& Simulation::operator=(Simulation&&) noexcept = default;
+
+const Diagnostics& Simulation::diagnostics() const { return impl_->diagnostics; }
+const BoundProgram& Simulation::program() const { return impl_->program; }
+const std::vector<TensorSpec>& Simulation::input_specs() const { return impl_->program.inputs; }
+const std::vector<TensorSpec>& Simulation::output_specs() const { return impl_->program.outputs; }
+
+void Simulation::set_input(std::string_view name, const traces::NpyArray& array, const std::string& origin) {
+    impl_->host.set(name, array, origin);
+}
+void Simulation::fill_inputs_zero() { impl_->host.fill_zero(); }
+void Simulation::fill_inputs_random(uint64_t seed) { impl_->host.fill_random(seed); }
+std::vector<std::string> Simulation::missing_inputs() const { return impl_->host.missing(); }
+
+RunStatus Simulation::run(const std::atomic<bool>* interrupt, const Progress& progress) {
+    return impl_->run(interrupt, progress);
+}
+
+RunStatus Simulation::step(Cycles cycles) {
+    if (impl_->functional || impl_->options.mode == Mode::functional)
+        return impl_->advance(cycles, false, nullptr);
+    const bool again = impl_->closed || impl_->status != RunStatus::paused;
+    return impl_->advance((again ? 0 : impl_->now()) + cycles, false, nullptr);
+}
+
+RunStatus Simulation::step_task(std::string* completed) {
+    const RunStatus status =
+        impl_->advance(impl_->options.mode == Mode::functional ? 1 : UINT64_MAX, true, nullptr);
+    if (completed != nullptr) {
+        *completed =
+            impl_->functional ? impl_->functional->last_completed() : impl_->device->last_completed_name();
+    }
+    return status;
+}
+
+void Simulation::reset() { impl_->reset(); }
+RunStatus Simulation::status() const { return impl_->status; }
+Cycles Simulation::now() const { return impl_->now(); }
+
+State Simulation::state() const {
+    State state;
+    state.ddr_bytes = impl_->program.ddr_bytes;
+    state.l2_bytes = impl_->program.l2_bytes;
+    state.l1_bytes = impl_->program.l1_bytes;
+    state.cycle = impl_->now();
+    if (impl_->functional) state.tasks = impl_->functional->tasks();
+    if (!impl_->device) return state;
+    const auto device_state = impl_->device->state();
+    const auto& units = impl_->device->units();
+    for (const auto& unit : device_state.units) {
+        state.units.push_back({units[unit.unit].name, std::string(traces::full_name_of(unit.cause))});
+    }
+    for (const auto& task : device_state.tasks) {
+        state.tasks.push_back({task.serial, task.name, std::string(name_of_state(task.state)), task.missing});
+    }
+    return state;
+}
+
+std::string Simulation::deadlock_report() const {
+    if (impl_->functional) return impl_->functional->explain_block();
+    return impl_->device ? impl_->device->explain_deadlock() : "";
+}
+
+traces::NpyArray Simulation::output(std::string_view name) const {
+    if (!impl_->memory) no_values();
+    for (const auto& spec : impl_->program.outputs) {
+        if (spec.name == name) return read_tensor(impl_->program, spec, *impl_->memory);
+    }
+    std::vector<std::string> names;
+    for (const auto& spec : impl_->program.outputs) names.push_back(spec.name);
+    throw UserError(fmt::format("`{}` is not an output of the program. Fix: name one of: {}.", name,
+                                fmt::join(names, ", ")));
+}
+
+std::vector<uint8_t> Simulation::read_bytes(Level level, unsigned engine, uint64_t address,
+                                            uint64_t count) const {
+    impl_->check_range(level, engine, address, count);
+    const uint8_t* begin = impl_->memory->level(level, engine).data() + address;
+    return {begin, begin + count};
+}
+
+void Simulation::write_bytes(Level level, unsigned engine, uint64_t address,
+                             const std::vector<uint8_t>& bytes) {
+    impl_->check_range(level, engine, address, bytes.size());
+    impl_->start();
+    impl_->memory->level(level, engine).write(address, bytes.data(), bytes.size());
+}
+
+traces::NpyArray Simulation::read_region(std::string_view name,
+                                         const std::vector<int64_t>& loop_values) const {
+    return read_view(*impl_->memory, impl_->view_of(name, loop_values));
+}
+
+void Simulation::write_region(std::string_view name, const traces::NpyArray& array,
+                              const std::vector<int64_t>& loop_values) {
+    impl_->start();
+    write_view(*impl_->memory, impl_->view_of(name, loop_values), array, "array");
+}
+
+const traces::StatSet& Simulation::stats() {
+    impl_->close();
+    return impl_->stats;
+}
+
+const std::vector<traces::OpRow>& Simulation::op_rows() {
+    impl_->close();
+    return impl_->ops;
+}
+
+uint64_t Simulation::hazard_count() const {
+    if (impl_->functional) return impl_->functional->hazards().count();
+    return impl_->device ? impl_->device->hazards().count() : 0;
+}
+
+size_t Simulation::hazard_kinds() const {
+    if (impl_->functional) return impl_->functional->hazards().findings().size();
+    return impl_->device ? impl_->device->hazards().findings().size() : 0;
+}
+
+traces::RunInfo Simulation::run_info() {
+    impl_->close();
+    auto info = traces::describe(impl_->program);
+    info.program = impl_->program.name;
+    static constexpr std::string_view modes[] = {"values+timing", "timing", "functional"};
+    info.mode = modes[static_cast<size_t>(impl_->options.mode)];
+    info.complete = impl_->status == RunStatus::finished;
+    if (impl_->platform) {
+        info.platform = impl_->platform->name();
+        info.core_hz = platforms::core_clock(*impl_->platform).hz();
+        info.prices = platforms::energy_prices(*impl_->platform);
+        info.bin_ns = impl_->platform->energy().trace_bin_ns();
+    }
+    if (impl_->device) {
+        info.units = impl_->device->units();
+        info.total_cycles = impl_->device->now();
+        info.end_ps = info.clock().edge(info.total_cycles);
+    }
+    return info;
+}
+
+traces::Recording Simulation::take_recording() {
+    traces::Recording recording{run_info(), {}};
+    if (impl_->log) recording.events = impl_->log->take_sorted();
+    return recording;
+}
+
+}  // namespace kpu::runtime
