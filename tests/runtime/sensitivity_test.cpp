@@ -1,0 +1,225 @@
+// Every platform parameter changes some result the right way: none is read and forgotten.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "platforms/parameters.hpp"
+#include "runtime/program_loader.hpp"
+#include "runtime/simulation.hpp"
+#include "tests/bench/gemm_program.hpp"
+
+namespace kpu {
+namespace {
+
+enum class Change { up, down, differs };
+
+struct Case {
+    const char* parameter;
+    const char* from;
+    const char* to;
+    Change change;  ///< of the statistic, from -> to
+    const char* program = "gemm_relu";
+    const char* platform = "npm_lite";
+    const char* stat = "cycles.total";
+};
+
+/// Independent quantize tasks in L1: what a second VPU is for.
+Module quantize_program() {
+    using namespace builder;
+    Program p("quantize");
+    const Buffer x = p.buffer("x", Level::ddr, 8192, 64), in = p.buffer("in", Level::l1, 8192, 64);
+    const Buffer mid = p.buffer("mid", Level::l2, 8192, 64), out = p.buffer("out", Level::l1, 4 * 4096, 64);
+    const auto bytes = tensor(ElemType::f16, {4096});
+    Task load = p.transfer("load", p.region("m", mid, 0, bytes), p.region("d", x, 0, bytes));
+    Task feed = p.transfer("feed", p.region("s", in, 0, bytes), p.region("m2", mid, 0, bytes)).after({load});
+    for (int i = 0; i < 4; ++i) {
+        const Region q = p.region("", out, i * 4096, tensor(ElemType::i8, {4096}).quant(per_tensor(0.01)));
+        p.compute("quantize", {p.region("", in, 0, bytes)}, {q}).after({feed});
+    }
+    return p.build();
+}
+
+std::shared_ptr<const Module> program(const std::string& name) {
+    static std::map<std::string, std::shared_ptr<const Module>> loaded;
+    auto& module = loaded[name];
+    if (module) return module;
+    if (name == "tiled_gemm") {
+        module = std::make_shared<const Module>(bench::tiled_gemm(512, 128));
+    } else if (name == "quantize") {
+        module = std::make_shared<const Module>(quantize_program());
+    } else {
+        Diagnostics diagnostics;
+        module = runtime::load_program(
+            std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem", {}, diagnostics);
+    }
+    return module;
+}
+
+double measure(const Case& c, const char* value) {
+    const auto platform = platforms::load(c.platform, {{c.parameter, value}});
+    runtime::SimulationOptions options;
+    options.mode = runtime::Mode::timing;
+    runtime::Simulation simulation(program(c.program), &platform, options);
+    simulation.run();
+    const auto& stat = simulation.stats().all().find(c.stat)->second.value;
+    return std::visit([](auto number) { return static_cast<double>(number); }, stat);
+}
+
+constexpr const char* energy = "energy.total_uj";
+constexpr const char* static_energy = "energy.static_uj";
+constexpr const char* gemm = "tiled_gemm";
+constexpr const char* tile32 = "tile32";
+
+const std::vector<Case>& cases() {
+    static const std::vector<Case> table = {
+        {"clock.core_mhz", "1000", "500", Change::up, "gemm_relu", "npm_lite", "time.total_us"},
+        {"sequencer.max_active_tokens", "64", "2", Change::up},
+        {"sequencer.dispatch_cycles", "2", "400", Change::up, "digits"},
+        {"engine.count", "1", "2", Change::up, "digits", "tile32", static_energy},
+        {"engine.array.count", "1", "2", Change::down, gemm, tile32},
+        {"engine.array.rows", "32", "16", Change::up, gemm, tile32},
+        {"engine.array.cols", "32", "16", Change::up, gemm, tile32},
+        {"engine.array.dataflow", "os", "ws", Change::differs, gemm, tile32},
+        {"engine.array.timing", "physical", "compat", Change::up, gemm, tile32},
+        {"engine.array.rate.relative", "1", "0.5", Change::up, gemm, tile32},
+        {"engine.array.operand_bytes_per_cycle", "64", "4", Change::up, gemm, tile32},
+        {"engine.array.result_bytes_per_cycle", "128", "4", Change::up, gemm, tile32},
+        {"engine.vector.cstl_count", "2", "1", Change::up, "digits"},
+        {"engine.vector.vpu_count", "1", "2", Change::down, "quantize"},
+        {"engine.vector.lanes", "64", "8", Change::up, "digits"},
+        {"engine.vector.pipeline_latency_cycles", "8", "800", Change::up, "digits"},
+        {"engine.vector.operand_bytes_per_cycle", "256", "4", Change::up, "digits"},
+        {"engine.vector.result_bytes_per_cycle", "256", "4", Change::up, "digits"},
+        {"engine.vector.cost.cycles_per_element", "1", "16", Change::up, "gemm_rmsnorm", tile32},
+        {"engine.vector.cost.passes", "2", "8", Change::up, "gemm_rmsnorm", tile32},
+        {"engine.l1.size_bytes", "524288", "2097152", Change::up, "digits", "npm_lite", energy},
+        {"engine.l1.banks", "16", "1", Change::up, gemm, tile32},
+        {"engine.l1.bank_width_bytes", "64", "4", Change::up, gemm, tile32},
+        {"engine.l1.interleave_bytes", "64", "65536", Change::up, gemm, tile32},
+        {"engine.l1.ports", "4", "1", Change::up, gemm, tile32},
+        {"engine.l1.bytes_per_cycle", "128", "8", Change::up, gemm, tile32},
+        {"engine.l1.read_latency_cycles", "4", "400", Change::up},
+        {"engine.l1.write_latency_cycles", "2", "400", Change::up},
+        {"engine.l1.access_width_bytes", "64", "256", Change::up, "gemm_relu", "npm_lite", energy},
+        {"engine.dma.channels", "2", "1", Change::up},
+        {"engine.dma.bytes_per_cycle", "64", "8", Change::up},
+        {"engine.dma.descriptor_cycles", "16", "500", Change::up},
+        {"engine.dma.row_cycles", "1", "800", Change::up},
+        {"engine.dma.burst_bytes", "64", "16", Change::up, "gemm_relu", "npm_lite", energy},
+        {"engine.dma.max_outstanding_bursts", "32", "1", Change::up},
+        {"l2.size_bytes", "1048576", "4194304", Change::up, "digits", "npm_lite", energy},
+        {"l2.banks", "16", "1", Change::up},
+        {"l2.bank_width_bytes", "64", "4", Change::up},
+        {"l2.interleave_bytes", "64", "262144", Change::up},
+        {"l2.ports", "4", "1", Change::up},
+        {"l2.bytes_per_cycle", "128", "8", Change::up},
+        {"l2.read_latency_cycles", "6", "400", Change::up},
+        {"l2.write_latency_cycles", "3", "400", Change::up},
+        {"l2.access_width_bytes", "64", "256", Change::up, "gemm_relu", "npm_lite", energy},
+        {"system_dma.channels", "1", "2", Change::down},
+        {"system_dma.bytes_per_cycle", "64", "4", Change::up},
+        {"system_dma.descriptor_cycles", "16", "500", Change::up},
+        {"system_dma.row_cycles", "1", "50", Change::up},
+        {"system_dma.burst_bytes", "64", "16", Change::up, "gemm_relu", "npm_lite", energy},
+        {"system_dma.max_outstanding_bursts", "32", "1", Change::up},
+        {"interconnect.link_bytes_per_cycle", "64", "4", Change::up},
+        {"interconnect.hop_latency_cycles", "2", "300", Change::up},
+        {"ddr.device", "LPDDR4-3200", "LPDDR5-6400", Change::down},
+        {"ddr.channels", "2", "1", Change::up},
+        {"ddr.mapping", "bank_group_interleaved", "row_bank_column", Change::differs, gemm, tile32},
+        {"ddr.data_rate_mtps", "3200", "800", Change::up},
+        {"ddr.controller_latency_ns", "20", "2000", Change::up},
+        {"ddr.channel_interleave_bytes", "256", "1048576", Change::up},
+        {"energy.corner", "low", "high", Change::up, "digits", "npm_lite", energy},
+        {"energy.node_nm", "16", "7", Change::down, "digits", "npm_lite", energy},
+        {"energy.vdd", "0.8", "0.9", Change::up, "digits", "npm_lite", energy},
+        {"energy.temp_c", "85", "105", Change::up, "digits", "npm_lite", static_energy},
+        {"energy.clock_gating", "true", "false", Change::up, "digits", "npm_lite", static_energy},
+        {"energy.idle_to_gate_cycles", "0", "100000", Change::up, "digits", "npm_lite", static_energy},
+        {"store_on_dma", "false", "true", Change::differs},
+    };
+    return table;
+}
+
+class Sensitivity : public testing::TestWithParam<Case> {};
+
+TEST_P(Sensitivity, ParameterChangesTheResult) {
+    const Case& c = GetParam();
+    const double before = measure(c, c.from), after = measure(c, c.to);
+    switch (c.change) {
+        case Change::up:
+            EXPECT_GT(after, before) << c.parameter << ": " << c.from << " -> " << c.to;
+            break;
+        case Change::down:
+            EXPECT_LT(after, before) << c.parameter << ": " << c.from << " -> " << c.to;
+            break;
+        case Change::differs:
+            EXPECT_NE(after, before) << c.parameter << ": " << c.from << " -> " << c.to;
+            break;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Parameters, Sensitivity, testing::ValuesIn(cases()), [](const auto& info) {
+    std::string name = info.param.parameter;
+    for (char& c : name) {
+        if (c == '.') c = '_';
+    }
+    return name;
+});
+
+// No parameter of the schema is left out of the table above, but those that cannot change cycles or energy.
+TEST(SensitivityTest, EveryParameterIsCovered) {
+    const std::map<std::string, std::string> exempt = {
+        {"name", "a label"},
+        {"version", "a label"},
+        {"description", "a label"},
+        {"engine.array.rate.type", "key of a row: without it a type does not run (verifier's tests)"},
+        {"engine.vector.cost.opcode", "key of a row"},
+        {"ddr.size_bytes", "capacity: what exceeds it is refused (platform tests)"},
+        {"energy.table", "tables are priced in the platform tests"},
+        {"energy.tdp_w", "a line in the report"},
+        {"energy.trace_bin_ns", "resolution of the power trace: its sum is the same (command tests)"},
+        {"variant", "what may run: anything else is refused (verifier's tests)"},
+        {"wdm_count", "decompressors are not modelled"},
+        {"characteristic.unit", "kept for other tools, not modelled"},
+        {"characteristic.key", "kept for other tools, not modelled"},
+        {"characteristic.value", "kept for other tools, not modelled"},
+    };
+    std::set<std::string> covered;
+    for (const Case& c : cases()) covered.insert(c.parameter);
+    for (const auto& row : platforms::parameters()) {
+        EXPECT_TRUE(covered.count(row.path) + exempt.count(row.path) == 1) << row.path;
+    }
+}
+
+// Four DMAs that share one DRAM channel take about four times as long as one for the same bytes each.
+TEST(SensitivityTest, DmasShareTheDramChannel) {
+    using namespace builder;
+    const auto build = [](int transfers) {
+        Program p("share");
+        const int64_t bytes = 65536;
+        const Buffer x = p.buffer("x", Level::ddr, 4 * bytes, 4096),
+                     m = p.buffer("m", Level::l2, 4 * bytes, 4096);
+        for (int i = 0; i < transfers; ++i) {
+            p.transfer("", p.bytes("", m, i * bytes, bytes), p.bytes("", x, i * bytes, bytes));
+        }
+        return std::make_shared<const Module>(p.build());
+    };
+    const auto platform = platforms::load(
+        "tile32", {{"system_dma.channels", "4"}, {"interconnect.link_bytes_per_cycle", "256"}});
+    runtime::SimulationOptions options;
+    options.mode = runtime::Mode::timing;
+    runtime::Simulation one(build(1), &platform, options), four(build(4), &platform, options);
+    one.run();
+    four.run();
+    const double ratio = static_cast<double>(four.now()) / static_cast<double>(one.now());
+    EXPECT_GT(ratio, 3.6);
+    EXPECT_LT(ratio, 4.2);
+}
+
+}  // namespace
+}  // namespace kpu
