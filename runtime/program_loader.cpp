@@ -13,6 +13,7 @@
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
 #include "platforms/library.hpp"
+#include "traces/text_output.hpp"
 
 namespace kpu::runtime {
 namespace {
@@ -77,7 +78,33 @@ std::optional<platforms::Platform> device_from_path(const Module& module, const 
     return std::nullopt;
 }
 
+std::string data_file_name(const std::string& text_path, int index) {
+    return fmt::format("{}.{}.data", fs::path(text_path).filename().string(), index);
+}
+
+/// Text carries no data: sections stand in files beside it, or where the program names a side file.
+void load_data(Module& module) {
+    const std::string folder = fs::path(module.origin).parent_path().string();
+    for (int i = 0; i < module.program.data_size(); ++i) {
+        proto::Data entry = module.program.data(i);
+        if (entry.path().empty()) entry.set_path(data_file_name(module.origin, i));
+        module.data.push_back(load_side_file(entry, folder));
+    }
+}
+
 }  // namespace
+
+std::string program_text(const Module& module) { return nem::print(module); }
+
+void write_text(const Module& module, const std::string& path) {
+    const fs::path folder = fs::path(path).parent_path();
+    for (int i = 0; i < module.program.data_size(); ++i) {
+        if (!module.program.data(i).path().empty()) continue;
+        traces::write_file((folder / data_file_name(path, i)).string(),
+                           module.data[static_cast<size_t>(i)].bytes);
+    }
+    traces::write_file(path, program_text(module));
+}
 
 std::string read_file(const std::string& path, size_t limit) {
     std::error_code error;
@@ -107,6 +134,7 @@ std::shared_ptr<const Module> load_program(const std::string& path,
                         origin));
     }
     document.module.origin = origin;
+    load_data(document.module);
     return std::make_shared<Module>(std::move(document.module));
 }
 

@@ -25,6 +25,12 @@ std::optional<platforms::Platform> resolve_platform(const Module& module, const 
                                                     const std::vector<std::string>& search_paths,
                                                     Diagnostics& diagnostics);
 
+/// NEM text of a program; load_program gives the same program back.
+std::string program_text(const Module& module);
+/// The text to `path`, and each data section that the program carries to `path`.<index>.data beside it, where
+/// load_program finds them. Throws UserError.
+void write_text(const Module& module, const std::string& path);
+
 /// A file, or its first `limit` bytes. Throws UserError naming the file and the reason.
 std::string read_file(const std::string& path, size_t limit = SIZE_MAX);
 
