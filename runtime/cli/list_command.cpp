@@ -73,6 +73,34 @@ Json stat_rows(const traces::StatSet& stats) {
     return rows;
 }
 
+std::string_view describe(traces::UnitClass unit_class) {
+    switch (unit_class) {
+        case traces::UnitClass::nmu:
+            return "systolic array";
+        case traces::UnitClass::cstl:
+            return "vector unit, also stores";
+        case traces::UnitClass::vpu:
+            return "vector unit, conversions";
+        case traces::UnitClass::dma:
+            return "engine DMA, L2 <-> L1";
+        case traces::UnitClass::sdma:
+            return "system DMA, DDR <-> L2";
+        case traces::UnitClass::sequencer:
+            return "dispatches tasks";
+        case traces::UnitClass::ddr:
+            return "DRAM channel";
+        case traces::UnitClass::link:
+            return "interconnect link";
+        case traces::UnitClass::l1:
+            return "scratchpad of an engine";
+        case traces::UnitClass::l2:
+            return "scratchpad of the device";
+        case traces::UnitClass::device:
+            return "the device as a whole";
+    }
+    return "";
+}
+
 struct ListOptions {
     std::string what;
     DeviceOptions device;
@@ -110,8 +138,8 @@ void list(const ListOptions& options) {
         } else {
             rows = Json::array();
             for (const auto& unit : inventory.units)
-                rows.push_back({{"unit", unit.name}, {"class", name_of(unit.unit_class)}});
-            columns = {"unit", "class"};
+                rows.push_back({{"unit", unit.name}, {"role", describe(unit.unit_class)}});
+            columns = {"unit", "role"};
         }
     }
     print_out(options.json ? rows.dump(2) + "\n" : table(columns, rows));
