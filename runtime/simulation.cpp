@@ -8,8 +8,9 @@
 #include "isa/values/compute.hpp"
 #include "isa/values/memory_image.hpp"
 #include "isa/verify.hpp"
+#include "model/control/functional.hpp"
 #include "model/device/device.hpp"
-#include "runtime/functional_run.hpp"
+#include "runtime/functional_estimate.hpp"
 #include "runtime/host_tensors.hpp"
 #include "traces/event_log.hpp"
 
@@ -52,6 +53,41 @@ std::string_view name_of_state(control::TaskState state) {
 
 }  // namespace
 
+RunStatus run_status(control::FunctionalStatus status) {
+    switch (status) {
+        case control::FunctionalStatus::finished:
+            return RunStatus::finished;
+        case control::FunctionalStatus::paused:
+            return RunStatus::paused;
+        case control::FunctionalStatus::deadlock:
+            return RunStatus::deadlock;
+        case control::FunctionalStatus::limit_reached:
+            return RunStatus::limit_reached;
+        case control::FunctionalStatus::interrupted:
+            return RunStatus::interrupted;
+    }
+    throw InternalError("a functional run ended in no known way");
+}
+
+std::string iteration_suffix(const BoundProgram& program, const control::TaskInstance& task) {
+    const std::string iteration = control::iteration_text(program, task);
+    return iteration.empty() ? "" : " (" + iteration + ")";
+}
+
+/// The functional driver's live tasks; none is running, since it runs each at once.
+std::vector<TaskStatus> live_tasks(const BoundProgram& program, const control::Controller& controller) {
+    std::vector<TaskStatus> tasks;
+    for (const auto* task : controller.live()) {
+        std::vector<uint32_t> missing;
+        for (const uint32_t serial : task->producers) {
+            if (controller.find(serial) != nullptr) missing.push_back(serial);
+        }
+        tasks.push_back({task->serial, task->task->name + iteration_suffix(program, *task),
+                         std::string(name_of_state(task->state)), std::move(missing)});
+    }
+    return tasks;
+}
+
 struct Simulation::Impl {
     std::shared_ptr<const Module> module;
     SimulationOptions options;
@@ -65,7 +101,7 @@ struct Simulation::Impl {
     std::unique_ptr<traces::EventLog> log;
     // Exactly one of the two exists between the first step and the next reset.
     std::unique_ptr<model::Device> device;
-    std::unique_ptr<FunctionalRun> functional;
+    std::unique_ptr<control::FunctionalDriver> functional;
     RunStatus status = RunStatus::paused;
     bool closed = false;  ///< statistics are complete: the run cannot go on
     traces::StatSet stats;
@@ -90,7 +126,13 @@ struct Simulation::Impl {
         if (started()) return;
         if (memory) host.place(*memory);
         if (options.mode == Mode::functional) {
-            functional = std::make_unique<FunctionalRun>(program, limits, *memory, *backend, options);
+            control::FunctionalOptions functional_options;
+            functional_options.random_order = options.random_order;
+            functional_options.seed = options.seed;
+            functional_options.num_engines = limits.num_engines;
+            functional_options.report_hazards = options.hazards;
+            functional =
+                std::make_unique<control::FunctionalDriver>(program, *memory, *backend, functional_options);
             return;
         }
         if (options.record_events) log = std::make_unique<traces::EventLog>();
@@ -119,7 +161,7 @@ struct Simulation::Impl {
         start();
         closed = true;
         if (functional) {
-            functional->finish(stats);
+            functional_stats(program, *functional, platform, stats);
             return;
         }
         device->finish(stats);
@@ -128,7 +170,7 @@ struct Simulation::Impl {
 
     Cycles now() const {
         if (device) return device->now();
-        return functional ? functional->estimated_cycles() : 0;
+        return functional ? estimate_cycles(program, *functional, platform) : 0;
     }
 
     /// To `until`, never past the limit of the run.
@@ -136,7 +178,7 @@ struct Simulation::Impl {
         using Stop = model::Device::Stop;
         if (closed || status != RunStatus::paused) reset();
         start();
-        if (functional) return status = functional->run(until, interrupt);
+        if (functional) return status = run_status(functional->run(until, interrupt));
         const Cycles end = std::min(until, options.max_cycles);
         const Stop stop = device->run(end, stop_at_task, interrupt);
         switch (stop) {
@@ -163,9 +205,13 @@ struct Simulation::Impl {
         do {
             const Cycles until = functional ? progress_cycles : now() + progress_cycles;
             result = advance(until, false, interrupt);
-            progress(now(), functional ? functional->completed() : device->completed_count());
+            progress(now(), functional ? functional->completed() : device->state().completed);
         } while (result == RunStatus::paused);
         return result;
+    }
+
+    std::string task_name(uint32_t statement) const {
+        return program.tasks[program.statements[statement].index].name;
     }
 
     const BoundRegion& region_named(std::string_view name) const {
@@ -267,7 +313,7 @@ State Simulation::state() const {
     state.l2_bytes = impl_->program.l2_bytes;
     state.l1_bytes = impl_->program.l1_bytes;
     state.cycle = impl_->now();
-    if (impl_->functional) state.tasks = impl_->functional->tasks();
+    if (impl_->functional) state.tasks = live_tasks(impl_->program, impl_->functional->controller());
     if (!impl_->device) return state;
     const auto device_state = impl_->device->state();
     const auto& units = impl_->device->units();
@@ -281,7 +327,7 @@ State Simulation::state() const {
 }
 
 std::string Simulation::deadlock_report() const {
-    if (impl_->functional) return impl_->functional->explain_block();
+    if (impl_->functional) return impl_->functional->controller().explain_block();
     return impl_->device ? impl_->device->explain_deadlock() : "";
 }
 
@@ -333,12 +379,12 @@ const std::vector<traces::OpRow>& Simulation::op_rows() {
 
 uint64_t Simulation::hazard_count() const {
     if (impl_->functional) return impl_->functional->hazards().count();
-    return impl_->device ? impl_->device->hazards().count() : 0;
+    return impl_->device ? impl_->device->hazard_count() : 0;
 }
 
-size_t Simulation::hazard_kinds() const {
-    if (impl_->functional) return impl_->functional->hazards().findings().size();
-    return impl_->device ? impl_->device->hazards().findings().size() : 0;
+std::vector<control::HazardFinding> Simulation::hazards() const {
+    if (impl_->functional) return impl_->functional->hazards().findings();
+    return impl_->device ? impl_->device->hazards() : std::vector<control::HazardFinding>{};
 }
 
 traces::RunInfo Simulation::run_info() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isa/bound_program.hpp"
+#include "model/control/hazards.hpp"
 #include "platforms/platform.hpp"
 #include "traces/event_file.hpp"
 #include "traces/npy.hpp"
@@ -124,10 +125,9 @@ class Simulation {
     /// 0.
     const traces::StatSet& stats();
     const std::vector<traces::OpRow>& op_rows();
-    /// Races and reads of unwritten bytes: occurrences, kinds, and a line of text per kind.
+    /// Races and reads of unwritten bytes so far: occurrences, and a finding per kind and pair of statements.
     uint64_t hazard_count() const;
-    size_t hazard_kinds() const;
-    std::vector<std::string> hazard_lines(size_t most) const;
+    std::vector<control::HazardFinding> hazards() const;
     /// What is known of the run, for reports and traces; ends a paused run.
     traces::RunInfo run_info();
     /// The recorded events, in order of time; leaves none. Ends a paused run.

@@ -195,11 +195,10 @@ int conclude(const RunOptions& options, runtime::RunStatus status, const runtime
 
 void print_hazards(const runtime::Simulation& simulation) {
     constexpr size_t most = 20;
-    const auto lines = simulation.hazard_lines(most);
-    for (const auto& line : lines) print_err(line + "\n");
-    if (simulation.hazard_kinds() > most) {
-        print_err(fmt::format("... and {} more\n", simulation.hazard_kinds() - most));
-    }
+    const auto findings = simulation.hazards();
+    for (size_t i = 0; i < std::min(most, findings.size()); ++i) print_err(to_string(findings[i]) + "\n");
+    if (findings.size() > most)
+        print_err(fmt::format("... and {} more kinds of hazard\n", findings.size() - most));
 }
 
 int run(const RunOptions& options, const std::vector<std::string>& command_line) {
