@@ -31,6 +31,12 @@ if(KPUSIM_TIDY)
   set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
 
+# One precompiled header for all: parsing the generated schemas would else take most of a compilation.
+add_library(kpu_pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/pch.cpp)
+target_link_libraries(kpu_pch PRIVATE kpu_flags protobuf::libprotobuf)
+target_precompile_headers(kpu_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.hpp)
+add_dependencies(kpu_pch kpu_program_proto kpu_platform_proto)
+
 # kpu_library(NAME [OBJECT] SOURCES... LINK targets...): target kpu_NAME, alias kpu::NAME.
 function(kpu_library name)
   cmake_parse_arguments(ARG "OBJECT" "" "SOURCES;LINK" ${ARGN})
@@ -41,6 +47,7 @@ function(kpu_library name)
   add_library(kpu_${name} ${kind} ${ARG_SOURCES})
   add_library(kpu::${name} ALIAS kpu_${name})
   target_link_libraries(kpu_${name} PUBLIC kpu_flags ${ARG_LINK})
+  target_precompile_headers(kpu_${name} REUSE_FROM kpu_pch)
 endfunction()
 
 # kpu_test(NAME SOURCES... LINK targets...): one GoogleTest executable, one ctest entry per test.
@@ -48,6 +55,7 @@ function(kpu_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE kpu_flags ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  target_precompile_headers(${name} REUSE_FROM kpu_pch)
   target_compile_definitions(${name} PRIVATE KPUSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              KPUSIM_BINARY_DIR="${PROJECT_BINARY_DIR}")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)
