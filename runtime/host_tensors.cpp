@@ -154,11 +154,9 @@ void HostTensors::place(values::MemoryImage& memory) const {
         const TensorSpec& spec = program_.inputs[i];
         const BoundRegion region = region_of(program_, spec);
         const auto view = view_of(program_, spec, region);
-        if (inputs_[i].set) {
-            values::scatter(memory, view, reinterpret_cast<const uint8_t*>(inputs_[i].dense.data()));
-        } else {
-            values::mark_written(memory, view);
-        }
+        const std::string zeros(inputs_[i].set ? 0 : values::dense_bytes(region), '\0');
+        const std::string& dense = inputs_[i].set ? inputs_[i].dense : zeros;
+        values::scatter(memory, view, reinterpret_cast<const uint8_t*>(dense.data()));
     }
 }
 

@@ -23,8 +23,7 @@ class HostTensors {
     /// Integers: any value of the type; floats: uniform in [-1, 1). Same seed, same values, on every machine.
     void fill_random(uint64_t seed);
 
-    /// Puts initial data and inputs into memory, marking the bytes as written. Inputs without data stay zero
-    /// and count as written all the same: timing mode has none.
+    /// Puts initial data and inputs into memory, marking the bytes as written. Inputs without data are zeros.
     void place(values::MemoryImage& memory) const;
 
   private:

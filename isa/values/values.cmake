@@ -15,3 +15,6 @@ set_source_files_properties(values/fast/kernels_avx2.cpp PROPERTIES
   COMPILE_OPTIONS "${kernel_flags};-mavx2;-mfma;-mf16c")
 set_source_files_properties(values/fast/kernels_avx512.cpp PROPERTIES
   COMPILE_OPTIONS "${kernel_flags};-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl")
+# They are compiled for other instruction sets than the precompiled header.
+set_source_files_properties(values/fast/kernels_baseline.cpp values/fast/kernels_avx2.cpp values/fast/kernels_avx512.cpp
+                            PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

@@ -9,12 +9,12 @@
 #include <optional>
 
 #include "isa/container.hpp"
+#include "isa/digest.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 #include "traces/report.hpp"
 #include "traces/run_folder.hpp"
-#include "traces/sha256.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -86,7 +86,7 @@ std::vector<traces::Manifest::File> bind_inputs(const RunOptions& options, runti
         auto [name, path] = split_assignment(text, "--input");
         const std::string bytes = traces::read_file(path);
         simulation.set_input(name, traces::parse_npy(bytes, path), path);
-        files.push_back({name, path, traces::sha256_hex(bytes)});
+        files.push_back({name, path, sha256_hex(bytes)});
     }
     const auto missing = simulation.missing_inputs();
     if (missing.empty()) return files;
@@ -229,9 +229,9 @@ int run(const RunOptions& options, const std::vector<std::string>& command_line)
         manifest.seed = settings.seed;
         manifest.time = traces::utc_now();
         manifest.program = {module->program.name(), options.program,
-                            traces::sha256_hex(serialize_container(*module))};
+                            sha256_hex(serialize_container(*module))};
         manifest.platform = {platform ? platform->name() : "", options.device.platform,
-                             traces::sha256_hex(platform_text)};
+                             sha256_hex(platform_text)};
         write_folder(options, manifest, platform_text, simulation, results);
     }
     if (options.wants_traces()) write_traces(options, simulation.take_recording());
