@@ -12,7 +12,6 @@
 
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
-#include "platforms/library.hpp"
 #include "traces/text_output.hpp"
 
 namespace kpu::runtime {
@@ -74,7 +73,7 @@ std::optional<platforms::Platform> device_from_path(const Module& module, const 
         std::error_code ignored;
         if (fs::is_regular_file(candidate, ignored)) return platforms::load(candidate.string(), {}, search);
     }
-    if (platforms::embedded_file_of(path)) return platforms::load(path, {}, search);
+    if (platforms::is_shipped(path)) return platforms::load(path, {}, search);
     return std::nullopt;
 }
 
@@ -148,7 +147,7 @@ std::optional<platforms::Platform> resolve_platform(const Module& module, const 
     auto platform = !directive.path().empty() ? device_from_path(module, directive.path(), search_paths)
                                               : device_from_includes(module, search_paths, diagnostics);
     if (!platform && directive.body().empty() && !directive.name().empty() &&
-        platforms::embedded_file_of(directive.name())) {
+        platforms::is_shipped(directive.name())) {
         platform = platforms::load(directive.name(), {}, search_paths);
     }
     if (!platform) {

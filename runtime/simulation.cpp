@@ -210,6 +210,13 @@ struct Simulation::Impl {
         return result;
     }
 
+    const control::HazardLog& hazards() const {
+        static const control::HazardLog none;
+        if (functional) return functional->hazards();
+        const auto* found = device ? device->hazards() : nullptr;
+        return found != nullptr ? *found : none;
+    }
+
     std::string task_name(uint32_t statement) const {
         return program.tasks[program.statements[statement].index].name;
     }
@@ -297,8 +304,8 @@ RunStatus Simulation::step_task(std::string* completed) {
     const RunStatus status =
         impl_->advance(impl_->options.mode == Mode::functional ? 1 : UINT64_MAX, true, nullptr);
     if (completed != nullptr) {
-        *completed =
-            impl_->functional ? impl_->functional->last_completed() : impl_->device->last_completed_name();
+        *completed = impl_->task_name(impl_->functional ? impl_->functional->last_completed().statement
+                                                        : impl_->device->last_completed().statement);
     }
     return status;
 }
@@ -377,15 +384,7 @@ const std::vector<traces::OpRow>& Simulation::op_rows() {
     return impl_->ops;
 }
 
-uint64_t Simulation::hazard_count() const {
-    if (impl_->functional) return impl_->functional->hazards().count();
-    return impl_->device ? impl_->device->hazard_count() : 0;
-}
-
-std::vector<control::HazardFinding> Simulation::hazards() const {
-    if (impl_->functional) return impl_->functional->hazards().findings();
-    return impl_->device ? impl_->device->hazards() : std::vector<control::HazardFinding>{};
-}
+const control::HazardLog& Simulation::hazards() const { return impl_->hazards(); }
 
 traces::RunInfo Simulation::run_info() {
     impl_->close();
@@ -399,6 +398,7 @@ traces::RunInfo Simulation::run_info() {
         info.core_hz = platforms::core_clock(*impl_->platform).hz();
         info.prices = platforms::energy_prices(*impl_->platform);
         info.bin_ns = impl_->platform->energy().trace_bin_ns();
+        info.dram_burst_bytes = platforms::ddr_device(*impl_->platform).burst_bytes();
     }
     if (impl_->device) {
         info.units = impl_->device->units();

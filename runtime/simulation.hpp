@@ -125,9 +125,8 @@ class Simulation {
     /// 0.
     const traces::StatSet& stats();
     const std::vector<traces::OpRow>& op_rows();
-    /// Races and reads of unwritten bytes so far: occurrences, and a finding per kind and pair of statements.
-    uint64_t hazard_count() const;
-    std::vector<control::HazardFinding> hazards() const;
+    /// Races and reads of unwritten bytes so far.
+    const control::HazardLog& hazards() const;
     /// What is known of the run, for reports and traces; ends a paused run.
     traces::RunInfo run_info();
     /// The recorded events, in order of time; leaves none. Ends a paused run.

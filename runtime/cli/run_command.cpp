@@ -185,9 +185,9 @@ int conclude(const RunOptions& options, runtime::RunStatus status, const runtime
         default:
             break;
     }
-    if (options.strict && simulation.hazard_count() > 0) {
+    if (options.strict && simulation.hazards().count() > 0) {
         print_err(fmt::format("error: {} hazards, and --strict is on. Fix: add the missing dependencies.\n",
-                              simulation.hazard_count()));
+                              simulation.hazards().count()));
         return exit_failed;
     }
     return exit_ok;
@@ -195,7 +195,7 @@ int conclude(const RunOptions& options, runtime::RunStatus status, const runtime
 
 void print_hazards(const runtime::Simulation& simulation) {
     constexpr size_t most = 20;
-    const auto findings = simulation.hazards();
+    const auto& findings = simulation.hazards().findings();
     for (size_t i = 0; i < std::min(most, findings.size()); ++i) print_err(to_string(findings[i]) + "\n");
     if (findings.size() > most)
         print_err(fmt::format("... and {} more kinds of hazard\n", findings.size() - most));
@@ -221,7 +221,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command_line)
     const auto status = simulate(simulation, !options.quiet && isatty(STDERR_FILENO) != 0);
 
     Results results{simulation.stats(), simulation.op_rows(), status == runtime::RunStatus::finished};
-    if (options.strict && simulation.hazard_count() > 0) results.complete = false;
+    if (options.strict && simulation.hazards().count() > 0) results.complete = false;
     const std::string platform_text = platform ? platforms::to_textproto(*platform) : "";
     if (!options.out.empty()) {
         manifest.tool_version = KPUSIM_VERSION;

@@ -34,7 +34,7 @@ Outcome run_functional(const std::shared_ptr<const Module>& module, const platfo
     Outcome outcome;
     for (const auto& spec : simulation.output_specs())
         outcome.outputs.push_back(simulation.output(spec.name).data);
-    outcome.hazards = simulation.hazard_count();
+    outcome.hazards = simulation.hazards().count();
     return outcome;
 }
 

@@ -74,7 +74,7 @@ TEST_P(EveryExample, ModesAgree) {
     ASSERT_EQ(oracle.run(), RunStatus::finished);
     EXPECT_EQ(oracle.stats().to_json(true), timed.stats().to_json(true));
     EXPECT_EQ(outputs_of(oracle), outputs_of(timed));
-    EXPECT_EQ(timed.hazard_count(), 0u);
+    EXPECT_EQ(timed.hazards().count(), 0u);
 }
 
 // Stepping cycle by cycle blocks, task by task, or at once gives the same run.
