@@ -54,7 +54,8 @@ endfunction()
 function(kpu_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE kpu_flags ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  # first: SystemC's library brings a main of its own, and the first one that the linker finds counts
+  target_link_libraries(${name} PRIVATE GTest::gtest_main GTest::gmock kpu_flags ${ARG_LINK})
   target_precompile_headers(${name} REUSE_FROM kpu_pch)
   target_compile_definitions(${name} PRIVATE KPUSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              KPUSIM_BINARY_DIR="${PROJECT_BINARY_DIR}")

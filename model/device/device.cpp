@@ -236,16 +236,16 @@ Device::Stop Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std:
         // what happens at the edge of the limit still belongs to the step
         const Picoseconds end = core.edge(target) + 1;
         const Picoseconds begin = sc_core::sc_time_stamp().value();
-        bool starved = false;
         if (end > begin) {
             interconnect->set_step_end(core.edge(target));
             sc_core::sc_start(sc_core::sc_time::from_value(end - begin), sc_core::SC_EXIT_ON_STARVATION);
-            starved = !sc_core::sc_pending_activity() && sc_core::sc_get_status() != sc_core::SC_PAUSED;
         }
-        now_ = core.edges_before(sc_core::sc_time_stamp().value());
-        if (sc_core::sc_time_stamp().value() >= end) now_ = target;
+        const bool paused = stop.finished || stop.task_completed || stop.interrupted;
+        const bool starved = !paused && !sc_core::sc_pending_activity();
+        // the kernel stays at its last event; the step goes on to its end
+        now_ = paused || starved ? core.edges_before(sc_core::sc_time_stamp().value()) : target;
         if (errors.error) std::rethrow_exception(errors.error);
-        if (stop.finished || stop.task_completed || stop.interrupted) break;
+        if (paused) break;
         if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) {
             stop.interrupted = true;
             break;

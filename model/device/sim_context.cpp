@@ -1,6 +1,7 @@
 #include "model/device/sim_context.hpp"
 
 #include <string>
+#include <string_view>
 #include <systemc>
 
 #include "isa/diagnostics.hpp"
@@ -20,6 +21,8 @@ std::recursive_mutex& kernel_mutex() {
 /// Warnings of the kernel mean that the model is wrong.
 void report_to_exception(const sc_core::sc_report& report, const sc_core::sc_actions&) {
     if (report.get_severity() == sc_core::SC_INFO) return;
+    // a step that ends before the next event
+    if (std::string_view(report.get_msg_type()) == sc_core::SC_ID_NO_SC_START_ACTIVITY_) return;
     throw InternalError(std::string("SystemC: ") + report.get_msg_type() + ": " + report.get_msg());
 }
 

@@ -201,10 +201,6 @@ TEST(Sensitivity, every_memory_parameter_changes_the_time_the_right_way) {
         const auto sram = [l1](FabricConfig& c) -> SramConfig& { return l1 ? c.l1[0] : c.l2; };
         slower("banks", [&](FabricConfig& c) { sram(c).banks = 2; });
         faster("bank_width", [&](FabricConfig& c) { sram(c).bank_width_bytes = 32; });
-        slower("ports", [&](FabricConfig& c) {
-            sram(c).ports = 1;
-            sram(c).bytes_per_cycle = 8;
-        });
         slower("bytes_per_cycle", [&](FabricConfig& c) { sram(c).bytes_per_cycle = 4; });
         slower("read_latency", [&](FabricConfig& c) { sram(c).read_latency_cycles = 20; });
         slower("write_latency", [&](FabricConfig& c) { sram(c).write_latency_cycles = 20; });
@@ -220,6 +216,16 @@ TEST(Sensitivity, every_memory_parameter_changes_the_time_the_right_way) {
     slower("controller", [](FabricConfig& c) { c.ddr.timing.controller_nck = 200; });
     slower("device timing", [](FabricConfig& c) { c.ddr.timing.cl = 60; });
     slower("refresh", [](FabricConfig& c) { c.ddr.timing.trefi = 2000; });
+    const auto two_readers_of_l1 = [](uint32_t ports) {
+        FabricConfig config = plain_config();
+        config.l1[0].ports = ports;
+        Fabric fabric(config);
+        for (uint16_t unit = 0; unit < 2; ++unit)
+            fabric.open(stream(memory(Level::l1, unit * 64u, 6400), unit_of(0), unit), 0);
+        fabric.advance(never);
+        return fabric.next_time();
+    };
+    EXPECT_GT(two_readers_of_l1(1), two_readers_of_l1(2) * 19 / 10) << "ports";
     const auto parallel_dram = [](uint32_t channels, uint32_t interleave) {
         FabricConfig config = plain_config();
         config.ddr.channels = channels;
