@@ -101,7 +101,7 @@ TEST_P(ExampleDependencies, EachMattersOrIsImplied) {
 
 INSTANTIATE_TEST_SUITE_P(Examples, ExampleDependencies,
                          testing::Values("digits", "gemm_relu", "gemm_rmsnorm", "conv_pool"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace kpu

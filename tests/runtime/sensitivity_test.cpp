@@ -163,8 +163,8 @@ TEST_P(Sensitivity, ParameterChangesTheResult) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Parameters, Sensitivity, testing::ValuesIn(cases()), [](const auto& info) {
-    std::string name = info.param.parameter;
+INSTANTIATE_TEST_SUITE_P(Parameters, Sensitivity, testing::ValuesIn(cases()), [](const auto& test) {
+    std::string name = test.param.parameter;
     for (char& c : name) {
         if (c == '.') c = '_';
     }

@@ -55,7 +55,7 @@ std::string outputs_of(const Simulation& simulation) {
 class EveryExample : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Examples, EveryExample,
                          testing::Values("digits", "gemm_relu", "gemm_rmsnorm", "conv_pool"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 // Timed and functional driver give the same bytes; timing mode the same cycles; the oracle stepper too.
 TEST_P(EveryExample, ModesAgree) {
