@@ -30,6 +30,7 @@ Accounting::Accounting(const Parts& parts) : parts_(parts) {
         accounts_[u].compute = is_compute(units[u].unit_class);
     }
     moved_.resize(units.size(), 0);
+    tokens_.resize(units.size(), 0);
     ops_.resize(parts.program->ops.size() + 1);
     device_ = std::make_unique<DeviceTimeline>(parts.program->ops.size(), parts.sink,
                                                static_cast<uint16_t>(units.size() - 1), &parts_.core);
@@ -66,6 +67,19 @@ void Accounting::issued(const control::TaskInstance& task) {
 void Accounting::ready(const control::TaskInstance& task) {
     if (parts_.sink != nullptr)
         record(traces::EventKind::ready, traces::no_unit, task.serial, task.task->op, 0);
+}
+
+void Accounting::tokens(uint16_t unit, uint32_t count) {
+    if (parts_.sink == nullptr || tokens_[unit] == count) return;
+    tokens_[unit] = count;
+    traces::Event event;
+    event.time_ps = parts_.core.edge(now_);
+    event.kind = traces::EventKind::counter;
+    event.cause = static_cast<uint8_t>(traces::CounterId::tokens_in_flight);
+    event.unit = unit;
+    event.op = traces::background_op;
+    event.value = count;
+    parts_.sink->record(event);
 }
 
 void Accounting::dispatched(uint16_t unit, Cycles from, Cycles to) {

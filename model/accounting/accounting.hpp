@@ -42,6 +42,8 @@ class Accounting {
     void ready(const control::TaskInstance& task);
     void started(const TaskCommand& command);
     void completed(const TaskCommand& command);
+    /// Entries of a sequencer's token table that are taken from now on; for the trace.
+    void tokens(uint16_t sequencer_unit, uint32_t count);
     /// A sequencer is busy over [from, to).
     void dispatched(uint16_t sequencer_unit, Cycles from, Cycles to);
 
@@ -142,7 +144,8 @@ class Accounting {
     std::map<std::string, TypeWork> by_type_;
     uint64_t bytes_[3][2] = {};
     uint64_t hits_[3] = {}, misses_[3] = {};
-    std::vector<uint64_t> moved_;  ///< by unit: bytes, for the trace
+    std::vector<uint64_t> moved_;   ///< by unit: bytes, for the trace
+    std::vector<uint32_t> tokens_;  ///< by unit: as recorded last
 };
 
 /// What a consumer that waits for data is charged when its stream is limited by `cause`.

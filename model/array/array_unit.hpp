@@ -8,6 +8,7 @@ namespace kpu::model {
 class ArrayUnit : public Worker {
   public:
     using Worker::Worker;
+    const char* kind() const override { return "array_unit"; }
 
   protected:
     void plan(Job& job) override;

@@ -9,6 +9,7 @@ namespace kpu::model {
 class DmaUnit : public Worker {
   public:
     using Worker::Worker;
+    const char* kind() const override { return "dma_unit"; }
 
   protected:
     void plan(Job& job) override;

@@ -135,7 +135,10 @@ void StreamState::prepare_issue() {
     cursor_[0].advance(n);
     cursor_[1].advance(n);
     left_bytes_ -= n;
-    issue_free_ = time + port_cycles_;
+    // a port wider than a burst issues several of them in a cycle
+    port_used_ = time == port_cycle_ ? port_used_ + bytes : bytes;
+    port_cycle_ = time;
+    issue_free_ = port_used_ + burst_bytes_ <= port_bytes_per_cycle_ ? time : time + port_cycles_;
 }
 
 bool StreamState::served(int k, Cycles done) {

@@ -95,6 +95,8 @@ class StreamState {
     std::array<uint64_t, max_stages> next_{};
     std::array<Cycles, max_stages> last_out_{};
     Cycles issue_free_;
+    Cycles port_cycle_ = ~Cycles{0};  ///< of the last issue
+    uint64_t port_used_ = 0;          ///< bytes issued in it
     Cycles last_delivery_;
     Cycles max_lateness_ = 0;
 };

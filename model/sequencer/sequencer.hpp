@@ -27,6 +27,8 @@ class Sequencer : public sc_core::sc_module, public tlm::tlm_bw_transport_if<Com
   public:
     Sequencer(const sc_core::sc_module_name& name, uint32_t index, std::vector<CommandRoute> routes);
 
+    const char* kind() const override { return "sequencer"; }
+
     sc_core::sc_vector<CommandInitiatorSocket> command;
     sc_core::sc_port<ArbiterInterface> arbiter;
 

@@ -54,6 +54,10 @@ void TaskArbiter::arbitrate() {
     } else {
         dispatch(now);
     }
+    for (size_t k = 0; k < parts_.sequencer_units.size(); ++k) {
+        parts_.accounting->tokens(parts_.sequencer_units[k],
+                                  controller_->tokens_in_flight(static_cast<unsigned>(k)));
+    }
     if (controller_->finished()) {
         parts_.stop->finished = true;
         sc_core::sc_pause();

@@ -55,6 +55,8 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
     /// Once, before the first step.
     void attach(control::Controller& controller) { controller_ = &controller; }
 
+    const char* kind() const override { return "task_arbiter"; }
+
     sc_core::sc_export<ArbiterInterface> requests;
 
     void task_completed(TaskCommand& command) override;

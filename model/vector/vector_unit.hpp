@@ -9,6 +9,7 @@ namespace kpu::model {
 class VectorUnit : public Worker {
   public:
     using Worker::Worker;
+    const char* kind() const override { return "vector_unit"; }
 
   protected:
     void plan(Job& job) override;

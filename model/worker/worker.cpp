@@ -188,6 +188,11 @@ std::unique_ptr<StreamTransaction> Worker::memory_stream(const Job& job, const v
     request.task = job.command->serial;
     request.op = job.command->task->task->op;
     request.port_bytes_per_cycle = port_bytes_per_cycle;
+    // a burst is what one bank delivers; movers state their own
+    if (place_.engine_platform != nullptr)
+        request.burst_bytes = place_.engine_platform->l1().interleave_bytes();
+    // deep enough to hide the latency of an SRAM at the port's rate
+    request.max_outstanding = 32 * std::max(1u, port_bytes_per_cycle / request.burst_bytes);
     StreamSide& memory = read ? request.source : request.destination;
     StreamSide& unit = read ? request.destination : request.source;
     memory.is_memory = true;

@@ -154,6 +154,28 @@ TEST(Device, DeadlockIsFoundAndExplained) {
     EXPECT_FALSE(device.state().tasks.empty());
 }
 
+// Tasks that no engine owns spread over the engines, least loaded first, and pinned ones run on their own.
+TEST(Device, FloatingTasksSpreadOverTheEngines) {
+    const auto platform = platform_with("npm_mid");
+    Program p("floating");
+    const auto type = builder::tensor(ElemType::i8, {4096});
+    const auto buffer = p.buffer("B", Level::l2, 8 * 4096);
+    for (int i = 0; i < 4; ++i) {
+        const std::string n = std::to_string(i);
+        p.compute("relu", {p.region("x" + n, buffer, 2 * i * 4096, type)},
+                  {p.region("y" + n, buffer, (2 * i + 1) * 4096, type)}, "r" + n);
+    }
+    const Outcome r = run(platform, bound(p, platform));
+    EXPECT_EQ(r.stop, Device::Stop::finished);
+    for (const char* unit : {"e0_cstl0", "e0_cstl1", "e1_cstl0", "e1_cstl1"}) {
+        EXPECT_EQ(stat(r, std::string("units.") + unit + ".busy.useful") +
+                      stat(r, std::string("units.") + unit + ".busy.padding"),
+                  4096u / platform.engine(0).vector().lanes())
+            << unit;
+        EXPECT_EQ(cause_sum(r, unit), r.cycles);
+    }
+}
+
 // The state of a stopped run names what runs and what waits for it.
 TEST(Device, StateNamesRunningAndWaitingTasks) {
     const auto platform = platform_with("tile32");

@@ -45,6 +45,14 @@ TEST(ArrayUnit, CompatBusyTimeIsTheReferenceTools) {
     }
 }
 
+// Ports wider than a burst feed wide arrays: f32 on 32 rows and bf16 on 128 rows work at the formula's rate.
+TEST(ArrayUnit, WideOperandsFeedTheArray) {
+    const Outcome f32 = run_gemm(platform_with("tile32"), 64, 64, 256, ElemType::f32);
+    EXPECT_LE(f32.cycles, 94u + 4 * 256 + 30);
+    const Outcome bf16 = run_gemm(platform_with("core128-hbm2"), 256, 256, 512, ElemType::bf16);
+    EXPECT_LE(bf16.cycles, 3u * 128 - 2 + 4 * 512 + 60);
+}
+
 // A bigger array, another dataflow, another timing and a slower type all change the time.
 TEST(ArrayUnit, EveryParameterChangesTheTime) {
     const Cycles base = run_gemm(platform_with("tile32"), 40, 64, 256).cycles;
