@@ -244,8 +244,9 @@ Region Program::region(const std::string& name, Buffer buffer, const Expr& offse
 }
 
 Region Program::bytes(const std::string& name, Buffer buffer, const Expr& offset, const Expr& extent) {
+    const int number = module_.program.region_size();
     proto::Region& region = *module_.program.add_region();
-    region.set_name(name);
+    region.set_name(name.empty() ? fmt::format("r{}", number) : name);
     region.set_buffer(buffer.index);
     *region.mutable_offset() = offset.proto();
     *region.mutable_extent() = extent.proto();

@@ -131,8 +131,8 @@ class Program {
     Buffer buffer(const std::string& name, Level level, const Expr& size, int64_t align = 1);
     Buffer l1_buffer(const std::string& name, const Expr& engine, const Expr& size, int64_t align = 1);
 
-    /// Declares a region here; offset in bytes. The extent is what the type reaches (packed, or through
-    /// strides).
+    /// Declares a region here (an empty name becomes r<index>); offset in bytes. The extent is what the type
+    /// reaches (packed, or through strides).
     Region region(const std::string& name, Buffer buffer, const Expr& offset, const TensorType& type);
     Region region(const std::string& name, Buffer buffer, const Expr& offset, const Expr& extent,
                   const TensorType& type);

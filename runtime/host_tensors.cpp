@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "isa/random.hpp"
 #include "isa/text.hpp"
 #include "isa/values/compute.hpp"
 #include "isa/values/convert.hpp"
@@ -47,13 +48,6 @@ BoundRegion region_of(const BoundProgram& program, const TensorSpec& spec) {
 
 values::RegionView view_of(const BoundProgram& program, const TensorSpec& spec, const BoundRegion& region) {
     return {&region, program.buffers[spec.buffer].base + spec.offset};
-}
-
-uint64_t splitmix64(uint64_t& state) {
-    uint64_t z = state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
 }
 
 template <class T>
@@ -133,13 +127,13 @@ void HostTensors::fill_zero() {
 }
 
 void HostTensors::fill_random(uint64_t seed) {
-    uint64_t state = seed;
+    SplitMix64 random(seed);
     for (size_t i = 0; i < inputs_.size(); ++i) {
         if (inputs_[i].set) continue;
         const TensorSpec& spec = program_.inputs[i];
         const uint64_t count = element_count(spec);
         inputs_[i].dense.reserve(count * dense_element_bytes(spec.elem));
-        for (uint64_t k = 0; k < count; ++k) append_random(inputs_[i].dense, spec.elem, splitmix64(state));
+        for (uint64_t k = 0; k < count; ++k) append_random(inputs_[i].dense, spec.elem, random.next());
         inputs_[i].set = true;
     }
 }

@@ -243,12 +243,32 @@ NpyArray parse_npy(std::string_view bytes, const std::string& origin) {
 
 NpyArray read_npy(const std::string& path) { return parse_npy(read_file(path), path); }
 
+namespace {
+
+/// "<i2" is int16 to NumPy's users.
+std::string numpy_name(std::string_view dtype) {
+    if (dtype.size() < 3) return std::string(dtype);
+    const std::string bits = std::to_string((dtype[2] - '0') * 8);
+    switch (dtype[1]) {
+        case 'i':
+            return "int" + bits;
+        case 'u':
+            return "uint" + bits;
+        case 'f':
+            return "float" + bits;
+        default:
+            return "bool";
+    }
+}
+
+}  // namespace
+
 void check_npy_type(const NpyArray& array, ElemType type, const std::string& origin) {
     const std::string_view wanted = npy_dtype(type);
     if (array.dtype != wanted) {
-        throw UserError(
-            fmt::format("{}: dtype `{}` but `{}` is needed for element type {}. Fix: save it as {}.", origin,
-                        array.dtype, wanted, name_of(type), wanted));
+        throw UserError(fmt::format(
+            "{}: the array is {} but {} is needed for element type {}. Fix: save it as {}.", origin,
+            numpy_name(array.dtype), numpy_name(wanted), name_of(type), numpy_name(wanted)));
     }
     if (type != ElemType::i4) return;
     for (size_t i = 0; i < array.data.size(); ++i) {

@@ -5,16 +5,6 @@
 namespace kpu::control {
 namespace {
 
-/// SplitMix64 (Steele, Lea, Flood 2014): the same numbers on every machine and library.
-uint64_t next_random(uint64_t& state) {
-    uint64_t z = (state += 0x9e3779b97f4a7c15ull);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-}
-
-bool later(const TaskInstance* a, const TaskInstance* b) { return a->serial > b->serial; }
-
 ControlOptions control_options(const FunctionalOptions& options) {
     ControlOptions result;
     result.num_engines = options.num_engines;
@@ -27,7 +17,7 @@ FunctionalDriver::FunctionalDriver(const BoundProgram& program, values::MemoryIm
                                    values::ComputeBackend& backend, const FunctionalOptions& options)
     : program_(program),
       options_(options),
-      random_state_(options.seed),
+      random_(options.seed),
       executions_(program.tasks.size(), 0),
       controller_(program, control_options(options), *this),
       data_(program, &memory, &backend, options.report_hazards) {}
@@ -53,17 +43,13 @@ FunctionalStatus FunctionalDriver::run(uint64_t tasks, const std::atomic<bool>* 
 }
 
 void FunctionalDriver::on_ready(TaskInstance& instance) {
-    ready_.push_back(&instance);
-    if (!options_.random_order) std::push_heap(ready_.begin(), ready_.end(), later);
+    ready_.push_back({options_.random_order ? random_.next() : 0, &instance});
+    std::push_heap(ready_.begin(), ready_.end());
 }
 
 TaskInstance& FunctionalDriver::take() {
-    if (options_.random_order) {
-        std::swap(ready_[next_random(random_state_) % ready_.size()], ready_.back());
-    } else {
-        std::pop_heap(ready_.begin(), ready_.end(), later);
-    }
-    TaskInstance& instance = *ready_.back();
+    std::pop_heap(ready_.begin(), ready_.end());
+    TaskInstance& instance = *ready_.back().instance;
     ready_.pop_back();
     return instance;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "isa/bound_program.hpp"
+#include "isa/random.hpp"
 #include "isa/values/compute.hpp"
 #include "isa/values/memory_image.hpp"
 #include "model/control/controller.hpp"
@@ -15,7 +16,10 @@
 namespace kpu::control {
 
 struct FunctionalOptions {
-    bool random_order = false;  ///< any ready task next, chosen by `seed`; else the earliest issued
+    /// Each task draws a rank from `seed` when it becomes ready, and the lowest goes first: so a task may
+    /// stay behind for a whole run, which shows a missing dependency sooner than an even choice. Else the
+    /// earliest issued.
+    bool random_order = false;
     uint64_t seed = 0;
     uint64_t max_tasks = UINT64_MAX;  ///< limit over the whole life of the driver
     uint32_t num_engines = 1;
@@ -57,11 +61,19 @@ class FunctionalDriver : private ControlListener {
     void on_ready(TaskInstance& instance) override;
     TaskInstance& take();
 
+    struct Ready {
+        uint64_t rank = 0;
+        TaskInstance* instance = nullptr;
+        bool operator<(const Ready& other) const {
+            return rank != other.rank ? rank > other.rank : instance->serial > other.instance->serial;
+        }
+    };
+
     const BoundProgram& program_;
     const FunctionalOptions options_;
-    uint64_t random_state_;
+    SplitMix64 random_;
     bool started_ = false;
-    std::vector<TaskInstance*> ready_;  ///< a heap with the lowest serial on top; in random order unsorted
+    std::vector<Ready> ready_;  ///< a heap, the next one on top
     std::vector<uint64_t> executions_;
     Completed last_;
     Controller controller_;

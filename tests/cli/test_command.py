@@ -354,7 +354,7 @@ class LimitTest(CommandTest):
 
     def test_race_under_strict(self) -> None:
         """Two unordered writes that overlap in time are reported, and fail the run under --strict."""
-        racing = SMALL.replace("deps=[a]", "")
+        racing = SMALL.replace(", deps=[a]", "")
         program = self.write("race.nem", racing)
         result = kpusim("run", program, "--input", f"x={self.x}", "-o", self.work / "out")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -369,8 +369,8 @@ class LimitTest(CommandTest):
         self.refused(result, "deadlock", code=2)
 
 
-# With a token table of one entry: while the iteration waits for `first`, `after` is next in line for the entry; it
-# then holds it and waits for `second`, which needs the entry to be issued.
+# With a token table of one entry: while the iteration waits for `first`, `after` is next in line for the
+# entry; it then holds it and waits for `second`, which needs the entry to be issued.
 STUCK = """device "npm_lite.nem"
 program stuck:
 buffer x : DDR (size = 4096, align = 64)

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,18 +28,27 @@ struct Case {
     const char* stat = "cycles.total";
 };
 
-/// Independent quantize tasks in L1: what a second VPU is for.
-Module quantize_program() {
+/// Independent tasks on one kind of unit: what a second one is for.
+Module parallel_program(const std::string& opcode) {
     using namespace builder;
-    Program p("quantize");
-    const Buffer x = p.buffer("x", Level::ddr, 8192, 64), in = p.buffer("in", Level::l1, 8192, 64);
-    const Buffer mid = p.buffer("mid", Level::l2, 8192, 64), out = p.buffer("out", Level::l1, 4 * 4096, 64);
-    const auto bytes = tensor(ElemType::f16, {4096});
-    Task load = p.transfer("load", p.region("m", mid, 0, bytes), p.region("d", x, 0, bytes));
-    Task feed = p.transfer("feed", p.region("s", in, 0, bytes), p.region("m2", mid, 0, bytes)).after({load});
-    for (int i = 0; i < 4; ++i) {
-        const Region q = p.region("", out, i * 4096, tensor(ElemType::i8, {4096}).quant(per_tensor(0.01)));
-        p.compute("quantize", {p.region("", in, 0, bytes)}, {q}).after({feed});
+    Program p(opcode);
+    const Buffer x = p.buffer("x", Level::ddr, 8192, 64), mid = p.buffer("mid", Level::l2, 8192, 64);
+    const Buffer in = p.buffer("in", Level::l1, 8192, 64), out = p.buffer("out", Level::l1, 8 * 8192, 64);
+    const auto halves = tensor(ElemType::f16, {4096});
+    Task load = p.transfer("load", p.region("m", mid, 0, halves), p.region("d", x, 0, halves));
+    Task feed =
+        p.transfer("feed", p.region("s", in, 0, halves), p.region("m2", mid, 0, halves)).after({load});
+    for (int i = 0; i < 8; ++i) {
+        if (opcode == "transfer") {  // short: issue and latency count, not bandwidth
+            p.transfer("", p.bytes("", out, i * 8192, 256), p.bytes("", mid, i * 256, 256)).after({load});
+            continue;
+        }
+        const Region source = p.region("", in, 0, halves);
+        const Region target =
+            opcode == "quantize"
+                ? p.region("", out, i * 8192, tensor(ElemType::i8, {4096}).quant(per_tensor(0.01)))
+                : p.region("", out, i * 8192, halves);
+        p.compute(opcode, {source}, {target}).after({feed});
     }
     return p.build();
 }
@@ -49,8 +59,8 @@ std::shared_ptr<const Module> program(const std::string& name) {
     if (module) return module;
     if (name == "tiled_gemm") {
         module = std::make_shared<const Module>(bench::tiled_gemm(512, 128));
-    } else if (name == "quantize") {
-        module = std::make_shared<const Module>(quantize_program());
+    } else if (name == "quantize" || name == "relu" || name == "transfer") {
+        module = std::make_shared<const Module>(parallel_program(name));
     } else {
         Diagnostics diagnostics;
         module = runtime::load_program(
@@ -88,7 +98,7 @@ const std::vector<Case>& cases() {
         {"engine.array.rate.relative", "1", "0.5", Change::up, gemm, tile32},
         {"engine.array.operand_bytes_per_cycle", "64", "4", Change::up, gemm, tile32},
         {"engine.array.result_bytes_per_cycle", "128", "4", Change::up, gemm, tile32},
-        {"engine.vector.cstl_count", "2", "1", Change::up, "digits"},
+        {"engine.vector.cstl_count", "2", "1", Change::up, "relu"},
         {"engine.vector.vpu_count", "1", "2", Change::down, "quantize"},
         {"engine.vector.lanes", "64", "8", Change::up, "digits"},
         {"engine.vector.pipeline_latency_cycles", "8", "800", Change::up, "digits"},
@@ -105,7 +115,7 @@ const std::vector<Case>& cases() {
         {"engine.l1.read_latency_cycles", "4", "400", Change::up},
         {"engine.l1.write_latency_cycles", "2", "400", Change::up},
         {"engine.l1.access_width_bytes", "64", "256", Change::up, "gemm_relu", "npm_lite", energy},
-        {"engine.dma.channels", "2", "1", Change::up},
+        {"engine.dma.channels", "2", "1", Change::up, "transfer"},
         {"engine.dma.bytes_per_cycle", "64", "8", Change::up},
         {"engine.dma.descriptor_cycles", "16", "500", Change::up},
         {"engine.dma.row_cycles", "1", "800", Change::up},
@@ -144,6 +154,8 @@ const std::vector<Case>& cases() {
     };
     return table;
 }
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.parameter; }
 
 class Sensitivity : public testing::TestWithParam<Case> {};
 
