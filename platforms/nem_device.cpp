@@ -219,7 +219,6 @@ class Writer {
     proto::Platform write() {
         platform_.set_name(decl_.name);
         platform_.set_version(device_.spec_version);
-        platform_.set_description("NEM device");
         write_topology();
         write_array();
         for (const auto& [unit, values] : device_.characteristics) {
@@ -231,10 +230,21 @@ class Writer {
             const auto& list = platform_.variant();
             if (std::find(list.begin(), list.end(), text) == list.end()) platform_.add_variant(text);
         }
+        describe();
         return platform_;
     }
 
   private:
+    void describe() {
+        const DeviceDecl& topology = *device_.topology;
+        const auto& array = platform_.engine(0).array();
+        platform_.set_description(
+            fmt::format("NEM device: {} engine{} with {} {}x{} systolic array{}, {} KiB L1 each, {} KiB L2",
+                        topology.num_engines, topology.num_engines == 1 ? "" : "s", array.count(),
+                        array.rows(), array.cols(), array.count() == 1 ? "" : "s",
+                        topology.l1_size_bytes / 1024, topology.l2_size_bytes / 1024));
+    }
+
     void write_topology() {
         const DeviceDecl& topology = *device_.topology;
         proto::Engine& engine = *platform_.add_engine();
