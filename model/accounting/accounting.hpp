@@ -2,19 +2,20 @@
 
 #include <array>
 #include <deque>
-#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "model/accounting/device_timeline.hpp"
 #include "model/accounting/energy_booking.hpp"
+#include "model/accounting/execution.hpp"
+#include "model/accounting/segment.hpp"
+#include "model/accounting/waiting.hpp"
+#include "model/accounting/work_counts.hpp"
 #include "model/control/controller.hpp"
 #include "model/sequencer/task_board.hpp"
 #include "model/worker/command_protocol.hpp"
 #include "platforms/platform.pb.h"
 #include "traces/event.hpp"
-#include "traces/stats.hpp"
 #include "traces/writers.hpp"
 
 namespace kpu::model {
@@ -34,7 +35,7 @@ class Accounting {
         traces::EnergyLedger* ledger = nullptr;  ///< may be null
     };
     explicit Accounting(const Parts& parts);
-    void attach(const control::Controller& controller) { controller_ = &controller; }
+    void attach(const control::Controller& controller) { waiting_.attach(controller); }
 
     /// Time reaches `now`, and nothing that happens at `now` has happened yet.
     void advance(Cycles now);
@@ -61,40 +62,21 @@ class Accounting {
     }
     const DeviceTimeline& device() const { return *device_; }
     std::vector<traces::OpRow> op_rows() const;  ///< the background last
-    uint64_t macs() const;
-    /// sum over types of MACs / MACs per cycle of all arrays of the device
-    double compute_cycles_at_peak() const;
-    uint64_t bytes(Level level, bool read) const { return bytes_[static_cast<size_t>(level)][read ? 0 : 1]; }
-    /// Scratchpads have no cache. Hits: accesses of what asks this level first that it served (of L1: operand
-    /// reads of compute tasks; of L2: reads by or for the engines); misses: those served from below it.
-    uint64_t hits(Level level) const { return hits_[static_cast<size_t>(level)]; }
-    uint64_t misses(Level level) const { return misses_[static_cast<size_t>(level)]; }
+    const WorkCounts& work() const { return work_; }
     Cycles unattributed() const;
 
-    /// What a unit does at this instant; for the state of a stopped run.
+    /// What a unit does at cycle `now`, at which the run stopped; `running`: the tasks that execute.
     struct Now {
         traces::Cause cause;
         uint32_t task = traces::no_task;
     };
-    Now state_of(uint16_t unit) const;
+    Now state_of(uint16_t unit, Cycles now, const std::vector<TaskCommand*>& running) const;
 
   private:
-    struct Segment {
-        enum class Kind : uint8_t { done, executing, on_transfer };
-        Cycles from = 0, to = 0;
-        traces::Cause cause = traces::Cause::unattributed;
-        Kind kind = Kind::done;
-        bool work = false;                ///< part of an executing task
-        uint32_t task = traces::no_task;  ///< executing or waiting
-        uint32_t op = traces::background_op;
-        uint32_t transfer = traces::no_task;  ///< on_transfer: whose limiter decides
-        int64_t blame = traces::blame_none;
-    };
     struct Account {
         std::deque<Segment> open;  ///< not yet counted, in time order without gaps
         std::array<Cycles, traces::cause_count> cycles{};
-        uint64_t carry_q16 = 0,
-                 move_carry_q16 = 0;  ///< work and bytes done and not yet counted as a useful cycle
+        WorkCarry carry;
         int executing = 0;
         bool ever = false;
         bool tasks = false, compute = false;
@@ -110,45 +92,31 @@ class Accounting {
         double peak_cycles = 0;
         uint64_t bytes[3] = {0, 0, 0};
     };
-    using Pieces = std::vector<Segment>;
-
-    Segment waiting_cause(uint16_t unit) const;
-    Segment cause_of_wait(const control::TaskInstance& task) const;
     void append(uint16_t unit, Segment segment);
     void flush(uint16_t unit);
     void count(uint16_t unit, const Segment& segment);
     void settle_execution(uint16_t unit, const TaskReport& report, uint32_t serial, uint32_t op);
-    Pieces compute_pieces(Account& account, const TaskReport& report) const;
-    Pieces mover_pieces(Account& account, const TaskReport& report) const;
     void settle_waits(const TaskReport& report, uint32_t serial);
-    void replace(std::deque<Segment>& open, size_t index, const Pieces& pieces);
-    void count_streams(const TaskCommand& command);
-    void count_hits(const StreamUse& use, bool mover);
+    void replace(std::deque<Segment>& open, size_t index, const Segments& pieces);
     void trace_bytes(uint16_t unit, const TaskReport& report);
     void count_work(const TaskCommand& command);
+    void trace_queues();
+    void trace_counter(traces::CounterId counter, uint16_t unit, uint64_t time_ps, uint64_t value);
     void settle_device();
     void record(traces::EventKind kind, uint16_t unit, uint32_t task, uint32_t op, int64_t value);
     OpAccount& op_account(uint32_t op) { return ops_[std::min<size_t>(op, ops_.size() - 1)]; }
 
     Parts parts_;
-    const control::Controller* controller_ = nullptr;
+    Waiting waiting_;
+    WorkCounts work_;
     std::unique_ptr<EnergyBooking> energy_;
     std::vector<Account> accounts_;
     std::vector<OpAccount> ops_;  ///< the background last
     std::unique_ptr<DeviceTimeline> device_;
     Cycles now_ = 0;
-    struct TypeWork {
-        uint64_t macs = 0;
-        uint64_t peak_q16 = 0;  ///< of all arrays
-    };
-    std::map<std::string, TypeWork> by_type_;
-    uint64_t bytes_[3][2] = {};
-    uint64_t hits_[3] = {}, misses_[3] = {};
     std::vector<uint64_t> moved_;   ///< by unit: bytes, for the trace
     std::vector<uint32_t> tokens_;  ///< by unit: as recorded last
+    std::vector<uint64_t> queued_;  ///< by unit: the same
 };
-
-/// What a consumer that waits for data is charged when its stream is limited by `cause`.
-traces::Cause stall_of(traces::Cause limiter);
 
 }  // namespace kpu::model

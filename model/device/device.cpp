@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
 
 #include "isa/diagnostics.hpp"
 #include "model/array/array_unit.hpp"
@@ -84,7 +85,9 @@ Device::Impl::Impl(const proto::Platform& p, const BoundProgram& bound, values::
     control_options.max_active_tokens = platform.sequencer().max_active_tokens();
     control_options.num_engines = static_cast<uint32_t>(engines.size());
     controller = std::make_unique<control::Controller>(program, control_options, *arbiter);
-    arbiter->attach(*controller);
+    std::vector<Sequencer*> commanding;
+    for (const auto& sequencer : sequencers) commanding.push_back(sequencer.get());
+    arbiter->attach(*controller, std::move(commanding));
     accounting->attach(*controller);
 }
 
@@ -104,110 +107,140 @@ void Device::Impl::bind(Initiator& initiator, Target& target) {
     bindings.emplace_back(initiator.name(), target.name());
 }
 
+/// Modules are made first and bound then, each in the platform's order unless a test asks for another.
 void Device::Impl::build() {
-    build_workers();
-    build_memories();
-    build_sequencers();
-    build_arbiter();
-}
-
-/// The memories behind the interconnect; without values they hold an image that nothing touches.
-void Device::Impl::build_memories() {
     if (memory == nullptr) {
+        // without values the memories hold an image that nothing touches
         own_memory = std::make_unique<values::MemoryImage>(program.ddr_bytes, program.l2_bytes,
                                                            std::vector<uint64_t>(engines.size(), 0));
         memory = own_memory.get();
     }
-    const auto add = [&](const std::string& name, Level level, unsigned engine,
-                         StreamInitiatorSocket& socket) {
-        memories.push_back(std::make_unique<MemoryTarget>(name.c_str(), memory->level(level, engine)));
-        bind(socket, memories.back()->socket);
-    };
-    add("l2", Level::l2, 0, interconnect->l2());
-    for (unsigned k = 0; k < engines.size(); ++k)
-        add(fmt::format("e{}_l1", k), Level::l1, k, interconnect->l1(k));
-    for (unsigned c = 0; c < platform.ddr().channels(); ++c)
-        add(fmt::format("ddr{}", c), Level::ddr, 0, interconnect->ddr(c));
+    Steps make, wire;
+    add_workers(make, wire);
+    add_memories(make, wire);
+    add_sequencers(make, wire);
+    add_arbiter(make, wire);
+    in_order(make);
+    in_order(wire);
+    if (options.sink != nullptr) trace_memories();
 }
 
-void Device::Impl::build_workers() {
-    const auto has_tasks = [](const traces::UnitInfo& u) { return executes_tasks(u.unit_class); };
-    const auto ports = static_cast<unsigned>(std::count_if(units.begin(), units.end(), has_tasks));
-    const auto stepping =
-        options.oracle_stepper ? Interconnect::Stepping::oracle : Interconnect::Stepping::fast;
-    interconnect = std::make_unique<Interconnect>("interconnect", fabric_config(platform), ports, stepping);
+void Device::Impl::in_order(Steps& steps) const {
+    if (options.construction_seed != 0) {
+        std::mt19937_64 random(options.construction_seed);
+        std::shuffle(steps.begin(), steps.end(), random);
+    }
+    for (const auto& step : steps) step();
+}
+
+void Device::Impl::add_memories(Steps& make, Steps& wire) {
+    const auto add = [&](const std::string& name, Level level, unsigned engine, auto socket) {
+        const size_t index = memories.size();
+        memories.emplace_back();
+        make.push_back([this, name, level, engine, index] {
+            memories[index] = std::make_unique<MemoryTarget>(name.c_str(), memory->level(level, engine));
+        });
+        wire.push_back([this, index, socket] { bind(socket(*interconnect), memories[index]->socket); });
+    };
+    add(
+        "l2", Level::l2, 0, [](Interconnect & i) -> auto& { return i.l2(); });
+    for (unsigned k = 0; k < engines.size(); ++k)
+        add(
+            fmt::format("e{}_l1", k), Level::l1, k, [k](Interconnect & i) -> auto& { return i.l1(k); });
+    for (unsigned c = 0; c < platform.ddr().channels(); ++c)
+        add(
+            fmt::format("ddr{}", c), Level::ddr, 0, [c](Interconnect & i) -> auto& { return i.ddr(c); });
+}
+
+void Device::Impl::add_workers(Steps& make, Steps& wire) {
     workers.resize(units.size());
-    unsigned port = 0;
+    unsigned ports = 0;
     for (size_t u = 0; u < units.size(); ++u) {
-        if (!has_tasks(units[u])) continue;
-        UnitPlace place;
-        place.unit = static_cast<uint16_t>(u);
-        place.core = core;
-        place.program = &program;
-        place.platform = &platform;
-        place.errors = &errors;
-        if (units[u].engine >= 0) {
-            place.engine = static_cast<uint16_t>(units[u].engine);
-            place.engine_platform = &engines[place.engine];
-        } else {
-            place.command_ports = static_cast<uint32_t>(engines.size());  // every sequencer may command it
-        }
-        const char* name = units[u].name.c_str();
-        switch (units[u].unit_class) {
-            case UnitClass::nmu:
-                workers[u] = std::make_unique<ArrayUnit>(name, place);
-                break;
-            case UnitClass::cstl:
-            case UnitClass::vpu:
-                workers[u] = std::make_unique<VectorUnit>(name, place);
-                break;
-            default:
-                workers[u] = std::make_unique<DmaUnit>(name, place);
-                break;
-        }
-        bind(workers[u]->stream.socket, interconnect->port(port++));
+        if (!executes_tasks(units[u].unit_class)) continue;
+        const unsigned port = ports++;
+        make.push_back([this, u] { workers[u] = make_worker(static_cast<uint16_t>(u)); });
+        wire.push_back([this, u, port] { bind(workers[u]->stream.socket, interconnect->port(port)); });
+    }
+    make.insert(make.begin(), [this, ports] {
+        const auto stepping =
+            options.oracle_stepper ? Interconnect::Stepping::oracle : Interconnect::Stepping::fast;
+        interconnect =
+            std::make_unique<Interconnect>("interconnect", fabric_config(platform), ports, stepping);
+    });
+}
+
+std::unique_ptr<Worker> Device::Impl::make_worker(uint16_t unit) {
+    UnitPlace place;
+    place.unit = unit;
+    place.core = core;
+    place.program = &program;
+    place.platform = &platform;
+    place.errors = &errors;
+    if (units[unit].engine >= 0) {
+        place.engine = static_cast<uint16_t>(units[unit].engine);
+        place.engine_platform = &engines[place.engine];
+    } else {
+        place.command_ports = static_cast<uint32_t>(engines.size());  // every sequencer may command it
+    }
+    const char* name = units[unit].name.c_str();
+    switch (units[unit].unit_class) {
+        case UnitClass::nmu:
+            return std::make_unique<ArrayUnit>(name, place);
+        case UnitClass::cstl:
+        case UnitClass::vpu:
+            return std::make_unique<VectorUnit>(name, place);
+        default:
+            return std::make_unique<DmaUnit>(name, place);
     }
 }
 
-void Device::Impl::build_sequencers() {
+void Device::Impl::add_sequencers(Steps& make, Steps& wire) {
+    sequencers.resize(engines.size());
     for (size_t k = 0; k < engines.size(); ++k) {
         std::vector<CommandRoute> routes;
         for (size_t u = 0; u < units.size(); ++u) {
-            if (!workers[u]) continue;
+            if (!executes_tasks(units[u].unit_class)) continue;
             const bool system = units[u].engine < 0;
             if (!system && units[u].engine != static_cast<int>(k)) continue;
             const auto socket = static_cast<uint32_t>(routes.size());
             routes.push_back({static_cast<uint16_t>(u), socket, system ? static_cast<uint32_t>(k) : 0});
         }
-        const std::string name = fmt::format("e{}_seq", k);
-        sequencers.push_back(std::make_unique<Sequencer>(name.c_str(), static_cast<uint32_t>(k), routes));
         for (const CommandRoute& route : routes) {
-            bind(sequencers.back()->command[route.socket], workers[route.unit]->command[route.unit_port]);
+            wire.push_back([this, k, route] {
+                bind(sequencers[k]->command[route.socket], workers[route.unit]->command[route.unit_port]);
+            });
         }
+        make.push_back([this, k, routes] {
+            const std::string name = fmt::format("e{}_seq", k);
+            sequencers[k] = std::make_unique<Sequencer>(name.c_str(), static_cast<uint32_t>(k), routes);
+        });
     }
 }
 
-void Device::Impl::build_arbiter() {
-    TaskArbiter::Parts parts;
-    parts.units = &units;
-    parts.core = core;
-    parts.dispatch_cycles = platform.sequencer().dispatch_cycles();
-    parts.board = board.get();
-    parts.accounting = accounting.get();
-    parts.data = data.get();
-    parts.stop = &stop;
-    parts.errors = &errors;
-    for (size_t k = 0; k < engines.size(); ++k) {
-        parts.sequencers.push_back(sequencers[k].get());
-        parts.partner_bytes_per_cycle.push_back(engines[k].dma().bytes_per_cycle());
-    }
-    for (size_t u = 0; u < units.size(); ++u) {
-        if (units[u].unit_class == UnitClass::sequencer)
-            parts.sequencer_units.push_back(static_cast<uint16_t>(u));
-    }
-    arbiter = std::make_unique<TaskArbiter>("arbiter", std::move(parts));
-    for (const auto& sequencer : sequencers) bind(sequencer->arbiter, arbiter->requests);
-    if (options.sink == nullptr) return;
+void Device::Impl::add_arbiter(Steps& make, Steps& wire) {
+    make.push_back([this] {
+        TaskArbiter::Parts parts;
+        parts.units = &units;
+        parts.core = core;
+        parts.dispatch_cycles = platform.sequencer().dispatch_cycles();
+        parts.board = board.get();
+        parts.accounting = accounting.get();
+        parts.data = data.get();
+        parts.stop = &stop;
+        parts.errors = &errors;
+        for (const proto::Engine& engine : engines)
+            parts.partner_bytes_per_cycle.push_back(engine.dma().bytes_per_cycle());
+        for (size_t u = 0; u < units.size(); ++u) {
+            if (units[u].unit_class == UnitClass::sequencer)
+                parts.sequencer_units.push_back(static_cast<uint16_t>(u));
+        }
+        arbiter = std::make_unique<TaskArbiter>("arbiter", std::move(parts));
+    });
+    for (size_t k = 0; k < engines.size(); ++k)
+        wire.push_back([this, k] { bind(sequencers[k]->arbiter, arbiter->requests); });
+}
+
+void Device::Impl::trace_memories() {
     std::vector<uint16_t> resource_units;
     for (size_t u = 0; u + 1 < units.size(); ++u) {
         const UnitClass c = units[u].unit_class;
@@ -267,7 +300,7 @@ Device::State Device::Impl::state() const {
     state.issued = controller->issued_count();
     state.completed = controller->completed_count();
     for (size_t u = 0; u + 1 < units.size(); ++u) {
-        const Accounting::Now unit = accounting->state_of(static_cast<uint16_t>(u));
+        const Accounting::Now unit = accounting->state_of(static_cast<uint16_t>(u), now_, arbiter->running());
         state.units.push_back({static_cast<uint16_t>(u), unit.cause, unit.task});
     }
     for (const control::TaskInstance* task : controller->live()) {

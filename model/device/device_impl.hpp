@@ -1,6 +1,7 @@
 #pragma once
 // The device's own parts; only model/device includes this.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -56,11 +57,15 @@ class Device::Impl {
     std::vector<traces::OpRow> op_rows;
 
   private:
+    using Steps = std::vector<std::function<void()>>;
     void build();
-    void build_workers();
-    void build_memories();
-    void build_sequencers();
-    void build_arbiter();
+    void add_workers(Steps& make, Steps& wire);
+    void add_memories(Steps& make, Steps& wire);
+    void add_sequencers(Steps& make, Steps& wire);
+    void add_arbiter(Steps& make, Steps& wire);
+    void in_order(Steps& steps) const;
+    std::unique_ptr<Worker> make_worker(uint16_t unit);
+    void trace_memories();
     template <class Initiator, class Target>
     void bind(Initiator& initiator, Target& target);
     Stop outcome(Cycles until_cycle) const;

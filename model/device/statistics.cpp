@@ -36,12 +36,13 @@ void Device::Impl::count_statistics(traces::StatSet& stats) {
     stats.set("cycles.unattributed", accounting->unattributed(), "cycle",
               "unit cycles without a cause, over all units; always 0");
     stats.set("time.total_us", seconds * 1e6, "us", "simulated time until the last completion");
-    stats.set("ops.macs", accounting->macs(), "mac",
+    stats.set("ops.macs", accounting->work().macs(), "mac",
               "multiply-accumulates of matrix products and convolutions");
     const auto ratio = [](double part, double whole) { return whole > 0 ? part / whole : 0.0; };
-    stats.set("utilization.compute", ratio(accounting->compute_cycles_at_peak(), double(now_)), "ratio",
+    stats.set("utilization.compute", ratio(accounting->work().cycles_at_peak(), double(now_)), "ratio",
               "sum over types of MACs / peak MACs per cycle of all arrays, / cycles.total");
-    const uint64_t dram = accounting->bytes(Level::ddr, true) + accounting->bytes(Level::ddr, false);
+    const uint64_t dram =
+        accounting->work().bytes(Level::ddr, true) + accounting->work().bytes(Level::ddr, false);
     stats.set("utilization.dram_bandwidth", ratio(double(dram), seconds * dram_bytes_per_second(platform)),
               "ratio", "DRAM bytes / (peak DRAM bandwidth * time)");
     stats.set("tasks.issued", controller->issued_count(), "count", "tasks issued");
@@ -89,9 +90,9 @@ void Device::Impl::resource_statistics(traces::StatSet& stats) {
 
 void Device::Impl::memory_statistics(traces::StatSet& stats) {
     const auto bytes = [&](const char* name, Level level) {
-        stats.set(fmt::format("bytes.{}.read", name), accounting->bytes(level, true), "byte",
+        stats.set(fmt::format("bytes.{}.read", name), accounting->work().bytes(level, true), "byte",
                   fmt::format("bytes read from {} by transfers and operand reads", name));
-        stats.set(fmt::format("bytes.{}.write", name), accounting->bytes(level, false), "byte",
+        stats.set(fmt::format("bytes.{}.write", name), accounting->work().bytes(level, false), "byte",
                   fmt::format("bytes written to {} by transfers and results", name));
     };
     bytes("dram", Level::ddr);
@@ -102,13 +103,13 @@ void Device::Impl::memory_statistics(traces::StatSet& stats) {
     stats.set("memory.l1.peak_bytes", l1_peak, "byte", "allocated bytes of the fullest L1");
     stats.set("memory.l2.peak_bytes", program.l2_bytes, "byte", "allocated bytes of L2");
     stats.set("memory.dram.peak_bytes", program.ddr_bytes, "byte", "allocated bytes of DDR");
-    stats.set("memory.l1.hits", accounting->hits(Level::l1), "access",
+    stats.set("memory.l1.hits", accounting->work().hits(Level::l1), "access",
               "operand accesses of compute tasks served by L1; scratchpads have no cache");
-    stats.set("memory.l1.misses", accounting->misses(Level::l1), "access",
+    stats.set("memory.l1.misses", accounting->work().misses(Level::l1), "access",
               "operand accesses of compute tasks served by L2 or DDR");
-    stats.set("memory.l2.hits", accounting->hits(Level::l2), "access",
+    stats.set("memory.l2.hits", accounting->work().hits(Level::l2), "access",
               "accesses for the engines served by L2");
-    stats.set("memory.l2.misses", accounting->misses(Level::l2), "access",
+    stats.set("memory.l2.misses", accounting->work().misses(Level::l2), "access",
               "accesses for the engines served by DDR");
 }
 

@@ -10,11 +10,15 @@ namespace kpu::model {
 TaskArbiter::TaskArbiter(const sc_core::sc_module_name& name, Parts parts)
     : sc_module(name), requests("requests"), parts_(std::move(parts)) {
     requests.bind(*this);
-    free_.assign(parts_.units->size(), true);
-    load_.assign(parts_.sequencers.size(), 0);
-    dispatch_free_.assign(parts_.sequencers.size(), 0);
+    load_.assign(parts_.sequencer_units.size(), 0);
+    dispatch_free_.assign(parts_.sequencer_units.size(), 0);
     SC_METHOD(wake);  // runs once at time 0
     sensitive << arbitrate_;
+}
+
+void TaskArbiter::attach(control::Controller& controller, std::vector<Sequencer*> sequencers) {
+    controller_ = &controller;
+    sequencers_ = std::move(sequencers);
 }
 
 void TaskArbiter::task_completed(TaskCommand& command) {
@@ -74,7 +78,7 @@ void TaskArbiter::collect(Cycles) {
     const auto before = [](const TaskCommand* a, const TaskCommand* b) {
         return std::tie(a->unit, a->serial) < std::tie(b->unit, b->serial);
     };
-    for (const TaskCommand* command : freed_) free_[command->unit] = true;
+    for (const TaskCommand* command : freed_) parts_.board->set_free(command->unit, true);
     freed_.clear();
     std::sort(completed_.begin(), completed_.end(), before);
     if (parts_.stop->at_task && !completed_.empty()) {
@@ -95,12 +99,12 @@ void TaskArbiter::complete(TaskCommand& command) {
     last_ = {task.serial, task.statement, task.loops, command.unit, command.report.start, command.report.end};
     if (parts_.data != nullptr) parts_.data->task_completed(task);
     parts_.accounting->completed(command);
-    if (!command.freed) free_[command.unit] = true;
-    if (command.partner != traces::no_unit) free_[command.partner] = true;
+    if (!command.freed) parts_.board->set_free(command.unit, true);
+    if (command.partner != traces::no_unit) parts_.board->set_free(command.partner, true);
     const int engine = (*parts_.units)[command.unit].engine;
     if (engine >= 0) --load_[static_cast<size_t>(engine)];
     running_.erase(std::find(running_.begin(), running_.end(), &command));
-    parts_.sequencers[command.sequencer]->release(command);
+    sequencers_[command.sequencer]->release(command);
     controller_->completed(task);
 }
 
@@ -116,7 +120,7 @@ bool TaskArbiter::place(const TaskClass& wanted, Cycles now, Placement& best) co
     uint16_t partner = traces::no_unit;
     if (wanted.engine_dma) {
         const auto found = std::find_if(wanted.partners.begin(), wanted.partners.end(),
-                                        [&](uint16_t u) { return bool(free_[u]); });
+                                        [&](uint16_t u) { return parts_.board->is_free(u); });
         if (found == wanted.partners.end()) return false;
         partner = *found;
     }
@@ -124,7 +128,7 @@ bool TaskArbiter::place(const TaskClass& wanted, Cycles now, Placement& best) co
     uint32_t least = UINT32_MAX;
     for (const uint16_t unit : wanted.units) {
         const uint32_t sequencer = sequencer_of(wanted, unit);
-        if (!free_[unit] || dispatch_free_[sequencer] > now) continue;
+        if (!parts_.board->is_free(unit) || dispatch_free_[sequencer] > now) continue;
         const int engine = (*parts_.units)[unit].engine;
         const uint32_t load = engine >= 0 ? load_[static_cast<size_t>(engine)] : 0;
         if (load < least) {
@@ -167,28 +171,21 @@ void TaskArbiter::start(const Placement& placement, Cycles now) {
     parts_.board->started(task);
     controller_->started(task);
     if (parts_.data != nullptr) parts_.data->task_started(task);
-    free_[placement.unit] = false;
+    parts_.board->set_free(placement.unit, false);
     uint32_t partner_bytes = 0;
     if (placement.partner != traces::no_unit) {
-        free_[placement.partner] = false;
+        parts_.board->set_free(placement.partner, false);
         partner_bytes =
             parts_.partner_bytes_per_cycle[static_cast<size_t>((*parts_.units)[placement.partner].engine)];
     }
     if (engine >= 0) ++load_[static_cast<size_t>(engine)];
     dispatch_free_[placement.sequencer] = now + parts_.dispatch_cycles;
-    TaskCommand& command = parts_.sequencers[placement.sequencer]->dispatch(task, placement.unit,
-                                                                            placement.partner, partner_bytes);
+    TaskCommand& command =
+        sequencers_[placement.sequencer]->dispatch(task, placement.unit, placement.partner, partner_bytes);
     running_.push_back(&command);
     parts_.accounting->dispatched(parts_.sequencer_units[placement.sequencer], now,
                                   now + parts_.dispatch_cycles);
     parts_.accounting->started(command);
-}
-
-const TaskCommand* TaskArbiter::running_on(uint16_t unit) const {
-    for (const TaskCommand* command : running_) {
-        if (command->unit == unit || command->partner == unit) return command;
-    }
-    return nullptr;
 }
 
 }  // namespace kpu::model

@@ -40,7 +40,6 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
     SC_HAS_PROCESS(TaskArbiter);
     struct Parts {
         const std::vector<traces::UnitInfo>* units = nullptr;
-        std::vector<Sequencer*> sequencers;
         std::vector<uint32_t> partner_bytes_per_cycle;  ///< by engine: of its DMAs
         std::vector<uint16_t> sequencer_units;          ///< unit ids
         Clock core{1};
@@ -52,8 +51,8 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
         ErrorSlot* errors = nullptr;
     };
     TaskArbiter(const sc_core::sc_module_name& name, Parts parts);
-    /// Once, before the first step.
-    void attach(control::Controller& controller) { controller_ = &controller; }
+    /// Once, before the first step. sequencers: by engine.
+    void attach(control::Controller& controller, std::vector<Sequencer*> sequencers);
 
     const char* kind() const override { return "task_arbiter"; }
 
@@ -66,8 +65,6 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
 
     const CompletedTask& last_completed() const { return last_; }
     const std::vector<TaskCommand*>& running() const { return running_; }
-    /// When a task is running on `unit`, or null.
-    const TaskCommand* running_on(uint16_t unit) const;
 
   private:
     struct Placement {
@@ -87,8 +84,8 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
 
     Parts parts_;
     control::Controller* controller_ = nullptr;
+    std::vector<Sequencer*> sequencers_;
     bool started_ = false;
-    std::vector<bool> free_;             ///< by unit
     std::vector<uint32_t> load_;         ///< by engine: tasks running
     std::vector<Cycles> dispatch_free_;  ///< by sequencer
     std::vector<TaskCommand*> completed_, freed_;

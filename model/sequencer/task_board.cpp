@@ -73,7 +73,7 @@ UnitKind unit_kind_of(traces::UnitClass unit_class) {
 }
 
 TaskBoard::TaskBoard(const BoundProgram& program, const std::vector<traces::UnitInfo>& units)
-    : program_(program), by_unit_(units.size()) {
+    : program_(program), by_unit_(units.size()), free_(units.size(), true) {
     for (const BoundTask& task : program.tasks) {
         TaskClass wanted = make_class(task);
         const auto found = std::find_if(classes_.begin(), classes_.end(),

@@ -25,7 +25,8 @@ struct TaskClass {
     std::map<uint32_t, control::TaskInstance*> ready;    ///< not yet started; by serial
 };
 
-/// Every live task that is not running, by class. Written by the arbiter, read by the accounting.
+/// Every live task that is not running, by class, and which units can take one. Written by the arbiter, read
+/// by the accounting.
 class TaskBoard {
   public:
     /// units: of the device, in order of unit id.
@@ -34,6 +35,9 @@ class TaskBoard {
     void issued(control::TaskInstance& task);
     void ready(control::TaskInstance& task);
     void started(control::TaskInstance& task);
+    void set_free(uint16_t unit, bool free) { free_[unit] = free; }
+    /// Whether the unit could take a task now.
+    bool is_free(uint16_t unit) const { return free_[unit]; }
 
     size_t class_of(const BoundTask& task) const;
     std::vector<TaskClass>& classes() { return classes_; }
@@ -48,6 +52,7 @@ class TaskBoard {
     std::vector<TaskClass> classes_;
     std::vector<uint32_t> class_of_task_;
     std::vector<std::vector<uint32_t>> by_unit_;
+    std::vector<bool> free_;  ///< by unit
 };
 
 /// The unit class that executes tasks of a kind.

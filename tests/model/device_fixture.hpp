@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "isa/builder.hpp"
 #include "isa/values/compute.hpp"
 #include "model/device/device.hpp"
+#include "platforms/clock.hpp"
 #include "platforms/platform.hpp"
 #include "traces/event_log.hpp"
 
@@ -121,6 +123,39 @@ inline uint64_t cause_sum(const Outcome& run, const std::string& unit) {
         if (key.compare(0, prefix.size(), prefix) == 0) sum += std::get<uint64_t>(stat.value);
     }
     return sum;
+}
+
+/// "" when the recorded causes of every unit, summed by cause, are its statistics; else the first that
+/// differs.
+inline std::string recorded_causes_differ(const Outcome& run, const Clock& core) {
+    struct State {
+        Cycles at = 0;
+        traces::Cause cause = traces::Cause::idle_no_work;
+    };
+    std::map<uint16_t, State> states;
+    std::map<std::pair<uint16_t, traces::Cause>, Cycles> sums;
+    for (const traces::Event& event : run.events) {
+        if (event.kind != traces::EventKind::cause) continue;
+        State& state = states[event.unit];
+        const Cycles at = std::min(core.edges_before(event.time_ps), run.cycles);
+        sums[{event.unit, state.cause}] += at - state.at;
+        state = {at, static_cast<traces::Cause>(event.cause)};
+    }
+    for (size_t u = 0; u < run.units.size(); ++u) {
+        const auto unit = static_cast<uint16_t>(u);
+        const State& state = states[unit];
+        sums[{unit, state.cause}] += run.cycles - state.at;
+        for (int c = 0; c < traces::cause_count; ++c) {
+            const auto cause = static_cast<traces::Cause>(c);
+            const std::string key =
+                "units." + run.units[u].name + "." + std::string(traces::full_name_of(cause));
+            const Cycles sum = sums[{unit, cause}];
+            const Cycles counted = run.stats.contains(key) ? stat(run, key) : 0;
+            if (counted != sum)
+                return key + ": counted " + std::to_string(counted) + ", recorded " + std::to_string(sum);
+        }
+    }
+    return {};
 }
 
 }  // namespace kpu::model

@@ -1,0 +1,121 @@
+#include "model/accounting/execution.hpp"
+
+#include <algorithm>
+
+namespace kpu::model {
+
+using traces::Cause;
+
+namespace {
+
+/// In order: fill, useful, padding, late operands, drain, late results.
+Segments compute_pieces(const TaskReport& report, WorkCarry& carry) {
+    const uint64_t peak = std::max<uint64_t>(report.peak_q16, 1);
+    __extension__ typedef unsigned __int128 Wide;
+    const Wide work = (static_cast<Wide>(report.work) << 16) + carry.work;
+    const auto useful = static_cast<Cycles>(std::min<Wide>(work / peak, report.steady));
+    carry.work = static_cast<uint64_t>(std::min<Wide>(work - Wide{useful} * peak, peak - 1));
+    Segments pieces;
+    Cycles at = report.start;
+    const auto add = [&](Cycles length, Cause cause) {
+        Segment piece;
+        piece.from = at;
+        piece.to = at += length;
+        piece.cause = cause;
+        if (length > 0) pieces.push_back(piece);
+    };
+    add(report.fill, Cause::busy_fill_drain);
+    add(useful, Cause::busy_useful);
+    add(report.steady - useful, Cause::busy_padding);
+    add(report.operand_stall, stall_of(report.operand_cause));
+    add(report.drain, Cause::busy_fill_drain);
+    add(report.result_stall, stall_of(report.result_cause));
+    return pieces;
+}
+
+/// Between two changes of limiter: the cycles that the port needed for the bytes delivered, then the limiter.
+Segments mover_pieces(const TaskReport& report, WorkCarry& carry) {
+    Segments pieces;
+    const auto add = [&](Cycles from, Cycles to, Cause cause) {
+        Segment piece;
+        piece.from = from;
+        piece.to = to;
+        piece.cause = cause;
+        if (from < to) pieces.push_back(piece);
+    };
+    const StreamResult& result = *report.streams.front().result;
+    const uint64_t peak = std::max<uint64_t>(report.peak_q16, 1);
+    Cycles at = report.start;
+    for (size_t i = 0; i < result.limiters.size(); ++i) {
+        const LimiterChange& change = result.limiters[i];
+        const bool last = i + 1 == result.limiters.size();
+        const uint64_t bytes =
+            (last ? result.bytes : result.limiters[i + 1].bytes_before) - change.bytes_before;
+        const Cycles from = std::clamp(change.from, at, report.end);
+        const Cycles to = last ? report.end : std::clamp(result.limiters[i + 1].from, from, report.end);
+        add(at, from, Cause::stalled_dma_issue);
+        carry.bytes += bytes << 16;
+        const Cycles useful = std::min(to - from, carry.bytes / peak);
+        carry.bytes -= useful * peak;
+        add(from, from + useful, Cause::busy_useful);
+        add(from + useful, to, stall_of(change.cause));
+        at = to;
+    }
+    add(at, report.end, Cause::stalled_dma_issue);
+    carry.bytes = std::min(carry.bytes, peak - 1);
+    return pieces;
+}
+
+}  // namespace
+
+Segments execution_pieces(const TaskReport& report, WorkCarry& carry) {
+    return report.mover ? mover_pieces(report, carry) : compute_pieces(report, carry);
+}
+
+Segments wait_pieces(const Segment& wait, const StreamResult& transfer) {
+    Segments pieces;
+    Cycles at = wait.from;
+    const auto add = [&](Cycles to, Cause cause) {
+        to = std::min(to, wait.to);
+        if (to <= at) return;
+        Segment piece = wait;
+        piece.kind = Segment::Kind::done;
+        piece.transfer = traces::no_task;
+        piece.from = at;
+        piece.to = at = to;
+        piece.cause = cause;
+        pieces.push_back(piece);
+    };
+    Cause cause = Cause::stalled_dma_issue;
+    for (const LimiterChange& change : transfer.limiters) {
+        add(change.from, cause);
+        cause = stall_of(change.cause);
+    }
+    add(wait.to, cause);
+    return pieces;
+}
+
+Cause limiter_at(const StreamResult& stream, Cycles now) {
+    Cause cause = Cause::stalled_dma_issue;
+    for (const LimiterChange& change : stream.limiters) {
+        if (change.from > now) break;
+        cause = change.cause;
+    }
+    return cause;
+}
+
+Cause executing_cause(const TaskReport& report, Cycles now) {
+    if (report.mover) return limiter_at(*report.streams.front().result, now);
+    const Cycles spent = now - report.start;
+    if (spent < report.fill) return Cause::busy_fill_drain;
+    if (spent < report.fill + report.steady) return Cause::busy_useful;
+    // beyond the steady state it starves while an operand has bytes to come, then drains
+    for (const StreamUse& use : report.streams) {
+        const StreamSide& source = use.request->source;
+        const bool arriving = use.result->end == 0 || use.result->end > now;
+        if (source.is_memory && arriving) return stall_of(limiter_at(*use.result, now));
+    }
+    return Cause::busy_fill_drain;
+}
+
+}  // namespace kpu::model

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "model/accounting/segment.hpp"
+#include "model/accounting/task_report.hpp"
+
+namespace kpu::model {
+
+/// Work and bytes that a unit did and that were not yet counted as a useful cycle, in 1/65536.
+struct WorkCarry {
+    uint64_t work = 0, bytes = 0;
+};
+
+/// How an executing unit spent the time of a task that ended (rule 1 of accounting.md): pieces in time order
+/// from report.start on. Of a task cut off by the end of the run the last ones may lie beyond it, or end
+/// before it.
+Segments execution_pieces(const TaskReport& report, WorkCarry& carry);
+
+/// A wait for a transfer, cut where the transfer's limiter changed.
+Segments wait_pieces(const Segment& wait, const StreamResult& transfer);
+
+/// What limits a stream at cycle `now`, as far as is known.
+traces::Cause limiter_at(const StreamResult& stream, Cycles now);
+
+/// What an executing task does at cycle `now`; before its completion.
+traces::Cause executing_cause(const TaskReport& report, Cycles now);
+
+}  // namespace kpu::model

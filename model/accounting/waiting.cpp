@@ -1,0 +1,82 @@
+#include "model/accounting/waiting.hpp"
+
+#include <algorithm>
+
+namespace kpu::model {
+
+using traces::Cause;
+
+Segment Waiting::of(uint16_t unit, bool worked) const {
+    const traces::UnitInfo& info = units_[unit];
+    const control::TaskInstance* ready = nullptr;
+    const control::TaskInstance* oldest = nullptr;
+    for (const uint32_t c : board_.classes_of_unit(unit)) {
+        const TaskClass& wanted = board_.classes()[c];
+        if (!wanted.ready.empty() && (ready == nullptr || wanted.ready.begin()->first < ready->serial))
+            ready = wanted.ready.begin()->second;
+        if (!wanted.waiting.empty() && (oldest == nullptr || wanted.waiting.begin()->first < oldest->serial))
+            oldest = wanted.waiting.begin()->second;
+    }
+    Segment segment;
+    const control::TaskInstance* task = ready != nullptr ? ready : oldest;
+    if (ready != nullptr) {
+        segment.cause = refusal(*ready, unit);
+    } else if (oldest != nullptr) {
+        segment = of_task(*oldest);
+    } else if (controller_->future_work(unit_kind_of(info.unit_class), info.engine, info.index) !=
+               control::FutureWork::none) {
+        segment.cause = Cause::stalled_issue_window;
+    } else {
+        segment.cause = worked ? Cause::idle_finished : Cause::idle_no_work;
+    }
+    if (task != nullptr) {
+        segment.task = task->serial;
+        segment.op = task->task->op;
+    }
+    return segment;
+}
+
+/// Rule 3: the earliest-issued unsatisfied producers, down to one that is running, refused or not yet issued.
+Segment Waiting::of_task(const control::TaskInstance& task) const {
+    Segment segment;
+    const control::TaskInstance* at = &task;
+    for (;;) {
+        const control::TaskInstance* producer = controller_->blocking_producer(*at);
+        if (producer == nullptr) {
+            segment.cause = Cause::stalled_issue_window;
+            return segment;
+        }
+        segment.blame = traces::blame_task(producer->serial);
+        at = producer;
+        if (producer->state == control::TaskState::ready) {
+            segment.cause = refusal(*producer, traces::no_unit);
+            return segment;
+        }
+        if (producer->state != control::TaskState::running) continue;
+        if (producer->task->kind == proto::Task::COMPUTE) {
+            segment.cause = Cause::stalled_dependency;
+        } else {
+            segment.kind = Segment::Kind::on_transfer;
+            segment.transfer = producer->serial;
+        }
+        return segment;
+    }
+}
+
+/// Rule 2. A task is refused by the unit that would execute it, for that unit is taken; or by the second DMA
+/// that it needs; else its sequencer has not come to it. A DMA that could be the second one waits for the
+/// first.
+Cause Waiting::refusal(const control::TaskInstance& ready, uint16_t asking) const {
+    const TaskClass& wanted = board_.classes()[board_.class_of(*ready.task)];
+    const auto free = [&](uint16_t unit) { return board_.is_free(unit); };
+    const auto asks = [&](uint16_t unit) { return unit == asking; };
+    if (std::none_of(wanted.units.begin(), wanted.units.end(), free)) {
+        const bool second = std::any_of(wanted.partners.begin(), wanted.partners.end(), asks);
+        return second ? Cause::stalled_structural : Cause::stalled_backpressure;
+    }
+    if (wanted.engine_dma && std::none_of(wanted.partners.begin(), wanted.partners.end(), free))
+        return Cause::stalled_structural;
+    return Cause::stalled_configuration;
+}
+
+}  // namespace kpu::model
