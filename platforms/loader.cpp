@@ -114,10 +114,11 @@ Platform parse_textproto(std::string_view text, const std::string& origin) {
     return load_textproto(text, origin, {});
 }
 
-Platform from_nem(const nem::Document& document, const std::string& device_name, Diagnostics& diagnostics) {
+Platform from_nem(const nem::Document& document, const std::string& device_name, Diagnostics& diagnostics,
+                  const Overrides& overrides) {
     Platform platform = nem_fields(document, device_name, diagnostics);
     if (diagnostics.has_errors()) return platform;
-    return finish(std::move(platform), device_name, nullptr, schema::Fill::every_field, {});
+    return finish(std::move(platform), device_name, nullptr, schema::Fill::every_field, overrides);
 }
 
 void apply_override(Platform& platform, const std::string& path, const std::string& value) {

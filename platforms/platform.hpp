@@ -29,7 +29,8 @@ Platform load(const std::string& name_or_path, const Overrides& overrides = {},
               const std::vector<std::string>& search_paths = {});
 Platform parse_textproto(std::string_view text, const std::string& origin);
 /// A device of a NEM document, with inheritance resolved.
-Platform from_nem(const nem::Document& document, const std::string& device_name, Diagnostics& diagnostics);
+Platform from_nem(const nem::Document& document, const std::string& device_name, Diagnostics& diagnostics,
+                  const Overrides& overrides = {});
 void apply_override(Platform& platform, const std::string& path, const std::string& value);
 /// Every rule a platform must satisfy (sizes > 0, powers of two where stated, known DDR device, energy
 /// entries).

@@ -44,37 +44,43 @@ bool is_binary(std::string_view bytes) {
     return bytes.substr(0, 8) == std::string_view("KPUPROG\0", 8) || (!bytes.empty() && bytes[0] == '\x80');
 }
 
+/// What a program's device directive is looked up with.
+struct Lookup {
+    const Module& module;
+    const platforms::Overrides& overrides;
+    const std::vector<std::string>& search_paths;
+};
+
 /// Devices that a directive by name or an inline body can see: those of the included files, and the body
 /// itself.
-std::optional<platforms::Platform> device_from_includes(const Module& module,
-                                                        const std::vector<std::string>& search,
-                                                        Diagnostics& diagnostics) {
-    const auto& directive = module.program.device();
+std::optional<platforms::Platform> device_from_includes(const Lookup& lookup, Diagnostics& diagnostics) {
+    const auto& directive = lookup.module.program.device();
     std::string text;
     for (const auto& include : directive.include()) text += fmt::format("include \"{}\"\n", include);
     text += directive.body();
-    const auto document = nem::parse(text, module.origin, platforms::file_loader(search), diagnostics);
+    const auto document =
+        nem::parse(text, lookup.module.origin, platforms::file_loader(lookup.search_paths), diagnostics);
     if (diagnostics.has_errors() || document.devices.empty()) return std::nullopt;
     const std::string& name = directive.name().empty() ? document.devices.back().name : directive.name();
     const bool known = std::any_of(document.devices.begin(), document.devices.end(),
                                    [&](const nem::DeviceDecl& device) { return device.name == name; });
     if (!known) return std::nullopt;
-    auto platform = platforms::from_nem(document, name, diagnostics);
+    auto platform = platforms::from_nem(document, name, diagnostics, lookup.overrides);
     if (diagnostics.has_errors()) throw UserError(diagnostics);
     return platform;
 }
 
 /// A device file named by a program: beside the program, in the search paths, then a shipped name or alias.
-std::optional<platforms::Platform> device_from_path(const Module& module, const std::string& path,
-                                                    const std::vector<std::string>& search) {
-    std::vector<fs::path> candidates = {fs::path(module.origin).parent_path() / path};
-    for (const auto& folder : search) candidates.push_back(fs::path(folder) / path);
+std::optional<platforms::Platform> device_from_path(const Lookup& lookup, const std::string& path) {
+    std::vector<fs::path> candidates = {fs::path(lookup.module.origin).parent_path() / path};
+    for (const auto& folder : lookup.search_paths) candidates.push_back(fs::path(folder) / path);
     for (const auto& candidate : candidates) {
         std::error_code ignored;
-        if (fs::is_regular_file(candidate, ignored)) return platforms::load(candidate.string(), {}, search);
+        if (!fs::is_regular_file(candidate, ignored)) continue;
+        return platforms::load(candidate.string(), lookup.overrides, lookup.search_paths);
     }
-    if (platforms::is_shipped(path)) return platforms::load(path, {}, search);
-    return std::nullopt;
+    if (!platforms::is_shipped(path)) return std::nullopt;
+    return platforms::load(path, lookup.overrides, lookup.search_paths);
 }
 
 std::string data_file_name(const std::string& text_path, int index) {
@@ -144,24 +150,21 @@ std::optional<platforms::Platform> resolve_platform(const Module& module, const 
     if (!choice.empty()) return platforms::load(choice, overrides, search_paths);
     const auto& directive = module.program.device();
     if (directive.path().empty() && directive.name().empty() && directive.body().empty()) return std::nullopt;
-    auto platform = !directive.path().empty() ? device_from_path(module, directive.path(), search_paths)
-                                              : device_from_includes(module, search_paths, diagnostics);
-    if (!platform && directive.body().empty() && !directive.name().empty() &&
-        platforms::is_shipped(directive.name())) {
-        platform = platforms::load(directive.name(), {}, search_paths);
+    const Lookup lookup{module, overrides, search_paths};
+    if (!directive.path().empty()) {
+        if (auto platform = device_from_path(lookup, directive.path())) return platform;
+    } else {
+        if (auto platform = device_from_includes(lookup, diagnostics)) return platform;
+        if (directive.body().empty() && platforms::is_shipped(directive.name())) {
+            return platforms::load(directive.name(), overrides, search_paths);
+        }
     }
-    if (!platform) {
-        const std::string& name = directive.path().empty() ? directive.name() : directive.path();
-        diagnostics.warning(
-            {module.origin, 0, 0},
-            fmt::format("device `{}` cannot be found: the program is taken as device-agnostic. Fix: put "
-                        "the file beside the program, give -I FOLDER, or pass --platform.",
-                        name));
-        return std::nullopt;
-    }
-    for (const auto& [path, value] : overrides) platforms::apply_override(*platform, path, value);
-    platforms::validate(*platform);
-    return platform;
+    diagnostics.warning(
+        {module.origin, 0, 0},
+        fmt::format("device `{}` cannot be found: the program is taken as device-agnostic. Fix: put "
+                    "the file beside the program, give -I FOLDER, or pass --platform.",
+                    directive.path().empty() ? directive.name() : directive.path()));
+    return std::nullopt;
 }
 
 }  // namespace kpu::runtime
