@@ -133,7 +133,8 @@ TEST(Shipped, Aliases) {
         EXPECT_EQ(to_textproto(load(alias)), lite) << alias;
         EXPECT_TRUE(is_shipped(alias)) << alias;
     }
-    for (const char* other : {"npm_baseline_1_0", "kpusim_ext", "ddr_devices", "energy_generic_16nm", "mine", ""}) {
+    for (const char* other :
+         {"npm_baseline_1_0", "kpusim_ext", "ddr_devices", "energy_generic_16nm", "mine", ""}) {
         EXPECT_FALSE(is_shipped(other)) << other;
     }
     const auto loader = file_loader({});
