@@ -38,7 +38,7 @@ class Fabric::Impl {
     int node_of(const StreamSide& side) const;
     std::vector<StreamStage> path_of(const StreamRequest& request) const;
     void add_memory(const StreamSide& side, uint8_t index, std::vector<StreamStage>& path) const;
-    uint64_t alignment_of(const StreamSide& side) const;
+    uint64_t alignment_of(const StreamSide& side, uint64_t burst_bytes) const;
 
     /// The stream with the earliest arrival (first in order among equals), and the time from which another
     /// one is due.
@@ -127,17 +127,20 @@ std::vector<StreamStage> Fabric::Impl::path_of(const StreamRequest& request) con
     return path;
 }
 
-uint64_t Fabric::Impl::alignment_of(const StreamSide& side) const {
+/// Bursts end at multiples of this: of the DRAM's own burst; in an SRAM of the stream's burst, and at the end
+/// of an interleave block when that is longer.
+uint64_t Fabric::Impl::alignment_of(const StreamSide& side, uint64_t burst_bytes) const {
     if (!side.is_memory) return 0;
     if (side.level == Level::ddr) return config.ddr.timing.burst_bytes;
-    return srams_[static_cast<size_t>(node_of(side) + 1)].interleave_bytes();
+    return std::max(burst_bytes, srams_[static_cast<size_t>(node_of(side) + 1)].interleave_bytes());
 }
 
 Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
     if (now < served_until_) throw InternalError("a stream is opened in the past of the memory system");
     auto stream = std::make_unique<StreamState>(
         request, now, path_of(request),
-        std::array<uint64_t, 2>{alignment_of(request.source), alignment_of(request.destination)});
+        std::array<uint64_t, 2>{alignment_of(request.source, request.burst_bytes),
+                                alignment_of(request.destination, request.burst_bytes)});
     stream->order = opened_++;
     Handle handle = static_cast<Handle>(slots_.size());
     if (free_.empty()) {

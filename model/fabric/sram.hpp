@@ -21,7 +21,7 @@ class Sram {
         Cycles port_wait;  ///< for a free port
         Cycles bank_wait;  ///< for the bank, behind the port
     };
-    /// An access to [address, address + bytes), which lies in one interleave block. Calls come in order of
+    /// An access to [address, address + bytes), which may span interleave blocks. Calls come in order of
     /// arrival.
     Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
         if (bytes != cached_bytes_) cache(bytes);
@@ -30,16 +30,18 @@ class Sram {
             if (other < *port) port = &other;
         const Cycles port_start = std::max(arrival, *port);
         *port = port_start + port_cycles_;
-        Cycles& bank_free = bank_free_[banks_.remainder(interleave_.quotient(address))];
-        const Cycles bank_start = std::max(port_start, bank_free);
-        bank_free = bank_start + bank_cycles_;
-        const Cycles end = std::max(port_start + port_cycles_, bank_free);
+        const uint64_t into = interleave_.remainder(address);
+        Banks banks;
+        if (into + bytes <= interleave_.value())
+            banks = use_bank(banks_.remainder(interleave_.quotient(address)), port_start, bank_cycles_);
+        else
+            banks = use_banks(address, into, bytes, port_start);
+        const Cycles end = std::max(port_start + port_cycles_, banks.end);
         busy.add(port_start, end);
-        if (bank_start > arrival) queue.waits(arrival, bank_start);
-        conflict_cycles += bank_start - port_start;
+        if (port_start + banks.wait > arrival) queue.waits(arrival, port_start + banks.wait);
+        conflict_cycles += banks.wait;
         (write ? bytes_written : bytes_read) += bytes;
-        return {end + (write ? write_latency_ : read_latency_), port_start - arrival,
-                bank_start - port_start};
+        return {end + (write ? write_latency_ : read_latency_), port_start - arrival, banks.wait};
     }
     /// Physical words that [address, address + bytes) touches.
     uint64_t words(uint64_t address, uint32_t bytes) const {
@@ -54,6 +56,31 @@ class Sram {
     uint64_t conflict_cycles = 0;
 
   private:
+    struct Banks {
+        Cycles end = 0;   ///< of the last bank that the access uses
+        Cycles wait = 0;  ///< longest wait for one of them
+    };
+    Banks use_bank(uint64_t bank, Cycles wanted, Cycles cycles) {
+        const Cycles start = std::max(wanted, bank_free_[bank]);
+        bank_free_[bank] = start + cycles;
+        return {start + cycles, start - wanted};
+    }
+    /// Each block of the access is at its bank when the port has come to it, whatever the others wait for.
+    Banks use_banks(uint64_t address, uint64_t into, uint32_t bytes, Cycles port_start) {
+        const uint64_t block = interleave_.value();
+        Banks all;
+        uint64_t bank = banks_.remainder(interleave_.quotient(address));
+        uint64_t piece = block - into;
+        for (uint64_t offset = 0; offset < bytes; offset += piece, piece = block) {
+            piece = std::min<uint64_t>(piece, bytes - offset);
+            const Banks one =
+                use_bank(bank, port_start + port_width_.quotient(offset), bank_width_.ceil(piece));
+            all.end = std::max(all.end, one.end);
+            all.wait = std::max(all.wait, one.wait);
+            if (++bank == bank_free_.size()) bank = 0;
+        }
+        return all;
+    }
     void cache(uint32_t bytes) {
         cached_bytes_ = bytes;
         port_cycles_ = port_width_.ceil(bytes);

@@ -180,6 +180,19 @@ std::unique_ptr<StreamTransaction> Worker::take_transaction() {
     return transaction;
 }
 
+namespace {
+
+/// A unit's operand and result buffers are filled and emptied in blocks of eight cycles of the narrower port,
+/// and hold as many blocks as hide the latency of an SRAM at the unit's own rate.
+void use_blocks(StreamRequest& request, const proto::Sram& l1) {
+    constexpr uint32_t block_cycles = 8, blocks_ahead = 4;
+    const uint32_t unit = request.port_bytes_per_cycle, sram = l1.bytes_per_cycle();
+    request.burst_bytes = block_cycles * std::min(unit, sram);
+    request.max_outstanding = blocks_ahead * ((unit + sram - 1) / sram);
+}
+
+}  // namespace
+
 std::unique_ptr<StreamTransaction> Worker::memory_stream(const Job& job, const values::RegionView& view,
                                                          bool read, uint32_t port_bytes_per_cycle) {
     auto transaction = take_transaction();
@@ -188,11 +201,7 @@ std::unique_ptr<StreamTransaction> Worker::memory_stream(const Job& job, const v
     request.task = job.command->serial;
     request.op = job.command->task->task->op;
     request.port_bytes_per_cycle = port_bytes_per_cycle;
-    // a burst is what one bank delivers; movers state their own
-    if (place_.engine_platform != nullptr)
-        request.burst_bytes = place_.engine_platform->l1().interleave_bytes();
-    // deep enough to hide the latency of an SRAM at the port's rate
-    request.max_outstanding = 32 * std::max(1u, port_bytes_per_cycle / request.burst_bytes);
+    if (place_.engine_platform != nullptr) use_blocks(request, place_.engine_platform->l1());
     StreamSide& memory = read ? request.source : request.destination;
     StreamSide& unit = read ? request.destination : request.source;
     memory.is_memory = true;

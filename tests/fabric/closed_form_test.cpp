@@ -131,6 +131,26 @@ TEST(BankConflicts, a_stride_of_all_banks_costs_the_bank_time_of_every_access) {
     EXPECT_GT(with_stride(64 * 16).bank_conflict_cycles, 0u);
 }
 
+// A burst over several banks keeps the port for its bytes and each bank for its part.
+TEST(BankConflicts, a_burst_over_several_banks_waits_for_the_busy_one_only) {
+    FabricConfig config = plain_config();
+    config.l1[0].bank_width_bytes = 16;  // a bank takes 4 cycles for 64 bytes
+    StreamRequest wide = stream(memory(Level::l1, 0, 512), unit_of(0));
+    wide.burst_bytes = 512;
+    // block j begins at cycle j and takes 4
+    EXPECT_EQ(cycles_of(config, wide), 7 + 4u);
+    // banks are given out in order of arrival: bank 7 is taken over 7..10 before the short burst asks for it
+    Fabric fabric(config);
+    fabric.open(wide, 0);
+    const Fabric::Handle behind = fabric.open(stream(memory(Level::l1, 7 * 64, 64), unit_of(0), 1), 0);
+    const Cycles first = fabric.advance(never);
+    EXPECT_EQ(first, 11u);
+    fabric.take_completed(first);
+    fabric.take_completed(fabric.advance(never));
+    EXPECT_EQ(fabric.result(behind).end, 11 + 4u);
+    EXPECT_EQ(fabric.result(behind).bank_conflict_cycles, 3u);  // behind the port, free at 8
+}
+
 TEST(Dram, a_second_burst_of_an_open_row_saves_the_activate) {
     Fabric fabric(plain_config());
     const DramTiming& t = fabric.config().ddr.timing;

@@ -150,7 +150,7 @@ const std::vector<Case>& cases() {
         {"energy.temp_c", "85", "105", Change::up, "digits", "npm_lite", static_energy},
         {"energy.clock_gating", "true", "false", Change::up, "digits", "npm_lite", static_energy},
         {"energy.idle_to_gate_cycles", "0", "100000", Change::up, "digits", "npm_lite", static_energy},
-        {"store_on_dma", "false", "true", Change::differs},
+        {"store_on_dma", "false", "true", Change::down, gemm, tile32, "units.e0_cstl0.busy.useful"},
     };
     return table;
 }
