@@ -7,10 +7,7 @@ find_package(fmt REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
-# found by hand: its package file asks for OpenCL, which its CPU engine does not need
-find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_library(SYSTEMC_LIBRARY systemc REQUIRED)
-find_library(SLEEF_LIBRARY sleef REQUIRED)
 
 add_library(kpu_flags INTERFACE)
 # -ffp-contract=off: results must be the same bits on every machine and compiler.

@@ -10,6 +10,14 @@ using traces::Cause;
 
 namespace {
 
+/// Useful share of the cycles in which units were busy with an operation's MACs.
+double utilization_of(const traces::OpRow& row) {
+    const auto cycles = [&](Cause cause) { return row.causes[static_cast<size_t>(cause)]; };
+    const Cycles useful = cycles(Cause::busy_useful);
+    const Cycles busy = useful + cycles(Cause::busy_fill_drain) + cycles(Cause::busy_padding);
+    return row.macs > 0 && busy > 0 ? double(useful) / double(busy) : 0;
+}
+
 bool is_compute(traces::UnitClass c) {
     return c == traces::UnitClass::nmu || c == traces::UnitClass::cstl || c == traces::UnitClass::vpu;
 }
@@ -279,7 +287,6 @@ void Accounting::count_work(const TaskCommand& command) {
     const WorkCounts::Task task = work_.add(command, on_array);
     OpAccount& op = op_account(command.task->task->op);
     op.macs += task.macs;
-    op.peak_cycles += task.peak_cycles;
     for (size_t level = 0; level < 3; ++level) op.bytes[level] += task.bytes[level];
 }
 
@@ -346,7 +353,7 @@ std::vector<traces::OpRow> Accounting::op_rows() const {
         row.bytes_dram = op.bytes[static_cast<size_t>(Level::ddr)];
         row.bytes_l2 = op.bytes[static_cast<size_t>(Level::l2)];
         row.bytes_l1 = op.bytes[static_cast<size_t>(Level::l1)];
-        row.utilization = row.charged_cycles > 0 ? op.peak_cycles / double(row.charged_cycles) : 0;
+        row.utilization = utilization_of(row);
         rows.push_back(row);
     }
     return rows;

@@ -89,7 +89,6 @@ class Accounting {
         Cycles first = ~Cycles{0}, last = 0;
         std::array<Cycles, traces::unit_cause_count> causes{};
         uint64_t macs = 0;
-        double peak_cycles = 0;
         uint64_t bytes[3] = {0, 0, 0};
     };
     void append(uint16_t unit, Segment segment);
