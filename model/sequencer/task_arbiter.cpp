@@ -45,9 +45,26 @@ void TaskArbiter::wake() {
     parts_.errors->guard([&] { arbitrate(); });
 }
 
+/// Units answer in the first delta of an instant, or in the second, when the interconnect delivers. Whoever
+/// wakes the arbiter, and in whatever order processes run, it looks at nothing before both are over.
+bool TaskArbiter::requests_may_come() {
+    const Picoseconds instant = sc_core::sc_time_stamp().value();
+    if (settled_at_ != instant) {
+        settled_at_ = instant;
+        settling_ = 2;
+    }
+    if (settling_ == 0) return false;
+    --settling_;
+    return true;
+}
+
 void TaskArbiter::arbitrate() {
     const Cycles now = parts_.core.edges_before(sc_core::sc_time_stamp().value());
     parts_.accounting->advance(now);
+    if (requests_may_come()) {
+        arbitrate_.notify(sc_core::SC_ZERO_TIME);
+        return;
+    }
     if (!started_) {
         started_ = true;
         controller_->start();

@@ -33,8 +33,8 @@ struct CompletedTask {
     Cycles start = 0, end = 0;
 };
 
-/// Joins the sequencers: takes completions and ready tasks in one delta, and in the next gives ready tasks to
-/// free units, earliest issued first. sequencer.md has the rules.
+/// Joins the sequencers: waits until every request of an instant is in, takes them in one delta, and in the
+/// next gives ready tasks to free units, earliest issued first. sequencer.md has the rules.
 class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public control::ControlListener {
   public:
     SC_HAS_PROCESS(TaskArbiter);
@@ -74,6 +74,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
     };
     void wake();
     void arbitrate();
+    bool requests_may_come();
     void collect(Cycles now);
     void complete(TaskCommand& command);
     void dispatch(Cycles now);
@@ -86,8 +87,10 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
     control::Controller* controller_ = nullptr;
     std::vector<Sequencer*> sequencers_;
     bool started_ = false;
-    std::vector<uint32_t> load_;         ///< by engine: tasks running
-    std::vector<Cycles> dispatch_free_;  ///< by sequencer
+    Picoseconds settled_at_ = ~Picoseconds{0};  ///< instant of the last first activation
+    int settling_ = 0;                          ///< deltas still to wait at it
+    std::vector<uint32_t> load_;                ///< by engine: tasks running
+    std::vector<Cycles> dispatch_free_;         ///< by sequencer
     std::vector<TaskCommand*> completed_, freed_;
     std::vector<TaskCommand*> running_;
     CompletedTask last_;

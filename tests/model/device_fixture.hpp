@@ -125,6 +125,22 @@ inline uint64_t cause_sum(const Outcome& run, const std::string& unit) {
     return sum;
 }
 
+/// "" when two runs have the same statistics; else those that differ.
+inline std::string stats_differ(const Outcome& a, const Outcome& b) {
+    std::string text;
+    int shown = 0;
+    for (const auto& [key, stat] : a.stats.all()) {
+        if (shown == 6) return text + "...\n";
+        const bool both = b.stats.contains(key);
+        if (both && stat.value == b.stats.all().find(key)->second.value) continue;
+        ++shown;
+        text += key + ": " + std::to_string(a.stats.real(key)) + " and " +
+                (both ? std::to_string(b.stats.real(key)) : "nothing") + "\n";
+    }
+    if (a.stats.all().size() != b.stats.all().size()) text += "other keys\n";
+    return text;
+}
+
 /// "" when the recorded causes of every unit, summed by cause, are its statistics; else the first that
 /// differs.
 inline std::string recorded_causes_differ(const Outcome& run, const Clock& core) {

@@ -81,7 +81,7 @@ void expect_every_cycle_has_a_cause(const proto::Platform& platform, const Outco
 
 void expect_same(const Outcome& a, const Outcome& b, const char* what) {
     EXPECT_EQ(a.stop, b.stop) << what;
-    EXPECT_EQ(a.stats.to_json(true), b.stats.to_json(true)) << what;
+    EXPECT_EQ(stats_differ(a, b), "") << what;
     ASSERT_EQ(a.events.size(), b.events.size()) << what;
     for (size_t i = 0; i < a.events.size(); ++i)
         ASSERT_EQ(std::memcmp(&a.events[i], &b.events[i], sizeof(traces::Event)), 0)
@@ -137,7 +137,7 @@ bool check_program(const std::string& platform_name, uint64_t seed, bool careles
     DeviceOptions oracle;
     oracle.oracle_stepper = true;
     const Outcome stepped = measure(platform, program, oracle);
-    EXPECT_EQ(stepped.stats.to_json(true), timed.stats.to_json(true)) << "oracle stepper";
+    EXPECT_EQ(stats_differ(stepped, timed), "") << "oracle stepper";
     EXPECT_EQ(recorded_causes_differ(stepped, platforms::core_clock(platform)), "") << "oracle stepper";
     DeviceOptions shuffled;
     shuffled.construction_seed = seed + 1;
@@ -145,7 +145,8 @@ bool check_program(const std::string& platform_name, uint64_t seed, bool careles
 
     const bool clean = timed.stop == Device::Stop::finished && stat(timed, "hazards.count") == 0;
     EXPECT_TRUE(careless || stat(timed, "hazards.count") == 0);
-    if (!clean) return false;
+    // a race that this run did not meet may go the other way in another order
+    if (!clean || careless) return clean;
     auto functional = filled_image(platform, program, seed);
     control::FunctionalOptions order;
     order.random_order = seed % 2 == 1;
@@ -176,6 +177,13 @@ TEST_P(RandomPrograms, EverythingAddsUpAndAgrees) {
         if (HasFailure() && !failed_before) std::printf("seed %llu fails\n", (unsigned long long)seed);
     }
     EXPECT_GE(clean * 3, count);
+}
+
+// Programs in which the sequencer's next dispatch and a unit that becomes free fall on the same instant: the
+// unit counts as free, whichever process the kernel runs first.
+TEST(RandomProgramRegressions, FreedUnitsCountBeforeADispatchOfTheSameInstant) {
+    check_program("tile32", 102, false);
+    check_program("npm_lite", 521, false);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, RandomPrograms,
