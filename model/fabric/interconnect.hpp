@@ -20,6 +20,7 @@ class Interconnect : public sc_core::sc_module {
     Interconnect(const sc_core::sc_module_name& name, const FabricConfig& config, unsigned initiators,
                  Stepping stepping = Stepping::fast);
     ~Interconnect() override;
+    const char* kind() const override { return "interconnect"; }
 
     /// Target sockets port_<i>: units bind their initiator sockets here.
     StreamTargetSocket& port(unsigned i);

@@ -14,6 +14,7 @@ class MemoryTarget : public sc_core::sc_module, public StreamForwardInterface {
   public:
     /// `storage` must outlive the module.
     MemoryTarget(const sc_core::sc_module_name& name, values::MemoryLevel& storage);
+    const char* kind() const override { return "memory"; }
 
     StreamTargetSocket socket;
 

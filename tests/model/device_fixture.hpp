@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "isa/bound_program.hpp"
 #include "isa/builder.hpp"
 #include "isa/values/compute.hpp"
+#include "model/control/hazards.hpp"
 #include "model/device/device.hpp"
 #include "platforms/clock.hpp"
 #include "platforms/platform.hpp"
@@ -35,7 +37,8 @@ struct Outcome {
     std::vector<traces::OpRow> ops;
     std::vector<traces::Event> events;
     std::vector<traces::UnitInfo> units;
-    std::vector<Device::Completed> tasks;  ///< when stepped by task
+    std::vector<Device::Completed> tasks;                        ///< when stepped by task
+    std::array<uint64_t, control::hazard_kind_count> hazards{};  ///< by kind
 };
 
 inline Outcome run(const proto::Platform& platform, const BoundProgram& program, DeviceOptions options = {},

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <sstream>
 
 #include "model/control/functional.hpp"
 #include "tests/model/device_fixture.hpp"
@@ -217,6 +218,39 @@ TEST(Device, ModuleListFollowsThePlatform) {
                 << unit.name;
             EXPECT_NE(text.find("-> " + unit.name + ".command_0"), std::string::npos) << unit.name;
         }
+    }
+}
+
+// Of each kind of module as many as the platform says, on every shipped platform; every socket is bound once.
+TEST(Device, ModuleCountsAreThePlatforms) {
+    for (const std::string& name : platforms::shipped_names()) {
+        const auto platform = platform_with(name);
+        std::map<std::string, uint64_t> expected, listed;
+        for (const proto::Engine& engine : platforms::engines_of(platform)) {
+            expected["array_unit"] += engine.array().count();
+            expected["vector_unit"] += engine.vector().cstl_count() + engine.vector().vpu_count();
+            expected["dma_unit"] += engine.dma().channels();
+            expected["sequencer"] += 1;
+            expected["memory"] += 1;  // L1
+        }
+        const uint64_t workers = expected["array_unit"] + expected["vector_unit"] + expected["dma_unit"];
+        const uint64_t system = platform.system_dma().channels(), engines = expected["sequencer"];
+        expected["dma_unit"] += system;
+        expected["memory"] += 1 + platform.ddr().channels();  // L2 and DDR
+        expected["interconnect"] = expected["task_arbiter"] = 1;
+
+        std::istringstream text(list_modules(platform));
+        uint64_t bindings = 0;
+        for (std::string line; std::getline(text, line);) {
+            const size_t open = line.find('(');
+            if (line.find(" -> ") != std::string::npos) ++bindings;
+            if (open != std::string::npos) ++listed[line.substr(open + 1, line.find(')') - open - 1)];
+        }
+        EXPECT_EQ(listed, expected) << name;
+        // a stream socket per unit, a memory socket per memory, a command socket per engine unit and per
+        // sequencer and system DMA, an arbiter port per sequencer
+        EXPECT_EQ(bindings, workers + system + expected["memory"] + workers + system * engines + engines)
+            << name;
     }
 }
 

@@ -52,6 +52,8 @@ Outcome measure(const proto::Platform& platform, const BoundProgram& program, De
     r.ops = device.op_rows();
     r.events = log.take_sorted();
     r.units = device.units();
+    for (size_t k = 0; k < r.hazards.size(); ++k)
+        r.hazards[k] = device.hazards()->count(static_cast<control::HazardKind>(k));
     expect_energy_closes(device.ledger(), r);
     return r;
 }
@@ -79,9 +81,93 @@ void expect_every_cycle_has_a_cause(const proto::Platform& platform, const Outco
     }
 }
 
+/// A task as the events tell it, with the bytes that it reads and writes.
+struct Execution {
+    uint32_t statement = 0;
+    std::map<int, int64_t> loops;  ///< by depth
+    uint64_t begin = 0, end = 0;   ///< ps
+    bool began = false;
+    struct Bytes {
+        Level level;
+        uint16_t engine;
+        uint64_t first, end;
+    };
+    std::vector<Bytes> reads, writes;
+};
+
+std::vector<Execution::Bytes> bytes_of(const BoundProgram& program, const std::vector<uint32_t>& regions,
+                                       const LoopValues& loops) {
+    std::vector<Execution::Bytes> bytes;
+    for (const uint32_t index : regions) {
+        const BoundRegion& region = program.regions[index];
+        const auto first = static_cast<uint64_t>(region.address.eval(loops));
+        bytes.push_back({region.level, region.engine, first, first + region.extent});
+    }
+    return bytes;
+}
+
+std::map<uint32_t, Execution> executions_of(const BoundProgram& program, const Outcome& r) {
+    std::map<uint32_t, Execution> tasks;
+    std::map<uint32_t, int64_t> innermost;
+    for (const traces::Event& event : r.events) {
+        Execution& task = tasks[event.task];
+        if (event.kind == traces::EventKind::issue) {
+            task.statement = event.op;
+            innermost[event.task] = event.value;
+        }
+        if (event.kind == traces::EventKind::loop) task.loops[event.unit] = event.value;
+        if (event.kind == traces::EventKind::begin) {
+            task.began = true;
+            task.begin = event.time_ps;
+            task.end = ~uint64_t{0};
+        }
+        if (event.kind == traces::EventKind::end) task.end = event.time_ps;
+    }
+    tasks.erase(traces::no_task);
+    for (auto& [serial, task] : tasks) {
+        LoopValues loops;
+        for (const auto& [depth, value] : task.loops) loops.push(value);
+        if (program.statements[task.statement].parent >= 0) loops.push(innermost[serial]);
+        const BoundTask& bound = program.tasks[program.statements[task.statement].index];
+        task.reads = bytes_of(program, bound.inputs, loops);
+        task.writes = bytes_of(program, bound.outputs, loops);
+    }
+    return tasks;
+}
+
+/// Pairs of tasks that overlapped in time on common bytes, found again from the events alone: as many as
+/// were reported, of every kind.
+void expect_overlaps_reported(const BoundProgram& program, const Outcome& r) {
+    const auto common = [](const std::vector<Execution::Bytes>& a, const std::vector<Execution::Bytes>& b) {
+        for (const auto& x : a) {
+            for (const auto& y : b) {
+                if (x.level == y.level && x.engine == y.engine && x.first < y.end && y.first < x.end)
+                    return true;
+            }
+        }
+        return false;
+    };
+    const auto tasks = executions_of(program, r);
+    uint64_t raw = 0, war = 0, waw = 0;
+    for (const auto& [serial_a, a] : tasks) {
+        for (const auto& [serial_b, b] : tasks) {
+            const bool later =
+                a.began && b.began && std::tie(b.begin, serial_b) > std::tie(a.begin, serial_a);
+            if (!later || b.begin >= a.end) continue;
+            raw += common(b.reads, a.writes);
+            war += common(b.writes, a.reads);
+            waw += common(b.writes, a.writes);
+        }
+    }
+    EXPECT_EQ(r.hazards[static_cast<size_t>(control::HazardKind::raw)], raw);
+    EXPECT_EQ(r.hazards[static_cast<size_t>(control::HazardKind::war)], war);
+    EXPECT_EQ(r.hazards[static_cast<size_t>(control::HazardKind::waw)], waw);
+}
+
 void expect_same(const Outcome& a, const Outcome& b, const char* what) {
     EXPECT_EQ(a.stop, b.stop) << what;
     EXPECT_EQ(stats_differ(a, b), "") << what;
+    EXPECT_EQ(a.hazards, b.hazards) << what;
     ASSERT_EQ(a.events.size(), b.events.size()) << what;
     for (size_t i = 0; i < a.events.size(); ++i)
         ASSERT_EQ(std::memcmp(&a.events[i], &b.events[i], sizeof(traces::Event)), 0)
@@ -132,6 +218,7 @@ bool check_program(const std::string& platform_name, uint64_t seed, bool careles
     const Outcome timed = measure(platform, program, options, &image);
     EXPECT_TRUE(timed.stop == Device::Stop::finished || timed.stop == Device::Stop::deadlock);
     expect_every_cycle_has_a_cause(platform, timed);
+    expect_overlaps_reported(program, timed);
 
     expect_same(measure(platform, program, {}), timed, "timing without values");
     DeviceOptions oracle;
