@@ -33,8 +33,8 @@ struct Access {
 /// Unrolls the program in the order of the text, one iteration after the other.
 class Unroller {
   public:
-    explicit Unroller(const VerifyContext& context)
-        : context_(context), program_(context.program), current_(program_.statements.size()) {}
+    explicit Unroller(const BoundProgram& program)
+        : program_(program), current_(program_.statements.size()) {}
 
     void run() {
         TaskSet known(max_instances);
@@ -120,7 +120,6 @@ class Unroller {
         for (uint32_t s = body; s < loop.body_end; ++s) current_[s] = std::move(all[s - body]);
     }
 
-    const VerifyContext& context_;
     const BoundProgram& program_;
     std::vector<Instance> instances_;
     std::vector<TaskSet> before_;
@@ -206,7 +205,7 @@ class RaceCheck {
 }  // namespace
 
 void verify_schedule(const VerifyContext& context) {
-    Unroller unrolled(context);
+    Unroller unrolled(context.program);
     unrolled.run();
     RaceCheck(context, unrolled).run();
 }

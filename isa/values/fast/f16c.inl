@@ -26,7 +26,8 @@ void f16_of_f32(const float* from, uint16_t* to, int64_t count) {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm_blendv_epi8(half, nan, is_nan));
     }
     for (; i < count; ++i) {
-        const auto half = static_cast<uint16_t>(_cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT));
+        const __m128i lanes = _mm_cvtps_ph(_mm_set_ss(from[i]), _MM_FROUND_TO_NEAREST_INT);
+        const auto half = static_cast<uint16_t>(_mm_cvtsi128_si32(lanes));
         to[i] = (half & 0x7fff) > 0x7c00 ? 0x7e00 : half;
     }
 }
