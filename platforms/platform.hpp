@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "isa/clock.hpp"
 #include "isa/device_limits.hpp"
 #include "isa/diagnostics.hpp"
 #include "isa/nem/nem.hpp"
-#include "platforms/clock.hpp"
 #include "platforms/parameters.hpp"
 #include "platforms/platform.pb.h"
 #include "traces/ledger.hpp"

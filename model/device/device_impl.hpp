@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "isa/clock.hpp"
 #include "model/device/device.hpp"
 #include "model/device/sim_context.hpp"
 #include "model/fabric/interconnect.hpp"
 #include "model/fabric/memory_target.hpp"
 #include "model/sequencer/task_arbiter.hpp"
 #include "model/worker/worker.hpp"
-#include "platforms/clock.hpp"
 #include "traces/ledger.hpp"
 
 namespace kpu::model {

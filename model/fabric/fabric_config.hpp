@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "isa/clock.hpp"
 #include "isa/types.hpp"
-#include "platforms/clock.hpp"
 
 namespace kpu::proto {
 class Platform;

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "isa/clock.hpp"
 #include "isa/types.hpp"
-#include "platforms/clock.hpp"
 #include "traces/event.hpp"
 
 namespace kpu::model {

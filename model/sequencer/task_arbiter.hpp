@@ -4,13 +4,13 @@
 #include <functional>
 #include <vector>
 
+#include "isa/clock.hpp"
 #include "model/accounting/accounting.hpp"
 #include "model/control/controller.hpp"
 #include "model/control/data_path.hpp"
 #include "model/sequencer/sequencer.hpp"
 #include "model/sequencer/task_board.hpp"
 #include "model/worker/error_slot.hpp"
-#include "platforms/clock.hpp"
 
 namespace kpu::model {
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "isa/clock.hpp"
 #include "model/fabric/stream_protocol.hpp"
 #include "model/worker/command_protocol.hpp"
 #include "model/worker/error_slot.hpp"
-#include "platforms/clock.hpp"
 #include "platforms/platform.pb.h"
 
 namespace kpu::model {

@@ -10,10 +10,10 @@
 
 #include "isa/bound_program.hpp"
 #include "isa/builder.hpp"
+#include "isa/clock.hpp"
 #include "isa/values/compute.hpp"
 #include "model/control/hazards.hpp"
 #include "model/device/device.hpp"
-#include "platforms/clock.hpp"
 #include "platforms/platform.hpp"
 #include "traces/event_log.hpp"
 

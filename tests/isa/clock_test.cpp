@@ -1,4 +1,4 @@
-#include "platforms/clock.hpp"
+#include "isa/clock.hpp"
 
 #include <gtest/gtest.h>
 
