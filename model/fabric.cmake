@@ -4,7 +4,7 @@ kpu_library(fabric
           fabric/stream_state.cpp
   LINK kpu_isa kpu_values kpu_platforms kpu_traces)
 kpu_library(interconnect OBJECT
-  SOURCES fabric/interconnect.cpp fabric/memory_target.cpp fabric/stream_protocol.cpp
+  SOURCES fabric/interconnect.cpp fabric/memory_target.cpp fabric/open_streams.cpp fabric/stream_protocol.cpp
   LINK kpu_fabric ${SYSTEMC_LIBRARY})
 # one translation unit: a burst passes functions of most of these files, which is where the host's time goes
 set_target_properties(kpu_fabric PROPERTIES UNITY_BUILD ON)

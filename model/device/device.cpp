@@ -247,7 +247,7 @@ void Device::Impl::trace_memories() {
         if (!executes_tasks(c) && c != UnitClass::sequencer)
             resource_units.push_back(static_cast<uint16_t>(u));
     }
-    interconnect->fabric().trace_to(options.sink, resource_units);
+    interconnect->trace_to(options.sink, resource_units);
 }
 
 Device::Stop Device::Impl::outcome(Cycles until_cycle) const {
@@ -325,7 +325,7 @@ void Device::Impl::finish(traces::StatSet& stats) {
     ended_ = true;
     const SimContext::Entry entry(context);
     accounting->finish(now_, arbiter->running());
-    interconnect->fabric().finish(now_);
+    interconnect->finish(now_);
     count_statistics(stats);
     unit_statistics(stats);
     resource_statistics(stats);

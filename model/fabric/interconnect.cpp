@@ -109,10 +109,22 @@ void Interconnect::set_step_end(Picoseconds end) {
     step_end_ = end >= ~Picoseconds{0} / 2 ? never : core_.edges_before(end + 1);
 }
 
+void Interconnect::trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids) {
+    fabric_.trace_to(sink, unit_ids);
+    open_streams_ = std::make_unique<OpenStreams>(fabric_.config(), *sink, unit_ids);
+}
+
+void Interconnect::finish(Cycles elapsed) {
+    fabric_.finish(elapsed);
+    if (open_streams_) open_streams_->flush();
+}
+
 void Interconnect::accept(Port& port, tlm::tlm_generic_payload& payload) {
     auto* extension = payload.get_extension<StreamExtension>();
     if (extension == nullptr) throw InternalError("a stream transaction lacks its mandatory extension");
-    const Fabric::Handle handle = fabric_.open(extension->request, core_.edges_before(kernel_time()));
+    const Cycles now = core_.edges_before(kernel_time());
+    const Fabric::Handle handle = fabric_.open(extension->request, now);
+    if (open_streams_) open_streams_->opened(extension->request, now);
     if (handle >= in_flight_.size()) in_flight_.resize(handle + 1);
     in_flight_[handle] = {&port, &payload, extension};
     extension->progress = &fabric_.result(handle);
@@ -167,6 +179,7 @@ void Interconnect::deliver(Cycles now) {
         done.extension->result = fabric_.result(handle);
         done.extension->progress = nullptr;
         fabric_.close(handle);
+        if (open_streams_) open_streams_->closed(done.extension->request, now);
         tlm::tlm_phase phase = tlm::BEGIN_RESP;
         sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
         const tlm::tlm_sync_enum status = done.port->socket->nb_transport_bw(*done.payload, phase, delay);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/fabric/fabric.hpp"
+#include "model/fabric/open_streams.hpp"
 #include "model/fabric/stream_protocol.hpp"
 
 namespace kpu::model {
@@ -34,7 +35,12 @@ class Interconnect : public sc_core::sc_module {
     /// is served before the next call. The kernel does not report its own limit.
     void set_step_end(Picoseconds end);
 
-    /// Statistics, trace hook, end of accounting. Streams are opened through sockets only.
+    /// Records states and queue depths of every memory resource; unit_ids parallel to fabric().resources().
+    void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
+    /// Ends the accounting at `elapsed`; no stream moves afterwards.
+    void finish(Cycles elapsed);
+
+    /// Statistics. Streams are opened through sockets only.
     Fabric& fabric() { return fabric_; }
     const Fabric& fabric() const { return fabric_; }
 
@@ -59,6 +65,7 @@ class Interconnect : public sc_core::sc_module {
     void invalidate(uint64_t first, uint64_t last);
 
     Fabric fabric_;
+    std::unique_ptr<OpenStreams> open_streams_;  ///< null unless traced
     Clock core_;
     Stepping stepping_;
     unsigned engines_;

@@ -123,6 +123,14 @@ TEST(Causes, QueueDepthsAreRecorded) {
     for (const char* unit : {"e0_dma0", "e0_dma1"})
         EXPECT_EQ(depths[unit], (std::vector<int64_t>{5, 4, 3, 2, 1, 0})) << unit;
     EXPECT_EQ(depths.count("e0_nmu0"), 0u);
+    // memories: one stream for each DMA that moves
+    for (const char* unit : {"l2", "e0_link", "e0_l1"}) {
+        ASSERT_FALSE(depths[unit].empty()) << unit;
+        EXPECT_EQ(*std::max_element(depths[unit].begin(), depths[unit].end()), 2) << unit;
+        EXPECT_EQ(depths[unit].front(), 1) << unit;
+        EXPECT_EQ(depths[unit].back(), 0) << unit;
+    }
+    EXPECT_EQ(depths.count("ddr0") + depths.count("link_sys"), 0u);
 }
 
 // The state of a stopped run names what limits the transfer that a unit waits for, as the account does later.

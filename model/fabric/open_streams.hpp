@@ -1,0 +1,44 @@
+#pragma once
+
+#include <vector>
+
+#include "model/fabric/fabric_config.hpp"
+#include "model/stream/stream.hpp"
+#include "platforms/clock.hpp"
+#include "traces/event.hpp"
+
+namespace kpu::model {
+
+/// Queue depth of every memory resource for the trace: streams that are open on it. A channel of the DDR
+/// counts those whose addresses reach it. One record an instant and resource.
+class OpenStreams {
+  public:
+    /// units: ids of the resources, in the order of Fabric::resources().
+    OpenStreams(const FabricConfig& config, traces::EventSink& sink, std::vector<uint16_t> units);
+    void opened(const StreamRequest& request, Cycles now) { change(request, now, 1); }
+    void closed(const StreamRequest& request, Cycles now) { change(request, now, -1); }
+    /// Records what the last instant left.
+    void flush();
+
+  private:
+    struct Depth {
+        int64_t now = 0, recorded = 0;
+        bool changed = false;
+    };
+    void change(const StreamRequest& request, Cycles now, int by);
+    void find_resources(const StreamRequest& request);
+    void add_channels(const StreamSide& side);
+    int node_of(const StreamSide& side) const;
+
+    uint32_t channels_;
+    uint64_t interleave_bytes_;
+    Clock core_;
+    traces::EventSink& sink_;
+    std::vector<uint16_t> units_;
+    std::vector<Depth> depths_;
+    std::vector<size_t> touched_;    ///< since the last flush
+    std::vector<size_t> resources_;  ///< of the stream at hand
+    Cycles at_ = 0;
+};
+
+}  // namespace kpu::model
