@@ -51,25 +51,25 @@ values::RegionView view_of(const BoundProgram& program, const TensorSpec& spec, 
 }
 
 template <class T>
-void append_bits(std::string& bytes, T value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+void put(char* out, T value) {
+    std::memcpy(out, &value, sizeof value);
 }
 
 /// Uniform in [-1, 1) with 24 random bits, which every float type then rounds once.
 double unit_value(uint64_t random) { return static_cast<double>(random >> 40) * 0x1p-23 - 1.0; }
 
-void append_random(std::string& bytes, ElemType type, uint64_t random) {
+void put_random(char* out, ElemType type, uint64_t random) {
     switch (type) {
         case ElemType::f16:
-            return append_bits(bytes, values::f16_of(unit_value(random)));
+            return put(out, values::f16_of(unit_value(random)));
         case ElemType::bf16:
-            return append_bits(bytes, values::bf16_of(unit_value(random)));
+            return put(out, values::bf16_of(unit_value(random)));
         case ElemType::f32:
-            return append_bits(bytes, static_cast<float>(unit_value(random)));
+            return put(out, static_cast<float>(unit_value(random)));
         case ElemType::i4:
-            return append_bits(bytes, static_cast<int8_t>(static_cast<int>(random & 15) - 8));
+            return put(out, static_cast<int8_t>(static_cast<int>(random & 15) - 8));
         default:
-            bytes.append(reinterpret_cast<const char*>(&random), static_cast<size_t>(bit_width(type) / 8));
+            std::memcpy(out, &random, static_cast<size_t>(bit_width(type) / 8));
     }
 }
 
@@ -131,9 +131,10 @@ void HostTensors::fill_random(uint64_t seed) {
     for (size_t i = 0; i < inputs_.size(); ++i) {
         if (inputs_[i].set) continue;
         const TensorSpec& spec = program_.inputs[i];
-        const uint64_t count = element_count(spec);
-        inputs_[i].dense.reserve(count * dense_element_bytes(spec.elem));
-        for (uint64_t k = 0; k < count; ++k) append_random(inputs_[i].dense, spec.elem, random.next());
+        const size_t step = dense_element_bytes(spec.elem);
+        std::string& dense = inputs_[i].dense;
+        dense.resize(element_count(spec) * step);
+        for (size_t at = 0; at < dense.size(); at += step) put_random(&dense[at], spec.elem, random.next());
         inputs_[i].set = true;
     }
 }
