@@ -21,8 +21,9 @@ struct BinnedSignal {
 };
 
 struct UnitSignals {
-    std::string state, cause, task;       ///< VCD codes; "" = the unit has no such signal
-    std::array<std::string, 2> counters;  ///< queue_depth, tokens_in_flight
+    std::string state, cause, task;        ///< VCD codes; "" = the unit has no such signal
+    std::vector<std::string> state_lines;  ///< by Cause: the changes of state and cause, ready to write
+    std::array<std::string, 2> counters;   ///< queue_depth, tokens_in_flight
     std::array<int64_t, 2> counter_values{};
     std::array<int64_t, 2> counter_shown{};
     uint8_t cause_now = static_cast<uint8_t>(Cause::idle_no_work), cause_shown = cause_now;
@@ -51,13 +52,6 @@ std::string word(std::string_view text) {
     return out.empty() ? "-" : out;
 }
 
-std::string binary(uint64_t value) {
-    std::string bits;
-    do bits.insert(bits.begin(), static_cast<char>('0' + (value & 1)));
-    while ((value >>= 1) != 0);
-    return bits;
-}
-
 class VcdWriter {
   public:
     VcdWriter(const RunInfo& info, const std::vector<Event>& events, Output& output)
@@ -67,11 +61,6 @@ class VcdWriter {
           power_(power_trace(info, events, info.bin_ps(), max_bins).bins),
           width_(power_.width()),
           bin_count_(power_.count()) {
-        for (int cause = 0; cause < cause_count; ++cause) {
-            const std::string name(full_name_of(static_cast<Cause>(cause)));
-            state_text_.push_back("s" + name + " ");
-            cause_text_.push_back("b" + binary(static_cast<uint64_t>(cause)) + " ");
-        }
         for (const RunInfo::Statement& statement : info.statements)
             task_text_.push_back("s" + word(statement.name) + " ");
     }
@@ -115,6 +104,11 @@ class VcdWriter {
             UnitSignals& unit = units_[i];
             unit.state = code_of(next++);
             unit.cause = code_of(next++);
+            for (int cause = 0; cause < cause_count; ++cause) {
+                unit.state_lines.push_back(fmt::format("s{} {}\nb{:b} {}\n",
+                                                       full_name_of(static_cast<Cause>(cause)), unit.state,
+                                                       cause, unit.cause));
+            }
             if (has_task[i]) unit.task = code_of(next++);
             for (size_t c = 0; c < 2; ++c) {
                 if (has_counter[i][c]) unit.counters[c] = code_of(next++);
@@ -283,8 +277,8 @@ class VcdWriter {
 
     void show(UnitSignals& unit, bool always) {
         if (always || unit.cause_now != unit.cause_shown) {
-            put(state_text_[unit.cause_now], unit.state);
-            put(cause_text_[unit.cause_now], unit.cause);
+            stamp(now_);
+            output_.write(unit.state_lines[unit.cause_now]);
             unit.cause_shown = unit.cause_now;
         }
         if (!unit.task.empty() && (always || unit.task_now != unit.task_shown)) {
@@ -308,9 +302,10 @@ class VcdWriter {
 
     void put(std::string_view value, std::string_view code) {
         stamp(now_);
-        output_.write(value);
-        output_.write(code);
-        output_.write("\n");
+        line_.assign(value);
+        line_ += code;
+        line_ += '\n';
+        output_.write(line_);
     }
     void real(double value, std::string_view code) {
         std::array<char, 40> text;
@@ -339,7 +334,8 @@ class VcdWriter {
     Picoseconds width_;
     size_t bin_count_;
     Picoseconds now_ = 0, shown_time_ = no_time;
-    std::vector<std::string> state_text_, cause_text_, task_text_;
+    std::vector<std::string> task_text_;
+    std::string line_;  ///< of put(), kept for its storage
     std::vector<UnitSignals> units_;
     std::vector<uint32_t> statement_of_;  ///< by task serial
     std::vector<uint16_t> touched_;
