@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "isa/clock.hpp"
 #include "model/fabric/fabric_config.hpp"
 #include "model/stream/stream.hpp"
-#include "platforms/clock.hpp"
 #include "traces/event.hpp"
 
 namespace kpu::model {

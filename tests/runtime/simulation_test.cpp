@@ -135,6 +135,19 @@ TEST(SimulationTest, TwoPlatformsStepAlternately) {
     EXPECT_EQ(outputs_of(c), outputs_of(d));
 }
 
+// Every shipped platform runs an int8 convolution with the same values.
+TEST(SimulationTest, EveryShippedPlatformRuns) {
+    auto reference = make("conv_pool", with_mode(Mode::functional), 5);
+    reference.run();
+    for (const auto& name : platforms::shipped_names()) {
+        Simulation simulation(example("conv_pool"), &platform(name), {});
+        simulation.fill_inputs_random(5);
+        EXPECT_EQ(simulation.run(), RunStatus::finished) << name;
+        EXPECT_EQ(outputs_of(simulation), outputs_of(reference)) << name;
+        EXPECT_GT(simulation.stats().real("energy.total_uj"), 0) << name;
+    }
+}
+
 uint64_t resident_kib() {
     std::ifstream status("/proc/self/status");
     for (std::string line; std::getline(status, line);) {
