@@ -235,6 +235,11 @@ void ArithmeticDramChannel::take_refreshes(uint64_t now, std::vector<std::pair<u
 DdrChannel::DdrChannel(const DramTiming& timing, const Clock& core)
     : crossing_(core, Clock(timing.clock_hz)),
       burst_bytes_(timing.burst_bytes),
+      // one less: the edges of the two clocks are rounded to picoseconds
+      least_time_(std::max<Cycles>(2, (uint64_t{std::min(timing.cl, timing.cwl)} + timing.burst_nck +
+                                       timing.controller_nck) *
+                                          (core.hz() / 1000) / (timing.clock_hz / 1000)) -
+                  1),
       channel_(std::make_unique<ArithmeticDramChannel>(timing)) {}
 
 void DdrChannel::account_refreshes(Cycles now) {

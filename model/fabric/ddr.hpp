@@ -123,6 +123,8 @@ class DdrChannel {
     };
     Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write);
     DramCounters counters(Cycles now) const { return channel_->counters(crossing_.to_memory(now)); }
+    /// No burst is served faster.
+    Cycles least_time() const { return least_time_; }
     /// Takes the refreshes begun before `now` into `busy`.
     void account_refreshes(Cycles now);
 
@@ -133,6 +135,7 @@ class DdrChannel {
   private:
     ClockCrossing crossing_;
     uint32_t burst_bytes_;
+    Cycles least_time_;
     std::unique_ptr<DramChannel> channel_;
     std::vector<std::pair<uint64_t, uint64_t>> refreshes_;
 };

@@ -40,19 +40,26 @@ class Fabric::Impl {
     void add_memory(const StreamSide& side, uint8_t index, std::vector<StreamStage>& path) const;
     uint64_t alignment_of(const StreamSide& side, uint64_t burst_bytes) const;
 
-    /// The stream with the earliest arrival (first in order among equals), and the time from which another
-    /// one is due.
-    struct Choice {
-        StreamState* stream = nullptr;
-        Cycles time = never;
-        Cycles limit = never;  ///< it may serve arrivals before this alone
+    /// A stage of an active stream, at its resource.
+    struct Input {
+        StreamState* stream;
+        int stage;
+        Cycles time;  ///< its next arrival is at this time if known, else not before
     };
-    Choice choose() const;
+    /// By (priority, unit, order of opening); of one stream the older bursts first.
+    static bool precedes(const StreamState* a, const StreamState* b) {
+        return std::tie(a->priority, a->unit, a->order) < std::tie(b->priority, b->unit, b->order);
+    }
+    using Inputs = std::vector<Input>;
+    size_t inputs_index(const StreamStage& stage) const;
+    Cycles least_time(const StreamStage& stage) const;
+    Cycles safe_until(Cycles horizon) const;
+    bool sweep(Inputs& inputs, Cycles limit);
+    static void look_again(Inputs& inputs, const StreamState* stream);
     void serve(StreamState& stream, int k);
-    void run(StreamState& stream, Cycles limit);
-    void run_in_order(StreamState& stream, Cycles limit);
     static int earliest_stage(const StreamState& stream);
-    void completed(StreamState& stream);
+    void start(StreamState* stream);
+    void take_complete();
 
     Cycles serve_sram(StreamState& stream, Burst& burst, const StreamStage& stage);
     Cycles serve_link(Burst& burst, const StreamStage& stage);
@@ -66,8 +73,10 @@ class Fabric::Impl {
     Divisor channels_, interleave_;
     std::vector<std::unique_ptr<StreamState>> slots_;
     std::vector<Handle> free_;
-    std::vector<StreamState*> active_;  ///< not complete, by (priority, unit, order)
-    std::vector<Handle> finished_;      ///< complete, not taken
+    std::vector<StreamState*> active_;  ///< not complete, in order of precedes()
+    std::vector<Inputs> inputs_;        ///< DRAM, links, SRAMs
+    DramRate dram_rate_;
+    std::vector<Handle> finished_;  ///< complete, not taken
     Cycles first_completion_ = never;
     uint64_t opened_ = 0;
     Cycles served_until_ = 0;  ///< no stream may open before
@@ -91,6 +100,13 @@ Fabric::Impl::Impl(const FabricConfig& c)
         srams_.emplace_back(config.l1[k]);
         resources.push_back({fmt::format("e{}_l1", k), UnitClass::l1, static_cast<int>(k), 0});
     }
+    inputs_.resize(1 + links_.size() + srams_.size());
+    const DramTiming& t = config.ddr.timing;
+    const uint64_t parallel = uint64_t{config.ddr.channels} * t.burst_bytes;
+    dram_rate_.cycles_per_byte_q16 =
+        static_cast<uint64_t>((static_cast<Wide>(t.burst_nck) * config.core.hz() << 16) /
+                              (static_cast<Wide>(t.clock_hz) * parallel));
+    dram_rate_.parallel_bytes = parallel;
 }
 
 int Fabric::Impl::node_of(const StreamSide& side) const {
@@ -107,9 +123,9 @@ void Fabric::Impl::add_memory(const StreamSide& side, uint8_t index, std::vector
     if (!side.is_memory) return;
     const int node = node_of(side);
     if (node == node_ddr)
-        path.push_back({Kind::dram, index, 0});
+        path.push_back({Kind::dram, index, 0, 1});
     else
-        path.push_back({Kind::sram, index, static_cast<uint32_t>(node + 1)});
+        path.push_back({Kind::sram, index, static_cast<uint32_t>(node + 1), 1});
 }
 
 std::vector<StreamStage> Fabric::Impl::path_of(const StreamRequest& request) const {
@@ -117,14 +133,31 @@ std::vector<StreamStage> Fabric::Impl::path_of(const StreamRequest& request) con
     add_memory(request.source, 0, path);
     const int from = node_of(request.source), to = node_of(request.destination);
     if (from != to) {
-        const auto link = [&](int node) { path.push_back({Kind::link, 0, static_cast<uint32_t>(node + 1)}); };
+        const auto link = [&](int node) {
+            path.push_back({Kind::link, 0, static_cast<uint32_t>(node + 1), 1});
+        };
         if (from == node_ddr) link(-1);
         if (from >= 0) link(from);
         if (to == node_ddr) link(-1);
         if (to >= 0) link(to);
     }
     add_memory(request.destination, 1, path);
+    for (StreamStage& stage : path) stage.least = least_time(stage);
     return path;
+}
+
+/// What a burst spends at a stage at least: never too much, or order would be lost.
+Cycles Fabric::Impl::least_time(const StreamStage& stage) const {
+    switch (stage.kind) {
+        case Kind::dram:
+            return ddr_.front().least_time();
+        case Kind::link:
+            return 1 + config.link.hop_latency_cycles;
+        case Kind::sram:
+            break;
+    }
+    const SramConfig& sram = stage.resource == 0 ? config.l2 : config.l1[stage.resource - 1];
+    return 1 + (stage.side == 1 ? sram.write_latency_cycles : sram.read_latency_cycles);
 }
 
 /// Bursts end at multiples of this: of the DRAM's own burst; in an SRAM of the stream's burst, and at the end
@@ -140,7 +173,8 @@ Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
     auto stream = std::make_unique<StreamState>(
         request, now, path_of(request),
         std::array<uint64_t, 2>{alignment_of(request.source, request.burst_bytes),
-                                alignment_of(request.destination, request.burst_bytes)});
+                                alignment_of(request.destination, request.burst_bytes)},
+        dram_rate_);
     stream->order = opened_++;
     Handle handle = static_cast<Handle>(slots_.size());
     if (free_.empty()) {
@@ -157,10 +191,7 @@ Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
         finished_.push_back(handle);
         first_completion_ = std::min(first_completion_, added->result.end);
     } else {
-        const auto before = [](const StreamState* a, const StreamState* b) {
-            return std::tie(a->priority, a->unit, a->order) < std::tie(b->priority, b->unit, b->order);
-        };
-        active_.insert(std::upper_bound(active_.begin(), active_.end(), added, before), added);
+        start(added);
     }
     return handle;
 }
@@ -195,44 +226,120 @@ std::vector<Fabric::Handle> Fabric::Impl::take_completed(Cycles now) {
 
 Cycles Fabric::Impl::next_time() const {
     Cycles time = first_completion_;
-    for (const StreamState* stream : active_) time = std::min(time, stream->next_time);
+    for (const StreamState* stream : active_) time = std::min(time, stream->earliest());
     return time;
 }
 
-Fabric::Impl::Choice Fabric::Impl::choose() const {
-    Choice choice;
-    for (StreamState* stream : active_) {
-        if (stream->next_time < choice.time) {
-            // the one chosen before comes earlier in order: it wins a tie
-            choice.limit = std::min(choice.limit, choice.time);
-            choice.time = stream->next_time;
-            choice.stream = stream;
-        } else if (stream->next_time != never) {
-            choice.limit = std::min(choice.limit, stream->next_time + 1);
-        }
+size_t Fabric::Impl::inputs_index(const StreamStage& stage) const {
+    switch (stage.kind) {
+        case Kind::dram:
+            return 0;
+        case Kind::link:
+            return 1 + stage.resource;
+        case Kind::sram:
+            break;
     }
-    return choice;
+    return 1 + links_.size() + stage.resource;
 }
 
+void Fabric::Impl::start(StreamState* stream) {
+    active_.insert(std::upper_bound(active_.begin(), active_.end(), stream, precedes), stream);
+    for (int k = stream->stage_count - 1; k >= 0; --k) {
+        Inputs& inputs = inputs_[inputs_index(stream->stages[static_cast<size_t>(k)])];
+        const auto place =
+            std::upper_bound(inputs.begin(), inputs.end(), stream,
+                             [](const StreamState* a, const Input& b) { return precedes(a, b.stream); });
+        inputs.insert(place, {stream, k, 0});
+    }
+}
+
+/// Moves complete streams from the active to the finished ones.
+void Fabric::Impl::take_complete() {
+    const auto complete = [](const StreamState* stream) { return stream->complete; };
+    const auto first = std::find_if(active_.begin(), active_.end(), complete);
+    if (first == active_.end()) return;
+    for (auto it = first; it != active_.end(); ++it) {
+        if (!(*it)->complete) continue;
+        finished_.push_back((*it)->handle);
+        first_completion_ = std::min(first_completion_, (*it)->result.end);
+    }
+    for (Inputs& inputs : inputs_)
+        inputs.erase(std::remove_if(inputs.begin(), inputs.end(),
+                                    [&](const Input& input) { return complete(input.stream); }),
+                     inputs.end());
+    active_.erase(std::remove_if(first, active_.end(), complete), active_.end());
+}
+
+/// Arrivals before this can be served: neither the horizon nor a completion comes earlier.
+Cycles Fabric::Impl::safe_until(Cycles horizon) const {
+    Cycles time = std::min(horizon, first_completion_);
+    for (const StreamState* stream : active_) time = std::min(time, stream->completion_bound());
+    return time;
+}
+
+/// Resource by resource, each as far as its arrivals are known: their order at each resource is all that
+/// matters. The earliest arrival of all can always be served, so the loop ends when none is left.
 Cycles Fabric::Impl::advance(Cycles horizon) {
-    for (;;) {
-        const Choice choice = choose();
-        const Cycles stop = std::min(horizon, first_completion_);
-        if (choice.time >= stop) break;
-        run(*choice.stream, std::min(choice.limit, stop));
+    for (bool progress = true; progress;) {
+        const Cycles limit = safe_until(horizon);
+        progress = false;
+        for (Inputs& inputs : inputs_)
+            if (!inputs.empty()) progress |= sweep(inputs, limit);
+        take_complete();
     }
     served_until_ = std::max(served_until_, std::min(horizon, next_time()));
     return first_completion_ <= horizon ? first_completion_ : never;
 }
 
+/// Serves the arrivals at one resource before `limit`, in order, until one may come first that is not known
+/// yet. True when there were any.
+bool Fabric::Impl::sweep(Inputs& inputs, Cycles limit) {
+    for (Input& input : inputs) input.time = input.stream->arrival_bound(input.stage);
+    bool progress = false;
+    for (;;) {
+        Input* first = nullptr;
+        Cycles earliest = limit, until = limit;  // `first` has it all to itself before `until`
+        for (Input& input : inputs) {
+            if (input.time < earliest) {
+                until = earliest;  // the one before wins a tie
+                earliest = input.time;
+                first = &input;
+            } else if (input.time < until) {
+                until = input.time + 1;
+            }
+        }
+        if (first == nullptr || first->stream->head(first->stage) == never) return progress;
+        StreamState& stream = *first->stream;
+        if (stream.revisits) {
+            serve(stream, first->stage);
+            look_again(inputs, &stream);
+        } else {
+            while (stream.head(first->stage) < until) serve(stream, first->stage);
+            first->time = stream.arrival_bound(first->stage);
+        }
+        progress = true;
+    }
+}
+
+/// A stream that passes a resource twice changes what is known of the other visit.
+void Fabric::Impl::look_again(Inputs& inputs, const StreamState* stream) {
+    for (Input& input : inputs)
+        if (input.stream == stream) input.time = stream->arrival_bound(input.stage);
+}
+
+/// The oracle: the earliest arrival anywhere, in order of precedes(), within a stream of the older burst.
 bool Fabric::Impl::advance_one(Cycles horizon) {
-    const Choice choice = choose();
-    if (choice.time >= std::min(horizon, first_completion_)) return false;
-    StreamState& stream = *choice.stream;
-    serve(stream, earliest_stage(stream));
-    stream.next_time = stream.earliest();
-    served_until_ = std::max(served_until_, choice.time);
-    if (stream.complete) completed(stream);
+    StreamState* first = nullptr;
+    Cycles time = std::min(horizon, first_completion_);
+    for (StreamState* stream : active_) {
+        if (stream->earliest() >= time) continue;
+        time = stream->earliest();
+        first = stream;
+    }
+    if (first == nullptr) return false;
+    serve(*first, earliest_stage(*first));
+    served_until_ = std::max(served_until_, time);
+    take_complete();
     return true;
 }
 
@@ -242,41 +349,6 @@ int Fabric::Impl::earliest_stage(const StreamState& stream) {
     for (int k = 1; k < stream.stage_count; ++k)
         if (stream.head(k) <= stream.head(best)) best = k;
     return best;
-}
-
-/// Serves all arrivals of one stream before `limit`. No other stream arrives anywhere in that time, so only
-/// the order at each resource matters: stage by stage, as far as the outstanding window lets it.
-void Fabric::Impl::run(StreamState& stream, Cycles limit) {
-    if (stream.revisits) {
-        run_in_order(stream, limit);
-    } else {
-        bool progress = true;
-        while (progress) {
-            progress = false;
-            for (int k = 0; k < stream.stage_count; ++k) {
-                while (stream.head(k) < limit) {
-                    serve(stream, k);
-                    progress = true;
-                }
-            }
-        }
-    }
-    stream.next_time = stream.earliest();
-    if (stream.complete) completed(stream);
-}
-
-void Fabric::Impl::run_in_order(StreamState& stream, Cycles limit) {
-    for (;;) {
-        const int k = earliest_stage(stream);
-        if (stream.head(k) >= limit) return;
-        serve(stream, k);
-    }
-}
-
-void Fabric::Impl::completed(StreamState& stream) {
-    active_.erase(std::find(active_.begin(), active_.end(), &stream));
-    finished_.push_back(stream.handle);
-    first_completion_ = std::min(first_completion_, stream.result.end);
 }
 
 void Fabric::Impl::serve(StreamState& stream, int k) {

@@ -10,6 +10,7 @@ Sram::Sram(const SramConfig& config)
       word_(config.access_width_bytes),
       read_latency_(config.read_latency_cycles),
       write_latency_(config.write_latency_cycles),
+      block_cycles_(bank_width_.ceil(config.interleave_bytes)),
       port_free_(config.ports, 0),
       bank_free_(config.banks, 0) {}
 

@@ -73,8 +73,8 @@ class Sram {
         uint64_t piece = block - into;
         for (uint64_t offset = 0; offset < bytes; offset += piece, piece = block) {
             piece = std::min<uint64_t>(piece, bytes - offset);
-            const Banks one =
-                use_bank(bank, port_start + port_width_.quotient(offset), bank_width_.ceil(piece));
+            const Cycles cycles = piece == block ? block_cycles_ : bank_width_.ceil(piece);
+            const Banks one = use_bank(bank, port_start + port_width_.quotient(offset), cycles);
             all.end = std::max(all.end, one.end);
             all.wait = std::max(all.wait, one.wait);
             if (++bank == bank_free_.size()) bank = 0;
@@ -88,7 +88,7 @@ class Sram {
     }
 
     Divisor banks_, interleave_, port_width_, bank_width_, word_;
-    Cycles read_latency_, write_latency_;
+    Cycles read_latency_, write_latency_, block_cycles_;
     std::vector<Cycles> port_free_, bank_free_;
     uint32_t cached_bytes_ = 0;
     Cycles port_cycles_ = 0, bank_cycles_ = 0;

@@ -1,21 +1,26 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
+#include "model/fabric/divide.hpp"
 #include "model/fabric/fabric_config.hpp"
 #include "model/fabric/pattern_cursor.hpp"
 #include "model/stream/stream.hpp"
 
 namespace kpu::model {
 
+constexpr Cycles never_known = ~Cycles{0};
+__extension__ typedef unsigned __int128 Wide;
+
 /// A resource that a stream's bursts pass.
 struct StreamStage {
     enum class Kind : uint8_t { dram, sram, link };
     Kind kind = Kind::link;
-    uint8_t side = 0;  ///< whose addresses: 0 source (read), 1 destination (write)
-    uint32_t resource =
-        0;  ///< index among the resources of its kind; DRAM: the channel follows from the address
+    uint8_t side = 0;       ///< whose addresses: 0 source (read), 1 destination (write)
+    uint32_t resource = 0;  ///< index among the resources of its kind; DRAM: 0, all channels together
+    Cycles least = 1;       ///< a burst spends here at least; at least 1
 };
 
 /// A burst between its issue and its delivery.
@@ -37,20 +42,31 @@ struct Burst {
     }
 };
 
+/// What all channels of a DRAM together can do at best.
+struct DramRate {
+    uint64_t cycles_per_byte_q16 = 0;  ///< core cycles, rounded down
+    uint64_t parallel_bytes = 0;       ///< a burst of every channel and one of the stream
+};
+
 /// Progress of one stream: which burst comes next at each stage, and the limiter timeline.
 class StreamState {
   public:
     static constexpr int max_stages = 4;
 
     /// Alignments: of the pieces of either side, 0 = none.
+    /// `dram`: how fast the DRAM is at best.
     StreamState(const StreamRequest& request, Cycles now, const std::vector<StreamStage>& stages,
-                std::array<uint64_t, 2> align_bytes);
+                std::array<uint64_t, 2> align_bytes, const DramRate& dram);
 
     /// Arrival time of the next burst at stage k; never when none is known.
     Cycles head(int k) const { return heads_[k]; }
     Cycles earliest() const {
         return std::min(std::min(heads_[0], heads_[1]), std::min(heads_[2], heads_[3]));
     }
+    /// The next burst does not arrive at stage k before this.
+    Cycles arrival_bound(int k) const;
+    /// The stream does not complete before this, which lies after its earliest arrival.
+    Cycles completion_bound() const;
     Burst& burst_at(int k) { return ring_[next_[k] & mask_]; }
     /// The next burst at stage k was served, and leaves the stage at `done`. True when the stream is
     /// complete.
@@ -66,7 +82,6 @@ class StreamState {
     uint16_t unit;
     uint64_t order = 0;  ///< of opening
     uint32_t handle = 0;
-    Cycles next_time = 0;
 
   private:
     const Burst& at(uint64_t index) const { return ring_[index & mask_]; }
@@ -83,6 +98,10 @@ class StreamState {
     Cycles pace_offset_, pace_cycles_;
     bool paced_;
     uint64_t total_bytes_, left_bytes_;
+    Divisor port_;
+    DramRate dram_;
+    Cycles last_pace_ = 0;                          ///< the last burst is not issued before
+    std::array<Cycles, max_stages + 1> transit_{};  ///< least time from the arrival at a stage to delivery
     uint64_t pace_quotient_ = 0,
              pace_remainder_ = 0;  ///< floor and rest of issued bytes * pace_cycles / total
     uint32_t step_bytes_ = 0;      ///< of the cached pace step and port time
@@ -100,5 +119,140 @@ class StreamState {
     Cycles last_delivery_;
     Cycles max_lateness_ = 0;
 };
+
+traces::Cause StreamState::latency_cause() const {
+    return uses_dram ? traces::Cause::stalled_operand_dram_latency
+                     : traces::Cause::stalled_operand_interconnect;
+}
+
+/// When the pace issues the burst that begins at the bytes issued so far; then moves on by the step.
+inline Cycles StreamState::take_pace() {
+    const Cycles time = result.start + pace_offset_ + pace_quotient_;
+    if (pace_cycles_ == 0) return time;
+    pace_quotient_ += step_quotient_;
+    pace_remainder_ += step_remainder_;
+    if (pace_remainder_ >= total_bytes_) {
+        pace_remainder_ -= total_bytes_;
+        ++pace_quotient_;
+    }
+    return time;
+}
+
+/// Computes the time of the next issue as soon as it is known: the window must have room.
+inline void StreamState::prepare_issue() {
+    heads_[0] = never_known;
+    const uint64_t index = next_[0];
+    if (left_bytes_ == 0) return;
+    const bool windowed = index >= window_;
+    if (windowed && next_[stage_count - 1] <= index - window_) return;
+    const Cycles window_free = windowed ? at(index - window_).time : 0;
+
+    const bool row = cursor_[0].at_run_start() || cursor_[1].at_run_start();
+    uint64_t n = std::min<uint64_t>(burst_bytes_, left_bytes_);
+    n = cursor_[1].piece(cursor_[0].piece(n));
+    const auto bytes = static_cast<uint32_t>(n);
+    if (bytes != step_bytes_) {
+        step_bytes_ = bytes;
+        port_cycles_ = (bytes + port_bytes_per_cycle_ - 1) / port_bytes_per_cycle_;
+        const auto scaled = static_cast<Wide>(bytes) * pace_cycles_;
+        step_quotient_ = static_cast<uint64_t>(scaled / total_bytes_);
+        step_remainder_ = static_cast<uint64_t>(scaled % total_bytes_);
+    }
+
+    Burst& burst = at(index);
+    burst.address = {cursor_[0].address(), cursor_[1].address()};
+    burst.bytes = bytes;
+    burst.waits = 0;
+    burst.worst = 0;
+    burst.cause = traces::Cause::stalled_operand_interconnect;
+    Cycles time = issue_free_;
+    if (row && row_cycles_ > 0) {
+        time += row_cycles_;
+        burst.lose(row_cycles_, traces::Cause::stalled_dma_issue);
+    }
+    burst.pace_time = take_pace();
+    time = std::max(time, burst.pace_time);
+    if (window_free > time) {
+        burst.lose(window_free - time, latency_cause());
+        time = window_free;
+    }
+    heads_[0] = burst.time = burst.issue_time = time;
+    cursor_[0].advance(n);
+    cursor_[1].advance(n);
+    left_bytes_ -= n;
+    // a port wider than a burst issues several of them in a cycle
+    port_used_ = time == port_cycle_ ? port_used_ + bytes : bytes;
+    port_cycle_ = time;
+    issue_free_ = port_used_ + burst_bytes_ <= port_bytes_per_cycle_ ? time : time + port_cycles_;
+}
+
+inline bool StreamState::served(int k, Cycles done) {
+    Burst& burst = burst_at(k);
+    burst.time = last_out_[k] = std::max(done, last_out_[k]);  // bursts of a stream stay in order
+    const bool first = next_[k]++ == 0;
+    if (k > 0) heads_[k] = next_[k] < next_[k - 1] ? at(next_[k]).time : never_known;
+    const bool last_stage = k == stage_count - 1;
+    if (last_stage)
+        deliver(burst, first);
+    else if (next_[k + 1] + 1 == next_[k])
+        heads_[k + 1] = burst.time;
+    if (k == 0 || (last_stage && heads_[0] == never_known)) prepare_issue();
+    if (last_stage && left_bytes_ == 0 && heads_[0] == never_known && next_[k] == next_[0]) {
+        complete = true;
+        result.end = last_delivery_;
+    }
+    return complete;
+}
+
+/// Decides what the time up to this delivery was lost to.
+inline void StreamState::deliver(const Burst& burst, bool first) {
+    const Cycles from = last_delivery_, until = burst.time;
+    if (!paced_) {
+        const traces::Cause cause = burst.worst == 0 && first ? latency_cause() : burst.cause;
+        if (until > from) limit(from, cause);
+    } else {
+        // A paced stream lost what its delivery is later than ever before; the first burst's transit is no
+        // loss.
+        const Cycles lateness = until - burst.pace_time;
+        if (first) max_lateness_ = until - burst.issue_time - burst.waits;
+        const Cycles lost = lateness > max_lateness_ ? std::min(lateness - max_lateness_, until - from) : 0;
+        if (until - lost > from) limit(from, traces::Cause::busy_useful);
+        if (lost > 0) limit(until - lost, burst.cause);
+        max_lateness_ = std::max(max_lateness_, lateness);
+    }
+    last_delivery_ = until;
+    result.bytes += burst.bytes;
+}
+
+inline void StreamState::limit(Cycles from, traces::Cause cause) {
+    std::vector<LimiterChange>& list = result.limiters;
+    if (!list.empty() && list.back().from == from) list.pop_back();
+    if (list.empty() || list.back().cause != cause) list.push_back({from, cause, result.bytes});
+}
+
+inline Cycles StreamState::arrival_bound(int k) const {
+    // bursts keep their order: the next to come is the oldest before this stage
+    for (int i = k; i >= 0; --i)
+        if (heads_[i] != never_known) return heads_[i] + transit_[i] - transit_[k];
+    if (left_bytes_ == 0) return never_known;
+    // the window is full of bursts beyond: the delivery of the oldest admits the next
+    for (int i = stage_count - 1; i > k; --i)
+        if (heads_[i] != never_known) return heads_[i] + transit_[i] + transit_[0] - transit_[k];
+    return never_known;
+}
+
+inline Cycles StreamState::completion_bound() const {
+    if (left_bytes_ > 0) {
+        const uint64_t before_last = left_bytes_ > burst_bytes_ ? left_bytes_ - burst_bytes_ : 0;
+        const uint64_t in_turn =
+            uses_dram && left_bytes_ > dram_.parallel_bytes ? left_bytes_ - dram_.parallel_bytes : 0;
+        const Cycles on_dram = in_turn * dram_.cycles_per_byte_q16 >> 16;
+        const Cycles waits = std::max(port_.quotient(before_last), on_dram);
+        return std::max(std::max(issue_free_, arrival_bound(0)) + waits, last_pace_) + transit_[0];
+    }
+    for (int k = 0; k < stage_count; ++k)
+        if (heads_[k] != never_known) return at(next_[0] - (k == 0 ? 0 : 1)).time + transit_[k];
+    return result.end;
+}
 
 }  // namespace kpu::model
