@@ -45,7 +45,7 @@ struct Burst {
 /// What all channels of a DRAM together can do at best.
 struct DramRate {
     uint64_t cycles_per_byte_q16 = 0;  ///< core cycles, rounded down
-    uint64_t parallel_bytes = 0;       ///< a burst of every channel and one of the stream
+    uint64_t parallel_bytes = 0;       ///< a burst of every channel: these may come at once
 };
 
 /// Progress of one stream: which burst comes next at each stage, and the limiter timeline.
