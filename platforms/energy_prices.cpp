@@ -179,7 +179,8 @@ class Pricer {
     }
 
     double peak_dma(const proto::Dma& dma) const {
-        return mw(value("dma", "burst") * dma.channels() * dma.bytes_per_cycle() / dma.burst_bytes());
+        return mw(value("dma", "burst") * dma.channels() * dma.bytes_per_cycle() /
+                  std::min<uint32_t>(dma.burst_bytes(), 64));
     }
 
     void add_statics() {

@@ -55,7 +55,8 @@ void add_dma(Table& t, const std::string& p, const std::string& channels) {
     integer(t, p + ".descriptor_cycles", "cycle", required, "16", 0, 100000, "issue cost of a descriptor");
     integer(t, p + ".row_cycles", "cycle", required, "1", 0, 100000,
             "extra cycles at the start of each contiguous row");
-    integer(t, p + ".burst_bytes", "byte", required, "64", 1, 65536, "largest request to a memory", pow2);
+    integer(t, p + ".burst_bytes", "byte", required, "256", 1, 65536,
+            "largest request to a memory; a DRAM serves it as several of its own bursts", pow2);
     integer(t, p + ".max_outstanding_bursts", "", required, "32", 1, wide,
             "bursts issued and not yet delivered, per channel");
 }

@@ -249,7 +249,7 @@ void DdrChannel::account_refreshes(Cycles now) {
     refreshes_.clear();
 }
 
-DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t, bool write) {
+DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, bool write) {
     const uint64_t arrived = crossing_.to_memory(arrival);
     const DramService service = channel_->serve(address, write, arrived);
     if (service.refreshed) account_refreshes(arrival);

@@ -121,7 +121,7 @@ class DdrChannel {
         Cycles refresh_wait, row_wait, busy_wait;
         bool activated;
     };
-    Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write);
+    Service serve(Cycles arrival, uint64_t address, bool write);
     DramCounters counters(Cycles now) const { return channel_->counters(crossing_.to_memory(now)); }
     /// No burst is served faster.
     Cycles least_time() const { return least_time_; }

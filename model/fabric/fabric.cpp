@@ -160,11 +160,15 @@ Cycles Fabric::Impl::least_time(const StreamStage& stage) const {
     return 1 + (stage.side == 1 ? sram.write_latency_cycles : sram.read_latency_cycles);
 }
 
-/// Bursts end at multiples of this: of the DRAM's own burst; in an SRAM of the stream's burst, and at the end
-/// of an interleave block when that is longer.
+/// Bursts end at multiples of this: in DRAM of the stream's burst within a channel's block, and at least of
+/// the DRAM's own burst; in an SRAM of the stream's burst, and at the end of an interleave block when that is
+/// longer.
 uint64_t Fabric::Impl::alignment_of(const StreamSide& side, uint64_t burst_bytes) const {
     if (!side.is_memory) return 0;
-    if (side.level == Level::ddr) return config.ddr.timing.burst_bytes;
+    if (side.level == Level::ddr) {
+        return std::max<uint64_t>(config.ddr.timing.burst_bytes,
+                                  std::min<uint64_t>(burst_bytes, interleave_.value()));
+    }
     return std::max(burst_bytes, srams_[static_cast<size_t>(node_of(side) + 1)].interleave_bytes());
 }
 
@@ -391,19 +395,33 @@ Cycles Fabric::Impl::serve_link(Burst& burst, const StreamStage& stage) {
     return service.done;
 }
 
+/// A request for several DRAM bursts of one channel: they go to it together, and the request is served with
+/// the last.
 Cycles Fabric::Impl::serve_dram(StreamState& stream, Burst& burst, const StreamStage& stage) {
+    const bool write = stage.side == 1;
     const uint64_t address = burst.address[stage.side];
     const uint64_t block = interleave_.quotient(address);
     DdrChannel& channel = ddr_[channels_.remainder(block)];
     const uint64_t local = channels_.quotient(block) * interleave_.value() + interleave_.remainder(address);
-    const DdrChannel::Service service = channel.serve(burst.time, local, burst.bytes, stage.side == 1);
-    (stage.side == 1 ? stream.result.destination_accesses : stream.result.source_accesses) += 1;
-    stream.result.dram_activates += service.activated;
-    burst.waits += service.refresh_wait + service.row_wait + service.busy_wait;
-    burst.lose(service.busy_wait, Cause::stalled_operand_dram_bandwidth);
-    burst.lose(service.row_wait, Cause::stalled_operand_dram_latency);
-    burst.lose(service.refresh_wait, Cause::stalled_refresh);
-    return service.done;
+    const uint64_t unit = config.ddr.timing.burst_bytes;
+    Cycles done = 0, busy_wait = 0, row_wait = 0, refresh_wait = 0;
+    for (uint64_t at = local - local % unit; at < local + burst.bytes; at += unit) {
+        const DdrChannel::Service service = channel.serve(burst.time, at, write);
+        (write ? stream.result.destination_accesses : stream.result.source_accesses) += 1;
+        stream.result.dram_activates += service.activated;
+        if (at <= local)
+            busy_wait = service.busy_wait;  // later ones wait for the bursts of their own request
+        row_wait += service.row_wait;
+        refresh_wait += service.refresh_wait;
+        done = std::max(done, service.done);
+    }
+    // what one of them waits, the ones behind it wait with it
+    const Cycles waits = std::min(done - burst.time, busy_wait + row_wait + refresh_wait);
+    burst.waits += waits;
+    burst.lose(std::min(busy_wait, waits), Cause::stalled_operand_dram_bandwidth);
+    burst.lose(std::min(row_wait, waits), Cause::stalled_operand_dram_latency);
+    burst.lose(std::min(refresh_wait, waits), Cause::stalled_refresh);
+    return done;
 }
 
 template <typename Function>

@@ -114,7 +114,7 @@ const std::vector<Case>& cases() {
         {"engine.l1.bytes_per_cycle", "128", "8", Change::up, gemm, tile32},
         {"engine.l1.read_latency_cycles", "4", "400", Change::up},
         {"engine.l1.write_latency_cycles", "2", "400", Change::up},
-        {"engine.l1.access_width_bytes", "64", "256", Change::up, "gemm_relu", "npm_lite", energy},
+        {"engine.l1.access_width_bytes", "64", "256", Change::up, "digits", "npm_lite", energy},
         {"engine.dma.channels", "2", "1", Change::up, "transfer"},
         {"engine.dma.bytes_per_cycle", "64", "8", Change::up},
         {"engine.dma.descriptor_cycles", "16", "500", Change::up},
