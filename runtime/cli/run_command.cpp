@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -122,6 +123,20 @@ runtime::RunStatus simulate(runtime::Simulation& simulation, bool progress) {
     return status;
 }
 
+/// A trace that cannot be written is known before the run, not after it. The output folder is still to be
+/// made.
+void check_trace_paths(const RunOptions& options) {
+    namespace fs = std::filesystem;
+    for (const auto& path : {options.events, options.vcd, options.power, options.stalls}) {
+        const fs::path folder = fs::path(path).parent_path();
+        if (path.empty() ||
+            (!options.out.empty() && folder.lexically_normal() == fs::path(options.out).lexically_normal())) {
+            continue;
+        }
+        traces::Output::to_file(path);  // never finished: leaves nothing
+    }
+}
+
 void write_traces(const RunOptions& options, const traces::Recording& recording) {
     const auto write = [&](const std::string& path, auto writer) {
         if (path.empty()) return;
@@ -217,6 +232,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command_line)
     traces::Manifest manifest;
     manifest.inputs = bind_inputs(options, simulation);
     if (!options.out.empty()) traces::RunFolder::check(options.out, options.force);
+    check_trace_paths(options);
 
     const auto status = simulate(simulation, !options.quiet && isatty(STDERR_FILENO) != 0);
 

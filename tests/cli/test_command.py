@@ -315,6 +315,13 @@ class BadInputTest(CommandTest):
             self.refused(kpusim(*arguments), "error")
         self.refused(kpusim("run", self.program, "--param", "T=2", "--fill", "zeros"), "T")
 
+    def test_traces_that_cannot_be_written(self) -> None:
+        """A trace into a folder that does not exist is refused before the run; nothing is left behind."""
+        run = ("run", self.program, "--input", f"x={self.x}", "-o", self.work / "out")
+        self.refused(kpusim(*run, "--vcd", self.work / "absent" / "x.vcd"), "x.vcd", "Fix:")
+        self.assertFalse((self.work / "out").exists())
+        self.assertEqual(kpusim(*run, "--vcd", self.work / "out" / "x.vcd").returncode, 0)
+
     def test_results_are_not_destroyed(self) -> None:
         """A non-empty output folder is refused; --force replaces only what kpusim writes."""
         out = self.work / "out"
