@@ -96,12 +96,13 @@ struct Operand {
     Tensor tensor() { return {type, shape, &quant, data()}; }
     template <class T>
     void set(const std::vector<T>& values) {
+        if (values.empty()) return;  // memcpy takes no null pointer, not even for nothing
         std::memcpy(data(), values.data(), std::min(bytes, values.size() * sizeof(T)));
     }
     template <class T>
     std::vector<T> get() {
         std::vector<T> values(bytes / sizeof(T));
-        std::memcpy(values.data(), data(), bytes);
+        if (!values.empty()) std::memcpy(values.data(), data(), bytes);
         return values;
     }
 };
