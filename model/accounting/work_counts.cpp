@@ -26,7 +26,6 @@ WorkCounts::Task WorkCounts::add(const TaskCommand& command, bool on_array) {
     TypeWork& type = type_of(*command.task);
     type.macs += report.work;
     task.macs = report.work;
-    task.peak_cycles = double(report.work) * 65536.0 / double(std::max<uint64_t>(type.peak_q16, 1));
     return task;
 }
 

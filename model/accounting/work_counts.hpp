@@ -16,7 +16,6 @@ class WorkCounts {
 
     struct Task {
         uint64_t macs = 0;
-        double peak_cycles = 0;         ///< that its MACs take at the peak of all arrays
         uint64_t bytes[3] = {0, 0, 0};  ///< read and written, by level
     };
     Task add(const TaskCommand& command, bool on_array);
