@@ -8,6 +8,7 @@
 
 #include "isa/diagnostics.hpp"
 #include "platforms/platform.hpp"
+#include "traces/event_file.hpp"
 
 namespace kpu::cli {
 
@@ -43,6 +44,17 @@ struct DeviceOptions {
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
 /// A decimal integer that fits 64 bits. Throws UserError naming the option.
 int64_t parse_integer(const std::string& text, const std::string& option);
+
+/// Traces to write, by file name; empty: not wanted. `run` and `export` write the same bytes through this.
+struct TracePaths {
+    std::string vcd, power, stalls;
+    bool empty() const { return (vcd + power + stalls).empty(); }
+    void add_to(CLI::App& command);
+    void write(const traces::Recording& recording) const;
+};
+/// One trace, unless `path` is empty. Throws UserError.
+void write_trace(const std::string& path, const traces::Recording& recording,
+                 void (*writer)(const traces::RunInfo&, const std::vector<traces::Event>&, traces::Output&));
 
 /// Data goes to standard output, everything for people to standard error.
 void print_out(const std::string& text);

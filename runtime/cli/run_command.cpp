@@ -27,8 +27,9 @@ struct RunOptions {
     std::string fill, mode = "values+timing", order = "program", values = "fast", stepper = "fast";
     bool strict = false, no_hazards = false, force = false, json = false, quiet = false;
     uint64_t max_cycles = 0, seed = 0;
-    std::string out, events, vcd, power, stalls;
-    bool wants_traces() const { return !(events + vcd + power + stalls).empty(); }
+    std::string out, events;
+    TracePaths traces;
+    bool wants_traces() const { return !events.empty() || !traces.empty(); }
 };
 
 /// A choice of the form WORD or WORD:SEED.
@@ -127,7 +128,8 @@ runtime::RunStatus simulate(runtime::Simulation& simulation, bool progress) {
 /// made.
 void check_trace_paths(const RunOptions& options) {
     namespace fs = std::filesystem;
-    for (const auto& path : {options.events, options.vcd, options.power, options.stalls}) {
+    for (const auto& path :
+         {options.events, options.traces.vcd, options.traces.power, options.traces.stalls}) {
         const fs::path folder = fs::path(path).parent_path();
         if (path.empty() ||
             (!options.out.empty() && folder.lexically_normal() == fs::path(options.out).lexically_normal())) {
@@ -135,19 +137,6 @@ void check_trace_paths(const RunOptions& options) {
         }
         traces::Output::to_file(path);  // never finished: leaves nothing
     }
-}
-
-void write_traces(const RunOptions& options, const traces::Recording& recording) {
-    const auto write = [&](const std::string& path, auto writer) {
-        if (path.empty()) return;
-        auto output = traces::Output::to_file(path);
-        writer(recording.info, recording.events, output);
-        output.finish();
-    };
-    write(options.events, traces::write_event_file);
-    write(options.vcd, traces::write_vcd);
-    write(options.stalls, traces::write_stalls_csv);
-    write(options.power, traces::write_power_csv);
 }
 
 struct Results {
@@ -250,7 +239,11 @@ int run(const RunOptions& options, const std::vector<std::string>& command_line)
                              sha256_hex(platform_text)};
         write_folder(options, manifest, platform_text, simulation, results);
     }
-    if (options.wants_traces()) write_traces(options, simulation.take_recording());
+    if (options.wants_traces()) {
+        const auto recording = simulation.take_recording();
+        write_trace(options.events, recording, traces::write_event_file);
+        options.traces.write(recording);
+    }
     if (options.json) print_out(results.stats.to_json(results.complete));
     if (!options.quiet) {
         print_hazards(simulation);
@@ -291,9 +284,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     command->add_option("-o,--output", options->out, "folder for stats.json, ops.csv, outputs/ and more");
     command->add_flag("--force", options->force, "replace kpusim's own files in an existing folder");
     command->add_option("--events", options->events, "event file, for `kpusim export`");
-    command->add_option("--vcd", options->vcd, "unit states, queues, bandwidth and power as waveforms");
-    command->add_option("--power", options->power, "CSV: watts per component over time");
-    command->add_option("--stalls", options->stalls, "CSV: every interval of every unit with its cause");
+    options->traces.add_to(*command);
     command->add_flag("--json", options->json, "statistics as JSON on standard output");
     command->add_flag("--quiet", options->quiet, "no report");
     command->callback([options, &exit_code, &command_line] { exit_code = run(*options, command_line); });
