@@ -9,7 +9,7 @@ packages=(
     g++ cmake ninja-build ccache git pkg-config ca-certificates
     libsystemc-dev libprotobuf-dev protobuf-compiler libboost-dev libboost-iostreams-dev libfmt-dev
     nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev
-    libgtest-dev libgmock-dev libbenchmark-dev gtkwave
+    libgtest-dev libgmock-dev libbenchmark-dev gtkwave verilator
     python3 python3-venv python3-numpy
 )
 

@@ -26,7 +26,7 @@ void ArrayUnit::plan(Job& job) {
     const timing::SystolicTime time = timing::systolic_time(array, shape);
 
     TaskReport& report = job.command->report;
-    report.fill = time.fill;
+    report.fill = time.weight_load + time.fill;
     report.steady = time.steady;
     report.drain = time.drain;
     report.work = shape.macs();

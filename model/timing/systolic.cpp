@@ -52,37 +52,49 @@ void count_traffic(const SystolicArray& array, const GemmShape& s, const Tiling&
             time.writes = s.m * s.n * tiles.down;
             break;
     }
+    if (array.timing == proto::SystolicArray::physical) time.partial_reads = time.writes - s.m * s.n;
     time.a_reads *= s.groups;
     time.b_reads *= s.groups;
     time.writes *= s.groups;
+    time.partial_reads *= s.groups;
 }
 
 /// Every fold pays its whole fill; one cycle less per layer, as the reference tool counts.
 void compat_terms(const SystolicArray& array, uint64_t groups, uint64_t per_fold, SystolicTime& time) {
     const bool os = array.dataflow == proto::SystolicArray::os;
-    const uint64_t per_fold_fill = (os ? array.rows : 2 * array.rows) + array.cols - 2;
+    const uint64_t load = os ? 0 : array.rows, skew = array.rows + array.cols - 2;
     time.steady = time.folds * per_fold;
-    time.fill = time.folds * per_fold_fill;
-    // the last cycle of each layer comes out of the fill, or of the stream where there is no fill (a 1 x 1
-    // array)
-    (time.fill >= groups ? time.fill : time.steady) -= groups;
-    time.first_result = std::min<Cycles>(per_fold_fill + (os ? per_fold : 1), time.total());
+    time.fill = time.folds * skew;
+    time.weight_load = time.folds * load;
+    // the last cycle of each layer comes out of the fill, or of what there is where it is shorter (1 x 1)
+    Cycles& shortened = time.fill >= groups ? time.fill : os ? time.steady : time.weight_load;
+    shortened -= groups;
+    time.first_result = std::min<Cycles>(load + skew + (os ? per_fold : 1), time.total());
+    time.operands_in = time.occupancy = time.total();
 }
 
 /// Folds follow each other at the slower of streaming and draining (os) or reloading weights (ws, is).
 void physical_terms(const SystolicArray& array, uint64_t per_fold, SystolicTime& time) {
-    const uint64_t waits = (time.folds - 1) * (array.rows > per_fold ? array.rows - per_fold : 0);
+    const uint64_t pace = std::max(array.rows, per_fold);
+    const Cycles waits = (time.folds - 1) * (pace - per_fold);
     time.steady = time.folds * per_fold;
+    time.operands_in = (time.folds - 1) * pace + per_fold;
     if (array.dataflow == proto::SystolicArray::os) {
         time.fill = array.rows + array.cols - 2;
         time.drain = array.rows + waits;
-        time.first_result = time.fill + per_fold + 1;
+        // a fold may end no sooner than the one before has drained, however long that one was
+        time.occupancy = time.operands_in;
+        time.entry_gap = pace - per_fold;
+        time.first_result = array.rows + per_fold - 1;
     } else {
-        time.fill = 2 * array.rows - 1;
-        time.drain = array.cols - 1 + waits;
-        time.first_result = time.fill + 1;
+        time.weight_load = array.rows + waits;
+        time.fill = array.rows - 1;
+        time.drain = array.cols;
+        time.operands_in += array.rows;
+        // a weight load takes as long as the array is tall, however short the stream that it hides behind
+        time.occupancy = time.folds * pace;
+        time.first_result = 2 * array.rows;
     }
-    time.first_result = std::min<Cycles>(time.first_result, time.total());
 }
 
 }  // namespace
@@ -108,6 +120,17 @@ SystolicTime systolic_time(const SystolicArray& array, const GemmShape& shape) {
         tiles.used * double(shape.groups) / (double(time.folds) * double(array.rows * array.cols));
     count_traffic(array, shape, tiles, time);
     return time;
+}
+
+Cycles back_to_back_cycles(const SystolicArray& array, const std::vector<GemmShape>& shapes) {
+    Cycles start = 0, end = 0;
+    for (const GemmShape& shape : shapes) {
+        const SystolicTime time = systolic_time(array, shape);
+        if (end > 0) start += time.entry_gap;
+        end = start + time.total();
+        start += time.occupancy;
+    }
+    return end;
 }
 
 GemmShape gemm_shape(const BoundProgram& program, const BoundTask& task) {

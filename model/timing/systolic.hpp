@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "isa/bound_program.hpp"
 #include "isa/types.hpp"
@@ -34,20 +35,28 @@ struct SystolicArray {
 /// Time and traffic of one product, all in core cycles or elements. model/timing/systolic.md has the
 /// formulas.
 struct SystolicTime {
-    uint64_t folds = 0;  ///< tiles of the stationary operand, over all groups
-    Cycles fill = 0;     ///< operands (or weights) enter, no result leaves
-    Cycles steady = 0;   ///< operands stream: useful MACs and padding
-    Cycles drain = 0;    ///< the last results leave, and waits for the drain of earlier folds
-    Cycles total() const { return fill + steady + drain; }
+    uint64_t folds = 0;      ///< tiles of the stationary operand, over all groups
+    Cycles weight_load = 0;  ///< the stationary operand enters (ws, is), and streams that wait for it
+    Cycles fill = 0;         ///< the streamed operands enter, until the whole array works
+    Cycles steady = 0;       ///< operands stream: useful MACs and padding
+    Cycles drain = 0;        ///< the last results leave, and streams that wait for a drain (os)
+    Cycles total() const { return weight_load + fill + steady + drain; }
     Cycles padding = 0;             ///< of steady: cycles worth of idle processing elements
-    Cycles first_result = 0;        ///< from the start until the first result leaves the array
+    Cycles operands_in = 0;         ///< from the start until the last operand has entered
+    Cycles occupancy = 0;           ///< how long no other product's operands may enter, from the start on
+    Cycles entry_gap = 0;           ///< the array stays free this long between another product and this one
+    Cycles first_result = 0;        ///< from the start until the first result stands at the array's foot
     uint64_t a_reads = 0;           ///< elements of the first operand (inputs) read from SRAM
     uint64_t b_reads = 0;           ///< elements of the second operand (weights)
     uint64_t writes = 0;            ///< elements of the result written, partial sums of folds over K included
+    uint64_t partial_reads = 0;     ///< partial sums read back to be added to (physical)
     double mapping_efficiency = 0;  ///< used share of the processing elements, over all folds
 };
 
 SystolicTime systolic_time(const SystolicArray& array, const GemmShape& shape);
+/// Products that follow each other on one array, the next as soon as the array takes it: from the start of
+/// the first to the last result of the last one.
+Cycles back_to_back_cycles(const SystolicArray& array, const std::vector<GemmShape>& shapes);
 
 /// The array of an engine for operand types "i8", "f16" or "i8xi4". Throws UserError when it has no rate for
 /// them.

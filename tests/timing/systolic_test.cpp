@@ -98,9 +98,44 @@ TEST(SystolicPhysical, NextFoldEntersWhileThisOneDrains) {
 TEST(SystolicPhysical, WeightLoadIsHiddenBehindTheStream) {
     const auto array = make(8, 16, Array::ws, Array::physical);
     const auto one = systolic_time(array, {50, 16, 8}).total();
-    EXPECT_EQ(one, 2u * 8 + 16 + 50 - 2);
+    // 8 to load, the last input enters 49 later, 7 + 15 to the far corner, its cycle there, one to accumulate
+    EXPECT_EQ(one, 8u + 49 + 7 + 15 + 1 + 1);
     EXPECT_EQ(systolic_time(array, {50, 32, 8}).total(), one + 50);
     EXPECT_EQ(systolic_time(array, {2, 32, 8}).total(), systolic_time(array, {2, 16, 8}).total() + 8);
+}
+
+// The terms of one fold: weights enter row by row, the skew fills the array, results are added below it.
+TEST(SystolicPhysical, WeightLoadFillSteadyAndDrainAreSeparateTerms) {
+    const auto time = systolic_time(make(8, 16, Array::ws, Array::physical), {50, 16, 8});
+    EXPECT_EQ(time.weight_load, 8u);
+    EXPECT_EQ(time.fill, 7u);
+    EXPECT_EQ(time.steady, 50u);
+    EXPECT_EQ(time.drain, 16u);
+}
+
+// Folds over K add to the partial sums of the fold before: each result is read back once per further fold.
+TEST(SystolicPhysical, FoldsOverKReadPartialSumsBack) {
+    const auto ws = systolic_time(make(8, 16, Array::ws, Array::physical), {50, 20, 17, 2});
+    EXPECT_EQ(ws.writes, 2u * 50 * 20 * 3);
+    EXPECT_EQ(ws.partial_reads, 2u * 50 * 20 * 2);
+    EXPECT_EQ(systolic_time(make(8, 16, Array::os, Array::physical), {50, 20, 17}).partial_reads, 0u);
+}
+
+// Products that follow each other pay fill and drain once; a short one waits for the drain before it (os),
+// or hides no weight load (ws).
+TEST(SystolicPhysical, BackToBackProductsPayFillAndDrainOnce) {
+    for (const auto dataflow : {Array::os, Array::ws, Array::is}) {
+        const auto array = make(8, 8, dataflow, Array::physical);
+        const auto one = systolic_time(array, {64, 64, 64});
+        const auto three = back_to_back_cycles(array, {{64, 64, 64}, {64, 64, 64}, {64, 64, 64}});
+        EXPECT_EQ(three, one.total() + 2 * one.steady);
+    }
+    const auto os = make(8, 8, Array::os, Array::physical);
+    EXPECT_EQ(back_to_back_cycles(os, {{8, 8, 20}, {8, 8, 3}}), systolic_time(os, {8, 8, 20}).total() + 8);
+    EXPECT_EQ(back_to_back_cycles(os, {{8, 8, 3}, {8, 8, 20}}), systolic_time(os, {8, 8, 20}).total() + 3);
+    const auto ws = make(8, 8, Array::ws, Array::physical);
+    EXPECT_EQ(back_to_back_cycles(ws, {{3, 8, 8}, {20, 8, 8}}), systolic_time(ws, {20, 8, 8}).total() + 8);
+    EXPECT_EQ(back_to_back_cycles(ws, {{20, 8, 8}, {3, 8, 8}}), systolic_time(ws, {3, 8, 8}).total() + 20);
 }
 
 // A type with rate 1/2 doubles the steady state and nothing else; rate 4 divides it by 4.
