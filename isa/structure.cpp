@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "isa/container.hpp"
@@ -103,11 +104,24 @@ class StructureCheck {
                     check_value(value.list().item(i), fmt::format("{}.list.item[{}]", field, i), depth, true);
                 }
                 break;
+            case proto::Value::kReal:
+                check_real(value.real(), field + ".real");
+                break;
             case proto::Value::KIND_NOT_SET:
                 fail(field, "has no value.");
             default:
                 break;
         }
+    }
+
+    /// NaN has many bit patterns and one text.
+    void check_real(double value, const std::string& field) const {
+        if (std::isnan(value)) fail(field, "is not a number (NaN).");
+    }
+
+    void check_estimate(double value, const std::string& field) const {
+        if (!std::isfinite(value) || std::signbit(value))
+            fail(field, "is {}. Fix: give a finite number of at least 0.", value);
     }
 
     template <class Decorators>
@@ -328,6 +342,7 @@ class StructureCheck {
         if (quant.kind() == proto::Quant::PER_TENSOR && scales != 1) {
             fail(field, "is per tensor with {} scales; it needs one.", scales);
         }
+        for (const double scale : quant.scale()) check_real(scale, field + ".scale");
     }
 
     void check_host_side() const {
@@ -350,6 +365,8 @@ class StructureCheck {
             }
             check_quant(tensor.quant(), field + ".quant");
         }
+        check_ops();
+        check_estimate(program_.estimated_total_energy_uj(), "estimated_total_energy_uj");
         for (const std::string& id : program_.input_id()) check_tensor_id(tensors, id, "input_id");
         for (const std::string& id : program_.output_id()) check_tensor_id(tensors, id, "output_id");
         for (int i = 0; i < program_.data_size(); ++i) {
@@ -358,6 +375,19 @@ class StructureCheck {
         const proto::DeviceDirective& device = program_.device();
         if (!device.path().empty() + !device.name().empty() + !device.body().empty() > 1) {
             fail("device", "gives more than one of path, name and body.");
+        }
+    }
+
+    void check_ops() const {
+        for (int i = 0; i < program_.op_size(); ++i) {
+            const proto::Op& op = program_.op(i);
+            const std::string field = fmt::format("op[{}]", i);
+            check_estimate(op.estimated_energy_pj(), field + ".estimated_energy_pj");
+            for (int k = 0; k < op.attribute_size(); ++k) {
+                const std::string at = fmt::format("{}.attribute[{}]", field, k);
+                check_real(op.attribute(k).f(), at + ".f");
+                for (const double value : op.attribute(k).floats()) check_real(value, at + ".floats");
+            }
         }
     }
 

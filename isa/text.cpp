@@ -40,4 +40,12 @@ std::string nearest_name(std::string_view name, const std::vector<std::string_vi
     return std::string(best);
 }
 
+bool starts_with(std::string_view text, std::string_view start) {
+    return text.substr(0, start.size()) == start;
+}
+
+bool ends_with(std::string_view text, std::string_view end) {
+    return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
 }  // namespace kpu

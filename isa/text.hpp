@@ -9,4 +9,7 @@ namespace kpu {
 /// The candidate nearest to `name` by edit distance (the first of equals); empty when there is no candidate.
 std::string nearest_name(std::string_view name, const std::vector<std::string_view>& candidates);
 
+bool starts_with(std::string_view text, std::string_view start);
+bool ends_with(std::string_view text, std::string_view end);
+
 }  // namespace kpu

@@ -180,7 +180,7 @@ class Pricer {
 
     double peak_dma(const proto::Dma& dma) const {
         return mw(value("dma", "burst") * dma.channels() * dma.bytes_per_cycle() /
-                  std::min<uint32_t>(dma.burst_bytes(), 64));
+                  traces::dma_beat_group_bytes(dma.burst_bytes()));
     }
 
     void add_statics() {

@@ -9,6 +9,7 @@
 
 #include "isa/diagnostics.hpp"
 #include "isa/embedded_file.hpp"
+#include "isa/text.hpp"
 
 namespace kpu {
 extern const EmbeddedFile platform_files[];
@@ -17,10 +18,6 @@ extern const std::size_t platform_files_count;
 
 namespace kpu::platforms {
 namespace {
-
-bool ends_with(std::string_view text, std::string_view end) {
-    return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
 
 /// The name without folder, extension, trailing underscore and dots: npm_lite_.nem -> npm_lite.
 std::string stem_of(std::string_view name) {

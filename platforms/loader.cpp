@@ -18,10 +18,6 @@ namespace {
 constexpr std::string_view not_devices[] = {"ddr_devices.textproto", "energy_generic_16nm.textproto",
                                             "kpusim_ext.nem", "npm_baseline_1_0.nem"};
 
-bool ends_with(std::string_view text, std::string_view end) {
-    return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 struct Source {
     std::string origin;  ///< for messages
     std::string text;

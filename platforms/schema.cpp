@@ -33,14 +33,6 @@ std::vector<std::string> quoted(const std::string& message) {
     return found;
 }
 
-bool starts_with(std::string_view text, std::string_view start) {
-    return text.substr(0, start.size()) == start;
-}
-
-bool ends_with(std::string_view text, std::string_view end) {
-    return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 /// Rewrites the parser's message about an unknown name so that it names the nearest known one.
 std::string explain_parse_error(const std::string& message) {
     const std::vector<std::string> names = quoted(message);

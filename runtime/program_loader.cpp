@@ -87,13 +87,14 @@ std::string data_file_name(const std::string& text_path, int index) {
     return fmt::format("{}.{}.data", fs::path(text_path).filename().string(), index);
 }
 
-/// Text carries no data: sections stand in files beside it, or where the program names a side file.
+/// Text carries no data: sections stand in files beside it, or where the program names a side file. The
+/// reader left a place for each.
 void load_data(Module& module) {
     const std::string folder = fs::path(module.origin).parent_path().string();
     for (int i = 0; i < module.program.data_size(); ++i) {
         proto::Data entry = module.program.data(i);
         if (entry.path().empty()) entry.set_path(data_file_name(module.origin, i));
-        module.data.push_back(load_side_file(entry, folder));
+        module.data[static_cast<size_t>(i)] = load_side_file(entry, folder);
     }
 }
 

@@ -24,6 +24,12 @@ struct ActionPrice {
     std::string source;
 };
 
+/// Bytes that one `burst` of component dma stands for: the table prices address generation and bus handshake
+/// of a 64-byte beat group, so a DMA request (the platform's burst_bytes) costs as many as it has groups.
+constexpr uint32_t dma_beat_group_bytes(uint32_t request_bytes) {
+    return request_bytes < 64 ? request_bytes : 64;
+}
+
 /// Static power of a component instance group in each of its states, mW, scaled.
 struct StaticPower {
     Component component;

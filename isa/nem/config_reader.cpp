@@ -19,8 +19,8 @@ unsigned ConfigReader::read_declarations() {
                 devices = 0;
                 read_family();
             } else if (at_device_block()) {
-                ++devices;
                 read_device();
+                ++devices;
             } else {
                 return devices;
             }

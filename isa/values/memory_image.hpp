@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "isa/bound_program.hpp"
+#include "isa/footprint.hpp"
 
 namespace kpu::values {
 
@@ -59,23 +60,10 @@ struct RegionView {
     uint64_t address = 0;  ///< bytes, in its level
 };
 
-/// Maximal contiguous byte runs of a region's elements in ascending address order, as a strided pattern:
-/// run_bytes contiguous bytes, repeated count[d] times at stride_bytes[d]. Dimension 0 is the innermost
-/// (smallest stride), strides are positive, counts at least 2; dimensions that continue a run or each other
-/// are merged, so a dense region has dims == 0. i4 runs are rounded out to whole bytes; i4 dimensions of odd
-/// stride (in elements) are covered together with their gaps. Untyped regions are one run of their extent.
-struct Footprint {
-    uint64_t address = 0;
-    uint64_t run_bytes = 0;
-    int dims = 0;
-    int64_t count[max_rank] = {};
-    int64_t stride_bytes[max_rank] = {};
-    uint64_t total_bytes() const;  ///< run_bytes * product(count)
-    uint64_t end() const;          ///< one past the last byte touched
-};
-Footprint footprint_of(const RegionView& view);
-/// True when the two touch a common byte (exact, gaps do not count). Patterns of many unrelated strides, for
-/// which the exact answer would take millions of steps, are answered true.
-bool overlap(const Footprint& a, const Footprint& b);
+using kpu::Footprint;
+using kpu::overlap;
+inline Footprint footprint_of(const RegionView& view) {
+    return kpu::footprint_of(*view.region, view.address);
+}
 
 }  // namespace kpu::values

@@ -1,6 +1,6 @@
 # kpu::values: memory levels, exact arithmetic (reference and fast), evaluation of tasks.
 kpu_library(values
-  SOURCES values/memory_image.cpp values/footprint.cpp values/region_copy.cpp values/executor.cpp
+  SOURCES values/memory_image.cpp values/region_copy.cpp values/executor.cpp
           values/float_environment.cpp values/problem.cpp values/op_types.cpp values/quant_map.cpp
           values/backend_base.cpp values/reference.cpp values/reference_contraction.cpp
           values/fast/backend.cpp values/fast/dispatch.cpp values/fast/float_contraction.cpp

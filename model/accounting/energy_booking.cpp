@@ -125,9 +125,6 @@ void EnergyBooking::side(const StreamSide& side, uint64_t accesses, bool read, c
     }
 }
 
-/// The table prices a DMA burst of up to this many bytes.
-constexpr uint64_t dma_burst_bytes = 64;
-
 void EnergyBooking::stream(const StreamUse& use, uint32_t op, bool mover) {
     const StreamResult& result = *use.result;
     const StreamRequest& request = *use.request;
@@ -138,8 +135,8 @@ void EnergyBooking::stream(const StreamUse& use, uint32_t op, bool mover) {
          result.end, op);
     if (!mover) return;
     book(Component::dma, "descriptor", 1, result.start, result.start, op);
-    const uint64_t beats = std::min<uint64_t>(request.burst_bytes, dma_burst_bytes);
-    book(Component::dma, "burst", (result.bytes + beats - 1) / beats, result.start, result.end, op);
+    const uint64_t group = traces::dma_beat_group_bytes(request.burst_bytes);
+    book(Component::dma, "burst", (result.bytes + group - 1) / group, result.start, result.end, op);
 }
 
 void EnergyBooking::refreshes(uint64_t count, Cycles end) {

@@ -6,6 +6,7 @@ usage: KPUSIM=path/to/kpusim python3 -m unittest test_command
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import pickle
@@ -404,6 +405,23 @@ class ToolTest(CommandTest):
             self.assertEqual(kpusim("disasm", first, "-o", text).returncode, 0)
             self.assertEqual(kpusim("asm", text, "-o", second).returncode, 0)
             self.assertEqual(first.read_bytes(), second.read_bytes(), source)
+
+    def test_assembly_keeps_data(self) -> None:
+        """Data sections travel through text: asm finds the files that stand beside it, disasm writes them."""
+        weights = bytes(range(100))
+        digest = hashlib.sha256(weights).hexdigest()
+        entry = f'#! data {{"name":"w","size":"{len(weights)}","sha256":"{digest}","buffer":"x"}}'
+        source = self.write("w.nem", SMALL.replace("program small:\n", f"program small:\n{entry}\n"))
+        self.write("w.nem.0.data", weights)
+        first, text, second = self.work / "1.kpu", self.work / "1.nem", self.work / "2.kpu"
+        self.assertEqual(kpusim("asm", source, "-o", first).returncode, 0)
+        self.assertIn(weights, first.read_bytes())
+        self.assertEqual(kpusim("disasm", first, "-o", text).returncode, 0)
+        self.assertEqual((self.work / "1.nem.0.data").read_bytes(), weights)
+        self.assertEqual(kpusim("asm", text, "-o", second).returncode, 0)
+        self.assertEqual(first.read_bytes(), second.read_bytes())
+        self.write("w.nem.0.data", weights[::-1])
+        self.refused(kpusim("asm", source, "-o", first), "SHA-256", "Fix:")
 
     def test_check(self) -> None:
         """Findings stand on standard output as file:line:col: severity: message; standard input works."""

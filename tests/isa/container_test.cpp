@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "isa/bound_program.hpp"
 #include "isa/digest.hpp"
@@ -98,6 +99,32 @@ TEST(Container, EveryTruncationIsRefused) {
         EXPECT_NE(refusal(good.substr(0, size)), "accepted") << size;
     }
     EXPECT_THAT(refusal(good + "x"), HasSubstr("follow the last section"));
+}
+
+TEST(Container, NumbersThatTextCannotKeepAreRefused) {
+    // NaN has many bit patterns but one text, and an estimate is a finite number of at least 0.
+    const auto refused = [](const auto& change) {
+        Module module = test::relu_rows();
+        change(module.program);
+        return refusal(serialize_container(module));
+    };
+    const double nan = std::numeric_limits<double>::quiet_NaN(),
+                 inf = std::numeric_limits<double>::infinity();
+    for (const double value : {nan, inf, -1.0, -0.0}) {
+        EXPECT_THAT(refused([&](auto& p) { p.set_estimated_total_energy_uj(value); }),
+                    HasSubstr("estimated_total_energy_uj is"));
+        EXPECT_THAT(refused([&](auto& p) { p.add_op()->set_estimated_energy_pj(value); }),
+                    HasSubstr("estimated_energy_pj is"));
+    }
+    EXPECT_THAT(refused([&](auto& p) { p.add_op()->add_attribute()->add_floats(nan); }),
+                HasSubstr("op[0].attribute[0].floats is not a number"));
+    EXPECT_THAT(refused([&](auto& p) {
+                    auto& quant = *p.add_tensor()->mutable_quant();
+                    quant.set_kind(proto::Quant::PER_TENSOR);
+                    quant.add_scale(nan);
+                    quant.add_zero_point(0);
+                }),
+                HasSubstr("quant.scale is not a number"));
 }
 
 TEST(Container, DamagedProgramsNeverCrash) {

@@ -53,6 +53,14 @@ TEST(config, every_part_of_a_device_block_is_kept) {
     EXPECT_EQ(lite.text.back(), '}');
 }
 
+/// A device block that cannot be read is no inline body of the program after it.
+TEST(config, a_broken_device_block_before_a_directive_is_an_error_only) {
+    const Parsed parsed = parse_text("device a { [ }\ndevice b\nbuffer D : DDR (size = 4)\n");
+    EXPECT_TRUE(parsed.diagnostics.has_errors());
+    EXPECT_TRUE(parsed.document.devices.empty());
+    EXPECT_EQ(parsed.document.module.program.device().body(), "");
+}
+
 TEST(config, a_variant_reference_splits_at_its_last_dot) {
     const Parsed parsed = parse_text(full_device);
     std::vector<std::string> texts;

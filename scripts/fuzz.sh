@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Fuzzes the readers of untrusted files with libFuzzer, ASan and UBSan: NEM text and .kpu containers.
+#   scripts/fuzz.sh [SECONDS]   each target runs so long on its kept corpus (default 60), both at once; what they find
+#                               new stays in build/fuzz/corpus, a crash in build/fuzz/crashes (exit 1)
+#   scripts/fuzz.sh --keep      minimises kept and found inputs into tests/fuzz/corpus: run it, look, commit
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+packages+=(clang libclang-rt-14-dev llvm)
+install_packages
+build fuzz
+
+# An input may take 10 s and 2 GiB, far more than any needs. The entropic schedule costs more than our targets do.
+limits=(-entropic=0 -max_len=65536 -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1)
+
+fuzz() { # TARGET SECONDS
+    local kind="$1" seconds="$2" options=()
+    [ -f "tests/fuzz/$kind.dict" ] && options+=(-dict="$root/tests/fuzz/$kind.dict")
+    mkdir -p "build/fuzz/corpus/$kind" "build/fuzz/crashes"
+    "build/fuzz/bin/fuzz_$kind" "${limits[@]}" "${options[@]}" -max_total_time="$seconds" \
+        -artifact_prefix="$root/build/fuzz/crashes/$kind-" "build/fuzz/corpus/$kind" "tests/fuzz/corpus/$kind" \
+        >"build/fuzz/$kind.log" 2>&1
+}
+
+if [ "${1:-}" = --keep ]; then
+    for kind in nem kpu; do
+        rm -rf "build/fuzz/kept" && mkdir -p "build/fuzz/kept" "build/fuzz/corpus/$kind"
+        "build/fuzz/bin/fuzz_$kind" -merge=1 -max_len=4096 "build/fuzz/kept" "tests/fuzz/corpus/$kind" \
+            "build/fuzz/corpus/$kind"
+        rm -f "tests/fuzz/corpus/$kind"/*
+        cp "build/fuzz/kept"/* "tests/fuzz/corpus/$kind"
+    done
+    exit
+fi
+
+seconds="${1:-60}"
+say "fuzzing the NEM and .kpu readers for $seconds s each"
+fuzz nem "$seconds" & nem=$!
+fuzz kpu "$seconds" & kpu=$!
+failed=0
+wait "$nem" || failed=1
+wait "$kpu" || failed=1
+for kind in nem kpu; do
+    grep -E 'stat::number_of_executed_units|stat::new_units_added' "build/fuzz/$kind.log" | sed "s/^stat::/$kind: /" || true
+done
+[ "$failed" -eq 0 ] || { tail -n 60 build/fuzz/nem.log build/fuzz/kpu.log; exit 1; }
