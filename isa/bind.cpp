@@ -57,7 +57,7 @@ bool Binder::constant_of(const proto::Expr& expr, const SourcePos& pos, const st
 
 BoundProgram bind(std::shared_ptr<const Module> module, const ParamBindings& params,
                   const DeviceLimits& limits) {
-    check_structure(module->program, module->origin);
+    check_form(module->program, module->origin);
     Diagnostics diagnostics;
     Binder binder(*module, limits, diagnostics);
     const bool bound = binder.bind_values(params) && binder.bind_buffers() && binder.bind_regions() &&

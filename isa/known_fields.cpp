@@ -72,8 +72,8 @@ class FieldWalk {
 
 }  // namespace
 
-void check_known_fields(const KPUProgram& program, const std::string& origin) {
-    FieldWalk(origin).visit(program);
+void check_known_fields(const Message& message, const std::string& origin) {
+    FieldWalk(origin).visit(message);
 }
 
 }  // namespace kpu

@@ -12,6 +12,28 @@ SourcePos position(const Module& module, const std::vector<SourceMap::Place>& pl
 
 }  // namespace
 
+Module::Module()
+    : arena_(std::make_unique<google::protobuf::Arena>()),
+      program(*google::protobuf::Arena::CreateMessage<KPUProgram>(arena_.get())) {}
+
+Module::Module(const Module& other) : Module() { *this = other; }
+
+Module& Module::operator=(const Module& other) {
+    program = other.program;
+    source = other.source;
+    data = other.data;
+    origin = other.origin;
+    return *this;
+}
+
+Module& Module::operator=(Module&& other) {
+    program = other.program;  // another arena owns them: copied
+    source = std::move(other.source);
+    data = std::move(other.data);
+    origin = std::move(other.origin);
+    return *this;
+}
+
 SourcePos Module::pos_of_statement(size_t index) const { return position(*this, source.statements, index); }
 SourcePos Module::pos_of_region(size_t index) const { return position(*this, source.regions, index); }
 SourcePos Module::pos_of_buffer(size_t index) const { return position(*this, source.buffers, index); }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <google/protobuf/arena.h>
+
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,8 +35,20 @@ struct DataSection {
 };
 
 /// A program with what stands beside it: source places and data sections (parallel to KPUProgram.data).
+/// The program's messages live in an arena, because a megabyte of text makes a quarter of a million of them.
+/// A moved-from Module may only be destroyed.
 struct Module {
-    KPUProgram program;
+    Module();
+    Module(const Module& other);
+    Module(Module&& other) = default;
+    Module& operator=(const Module& other);
+    Module& operator=(Module&& other);
+
+  private:
+    std::unique_ptr<google::protobuf::Arena> arena_;
+
+  public:
+    KPUProgram& program;
     SourceMap source;
     std::vector<DataSection> data;
     std::string origin;  ///< file name for messages, "<stdin>" for standard input

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <unordered_set>
 
 #include "isa/container.hpp"
 #include "isa/expr.hpp"
@@ -22,6 +22,19 @@ bool is_identifier(std::string_view name) {
     return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
+/// Path of a field for messages: put together only when there is something to say.
+struct Field {
+    const Field* parent;
+    std::string_view name;
+    int index = -1;
+
+    std::string text() const {
+        std::string path = parent == nullptr ? std::string() : parent->text() + ".";
+        path += name;
+        return index < 0 ? path : fmt::format("{}[{}]", path, index);
+    }
+};
+
 /// Walks a program once; every complaint names the field by its path.
 class StructureCheck {
   public:
@@ -29,23 +42,39 @@ class StructureCheck {
         : program_(program), origin_(origin) {}
 
     void run() {
-        check_params_and_constants();
+        check_params();
+        check_constants();
         check_buffers();
         check_statements();
         check_regions();
         check_host_side();
     }
 
+    void run_host_side() {
+        check_known_fields(program_.device(), origin_);
+        for (const proto::Tensor& tensor : program_.tensor()) check_known_fields(tensor, origin_);
+        for (const proto::Op& op : program_.op()) check_known_fields(op, origin_);
+        for (const proto::Data& data : program_.data()) check_known_fields(data, origin_);
+        check_params();
+        for (const proto::Buffer& buffer : program_.buffer()) buffer_names_.insert(buffer.name());
+        check_host_side();
+    }
+
   private:
+    /// An enum value that this version does not know: found here, worded there.
+    void known(const google::protobuf::Message& message, bool enums_known) const {
+        if (!enums_known) check_known_fields(message, origin_);
+    }
+
     template <class... Args>
-    [[noreturn]] void fail(const std::string& field, fmt::format_string<Args...> text, Args&&... args) const {
-        throw UserError(fmt::format("{}: malformed program: {} {}", origin_, field,
+    [[noreturn]] void fail(const Field& field, fmt::format_string<Args...> text, Args&&... args) const {
+        throw UserError(fmt::format("{}: malformed program: {} {}", origin_, field.text(),
                                     fmt::format(text, std::forward<Args>(args)...)));
     }
 
-    void check_name(const std::string& name, const std::string& field) const {
+    void check_name(const std::string& name, const Field& field) const {
         if (!is_identifier(name)) {
-            fail(field + ".name", "is {}, not an identifier. Fix: use letters, digits and _.",
+            fail(Field{&field, "name"}, "is {}, not an identifier. Fix: use letters, digits and _.",
                  name.empty() ? std::string("empty") : "`" + escaped(name) + "`");
         }
     }
@@ -60,13 +89,13 @@ class StructureCheck {
     }
 
     /// Postfix form: every operator finds its operands, exactly one value is left, the stack stays bounded.
-    void check_expr(const proto::Expr& expr, const std::string& field, int constants, int params,
-                    int depth) const {
+    void check_expr(const proto::Expr& expr, const Field& field, int constants, int params, int depth) const {
         using Token = proto::ExprToken;
         if (expr.token_size() == 0) fail(field, "is empty. Fix: give an integer expression.");
         if (expr.token_size() > max_expr_tokens) fail(field, "has more than {} tokens.", max_expr_tokens);
         int stack = 0;
         for (const Token& token : expr.token()) {
+            known(token, Token::Kind_IsValid(token.kind()));
             const int64_t v = token.value();
             const int64_t limit = token.kind() == Token::CONST   ? constants
                                   : token.kind() == Token::PARAM ? params
@@ -88,24 +117,24 @@ class StructureCheck {
         if (stack != 1) fail(field, "is not a well-formed postfix expression.");
     }
 
-    void check_expr(const proto::Expr& expr, const std::string& field, int depth) const {
+    void check_expr(const proto::Expr& expr, const Field& field, int depth) const {
         check_expr(expr, field, program_.constant_size(), program_.param_size(), depth);
     }
 
-    void check_value(const proto::Value& value, const std::string& field, int depth, bool in_list) const {
+    void check_value(const proto::Value& value, const Field& field, int depth, bool in_list) const {
         switch (value.kind_case()) {
             case proto::Value::kExpr:
-                check_expr(value.expr(), field + ".expr", depth);
+                check_expr(value.expr(), Field{&field, "expr"}, depth);
                 break;
             case proto::Value::kList:
                 if (in_list) fail(field, "is a list within a list; lists have one level.");
                 if (value.list().item_size() > max_list) fail(field, "has more than {} items.", max_list);
                 for (int i = 0; i < value.list().item_size(); ++i) {
-                    check_value(value.list().item(i), fmt::format("{}.list.item[{}]", field, i), depth, true);
+                    check_value(value.list().item(i), Field{&field, "list.item", i}, depth, true);
                 }
                 break;
             case proto::Value::kReal:
-                check_real(value.real(), field + ".real");
+                check_real(value.real(), Field{&field, "real"});
                 break;
             case proto::Value::KIND_NOT_SET:
                 fail(field, "has no value.");
@@ -115,32 +144,32 @@ class StructureCheck {
     }
 
     /// NaN has many bit patterns and one text.
-    void check_real(double value, const std::string& field) const {
+    void check_real(double value, const Field& field) const {
         if (std::isnan(value)) fail(field, "is not a number (NaN).");
     }
 
-    void check_estimate(double value, const std::string& field) const {
+    void check_estimate(double value, const Field& field) const {
         if (!std::isfinite(value) || std::signbit(value))
             fail(field, "is {}. Fix: give a finite number of at least 0.", value);
     }
 
     template <class Decorators>
-    void check_decorators(const Decorators& decorators, const std::string& field, int depth) const {
+    void check_decorators(const Decorators& decorators, const Field& field, int depth) const {
         for (int i = 0; i < decorators.size(); ++i) {
             const proto::Decorator& decorator = decorators.Get(i);
-            const std::string at = fmt::format("{}.decorator[{}]", field, i);
+            const Field at{&field, "decorator", i};
             check_name(decorator.name(), at);
             for (int k = 0; k < decorator.arg_size(); ++k) {
-                check_value(decorator.arg(k), fmt::format("{}.arg[{}]", at, k), depth, false);
+                check_value(decorator.arg(k), Field{&at, "arg", k}, depth, false);
             }
-            if (decorator.has_index()) check_expr(decorator.index(), at + ".index", depth);
+            if (decorator.has_index()) check_expr(decorator.index(), Field{&at, "index"}, depth);
         }
     }
 
-    void check_params_and_constants() const {
+    void check_params() const {
         for (int i = 0; i < program_.param_size(); ++i) {
             const proto::Param& param = program_.param(i);
-            const std::string field = fmt::format("param[{}]", i);
+            const Field field{nullptr, "param", i};
             check_name(param.name(), field);
             if (param.min() > param.max()) fail(field, "has min {} above max {}.", param.min(), param.max());
             if (param.default_value() < param.min() || param.default_value() > param.max()) {
@@ -148,24 +177,28 @@ class StructureCheck {
                      param.max());
             }
         }
+    }
+
+    void check_constants() const {
         for (int i = 0; i < program_.constant_size(); ++i) {
-            const std::string field = fmt::format("constant[{}]", i);
+            const Field field{nullptr, "constant", i};
             check_name(program_.constant(i).name(), field);
-            check_expr(program_.constant(i).value(), field + ".value", i, 0, 0);
+            check_expr(program_.constant(i).value(), Field{&field, "value"}, i, 0, 0);
         }
     }
 
     void check_buffers() {
         for (int i = 0; i < program_.buffer_size(); ++i) {
             const proto::Buffer& buffer = program_.buffer(i);
-            const std::string field = fmt::format("buffer[{}]", i);
+            const Field field{nullptr, "buffer", i};
+            known(buffer, proto::Level_IsValid(buffer.level()));
             check_name(buffer.name(), field);
             buffer_names_.insert(buffer.name());
-            check_expr(buffer.size(), field + ".size", 0);
-            if (buffer.has_align()) check_expr(buffer.align(), field + ".align", 0);
+            check_expr(buffer.size(), Field{&field, "size"}, 0);
+            if (buffer.has_align()) check_expr(buffer.align(), Field{&field, "align"}, 0);
             if (buffer.has_engine()) {
                 if (buffer.level() != proto::L1) fail(field, "has an engine but is not at L1.");
-                check_expr(buffer.engine(), field + ".engine", 0);
+                check_expr(buffer.engine(), Field{&field, "engine"}, 0);
             }
             check_decorators(buffer.decorator(), field, 0);
         }
@@ -182,21 +215,21 @@ class StructureCheck {
             const int end = ends.empty() ? count : ends.back();
             const int depth = static_cast<int>(ends.size());
             const proto::Statement& statement = program_.statement(i);
-            const std::string field = fmt::format("statement[{}]", i);
+            const Field field{nullptr, "statement", i};
             switch (statement.kind_case()) {
                 case proto::Statement::kTask:
-                    check_task(statement.task(), field + ".task", i, depth);
+                    check_task(statement.task(), Field{&field, "task"}, i, depth);
                     break;
                 case proto::Statement::kLoop:
-                    check_loop(statement.loop(), field + ".loop", i, end, depth);
+                    check_loop(statement.loop(), Field{&field, "loop"}, i, end, depth);
                     ends.push_back(static_cast<int>(statement.loop().body_end()));
                     break;
                 case proto::Statement::kWait:
-                    if (statement.wait().dep_size() == 0) fail(field + ".wait", "waits for nothing.");
-                    check_deps(statement.wait().dep(), field + ".wait", i);
+                    if (statement.wait().dep_size() == 0) fail(Field{&field, "wait"}, "waits for nothing.");
+                    check_deps(statement.wait().dep(), Field{&field, "wait"}, i);
                     break;
                 case proto::Statement::kLetRegion:
-                    declare_region(statement.let_region(), field + ".let_region", end, depth);
+                    declare_region(statement.let_region(), Field{&field, "let_region"}, end, depth);
                     break;
                 case proto::Statement::KIND_NOT_SET:
                     fail(field, "has no kind.");
@@ -204,51 +237,52 @@ class StructureCheck {
         }
     }
 
-    void declare_region(uint32_t region, const std::string& field, int block_end, int depth) {
+    void declare_region(uint32_t region, const Field& field, int block_end, int depth) {
         if (region >= static_cast<uint32_t>(program_.region_size())) {
             fail(field, "is {}, but there are {} regions.", region, program_.region_size());
         }
         if (region_depth_[region] >= 0)
             fail(field, "declares region {} a second time or after its use.", region);
-        check_name(program_.region(static_cast<int>(region)).name(), fmt::format("region[{}]", region));
+        check_name(program_.region(static_cast<int>(region)).name(),
+                   Field{nullptr, "region", static_cast<int>(region)});
         region_depth_[region] = depth;
         region_end_[region] = block_end;
     }
 
-    void check_loop(const proto::Loop& loop, const std::string& field, int index, int end, int depth) const {
-        check_name(loop.variable(), field + ".variable");
+    void check_loop(const proto::Loop& loop, const Field& field, int index, int end, int depth) const {
+        check_name(loop.variable(), Field{&field, "variable"});
         if (depth >= max_loop_depth) fail(field, "is nested deeper than {} loops.", max_loop_depth);
         const auto body_end = static_cast<int64_t>(loop.body_end());
         if (body_end <= index || body_end > end) {
-            fail(field + ".body_end", "is {}, outside ({}..{}].", body_end, index, end);
+            fail(Field{&field, "body_end"}, "is {}, outside ({}..{}].", body_end, index, end);
         }
-        check_expr(loop.first(), field + ".first", depth);
-        check_expr(loop.last(), field + ".last", depth);
+        check_expr(loop.first(), Field{&field, "first"}, depth);
+        check_expr(loop.last(), Field{&field, "last"}, depth);
         check_decorators(loop.decorator(), field, depth);
     }
 
     template <class Deps>
-    void check_deps(const Deps& deps, const std::string& field, int index) const {
+    void check_deps(const Deps& deps, const Field& field, int index) const {
         for (int i = 0; i < deps.size(); ++i) {
             const uint32_t dep = deps.Get(i);
             if (dep >= static_cast<uint32_t>(index) ||
                 !program_.statement(static_cast<int>(dep)).has_task()) {
-                fail(fmt::format("{}.dep[{}]", field, i), "is {}, which is not an earlier task.", dep);
+                fail(Field{&field, "dep", i}, "is {}, which is not an earlier task.", dep);
             }
         }
     }
 
-    void check_operand(const proto::Operand& operand, const std::string& field, int index, int depth) {
+    void check_operand(const proto::Operand& operand, const Field& field, int index, int depth) {
         const uint32_t region = operand.region();
         if (region >= static_cast<uint32_t>(program_.region_size())) {
-            fail(field + ".region", "is {}, but there are {} regions.", region, program_.region_size());
+            fail(Field{&field, "region"}, "is {}, but there are {} regions.", region, program_.region_size());
         }
         if (region_depth_[region] >= 0 && index >= region_end_[region]) {
-            fail(field + ".region", "is {}, which is declared in a block that has ended.", region);
+            fail(Field{&field, "region"}, "is {}, which is declared in a block that has ended.", region);
         }
         if (region_depth_[region] < 0) {  // written inline: belongs to the task that uses it first
             if (!program_.region(static_cast<int>(region)).name().empty()) {
-                fail(field + ".region", "is {}, which is used before its declaration.", region);
+                fail(Field{&field, "region"}, "is {}, which is used before its declaration.", region);
             }
             region_depth_[region] = depth;
             region_end_[region] = index + 1;
@@ -256,7 +290,8 @@ class StructureCheck {
         check_decorators(operand.decorator(), field, depth);
     }
 
-    void check_task(const proto::Task& task, const std::string& field, int index, int depth) {
+    void check_task(const proto::Task& task, const Field& field, int index, int depth) {
+        known(task, proto::Task::Kind_IsValid(task.kind()));
         if (task.kind() == proto::Task::KERNEL || task.has_kernel()) {
             fail(field,
                  "launches a vector kernel, which this version does not execute. Fix: use opcode tasks.");
@@ -264,7 +299,7 @@ class StructureCheck {
         if (!task.name().empty()) check_name(task.name(), field);
         const bool compute = task.kind() == proto::Task::COMPUTE;
         if (compute == task.opcode().empty()) {
-            fail(field + ".opcode", "{}.", compute ? "is missing" : "is set on a transfer or store");
+            fail(Field{&field, "opcode"}, "{}.", compute ? "is missing" : "is set on a transfer or store");
         }
         const int limit = compute ? max_operands : 1;
         if (task.input_size() > limit || task.output_size() > limit ||
@@ -273,44 +308,45 @@ class StructureCheck {
                  compute ? "at most 64 are allowed" : "a transfer or store has one of each");
         }
         if (!compute && task.attribute_size() > 0)
-            fail(field + ".attribute", "is set on a transfer or store.");
+            fail(Field{&field, "attribute"}, "is set on a transfer or store.");
         if (task.attribute_size() > max_operands) fail(field, "has more than {} attributes.", max_operands);
         for (int i = 0; i < task.input_size(); ++i) {
-            check_operand(task.input(i), fmt::format("{}.input[{}]", field, i), index, depth);
+            check_operand(task.input(i), Field{&field, "input", i}, index, depth);
         }
         for (int i = 0; i < task.output_size(); ++i) {
-            check_operand(task.output(i), fmt::format("{}.output[{}]", field, i), index, depth);
+            check_operand(task.output(i), Field{&field, "output", i}, index, depth);
         }
         for (int i = 0; i < task.attribute_size(); ++i) {
-            const std::string at = fmt::format("{}.attribute[{}]", field, i);
+            const Field at{&field, "attribute", i};
             check_name(task.attribute(i).name(), at);
-            check_value(task.attribute(i).value(), at + ".value", depth, false);
+            check_value(task.attribute(i).value(), Field{&at, "value"}, depth, false);
         }
         check_deps(task.dep(), field, index);
         check_decorators(task.decorator(), field, depth);
         if (task.op() > static_cast<uint32_t>(program_.op_size())) {
-            fail(field + ".op", "is {}, but there are {} ops.", task.op(), program_.op_size());
+            fail(Field{&field, "op"}, "is {}, but there are {} ops.", task.op(), program_.op_size());
         }
     }
 
     void check_regions() const {
         for (int i = 0; i < program_.region_size(); ++i) {
             const proto::Region& region = program_.region(i);
-            const std::string field = fmt::format("region[{}]", i);
+            const Field field{nullptr, "region", i};
+            known(region, proto::ElemType_IsValid(region.elem()));
             const int depth = std::max(region_depth_[static_cast<size_t>(i)], 0);
             if (!region.name().empty()) check_name(region.name(), field);
             if (region.buffer() >= static_cast<uint32_t>(program_.buffer_size())) {
-                fail(field + ".buffer", "is {}, but there are {} buffers.", region.buffer(),
+                fail(Field{&field, "buffer"}, "is {}, but there are {} buffers.", region.buffer(),
                      program_.buffer_size());
             }
-            check_expr(region.offset(), field + ".offset", depth);
-            check_expr(region.extent(), field + ".extent", depth);
+            check_expr(region.offset(), Field{&field, "offset"}, depth);
+            check_expr(region.extent(), Field{&field, "extent"}, depth);
             check_type(region, field, depth);
             check_decorators(region.decorator(), field, depth);
         }
     }
 
-    void check_type(const proto::Region& region, const std::string& field, int depth) const {
+    void check_type(const proto::Region& region, const Field& field, int depth) const {
         if (region.elem() == proto::ELEM_NONE) {
             if (region.shape_size() + region.stride_size() > 0 || !region.layout().empty() ||
                 region.has_quant()) {
@@ -319,20 +355,24 @@ class StructureCheck {
             return;
         }
         if (region.shape_size() < 1 || region.shape_size() > max_rank) {
-            fail(field + ".shape", "has {} dimensions; 1 to {} are allowed.", region.shape_size(), max_rank);
+            fail(Field{&field, "shape"}, "has {} dimensions; 1 to {} are allowed.", region.shape_size(),
+                 max_rank);
         }
         if (region.stride_size() > 0 &&
             (region.stride_size() != region.shape_size() || !region.layout().empty())) {
-            fail(field + ".stride", "has {} entries for {} dimensions, or stands beside a layout.",
+            fail(Field{&field, "stride"}, "has {} entries for {} dimensions, or stands beside a layout.",
                  region.stride_size(), region.shape_size());
         }
-        if (!region.layout().empty()) check_name(region.layout(), field + ".layout");
-        for (int i = 0; i < region.shape_size(); ++i) check_expr(region.shape(i), field + ".shape", depth);
-        for (int i = 0; i < region.stride_size(); ++i) check_expr(region.stride(i), field + ".stride", depth);
-        check_quant(region.quant(), field + ".quant");
+        if (!region.layout().empty()) check_name(region.layout(), Field{&field, "layout"});
+        for (int i = 0; i < region.shape_size(); ++i)
+            check_expr(region.shape(i), Field{&field, "shape"}, depth);
+        for (int i = 0; i < region.stride_size(); ++i)
+            check_expr(region.stride(i), Field{&field, "stride"}, depth);
+        check_quant(region.quant(), Field{&field, "quant"});
     }
 
-    void check_quant(const proto::Quant& quant, const std::string& field) const {
+    void check_quant(const proto::Quant& quant, const Field& field) const {
+        known(quant, proto::Quant::Kind_IsValid(quant.kind()));
         const int scales = quant.scale_size();
         if (scales != quant.zero_point_size()) {
             fail(field, "has {} scales but {} zero points.", scales, quant.zero_point_size());
@@ -342,79 +382,91 @@ class StructureCheck {
         if (quant.kind() == proto::Quant::PER_TENSOR && scales != 1) {
             fail(field, "is per tensor with {} scales; it needs one.", scales);
         }
-        for (const double scale : quant.scale()) check_real(scale, field + ".scale");
+        for (const double scale : quant.scale()) check_real(scale, Field{&field, "scale"});
     }
 
     void check_host_side() const {
-        std::set<std::string> tensors;
+        std::unordered_set<std::string_view> tensors;
         for (int i = 0; i < program_.tensor_size(); ++i) {
             const proto::Tensor& tensor = program_.tensor(i);
-            const std::string field = fmt::format("tensor[{}]", i);
-            if (!tensors.insert(tensor.id()).second) fail(field + ".id", "is used twice.");
+            const Field field{nullptr, "tensor", i};
+            known(tensor,
+                  proto::ElemType_IsValid(tensor.elem()) && proto::Tensor::Role_IsValid(tensor.role()));
+            if (!tensors.insert(tensor.id()).second) fail(Field{&field, "id"}, "is used twice.");
             check_home(tensor.buffer(), tensor.offset(), field);
             if (tensor.stride_size() > 0 && tensor.stride_size() != tensor.shape_size()) {
-                fail(field + ".stride", "has {} entries for {} dimensions.", tensor.stride_size(),
+                fail(Field{&field, "stride"}, "has {} entries for {} dimensions.", tensor.stride_size(),
                      tensor.shape_size());
             }
             for (const int64_t extent : tensor.shape()) {
-                if (extent < 1) fail(field + ".shape", "has extent {}.", extent);
+                if (extent < 1) fail(Field{&field, "shape"}, "has extent {}.", extent);
             }
             if (tensor.data() > static_cast<uint32_t>(program_.data_size())) {
-                fail(field + ".data", "is {}, but there are {} data entries.", tensor.data(),
+                fail(Field{&field, "data"}, "is {}, but there are {} data entries.", tensor.data(),
                      program_.data_size());
             }
-            check_quant(tensor.quant(), field + ".quant");
+            check_quant(tensor.quant(), Field{&field, "quant"});
         }
         check_ops();
-        check_estimate(program_.estimated_total_energy_uj(), "estimated_total_energy_uj");
-        for (const std::string& id : program_.input_id()) check_tensor_id(tensors, id, "input_id");
-        for (const std::string& id : program_.output_id()) check_tensor_id(tensors, id, "output_id");
+        check_estimate(program_.estimated_total_energy_uj(), Field{nullptr, "estimated_total_energy_uj"});
+        for (const std::string& id : program_.input_id())
+            check_tensor_id(tensors, id, Field{nullptr, "input_id"});
+        for (const std::string& id : program_.output_id())
+            check_tensor_id(tensors, id, Field{nullptr, "output_id"});
         for (int i = 0; i < program_.data_size(); ++i) {
-            check_home(program_.data(i).buffer(), program_.data(i).offset(), fmt::format("data[{}]", i));
+            check_home(program_.data(i).buffer(), program_.data(i).offset(), Field{nullptr, "data", i});
         }
         const proto::DeviceDirective& device = program_.device();
         if (!device.path().empty() + !device.name().empty() + !device.body().empty() > 1) {
-            fail("device", "gives more than one of path, name and body.");
+            fail(Field{nullptr, "device"}, "gives more than one of path, name and body.");
         }
     }
 
     void check_ops() const {
         for (int i = 0; i < program_.op_size(); ++i) {
             const proto::Op& op = program_.op(i);
-            const std::string field = fmt::format("op[{}]", i);
-            check_estimate(op.estimated_energy_pj(), field + ".estimated_energy_pj");
+            const Field field{nullptr, "op", i};
+            check_estimate(op.estimated_energy_pj(), Field{&field, "estimated_energy_pj"});
             for (int k = 0; k < op.attribute_size(); ++k) {
-                const std::string at = fmt::format("{}.attribute[{}]", field, k);
-                check_real(op.attribute(k).f(), at + ".f");
-                for (const double value : op.attribute(k).floats()) check_real(value, at + ".floats");
+                const Field at{&field, "attribute", k};
+                check_real(op.attribute(k).f(), Field{&at, "f"});
+                for (const double value : op.attribute(k).floats()) check_real(value, Field{&at, "floats"});
             }
         }
     }
 
-    void check_home(const std::string& buffer, int64_t offset, const std::string& field) const {
+    void check_home(const std::string& buffer, int64_t offset, const Field& field) const {
         if (!buffer.empty() && buffer_names_.count(buffer) == 0) {
-            fail(field + ".buffer", "names `{}`, which is not a buffer.", escaped(buffer));
+            fail(Field{&field, "buffer"}, "names `{}`, which is not a buffer.", escaped(buffer));
         }
-        if (offset < 0) fail(field + ".offset", "is negative ({}).", offset);
+        if (offset < 0) fail(Field{&field, "offset"}, "is negative ({}).", offset);
     }
 
-    void check_tensor_id(const std::set<std::string>& tensors, const std::string& id,
-                         const std::string& field) const {
+    void check_tensor_id(const std::unordered_set<std::string_view>& tensors, const std::string& id,
+                         const Field& field) const {
         if (tensors.count(id) == 0) fail(field, "names `{}`, which is not a tensor.", escaped(id));
     }
 
     const KPUProgram& program_;
     const std::string& origin_;
-    std::set<std::string> buffer_names_;
+    std::unordered_set<std::string_view> buffer_names_;
     std::vector<int> region_depth_;  ///< loops visible to the region's expressions; -1 = not declared yet
     std::vector<int> region_end_;    ///< first statement that no longer sees the region
 };
 
 }  // namespace
 
+void check_form(const KPUProgram& program, const std::string& origin) {
+    StructureCheck(program, origin).run();
+}
+
 void check_structure(const KPUProgram& program, const std::string& origin) {
     check_known_fields(program, origin);
-    StructureCheck(program, origin).run();
+    check_form(program, origin);
+}
+
+void check_host_side(const KPUProgram& program, const std::string& origin) {
+    StructureCheck(program, origin).run_host_side();
 }
 
 Nesting nesting_of(const KPUProgram& program) {

@@ -17,7 +17,12 @@ Nesting nesting_of(const KPUProgram& program);
 /// Statement indices of the loops around statement `index`, outermost first.
 std::vector<uint32_t> loops_around(const Nesting& nesting, uint32_t index);
 
-/// Refuses fields and enum values that this version does not know, naming message and field.
-void check_known_fields(const KPUProgram& program, const std::string& origin);
+/// Refuses fields and enum values that this version does not know, naming message and field. By reflection:
+/// slow.
+void check_known_fields(const google::protobuf::Message& message, const std::string& origin);
+
+/// The part of check_structure() that concerns parameters, tensors, ops and data: what the metadata lines of
+/// a text give.
+void check_host_side(const KPUProgram& program, const std::string& origin);
 
 }  // namespace kpu

@@ -50,7 +50,7 @@ void verify_task(const VerifyContext& context, const BoundTask& task, uint32_t s
 void run_passes(const Module& module, const DeviceLimits& limits, const VerifyOptions& options,
                 Diagnostics& found) {
     try {
-        check_structure(module.program, module.origin);
+        check_form(module.program, module.origin);
     } catch (const UserError& e) {
         found.error({}, e.what());
         return;

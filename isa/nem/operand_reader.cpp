@@ -50,7 +50,7 @@ void ProgramReader::append_name(const Token& name, ExprCode& code) {
             code.push_back({ExprToken::LOOP, false, symbol->index});
             return;
         case Kind::value: {
-            const ExprCode& value = lets_[symbol->index].code;
+            const std::vector<ExprItem>& value = lets_[symbol->index].code;
             if (value.empty())
                 fail(name, fmt::format("`{}` is no number. Fix: use it as an attribute only", name.text));
             substituted_ += value.size();
@@ -83,7 +83,7 @@ void ProgramReader::read_expr(proto::Expr& expr, std::string_view what) {
 
 uint32_t ProgramReader::read_region(const std::string& name) {
     const Token start = next();
-    proto::Region region;
+    auto& region = make<proto::Region>();
     region.set_name(name);
     expect('(', "after region");
     const Token buffer = expect_identifier("a buffer name");
@@ -103,7 +103,7 @@ uint32_t ProgramReader::read_region(const std::string& name) {
     expect(')', "after the extent");
     if (region_attribute_follows(0)) read_region_attributes(region);
     const auto index = static_cast<uint32_t>(program_.region_size());
-    program_.add_region()->Swap(&region);
+    program_.mutable_region()->UnsafeArenaAddAllocated(&region);
     module_.source.regions.push_back(place_of(start));
     return index;
 }

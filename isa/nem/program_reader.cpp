@@ -6,6 +6,7 @@
 
 #include "isa/bound_program.hpp"
 #include "isa/container.hpp"
+#include "isa/structure.hpp"
 
 namespace kpu::nem {
 namespace {
@@ -84,16 +85,7 @@ void ProgramReader::check_form() {
         if (whole_module_) {
             check_structure(program_, path_);
         } else {  // statements were checked when they were read
-            KPUProgram host_side;
-            *host_side.mutable_param() = program_.param();
-            *host_side.mutable_constant() = program_.constant();
-            *host_side.mutable_buffer() = program_.buffer();
-            *host_side.mutable_tensor() = program_.tensor();
-            *host_side.mutable_op() = program_.op();
-            *host_side.mutable_data() = program_.data();
-            *host_side.mutable_input_id() = program_.input_id();
-            *host_side.mutable_output_id() = program_.output_id();
-            check_structure(host_side, path_);
+            check_host_side(program_, path_);
         }
     } catch (const UserError& error) {
         std::string_view message = error.what();
@@ -233,7 +225,7 @@ void ProgramReader::read_buffer() {
     const Token name = expect_identifier("a buffer name");
     pending_name_ = name;
     expect(':', "after the buffer name");
-    proto::Buffer buffer;
+    auto& buffer = make<proto::Buffer>();
     buffer.set_name(std::string(name.text));
     if (!peek().is(Word::level)) fail_expected("DDR, L2 or L1");
     const Token level = next();
@@ -268,7 +260,7 @@ void ProgramReader::read_buffer() {
                        "Fix: declare one buffer for all iterations and offset its regions",
                        name.text));
     declare(name, Kind::buffer, static_cast<size_t>(program_.buffer_size()));
-    program_.add_buffer()->Swap(&buffer);
+    program_.mutable_buffer()->UnsafeArenaAddAllocated(&buffer);
     module_.source.buffers.push_back(place_of(name));
 }
 
@@ -285,7 +277,8 @@ void ProgramReader::read_let() {
     if (peek().kind == TokenKind::string || peek().is('[') || peek().is(Word::elem_type)) {
         read_value(let.other, false, false);
     } else {
-        let.code = parse_expr();
+        const ExprCode code = parse_expr();
+        let.code.assign(code.begin(), code.end());
     }
     const Token at = peek();
     proto::Buffer unused;
@@ -312,7 +305,7 @@ void ProgramReader::read_loop() {
     // reported.
     if (loops_.size() == max_loop_depth)
         report(start, fmt::format("loops nested deeper than {}. Fix: merge loops", max_loop_depth));
-    proto::Loop loop;
+    auto& loop = make<proto::Loop>();
     bool opened = false;
     try {
         read_loop_header(loop);
@@ -330,7 +323,7 @@ void ProgramReader::read_loop() {
         declare_pending();
     }
     loops_.push_back({static_cast<uint32_t>(program_.statement_size()), start});
-    add_statement(start).mutable_loop()->Swap(&loop);
+    add_statement(start).unsafe_arena_set_allocated_loop(&loop);
 }
 
 void ProgramReader::read_loop_header(proto::Loop& loop) {
@@ -377,7 +370,7 @@ uint32_t ProgramReader::resolve_token() {
 void ProgramReader::read_wait() {
     const Token start = next();
     expect('(', "after wait");
-    proto::Wait wait;
+    auto& wait = make<proto::Wait>();
     do {
         wait.add_dep(resolve_token());
     } while (accept(','));
@@ -387,7 +380,7 @@ void ProgramReader::read_wait() {
     read_decorators(unused);
     if (unused.decorator_size() > 0)
         context_.diagnostics.warning(pos_of(at), "decorators have no effect on wait. Fix: remove them");
-    add_statement(start).mutable_wait()->Swap(&wait);
+    add_statement(start).unsafe_arena_set_allocated_wait(&wait);
 }
 
 }  // namespace kpu::nem

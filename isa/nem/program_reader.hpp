@@ -52,6 +52,11 @@ class ProgramReader : public Reader {
     void declare_pending();
     SourceMap::Place place_of(const Token& token) const { return {0, token.line, token.column}; }
     proto::Statement& add_statement(const Token& at);
+    /// A message that becomes part of the program once it is complete; until then the arena keeps it.
+    template <typename Message>
+    Message& make() {
+        return *google::protobuf::Arena::CreateMessage<Message>(program_.GetArena());
+    }
 
     // operand_reader.cpp: regions, operands, values, decorators
     uint32_t read_region(const std::string& name);
@@ -85,8 +90,8 @@ class ProgramReader : public Reader {
     void check_metadata();
 
     struct LetValue {
-        ExprCode code;       ///< numbers
-        proto::Value other;  ///< strings, words and lists, when there is no code
+        std::vector<ExprItem> code;  ///< numbers
+        proto::Value other;          ///< strings, words and lists, when there is no code
     };
     struct OpenLoop {
         uint32_t statement;

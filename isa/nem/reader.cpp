@@ -59,7 +59,7 @@ std::optional<double> negate(double a) { return -a; }
 /// Runs the postfix code on a stack; code from parse_expr() never underflows it.
 template <typename T>
 std::optional<T> fold(const ExprCode& code, const std::vector<std::optional<int64_t>>& constants) {
-    std::vector<T> stack;
+    boost::container::small_vector<T, 8> stack;
     for (const ExprItem& item : code) {
         std::optional<T> value;
         if (item.is_real) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +18,7 @@ struct ExprItem {
     int64_t value = 0;
     double real = 0;
 };
-using ExprCode = std::vector<ExprItem>;
+using ExprCode = boost::container::small_vector<ExprItem, 8>;  ///< most expressions are short
 
 bool has_real(const ExprCode& code);
 /// Value of an expression over integers only (and the given constants); nothing on overflow, division by

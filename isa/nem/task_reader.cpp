@@ -21,11 +21,15 @@ bool is_task_decorator(std::string_view name) {
 
 void lift_task_decorators(proto::Task& task) {
     auto& from = *task.mutable_output(task.output_size() - 1)->mutable_decorator();
-    google::protobuf::RepeatedPtrField<proto::Decorator> kept;
-    for (proto::Decorator& decorator : from) {
-        (is_task_decorator(decorator.name()) ? *task.add_decorator() : *kept.Add()).Swap(&decorator);
+    int kept = 0;
+    for (int i = 0; i < from.size(); ++i) {
+        if (is_task_decorator(from[i].name())) {
+            task.add_decorator()->Swap(&from[i]);
+        } else {
+            from.SwapElements(kept++, i);
+        }
     }
-    from.Swap(&kept);
+    from.DeleteSubrange(kept, from.size() - kept);
 }
 
 /// `_N`: how the printer names the token of statement N when it has no name.
@@ -39,7 +43,7 @@ constexpr int max_operands = 64;  ///< of the program form: inputs, outputs, att
 
 void ProgramReader::read_task() {
     const Token start = peek();
-    proto::Task task;
+    auto& task = make<proto::Task>();
     std::optional<Token> name;
     if (next_op_) {
         op_references_.push_back(*next_op_);
@@ -66,7 +70,7 @@ void ProgramReader::read_task() {
     }
     read_decorators(task);
     if (name) declare(*name, Kind::token, static_cast<size_t>(program_.statement_size()));
-    add_statement(start).mutable_task()->Swap(&task);
+    add_statement(start).unsafe_arena_set_allocated_task(&task);
 }
 
 /// The form after the dot: true for sync.
