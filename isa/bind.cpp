@@ -6,6 +6,13 @@
 
 namespace kpu {
 
+std::string Phrase::text() const {
+    std::string text(property);
+    text += kind;
+    if (!name.empty()) text += fmt::format(" `{}`", name);
+    return text;
+}
+
 Binder::Binder(const Module& module, const DeviceLimits& limits, Diagnostics& diagnostics)
     : module_(module),
       program_(module.program),
@@ -31,8 +38,7 @@ bool Binder::bind_values(const ParamBindings& params) {
     return true;
 }
 
-bool Binder::expr_of(const proto::Expr& expr, const SourcePos& pos, const std::string& what,
-                     BoundExpr& value) {
+bool Binder::expr_of(const proto::Expr& expr, const SourcePos& pos, const Phrase& what, BoundExpr& value) {
     try {
         value = compile_expr(expr, constants_, params_);
         return true;
@@ -42,8 +48,7 @@ bool Binder::expr_of(const proto::Expr& expr, const SourcePos& pos, const std::s
     }
 }
 
-bool Binder::constant_of(const proto::Expr& expr, const SourcePos& pos, const std::string& what,
-                         int64_t& value) {
+bool Binder::constant_of(const proto::Expr& expr, const SourcePos& pos, const Phrase& what, int64_t& value) {
     BoundExpr bound;
     if (!expr_of(expr, pos, what, bound)) return false;
     if (!bound.is_constant()) {

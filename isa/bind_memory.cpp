@@ -26,10 +26,6 @@ uint64_t capacity_of(const DeviceLimits& limits, Level level) {
     return 0;
 }
 
-std::string describe(const proto::Region& region) {
-    return region.name().empty() ? std::string("region") : fmt::format("region `{}`", region.name());
-}
-
 /// Logical order of a tensor written channels first: N C H W -> N H W C.
 constexpr std::array<int, 4> nchw_to_logical = {0, 3, 1, 2};
 
@@ -76,7 +72,7 @@ bool Binder::bind_buffers() {
 void Binder::bind_buffer(size_t index) {
     const proto::Buffer& source = program_.buffer(static_cast<int>(index));
     const SourcePos pos = module_.pos_of_buffer(index);
-    const std::string what = fmt::format("buffer `{}`", source.name());
+    const Phrase what{"buffer", source.name(), {}};
     buffer_index_.emplace(source.name(), static_cast<uint32_t>(index));
     BoundBuffer& buffer = result_.buffers.emplace_back();
     buffer.name = source.name();
@@ -122,6 +118,7 @@ void Binder::bind_buffer(size_t index) {
 
 bool Binder::bind_regions() {
     const size_t before = diagnostics_.error_count();
+    result_.regions.reserve(static_cast<size_t>(program_.region_size()));
     for (size_t i = 0; i < static_cast<size_t>(program_.region_size()); ++i) bind_region(i);
     return diagnostics_.error_count() == before;
 }
@@ -129,7 +126,7 @@ bool Binder::bind_regions() {
 void Binder::bind_region(size_t index) {
     const proto::Region& source = program_.region(static_cast<int>(index));
     const SourcePos pos = module_.pos_of_region(index);
-    const std::string what = describe(source);
+    const Phrase what{"region", source.name(), {}};
     const BoundBuffer& buffer = result_.buffers[source.buffer()];
     BoundRegion& region = result_.regions.emplace_back();
     region.name = source.name();
@@ -179,7 +176,7 @@ void Binder::bind_region(size_t index) {
 }
 
 bool Binder::bind_shape(const proto::Region& source, BoundRegion& region, const SourcePos& pos,
-                        const std::string& what) {
+                        const Phrase& what) {
     const bool channels_first = source.layout() == "NCHW";
     if (channels_first && source.shape_size() != 4) {
         error(pos, fmt::format("{} has layout NCHW but {} dimensions. Fix: give 4, or another layout.", what,
@@ -205,7 +202,7 @@ bool Binder::bind_shape(const proto::Region& source, BoundRegion& region, const 
 }
 
 bool Binder::bind_strides(const proto::Region& source, BoundRegion& region, const SourcePos& pos,
-                          const std::string& what) {
+                          const Phrase& what) {
     const Dims dense = row_major(region.shape);
     region.strides = dense;
     if (source.layout() == "NCHW") {
@@ -233,7 +230,7 @@ bool Binder::bind_strides(const proto::Region& source, BoundRegion& region, cons
 }
 
 void Binder::bind_quant(const proto::Quant& source, bool channels_first, BoundRegion& region,
-                        const SourcePos& pos, const std::string& what) {
+                        const SourcePos& pos, const Phrase& what) {
     BoundQuant& quant = region.quant;
     quant.kind = source.kind();
     if (quant.kind == proto::Quant::NONE) return;
@@ -276,7 +273,7 @@ void Binder::bind_quant(const proto::Quant& source, bool channels_first, BoundRe
     }
 }
 
-void Binder::check_extent(const BoundRegion& region, const SourcePos& pos, const std::string& what) {
+void Binder::check_extent(const BoundRegion& region, const SourcePos& pos, const Phrase& what) {
     const std::optional<int64_t> reach = reach_bytes(region.elem, region.shape, region.strides);
     const auto packed =
         static_cast<int64_t>(packed_bytes(region.elem, static_cast<uint64_t>(region.shape.product())));

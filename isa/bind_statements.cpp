@@ -69,6 +69,9 @@ bool Binder::bind_statements() {
         op_ids_.insert(op.id());
     }
     const auto count = static_cast<size_t>(program_.statement_size());
+    result_.statements.reserve(count);
+    result_.tasks.reserve(count);
+    if (!module_.source.statements.empty()) result_.positions.reserve(count);
     for (size_t i = 0; i < count; ++i) {
         BoundStatement& statement = result_.statements.emplace_back();
         statement.parent = nesting_.parent[i];
@@ -98,7 +101,7 @@ void Binder::bind_loop(size_t index) {
     loop.variable = source.variable();
     loop.body_end = source.body_end();
     loop.depth = nesting_.depth[index];
-    const std::string what = fmt::format("bounds of loop `{}`", loop.variable);
+    const Phrase what{"loop", source.variable(), "bounds of "};
     if (!expr_of(source.first(), pos, what, loop.first) || !expr_of(source.last(), pos, what, loop.last))
         return;
     for (const proto::Decorator& decorator : source.decorator()) {
@@ -106,7 +109,7 @@ void Binder::bind_loop(size_t index) {
         int64_t window = 0;
         if (decorator.arg_size() != 1 || !decorator.arg(0).has_expr()) {
             error(pos, "@max_in_flight takes one integer. Fix: write @max_in_flight(2).");
-        } else if (constant_of(decorator.arg(0).expr(), pos, "@max_in_flight", window)) {
+        } else if (constant_of(decorator.arg(0).expr(), pos, {"@max_in_flight", {}, {}}, window)) {
             if (window < 1) {
                 error(pos, fmt::format("@max_in_flight({}) is below 1. Fix: allow at least one iteration.",
                                        window));
@@ -220,7 +223,7 @@ void Binder::normalise_axis(BoundTask& task) const {
 
 bool Binder::bind_attribute(const AttrSpec& spec, const proto::Value& value, BoundAttr& out,
                             const SourcePos& pos) {
-    const std::string what = fmt::format("attribute `{}`", spec.name);
+    const Phrase what{"attribute", spec.name, {}};
     switch (spec.kind) {
         case AttrKind::integer:
             return value.has_expr() && constant_of(value.expr(), pos, what, out.integer);
@@ -291,7 +294,7 @@ void Binder::bind_resource(const proto::Decorator& decorator, BoundTask& task, c
     if (!unit || !decorator.has_index()) {
         return error(pos, "@resource takes a unit and an instance. Fix: write @resource(CSTL[0]).");
     }
-    if (!constant_of(decorator.index(), pos, "@resource", instance)) return;
+    if (!constant_of(decorator.index(), pos, {"@resource", {}, {}}, instance)) return;
     if (instance < 0)
         return error(pos, fmt::format("@resource({}[{}]) is negative.", decorator.unit(), instance));
     if (*unit != task.unit) {
@@ -315,7 +318,7 @@ void Binder::bind_seq_engine(const proto::Decorator& decorator, BoundTask& task,
     if (decorator.arg_size() != 1 || !decorator.arg(0).has_expr()) {
         return error(pos, "@seq_engine takes one integer. Fix: write @seq_engine(0).");
     }
-    if (!constant_of(decorator.arg(0).expr(), pos, "@seq_engine", engine)) return;
+    if (!constant_of(decorator.arg(0).expr(), pos, {"@seq_engine", {}, {}}, engine)) return;
     const int64_t engines = limits_.agnostic ? 1024 : limits_.num_engines;
     if (engine < 0 || engine >= engines || (task.engine >= 0 && task.engine != engine)) {
         return error(pos,

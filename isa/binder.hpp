@@ -1,14 +1,29 @@
 #pragma once
 
-#include <map>
+#include <fmt/format.h>
+
 #include <set>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "isa/bound_program.hpp"
 #include "isa/structure.hpp"
 
 namespace kpu {
+
+/// What a message is about, "offset of region `X`": put together only when there is something to say.
+struct Phrase {
+    std::string_view kind;      ///< buffer
+    std::string_view name;      ///< X; empty: the kind alone
+    std::string_view property;  ///< "offset of "; empty: the thing itself
+    std::string text() const;
+    friend Phrase operator+(std::string_view property, const Phrase& whole) {
+        return {whole.kind, whole.name, property};
+    }
+};
 
 /// Resolves a structurally sound program step by step. Every mistake goes to `diagnostics` with its place, so
 /// that the verifier reports all of them and bind() throws them together. A step needs the steps before it to
@@ -27,20 +42,19 @@ class Binder {
     const Nesting& nesting() const { return nesting_; }
 
   private:
-    bool constant_of(const proto::Expr& expr, const SourcePos& pos, const std::string& what, int64_t& value);
-    bool expr_of(const proto::Expr& expr, const SourcePos& pos, const std::string& what, BoundExpr& value);
+    bool constant_of(const proto::Expr& expr, const SourcePos& pos, const Phrase& what, int64_t& value);
+    bool expr_of(const proto::Expr& expr, const SourcePos& pos, const Phrase& what, BoundExpr& value);
     void error(const SourcePos& pos, std::string message) { diagnostics_.error(pos, std::move(message)); }
 
     // bind_memory.cpp
     void bind_buffer(size_t index);
     void bind_region(size_t index);
-    bool bind_shape(const proto::Region& region, BoundRegion& out, const SourcePos& pos,
-                    const std::string& what);
+    bool bind_shape(const proto::Region& region, BoundRegion& out, const SourcePos& pos, const Phrase& what);
     bool bind_strides(const proto::Region& region, BoundRegion& out, const SourcePos& pos,
-                      const std::string& what);
+                      const Phrase& what);
     void bind_quant(const proto::Quant& quant, bool channels_first, BoundRegion& out, const SourcePos& pos,
-                    const std::string& what);
-    void check_extent(const BoundRegion& region, const SourcePos& pos, const std::string& what);
+                    const Phrase& what);
+    void check_extent(const BoundRegion& region, const SourcePos& pos, const Phrase& what);
 
     // bind_statements.cpp
     void bind_loop(size_t index);
@@ -69,10 +83,10 @@ class Binder {
     Nesting nesting_;
     BoundProgram result_;
     std::vector<int64_t> constants_, params_;
-    std::map<std::string, uint32_t> buffer_index_;
+    std::unordered_map<std::string, uint32_t> buffer_index_;
     std::set<uint32_t> described_;  ///< buffers that declared tensors describe: no outputs by name
     std::set<uint32_t> filled_;     ///< buffers that data sections fill
-    std::set<std::string> op_ids_;
+    std::unordered_set<std::string> op_ids_;
 };
 
 /// Row-major strides of a shape, in elements.
@@ -83,3 +97,11 @@ std::optional<int64_t> reach_bytes(ElemType elem, const Dims& shape, const Dims&
 std::pair<int64_t, int64_t> integer_range(ElemType type);
 
 }  // namespace kpu
+
+template <>
+struct fmt::formatter<kpu::Phrase> : fmt::formatter<std::string> {
+    template <class Context>
+    auto format(const kpu::Phrase& phrase, Context& context) const {
+        return fmt::formatter<std::string>::format(phrase.text(), context);
+    }
+};

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <boost/container/small_vector.hpp>
 
 #include "isa/checked.hpp"
 #include "isa/text.hpp"
@@ -29,6 +31,36 @@ std::optional<int64_t> compute(Token::Kind op, int64_t a, int64_t b) {
         default:
             return std::nullopt;
     }
+}
+
+/// The value of an expression whose loop variables, if any, stop it: nothing then.
+std::optional<int64_t> value_of(const proto::Expr& expr, const std::vector<int64_t>& constants,
+                                const std::vector<int64_t>& params) {
+    std::array<int64_t, max_expr_stack> stack;
+    size_t top = 0;
+    for (const Token& token : expr.token()) {
+        const auto index = static_cast<size_t>(token.value());
+        switch (token.kind()) {
+            case Token::INT:
+                stack[top++] = token.value();
+                break;
+            case Token::CONST:
+                stack[top++] = constants.at(index);
+                break;
+            case Token::PARAM:
+                stack[top++] = params.at(index);
+                break;
+            case Token::LOOP:
+                return std::nullopt;
+            case Token::NEG:
+                stack[top - 1] = apply_operator(token.kind(), 0, stack[top - 1]);
+                break;
+            default:
+                --top;
+                stack[top - 1] = apply_operator(token.kind(), stack[top - 1], stack[top]);
+        }
+    }
+    return stack[0];
 }
 
 /// Collapses the operators of a postfix expression whose operands are all literals.
@@ -76,6 +108,12 @@ int64_t apply_operator(Token::Kind op, int64_t a, int64_t b) {
 BoundExpr compile_expr(const proto::Expr& expr, const std::vector<int64_t>& constants,
                        const std::vector<int64_t>& params) {
     BoundExpr out;
+    if (const std::optional<int64_t> value = value_of(expr, constants, params)) {
+        out.constant = *value;
+        return out;
+    }
+    out.kinds.reserve(static_cast<size_t>(expr.token_size()));
+    out.values.reserve(static_cast<size_t>(expr.token_size()));
     for (const Token& token : expr.token()) {
         const auto index = static_cast<size_t>(token.value());
         switch (token.kind()) {
@@ -88,11 +126,6 @@ BoundExpr compile_expr(const proto::Expr& expr, const std::vector<int64_t>& cons
             default:
                 push_folded(out, token.kind(), token.value());
         }
-    }
-    if (out.kinds.size() == 1 && out.kinds[0] == Token::INT) {
-        out.constant = out.values[0];
-        out.kinds.clear();
-        out.values.clear();
     }
     return out;
 }
@@ -187,7 +220,7 @@ std::optional<Interval> apply_interval(Token::Kind op, const Interval& a, const 
 
 std::optional<Interval> bound_of(const BoundExpr& expr, const std::vector<Interval>& loops) {
     if (expr.is_constant()) return Interval{expr.constant, expr.constant};
-    std::vector<Interval> stack;
+    boost::container::small_vector<Interval, 8> stack;
     for (size_t i = 0; i < expr.kinds.size(); ++i) {
         const Token::Kind kind = expr.kinds[i];
         if (kind == Token::INT) {

@@ -1,5 +1,7 @@
 // The opcode table: the only place that lists opcodes. Parser, verifier, values, model, lists and docs read
 // it. A new opcode is one row in make_table(). Operand names are those that type families bind.
+#include <unordered_map>
+
 #include "isa/diagnostics.hpp"
 #include "isa/opcodes.hpp"
 #include "isa/text.hpp"
@@ -110,11 +112,14 @@ const OpcodeSpec& opcode(OpcodeId id) {
 }
 
 std::optional<OpcodeId> find_opcode(std::string_view name) {
-    const std::vector<OpcodeSpec>& table = opcode_table();
-    for (size_t i = 0; i < table.size(); ++i) {
-        if (table[i].name == name) return static_cast<OpcodeId>(i);
-    }
-    return std::nullopt;
+    static const std::unordered_map<std::string_view, OpcodeId> ids = [] {
+        std::unordered_map<std::string_view, OpcodeId> by_name;
+        for (const OpcodeSpec& spec : opcode_table())
+            by_name.emplace(spec.name, static_cast<OpcodeId>(by_name.size()));
+        return by_name;
+    }();
+    const auto found = ids.find(name);
+    return found == ids.end() ? std::nullopt : std::optional<OpcodeId>(found->second);
 }
 
 std::string nearest_opcode(std::string_view name) {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <unordered_map>
 
 #include "isa/text.hpp"
 #include "isa/verify_passes.hpp"
@@ -16,13 +16,16 @@ class NameCheck {
 
     void run() {
         const KPUProgram& program = module_.program;
+        names_.reserve(static_cast<size_t>(program.constant_size() + program.buffer_size()));
         for (int i = 0; i < program.param_size(); ++i)
-            declare(program.param(i).name(), "parameter", {module_.origin, 0, 0});
+            declare(program.param(i).name(), "parameter", [&] { return SourcePos{module_.origin, 0, 0}; });
         for (int i = 0; i < program.constant_size(); ++i) {
-            declare(program.constant(i).name(), "const", module_.pos_of_constant(static_cast<size_t>(i)));
+            declare(program.constant(i).name(), "const",
+                    [&] { return module_.pos_of_constant(static_cast<size_t>(i)); });
         }
         for (int i = 0; i < program.buffer_size(); ++i) {
-            declare(program.buffer(i).name(), "buffer", module_.pos_of_buffer(static_cast<size_t>(i)));
+            declare(program.buffer(i).name(), "buffer",
+                    [&] { return module_.pos_of_buffer(static_cast<size_t>(i)); });
         }
         for (int i = 0; i < program.statement_size(); ++i) {
             while (!blocks_.empty() && blocks_.back().end == i) close_block();
@@ -33,12 +36,12 @@ class NameCheck {
   private:
     struct Block {
         int end;
-        std::vector<std::string> names;
+        std::vector<std::string_view> names;
     };
 
     void statement(int i) {
         const proto::Statement& source = module_.program.statement(i);
-        const SourcePos pos = module_.pos_of_statement(static_cast<size_t>(i));
+        const auto pos = [&] { return module_.pos_of_statement(static_cast<size_t>(i)); };
         if (source.has_loop()) {
             blocks_.push_back({static_cast<int>(source.loop().body_end()), {}});
             declare(source.loop().variable(), "loop variable", pos);
@@ -47,31 +50,34 @@ class NameCheck {
         } else if (source.kind_case() == proto::Statement::kLetRegion) {
             const auto region = source.let_region();
             declare(module_.program.region(static_cast<int>(region)).name(), "region",
-                    module_.pos_of_region(region));
+                    [&] { return module_.pos_of_region(region); });
         }
     }
 
-    void declare(const std::string& name, const std::string& kind, const SourcePos& pos) {
+    /// `pos` gives the place: asked for only when there is something to say.
+    template <class Pos>
+    void declare(std::string_view name, std::string_view kind, const Pos& pos) {
         const auto [it, inserted] = names_.emplace(name, kind);
         if (inserted) {
             if (!blocks_.empty()) blocks_.back().names.push_back(name);
         } else if (it->second == kind && kind == "const") {
-            diagnostics_.error(pos, fmt::format("duplicate constant declaration {}. Fix: rename one.", name));
+            diagnostics_.error(pos(),
+                               fmt::format("duplicate constant declaration {}. Fix: rename one.", name));
         } else {
             diagnostics_.error(
-                pos, fmt::format("name conflict - {} already declared as {}. Fix: rename this {}.", name,
-                                 it->second, kind));
+                pos(), fmt::format("name conflict - {} already declared as {}. Fix: rename this {}.", name,
+                                   it->second, kind));
         }
     }
 
     void close_block() {
-        for (const std::string& name : blocks_.back().names) names_.erase(name);
+        for (const std::string_view name : blocks_.back().names) names_.erase(name);
         blocks_.pop_back();
     }
 
     const Module& module_;
     Diagnostics& diagnostics_;
-    std::map<std::string, std::string> names_;  ///< name -> kind
+    std::unordered_map<std::string_view, std::string_view> names_;  ///< name -> kind
     std::vector<Block> blocks_;
 };
 

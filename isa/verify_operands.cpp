@@ -26,25 +26,41 @@ bool has_operand(const OpcodeSpec& spec, std::string_view name) {
            std::any_of(spec.outputs.begin(), spec.outputs.end(), named);
 }
 
-/// Bindings of a variant that the operands of a task do not meet, as text for "nearest" messages.
-std::vector<std::string> mismatches(const VerifyContext& context, const BoundTask& task,
-                                    const TypeVariant& variant) {
+/// Calls `found(binding, what)` for each binding of a variant that the operands of a task do not meet.
+template <class Found>
+void visit_mismatches(const VerifyContext& context, const BoundTask& task, const TypeVariant& variant,
+                      const Found& found) {
     const OpcodeSpec& spec = opcode(task.opcode);
     // a matrix opcode's bias is there exactly when the variant binds it; a norm's scale may be left out
     const bool bias_decides = spec.op_class == OpcodeClass::gemm || spec.op_class == OpcodeClass::conv;
-    std::vector<std::string> found;
     for (const TypeVariant::Binding& binding : variant.bindings) {
         if (!has_operand(spec, binding.operand)) continue;
         const BoundRegion* region = operand_of(context, task, binding.operand);
         if (binding.absent) {
-            if (region != nullptr) found.push_back(fmt::format("{} must be absent", binding.operand));
+            if (region != nullptr) found(binding, "absent");
         } else if (region == nullptr) {
-            if (bias_decides) found.push_back(fmt::format("{} must be given", binding.operand));
+            if (bias_decides) found(binding, "given");
         } else if (!binding.any && region->elem != binding.type) {
-            found.push_back(fmt::format("{} must be {}", binding.operand, name_of(binding.type)));
+            found(binding, name_of(binding.type));
         }
     }
-    return found;
+}
+
+bool fits(const VerifyContext& context, const BoundTask& task, const TypeVariant& variant) {
+    bool result = true;
+    visit_mismatches(context, task, variant,
+                     [&](const TypeVariant::Binding&, std::string_view) { result = false; });
+    return result;
+}
+
+/// The mismatches as text for "nearest" messages.
+std::vector<std::string> mismatches(const VerifyContext& context, const BoundTask& task,
+                                    const TypeVariant& variant) {
+    std::vector<std::string> list;
+    visit_mismatches(context, task, variant, [&](const TypeVariant::Binding& binding, std::string_view what) {
+        list.push_back(fmt::format("{} must be {}", binding.operand, what));
+    });
+    return list;
 }
 
 std::string types_text(const VerifyContext& context, const BoundTask& task) {
@@ -67,12 +83,14 @@ std::string device_text(const DeviceLimits& limits) {
 /// The variant that takes the task's types; the nearest one is named when there is none.
 const TypeVariant* match_variant(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
     const OpcodeSpec& spec = opcode(task.opcode);
+    for (const TypeVariant& variant : context.limits.variants) {
+        if (variant.opcode == spec.family && fits(context, task, variant)) return &variant;
+    }
     const TypeVariant* nearest = nullptr;
     std::vector<std::string> nearest_reasons;
     for (const TypeVariant& variant : context.limits.variants) {
         if (variant.opcode != spec.family) continue;
         std::vector<std::string> reasons = mismatches(context, task, variant);
-        if (reasons.empty()) return &variant;
         if (nearest == nullptr || reasons.size() < nearest_reasons.size()) {
             nearest = &variant;
             nearest_reasons = std::move(reasons);

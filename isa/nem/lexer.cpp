@@ -32,6 +32,7 @@ struct Reserved {
     std::string_view name;
     Word word;
 };
+constexpr size_t longest_reserved = 7;
 constexpr Reserved reserved[] = {
     {"program", Word::program}, {"device", Word::device}, {"const", Word::const_},
     {"buffer", Word::buffer},   {"let", Word::let},       {"loop", Word::loop},
@@ -83,10 +84,11 @@ bool is_valid_utf8(std::string_view text) {
 }
 
 Word classify(std::string_view name) {
+    if (name.size() > longest_reserved) return Word::none;
     for (const Reserved& entry : reserved) {
-        if (entry.name == name) return entry.word;
+        if (entry.name[0] == name[0] && entry.name == name) return entry.word;
     }
-    return name.size() <= 7 && parse_elem_type(name) ? Word::elem_type : Word::none;
+    return parse_elem_type(name) ? Word::elem_type : Word::none;
 }
 
 bool is_identifier(std::string_view text) {
