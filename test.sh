@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Sets up, builds, and passes every test.
+# Sets up, builds, passes every test, and fuzzes the readers of untrusted files for a minute. With arguments, which go
+# to ctest, only the tests that they choose.
 source "$(dirname "${BASH_SOURCE[0]}")/scripts/setup.sh"
 install_packages
 build release
 say "testing"
 ctest --test-dir build/release --output-on-failure -j "$(nproc)" "$@"
+[ $# -gt 0 ] || scripts/fuzz.sh 60

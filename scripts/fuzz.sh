@@ -9,7 +9,7 @@ install_packages
 build fuzz
 
 # An input may take 10 s and 2 GiB, far more than any needs. The entropic schedule costs more than our targets do.
-limits=(-entropic=0 -max_len=65536 -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1)
+limits=(-entropic=0 -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1)
 
 fuzz() { # TARGET SECONDS
     local kind="$1" seconds="$2" options=()
@@ -39,6 +39,7 @@ failed=0
 wait "$nem" || failed=1
 wait "$kpu" || failed=1
 for kind in nem kpu; do
-    grep -E 'stat::number_of_executed_units|stat::new_units_added' "build/fuzz/$kind.log" | sed "s/^stat::/$kind: /" || true
+    echo "$kind: $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$kind.log") inputs," \
+        "$(grep -ao 'cov: [0-9]* ft: [0-9]*' "build/fuzz/$kind.log" | tail -n 1 || true)"
 done
 [ "$failed" -eq 0 ] || { tail -n 60 build/fuzz/nem.log build/fuzz/kpu.log; exit 1; }

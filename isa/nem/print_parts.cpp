@@ -201,13 +201,36 @@ std::string region_text(const proto::Region& region, const Names& names, const s
     return text;
 }
 
+namespace {
+
+/// Protobuf writes the number -0 so that it reads it back as the integer 0.
+std::string with_negative_zeros(const std::string& json) {
+    std::string text;
+    bool quoted = false;
+    for (size_t i = 0; i < json.size(); ++i) {
+        const char c = json[i];
+        text += c;
+        if (quoted && c == '\\') {
+            text += json[++i];
+        } else if (c == '"') {
+            quoted = !quoted;
+        } else if (!quoted && c == '-' && json[i + 1] == '0' && json.find_first_of(",]}", i) == i + 2) {
+            text += "0.0";
+            ++i;
+        }
+    }
+    return text;
+}
+
+}  // namespace
+
 std::string json_text(const google::protobuf::Message& message) {
     google::protobuf::util::JsonPrintOptions options;
     options.preserve_proto_field_names = true;
     std::string text;
     const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
     if (!status.ok()) throw InternalError("a program has no JSON form: " + status.ToString());
-    return text;
+    return with_negative_zeros(text);
 }
 
 }  // namespace kpu::nem
