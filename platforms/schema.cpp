@@ -40,6 +40,7 @@ std::string explain_parse_error(const std::string& message) {
         const Descriptor* type = DescriptorPool::generated_pool()->FindMessageTypeByName(names[0]);
         if (type == nullptr) return message;
         std::vector<std::string_view> known;
+        known.reserve(static_cast<size_t>(type->field_count()));
         for (int i = 0; i < type->field_count(); ++i) known.push_back(type->field(i)->name());
         return fmt::format("unknown field `{}` of {}. Fix: did you mean `{}`?", names[1], type->name(),
                            nearest_name(names[1], known));
@@ -194,7 +195,7 @@ class Completer {
     /// `shown` names the message with indices (engine[0].array), `plain` without (engine.array); both end in
     /// a dot.
     void visit(Message& message, const std::string& shown, const std::string& plain,
-               const ParseInfoTree* places, SourcePos message_pos) {
+               const ParseInfoTree* places, const SourcePos& message_pos) {
         const Descriptor* type = message.GetDescriptor();
         const auto* reflection = message.GetReflection();
         for (int i = 0; i < type->field_count(); ++i) {

@@ -272,7 +272,7 @@ void check_npy_type(const NpyArray& array, ElemType type, const std::string& ori
     }
     if (type != ElemType::i4) return;
     for (size_t i = 0; i < array.data.size(); ++i) {
-        const int value = static_cast<signed char>(array.data[i]);
+        const auto value = static_cast<int8_t>(array.data[i]);
         if (value < -8 || value > 7) {
             throw UserError(fmt::format("{}: element {} is {} but i4 holds -8..7. Fix: clip the values.",
                                         origin, i, value));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 
 namespace kpu::traces {
@@ -172,7 +173,7 @@ class Report {
         for (const Band& band : bands()) {
             sum += static_cast<double>(cycles_of(unit, band));
             const size_t until =
-                std::min(bar, static_cast<size_t>(sum / total * static_cast<double>(bar) + 0.5));
+                std::min(bar, static_cast<size_t>(std::llround(sum / total * static_cast<double>(bar))));
             std::string run;
             for (; drawn < until; ++drawn) run += band.glyph;
             if (!run.empty()) text += paint(band, run);
