@@ -3,6 +3,7 @@
 # to ctest, only the tests that they choose.
 source "$(dirname "${BASH_SOURCE[0]}")/scripts/setup.sh"
 install_packages
+scripts/python_packages.sh
 build release
 say "testing"
 ctest --test-dir build/release --output-on-failure -j "$(nproc)" "$@"

@@ -2,17 +2,18 @@
 
 usage: check_page.py [--update] path/to/kpusim docs/nem/PAGE.md
 
-    ```nem NAME.nem         a file of the page; `kpusim check` must find nothing in it, unless a command names it
+    ```nem NAME.nem         a file of the page; `kpusim check` must find nothing in it, unless a command
+                            names it
     ```nem                  the same, without a name of its own
     ```nem NAME.nem config  a file that others include
-    ```console              commands after "$ ", run in order in the folder of the page's files, each followed by
-                            what it prints on either stream. A line `...` stands for any lines, `…` for anything
-                            within a line. A command must exit with 0, or with 1 where the page shows an error;
-                            `# (exit N)` at its end says otherwise.
+    ```console              commands after "$ ", run in order in the folder of the page's files, each followed
+                            by what it prints on either stream. A line `...` stands for any lines, `…` for
+                            anything within a line. A command must exit with 0, or with 1 where the page shows
+                            an error; `# (exit N)` at its end says otherwise.
     ```console varying      numbers, bars and column widths may differ: they belong to the model
 
-Commands are kpusim, python3 (with NumPy) and what every shell has. --update writes down what the commands print
-now, where that differs.
+Commands are kpusim, python3 (with NumPy) and what every shell has. --update writes down what the commands
+print now, where that differs.
 """
 
 from __future__ import annotations

@@ -1,0 +1,159 @@
+"""Tokenises every NEM text of the repository with the TextMate grammar, and compares scopes with a lexer.
+
+usage: check_grammar.py [--update] path/to/kpusim
+
+The engine is textmate-grammar-python; the lexer below shares nothing with the grammar. Opcodes are those of
+`kpusim list opcodes`, and the grammar must name exactly them; --update writes them into it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GRAMMAR = ROOT / "editors" / "nem.tmLanguage.json"
+
+KEYWORDS = {"program", "device", "const", "buffer", "let", "loop", "endloop", "in", "out", "include", "wait"}
+KEYWORDS |= {"region", "mod"}
+TYPES = {"i4", "i8", "i16", "i32", "u8", "u16", "u32", "f16", "bf16", "f32", "posit8", "posit16"}
+LEVELS = {"DDR", "L2", "L1"}
+
+TOKEN = re.compile(
+    r"""(?P<meta>\#!(?!/)[^\n]*) | (?P<comment>\#[^\n]*) | (?P<string>"(?:[^"\\\n]|\\[^\n])*")
+      | (?P<decorator>@\s*[A-Za-z_]\w*)
+      | (?P<call>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*?)(?=\s*\.\s*(?:async|sync)\b)
+      | (?P<float>\d+\.\d+(?:[eE][+-]?\d+)?)(?!\w) | (?P<bad>\d+[A-Za-z_]\w*) | (?P<integer>\d+)
+      | (?P<form>(?<=\.)(?:async|sync)\b) | (?P<name>[A-Za-z_]\w*) | (?P<other>\S)""",
+    re.VERBOSE | re.ASCII,
+)
+SCOPES = {
+    "meta": "meta.preprocessor",
+    "comment": "comment.line",
+    "string": "string.quoted",
+    "decorator": "entity.name.function.decorator",
+    "float": "constant.numeric.float",
+    "integer": "constant.numeric.integer",
+    "bad": "invalid.illegal.number",
+    "form": "storage.modifier.async",
+}
+
+
+def opcodes_of(kpusim: str) -> set[str]:
+    """Names of the opcode table."""
+    text = subprocess.run([kpusim, "list", "opcodes", "--json"], check=True, capture_output=True).stdout
+    return {row["opcode"] for row in json.loads(text)}
+
+
+def opcode_rule(grammar: dict) -> dict:
+    """The grammar's rule for opcodes."""
+    return grammar["repository"]["call"]["patterns"][0]
+
+
+def update(kpusim: str) -> None:
+    """Write the opcodes of the table into the grammar, longest first."""
+    text = GRAMMAR.read_text(encoding="utf-8")
+    old = json.dumps(opcode_rule(json.loads(text))["match"])
+    names = sorted(opcodes_of(kpusim), key=lambda name: (-len(name), name))
+    pattern = "|".join(re.escape(name) for name in names)
+    new = json.dumps(rf"\b(?:{pattern})(?=\s*\.\s*(?:async|sync)\b)")
+    GRAMMAR.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def corpus() -> Iterator[tuple[str, str]]:
+    """Name and text of every NEM file, and of every NEM block of the language guide."""
+    folders = [
+        ROOT / "examples",
+        ROOT / "platforms",
+        ROOT / "isa" / "nem",
+        ROOT / "tests" / "conformance" / "nem",
+    ]
+    for path in sorted(path for folder in folders for path in folder.rglob("*.nem")):
+        yield str(path.relative_to(ROOT)), path.read_bytes().decode("utf-8", errors="replace")
+    for page in sorted((ROOT / "docs" / "nem").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for block in re.finditer(r"^```nem[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            line = text.count("\n", 0, block.start()) + 1
+            yield f"{page.relative_to(ROOT)}:{line}", block.group(1)
+
+
+def wanted_scope(kind: str, text: str, opcodes: set[str]) -> str | None:
+    """Start of a scope that a token must carry; None where the grammar is free."""
+    if kind == "call":
+        return "support.function.opcode" if text in opcodes else None
+    if kind == "name":
+        if text in KEYWORDS:
+            return "keyword."
+        return "storage.type" if text in TYPES else "support.constant.level" if text in LEVELS else None
+    return SCOPES.get(kind)
+
+
+def scopes_by_character(parser: object, text: str) -> dict[tuple[int, int], list[str]]:
+    """Scopes of each character that has any but the language's own, by line and column."""
+    element = parser.parse_string(text)
+    found: dict[tuple[int, int], list[str]] = {}
+    for (line, column), content, scopes in element.flatten() if element else []:
+        for offset in range(len(content)):
+            found[line, column + offset] = scopes
+    return found
+
+
+def check_text(parser: object, name: str, text: str, opcodes: set[str]) -> tuple[int, list[str]]:
+    """Count of tokens compared, and what differs."""
+    found = scopes_by_character(parser, text)
+    count, failures = 0, []
+    for token in TOKEN.finditer(text):
+        kind = token.lastgroup or "other"
+        line = text.count("\n", 0, token.start())
+        column = token.start() - (text.rfind("\n", 0, token.start()) + 1)
+        wanted = wanted_scope(kind, token.group(kind), opcodes)
+        bad_escape = kind == "string" and re.search(r"\\[^nt\\\"]", re.sub(r"\\[nt\\\"]", "", token.group()))
+        columns = range(column, column + len(token.group()))
+        scopes = [scope for at in columns for scope in found.get((line, at), [])]
+        place = f"{name}:{line + 1}:{column + 1}: `{token.group()[:40]}`"
+        if wanted is not None:
+            count += 1
+            if not any(scope.startswith(wanted) for scope in found.get((line, column), [])):
+                failures.append(f"{place} has {found.get((line, column), [])}, not {wanted}")
+        if kind != "bad" and not bad_escape and any("invalid" in scope for scope in scopes):
+            failures.append(f"{place} is called invalid")
+    return count, failures
+
+
+def main() -> int:
+    """Compare everything; 1 when anything differs."""
+    kpusim = sys.argv[-1]
+    logging.disable(logging.WARNING)  # the engine reports every blank that has no scope
+    if "--update" in sys.argv:
+        update(kpusim)
+    from textmate_grammar.parsers.base import LanguageParser
+
+    grammar = json.loads(GRAMMAR.read_text(encoding="utf-8"))
+    opcodes = opcodes_of(kpusim)
+    listed = re.search(r"\(\?:(.*?)\)\(\?=", opcode_rule(grammar)["match"])
+    named = set(listed.group(1).replace("\\", "").split("|")) if listed else set()
+    failures = []
+    if named != opcodes:
+        command = f".venv/bin/python tests/editors/check_grammar.py --update {kpusim}"
+        failures.append(
+            f"grammar and opcode table differ in {', '.join(sorted(named ^ opcodes))}. Fix: run {command}"
+        )
+    parser = LanguageParser(grammar)
+    texts, tokens = 0, 0
+    for name, text in corpus():
+        count, found = check_text(parser, name, text, opcodes)
+        texts, tokens = texts + 1, tokens + count
+        failures += found
+    for failure in failures[:50]:
+        print(failure)
+    print(f"{texts} texts, {tokens} tokens compared, {len(failures)} failures")
+    return 1 if failures or tokens < 1000 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
