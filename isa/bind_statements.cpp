@@ -69,6 +69,8 @@ bool Binder::bind_statements() {
         op_ids_.insert(op.id());
     }
     const auto count = static_cast<size_t>(program_.statement_size());
+    result_.ops.reserve(result_.ops.size() + count);
+    op_ids_.reserve(result_.ops.size() + count);
     result_.statements.reserve(count);
     result_.tasks.reserve(count);
     if (!module_.source.statements.empty()) result_.positions.reserve(count);

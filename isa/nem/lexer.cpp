@@ -88,7 +88,8 @@ Word classify(std::string_view name) {
     for (const Reserved& entry : reserved) {
         if (entry.name[0] == name[0] && entry.name == name) return entry.word;
     }
-    return parse_elem_type(name) ? Word::elem_type : Word::none;
+    const bool may_be_type = class_of(name.back()) == digit;  // all of them end so
+    return may_be_type && parse_elem_type(name) ? Word::elem_type : Word::none;
 }
 
 bool is_identifier(std::string_view text) {
