@@ -8,3 +8,5 @@ kpu_library(interconnect OBJECT
   LINK kpu_fabric ${SYSTEMC_LIBRARY})
 # one translation unit: a burst passes functions of most of these files, which is where the host's time goes
 set_target_properties(kpu_fabric PROPERTIES UNITY_BUILD ON)
+set_target_properties(kpu_fabric PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
+target_compile_options(kpu_fabric PRIVATE -g)

@@ -14,13 +14,14 @@ class BusyBits {
   public:
     BusyBits() : words_(64) {}
 
-    void useful(Cycles now, Cycles from, Cycles to) { set(now, from, to, &Word::useful); }
-    void overhead(Cycles now, Cycles from, Cycles to) { set(now, from, to, &Word::overhead); }
+    void useful(Cycles now, Cycles from, Cycles to) { add(now, from, to, useful_); }
+    void overhead(Cycles now, Cycles from, Cycles to) { add(now, from, to, overhead_); }
 
-    Cycles useful(Cycles end) const { return settled_useful_ + count(end, false); }
-    Cycles overhead(Cycles end) const { return settled_overhead_ + count(end, true); }
+    Cycles useful(Cycles end) const { return settled_useful_ + flushed().count(end, false); }
+    Cycles overhead(Cycles end) const { return settled_overhead_ + flushed().count(end, true); }
     /// Records what is still unrecorded, up to `end`.
     void finish(Cycles end) {
+        *this = flushed();
         if (recorder.connected())
             for (uint64_t w = base_; w * 64 < end && w < base_ + words_.size(); ++w) record(w, end);
         recorder.idle_until(end);
@@ -38,16 +39,46 @@ class BusyBits {
     static uint64_t bits_below(uint64_t n) { return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1; }
     static int population(uint64_t bits) { return __builtin_popcountll(bits); }
 
-    void set(Cycles now, Cycles from, Cycles to, uint64_t Word::*bits) {
+    /// The interval that grows at present; bits only once it ends.
+    struct Pending {
+        uint64_t Word::*bits;
+        Cycles from = 0, to = 0;
+    };
+
+    void add(Cycles now, Cycles from, Cycles to, Pending& pending) {
         if (to <= from) return;
-        if (now / 64 > base_) settle(now / 64);
-        const uint64_t last = (to - 1) / 64;
-        while (last >= base_ + words_.size()) grow();
-        for (uint64_t w = from / 64; w <= last; ++w) {
-            const uint64_t begin = w == from / 64 ? from % 64 : 0;
-            const uint64_t end = w == last ? (to - 1) % 64 + 1 : 64;
-            word(w).*bits |= bits_below(end) & ~bits_below(begin);
+        if (from >= pending.from && from <= pending.to && to - pending.from < longest_pending) {
+            pending.to = std::max(pending.to, to);
+            return;
         }
+        set(pending);
+        pending.from = from;
+        pending.to = to;
+        Cycles open = now;  // what may still grow is not settled
+        for (Pending* each : {&useful_, &overhead_}) {
+            if (each->to < now) {
+                set(*each);
+                each->from = each->to = now;
+            }
+            open = std::min(open, each->from);
+        }
+        if (open / 64 > base_) settle(open / 64);
+    }
+    void set(const Pending& pending) {
+        if (pending.to == pending.from) return;
+        const uint64_t last = (pending.to - 1) / 64;
+        while (last >= base_ + words_.size()) grow();
+        for (uint64_t w = pending.from / 64; w <= last; ++w) {
+            const uint64_t begin = w == pending.from / 64 ? pending.from % 64 : 0;
+            const uint64_t end = w == last ? (pending.to - 1) % 64 + 1 : 64;
+            word(w).*pending.bits |= bits_below(end) & ~bits_below(begin);
+        }
+    }
+    BusyBits flushed() const {
+        BusyBits copy = *this;
+        copy.set(useful_);
+        copy.set(overhead_);
+        return copy;
     }
     void settle(uint64_t new_base) {
         const uint64_t until = std::min(new_base, base_ + words_.size());
@@ -91,6 +122,8 @@ class BusyBits {
     }
 
     static constexpr Cycles never_clipped = ~Cycles{0};
+    static constexpr Cycles longest_pending = 2048;
+    Pending useful_{&Word::useful}, overhead_{&Word::overhead};
     std::vector<Word> words_;  ///< ring, a power of two; word w holds cycles 64 w .. 64 w + 63
     uint64_t base_ = 0;        ///< first word not settled
     Cycles settled_useful_ = 0, settled_overhead_ = 0;

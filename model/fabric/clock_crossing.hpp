@@ -14,8 +14,9 @@ class ClockCrossing {
     Cycles to_core(uint64_t memory_edge) const { return cross(memory_, core_, memory_edge); }
     /// About how long a time of the memory's clock is in core cycles.
     Cycles duration_in_core(uint64_t memory_cycles) const {
-        return memory_cycles == 0 ? 0
-                                  : static_cast<Cycles>(static_cast<double>(memory_cycles) * ratio_ + 0.5);
+        if (memory_cycles == 0) return 0;
+        const auto cycles = static_cast<double>(static_cast<int64_t>(memory_cycles)) * ratio_ + 0.5;
+        return static_cast<Cycles>(static_cast<int64_t>(cycles));
     }
 
   private:

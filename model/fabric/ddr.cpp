@@ -12,42 +12,32 @@ int log2_of(uint64_t value) {
     return bits;
 }
 
-uint32_t field(uint64_t& bits, int width) {
-    const uint64_t value = bits & ((uint64_t{1} << width) - 1);
-    bits >>= width;
-    return static_cast<uint32_t>(value);
-}
-
 }  // namespace
 
-ArithmeticDramChannel::ArithmeticDramChannel(const DramTiming& timing)
+DramChannel::DramChannel(const DramTiming& timing)
     : t_(timing),
-      burst_bits_(log2_of(timing.burst_bytes)),
-      column_bits_(log2_of(timing.row_bytes / timing.burst_bytes)),
-      group_bits_(log2_of(timing.bank_groups)),
+      spacing_(std::max(timing.tccd_s, timing.burst_nck)),
       bank_bits_(log2_of(timing.banks_per_group)),
-      row_bits_(log2_of(timing.rows)),
+      group_mask_(timing.bank_groups - 1),
+      bank_mask_(timing.banks_per_group - 1),
+      row_mask_(timing.rows - 1),
       banks_(size_t{timing.bank_groups} * timing.banks_per_group),
       group_activate_(timing.bank_groups, 0),
       group_write_end_(timing.bank_groups, 0),
-      next_refresh_(timing.trefi) {}
-
-ArithmeticDramChannel::Place ArithmeticDramChannel::place_of(uint64_t address) const {
-    uint64_t bits = address >> burst_bits_;
-    uint32_t group = 0;
-    if (t_.mapping == DramMapping::bank_group_interleaved) {
-        group = field(bits, group_bits_);
-        field(bits, column_bits_);
-    } else {
-        field(bits, column_bits_);
-        group = field(bits, group_bits_);
-    }
-    const uint32_t bank = field(bits, bank_bits_);
-    const uint32_t row = field(bits, row_bits_);
-    return {group, group << bank_bits_ | bank, row};
+      next_refresh_(timing.trefi) {
+    const int burst = log2_of(timing.burst_bytes), columns = log2_of(timing.row_bytes / timing.burst_bytes);
+    group_shift_ = timing.mapping == DramMapping::bank_group_interleaved ? burst : burst + columns;
+    bank_shift_ = burst + columns + log2_of(timing.bank_groups);
+    row_shift_ = bank_shift_ + bank_bits_;
 }
 
-uint64_t ArithmeticDramChannel::refresh_start(uint64_t due) const {
+inline DramChannel::Place DramChannel::place_of(uint64_t address) const {
+    const auto group = static_cast<uint32_t>(address >> group_shift_ & group_mask_);
+    const auto bank = static_cast<uint32_t>(address >> bank_shift_ & bank_mask_);
+    return {group, group << bank_bits_ | bank, static_cast<uint32_t>(address >> row_shift_ & row_mask_)};
+}
+
+uint64_t DramChannel::refresh_start(uint64_t due) const {
     uint64_t start = due;
     for (const Bank& bank : banks_) {
         if (bank.row != no_row)
@@ -58,7 +48,7 @@ uint64_t ArithmeticDramChannel::refresh_start(uint64_t due) const {
     return start;
 }
 
-void ArithmeticDramChannel::refresh_until(uint64_t now) {
+void DramChannel::refresh_until(uint64_t now) {
     while (next_refresh_ <= now) {
         const uint64_t start = refresh_start(next_refresh_);
         refresh_end_ = start + t_.trfc;
@@ -74,7 +64,7 @@ void ArithmeticDramChannel::refresh_until(uint64_t now) {
     }
 }
 
-uint64_t ArithmeticDramChannel::activate_time(uint64_t earliest, const Bank& bank, uint32_t group) const {
+uint64_t DramChannel::activate_time(uint64_t earliest, const Bank& bank, uint32_t group) const {
     uint64_t time = std::max(earliest, bank.activate_ready);
     const uint64_t last = last_activates_[(activate_index_ + 3) % 4];
     if (last != 0) time = std::max(time, last - 1 + t_.trrd_s);
@@ -84,30 +74,28 @@ uint64_t ArithmeticDramChannel::activate_time(uint64_t earliest, const Bank& ban
     return time;
 }
 
-uint64_t ArithmeticDramChannel::after_last(uint64_t earliest, uint32_t group, bool is_write) const {
+inline uint64_t DramChannel::after_last(uint64_t earliest, uint32_t group, bool is_write) const {
     if (!any_column_) return earliest;
-    const uint64_t spacing = std::max(group == last_group_ ? t_.tccd_l : t_.tccd_s, t_.burst_nck);
+    const uint64_t spacing = group == last_group_ ? std::max<uint64_t>(t_.tccd_l, spacing_) : spacing_;
     uint64_t time = std::max(earliest, last_column_ + spacing);
-    if (is_write && !last_write_) time = std::max(time, last_column_ + t_.rd_to_wr);
-    if (!is_write && last_write_) {
-        time = std::max(time, last_write_end_ + t_.twtr_s);
-        if (group_write_end_[group] != 0) time = std::max(time, group_write_end_[group] + t_.twtr_l);
-    }
+    if (is_write == last_write_) return time;
+    if (is_write) return std::max(time, last_column_ + t_.rd_to_wr);
+    time = std::max(time, last_write_end_ + t_.twtr_s);
+    if (group_write_end_[group] != 0) time = std::max(time, group_write_end_[group] + t_.twtr_l);
     return time;
 }
 
 /// A place among the columns already given out, for a burst that is ready early enough; 0 when there is none.
-uint64_t ArithmeticDramChannel::fill_gap(uint64_t earliest, uint32_t group, bool is_write) {
-    const uint64_t spacing = std::max(t_.tccd_s, t_.burst_nck);
-    const uint64_t same_group = std::max(t_.tccd_l, t_.burst_nck) - spacing;
+uint64_t DramChannel::fill_gap(uint64_t earliest, uint32_t group, bool is_write) {
+    const uint64_t same_group = std::max<uint64_t>(t_.tccd_l, spacing_) - spacing_;
     for (size_t i = 0; i < gaps_.size(); ++i) {
         Gap& gap = gaps_[i];
         const uint64_t time = std::max(earliest, gap.from + (group == gap.group_before ? same_group : 0));
         const uint64_t latest_wait = group == gap.group_after ? same_group : 0;
         if (gap.is_write != is_write || time + latest_wait > gap.to) continue;
-        const Gap rest{time + spacing, gap.to, group, gap.group_after, is_write};
-        if (time >= gap.from + spacing) {
-            gap.to = time - spacing;
+        const Gap rest{time + spacing_, gap.to, group, gap.group_after, is_write};
+        if (time >= gap.from + spacing_) {
+            gap.to = time - spacing_;
             gap.group_after = group;
             if (rest.from <= rest.to) gaps_.insert(gaps_.begin() + static_cast<std::ptrdiff_t>(i) + 1, rest);
         } else if (rest.from <= rest.to) {
@@ -122,15 +110,16 @@ uint64_t ArithmeticDramChannel::fill_gap(uint64_t earliest, uint32_t group, bool
 }
 
 /// The time of a column command, as early as the bus lets it.
-uint64_t ArithmeticDramChannel::take_column(uint64_t earliest, uint32_t group, bool is_write) {
+inline uint64_t DramChannel::take_column(uint64_t request, uint64_t earliest, uint32_t group,
+                                         bool is_write) {
+    while (!gaps_.empty() && gaps_.front().to < request) gaps_.erase(gaps_.begin());  // nobody comes so early
     if (earliest < last_column_ && !gaps_.empty()) {
         const uint64_t time = fill_gap(earliest, group, is_write);
         if (time != 0) return time;
     }
     const uint64_t time = after_last(earliest, group, is_write);
-    const uint64_t spacing = std::max(t_.tccd_s, t_.burst_nck);
-    if (any_column_ && last_write_ == is_write && time >= last_column_ + 2 * spacing) {
-        gaps_.push_back({last_column_ + spacing, time - spacing, last_group_, group, is_write});
+    if (any_column_ && last_write_ == is_write && time >= last_column_ + 2 * spacing_) {
+        gaps_.push_back({last_column_ + spacing_, time - spacing_, last_group_, group, is_write});
         if (gaps_.size() > max_gaps) gaps_.erase(gaps_.begin());
     }
     any_column_ = true;
@@ -140,12 +129,8 @@ uint64_t ArithmeticDramChannel::take_column(uint64_t earliest, uint32_t group, b
     return time;
 }
 
-/// Whether the row is open, or was when the burst arrived.
-bool ArithmeticDramChannel::hit(Bank& bank, uint32_t row, uint64_t request) const {
-    if (bank.row == row) {
-        ++bank.streak;
-        return true;
-    }
+/// Whether the row was open when the burst arrived, and is closed now.
+bool DramChannel::hit_closed(Bank& bank, uint32_t row, uint64_t request) {
     for (ClosedRow& closed : bank.closed) {
         if (closed.row == row && request <= closed.closed && closed.streak < max_streak) {
             ++closed.streak;
@@ -156,7 +141,7 @@ bool ArithmeticDramChannel::hit(Bank& bank, uint32_t row, uint64_t request) cons
 }
 
 /// Opens the row of a burst, closing another one.
-void ArithmeticDramChannel::activate(Bank& bank, const Place& place, uint64_t request, DramService& result) {
+void DramChannel::activate(Bank& bank, const Place& place, uint64_t request, DramService& result) {
     uint64_t ready = std::max(request, refresh_end_);
     if (bank.row != no_row) {
         const uint64_t precharge = std::max(ready, bank.precharge_ready);
@@ -180,39 +165,43 @@ void ArithmeticDramChannel::activate(Bank& bank, const Place& place, uint64_t re
     ++counters_.activates;
 }
 
-DramService ArithmeticDramChannel::serve(uint64_t address, bool is_write, uint64_t arrival) {
+[[gnu::always_inline]] inline DramService DramChannel::serve(uint64_t address, bool is_write,
+                                                             uint64_t arrival) {
     DramService result;
     const Place place = place_of(address);
     Bank& bank = banks_[place.bank];
     const uint64_t request = arrival + t_.controller_nck / 2;
     // Refreshes due before the burst would be served come first. A postponed burst may meet the next one.
-    uint64_t earliest = std::max(request, last_column_);
-    result.refreshed = next_refresh_ <= earliest;
-    refresh_until(earliest);
-    if (refresh_end_ > request) {
-        const uint64_t resumed = std::max(earliest, refresh_end_);
-        result.refresh_wait = resumed > earliest ? resumed - earliest : 0;
+    const uint64_t earliest = std::max(request, last_column_);
+    if (next_refresh_ <= earliest) {
+        result.refreshed = true;
+        refresh_until(earliest);
     }
-    if (hit(bank, place.row, request))
+    if (refresh_end_ > earliest) result.refresh_wait = refresh_end_ - earliest;
+    if (bank.row == place.row) {
+        ++bank.streak;
         ++counters_.row_hits;
-    else
-        activate(bank, place, request, result);
-    const uint64_t ready = bank.row == place.row ? std::max(request, bank.column_ready) : request;
-    const uint64_t column = take_column(ready, place.group, is_write);
-    if (!result.activated) result.command = column;
-    result.data = column + (is_write ? t_.cwl : t_.cl);
-    result.data_end = result.data + t_.burst_nck;
-    if (is_write) {
-        ++counters_.writes;
-        last_write_end_ = std::max(last_write_end_, result.data_end);
-        group_write_end_[place.group] = std::max(group_write_end_[place.group], result.data_end);
-        if (bank.row == place.row)
-            bank.precharge_ready = std::max(bank.precharge_ready, result.data_end + t_.twr);
+    } else if (hit_closed(bank, place.row, request)) {
+        ++counters_.row_hits;
     } else {
-        ++counters_.reads;
-        if (bank.row == place.row) bank.precharge_ready = std::max(bank.precharge_ready, column + t_.trtp);
+        activate(bank, place, request, result);
     }
-    result.done = result.data_end + (t_.controller_nck - t_.controller_nck / 2);
+    const bool open = bank.row == place.row;
+    const uint64_t ready = open ? std::max(request, bank.column_ready) : request;
+    const uint64_t column = take_column(request, ready, place.group, is_write);
+    if (!result.activated) result.command = column;
+    if (is_write) {
+        result.data = column + t_.cwl;
+        const uint64_t data_end = result.data + t_.burst_nck;
+        ++counters_.writes;
+        last_write_end_ = std::max(last_write_end_, data_end);
+        group_write_end_[place.group] = std::max(group_write_end_[place.group], data_end);
+        if (open) bank.precharge_ready = std::max(bank.precharge_ready, data_end + t_.twr);
+    } else {
+        result.data = column + t_.cl;
+        ++counters_.reads;
+        if (open) bank.precharge_ready = std::max(bank.precharge_ready, column + t_.trtp);
+    }
     const uint64_t waited = column - request;
     result.refresh_wait = std::min(result.refresh_wait, waited);
     result.row_wait = std::min(result.row_wait, waited - result.refresh_wait);
@@ -220,13 +209,13 @@ DramService ArithmeticDramChannel::serve(uint64_t address, bool is_write, uint64
     return result;
 }
 
-DramCounters ArithmeticDramChannel::counters(uint64_t now) const {
+DramCounters DramChannel::counters(uint64_t now) const {
     DramCounters counters = counters_;
     if (next_refresh_ <= now) counters.refreshes += (now - next_refresh_) / t_.trefi + 1;
     return counters;
 }
 
-void ArithmeticDramChannel::take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, uint64_t>>& into) {
+void DramChannel::take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, uint64_t>>& into) {
     refresh_until(now);
     into.swap(refreshes_);
     refreshes_.clear();
@@ -235,37 +224,53 @@ void ArithmeticDramChannel::take_refreshes(uint64_t now, std::vector<std::pair<u
 DdrChannel::DdrChannel(const DramTiming& timing, const Clock& core)
     : crossing_(core, Clock(timing.clock_hz)),
       burst_bytes_(timing.burst_bytes),
+      burst_nck_(timing.burst_nck),
       // one less: the edges of the two clocks are rounded to picoseconds
       least_time_(std::max<Cycles>(2, (uint64_t{std::min(timing.cl, timing.cwl)} + timing.burst_nck +
                                        timing.controller_nck) *
                                           (core.hz() / 1000) / (timing.clock_hz / 1000)) -
                   1),
-      channel_(std::make_unique<ArithmeticDramChannel>(timing)) {}
+      channel_(timing) {}
 
 void DdrChannel::account_refreshes(Cycles now) {
-    channel_->take_refreshes(crossing_.to_memory(now), refreshes_);
+    channel_.take_refreshes(crossing_.to_memory(now), refreshes_);
     for (const auto& [from, to] : refreshes_)
         busy.overhead(std::min(now, crossing_.to_core(from)), crossing_.to_core(from), crossing_.to_core(to));
     refreshes_.clear();
 }
 
-DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, bool write) {
+inline DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
     const uint64_t arrived = crossing_.to_memory(arrival);
-    const DramService service = channel_->serve(address, write, arrived);
-    if (service.refreshed) account_refreshes(arrival);
-    const Cycles data = crossing_.to_core(service.data);
-    const Cycles data_end = crossing_.to_core(service.data_end);
-    busy.overhead(arrival, std::max(arrival, crossing_.to_core(service.command)), data);
-    busy.useful(arrival, data, data_end);
-    (write ? bytes_written : bytes_read) += burst_bytes_;
     Service result;
-    result.done = crossing_.to_core(service.done);
-    result.refresh_wait = crossing_.duration_in_core(service.refresh_wait);
-    result.row_wait = crossing_.duration_in_core(service.row_wait);
-    result.busy_wait = crossing_.duration_in_core(service.busy_wait);
-    result.activated = service.activated;
-    if (result.busy_wait + result.refresh_wait > 0)
-        queue.waits(arrival, arrival + result.busy_wait + result.refresh_wait);
+    uint64_t last_data = 0, command = 0, data = 0, data_end = 0;
+    const auto account = [&] {
+        const Cycles from = crossing_.to_core(data);
+        busy.overhead(arrival, std::max(arrival, crossing_.to_core(command)), from);
+        busy.useful(arrival, from, crossing_.to_core(data_end));
+    };
+    for (uint64_t at = address & ~(burst_bytes_ - 1); at < address + bytes; at += burst_bytes_) {
+        const DramService burst = channel_.serve(at, write, arrived);
+        if (burst.refreshed) account_refreshes(arrival);
+        if (burst.data == data_end && burst.command >= command) {
+            data_end += burst_nck_;  // back to back with the one before
+        } else {
+            if (result.bursts != 0) account();
+            command = burst.command;
+            data = burst.data;
+            data_end = burst.data + burst_nck_;
+        }
+        last_data = std::max(last_data, burst.data);
+        const Cycles busy_wait = crossing_.duration_in_core(burst.busy_wait);
+        const Cycles refresh_wait = crossing_.duration_in_core(burst.refresh_wait);
+        if (busy_wait + refresh_wait > 0) queue.waits(arrival, arrival + busy_wait + refresh_wait);
+        if (result.bursts++ == 0) result.busy_wait = busy_wait;  // the others wait for their own request
+        result.refresh_wait += refresh_wait;
+        result.row_wait += crossing_.duration_in_core(burst.row_wait);
+        result.activates += burst.activated ? 1 : 0;
+    }
+    account();
+    (write ? bytes_written : bytes_read) += uint64_t{result.bursts} * burst_bytes_;
+    result.done = crossing_.to_core(last_data + channel_.data_to_done());
     return result;
 }
 

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -19,9 +18,7 @@ namespace kpu::model {
 struct DramService {
     uint64_t command = 0;   ///< first command of this burst
     uint64_t data = 0;      ///< first clock of its data on the bus
-    uint64_t data_end = 0;  ///< one past the last
-    uint64_t done = 0;  ///< visible to the requester (read), or stored (write), controller latency included
-    uint64_t refresh_wait = 0;  ///< of the time to `done`: waited for a refresh
+    uint64_t refresh_wait = 0;  ///< of the time to `data`: waited for a refresh
     uint64_t row_wait = 0;      ///< for its own precharge and activate
     uint64_t busy_wait = 0;     ///< for the bus, the bank, or command spacing
     bool activated = false;     ///< row miss
@@ -33,28 +30,22 @@ struct DramCounters {
     uint64_t reads = 0, writes = 0, activates = 0, row_hits = 0, refreshes = 0;
 };
 
-/// What serves the bursts of one channel.
+/// The bursts of one channel, in nCK. Open page, bursts on the bus in order of arrival; bank state as
+/// arithmetic on the earliest times of the next commands. A burst that had arrived when the row it needs was
+/// closed counts as a hit of that row, up to a bounded streak: what a scheduler that prefers row hits would
+/// have done. See ddr.md.
 class DramChannel {
   public:
-    virtual ~DramChannel() = default;
+    explicit DramChannel(const DramTiming& timing);
     /// Serves the burst that holds channel-local byte `address`, which arrives at nCK `arrival`. Calls come
     /// in order of arrival.
-    virtual DramService serve(uint64_t address, bool is_write, uint64_t arrival) = 0;
+    DramService serve(uint64_t address, bool is_write, uint64_t arrival);
+    /// From the first clock of data to the time at which the requester sees it (read), or it is stored.
+    uint64_t data_to_done() const { return t_.burst_nck + t_.controller_nck - t_.controller_nck / 2; }
     /// Commands issued before nCK `now`, refreshes of idle time included.
-    virtual DramCounters counters(uint64_t now) const = 0;
+    DramCounters counters(uint64_t now) const;
     /// Intervals [from, to) of refreshes begun since the last call, ascending.
-    virtual void take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, uint64_t>>& into) = 0;
-};
-
-/// Open page, bursts on the bus in order of arrival; bank state as arithmetic on the earliest times of the
-/// next commands. A burst that had arrived when the row it needs was closed counts as a hit of that row, up
-/// to a bounded streak: what a scheduler that prefers row hits would have done. See ddr.md.
-class ArithmeticDramChannel final : public DramChannel {
-  public:
-    explicit ArithmeticDramChannel(const DramTiming& timing);
-    DramService serve(uint64_t address, bool is_write, uint64_t arrival) override;
-    DramCounters counters(uint64_t now) const override;
-    void take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, uint64_t>>& into) override;
+    void take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, uint64_t>>& into);
 
   private:
     static constexpr uint32_t no_row = 0xffffffff;
@@ -84,17 +75,19 @@ class ArithmeticDramChannel final : public DramChannel {
         uint32_t group, bank, row;  ///< bank: of all banks of the channel
     };
     Place place_of(uint64_t address) const;
-    bool hit(Bank& bank, uint32_t row, uint64_t request) const;
+    static bool hit_closed(Bank& bank, uint32_t row, uint64_t request);
     void activate(Bank& bank, const Place& place, uint64_t request, DramService& result);
     void refresh_until(uint64_t now);
     uint64_t refresh_start(uint64_t due) const;
     uint64_t activate_time(uint64_t earliest, const Bank& bank, uint32_t group) const;
-    uint64_t take_column(uint64_t earliest, uint32_t group, bool is_write);
+    uint64_t take_column(uint64_t request, uint64_t earliest, uint32_t group, bool is_write);
     uint64_t fill_gap(uint64_t earliest, uint32_t group, bool is_write);
     uint64_t after_last(uint64_t earliest, uint32_t group, bool is_write) const;
 
     DramTiming t_;
-    int burst_bits_, column_bits_, group_bits_, bank_bits_, row_bits_;
+    uint64_t spacing_;  ///< of columns of two groups, at least
+    int group_shift_, bank_shift_, row_shift_, bank_bits_;
+    uint64_t group_mask_, bank_mask_, row_mask_;
     std::vector<Bank> banks_;
     std::vector<uint64_t> group_activate_;       ///< last activate of each group, + 1 (0: never)
     uint64_t last_activates_[4] = {0, 0, 0, 0};  ///< ring, + 1 (0: never)
@@ -117,12 +110,14 @@ class DdrChannel {
     DdrChannel(const DramTiming& timing, const Clock& core);
 
     struct Service {
-        Cycles done;
-        Cycles refresh_wait, row_wait, busy_wait;
-        bool activated;
+        Cycles done = 0;
+        Cycles refresh_wait = 0, row_wait = 0, busy_wait = 0;
+        uint32_t bursts = 0, activates = 0;
     };
-    Service serve(Cycles arrival, uint64_t address, bool write);
-    DramCounters counters(Cycles now) const { return channel_->counters(crossing_.to_memory(now)); }
+    /// A request for the channel-local bytes [address, address + bytes): its bursts go to the channel
+    /// together, and it is done with the last.
+    Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write);
+    DramCounters counters(Cycles now) const { return channel_.counters(crossing_.to_memory(now)); }
     /// No burst is served faster.
     Cycles least_time() const { return least_time_; }
     /// Takes the refreshes begun before `now` into `busy`.
@@ -134,10 +129,31 @@ class DdrChannel {
 
   private:
     ClockCrossing crossing_;
-    uint32_t burst_bytes_;
+    uint64_t burst_bytes_, burst_nck_;
     Cycles least_time_;
-    std::unique_ptr<DramChannel> channel_;
+    DramChannel channel_;
     std::vector<std::pair<uint64_t, uint64_t>> refreshes_;
+};
+
+/// All channels, interleaved by address.
+class Dram {
+  public:
+    Dram(const DdrConfig& config, const Clock& core)
+        : channels(config.channels, DdrChannel(config.timing, core)),
+          count_(config.channels),
+          interleave_(config.channel_interleave_bytes) {}
+
+    /// A request for [address, address + bytes), which lies in one channel.
+    DdrChannel::Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
+        const uint64_t block = interleave_.quotient(address);
+        const uint64_t local = count_.quotient(block) * interleave_.value() + interleave_.remainder(address);
+        return channels[count_.remainder(block)].serve(arrival, local, bytes, write);
+    }
+
+    std::vector<DdrChannel> channels;
+
+  private:
+    Divisor count_, interleave_;
 };
 
 }  // namespace kpu::model

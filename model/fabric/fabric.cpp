@@ -45,6 +45,13 @@ class Fabric::Impl {
         StreamState* stream;
         int stage;
         Cycles time;  ///< its next arrival is at this time if known, else not before
+        bool known;
+
+        void look() {
+            const Cycles head = stream->head(stage);
+            known = head != never_known;
+            time = known ? head : stream->arrival_bound(stage);
+        }
     };
     /// By (priority, unit, order of opening); of one stream the older bursts first.
     static bool precedes(const StreamState* a, const StreamState* b) {
@@ -54,23 +61,22 @@ class Fabric::Impl {
     size_t inputs_index(const StreamStage& stage) const;
     Cycles least_time(const StreamStage& stage) const;
     Cycles safe_until(Cycles horizon) const;
-    bool sweep(Inputs& inputs, Cycles limit);
-    static void look_again(Inputs& inputs, const StreamState* stream);
+    bool sweep(size_t resource, Cycles limit);
+    template <typename Resource>
+    bool sweep(Inputs& inputs, Resource& resource, Cycles limit);
+    template <typename Resource>
+    static void pass(Resource& resource, StreamState& stream, int k);
     void serve(StreamState& stream, int k);
     static int earliest_stage(const StreamState& stream);
     void start(StreamState* stream);
     void take_complete();
 
-    Cycles serve_sram(StreamState& stream, Burst& burst, const StreamStage& stage);
-    Cycles serve_link(Burst& burst, const StreamStage& stage);
-    Cycles serve_dram(StreamState& stream, Burst& burst, const StreamStage& stage);
     template <typename Function>
     void each_busy_track(Function function);
 
-    std::vector<DdrChannel> ddr_;
+    Dram dram_;
     std::vector<Sram> srams_;  ///< L2, then L1 by engine
     std::vector<Link> links_;  ///< system, then by engine
-    Divisor channels_, interleave_;
     std::vector<std::unique_ptr<StreamState>> slots_;
     std::vector<Handle> free_;
     std::vector<StreamState*> active_;  ///< not complete, in order of precedes()
@@ -82,12 +88,58 @@ class Fabric::Impl {
     Cycles served_until_ = 0;  ///< no stream may open before
 };
 
+namespace {
+
+[[gnu::always_inline]] inline Cycles serve_at(Sram& sram, StreamState& stream, int k, Burst& burst) {
+    const uint8_t side = stream.stages[static_cast<size_t>(k)].side;
+    const bool write = side == 1;
+    const uint64_t address = burst.address[side];
+    const Sram::Service service = sram.serve(burst.time, address, burst.bytes, write);
+    const uint64_t words = sram.words(address, burst.bytes);
+    (write ? sram.words_written : sram.words_read) += words;
+    (write ? stream.result.destination_accesses : stream.result.source_accesses) += words;
+    const Cycles wait = service.port_wait + service.bank_wait;
+    if (wait != 0) {
+        stream.result.bank_conflict_cycles += service.bank_wait;
+        stream.wait(k, wait);
+        burst.lose(wait, write ? Cause::stalled_backpressure : Cause::stalled_operand_bank_conflict);
+    }
+    return service.done;
+}
+
+[[gnu::always_inline]] inline Cycles serve_at(Link& link, StreamState& stream, int k, Burst& burst) {
+    const Link::Service service = link.serve(burst.time, burst.bytes);
+    if (service.wait != 0) {
+        stream.wait(k, service.wait);
+        burst.lose(service.wait, Cause::stalled_operand_interconnect);
+    }
+    return service.done;
+}
+
+[[gnu::always_inline]] inline Cycles serve_at(Dram& dram, StreamState& stream, int k, Burst& burst) {
+    const uint8_t side = stream.stages[static_cast<size_t>(k)].side;
+    const bool write = side == 1;
+    const DdrChannel::Service service = dram.serve(burst.time, burst.address[side], burst.bytes, write);
+    (write ? stream.result.destination_accesses : stream.result.source_accesses) += service.bursts;
+    stream.result.dram_activates += service.activates;
+    // what one of its bursts waits, the ones behind it wait with it
+    const Cycles losses = service.busy_wait + service.row_wait + service.refresh_wait;
+    if (losses != 0) {
+        const Cycles waits = std::min(service.done - burst.time, losses);
+        stream.wait(k, waits);
+        burst.lose(std::min(service.busy_wait, waits), Cause::stalled_operand_dram_bandwidth);
+        burst.lose(std::min(service.row_wait, waits), Cause::stalled_operand_dram_latency);
+        burst.lose(std::min(service.refresh_wait, waits), Cause::stalled_refresh);
+    }
+    return service.done;
+}
+
+}  // namespace
+
 Fabric::Impl::Impl(const FabricConfig& c)
-    : config(c), channels_(c.ddr.channels), interleave_(c.ddr.channel_interleave_bytes) {
-    check(config);
+    : config(c), dram_((check(c), c.ddr), c.core) {
     using traces::UnitClass;
     for (uint32_t i = 0; i < config.ddr.channels; ++i) {
-        ddr_.emplace_back(config.ddr.timing, config.core);
         resources.push_back({fmt::format("ddr{}", i), UnitClass::ddr, -1, static_cast<int>(i)});
     }
     links_.emplace_back(config.link);
@@ -150,7 +202,7 @@ std::vector<StreamStage> Fabric::Impl::path_of(const StreamRequest& request) con
 Cycles Fabric::Impl::least_time(const StreamStage& stage) const {
     switch (stage.kind) {
         case Kind::dram:
-            return ddr_.front().least_time();
+            return dram_.channels.front().least_time();
         case Kind::link:
             return 1 + config.link.hop_latency_cycles;
         case Kind::sram:
@@ -162,12 +214,12 @@ Cycles Fabric::Impl::least_time(const StreamStage& stage) const {
 
 /// Bursts end at multiples of this: in DRAM of the stream's burst within a channel's block, and at least of
 /// the DRAM's own burst; in an SRAM of the stream's burst, and at the end of an interleave block when that is
-/// longer.
+/// longer. 1: no end at all.
 uint64_t Fabric::Impl::alignment_of(const StreamSide& side, uint64_t burst_bytes) const {
-    if (!side.is_memory) return 0;
+    if (!side.is_memory) return 1;
     if (side.level == Level::ddr) {
         return std::max<uint64_t>(config.ddr.timing.burst_bytes,
-                                  std::min<uint64_t>(burst_bytes, interleave_.value()));
+                                  std::min<uint64_t>(burst_bytes, config.ddr.channel_interleave_bytes));
     }
     return std::max(burst_bytes, srams_[static_cast<size_t>(node_of(side) + 1)].interleave_bytes());
 }
@@ -253,7 +305,7 @@ void Fabric::Impl::start(StreamState* stream) {
         const auto place =
             std::upper_bound(inputs.begin(), inputs.end(), stream,
                              [](const StreamState* a, const Input& b) { return precedes(a, b.stream); });
-        inputs.insert(place, {stream, k, 0});
+        inputs.insert(place, {stream, k, 0, false});
     }
 }
 
@@ -287,18 +339,26 @@ Cycles Fabric::Impl::advance(Cycles horizon) {
     for (bool progress = true; progress;) {
         const Cycles limit = safe_until(horizon);
         progress = false;
-        for (Inputs& inputs : inputs_)
-            if (!inputs.empty()) progress |= sweep(inputs, limit);
+        for (size_t resource = 0; resource < inputs_.size(); ++resource)
+            if (!inputs_[resource].empty()) progress |= sweep(resource, limit);
         take_complete();
     }
     served_until_ = std::max(served_until_, std::min(horizon, next_time()));
     return first_completion_ <= horizon ? first_completion_ : never;
 }
 
+bool Fabric::Impl::sweep(size_t resource, Cycles limit) {
+    Inputs& inputs = inputs_[resource];
+    if (resource == 0) return sweep(inputs, dram_, limit);
+    if (resource <= links_.size()) return sweep(inputs, links_[resource - 1], limit);
+    return sweep(inputs, srams_[resource - 1 - links_.size()], limit);
+}
+
 /// Serves the arrivals at one resource before `limit`, in order, until one may come first that is not known
 /// yet. True when there were any.
-bool Fabric::Impl::sweep(Inputs& inputs, Cycles limit) {
-    for (Input& input : inputs) input.time = input.stream->arrival_bound(input.stage);
+template <typename Resource>
+bool Fabric::Impl::sweep(Inputs& inputs, Resource& resource, Cycles limit) {
+    for (Input& input : inputs) input.look();
     bool progress = false;
     for (;;) {
         Input* first = nullptr;
@@ -312,23 +372,20 @@ bool Fabric::Impl::sweep(Inputs& inputs, Cycles limit) {
                 until = input.time + 1;
             }
         }
-        if (first == nullptr || first->stream->head(first->stage) == never) return progress;
-        StreamState& stream = *first->stream;
-        if (stream.revisits) {
-            serve(stream, first->stage);
-            look_again(inputs, &stream);
-        } else {
-            while (stream.head(first->stage) < until) serve(stream, first->stage);
-            first->time = stream.arrival_bound(first->stage);
-        }
+        if (first == nullptr || !first->known) return progress;
         progress = true;
+        StreamState& stream = *first->stream;
+        if (stream.revisits) {  // a visit changes what is known of the other one
+            pass(resource, stream, first->stage);
+            for (Input& input : inputs)
+                if (input.stream == &stream) input.look();
+        } else {
+            const int stage = first->stage;
+            do pass(resource, stream, stage);
+            while (stream.head(stage) < until);
+            first->look();
+        }
     }
-}
-
-/// A stream that passes a resource twice changes what is known of the other visit.
-void Fabric::Impl::look_again(Inputs& inputs, const StreamState* stream) {
-    for (Input& input : inputs)
-        if (input.stream == stream) input.time = stream->arrival_bound(input.stage);
 }
 
 /// The oracle: the earliest arrival anywhere, in order of precedes(), within a stream of the older burst.
@@ -356,78 +413,28 @@ int Fabric::Impl::earliest_stage(const StreamState& stream) {
 }
 
 void Fabric::Impl::serve(StreamState& stream, int k) {
-    Burst& burst = stream.burst_at(k);
     const StreamStage& stage = stream.stages[static_cast<size_t>(k)];
-    Cycles done = 0;
     switch (stage.kind) {
         case Kind::sram:
-            done = serve_sram(stream, burst, stage);
-            break;
+            return pass(srams_[stage.resource], stream, k);
         case Kind::link:
-            done = serve_link(burst, stage);
-            break;
+            return pass(links_[stage.resource], stream, k);
         case Kind::dram:
-            done = serve_dram(stream, burst, stage);
-            break;
+            return pass(dram_, stream, k);
     }
-    stream.served(k, done);
 }
 
-Cycles Fabric::Impl::serve_sram(StreamState& stream, Burst& burst, const StreamStage& stage) {
-    Sram& sram = srams_[stage.resource];
-    const bool write = stage.side == 1;
-    const uint64_t address = burst.address[stage.side];
-    const Sram::Service service = sram.serve(burst.time, address, burst.bytes, write);
-    const uint64_t words = sram.words(address, burst.bytes);
-    (write ? sram.words_written : sram.words_read) += words;
-    (write ? stream.result.destination_accesses : stream.result.source_accesses) += words;
-    stream.result.bank_conflict_cycles += service.bank_wait;
-    const Cycles wait = service.port_wait + service.bank_wait;
-    burst.waits += wait;
-    burst.lose(wait, write ? Cause::stalled_backpressure : Cause::stalled_operand_bank_conflict);
-    return service.done;
-}
-
-Cycles Fabric::Impl::serve_link(Burst& burst, const StreamStage& stage) {
-    const Link::Service service = links_[stage.resource].serve(burst.time, burst.bytes);
-    burst.waits += service.wait;
-    burst.lose(service.wait, Cause::stalled_operand_interconnect);
-    return service.done;
-}
-
-/// A request for several DRAM bursts of one channel: they go to it together, and the request is served with
-/// the last.
-Cycles Fabric::Impl::serve_dram(StreamState& stream, Burst& burst, const StreamStage& stage) {
-    const bool write = stage.side == 1;
-    const uint64_t address = burst.address[stage.side];
-    const uint64_t block = interleave_.quotient(address);
-    DdrChannel& channel = ddr_[channels_.remainder(block)];
-    const uint64_t local = channels_.quotient(block) * interleave_.value() + interleave_.remainder(address);
-    const uint64_t unit = config.ddr.timing.burst_bytes;
-    Cycles done = 0, busy_wait = 0, row_wait = 0, refresh_wait = 0;
-    for (uint64_t at = local - local % unit; at < local + burst.bytes; at += unit) {
-        const DdrChannel::Service service = channel.serve(burst.time, at, write);
-        (write ? stream.result.destination_accesses : stream.result.source_accesses) += 1;
-        stream.result.dram_activates += service.activated;
-        if (at <= local)
-            busy_wait = service.busy_wait;  // later ones wait for the bursts of their own request
-        row_wait += service.row_wait;
-        refresh_wait += service.refresh_wait;
-        done = std::max(done, service.done);
-    }
-    // what one of them waits, the ones behind it wait with it
-    const Cycles waits = std::min(done - burst.time, busy_wait + row_wait + refresh_wait);
-    burst.waits += waits;
-    burst.lose(std::min(busy_wait, waits), Cause::stalled_operand_dram_bandwidth);
-    burst.lose(std::min(row_wait, waits), Cause::stalled_operand_dram_latency);
-    burst.lose(std::min(refresh_wait, waits), Cause::stalled_refresh);
-    return done;
+/// Takes the next burst of stage k through its resource.
+template <typename Resource>
+[[gnu::always_inline]] inline void Fabric::Impl::pass(Resource& resource, StreamState& stream, int k) {
+    Burst& burst = stream.burst_at(k);
+    stream.leave(k, burst, serve_at(resource, stream, k, burst));
 }
 
 template <typename Function>
 void Fabric::Impl::each_busy_track(Function function) {
     size_t index = 0;
-    for (DdrChannel& channel : ddr_) function(index++, channel.busy);
+    for (DdrChannel& channel : dram_.channels) function(index++, channel.busy);
     function(index++, links_[0].busy);
     function(index++, srams_[0].busy);
     for (size_t k = 1; k < links_.size(); ++k) {
@@ -447,7 +454,7 @@ ResourceStats Fabric::Impl::stats(size_t resource, Cycles elapsed) const {
     const auto place = static_cast<size_t>(info.engine + 1);
     switch (info.unit_class) {
         case traces::UnitClass::ddr: {
-            const DdrChannel& channel = ddr_[static_cast<size_t>(info.index)];
+            const DdrChannel& channel = dram_.channels[static_cast<size_t>(info.index)];
             times(channel.busy);
             stats.bytes_read = channel.bytes_read;
             stats.bytes_written = channel.bytes_written;
@@ -483,7 +490,7 @@ void Fabric::Impl::trace_to(traces::EventSink* sink, const std::vector<uint16_t>
 }
 
 void Fabric::Impl::finish(Cycles elapsed) {
-    for (DdrChannel& channel : ddr_) channel.account_refreshes(elapsed);
+    for (DdrChannel& channel : dram_.channels) channel.account_refreshes(elapsed);
     each_busy_track([&](size_t, auto& busy) { busy.finish(elapsed); });
 }
 

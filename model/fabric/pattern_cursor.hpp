@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "model/fabric/divide.hpp"
 #include "model/stream/stream.hpp"
 
 namespace kpu::model {
@@ -12,7 +13,7 @@ namespace kpu::model {
 class PatternCursor {
   public:
     PatternCursor() = default;
-    /// align_bytes: pieces do not cross multiples of it; 0 = no limit.
+    /// align_bytes: pieces do not cross multiples of it; 1 = no limit.
     PatternCursor(const StreamSide& side, uint64_t align_bytes)
         : pattern_(side.pattern), memory_(side.is_memory), align_(align_bytes) {
         address_ = row_ = pattern_.address;
@@ -23,12 +24,15 @@ class PatternCursor {
     bool at_run_start() const { return memory_ && run_left_ == pattern_.run_bytes; }
     /// Longest piece, at most `limit` bytes.
     uint64_t piece(uint64_t limit) const {
-        uint64_t n = std::min(limit, run_left_);
-        if (align_ != 0) {
-            const uint64_t into = (align_ & (align_ - 1)) == 0 ? address_ & (align_ - 1) : address_ % align_;
-            n = std::min(n, align_ - into);
-        }
-        return n;
+        const uint64_t n = std::min(limit, run_left_);
+        return align_.value() == 1 ? n : std::min(n, align_.value() - align_.remainder(address_));
+    }
+    /// How many pieces of `bytes` come one after the other, with no run beginning among them.
+    uint64_t pieces(uint64_t bytes) const {
+        if (at_run_start()) return 0;
+        const bool aligned = align_.value() == 1 ||
+                             (align_.value() % bytes == 0 && align_.remainder(address_) % bytes == 0);
+        return aligned ? run_left_ / bytes : 0;
     }
     void advance(uint64_t bytes) {
         address_ += bytes;
@@ -59,7 +63,7 @@ class PatternCursor {
 
     values::Footprint pattern_;
     bool memory_ = false;  ///< else a unit: endless, without addresses
-    uint64_t align_ = 0;
+    Divisor align_;
     uint64_t address_ = 0, row_ = 0, run_left_ = 0;
     int64_t index_[max_rank] = {};
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "isa/types.hpp"
@@ -11,16 +12,28 @@ class QueueDepth {
   public:
     /// A request arrives (in order of arrival) and waits until `start`.
     void waits(Cycles arrival, Cycles start) {
-        while (first_ != end_ && at(first_) <= arrival) ++first_;
-        if (end_ - first_ == starts_.size()) grow();
-        uint64_t place = end_++;
-        for (; place != first_ && at(place - 1) > start; --place) at(place) = at(place - 1);
-        at(place) = start;
-        if (end_ - first_ > peak_) peak_ = end_ - first_;
+        if (end_ - first_ >= peak_) make_room(arrival);
+        if (end_ == first_ || at(end_ - 1) <= start)
+            at(end_) = start;
+        else
+            insert(start);
+        ++end_;
     }
     uint64_t peak() const { return peak_; }
 
   private:
+    /// Those that began by now are only looked for when the peak would grow with them.
+    void make_room(Cycles now) {
+        while (first_ != end_ && at(first_) <= now) ++first_;
+        if (end_ - first_ < peak_) return;
+        peak_ = end_ - first_ + 1;
+        if (peak_ > starts_.size()) grow();
+    }
+    void insert(Cycles start) {
+        uint64_t place = end_;
+        for (; place != first_ && at(place - 1) > start; --place) at(place) = at(place - 1);
+        at(place) = start;
+    }
     Cycles& at(uint64_t index) { return starts_[index & (starts_.size() - 1)]; }
     void grow() {
         std::vector<Cycles> larger(starts_.size() * 2);

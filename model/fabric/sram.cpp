@@ -1,6 +1,23 @@
 #include "model/fabric/sram.hpp"
 
+#include "isa/diagnostics.hpp"
+
 namespace kpu::model {
+
+namespace {
+
+/// Four banks at once: every x86-64 and ARM64 has vectors of 16 bytes.
+using Lanes = int32_t __attribute__((vector_size(16)));
+constexpr size_t lane_count = 4;
+constexpr size_t most_banks_with_turns = 64;
+
+Lanes load(const int32_t* from) {
+    Lanes lanes;
+    std::copy(from, from + lane_count, reinterpret_cast<int32_t*>(&lanes));
+    return lanes;
+}
+
+}  // namespace
 
 Sram::Sram(const SramConfig& config)
     : banks_(config.banks),
@@ -10,8 +27,69 @@ Sram::Sram(const SramConfig& config)
       word_(config.access_width_bytes),
       read_latency_(config.read_latency_cycles),
       write_latency_(config.write_latency_cycles),
-      block_cycles_(bank_width_.ceil(config.interleave_bytes)),
+      block_cycles_(static_cast<int32_t>(bank_width_.ceil(config.interleave_bytes))),
       port_free_(config.ports, 0),
-      bank_free_(config.banks, 0) {}
+      bank_free_(config.banks, 0) {
+    const size_t banks = config.banks;
+    if (banks % lane_count != 0 || banks > most_banks_with_turns) return;
+    for (size_t first = 0; first < banks; ++first)
+        for (size_t bank = 0; bank < banks; ++bank)
+            turns_.push_back(static_cast<int32_t>(
+                port_width_.quotient((bank + banks - first) % banks * interleave_.value())));
+}
+
+Sram::Shape Sram::new_shape(uint32_t bytes) {
+    Shape shape;
+    shape.bytes = bytes;
+    shape.port_cycles = port_width_.ceil(bytes);
+    const uint64_t blocks = interleave_.ceil(bytes) + 1;
+    const uint64_t bank_cycles = banks_.ceil(blocks) * bank_width_.ceil(interleave_.value());
+    if (shape.port_cycles > rebase_after || bank_cycles > rebase_after) throw_overflow();
+    if (interleave_.remainder(bytes) == 0 && blocks <= most_blocks)
+        shape.whole_blocks = static_cast<uint32_t>(blocks - 1);
+    while (wanted_.size() < shape.whole_blocks)
+        wanted_.push_back(static_cast<int32_t>(port_width_.quotient(wanted_.size() * interleave_.value())));
+    return shape;
+}
+
+void Sram::use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start, Banks& all) {
+    uint64_t piece = interleave_.value() - into;
+    for (uint64_t offset = 0; offset < bytes; offset += piece, piece = interleave_.value()) {
+        piece = std::min<uint64_t>(piece, bytes - offset);
+        const auto wanted = static_cast<int32_t>(port_width_.quotient(offset));
+        use_banks(bank, 1, &wanted, start, static_cast<int32_t>(bank_width_.ceil(piece)), all);
+        if (++bank == bank_free_.size()) bank = 0;
+    }
+}
+
+/// use_banks() for all of them.
+void Sram::use_every_bank(const int32_t* wanted, int32_t start, Banks& all) {
+    Lanes wait{}, end{};
+    for (size_t bank = 0; bank < bank_free_.size(); bank += lane_count) {
+        const Lanes want = load(&wanted[bank]) + start, free = load(&bank_free_[bank]);
+        const Lanes begin = want > free ? want : free, done = begin + block_cycles_, waited = begin - want;
+        std::copy_n(reinterpret_cast<const int32_t*>(&done), lane_count, &bank_free_[bank]);
+        wait = wait > waited ? wait : waited;
+        end = end > done ? end : done;
+    }
+    for (size_t lane = 0; lane < lane_count; ++lane) {
+        all.wait = std::max(all.wait, wait[lane]);
+        all.end = std::max(all.end, end[lane]);
+    }
+}
+
+void Sram::rebase(Cycles base) {
+    const Cycles passed = base - base_;
+    for (int32_t& free : bank_free_)
+        free = static_cast<Cycles>(free) > passed ? static_cast<int32_t>(static_cast<Cycles>(free) - passed)
+                                                  : 0;
+    base_ = base;
+}
+
+void Sram::throw_overflow() const {
+    throw UserError(
+        "accesses to an SRAM take longer than 2^28 cycles. Fix: raise its bank_width_bytes and "
+        "bytes_per_cycle, or lower its interleave_bytes and the burst_bytes of its DMA engines.");
+}
 
 }  // namespace kpu::model

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "isa/types.hpp"
@@ -24,24 +25,23 @@ class Sram {
     /// An access to [address, address + bytes), which may span interleave blocks. Calls come in order of
     /// arrival.
     Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
-        if (bytes != cached_bytes_) cache(bytes);
+        const Shape& shape = shape_of(bytes);
         Cycles* port = &port_free_[0];
         for (Cycles& other : port_free_)
             if (other < *port) port = &other;
         const Cycles port_start = std::max(arrival, *port);
-        *port = port_start + port_cycles_;
-        const uint64_t into = interleave_.remainder(address);
+        *port = port_start + shape.port_cycles;
+        if (port_start - base_ > rebase_after) rebase(port_start);
         Banks banks;
-        if (into + bytes <= interleave_.value())
-            banks = use_bank(banks_.remainder(interleave_.quotient(address)), port_start, bank_cycles_);
-        else
-            banks = use_banks(address, into, bytes, port_start);
-        const Cycles end = std::max(port_start + port_cycles_, banks.end);
+        use(shape, address, static_cast<int32_t>(port_start - base_), banks);
+        if (banks.end > overflow) throw_overflow();
+        const Cycles end = std::max(port_start + shape.port_cycles, base_ + static_cast<Cycles>(banks.end));
+        const auto wait = static_cast<Cycles>(banks.wait);
         busy.add(port_start, end);
-        if (port_start + banks.wait > arrival) queue.waits(arrival, port_start + banks.wait);
-        conflict_cycles += banks.wait;
+        if (port_start + wait > arrival) queue.waits(arrival, port_start + wait);
+        conflict_cycles += wait;
         (write ? bytes_written : bytes_read) += bytes;
-        return {end + (write ? write_latency_ : read_latency_), port_start - arrival, banks.wait};
+        return {end + (write ? write_latency_ : read_latency_), port_start - arrival, wait};
     }
     /// Physical words that [address, address + bytes) touches.
     uint64_t words(uint64_t address, uint32_t bytes) const {
@@ -56,42 +56,69 @@ class Sram {
     uint64_t conflict_cycles = 0;
 
   private:
-    struct Banks {
-        Cycles end = 0;   ///< of the last bank that the access uses
-        Cycles wait = 0;  ///< longest wait for one of them
+    // Times of banks are 32-bit, relative to base_: so several banks are handled at once.
+    static constexpr Cycles rebase_after = Cycles{1} << 28;
+    static constexpr int32_t overflow = int32_t{1} << 30;
+    static constexpr uint64_t most_blocks = 4096;  ///< of an access that uses tables
+
+    /// What follows from the size of an access.
+    struct Shape {
+        uint32_t bytes = 0;
+        uint32_t whole_blocks = 0;  ///< 0: it is not made of whole blocks, or of too many
+        Cycles port_cycles = 0;
     };
-    Banks use_bank(uint64_t bank, Cycles wanted, Cycles cycles) {
-        const Cycles start = std::max(wanted, bank_free_[bank]);
-        bank_free_[bank] = start + cycles;
-        return {start + cycles, start - wanted};
+    struct Banks {
+        int32_t end = 0;   ///< of the last bank that the access uses
+        int32_t wait = 0;  ///< longest wait for one of them
+    };
+    const Shape& shape_of(uint32_t bytes) {
+        Shape& shape = shapes_[(bytes >> 6 ^ bytes >> 9) % shapes_.size()];
+        if (shape.bytes != bytes) shape = new_shape(bytes);
+        return shape;
     }
     /// Each block of the access is at its bank when the port has come to it, whatever the others wait for.
-    Banks use_banks(uint64_t address, uint64_t into, uint32_t bytes, Cycles port_start) {
-        const uint64_t block = interleave_.value();
-        Banks all;
-        uint64_t bank = banks_.remainder(interleave_.quotient(address));
-        uint64_t piece = block - into;
-        for (uint64_t offset = 0; offset < bytes; offset += piece, piece = block) {
-            piece = std::min<uint64_t>(piece, bytes - offset);
-            const Cycles cycles = piece == block ? block_cycles_ : bank_width_.ceil(piece);
-            const Banks one = use_bank(bank, port_start + port_width_.quotient(offset), cycles);
-            all.end = std::max(all.end, one.end);
-            all.wait = std::max(all.wait, one.wait);
-            if (++bank == bank_free_.size()) bank = 0;
+    void use(const Shape& shape, uint64_t address, int32_t start, Banks& all) {
+        const uint64_t into = interleave_.remainder(address);
+        size_t bank = banks_.remainder(interleave_.quotient(address));
+        if (into != 0 || shape.whole_blocks == 0) {
+            use_pieces(bank, into, shape.bytes, start, all);
+        } else if (shape.whole_blocks == bank_free_.size() && !turns_.empty()) {
+            use_every_bank(&turns_[bank * bank_free_.size()], start, all);
+        } else {
+            for (size_t block = 0; block < shape.whole_blocks; bank = 0) {
+                const size_t count = std::min(shape.whole_blocks - block, bank_free_.size() - bank);
+                use_banks(bank, count, &wanted_[block], start, block_cycles_, all);
+                block += count;
+            }
         }
-        return all;
     }
-    void cache(uint32_t bytes) {
-        cached_bytes_ = bytes;
-        port_cycles_ = port_width_.ceil(bytes);
-        bank_cycles_ = bank_width_.ceil(bytes);
+    /// `count` blocks at the banks from `bank` on, block i wanted at start + wanted[i].
+    void use_banks(size_t bank, size_t count, const int32_t* wanted, int32_t start, int32_t cycles,
+                   Banks& all) {
+        int32_t* const free = &bank_free_[bank];
+        for (size_t i = 0; i < count; ++i) {
+            const int32_t want = start + wanted[i];
+            const int32_t begin = std::max(want, free[i]);
+            free[i] = begin + cycles;
+            all.wait = std::max(all.wait, begin - want);
+            all.end = std::max(all.end, begin + cycles);
+        }
     }
+    void use_every_bank(const int32_t* wanted, int32_t start, Banks& all);
+    void use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start, Banks& all);
+    Shape new_shape(uint32_t bytes);
+    void rebase(Cycles base);
+    [[noreturn]] void throw_overflow() const;
 
     Divisor banks_, interleave_, port_width_, bank_width_, word_;
-    Cycles read_latency_, write_latency_, block_cycles_;
-    std::vector<Cycles> port_free_, bank_free_;
-    uint32_t cached_bytes_ = 0;
-    Cycles port_cycles_ = 0, bank_cycles_ = 0;
+    Cycles read_latency_, write_latency_;
+    int32_t block_cycles_;
+    Cycles base_ = 0;
+    std::vector<Cycles> port_free_;
+    std::vector<int32_t> bank_free_;
+    std::array<Shape, 8> shapes_;
+    std::vector<int32_t> wanted_;  ///< block i is at its bank so many cycles after the port's start
+    std::vector<int32_t> turns_;   ///< the same by first bank and bank, for one block at every bank; or empty
 };
 
 /// A link: one burst at a time, then the hop. See interconnect.md.

@@ -56,6 +56,7 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const std::ve
         for (int j = 0; j < k; ++j)
             revisits |= stages[j].kind == stages[k].kind && stages[j].resource == stages[k].resource;
     }
+    if (uses_dram) latency_cause_ = Cause::stalled_operand_dram_latency;
     const uint64_t slots = power_of_two_at_least(std::min<uint64_t>(window_, total_bytes_));
     ring_.resize(slots);
     mask_ = slots - 1;
@@ -63,7 +64,7 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const std::ve
     heads_.fill(never_known);
     limit(now, descriptor_cycles_ > 0 ? Cause::stalled_dma_issue
                : paced_               ? Cause::busy_useful
-                                      : latency_cause());
+                                      : latency_cause_);
     if (left_bytes_ == 0) {
         complete = true;
         result.end = now + std::max<Cycles>(1, descriptor_cycles_);
@@ -74,6 +75,14 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const std::ve
     last_pace_ = now + pace_offset_ +
                  static_cast<Cycles>(static_cast<Wide>(before_last) * pace_cycles_ / total_bytes_);
     prepare_issue();
+}
+
+void StreamState::set_step(uint32_t bytes) {
+    step_bytes_ = bytes;
+    port_cycles_ = (bytes + port_bytes_per_cycle_ - 1) / port_bytes_per_cycle_;
+    const auto scaled = static_cast<Wide>(bytes) * pace_cycles_;
+    step_quotient_ = static_cast<uint64_t>(scaled / total_bytes_);
+    step_remainder_ = static_cast<uint64_t>(scaled % total_bytes_);
 }
 
 }  // namespace kpu::model

@@ -27,10 +27,8 @@ struct StreamStage {
 struct Burst {
     Cycles time = 0;  ///< arrival at the stage it is before; at the end, delivery
     std::array<uint64_t, 2> address{};
-    Cycles pace_time = 0;  ///< when the pace alone would have issued it
-    Cycles issue_time = 0;
-    Cycles waits = 0;  ///< in all queues
-    Cycles worst = 0;  ///< the largest single loss, and its cause
+    Cycles pace_time = 0;  ///< when the pace alone would have issued it; of paced streams only
+    Cycles worst = 0;      ///< the largest single loss, and its cause
     traces::Cause cause = traces::Cause::stalled_operand_interconnect;
     uint32_t bytes = 0;
 
@@ -68,9 +66,12 @@ class StreamState {
     /// The stream does not complete before this, which lies after its earliest arrival.
     Cycles completion_bound() const;
     Burst& burst_at(int k) { return ring_[next_[k] & mask_]; }
-    /// The next burst at stage k was served, and leaves the stage at `done`. True when the stream is
-    /// complete.
-    bool served(int k, Cycles done);
+    /// The next burst at stage k waited there.
+    void wait(int k, Cycles cycles) {
+        if (next_[k] == 0) first_waits_ += cycles;
+    }
+    /// The next burst at stage k, which is `burst`, was served, and leaves the stage at `done`.
+    void leave(int k, Burst& burst, Cycles done);
 
     StreamResult result;
     std::array<StreamStage, max_stages> stages{};
@@ -87,10 +88,11 @@ class StreamState {
     const Burst& at(uint64_t index) const { return ring_[index & mask_]; }
     Burst& at(uint64_t index) { return ring_[index & mask_]; }
     void prepare_issue();
+    bool cut(Burst& burst);
+    void set_step(uint32_t bytes);
     Cycles take_pace();
     void deliver(const Burst& burst, bool first);
     void limit(Cycles from, traces::Cause cause);
-    traces::Cause latency_cause() const;
 
     std::array<PatternCursor, 2> cursor_;
     uint32_t burst_bytes_, port_bytes_per_cycle_, window_;
@@ -104,7 +106,9 @@ class StreamState {
     std::array<Cycles, max_stages + 1> transit_{};  ///< least time from the arrival at a stage to delivery
     uint64_t pace_quotient_ = 0,
              pace_remainder_ = 0;  ///< floor and rest of issued bytes * pace_cycles / total
-    uint32_t step_bytes_ = 0;      ///< of the cached pace step and port time
+    uint64_t plain_bursts_ = 0;    ///< so many more have full size and begin no run
+    std::array<uint64_t, 2> plain_address_{};  ///< of the next of them
+    uint32_t step_bytes_ = 0;                  ///< of the cached pace step and port time
     uint64_t step_quotient_ = 0, step_remainder_ = 0;
     Cycles port_cycles_ = 0;
 
@@ -118,17 +122,13 @@ class StreamState {
     uint64_t port_used_ = 0;          ///< bytes issued in it
     Cycles last_delivery_;
     Cycles max_lateness_ = 0;
+    Cycles first_issue_ = 0, first_waits_ = 0;  ///< of the first burst
+    traces::Cause latency_cause_ = traces::Cause::stalled_operand_interconnect;
 };
-
-traces::Cause StreamState::latency_cause() const {
-    return uses_dram ? traces::Cause::stalled_operand_dram_latency
-                     : traces::Cause::stalled_operand_interconnect;
-}
 
 /// When the pace issues the burst that begins at the bytes issued so far; then moves on by the step.
 inline Cycles StreamState::take_pace() {
     const Cycles time = result.start + pace_offset_ + pace_quotient_;
-    if (pace_cycles_ == 0) return time;
     pace_quotient_ += step_quotient_;
     pace_remainder_ += step_remainder_;
     if (pace_remainder_ >= total_bytes_) {
@@ -138,31 +138,51 @@ inline Cycles StreamState::take_pace() {
     return time;
 }
 
+/// Takes the next burst off what is left. True when it begins a run of either side.
+inline bool StreamState::cut(Burst& burst) {
+    if (plain_bursts_ > 0) {
+        --plain_bursts_;
+        burst.bytes = burst_bytes_;
+        burst.address = plain_address_;
+        plain_address_[0] += burst_bytes_;
+        plain_address_[1] += burst_bytes_;
+        if (step_bytes_ != burst_bytes_) set_step(burst_bytes_);
+        left_bytes_ -= burst_bytes_;
+        return false;
+    }
+    const bool row = cursor_[0].at_run_start() || cursor_[1].at_run_start();
+    uint64_t n = std::min<uint64_t>(burst_bytes_, left_bytes_);
+    n = cursor_[1].piece(cursor_[0].piece(n));
+    const auto bytes = static_cast<uint32_t>(n);
+    burst.bytes = bytes;
+    burst.address = {cursor_[0].address(), cursor_[1].address()};
+    cursor_[0].advance(n);
+    cursor_[1].advance(n);
+    left_bytes_ -= n;
+    if (bytes != step_bytes_) set_step(bytes);
+    if (bytes == burst_bytes_ && left_bytes_ >= burst_bytes_) {
+        plain_bursts_ = std::min({cursor_[0].pieces(n), cursor_[1].pieces(n), left_bytes_ / n});
+        plain_address_ = {cursor_[0].address(), cursor_[1].address()};
+        if (plain_bursts_ > 0) {
+            cursor_[0].advance(plain_bursts_ * n);
+            cursor_[1].advance(plain_bursts_ * n);
+        }
+    }
+    return row;
+}
+
 /// Computes the time of the next issue as soon as it is known: the window must have room.
 inline void StreamState::prepare_issue() {
     heads_[0] = never_known;
     const uint64_t index = next_[0];
     if (left_bytes_ == 0) return;
-    const bool windowed = index >= window_;
-    if (windowed && next_[stage_count - 1] <= index - window_) return;
-    const Cycles window_free = windowed ? at(index - window_).time : 0;
-
-    const bool row = cursor_[0].at_run_start() || cursor_[1].at_run_start();
-    uint64_t n = std::min<uint64_t>(burst_bytes_, left_bytes_);
-    n = cursor_[1].piece(cursor_[0].piece(n));
-    const auto bytes = static_cast<uint32_t>(n);
-    if (bytes != step_bytes_) {
-        step_bytes_ = bytes;
-        port_cycles_ = (bytes + port_bytes_per_cycle_ - 1) / port_bytes_per_cycle_;
-        const auto scaled = static_cast<Wide>(bytes) * pace_cycles_;
-        step_quotient_ = static_cast<uint64_t>(scaled / total_bytes_);
-        step_remainder_ = static_cast<uint64_t>(scaled % total_bytes_);
+    Cycles window_free = 0;
+    if (index >= window_) {
+        if (next_[stage_count - 1] <= index - window_) return;
+        window_free = at(index - window_).time;
     }
-
     Burst& burst = at(index);
-    burst.address = {cursor_[0].address(), cursor_[1].address()};
-    burst.bytes = bytes;
-    burst.waits = 0;
+    const bool row = cut(burst);
     burst.worst = 0;
     burst.cause = traces::Cause::stalled_operand_interconnect;
     Cycles time = issue_free_;
@@ -170,51 +190,52 @@ inline void StreamState::prepare_issue() {
         time += row_cycles_;
         burst.lose(row_cycles_, traces::Cause::stalled_dma_issue);
     }
-    burst.pace_time = take_pace();
-    time = std::max(time, burst.pace_time);
+    if (paced_) {
+        burst.pace_time = take_pace();
+        time = std::max(time, burst.pace_time);
+    }
     if (window_free > time) {
-        burst.lose(window_free - time, latency_cause());
+        burst.lose(window_free - time, latency_cause_);
         time = window_free;
     }
-    heads_[0] = burst.time = burst.issue_time = time;
-    cursor_[0].advance(n);
-    cursor_[1].advance(n);
-    left_bytes_ -= n;
+    if (index == 0) first_issue_ = time;
+    heads_[0] = burst.time = time;
     // a port wider than a burst issues several of them in a cycle
-    port_used_ = time == port_cycle_ ? port_used_ + bytes : bytes;
+    port_used_ = time == port_cycle_ ? port_used_ + burst.bytes : burst.bytes;
     port_cycle_ = time;
     issue_free_ = port_used_ + burst_bytes_ <= port_bytes_per_cycle_ ? time : time + port_cycles_;
 }
 
-inline bool StreamState::served(int k, Cycles done) {
-    Burst& burst = burst_at(k);
-    burst.time = last_out_[k] = std::max(done, last_out_[k]);  // bursts of a stream stay in order
-    const bool first = next_[k]++ == 0;
-    if (k > 0) heads_[k] = next_[k] < next_[k - 1] ? at(next_[k]).time : never_known;
+[[gnu::always_inline]] inline void StreamState::leave(int k, Burst& burst, Cycles done) {
+    const Cycles out = std::max(done, last_out_[k]);  // bursts of a stream stay in order
+    burst.time = last_out_[k] = out;
+    const uint64_t served = ++next_[k];
     const bool last_stage = k == stage_count - 1;
-    if (last_stage)
-        deliver(burst, first);
-    else if (next_[k + 1] + 1 == next_[k])
-        heads_[k + 1] = burst.time;
-    if (k == 0 || (last_stage && heads_[0] == never_known)) prepare_issue();
-    if (last_stage && left_bytes_ == 0 && heads_[0] == never_known && next_[k] == next_[0]) {
+    if (k > 0) heads_[k] = served < next_[k - 1] ? at(served).time : never_known;
+    if (!last_stage) {
+        if (next_[k + 1] + 1 == served) heads_[k + 1] = out;
+        if (k == 0) prepare_issue();
+        return;
+    }
+    deliver(burst, served == 1);
+    if (k == 0 || heads_[0] == never_known) prepare_issue();
+    if (left_bytes_ == 0 && heads_[0] == never_known && served == next_[0]) {
         complete = true;
         result.end = last_delivery_;
     }
-    return complete;
 }
 
 /// Decides what the time up to this delivery was lost to.
 inline void StreamState::deliver(const Burst& burst, bool first) {
     const Cycles from = last_delivery_, until = burst.time;
     if (!paced_) {
-        const traces::Cause cause = burst.worst == 0 && first ? latency_cause() : burst.cause;
+        const traces::Cause cause = burst.worst == 0 && first ? latency_cause_ : burst.cause;
         if (until > from) limit(from, cause);
     } else {
         // A paced stream lost what its delivery is later than ever before; the first burst's transit is no
         // loss.
         const Cycles lateness = until - burst.pace_time;
-        if (first) max_lateness_ = until - burst.issue_time - burst.waits;
+        if (first) max_lateness_ = until - first_issue_ - first_waits_;
         const Cycles lost = lateness > max_lateness_ ? std::min(lateness - max_lateness_, until - from) : 0;
         if (until - lost > from) limit(from, traces::Cause::busy_useful);
         if (lost > 0) limit(until - lost, burst.cause);
