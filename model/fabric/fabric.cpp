@@ -96,8 +96,8 @@ namespace {
     const uint64_t address = burst.address[side];
     const Sram::Service service = sram.serve(burst.time, address, burst.bytes, write);
     const uint64_t words = sram.words(address, burst.bytes);
-    (write ? sram.words_written : sram.words_read) += words;
-    (write ? stream.result.destination_accesses : stream.result.source_accesses) += words;
+    sram.words_moved[write] += words;
+    stream.accesses(side) += words;
     const Cycles wait = service.port_wait + service.bank_wait;
     if (wait != 0) {
         stream.result.bank_conflict_cycles += service.bank_wait;
@@ -120,7 +120,7 @@ namespace {
     const uint8_t side = stream.stages[static_cast<size_t>(k)].side;
     const bool write = side == 1;
     const DdrChannel::Service service = dram.serve(burst.time, burst.address[side], burst.bytes, write);
-    (write ? stream.result.destination_accesses : stream.result.source_accesses) += service.bursts;
+    stream.accesses(side) += service.bursts;
     stream.result.dram_activates += service.activates;
     // what one of its bursts waits, the ones behind it wait with it
     const Cycles losses = service.busy_wait + service.row_wait + service.refresh_wait;
@@ -472,10 +472,10 @@ ResourceStats Fabric::Impl::stats(size_t resource, Cycles elapsed) const {
         default: {
             const Sram& sram = srams_[place];
             times(sram.busy);
-            stats.bytes_read = sram.bytes_read;
-            stats.bytes_written = sram.bytes_written;
-            stats.words_read = sram.words_read;
-            stats.words_written = sram.words_written;
+            stats.bytes_read = sram.bytes_moved[0];
+            stats.bytes_written = sram.bytes_moved[1];
+            stats.words_read = sram.words_moved[0];
+            stats.words_written = sram.words_moved[1];
             stats.conflict_cycles = sram.conflict_cycles;
             stats.peak_queue = sram.queue.peak();
         }

@@ -1,20 +1,24 @@
 #include "model/fabric/sram.hpp"
 
+#include <cstring>
+
 #include "isa/diagnostics.hpp"
 
 namespace kpu::model {
 
 namespace {
 
-/// Four banks at once: every x86-64 and ARM64 has vectors of 16 bytes.
-using Lanes = int32_t __attribute__((vector_size(16)));
-constexpr size_t lane_count = 4;
+/// Several banks at once. Every x86-64 and ARM64 machine has vectors of four, most have eight.
+using FourLanes = int32_t __attribute__((vector_size(16)));
+using EightLanes = int32_t __attribute__((vector_size(32)));
 constexpr size_t most_banks_with_turns = 64;
 
-Lanes load(const int32_t* from) {
-    Lanes lanes;
-    std::copy(from, from + lane_count, reinterpret_cast<int32_t*>(&lanes));
-    return lanes;
+bool has_eight_lanes() {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") != 0;
+#else
+    return false;
+#endif
 }
 
 }  // namespace
@@ -25,13 +29,14 @@ Sram::Sram(const SramConfig& config)
       port_width_(config.bytes_per_cycle),
       bank_width_(config.bank_width_bytes),
       word_(config.access_width_bytes),
-      read_latency_(config.read_latency_cycles),
-      write_latency_(config.write_latency_cycles),
+      latency_{config.read_latency_cycles, config.write_latency_cycles},
       block_cycles_(static_cast<int32_t>(bank_width_.ceil(config.interleave_bytes))),
-      port_free_(config.ports, 0),
-      bank_free_(config.banks, 0) {
+      ports_(config.ports),
+      bank_free_(config.banks, 0),
+      use_every_bank_(use_every_bank<FourLanes>) {
     const size_t banks = config.banks;
-    if (banks % lane_count != 0 || banks > most_banks_with_turns) return;
+    if (banks % 4 != 0 || banks > most_banks_with_turns) return;
+    if (banks % 8 == 0 && has_eight_lanes()) use_every_bank_ = use_every_bank_wide;
     for (size_t first = 0; first < banks; ++first)
         for (size_t bank = 0; bank < banks; ++bank)
             turns_.push_back(static_cast<int32_t>(
@@ -63,19 +68,34 @@ void Sram::use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start,
 }
 
 /// use_banks() for all of them.
-void Sram::use_every_bank(const int32_t* wanted, int32_t start, Banks& all) {
+template <typename Lanes>
+[[gnu::always_inline]] inline void Sram::use_every_bank(const int32_t* wanted, int32_t start, Sram& sram,
+                                                        Banks& all) {
+    constexpr size_t lanes = sizeof(Lanes) / sizeof(int32_t);
     Lanes wait{}, end{};
-    for (size_t bank = 0; bank < bank_free_.size(); bank += lane_count) {
-        const Lanes want = load(&wanted[bank]) + start, free = load(&bank_free_[bank]);
-        const Lanes begin = want > free ? want : free, done = begin + block_cycles_, waited = begin - want;
-        std::copy_n(reinterpret_cast<const int32_t*>(&done), lane_count, &bank_free_[bank]);
+    int32_t* const bank_free = sram.bank_free_.data();
+    const int32_t cycles = sram.block_cycles_;
+    for (size_t bank = 0; bank < sram.bank_free_.size(); bank += lanes) {
+        Lanes want, free;
+        std::memcpy(&want, &wanted[bank], sizeof want);
+        std::memcpy(&free, &bank_free[bank], sizeof free);
+        want += start;
+        const Lanes begin = want > free ? want : free, done = begin + cycles, waited = begin - want;
+        std::memcpy(&bank_free[bank], &done, sizeof done);
         wait = wait > waited ? wait : waited;
         end = end > done ? end : done;
     }
-    for (size_t lane = 0; lane < lane_count; ++lane) {
+    for (size_t lane = 0; lane < lanes; ++lane) {
         all.wait = std::max(all.wait, wait[lane]);
         all.end = std::max(all.end, end[lane]);
     }
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2")))
+#endif
+void Sram::use_every_bank_wide(const int32_t* wanted, int32_t start, Sram& sram, Banks& all) {
+    use_every_bank<EightLanes>(wanted, start, sram, all);
 }
 
 void Sram::rebase(Cycles base) {

@@ -12,6 +12,29 @@
 
 namespace kpu::model {
 
+/// Equal servers, of which the one that is free first takes the next customer.
+class Ports {
+  public:
+    explicit Ports(size_t count) : free_(count, 0) {}
+    /// The start of a service of `cycles` to a customer that comes at `arrival`.
+    Cycles take(Cycles arrival, Cycles cycles) {
+        const Cycles start = std::max(arrival, free_[first_]);
+        const Cycles end = start + cycles;
+        const size_t last = first_;
+        if (++first_ == free_.size()) first_ = 0;
+        size_t place = last;
+        for (size_t before; place != first_ && free_[before = place == 0 ? free_.size() - 1 : place - 1] > end;
+             place = before)
+            free_[place] = free_[before];
+        free_[place] = end;
+        return start;
+    }
+
+  private:
+    std::vector<Cycles> free_;  ///< ring, ascending from first_ on
+    size_t first_ = 0;
+};
+
 /// A scratchpad SRAM: ports in front of address-interleaved banks. See sram.md.
 class Sram {
   public:
@@ -26,11 +49,7 @@ class Sram {
     /// arrival.
     Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
         const Shape& shape = shape_of(bytes);
-        Cycles* port = &port_free_[0];
-        for (Cycles& other : port_free_)
-            if (other < *port) port = &other;
-        const Cycles port_start = std::max(arrival, *port);
-        *port = port_start + shape.port_cycles;
+        const Cycles port_start = ports_.take(arrival, shape.port_cycles);
         if (port_start - base_ > rebase_after) rebase(port_start);
         Banks banks;
         use(shape, address, static_cast<int32_t>(port_start - base_), banks);
@@ -38,10 +57,12 @@ class Sram {
         const Cycles end = std::max(port_start + shape.port_cycles, base_ + static_cast<Cycles>(banks.end));
         const auto wait = static_cast<Cycles>(banks.wait);
         busy.add(port_start, end);
-        if (port_start + wait > arrival) queue.waits(arrival, port_start + wait);
-        conflict_cycles += wait;
-        (write ? bytes_written : bytes_read) += bytes;
-        return {end + (write ? write_latency_ : read_latency_), port_start - arrival, wait};
+        if (port_start + wait > arrival) {
+            queue.waits(arrival, port_start + wait);
+            conflict_cycles += wait;
+        }
+        bytes_moved[write] += bytes;
+        return {end + latency_[write], port_start - arrival, wait};
     }
     /// Physical words that [address, address + bytes) touches.
     uint64_t words(uint64_t address, uint32_t bytes) const {
@@ -51,8 +72,7 @@ class Sram {
 
     BusyTrack busy;
     QueueDepth queue;
-    uint64_t bytes_read = 0, bytes_written = 0;
-    uint64_t words_read = 0, words_written = 0;
+    std::array<uint64_t, 2> bytes_moved{}, words_moved{};  ///< read, written
     uint64_t conflict_cycles = 0;
 
   private:
@@ -72,7 +92,7 @@ class Sram {
         int32_t wait = 0;  ///< longest wait for one of them
     };
     const Shape& shape_of(uint32_t bytes) {
-        Shape& shape = shapes_[(bytes >> 6 ^ bytes >> 9) % shapes_.size()];
+        Shape& shape = shapes_[(bytes >> 6 ^ bytes >> 9) % shapes_.size()];  // DMA and operands differ
         if (shape.bytes != bytes) shape = new_shape(bytes);
         return shape;
     }
@@ -83,7 +103,7 @@ class Sram {
         if (into != 0 || shape.whole_blocks == 0) {
             use_pieces(bank, into, shape.bytes, start, all);
         } else if (shape.whole_blocks == bank_free_.size() && !turns_.empty()) {
-            use_every_bank(&turns_[bank * bank_free_.size()], start, all);
+            use_every_bank_(&turns_[bank * bank_free_.size()], start, *this, all);
         } else {
             for (size_t block = 0; block < shape.whole_blocks; bank = 0) {
                 const size_t count = std::min(shape.whole_blocks - block, bank_free_.size() - bank);
@@ -104,21 +124,24 @@ class Sram {
             all.end = std::max(all.end, begin + cycles);
         }
     }
-    void use_every_bank(const int32_t* wanted, int32_t start, Banks& all);
+    template <typename Lanes>
+    static void use_every_bank(const int32_t* wanted, int32_t start, Sram& sram, Banks& all);
+    static void use_every_bank_wide(const int32_t* wanted, int32_t start, Sram& sram, Banks& all);
     void use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start, Banks& all);
     Shape new_shape(uint32_t bytes);
     void rebase(Cycles base);
     [[noreturn]] void throw_overflow() const;
 
     Divisor banks_, interleave_, port_width_, bank_width_, word_;
-    Cycles read_latency_, write_latency_;
+    std::array<Cycles, 2> latency_;  ///< of reads, of writes
     int32_t block_cycles_;
     Cycles base_ = 0;
-    std::vector<Cycles> port_free_;
+    Ports ports_;
     std::vector<int32_t> bank_free_;
     std::array<Shape, 8> shapes_;
     std::vector<int32_t> wanted_;  ///< block i is at its bank so many cycles after the port's start
     std::vector<int32_t> turns_;   ///< the same by first bank and bank, for one block at every bank; or empty
+    void (*use_every_bank_)(const int32_t*, int32_t, Sram&, Banks&);
 };
 
 /// A link: one burst at a time, then the hop. See interconnect.md.

@@ -66,6 +66,10 @@ class StreamState {
     /// The stream does not complete before this, which lies after its earliest arrival.
     Cycles completion_bound() const;
     Burst& burst_at(int k) { return ring_[next_[k] & mask_]; }
+    /// SRAM words or DRAM bursts touched, of either side.
+    uint64_t& accesses(uint8_t side) {
+        return side == 1 ? result.destination_accesses : result.source_accesses;
+    }
     /// The next burst at stage k waited there.
     void wait(int k, Cycles cycles) {
         if (next_[k] == 0) first_waits_ += cycles;

@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -14,26 +15,31 @@
 namespace kpu {
 namespace {
 
-std::shared_ptr<const Module> gemm_module() {
-    static const auto module = std::make_shared<const Module>(bench::tiled_gemm(1024, 128));
+using GemmProgram = Module (*)(int64_t, int64_t);
+
+std::shared_ptr<const Module> gemm_module(GemmProgram program) {
+    static std::map<GemmProgram, std::shared_ptr<const Module>> modules;
+    std::shared_ptr<const Module>& module = modules[program];
+    if (module == nullptr) module = std::make_shared<const Module>(program(1024, 128));
     return module;
 }
 
-runtime::Simulation make_simulation(runtime::Mode mode, bool events) {
+runtime::Simulation make_simulation(runtime::Mode mode, bool events, GemmProgram program = bench::tiled_gemm) {
     static const auto platform = platforms::load("tile32");
     runtime::SimulationOptions options;
     options.mode = mode;
     options.record_events = events;
-    runtime::Simulation simulation(gemm_module(), &platform, options);
+    runtime::Simulation simulation(gemm_module(program), &platform, options);
     if (mode != runtime::Mode::timing) simulation.fill_inputs_random(1);
     return simulation;
 }
 
 /// One whole run, construction of the device included. Counters: simulated cycles, tasks a second, peak RSS.
-void run_gemm(benchmark::State& state, runtime::Mode mode, bool events) {
+void run_gemm(benchmark::State& state, runtime::Mode mode, bool events,
+              GemmProgram program = bench::tiled_gemm) {
     Cycles cycles = 0;
     for (auto _ : state) {
-        auto simulation = make_simulation(mode, events);
+        auto simulation = make_simulation(mode, events, program);
         if (simulation.run() != runtime::RunStatus::finished) state.SkipWithError("did not finish");
         cycles = simulation.now();
     }
@@ -44,6 +50,9 @@ void run_gemm(benchmark::State& state, runtime::Mode mode, bool events) {
 }
 
 void bm_gemm_timing(benchmark::State& state) { run_gemm(state, runtime::Mode::timing, false); }
+void bm_gemm_reloading_timing(benchmark::State& state) {
+    run_gemm(state, runtime::Mode::timing, false, bench::tiled_gemm_reloading);
+}
 void bm_gemm_values_timing(benchmark::State& state) { run_gemm(state, runtime::Mode::values_timing, false); }
 void bm_gemm_functional(benchmark::State& state) { run_gemm(state, runtime::Mode::functional, false); }
 void bm_gemm_timing_events(benchmark::State& state) { run_gemm(state, runtime::Mode::timing, true); }
@@ -75,6 +84,7 @@ void bm_vcd(benchmark::State& state) {
 }
 
 BENCHMARK(bm_gemm_timing)->Unit(benchmark::kMillisecond);
+BENCHMARK(bm_gemm_reloading_timing)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_gemm_values_timing)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_gemm_functional)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_gemm_timing_events)->Unit(benchmark::kMillisecond);
