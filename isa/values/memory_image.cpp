@@ -109,8 +109,17 @@ uint64_t MemoryLevel::first_unwritten(uint64_t address, uint64_t count) const {
     check_range(address, count);
     const uint64_t end = address + count;
     uint64_t at = address;
+    constexpr uint64_t chunk = 8;  // words at once, as long as nothing is missing
     while (at < end) {
         const uint64_t word = at / bits_per_word;
+        if (at % bits_per_word == 0 && end - at >= chunk * bits_per_word) {
+            uint64_t all = ~uint64_t{0};
+            for (uint64_t i = 0; i < chunk; ++i) all &= written_[word + i];
+            if (all == ~uint64_t{0}) {
+                at += chunk * bits_per_word;
+                continue;
+            }
+        }
         const uint64_t missing = ~written_[word] >> (at % bits_per_word);
         if (missing != 0) {
             return std::min(end, at + static_cast<uint64_t>(__builtin_ctzll(missing)));

@@ -40,6 +40,9 @@ class Controller::Impl {
         uint32_t bucket_next = none;  ///< in the index by serial
         uint32_t live_prev = none, live_next = none;
         uint32_t same_prev = none, same_next = none;  ///< live instances of the same statement
+        /// What blocking_producer() found last: it stays the oldest producer until it completes.
+        mutable const Node* blocked_by = nullptr;
+        mutable uint32_t blocked_by_serial = none;
     };
     struct List {
         uint32_t head = none, tail = none;

@@ -74,6 +74,7 @@ void Controller::Impl::issue(uint32_t t, const BoundTask& task, uint32_t table) 
     node.statement = thread.pc;
     node.task = &task;
     node.state = TaskState::waiting;
+    node.blocked_by = nullptr;
     node.loops = thread.loops;
     node.engine = task.engine;
     node.thread = thread.id;
@@ -303,11 +304,17 @@ const TaskInstance* Controller::Impl::producer_of(const TokenRef& need, uint32_t
 
 const TaskInstance* Controller::Impl::blocking_producer(const TaskInstance& instance) const {
     const Node& node = static_cast<const Node&>(instance);
+    if (node.blocked_by != nullptr && node.blocked_by->serial == node.blocked_by_serial &&
+        node.blocked_by->state != TaskState::complete) {
+        return node.blocked_by;
+    }
     const TaskInstance* oldest = nullptr;
     for (const TokenRef& need : plan_.statements[node.statement].needs) {
         const TaskInstance* producer = producer_of(need, node.owner);
         if (producer && (!oldest || producer->serial < oldest->serial)) oldest = producer;
     }
+    node.blocked_by = static_cast<const Node*>(oldest);
+    if (oldest != nullptr) node.blocked_by_serial = oldest->serial;
     return oldest;
 }
 

@@ -46,6 +46,7 @@ class Fabric::Impl {
         int stage;
         Cycles time;  ///< its next arrival is at this time if known, else not before
         bool known;
+        bool revisits;  ///< the stream passes the resource twice
 
         void look() {
             const Cycles head = stream->head(stage);
@@ -305,7 +306,7 @@ void Fabric::Impl::start(StreamState* stream) {
         const auto place =
             std::upper_bound(inputs.begin(), inputs.end(), stream,
                              [](const StreamState* a, const Input& b) { return precedes(a, b.stream); });
-        inputs.insert(place, {stream, k, 0, false});
+        inputs.insert(place, {stream, k, 0, false, stream->revisits});
     }
 }
 
@@ -347,6 +348,13 @@ Cycles Fabric::Impl::advance(Cycles horizon) {
     return first_completion_ <= horizon ? first_completion_ : never;
 }
 
+/// Takes the next burst of stage k through its resource.
+template <typename Resource>
+[[gnu::always_inline]] inline void Fabric::Impl::pass(Resource& resource, StreamState& stream, int k) {
+    Burst& burst = stream.burst_at(k);
+    stream.leave(k, burst, serve_at(resource, stream, k, burst));
+}
+
 bool Fabric::Impl::sweep(size_t resource, Cycles limit) {
     Inputs& inputs = inputs_[resource];
     if (resource == 0) return sweep(inputs, dram_, limit);
@@ -358,29 +366,31 @@ bool Fabric::Impl::sweep(size_t resource, Cycles limit) {
 /// yet. True when there were any.
 template <typename Resource>
 bool Fabric::Impl::sweep(Inputs& inputs, Resource& resource, Cycles limit) {
-    for (Input& input : inputs) input.look();
+    Input* const begin = inputs.data();
+    Input* const end = begin + inputs.size();
+    for (Input* input = begin; input != end; ++input) input->look();
     bool progress = false;
     for (;;) {
         Input* first = nullptr;
         Cycles earliest = limit, until = limit;  // `first` has it all to itself before `until`
-        for (Input& input : inputs) {
-            if (input.time < earliest) {
+        for (Input* input = begin; input != end; ++input) {
+            if (input->time < earliest) {
                 until = earliest;  // the one before wins a tie
-                earliest = input.time;
-                first = &input;
-            } else if (input.time < until) {
-                until = input.time + 1;
+                earliest = input->time;
+                first = input;
+            } else if (input->time < until) {
+                until = input->time + 1;
             }
         }
         if (first == nullptr || !first->known) return progress;
         progress = true;
         StreamState& stream = *first->stream;
-        if (stream.revisits) {  // a visit changes what is known of the other one
-            pass(resource, stream, first->stage);
-            for (Input& input : inputs)
-                if (input.stream == &stream) input.look();
+        const int stage = first->stage;
+        if (first->revisits) {  // a visit changes what is known of the other one
+            pass(resource, stream, stage);
+            for (Input* input = begin; input != end; ++input)
+                if (input->stream == &stream) input->look();
         } else {
-            const int stage = first->stage;
             do pass(resource, stream, stage);
             while (stream.head(stage) < until);
             first->look();
@@ -422,13 +432,6 @@ void Fabric::Impl::serve(StreamState& stream, int k) {
         case Kind::dram:
             return pass(dram_, stream, k);
     }
-}
-
-/// Takes the next burst of stage k through its resource.
-template <typename Resource>
-[[gnu::always_inline]] inline void Fabric::Impl::pass(Resource& resource, StreamState& stream, int k) {
-    Burst& burst = stream.burst_at(k);
-    stream.leave(k, burst, serve_at(resource, stream, k, burst));
 }
 
 template <typename Function>

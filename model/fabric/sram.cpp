@@ -8,20 +8,27 @@ namespace kpu::model {
 
 namespace {
 
-/// Several banks at once. Every x86-64 and ARM64 machine has vectors of four, most have eight.
-using FourLanes = int32_t __attribute__((vector_size(16)));
-using EightLanes = int32_t __attribute__((vector_size(32)));
+using Lanes = int32_t __attribute__((vector_size(16)));
 constexpr size_t most_banks_with_turns = 64;
 
-bool has_eight_lanes() {
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx2") != 0;
-#else
-    return false;
-#endif
+Lanes load(const int32_t* from) {
+    Lanes result;
+    std::memcpy(&result, from, sizeof result);
+    return result;
 }
 
 }  // namespace
+
+/// Not the newest of all: moves those that end later.
+void Ports::insert(size_t place, Cycles end) {
+    while (place != first_) {
+        const size_t before = place == 0 ? count_ - 1 : place - 1;
+        if (free_[before] <= end) break;
+        free_[place] = free_[before];
+        place = before;
+    }
+    free_[place] = end;
+}
 
 Sram::Sram(const SramConfig& config)
     : banks_(config.banks),
@@ -32,11 +39,12 @@ Sram::Sram(const SramConfig& config)
       latency_{config.read_latency_cycles, config.write_latency_cycles},
       block_cycles_(static_cast<int32_t>(bank_width_.ceil(config.interleave_bytes))),
       ports_(config.ports),
-      bank_free_(config.banks, 0),
-      use_every_bank_(use_every_bank<FourLanes>) {
+      bank_free_(config.banks, 0) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") != 0) use_lanes_ = use_lanes_wide;
+#endif
     const size_t banks = config.banks;
-    if (banks % 4 != 0 || banks > most_banks_with_turns) return;
-    if (banks % 8 == 0 && has_eight_lanes()) use_every_bank_ = use_every_bank_wide;
+    if (banks % lanes != 0 || banks > most_banks_with_turns) return;
     for (size_t first = 0; first < banks; ++first)
         for (size_t bank = 0; bank < banks; ++bank)
             turns_.push_back(static_cast<int32_t>(
@@ -67,21 +75,23 @@ void Sram::use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start,
     }
 }
 
-/// use_banks() for all of them.
-template <typename Lanes>
-[[gnu::always_inline]] inline void Sram::use_every_bank(const int32_t* wanted, int32_t start, Sram& sram,
-                                                        Banks& all) {
-    constexpr size_t lanes = sizeof(Lanes) / sizeof(int32_t);
+void Sram::use_blocks(size_t bank, size_t blocks, int32_t start, Banks& all) {
+    for (size_t block = 0; block < blocks; bank = 0) {
+        const size_t count = std::min(blocks - block, bank_free_.size() - bank);
+        use_banks(bank, count, &wanted_[block], start, block_cycles_, all);
+        block += count;
+    }
+}
+
+[[gnu::always_inline]] inline void Sram::use_lanes(Sram& sram, size_t bank, size_t count,
+                                                   const int32_t* wanted, int32_t start, Banks& all) {
     Lanes wait{}, end{};
-    int32_t* const bank_free = sram.bank_free_.data();
+    int32_t* const bank_free = &sram.bank_free_[bank];
     const int32_t cycles = sram.block_cycles_;
-    for (size_t bank = 0; bank < sram.bank_free_.size(); bank += lanes) {
-        Lanes want, free;
-        std::memcpy(&want, &wanted[bank], sizeof want);
-        std::memcpy(&free, &bank_free[bank], sizeof free);
-        want += start;
+    for (size_t i = 0; i < count; i += lanes) {
+        const Lanes want = load(wanted + i) + start, free = load(bank_free + i);
         const Lanes begin = want > free ? want : free, done = begin + cycles, waited = begin - want;
-        std::memcpy(&bank_free[bank], &done, sizeof done);
+        std::memcpy(bank_free + i, &done, sizeof done);
         wait = wait > waited ? wait : waited;
         end = end > done ? end : done;
     }
@@ -91,11 +101,13 @@ template <typename Lanes>
     }
 }
 
+/// The same, compiled for machines that have a maximum of integers.
 #if defined(__x86_64__)
 __attribute__((target("avx2")))
 #endif
-void Sram::use_every_bank_wide(const int32_t* wanted, int32_t start, Sram& sram, Banks& all) {
-    use_every_bank<EightLanes>(wanted, start, sram, all);
+void Sram::use_lanes_wide(Sram& sram, size_t bank, size_t count, const int32_t* wanted, int32_t start,
+                          Banks& all) {
+    use_lanes(sram, bank, count, wanted, start, all);
 }
 
 void Sram::rebase(Cycles base) {

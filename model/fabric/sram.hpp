@@ -15,24 +15,26 @@ namespace kpu::model {
 /// Equal servers, of which the one that is free first takes the next customer.
 class Ports {
   public:
-    explicit Ports(size_t count) : free_(count, 0) {}
+    explicit Ports(size_t count) : count_(count), free_(count, 0) {}
     /// The start of a service of `cycles` to a customer that comes at `arrival`.
     Cycles take(Cycles arrival, Cycles cycles) {
-        const Cycles start = std::max(arrival, free_[first_]);
-        const Cycles end = start + cycles;
-        const size_t last = first_;
-        if (++first_ == free_.size()) first_ = 0;
-        size_t place = last;
-        for (size_t before; place != first_ && free_[before = place == 0 ? free_.size() - 1 : place - 1] > end;
-             place = before)
-            free_[place] = free_[before];
-        free_[place] = end;
+        Cycles* const free = free_.data();
+        const size_t taken = first_;
+        const Cycles start = std::max(arrival, free[taken]), end = start + cycles;
+        const size_t newest = taken == 0 ? count_ - 1 : taken - 1;
+        first_ = taken + 1 == count_ ? 0 : taken + 1;
+        if (free[newest] <= end)
+            free[taken] = end;
+        else
+            insert(taken, end);
         return start;
     }
 
   private:
+    void insert(size_t place, Cycles end);
+
+    size_t count_, first_ = 0;
     std::vector<Cycles> free_;  ///< ring, ascending from first_ on
-    size_t first_ = 0;
 };
 
 /// A scratchpad SRAM: ports in front of address-interleaved banks. See sram.md.
@@ -80,6 +82,7 @@ class Sram {
     static constexpr Cycles rebase_after = Cycles{1} << 28;
     static constexpr int32_t overflow = int32_t{1} << 30;
     static constexpr uint64_t most_blocks = 4096;  ///< of an access that uses tables
+    static constexpr size_t lanes = 4;             ///< banks handled at once
 
     /// What follows from the size of an access.
     struct Shape {
@@ -99,18 +102,16 @@ class Sram {
     /// Each block of the access is at its bank when the port has come to it, whatever the others wait for.
     void use(const Shape& shape, uint64_t address, int32_t start, Banks& all) {
         const uint64_t into = interleave_.remainder(address);
-        size_t bank = banks_.remainder(interleave_.quotient(address));
-        if (into != 0 || shape.whole_blocks == 0) {
+        const size_t bank = banks_.remainder(interleave_.quotient(address));
+        const size_t blocks = shape.whole_blocks;
+        if (into != 0 || blocks == 0)
             use_pieces(bank, into, shape.bytes, start, all);
-        } else if (shape.whole_blocks == bank_free_.size() && !turns_.empty()) {
-            use_every_bank_(&turns_[bank * bank_free_.size()], start, *this, all);
-        } else {
-            for (size_t block = 0; block < shape.whole_blocks; bank = 0) {
-                const size_t count = std::min(shape.whole_blocks - block, bank_free_.size() - bank);
-                use_banks(bank, count, &wanted_[block], start, block_cycles_, all);
-                block += count;
-            }
-        }
+        else if (blocks == banks_.value() && !turns_.empty())
+            use_lanes_(*this, 0, blocks, &turns_[bank * blocks], start, all);
+        else if (blocks % lanes == 0 && bank + blocks <= banks_.value())
+            use_lanes_(*this, bank, blocks, wanted_.data(), start, all);
+        else
+            use_blocks(bank, blocks, start, all);
     }
     /// `count` blocks at the banks from `bank` on, block i wanted at start + wanted[i].
     void use_banks(size_t bank, size_t count, const int32_t* wanted, int32_t start, int32_t cycles,
@@ -124,9 +125,11 @@ class Sram {
             all.end = std::max(all.end, begin + cycles);
         }
     }
-    template <typename Lanes>
-    static void use_every_bank(const int32_t* wanted, int32_t start, Sram& sram, Banks& all);
-    static void use_every_bank_wide(const int32_t* wanted, int32_t start, Sram& sram, Banks& all);
+    void use_blocks(size_t bank, size_t blocks, int32_t start, Banks& all);
+    static void use_lanes(Sram& sram, size_t bank, size_t count, const int32_t* wanted, int32_t start,
+                          Banks& all);
+    static void use_lanes_wide(Sram& sram, size_t bank, size_t count, const int32_t* wanted, int32_t start,
+                               Banks& all);
     void use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start, Banks& all);
     Shape new_shape(uint32_t bytes);
     void rebase(Cycles base);
@@ -141,7 +144,7 @@ class Sram {
     std::array<Shape, 8> shapes_;
     std::vector<int32_t> wanted_;  ///< block i is at its bank so many cycles after the port's start
     std::vector<int32_t> turns_;   ///< the same by first bank and bank, for one block at every bank; or empty
-    void (*use_every_bank_)(const int32_t*, int32_t, Sram&, Banks&);
+    decltype(&use_lanes) use_lanes_ = use_lanes;  ///< use_banks() for multiples of `lanes` blocks
 };
 
 /// A link: one burst at a time, then the hop. See interconnect.md.
