@@ -44,7 +44,9 @@ Sram::Sram(const SramConfig& config)
     if (__builtin_cpu_supports("avx2") != 0) use_lanes_ = use_lanes_wide;
 #endif
     const size_t banks = config.banks;
-    if (banks % lanes != 0 || banks > most_banks_with_turns) return;
+    const uint64_t round_bytes = banks * interleave_.value();
+    if (banks % lanes != 0 || banks > most_banks_with_turns || port_width_.remainder(round_bytes) != 0) return;
+    round_cycles_ = static_cast<int32_t>(port_width_.quotient(round_bytes));
     for (size_t first = 0; first < banks; ++first)
         for (size_t bank = 0; bank < banks; ++bank)
             turns_.push_back(static_cast<int32_t>(

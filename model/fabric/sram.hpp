@@ -106,8 +106,9 @@ class Sram {
         const size_t blocks = shape.whole_blocks;
         if (into != 0 || blocks == 0)
             use_pieces(bank, into, shape.bytes, start, all);
-        else if (blocks == banks_.value() && !turns_.empty())
-            use_lanes_(*this, 0, blocks, &turns_[bank * blocks], start, all);
+        else if (!turns_.empty() && banks_.remainder(blocks) == 0)
+            for (size_t block = 0; block < blocks; block += banks_.value(), start += round_cycles_)
+                use_lanes_(*this, 0, banks_.value(), &turns_[bank * banks_.value()], start, all);
         else if (blocks % lanes == 0 && bank + blocks <= banks_.value())
             use_lanes_(*this, bank, blocks, wanted_.data(), start, all);
         else
@@ -144,6 +145,7 @@ class Sram {
     std::array<Shape, 8> shapes_;
     std::vector<int32_t> wanted_;  ///< block i is at its bank so many cycles after the port's start
     std::vector<int32_t> turns_;   ///< the same by first bank and bank, for one block at every bank; or empty
+    int32_t round_cycles_ = 0;     ///< of the port, for one block at every bank
     decltype(&use_lanes) use_lanes_ = use_lanes;  ///< use_banks() for multiples of `lanes` blocks
 };
 

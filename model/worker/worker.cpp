@@ -182,10 +182,10 @@ std::unique_ptr<StreamTransaction> Worker::take_transaction() {
 
 namespace {
 
-/// A unit's operand and result buffers are filled and emptied in blocks of eight cycles of the narrower port,
-/// and hold as many blocks as hide the latency of an SRAM at the unit's own rate.
+/// A unit's operand and result buffers are filled and emptied in blocks of 16 cycles of the narrower port,
+/// and hold two blocks, or as many as hide the latency of an SRAM at the unit's own rate.
 void use_blocks(StreamRequest& request, const proto::Sram& l1) {
-    constexpr uint32_t block_cycles = 8, blocks_ahead = 4;
+    constexpr uint32_t block_cycles = 16, blocks_ahead = 2;
     const uint32_t unit = request.port_bytes_per_cycle, sram = l1.bytes_per_cycle();
     request.burst_bytes = block_cycles * std::min(unit, sram);
     request.max_outstanding = blocks_ahead * ((unit + sram - 1) / sram);
