@@ -59,11 +59,12 @@ std::string vector_action(OpcodeId opcode_id, ElemType type) {
 
 EnergyBooking::EnergyBooking(traces::EnergyLedger& ledger) : ledger_(ledger) {}
 
-traces::ActionId EnergyBooking::id(Component component, const std::string& action) {
-    const auto key = std::make_pair(component, action);
-    const auto found = ids_.find(key);
-    if (found != ids_.end()) return found->second;
-    return ids_[key] = ledger_.prices().find(component, action);
+traces::ActionId EnergyBooking::id(Component component, std::string_view action) {
+    auto& known = ids_[static_cast<size_t>(component)];
+    const auto found = known.find(action);
+    if (found != known.end()) return found->second;
+    const std::string name(action);
+    return known[name] = ledger_.prices().find(component, name);
 }
 
 void EnergyBooking::book(Component component, const char* action, uint64_t count, Cycles from, Cycles to,

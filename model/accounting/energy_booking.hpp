@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "isa/bound_program.hpp"
 #include "isa/opcodes.hpp"
@@ -27,10 +30,10 @@ class EnergyBooking {
     void side(const StreamSide& side, uint64_t accesses, bool read, const StreamResult& result, uint32_t op);
     void book(traces::Component component, const char* action, uint64_t count, Cycles from, Cycles to,
               uint32_t op);
-    traces::ActionId id(traces::Component component, const std::string& action);
+    traces::ActionId id(traces::Component component, std::string_view action);
 
     traces::EnergyLedger& ledger_;
-    std::map<std::pair<traces::Component, std::string>, traces::ActionId> ids_;
+    std::array<std::map<std::string, traces::ActionId, std::less<>>, traces::component_count> ids_;
 };
 
 /// The action of a MAC on these operand types: mac.i8, mac.i4 for i8 x i4.

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
-#include <vector>
 
 #include "isa/types.hpp"
 #include "traces/event.hpp"
@@ -24,7 +24,7 @@ struct Segment {
     uint32_t transfer = traces::no_task;  ///< on_transfer: its serial
     int64_t blame = traces::blame_none;
 };
-using Segments = std::vector<Segment>;
+using Segments = boost::container::small_vector<Segment, 8>;
 
 constexpr bool is_busy(traces::Cause cause) { return cause <= traces::Cause::busy_overhead; }
 

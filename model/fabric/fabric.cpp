@@ -23,7 +23,7 @@ class Fabric::Impl {
     Cycles next_time() const;
     std::vector<Handle> take_completed(Cycles now);
     StreamState& state(Handle handle) const;
-    void close(Handle handle);
+    void close(Handle handle, StreamResult& result);
     ResourceStats stats(size_t resource, Cycles elapsed) const;
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
     void finish(Cycles elapsed);
@@ -36,8 +36,8 @@ class Fabric::Impl {
     /// Where a stream's end sits: DDR behind the system link, L2 in the middle, engines behind their links.
     static constexpr int node_ddr = -2, node_l2 = -1;
     int node_of(const StreamSide& side) const;
-    std::vector<StreamStage> path_of(const StreamRequest& request) const;
-    void add_memory(const StreamSide& side, uint8_t index, std::vector<StreamStage>& path) const;
+    StreamPath path_of(const StreamRequest& request) const;
+    void add_memory(const StreamSide& side, uint8_t index, StreamPath& path) const;
     uint64_t alignment_of(const StreamSide& side, uint64_t burst_bytes) const;
 
     /// A stage of an active stream, at its resource.
@@ -80,6 +80,7 @@ class Fabric::Impl {
     std::vector<Link> links_;  ///< system, then by engine
     std::vector<std::unique_ptr<StreamState>> slots_;
     std::vector<Handle> free_;
+    std::vector<StreamBuffers> spare_;  ///< of closed streams
     std::vector<StreamState*> active_;  ///< not complete, in order of precedes()
     std::vector<Inputs> inputs_;        ///< DRAM, links, SRAMs
     DramRate dram_rate_;
@@ -172,7 +173,7 @@ int Fabric::Impl::node_of(const StreamSide& side) const {
     return side.engine;
 }
 
-void Fabric::Impl::add_memory(const StreamSide& side, uint8_t index, std::vector<StreamStage>& path) const {
+void Fabric::Impl::add_memory(const StreamSide& side, uint8_t index, StreamPath& path) const {
     if (!side.is_memory) return;
     const int node = node_of(side);
     if (node == node_ddr)
@@ -181,8 +182,8 @@ void Fabric::Impl::add_memory(const StreamSide& side, uint8_t index, std::vector
         path.push_back({Kind::sram, index, static_cast<uint32_t>(node + 1), 1});
 }
 
-std::vector<StreamStage> Fabric::Impl::path_of(const StreamRequest& request) const {
-    std::vector<StreamStage> path;
+StreamPath Fabric::Impl::path_of(const StreamRequest& request) const {
+    StreamPath path;
     add_memory(request.source, 0, path);
     const int from = node_of(request.source), to = node_of(request.destination);
     if (from != to) {
@@ -227,8 +228,13 @@ uint64_t Fabric::Impl::alignment_of(const StreamSide& side, uint64_t burst_bytes
 
 Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
     if (now < served_until_) throw InternalError("a stream is opened in the past of the memory system");
+    StreamBuffers buffers;
+    if (!spare_.empty()) {
+        buffers = std::move(spare_.back());
+        spare_.pop_back();
+    }
     auto stream = std::make_unique<StreamState>(
-        request, now, path_of(request),
+        request, now, path_of(request), std::move(buffers),
         std::array<uint64_t, 2>{alignment_of(request.source, request.burst_bytes),
                                 alignment_of(request.destination, request.burst_bytes)},
         dram_rate_);
@@ -258,10 +264,12 @@ StreamState& Fabric::Impl::state(Handle handle) const {
     return *slots_[handle];
 }
 
-void Fabric::Impl::close(Handle handle) {
-    const StreamState& stream = state(handle);
+void Fabric::Impl::close(Handle handle, StreamResult& result) {
+    StreamState& stream = state(handle);
     if (!stream.complete || std::find(finished_.begin(), finished_.end(), handle) != finished_.end())
         throw InternalError("a stream is closed before its completion was taken");
+    std::swap(result, stream.result);
+    spare_.push_back(stream.take_buffers());
     slots_[handle].reset();
     free_.push_back(handle);
     --open_count;
@@ -505,7 +513,11 @@ bool Fabric::advance_one(Cycles horizon) { return impl_->advance_one(horizon); }
 Cycles Fabric::next_time() const { return impl_->next_time(); }
 std::vector<Fabric::Handle> Fabric::take_completed(Cycles now) { return impl_->take_completed(now); }
 const StreamResult& Fabric::result(Handle stream) const { return impl_->state(stream).result; }
-void Fabric::close(Handle stream) { impl_->close(stream); }
+void Fabric::close(Handle stream, StreamResult& result) { impl_->close(stream, result); }
+void Fabric::close(Handle stream) {
+    StreamResult ignored;
+    impl_->close(stream, ignored);
+}
 size_t Fabric::open_streams() const { return impl_->open_count; }
 const std::vector<ResourceInfo>& Fabric::resources() const { return impl_->resources; }
 ResourceStats Fabric::stats(size_t resource, Cycles elapsed) const { return impl_->stats(resource, elapsed); }

@@ -59,7 +59,8 @@ class Fabric {
     std::vector<Handle> take_completed(Cycles now);
     /// What is known of an open stream; valid until close().
     const StreamResult& result(Handle stream) const;
-    /// Forgets a completed stream.
+    /// Forgets a completed stream; its result goes to `result`.
+    void close(Handle stream, StreamResult& result);
     void close(Handle stream);
     size_t open_streams() const;
 

@@ -176,9 +176,8 @@ void Interconnect::wake_at(Cycles cycle) {
 void Interconnect::deliver(Cycles now) {
     for (const Fabric::Handle handle : fabric_.take_completed(now)) {
         const InFlight done = in_flight_[handle];
-        done.extension->result = fabric_.result(handle);
         done.extension->progress = nullptr;
-        fabric_.close(handle);
+        fabric_.close(handle, done.extension->result);
         if (open_streams_) open_streams_->closed(done.extension->request, now);
         tlm::tlm_phase phase = tlm::BEGIN_RESP;
         sc_core::sc_time delay = sc_core::SC_ZERO_TIME;

@@ -25,8 +25,8 @@ uint64_t total_of(const StreamRequest& request) {
 
 }  // namespace
 
-StreamState::StreamState(const StreamRequest& request, Cycles now, const std::vector<StreamStage>& path,
-                         std::array<uint64_t, 2> align_bytes, const DramRate& dram)
+StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamPath& path,
+                         StreamBuffers buffers, std::array<uint64_t, 2> align_bytes, const DramRate& dram)
     : stage_count(static_cast<int>(path.size())),
       priority(request.priority),
       unit(request.unit),
@@ -44,12 +44,13 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const std::ve
       left_bytes_(total_bytes_),
       port_(request.port_bytes_per_cycle == 0 ? 1 : request.port_bytes_per_cycle),
       dram_(dram),
+      ring_(std::move(buffers.ring)),
       issue_free_(now + request.descriptor_cycles),
       last_delivery_(now + request.descriptor_cycles) {
     if (burst_bytes_ == 0 || port_bytes_per_cycle_ == 0 || window_ == 0)
         throw InternalError("a stream needs burst_bytes, port_bytes_per_cycle and max_outstanding above 0");
     if (window_ > max_window) throw InternalError("a stream has too many outstanding bursts");
-    if (path.empty() || path.size() > max_stages) throw InternalError("a stream has no path");
+    if (path.empty()) throw InternalError("a stream has no path");
     std::copy(path.begin(), path.end(), stages.begin());
     for (int k = 0; k < stage_count; ++k) {
         uses_dram |= stages[k].kind == StreamStage::Kind::dram;
@@ -58,9 +59,11 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const std::ve
     }
     if (uses_dram) latency_cause_ = Cause::stalled_operand_dram_latency;
     const uint64_t slots = power_of_two_at_least(std::min<uint64_t>(window_, total_bytes_));
-    ring_.resize(slots);
+    if (ring_.size() < slots) ring_.resize(slots);
     mask_ = slots - 1;
     result.start = now;
+    result.limiters = std::move(buffers.limiters);
+    result.limiters.clear();
     heads_.fill(never_known);
     limit(now, descriptor_cycles_ > 0 ? Cause::stalled_dma_issue
                : paced_               ? Cause::busy_useful
@@ -76,6 +79,8 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const std::ve
                  static_cast<Cycles>(static_cast<Wide>(before_last) * pace_cycles_ / total_bytes_);
     prepare_issue();
 }
+
+StreamBuffers StreamState::take_buffers() { return {std::move(ring_), std::move(result.limiters)}; }
 
 void StreamState::set_step(uint32_t bytes) {
     step_bytes_ = bytes;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/container/static_vector.hpp>
 #include <vector>
 
 #include "model/fabric/divide.hpp"
@@ -22,6 +23,9 @@ struct StreamStage {
     uint32_t resource = 0;  ///< index among the resources of its kind; DRAM: 0, all channels together
     Cycles least = 1;       ///< a burst spends here at least; at least 1
 };
+
+/// The stages that a stream's bursts pass, in order.
+using StreamPath = boost::container::static_vector<StreamStage, 4>;
 
 /// A burst between its issue and its delivery.
 struct Burst {
@@ -46,15 +50,22 @@ struct DramRate {
     uint64_t parallel_bytes = 0;       ///< a burst of every channel: these may come at once
 };
 
+/// Memory that one stream leaves to the next.
+struct StreamBuffers {
+    std::vector<Burst> ring;
+    std::vector<LimiterChange> limiters;
+};
+
 /// Progress of one stream: which burst comes next at each stage, and the limiter timeline.
 class StreamState {
   public:
-    static constexpr int max_stages = 4;
+    static constexpr int max_stages = StreamPath::static_capacity;
 
     /// Alignments: of the pieces of either side, 0 = none.
     /// `dram`: how fast the DRAM is at best.
-    StreamState(const StreamRequest& request, Cycles now, const std::vector<StreamStage>& stages,
+    StreamState(const StreamRequest& request, Cycles now, const StreamPath& path, StreamBuffers buffers,
                 std::array<uint64_t, 2> align_bytes, const DramRate& dram);
+    StreamBuffers take_buffers();
 
     /// Arrival time of the next burst at stage k; never when none is known.
     Cycles head(int k) const { return heads_[k]; }

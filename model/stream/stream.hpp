@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "isa/types.hpp"
@@ -59,6 +60,14 @@ struct StreamResult {
     uint64_t source_accesses = 0, destination_accesses = 0;  ///< SRAM words or DRAM bursts touched
     uint64_t dram_activates = 0;
     uint64_t bank_conflict_cycles = 0;
+
+    /// As new, but keeps the list's memory.
+    void clear() {
+        std::vector<LimiterChange> list = std::move(limiters);
+        list.clear();
+        *this = {};
+        limiters = std::move(list);
+    }
 };
 
 }  // namespace kpu::model

@@ -175,7 +175,7 @@ std::unique_ptr<StreamTransaction> Worker::take_transaction() {
     std::unique_ptr<StreamTransaction> transaction = std::move(spare_.back());
     spare_.pop_back();
     transaction->extension.request = {};
-    transaction->extension.result = {};
+    transaction->extension.result.clear();
     transaction->extension.progress = nullptr;
     return transaction;
 }
