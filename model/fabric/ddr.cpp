@@ -110,8 +110,7 @@ uint64_t DramChannel::fill_gap(uint64_t earliest, uint32_t group, bool is_write)
 }
 
 /// The time of a column command, as early as the bus lets it.
-inline uint64_t DramChannel::take_column(uint64_t request, uint64_t earliest, uint32_t group,
-                                         bool is_write) {
+inline uint64_t DramChannel::take_column(uint64_t request, uint64_t earliest, uint32_t group, bool is_write) {
     while (!gaps_.empty() && gaps_.front().to < request) gaps_.erase(gaps_.begin());  // nobody comes so early
     if (earliest < last_column_ && !gaps_.empty()) {
         const uint64_t time = fill_gap(earliest, group, is_write);
@@ -239,7 +238,7 @@ void DdrChannel::account_refreshes(Cycles now) {
     refreshes_.clear();
 }
 
-inline DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
+DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
     const uint64_t arrived = crossing_.to_memory(arrival);
     Service result;
     uint64_t last_data = 0, command = 0, data = 0, data_end = 0;

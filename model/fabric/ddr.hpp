@@ -16,8 +16,8 @@ namespace kpu::model {
 
 /// One burst at a DRAM channel; times in nCK of the channel.
 struct DramService {
-    uint64_t command = 0;   ///< first command of this burst
-    uint64_t data = 0;      ///< first clock of its data on the bus
+    uint64_t command = 0;       ///< first command of this burst
+    uint64_t data = 0;          ///< first clock of its data on the bus
     uint64_t refresh_wait = 0;  ///< of the time to `data`: waited for a refresh
     uint64_t row_wait = 0;      ///< for its own precharge and activate
     uint64_t busy_wait = 0;     ///< for the bus, the bank, or command spacing

@@ -30,8 +30,8 @@ class PatternCursor {
     /// How many pieces of `bytes` come one after the other, with no run beginning among them.
     uint64_t pieces(uint64_t bytes) const {
         if (at_run_start()) return 0;
-        const bool aligned = align_.value() == 1 ||
-                             (align_.value() % bytes == 0 && align_.remainder(address_) % bytes == 0);
+        const bool aligned =
+            align_.value() == 1 || (align_.value() % bytes == 0 && align_.remainder(address_) % bytes == 0);
         return aligned ? run_left_ / bytes : 0;
     }
     void advance(uint64_t bytes) {

@@ -45,7 +45,8 @@ Sram::Sram(const SramConfig& config)
 #endif
     const size_t banks = config.banks;
     const uint64_t round_bytes = banks * interleave_.value();
-    if (banks % lanes != 0 || banks > most_banks_with_turns || port_width_.remainder(round_bytes) != 0) return;
+    if (banks % lanes != 0 || banks > most_banks_with_turns || port_width_.remainder(round_bytes) != 0)
+        return;
     round_cycles_ = static_cast<int32_t>(port_width_.quotient(round_bytes));
     for (size_t first = 0; first < banks; ++first)
         for (size_t bank = 0; bank < banks; ++bank)
@@ -115,8 +116,8 @@ void Sram::use_lanes_wide(Sram& sram, size_t bank, size_t count, const int32_t* 
 void Sram::rebase(Cycles base) {
     const Cycles passed = base - base_;
     for (int32_t& free : bank_free_)
-        free = static_cast<Cycles>(free) > passed ? static_cast<int32_t>(static_cast<Cycles>(free) - passed)
-                                                  : 0;
+        free =
+            static_cast<Cycles>(free) > passed ? static_cast<int32_t>(static_cast<Cycles>(free) - passed) : 0;
     base_ = base;
 }
 

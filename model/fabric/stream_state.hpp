@@ -120,8 +120,8 @@ class StreamState {
     Cycles last_pace_ = 0;                          ///< the last burst is not issued before
     std::array<Cycles, max_stages + 1> transit_{};  ///< least time from the arrival at a stage to delivery
     uint64_t pace_quotient_ = 0,
-             pace_remainder_ = 0;  ///< floor and rest of issued bytes * pace_cycles / total
-    uint64_t plain_bursts_ = 0;    ///< so many more have full size and begin no run
+             pace_remainder_ = 0;              ///< floor and rest of issued bytes * pace_cycles / total
+    uint64_t plain_bursts_ = 0;                ///< so many more have full size and begin no run
     std::array<uint64_t, 2> plain_address_{};  ///< of the next of them
     uint32_t step_bytes_ = 0;                  ///< of the cached pace step and port time
     uint64_t step_quotient_ = 0, step_remainder_ = 0;

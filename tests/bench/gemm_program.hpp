@@ -69,8 +69,8 @@ inline Module tiled_gemm_reloading(int64_t size, int64_t tile) {
     return p.build();
 }
 
-/// The same GEMM as it would be scheduled where L2 has room for B and two rows of tiles of A: B is loaded once,
-/// the next row of A while the present one is used, so DDR is read once.
+/// The same GEMM as it would be scheduled where L2 has room for B and two rows of tiles of A: B is loaded
+/// once, the next row of A while the present one is used, so DDR is read once.
 inline Module tiled_gemm(int64_t size, int64_t tile) {
     using namespace kpu::builder;
     Program p("tiled_gemm");
@@ -105,7 +105,8 @@ inline Module tiled_gemm(int64_t size, int64_t tile) {
             const Expr slot = col % 2;
             const Region sum = p.region("sum", acc, slot * (bytes * 4),
                                         tensor(ElemType::i32, {tile, tile}).quant(per_tensor(1.0 / 4096)));
-            const Region a_l1 = p.region("", a_in, slot * bytes, i8), b_l1 = p.region("", b_in, slot * bytes, i8);
+            const Region a_l1 = p.region("", a_in, slot * bytes, i8),
+                         b_l1 = p.region("", b_in, slot * bytes, i8);
             std::vector<Task> last;
             for (int64_t k = 0; k < tiles; ++k) {
                 const Region a_l2 = p.region("", a_mid, (row % 2 * tiles + k) * bytes, i8);
@@ -121,7 +122,8 @@ inline Module tiled_gemm(int64_t size, int64_t tile) {
             const Region result_l2 = p.region("result_l2", y_mid, slot * bytes, i8);
             const Task narrow = p.compute("requant", {sum}, {result}).after(last);
             const Task save = p.store("", result_l2, result).after({narrow});
-            p.transfer("", p.region("", y, row * (tile * size) + col * tile, window), result_l2).after({save});
+            p.transfer("", p.region("", y, row * (tile * size) + col * tile, window), result_l2)
+                .after({save});
         });
     });
     return p.build();

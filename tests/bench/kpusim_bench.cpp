@@ -24,7 +24,8 @@ std::shared_ptr<const Module> gemm_module(GemmProgram program) {
     return module;
 }
 
-runtime::Simulation make_simulation(runtime::Mode mode, bool events, GemmProgram program = bench::tiled_gemm) {
+runtime::Simulation make_simulation(runtime::Mode mode, bool events,
+                                    GemmProgram program = bench::tiled_gemm) {
     static const auto platform = platforms::load("tile32");
     runtime::SimulationOptions options;
     options.mode = mode;

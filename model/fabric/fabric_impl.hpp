@@ -1,0 +1,90 @@
+#pragma once
+// The fabric's own state; only fabric.cpp and stepper.cpp include this.
+
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "model/fabric/fabric.hpp"
+#include "model/fabric/stream_state.hpp"
+
+namespace kpu::model {
+
+class Fabric::Impl {
+  public:
+    explicit Impl(const FabricConfig& config);
+
+    Handle open(const StreamRequest& request, Cycles now);
+    Cycles advance(Cycles horizon);
+    bool advance_one(Cycles horizon);
+    Cycles next_time() const;
+    std::vector<Handle> take_completed(Cycles now);
+    StreamState& state(Handle handle) const;
+    void close(Handle handle, StreamResult& result);
+    ResourceStats stats(size_t resource, Cycles elapsed) const;
+    void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
+    void finish(Cycles elapsed);
+
+    FabricConfig config;
+    std::vector<ResourceInfo> resources;
+    size_t open_count = 0;
+
+  private:
+    /// Where a stream's end sits: DDR behind the system link, L2 in the middle, engines behind their links.
+    static constexpr int node_ddr = -2, node_l2 = -1;
+    int node_of(const StreamSide& side) const;
+    StreamPath path_of(const StreamRequest& request) const;
+    void add_memory(const StreamSide& side, uint8_t index, StreamPath& path) const;
+    uint64_t alignment_of(const StreamSide& side, uint64_t burst_bytes) const;
+
+    /// A stage of an active stream, at its resource.
+    struct Input {
+        StreamState* stream;
+        int stage;
+        Cycles time;  ///< its next arrival is at this time if known, else not before
+        bool known;
+        bool revisits;  ///< the stream passes the resource twice
+
+        void look() {
+            const Cycles head = stream->head(stage);
+            known = head != never_known;
+            time = known ? head : stream->arrival_bound(stage);
+        }
+    };
+    /// By (priority, unit, order of opening); of one stream the older bursts first.
+    static bool precedes(const StreamState* a, const StreamState* b) {
+        return std::tie(a->priority, a->unit, a->order) < std::tie(b->priority, b->unit, b->order);
+    }
+    using Inputs = std::vector<Input>;
+    size_t inputs_index(const StreamStage& stage) const;
+    Cycles least_time(const StreamStage& stage) const;
+    Cycles safe_until(Cycles horizon) const;
+    bool sweep(size_t resource, Cycles limit);
+    template <typename Resource>
+    bool sweep(Inputs& inputs, Resource& resource, Cycles limit);
+    template <typename Resource>
+    static void pass(Resource& resource, StreamState& stream, int k);
+    void serve(StreamState& stream, int k);
+    static int earliest_stage(const StreamState& stream);
+    void start(StreamState* stream);
+    void take_complete();
+
+    template <typename Function>
+    void each_busy_track(Function function);
+
+    Dram dram_;
+    std::vector<Sram> srams_;  ///< L2, then L1 by engine
+    std::vector<Link> links_;  ///< system, then by engine
+    std::vector<std::unique_ptr<StreamState>> slots_;
+    std::vector<Handle> free_;
+    std::vector<StreamBuffers> spare_;  ///< of closed streams
+    std::vector<StreamState*> active_;  ///< not complete, in order of precedes()
+    std::vector<Inputs> inputs_;        ///< DRAM, links, SRAMs
+    DramRate dram_rate_;
+    std::vector<Handle> finished_;  ///< complete, not taken
+    Cycles first_completion_ = never;
+    uint64_t opened_ = 0;
+    Cycles served_until_ = 0;  ///< no stream may open before
+};
+
+}  // namespace kpu::model
