@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 /// Rows of equal keys as an aligned table. Values are strings.
 std::string table(const std::vector<std::string>& columns, const Json& rows) {
     std::vector<size_t> widths;
+    widths.reserve(columns.size());
     for (const auto& column : columns) widths.push_back(column.size());
     for (const auto& row : rows) {
         for (size_t i = 0; i + 1 < columns.size(); ++i) {
@@ -46,6 +47,7 @@ Json platform_rows() {
 
 std::string signature(const std::vector<OperandSpec>& operands) {
     std::vector<std::string> names;
+    names.reserve(operands.size());
     for (const auto& operand : operands)
         names.push_back(std::string(operand.name) + (operand.optional ? "?" : ""));
     return fmt::format("{}", fmt::join(names, ","));
