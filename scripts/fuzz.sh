@@ -2,7 +2,8 @@
 # Fuzzes the readers of untrusted files with libFuzzer, ASan and UBSan: NEM text and .kpu containers.
 #   scripts/fuzz.sh [SECONDS]   each target runs so long on its kept corpus (default 60), both at once; what they find
 #                               new stays in build/fuzz/corpus, a crash in build/fuzz/crashes (exit 1)
-#   scripts/fuzz.sh --keep      minimises kept and found inputs into tests/fuzz/corpus: run it, look, commit
+#   scripts/fuzz.sh --keep      adds found inputs of up to 900 bytes to tests/fuzz/corpus and drops what adds no coverage:
+#                               run it, look, commit
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 packages+=(clang libclang-rt-14-dev llvm)
 install_packages
@@ -22,11 +23,12 @@ fuzz() { # TARGET SECONDS
 
 if [ "${1:-}" = --keep ]; then
     for kind in nem kpu; do
-        rm -rf "build/fuzz/kept" && mkdir -p "build/fuzz/kept" "build/fuzz/corpus/$kind"
-        "build/fuzz/bin/fuzz_$kind" -merge=1 -max_len=4096 "build/fuzz/kept" "tests/fuzz/corpus/$kind" \
-            "build/fuzz/corpus/$kind"
+        rm -rf build/fuzz/kept build/fuzz/small
+        mkdir -p build/fuzz/kept build/fuzz/small "build/fuzz/corpus/$kind"
+        find "build/fuzz/corpus/$kind" -type f -size -900c -exec cp {} build/fuzz/small \;
+        "build/fuzz/bin/fuzz_$kind" -set_cover_merge=1 -max_len=65536 build/fuzz/kept "tests/fuzz/corpus/$kind" build/fuzz/small
         rm -f "tests/fuzz/corpus/$kind"/*
-        cp "build/fuzz/kept"/* "tests/fuzz/corpus/$kind"
+        cp build/fuzz/kept/* "tests/fuzz/corpus/$kind"
     done
     exit
 fi
