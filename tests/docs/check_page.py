@@ -12,7 +12,7 @@ usage: check_page.py [--update] path/to/kpusim docs/nem/PAGE.md
                             an error; `# (exit N)` at its end says otherwise.
     ```console varying      numbers, bars and column widths may differ: they belong to the model
 
-Commands are kpusim, python3 (with NumPy) and what every shell has. --update writes down what the commands
+The folder has the examples of the repository. Commands are kpusim, python3 (with NumPy) and what every shell has. --update writes down what the commands
 print now, where that differs.
 """
 
@@ -39,6 +39,7 @@ class Page:
         self.failures: list[str] = []
         self.programs = 0
         self.commands = 0
+        (folder / "examples").symlink_to(Path(__file__).resolve().parents[2] / "examples")
         tools = folder / "tools"
         tools.mkdir()
         (tools / "kpusim").symlink_to(kpusim)
