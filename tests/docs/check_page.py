@@ -12,8 +12,8 @@ usage: check_page.py [--update] path/to/kpusim docs/nem/PAGE.md
                             an error; `# (exit N)` at its end says otherwise.
     ```console varying      numbers, bars and column widths may differ: they belong to the model
 
-The folder has the examples of the repository. Commands are kpusim, python3 (with NumPy) and what every shell has. --update writes down what the commands
-print now, where that differs.
+The folder has the examples of the repository. Commands are kpusim, python3 (with NumPy) and what every shell
+has. --update writes down what the commands print now, where that differs.
 """
 
 from __future__ import annotations
