@@ -191,7 +191,7 @@ void Accounting::started(const TaskCommand& command) {
     for (const uint16_t unit : {command.unit, command.partner}) {
         if (unit == traces::no_unit) continue;
         Account& account = accounts_[unit];
-        // the drain of an earlier task ends, for the account, where this one begins
+        // the drain of an earlier task ends, for the account, where this one begins; its work does not
         if (account.executing > 0) account.open.back().to = now_;
         Segment segment;
         segment.from = now_;
@@ -240,8 +240,11 @@ void Accounting::settle_execution(uint16_t unit, const TaskReport& report, uint3
     if (found == account.open.end())
         throw InternalError("a task completed on a unit that did not execute it");
     const Cycles from = found->from;
-    const Cycles to = std::min(found->to, report.end);
+    const Cycles worked =
+        report.start + report.operand_wait + report.fill + report.steady + report.operand_stall;
+    const Cycles to = std::max(from, std::min(std::max(found->to, report.mover ? 0 : worked), report.end));
     const bool last = found + 1 == account.open.end();
+    if (!last) (found + 1)->from = to;
     Segments pieces = execution_pieces(report, account.carry);
     // an unfinished task that is starved beyond its formula's time
     Segment rest;

@@ -92,7 +92,7 @@ void EnergyBooking::array_work(const TaskCommand& command) {
     const uint32_t op = command.task->task->op;
     book(Component::array, mac_action(inputs[0].region->elem, inputs[1].region->elem).c_str(), report.work,
          report.start, report.end, op);
-    const uint64_t all = report.processing_elements * (report.fill + report.steady + report.drain);
+    const uint64_t all = report.processing_elements * report.own_cycles;
     // at rate r an element does r MACs in a cycle in which it is active
     const auto active = static_cast<uint64_t>(double(report.work) * double(report.processing_elements) *
                                               65536.0 / double(report.peak_q16));

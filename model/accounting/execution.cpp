@@ -8,7 +8,7 @@ using traces::Cause;
 
 namespace {
 
-/// In order: fill, useful, padding, late operands, drain, late results.
+/// In order: wait for operands, fill, useful, padding, late operands, drain, late results.
 Segments compute_pieces(const TaskReport& report, WorkCarry& carry) {
     const uint64_t peak = std::max<uint64_t>(report.peak_q16, 1);
     __extension__ typedef unsigned __int128 Wide;
@@ -24,6 +24,7 @@ Segments compute_pieces(const TaskReport& report, WorkCarry& carry) {
         piece.cause = cause;
         if (length > 0) pieces.push_back(piece);
     };
+    add(report.operand_wait, Cause::stalled_operand_interconnect);
     add(report.fill, Cause::busy_fill_drain);
     add(useful, Cause::busy_useful);
     add(report.steady - useful, Cause::busy_padding);
@@ -107,8 +108,9 @@ Cause limiter_at(const StreamResult& stream, Cycles now) {
 Cause executing_cause(const TaskReport& report, Cycles now) {
     if (report.mover) return limiter_at(*report.streams.front().result, now);
     const Cycles spent = now - report.start;
-    if (spent < report.fill) return Cause::busy_fill_drain;
-    if (spent < report.fill + report.steady) return Cause::busy_useful;
+    if (spent < report.operand_wait) return Cause::stalled_operand_interconnect;
+    if (spent < report.operand_wait + report.fill) return Cause::busy_fill_drain;
+    if (spent < report.operand_wait + report.fill + report.steady) return Cause::busy_useful;
     // beyond the steady state it starves while an operand has bytes to come, then drains
     for (const StreamUse& use : report.streams) {
         const StreamSide& source = use.request->source;

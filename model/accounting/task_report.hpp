@@ -15,11 +15,14 @@ struct StreamUse {
 };
 
 /// How a unit spent the time of one task, in core cycles. The formula's terms are filled in at the start, the
-/// rest at completion: end - start = fill + steady + operand_stall + drain + result_stall for compute tasks.
+/// rest at completion: end - start = operand_wait + fill + steady + operand_stall + drain + result_stall for
+/// compute tasks. Where tasks overlap in a unit, the earlier one's work hides the later one's wait and fill.
 struct TaskReport {
     bool mover = false;  ///< transfer or store: time is bytes and limiters of its one stream
     Cycles start = 0, end = 0;
+    Cycles operand_wait = 0;  ///< before the first operand enters
     Cycles fill = 0, steady = 0, drain = 0;
+    Cycles own_cycles = 0;             ///< of fill, steady and drain, what no other task of the unit shares
     uint64_t work = 0;                 ///< done in the steady state: MACs, elements; bytes of a mover
     uint64_t peak_q16 = 1;             ///< of that, per cycle, in 1/65536
     uint32_t passes = 1;               ///< of a vector unit over its operands

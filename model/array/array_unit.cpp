@@ -8,11 +8,27 @@ namespace kpu::model {
 
 namespace {
 
-/// Walks over a region that read or write `accesses` of its elements.
-uint32_t walks(uint64_t accesses, const values::RegionView& view) {
-    const auto elements = static_cast<uint64_t>(view.region->shape.product());
-    if (elements == 0) return 1;
-    return static_cast<uint32_t>(std::clamp<uint64_t>((accesses + elements - 1) / elements, 1, UINT32_MAX));
+constexpr uint64_t accumulator_bytes = 4;
+
+uint64_t bytes_of(const values::RegionView& view) {
+    return (static_cast<uint64_t>(view.region->shape.product()) * bit_width(view.region->elem) + 7) / 8;
+}
+
+/// Walks over a region that move `bytes`.
+uint32_t walks(uint64_t bytes, const values::RegionView& view) {
+    const uint64_t own = std::max<uint64_t>(bytes_of(view), 1);
+    return static_cast<uint32_t>(std::clamp<uint64_t>((bytes + own - 1) / own, 1, UINT32_MAX));
+}
+
+uint64_t bytes_of(uint64_t elements, const values::RegionView& view) {
+    return (elements * bit_width(view.region->elem) + 7) / 8;
+}
+
+/// When the last element of an operand enters a physical array, in cycles from the begin.
+Cycles due_of(size_t operand, const timing::SystolicArray& array, const timing::SystolicTime& time) {
+    const size_t stationary = array.dataflow == proto::SystolicArray::is ? 0 : 1;
+    if (array.dataflow == proto::SystolicArray::os || operand != stationary) return time.operands_in;
+    return time.stationary_in;
 }
 
 }  // namespace
@@ -24,27 +40,53 @@ void ArrayUnit::plan(Job& job) {
         timing::array_for(parameters, task.inputs[0].region->elem, task.inputs[1].region->elem);
     const timing::GemmShape shape = timing::gemm_shape(*place().program, *task.task);
     const timing::SystolicTime time = timing::systolic_time(array, shape);
+    const bool physical = array.timing == proto::SystolicArray::physical;
 
     TaskReport& report = job.command->report;
-    report.fill = time.weight_load + time.fill;
+    report.fill = time.weight_load + time.fill + time.waits;
     report.steady = time.steady;
     report.drain = time.drain;
     report.work = shape.macs();
     report.peak_q16 = array.peak_q16();
     report.processing_elements = array.rows * array.cols;
-    job.overlap = array.timing == proto::SystolicArray::physical;
+    job.overlap = job.prefetch = physical;
+    job.lead = physical ? place().engine_platform->l1().read_latency_cycles() : 0;
+    job.entry_gap = time.entry_gap;
+    job.occupancy = time.occupancy;
     job.result_after_operands = time.folds <= 1;
     job.first_result = time.first_result;
 
+    const Cycles steady_end = report.fill + report.steady;
     for (size_t i = 0; i < task.inputs.size(); ++i) {
-        auto operand = memory_stream(job, task.inputs[i], true, parameters.operand_bytes_per_cycle());
-        StreamRequest& request = operand->extension.request;
-        request.pace_cycles = time.steady;
-        if (i < 2) request.source.repeat = walks(i == 0 ? time.a_reads : time.b_reads, task.inputs[i]);
-        job.operands.push_back(std::move(operand));
+        const uint64_t reads = i == 0 ? time.a_reads : i == 1 ? time.b_reads : 0;
+        const Cycles due = physical && i < 2 ? due_of(i, array, time) : steady_end;
+        add_operand(job, task.inputs[i], bytes_of(reads, task.inputs[i]), {0, due},
+                    parameters.operand_bytes_per_cycle());
+        // the reference tool's array asks for its operands in the steady state, and has the fill to get them
+        if (!physical) job.operands.back().stream->extension.request.pace_cycles = time.steady;
     }
-    job.result = memory_stream(job, task.outputs[0], false, parameters.result_bytes_per_cycle());
-    job.result->extension.request.destination.repeat = walks(time.writes, task.outputs[0]);
+    const values::RegionView& result = task.outputs[0];
+    const uint64_t partial = time.partial_reads * accumulator_bytes;
+    // folds over K after the first read the partial sums back, from the place of the result
+    if (partial > 0) {
+        add_operand(job, result, partial, {array.rows + time.steady / time.folds, steady_end},
+                    parameters.result_bytes_per_cycle());
+    }
+    job.result = memory_stream(job, result, false, parameters.result_bytes_per_cycle());
+    job.result->extension.request.destination.repeat =
+        walks(partial + bytes_of(time.writes - time.partial_reads, result), result);
+}
+
+void ArrayUnit::add_operand(Job& job, const values::RegionView& view, uint64_t bytes, Window window,
+                            uint32_t port) {
+    auto operand = memory_stream(job, view, true, port);
+    StreamRequest& request = operand->extension.request;
+    request.source.repeat = walks(bytes, view);
+    request.pace_offset = window.from;
+    request.pace_cycles = window.to - window.from;
+    const uint64_t moved = request.source.repeat * bytes_of(view);
+    const Cycles earliest = job.overlap ? job.lead + (moved + port - 1) / port : 0;
+    job.operands.push_back({std::move(operand), window.to, earliest});
 }
 
 }  // namespace kpu::model

@@ -12,6 +12,14 @@ class ArrayUnit : public Worker {
 
   protected:
     void plan(Job& job) override;
+
+  private:
+    /// Cycles after the begin in which the array takes an operand.
+    struct Window {
+        Cycles from, to;
+    };
+    /// A stream of at least `bytes` from `view` through a port of `port` bytes a cycle.
+    void add_operand(Job& job, const values::RegionView& view, uint64_t bytes, Window window, uint32_t port);
 };
 
 }  // namespace kpu::model

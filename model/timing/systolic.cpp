@@ -76,24 +76,25 @@ void compat_terms(const SystolicArray& array, uint64_t groups, uint64_t per_fold
 /// Folds follow each other at the slower of streaming and draining (os) or reloading weights (ws, is).
 void physical_terms(const SystolicArray& array, uint64_t per_fold, SystolicTime& time) {
     const uint64_t pace = std::max(array.rows, per_fold);
-    const Cycles waits = (time.folds - 1) * (pace - per_fold);
     time.steady = time.folds * per_fold;
-    time.operands_in = (time.folds - 1) * pace + per_fold;
+    time.waits = (time.folds - 1) * (pace - per_fold);
+    time.operands_in = time.steady + time.waits;
     if (array.dataflow == proto::SystolicArray::os) {
         time.fill = array.rows + array.cols - 2;
-        time.drain = array.rows + waits;
+        time.drain = array.rows;
+        time.first_result = array.rows + per_fold - 1;
         // a fold may end no sooner than the one before has drained, however long that one was
         time.occupancy = time.operands_in;
         time.entry_gap = pace - per_fold;
-        time.first_result = array.rows + per_fold - 1;
     } else {
-        time.weight_load = array.rows + waits;
+        time.weight_load = array.rows;
         time.fill = array.rows - 1;
         time.drain = array.cols;
+        time.first_result = 2 * array.rows;
         time.operands_in += array.rows;
+        time.stationary_in = time.operands_in - per_fold;
         // a weight load takes as long as the array is tall, however short the stream that it hides behind
         time.occupancy = time.folds * pace;
-        time.first_result = 2 * array.rows;
     }
 }
 

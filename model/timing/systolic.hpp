@@ -36,13 +36,15 @@ struct SystolicArray {
 /// formulas.
 struct SystolicTime {
     uint64_t folds = 0;      ///< tiles of the stationary operand, over all groups
-    Cycles weight_load = 0;  ///< the stationary operand enters (ws, is), and streams that wait for it
+    Cycles weight_load = 0;  ///< the first stationary tile enters (ws, is); compat: every one
     Cycles fill = 0;         ///< the streamed operands enter, until the whole array works
+    Cycles waits = 0;        ///< short folds wait for a drain (os) or a weight load (ws, is)
     Cycles steady = 0;       ///< operands stream: useful MACs and padding
-    Cycles drain = 0;        ///< the last results leave, and streams that wait for a drain (os)
-    Cycles total() const { return weight_load + fill + steady + drain; }
+    Cycles drain = 0;        ///< the last results leave
+    Cycles total() const { return weight_load + fill + waits + steady + drain; }
     Cycles padding = 0;             ///< of steady: cycles worth of idle processing elements
-    Cycles operands_in = 0;         ///< from the start until the last operand has entered
+    Cycles stationary_in = 0;       ///< ws, is: from the start until the last stationary element has entered
+    Cycles operands_in = 0;         ///< ... until the last operand has entered
     Cycles occupancy = 0;           ///< how long no other product's operands may enter, from the start on
     Cycles entry_gap = 0;           ///< the array stays free this long between another product and this one
     Cycles first_result = 0;        ///< from the start until the first result stands at the array's foot

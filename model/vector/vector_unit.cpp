@@ -25,13 +25,14 @@ void VectorUnit::plan_compute(Job& job) {
     report.passes = time.passes;
     report.peak_q16 = uint64_t{parameters.lanes()} << 16;
     job.overlap = true;
+    job.occupancy = time.steady;
     // results of an opcode with several passes leave in the last one
     job.first_result = time.latency + time.steady / time.passes * (time.passes - 1);
     for (size_t i = 0; i < task.inputs.size(); ++i) {
         auto operand = memory_stream(job, task.inputs[i], true, parameters.operand_bytes_per_cycle());
         operand->extension.request.pace_cycles = time.steady;
         if (i == 0) operand->extension.request.source.repeat = time.passes;
-        job.operands.push_back(std::move(operand));
+        job.operands.push_back({std::move(operand), time.steady});
     }
     if (task.outputs.size() == 1) {
         job.result = memory_stream(job, task.outputs[0], false, parameters.result_bytes_per_cycle());

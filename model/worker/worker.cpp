@@ -53,8 +53,9 @@ tlm::tlm_sync_enum Worker::nb_transport_fw(tlm::tlm_generic_payload& payload, tl
     report(job) = {};
     report(job).start = now_cycle();
     plan(job);
-    for (const auto& operand : job.operands) post(*operand, job);
+    for (const Job::Operand& operand : job.operands) post(*operand.stream, job);
     job.operands_open = job.operands.size();
+    begin_in_order();
     // answers never come from within the command
     wake_.notify(sc_core::SC_ZERO_TIME);
     return tlm::TLM_ACCEPTED;
@@ -77,10 +78,12 @@ void Worker::stream_completed(StreamTransaction& transaction) {
     const Cycles end = std::max(transaction.extension.result.end, report(job).start);
     if (&transaction == job.result.get()) {
         job.result_open = false;
-        job.result_end = end;
     } else {
+        const auto operand = std::find_if(job.operands.begin(), job.operands.end(),
+                                          [&](const auto& o) { return o.stream.get() == &transaction; });
+        operand->end = std::max(end, report(job).start + operand->earliest);
         --job.operands_open;
-        job.operand_end = std::max(job.operand_end, end);
+        begin_in_order();
     }
     for (StreamUse& use : report(job).streams) {
         if (use.request == &transaction.extension.request) use.result = &transaction.extension.result;
@@ -88,9 +91,33 @@ void Worker::stream_completed(StreamTransaction& transaction) {
     update();
 }
 
+/// A task's first operand enters after its lead, when the one before has let the entrance go. Certain once
+/// the operands of all tasks before are in.
+void Worker::begin_in_order() {
+    Cycles free = entrance_free_;
+    for (const auto& job : jobs_) {
+        TaskReport& r = report(*job);
+        job->begin = std::max(r.start + job->lead, free > 0 ? free + job->entry_gap : 0);
+        r.operand_wait = job->begin - r.start;
+        free = job->begin + job->occupancy + stall(*job);
+    }
+}
+
+bool Worker::entered_before(const Job& job) const {
+    for (const auto& other : jobs_) {
+        if (other.get() == &job) return true;
+        if (other->operands_open > 0) return false;
+    }
+    throw InternalError("a unit lost a task");
+}
+
 Cycles Worker::stall(const Job& job) const {
-    const Cycles in_time = deadline(job);
-    return job.operand_end > in_time ? job.operand_end - in_time : 0;
+    Cycles late = 0;
+    for (const Job::Operand& operand : job.operands) {
+        const Cycles due = job.begin + operand.due;
+        if (operand.end > due) late = std::max(late, operand.end - due);
+    }
+    return late;
 }
 
 bool Worker::complete(const Job& job, Cycles now) const {
@@ -99,16 +126,17 @@ bool Worker::complete(const Job& job, Cycles now) const {
 }
 
 void Worker::advance(Job& job, Cycles now) {
+    if (!entered_before(job)) return;
     const bool operands_in = job.operands_open == 0;
-    const Cycles result_at = report(job).start + job.first_result;
-    if (job.result && !job.result_posted && now >= result_at && (operands_in || !job.result_after_operands)) {
+    if (job.result && !job.result_posted && now >= job.begin + job.first_result &&
+        (operands_in || !job.result_after_operands)) {
         StreamRequest& request = job.result->extension.request;
         const Cycles end = std::max(formula_end(job), now);
         if (!report(job).mover) request.pace_cycles = end - now;
         job.result_posted = job.result_open = true;
         post(*job.result, job);
     }
-    if (job.overlap && !job.command->freed && operands_in && now >= deadline(job) + stall(job)) {
+    if (job.overlap && !job.command->freed && (operands_in || job.prefetch) && now >= free_at(job)) {
         job.command->freed = true;
         answer(job, tlm::END_REQ);
     }
@@ -132,10 +160,9 @@ void Worker::update() {
     }
     Cycles next = never;
     for (const auto& job : jobs_) {
-        if (job->result && !job->result_posted) wake_at(report(*job).start + job->first_result, now, next);
-        if (job->operands_open != 0) continue;
-        wake_at(deadline(*job) + stall(*job), now, next);
-        wake_at(formula_end(*job), now, next);
+        if (job->result && !job->result_posted) wake_at(job->begin + job->first_result, now, next);
+        if (job->overlap && !job->command->freed) wake_at(free_at(*job), now, next);
+        if (job->operands_open == 0) wake_at(formula_end(*job), now, next);
     }
     wake_.cancel();
     if (next == never) return;
@@ -149,8 +176,8 @@ void Worker::finish(Job& job, Cycles now) {
         r.operand_stall = stall(job);
         r.result_stall = now - formula_end(job);
         Cycles latest = 0;
-        for (const auto& operand : job.operands) {
-            const StreamResult& result = operand->extension.result;
+        for (const Job::Operand& operand : job.operands) {
+            const StreamResult& result = operand.stream->extension.result;
             if (result.end >= latest) {
                 latest = result.end;
                 r.operand_cause = dominant_limiter(result, traces::Cause::stalled_operand_interconnect);
@@ -160,9 +187,26 @@ void Worker::finish(Job& job, Cycles now) {
             r.result_cause =
                 dominant_limiter(job.result->extension.result, traces::Cause::stalled_backpressure);
     }
+    hand_over(job);
     answer(job, tlm::BEGIN_RESP);
-    for (auto& operand : job.operands) spare_.push_back(std::move(operand));
+    for (Job::Operand& operand : job.operands) spare_.push_back(std::move(operand.stream));
     if (job.result) spare_.push_back(std::move(job.result));
+}
+
+/// What of the task's formula the unit spent on it alone: the next task's fill runs below this one's work,
+/// this one's drain below the next.
+void Worker::hand_over(const Job& job) {
+    TaskReport& r = report(job);
+    const Cycles worked = work_end(job) - r.operand_stall;
+    const Cycles from = std::max(job.begin, work_ended_);
+    Cycles drained = r.drain;
+    if (!jobs_.empty()) {
+        const Cycles next = report(*jobs_.front()).start;
+        drained = next > work_end(job) ? std::min(r.drain, next - work_end(job)) : 0;
+    }
+    r.own_cycles = (worked > from ? worked - from : 0) + drained;
+    work_ended_ = work_end(job);
+    entrance_free_ = std::max(entrance_free_, job.begin + job.occupancy + stall(job));
 }
 
 void Worker::answer(Job& job, tlm::tlm_phase phase) {
@@ -227,7 +271,7 @@ void Worker::plan_move(Job& job, const values::RegionView& source, const values:
     report(job).mover = true;
     report(job).work = request.source.pattern.total_bytes();
     report(job).peak_q16 = uint64_t{port_bytes_per_cycle} << 16;
-    job.operands.push_back(std::move(stream_of_task));
+    job.operands.push_back({std::move(stream_of_task)});
 }
 
 }  // namespace kpu::model

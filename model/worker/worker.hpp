@@ -27,17 +27,27 @@ struct UnitPlace {
 
 /// One task inside a unit: its formula, its streams, and how far they are. worker.md has the rules.
 struct Job {
+    struct Operand {
+        std::unique_ptr<StreamTransaction> stream;
+        Cycles due = 0;       ///< from the begin: the last byte is late after it
+        Cycles earliest = 0;  ///< from the start: the last byte cannot have passed the unit's port before
+        Cycles end = 0;       ///< cycle of the last byte; 0 while it is to come
+    };
     tlm::tlm_generic_payload* payload = nullptr;
     TaskCommand* command = nullptr;
     bool overlap = false;                ///< the next task may enter before this one completes
+    bool prefetch = false;               ///< ... and while the last operands of this one are on their way
     bool result_after_operands = false;  ///< no result leaves before the last operand is in
-    Cycles first_result = 0;             ///< from the start, without stalls
-    std::vector<std::unique_ptr<StreamTransaction>> operands;
+    Cycles lead = 0;                     ///< from the start until the first operand can be there
+    Cycles entry_gap = 0;                ///< after another task's operands, before the first of this one
+    Cycles occupancy = 0;                ///< from the begin: operands of no other task enter
+    Cycles first_result = 0;             ///< from the begin, without stalls
+    std::vector<Operand> operands;
     std::unique_ptr<StreamTransaction> result;
 
+    Cycles begin = 0;  ///< the first operand enters
     size_t operands_open = 0;
     bool result_posted = false, result_open = false;
-    Cycles operand_end = 0, result_end = 0;  ///< cycle of the last byte
 };
 
 /// A unit that executes tasks: takes commands, posts the task's streams, completes when its formula's time
@@ -78,12 +88,16 @@ class Worker : public sc_core::sc_module,
     void advance(Job& job, Cycles now);
     void post(StreamTransaction& transaction, Job& job);
     void finish(Job& job, Cycles now);
+    void hand_over(const Job& job);
+    void begin_in_order();
+    bool entered_before(const Job& job) const;
     bool complete(const Job& job, Cycles now) const;
-    Cycles deadline(const Job& job) const {
-        return report(job).start + report(job).fill + report(job).steady;
-    }
     Cycles stall(const Job& job) const;
-    Cycles formula_end(const Job& job) const { return deadline(job) + stall(job) + report(job).drain; }
+    Cycles free_at(const Job& job) const { return job.begin + job.occupancy + stall(job) - job.lead; }
+    Cycles work_end(const Job& job) const {
+        return job.begin + report(job).fill + report(job).steady + stall(job);
+    }
+    Cycles formula_end(const Job& job) const { return work_end(job) + report(job).drain; }
     static TaskReport& report(const Job& job) { return job.command->report; }
     void answer(Job& job, tlm::tlm_phase phase);
     void wake_at(Cycles cycle, Cycles now, Cycles& next) const;
@@ -92,6 +106,8 @@ class Worker : public sc_core::sc_module,
 
     UnitPlace place_;
     std::deque<std::unique_ptr<Job>> jobs_;  ///< in order of start, and of completion
+    Cycles entrance_free_ = 0;               ///< of completed jobs: no operand of theirs enters any more
+    Cycles work_ended_ = 0;                  ///< of completed jobs: end of the last steady state
     std::vector<std::unique_ptr<StreamTransaction>> spare_;
     sc_core::sc_event wake_;
 };

@@ -32,7 +32,8 @@ struct Speed {
 
 struct Outcome {
     uint64_t cycles = 0;         ///< from the first operand at the array's edge to the last result
-    uint64_t since_request = 0;  ///< from the first word asked of the memory outside to the last result
+    uint64_t since_release = 0;  ///< ... from the first cycle in which operands may be read
+    uint64_t since_request = 0;  ///< ... from the first word asked of the memory outside
     uint64_t starved = 0;        ///< cycles within `cycles` in which an operand was missing
     std::vector<std::vector<int32_t>> values;  ///< of each job, M x N
 };

@@ -2,6 +2,7 @@
 // The driver, over the class that Verilator made of one build of the core.
 #include <verilated.h>
 
+#include <deque>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -99,12 +100,15 @@ class VerilatedCore : public Core {
             if (++cycle_ > last_sign_ + patience) throw std::runtime_error("the array hangs");
             offer_job();
             model_.hold = speed.preloaded && (sent_ < packings_.size() || !all_loaded_);
+            if (model_.hold) released_at_ = cycle_ + 1;
             clock(0);
             watch();
+            clock(1);
             answer_memory();
         }
         Outcome outcome;
         outcome.cycles = last_result_ - first_operand_ + 1;
+        outcome.since_release = last_result_ - released_at_ + 1;
         outcome.since_request = last_result_ - first_request_ + 1;
         outcome.starved = starved_;
         for (size_t j = 0; j < jobs.size(); ++j) outcome.values.push_back(read_back(j));
@@ -113,10 +117,13 @@ class VerilatedCore : public Core {
 
   private:
     static constexpr uint64_t patience = 100000, operand_words = 2048, result_words = 4096;
+    static constexpr size_t memory_latency = 2;  ///< cycles from a request to its word
 
     void begin(const std::vector<Job>& jobs, const Speed& speed) {
         packings_.clear();
         bases_.clear();
+        requests_.clear();
+        model_.answer = 0;
         jobs_ = &jobs;
         left_ = 0;
         uint64_t base = 0;
@@ -133,6 +140,7 @@ class VerilatedCore : public Core {
         sent_ = served_job_ = 0;
         asked_ = 0;
         cycle_ = last_sign_ = first_operand_ = first_request_ = last_result_ = starved_ = 0;
+        released_at_ = 0;
         started_ = requested_ = all_loaded_ = false;
         model_.dma_cycles_per_x = static_cast<uint8_t>(speed.dma_a);
         model_.dma_cycles_per_y = static_cast<uint8_t>(speed.dma_b);
@@ -168,6 +176,12 @@ class VerilatedCore : public Core {
     void watch() {
         all_loaded_ = sent_ == packings_.size() && model_.loaded;
         if (model_.job_valid && model_.job_ready) ++sent_;
+        if (model_.request) {
+            // a narrow bus brings the last part of a word later
+            const bool second = model_.request_y != 0;
+            const uint64_t more = (second ? model_.dma_cycles_per_y : model_.dma_cycles_per_x) - 1;
+            requests_.push_back({cycle_ + memory_latency + more, second, model_.request_addr});
+        }
         if (model_.request && !requested_) {
             requested_ = true;
             first_request_ = cycle_;
@@ -185,21 +199,22 @@ class VerilatedCore : public Core {
         if (model_.request || model_.enters || model_.leaves) last_sign_ = cycle_;
     }
 
-    /// The memory outside answers in the cycle after the request.
+    /// Answers of the memory outside to the requests that `watch` has seen.
     void answer_memory() {
-        const bool request = model_.request, second = model_.request_y;
-        const uint64_t word = model_.request_addr;
-        clock(1);
-        if (!request) return;
+        model_.answer = 0;
+        if (requests_.empty() || requests_.front().due != cycle_ + 1) return;
+        const Request request = requests_.front();
+        requests_.pop_front();
+        model_.answer = 1;
         const Packing& packing = packings_.at(served_job_);
-        if (second) {
+        if (request.second) {
             for (uint64_t c = 0; c < info_.cols; ++c)
                 put_bits(model_.memory_y, static_cast<int>(c) * info_.b_bits, info_.b_bits,
-                         static_cast<uint32_t>(packing.b(word, c)));
+                         static_cast<uint32_t>(packing.b(request.word, c)));
         } else {
             for (uint64_t r = 0; r < info_.rows; ++r)
                 put_bits(model_.memory_x, static_cast<int>(r) * info_.a_bits, info_.a_bits,
-                         static_cast<uint32_t>(packing.a(word, r)));
+                         static_cast<uint32_t>(packing.a(request.word, r)));
         }
         if (++asked_ == packing.a_words() + packing.b_words()) {
             asked_ = 0;
@@ -222,15 +237,22 @@ class VerilatedCore : public Core {
         return values;
     }
 
+    struct Request {
+        uint64_t due;
+        bool second;
+        uint64_t word;
+    };
     const CoreInfo info_;
     VerilatedContext context_;
     Model model_;
     const std::vector<Job>* jobs_ = nullptr;
     std::vector<Packing> packings_;
     std::vector<uint64_t> bases_;
+    std::deque<Request> requests_;
     size_t sent_ = 0, served_job_ = 0;
     uint64_t asked_ = 0, left_ = 0, cycle_ = 0, last_sign_ = 0;
     uint64_t first_operand_ = 0, first_request_ = 0, last_result_ = 0, starved_ = 0;
+    uint64_t released_at_ = 0;
     bool started_ = false, requested_ = false, all_loaded_ = false;
 };
 

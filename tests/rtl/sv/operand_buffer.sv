@@ -15,7 +15,7 @@ module operand_buffer #(
     input  logic [ADDR_W-1:0] write_addr,
     input  logic [WORD_W-1:0] write_data,
     // reading: `go` while half `half` is full and the walk below is its job's; `half` steps on after the last word, and `release_`
-    // says when the array is through with half `release_half`, which is not read again before
+    // says that half `release_half` gets other words, for it is not read again before
     input  logic              go,
     output logic              half,
     input  logic              release_,
@@ -30,7 +30,7 @@ module operand_buffer #(
     output logic [WORD_W-1:0] word,
     input  logic              pop
 );
-    localparam int AHEAD = 4;
+    localparam int AHEAD = 16;  // a power of two
     logic [WORD_W-1:0] memory[2*DEPTH];
     always_ff @(posedge clk) if (write) memory[{write_half, write_addr}] <= write_data;
 
@@ -40,10 +40,10 @@ module operand_buffer #(
     logic [ADDR_W:0] reading_addr;
     logic issue, deliver, last_n, last_j, last_i;
     logic [1:0] is_read;
-    logic [2:0] count, room;
+    logic [4:0] count, room;
 
     assign deliver = reading && busy == 0;
-    assign room = 3'(AHEAD) - count - 3'(reading);
+    assign room = 5'(AHEAD) - count - 5'(reading);
     assign issue = go && !is_read[half] && room != 0 && (!reading || deliver);
     assign last_n = n == len - 1;
     assign last_j = j == inner - 1;
@@ -81,7 +81,7 @@ module operand_buffer #(
 
     // words read ahead
     logic [WORD_W-1:0] queue[AHEAD];
-    logic [1:0] head, tail;
+    logic [3:0] head, tail;
     always_ff @(posedge clk) begin
         if (rst) begin
             {head, tail, count} <= '0;
@@ -91,7 +91,7 @@ module operand_buffer #(
                 tail <= tail + 1;
             end
             if (pop) head <= head + 1;
-            count <= count + 3'(deliver) - 3'(pop);
+            count <= count + 5'(deliver) - 5'(pop);
         end
     end
     assign available = count != 0;

@@ -29,6 +29,7 @@ module systolic_core #(
     output logic                  request,
     output logic                  request_y,
     output logic [          15:0] request_addr,
+    input  logic                  answer,
     input  logic [  ROWS*A_W-1:0] memory_x,
     input  logic [  COLS*B_W-1:0] memory_y,
     // operand SRAM
@@ -82,7 +83,7 @@ module systolic_core #(
     // one job per half of the operand buffers
     job_t job[2];
     logic [1:0] loading, full;
-    logic take_half, load_half, load_done, feed_half, feed_done;
+    logic take_half, load_half, load_done, feed_half, feed_done, job_done, done_half;
     assign job_ready = !loading[take_half] && !full[take_half];
     assign loaded = loading == '0;
     always_ff @(posedge clk) begin
@@ -98,9 +99,15 @@ module systolic_core #(
                 loading[load_half] <= 1'b0;
                 full[load_half] <= 1'b1;
             end
-            if (feed_done) full[feed_half] <= 1'b0;
+            if (job_done) full[done_half] <= 1'b0;
         end
     end
+
+    // a job's operands may be replaced when its last result has left
+    localparam int WAY_OUT = (WEIGHT_STATIONARY != 0) ? ROWS + COLS - 1 : 2 * ROWS + COLS - 2;
+    delay_line #(.WIDTH(2), .DEPTH(WAY_OUT)) way_out (
+        .clk, .rst, .d({feed_done, feed_half}), .q({job_done, done_half})
+    );
 
     logic write_x, write_y, write_half;
     logic [15:0] write_addr;
@@ -108,7 +115,7 @@ module systolic_core #(
         .clk, .rst, .go(loading[load_half]), .half(load_half), .done(load_done),
         .x_words(job[load_half].x_words), .y_words(job[load_half].y_words),
         .cycles_per_x(dma_cycles_per_x), .cycles_per_y(dma_cycles_per_y),
-        .request, .request_y, .address(request_addr), .write_x, .write_y, .write_half, .write_addr
+        .request, .request_y, .address(request_addr), .answer, .write_x, .write_y, .write_half, .write_addr
     );
 
     logic x_half, x_available, x_pop, y_half, y_available, y_pop;
@@ -117,16 +124,16 @@ module systolic_core #(
     operand_buffer #(.WORD_W(ROWS*A_W), .DEPTH(OPERAND_DEPTH)) x_buffer (
         .clk, .rst, .cycles_per_word(sram_cycles_per_x),
         .write(write_x), .write_half, .write_addr(OA_W'(write_addr)), .write_data(memory_x),
-        .go(full[x_half] && !hold), .half(x_half), .release_(feed_done),
-        .release_half(feed_half), .outer(job[x_half].outer), .inner(job[x_half].inner),
+        .go(full[x_half] && !hold), .half(x_half), .release_(job_done),
+        .release_half(done_half), .outer(job[x_half].outer), .inner(job[x_half].inner),
         .len(job[x_half].x_len), .outer_stride(job[x_half].x_outer_stride),
         .inner_stride(job[x_half].x_inner_stride), .available(x_available), .word(x_word), .pop(x_pop)
     );
     operand_buffer #(.WORD_W(COLS*B_W), .DEPTH(OPERAND_DEPTH)) y_buffer (
         .clk, .rst, .cycles_per_word(sram_cycles_per_y),
         .write(write_y), .write_half, .write_addr(OA_W'(write_addr)), .write_data(memory_y),
-        .go(full[y_half] && !hold), .half(y_half), .release_(feed_done),
-        .release_half(feed_half), .outer(job[y_half].outer), .inner(job[y_half].inner),
+        .go(full[y_half] && !hold), .half(y_half), .release_(job_done),
+        .release_half(done_half), .outer(job[y_half].outer), .inner(job[y_half].inner),
         .len(job[y_half].y_len), .outer_stride(job[y_half].y_outer_stride),
         .inner_stride(job[y_half].y_inner_stride), .available(y_available), .word(y_word), .pop(y_pop)
     );

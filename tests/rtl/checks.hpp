@@ -1,0 +1,29 @@
+#pragma once
+// The comparisons of the RTL array with the formulas and with the simulator: tests judge them,
+// docs/accuracy.md shows them.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kpu::rtl {
+
+struct Case {
+    std::string name;
+    uint64_t rtl = 0, ours = 0;  ///< cycles
+    uint64_t starved = 0;        ///< cycles of the RTL in which an operand was missing
+    bool values_right = false;   ///< the RTL's results are the exact product
+};
+using Cases = std::vector<Case>;
+
+/// One product alone, of one fold or many, against timing::systolic_time.
+Cases isolated_products();
+/// The same for input-stationary: the weight-stationary array works on the transposed product.
+Cases isolated_input_stationary();
+/// Two products of different shapes, one behind the other, against timing::back_to_back_cycles.
+Cases back_to_back_pairs();
+/// Operand SRAM that delivers a word every 1 to 8 cycles, against a simulated run.
+Cases starved_by_sram();
+/// Six tiles loaded by DMA of 1 to 8 bytes a cycle while the array works, against a simulated run.
+Cases loaded_by_dma();
+
+}  // namespace kpu::rtl
