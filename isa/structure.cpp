@@ -472,6 +472,8 @@ void check_host_side(const KPUProgram& program, const std::string& origin) {
 Nesting nesting_of(const KPUProgram& program) {
     Nesting nesting;
     std::vector<int32_t> open;
+    nesting.parent.reserve(static_cast<size_t>(program.statement_size()));
+    nesting.depth.reserve(static_cast<size_t>(program.statement_size()));
     for (int i = 0; i < program.statement_size(); ++i) {
         while (!open.empty() &&
                program.statement(open.back()).loop().body_end() == static_cast<uint32_t>(i)) {

@@ -29,6 +29,7 @@ ProgramReader::ProgramReader(Lexer& lexer, Context& context, std::string path)
       module_(context.document.module),
       program_(context.document.module.program) {
     module_.source.files.push_back(path_);
+    symbols_.reserve(lexer.text().size() / 128);  // bytes of text a name that outlives its loop
 }
 
 void ProgramReader::read(const std::vector<std::string>& includes, const DeviceDecl* device) {

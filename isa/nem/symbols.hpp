@@ -21,6 +21,8 @@ std::string_view name_of(Symbol::Kind kind);
 /// The one scope of a program, with a block per loop. Names must outlive the table.
 class SymbolTable {
   public:
+    /// Room for that many names: growing step by step would hash them all again each time.
+    void reserve(size_t names) { names_.reserve(names); }
     const Symbol* find(std::string_view name) const;
     /// Declares the name in the innermost block, unless a visible declaration stands: then returns that one.
     const Symbol* declare(std::string_view name, Symbol symbol);
