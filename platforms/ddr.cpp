@@ -38,6 +38,10 @@ const proto::DdrDevice* find_ddr_device(const std::string& name) {
     return nullptr;
 }
 
+const proto::DdrController& default_ddr_controller() { return devices().controller(); }
+
+const google::protobuf::RepeatedPtrField<proto::DdrMapping>& ddr_mappings() { return devices().mapping(); }
+
 uint64_t channel_bytes(const proto::DdrDevice& device) {
     return uint64_t{device.rows()} * device.row_bytes() * device.bank_groups() * device.banks_per_group();
 }
@@ -56,6 +60,11 @@ proto::DdrDevice at_data_rate(const proto::DdrDevice& device, uint32_t data_rate
     scaled.set_cwl(clocks(device.cwl()));
     scaled.set_trcd(clocks(device.trcd()));
     scaled.set_trp(clocks(device.trp()));
+    if (device.has_trcd_wr()) scaled.set_trcd_wr(clocks(device.trcd_wr()));
+    if (device.has_trp_ab()) scaled.set_trp_ab(clocks(device.trp_ab()));
+    scaled.set_txp(clocks(device.txp()));
+    scaled.set_txs(clocks(device.txs()));
+    scaled.set_tcke(clocks(device.tcke()));
     scaled.set_tras(clocks(device.tras()));
     scaled.set_trc(clocks(device.trc()));
     scaled.set_trrd_s(clocks(device.trrd_s()));

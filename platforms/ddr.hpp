@@ -11,7 +11,11 @@ namespace kpu::platforms {
 std::vector<std::string> ddr_device_names();
 /// Null when there is no such device.
 const proto::DdrDevice* find_ddr_device(const std::string& name);
-/// Capacity of one channel.
+/// What the controller does unless told otherwise.
+const proto::DdrController& default_ddr_controller();
+/// Named address mappings, as they stand in the table.
+const google::protobuf::RepeatedPtrField<proto::DdrMapping>& ddr_mappings();
+/// Capacity of one rank of a channel.
 uint64_t channel_bytes(const proto::DdrDevice& device);
 /// The device clocked at another data rate (at most its own).
 proto::DdrDevice at_data_rate(const proto::DdrDevice& device, uint32_t data_rate_mtps);

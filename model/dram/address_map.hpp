@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kpu::dram {
+
+/// Counts of one channel, all powers of two. Banks are numbered rank, group, bank in group.
+struct Geometry {
+    uint32_t ranks = 1;
+    uint32_t groups = 4;  ///< bank groups of a rank
+    uint32_t banks_per_group = 4;
+    uint32_t rows = 65536;
+    uint32_t row_bytes = 8192;
+    uint32_t burst_bytes = 64;
+
+    uint32_t banks_per_rank() const { return groups * banks_per_group; }
+    uint32_t banks() const { return ranks * banks_per_rank(); }
+    uint64_t bytes() const { return uint64_t{banks()} * rows * row_bytes; }
+};
+
+/// Most banks of one channel, all ranks together.
+constexpr uint32_t max_banks = 64;
+
+/// Which bits of a channel-local address select rank, bank group, bank, row and column.
+class AddressMap {
+  public:
+    /// `order` lists fields of address / burst, lowest bits first: `bg col ba ra row`, or with widths where a
+    /// field is split: `col:2 bg col:5 ba ra row`. A field without a width takes the bits of it that no other
+    /// entry takes. Throws UserError when the entries do not cover each bit of the address exactly once.
+    AddressMap(std::string_view order, const Geometry& geometry);
+
+    struct Place {
+        uint32_t bank;  ///< of all banks of the channel
+        uint32_t row;
+    };
+    /// Addresses above the capacity wrap around.
+    Place place(uint64_t address) const {
+        const uint64_t number = address >> burst_bits_;
+        Place result{0, 0};
+        for (uint32_t i = 0; i < bank_pieces_; ++i) result.bank |= pieces_[i].of(number);
+        for (uint32_t i = bank_pieces_; i < pieces_.size(); ++i) result.row |= pieces_[i].of(number);
+        return result;
+    }
+    /// Number of a burst: address / burst_bytes.
+    uint64_t burst_of(uint64_t address) const { return address >> burst_bits_; }
+    /// The entries with their widths, lowest first: "bg:2 col:7 ba:2 row:16".
+    const std::string& text() const { return text_; }
+
+  private:
+    /// Bits [from, ...) of a burst number that go to bits [to, ...) of a bank or row.
+    struct Piece {
+        uint32_t from, to;
+        uint64_t mask;
+        uint32_t of(uint64_t number) const {
+            return static_cast<uint32_t>(((number >> from) & mask) << to);
+        }
+    };
+    uint32_t burst_bits_;
+    uint32_t bank_pieces_ = 0;
+    std::vector<Piece> pieces_;  ///< those of the bank, then those of the row
+    std::string text_;
+};
+
+}  // namespace kpu::dram

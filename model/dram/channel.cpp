@@ -1,0 +1,498 @@
+#include "model/dram/channel.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/diagnostics.hpp"
+
+namespace kpu::dram {
+namespace {
+
+uint32_t lowest(uint64_t mask) { return static_cast<uint32_t>(__builtin_ctzll(mask)); }
+
+/// Visits the set bits of a mask, lowest first.
+template <typename Visit>
+void for_each_bit(uint64_t mask, Visit visit) {
+    for (; mask != 0; mask &= mask - 1) visit(lowest(mask));
+}
+
+/// Clocks between the commands of two column accesses, so that the second one's data, `gap` clocks after the
+/// first one's, find the bus free.
+uint32_t bus_spacing(uint32_t first_latency, uint32_t second_latency, uint32_t burst, uint32_t gap) {
+    const int64_t clocks = int64_t{first_latency} + burst + gap - second_latency;
+    return static_cast<uint32_t>(std::max<int64_t>(1, clocks));
+}
+
+}  // namespace
+
+Channel::Channel(const Config& config)
+    : config_(config),
+      t_(config.timing),
+      front_(config.policy.request_nck),
+      back_(config.policy.response_nck),
+      banks_per_rank_(config.geometry.banks_per_rank()),
+      rank_banks_(banks_per_rank_ == 64 ? ~uint64_t{0} : (uint64_t{1} << banks_per_rank_) - 1),
+      queues_{RequestQueue(config.policy.read_queue), RequestQueue(config.policy.write_queue)},
+      ranks_(config.geometry.ranks),
+      now_(config.policy.request_nck) {
+    for (uint32_t b = 0; b < config.geometry.banks(); ++b) {
+        banks_[b].rank = static_cast<uint16_t>(b / banks_per_rank_);
+        banks_[b].group = static_cast<uint16_t>(b / config.geometry.banks_per_group);
+    }
+    // staggered, so that several ranks do not pause together
+    for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r].refresh_due = t_.trefi * (r + 1) / ranks_.size();
+    const uint32_t ccd_s = std::max(t_.tccd_s, t_.burst), ccd_l = std::max(t_.tccd_l, t_.burst);
+    const uint32_t write_end = t_.cwl + t_.burst;
+    spacing_[0][0] = {ccd_l, ccd_s, t_.burst + t_.trtrs};
+    spacing_[1][1] = spacing_[0][0];
+    spacing_[0][1] = {t_.rd_to_wr, t_.rd_to_wr, bus_spacing(t_.cl, t_.cwl, t_.burst, t_.trtrs)};
+    spacing_[1][0] = {write_end + t_.twtr_l, write_end + t_.twtr_s,
+                      bus_spacing(t_.cwl, t_.cl, t_.burst, t_.trtrs)};
+    set_timer();
+}
+
+void Channel::report(uint64_t time, Command command, uint32_t rank, uint32_t bank, uint32_t row) {
+    if (observer_ != nullptr) observer_->on_command({time, command, rank, bank, row});
+}
+
+void Channel::push(const Request& request) {
+    const uint64_t arrival = request.time + front_;
+    if (arrival < now_)
+        throw InternalError(fmt::format("DRAM request of clock {} after clock {}", request.time, now()));
+    RequestQueue& queue = queues_[request.is_write];
+    if (queue.full()) throw InternalError("DRAM request without room for it");
+    now_ = arrival;
+    const AddressMap::Place place = config_.map.place(request.address);
+    const uint64_t burst = config_.map.burst_of(request.address);
+    if (request.is_write) {
+        completions_.push_back({request.tag, request.time, arrival + back_, {}, true, false});
+    } else if (!queues_[1].empty() && queues_[1].holds(place.bank, burst)) {
+        ++counters_.forwarded;
+        completions_.push_back({request.tag, request.time, arrival + back_, {}, false, true});
+        return;
+    }
+    const Bank& bank = banks_[place.bank];
+    Rank& rank = ranks_[bank.rank];
+    if (rank.waiting++ == 0) {
+        if (rank.drain == Drain::self_refresh) release(bank.rank);
+        if (rank.asleep()) {
+            wake(bank.rank, arrival);
+            rank.refresh_begin = arrival;
+            rank.refresh_end = std::max(bank.activate_ready, arrival);
+            rank.refresh_sum += rank.refresh_end - arrival;
+        }
+        set_timer();
+        chosen_ = false;
+    }
+    const uint64_t bit = uint64_t{1} << place.bank;
+    Waiting& waiting = waiting_[request.is_write];
+    const Waiting before = waiting;
+    queue.push(place.bank, bank.open ? bank.row : ~0u,
+               {arrival, arrivals_++, burst, request.tag, refresh_time_until(rank, arrival), turn_around_sum_,
+                place.row, 0, 0});
+    classify(place.bank, request.is_write);
+    // what was to be done next still is, if this burst stands behind another one that wants the same of its bank
+    const bool same = ((before.column & waiting.column) | (before.activate & waiting.activate) |
+                       (before.precharge & waiting.precharge)) & bit;
+    if (direction_now() != writing_ || (request.is_write == writing_ && !same)) chosen_ = false;
+}
+
+void Channel::classify(uint32_t bank, bool is_write) {
+    const uint64_t bit = uint64_t{1} << bank;
+    Waiting& waiting = waiting_[is_write];
+    waiting.column &= ~bit;
+    waiting.activate &= ~bit;
+    waiting.precharge &= ~bit;
+    const RequestQueue::List& list = queues_[is_write].list(bank);
+    if (list.head == RequestQueue::none) return;
+    const Bank& state = banks_[bank];
+    if (!state.open) {
+        waiting.activate |= bit;
+        return;
+    }
+    const bool conflict = list.hit != list.head;  // of the oldest burst
+    if (conflict) waiting.precharge |= bit;
+    if (list.hits > 0 && !(conflict && state.served >= config_.policy.row_hit_cap)) waiting.column |= bit;
+}
+
+/// Whether writes are served now.
+bool Channel::direction_now() const {
+    const uint32_t writes = queues_[1].size();
+    if (writes == 0) return false;
+    if (queues_[0].empty() || writes >= config_.policy.write_high) return true;
+    return writing_ && writes > config_.policy.write_low;
+}
+
+void Channel::advance(uint64_t until) { run<Stop::at_limit>(until + front_); }
+
+void Channel::advance_to_completion(uint64_t until) { run<Stop::at_completion>(until + front_); }
+
+void Channel::advance_to_room(bool is_write, uint64_t until) {
+    if (has_room(is_write)) return;
+    if (is_write)
+        run<Stop::at_room_to_write>(until + front_);
+    else
+        run<Stop::at_room_to_read>(until + front_);
+}
+
+void Channel::advance_to_idle(uint64_t until) {
+    if (!idle()) run<Stop::at_idle>(until + front_);
+}
+
+template <Channel::Stop stop>
+void Channel::run(uint64_t limit) {
+    for (;;) {
+        if (!chosen_) choose();
+        const Choice choice = choice_;
+        if (choice.time >= limit) break;
+        chosen_ = false;
+        execute(choice);
+        if (stop == Stop::at_limit || choice.kind != Kind::column) continue;
+        if (stop == Stop::at_idle ? !idle() : writing_ != (stop == Stop::at_room_to_write)) continue;
+        now_ = choice.time + 1;
+        return;
+    }
+    now_ = std::max(now_, limit);
+}
+
+void Channel::choose() {
+    chosen_ = true;
+    choice_ = {};
+    writing_ = direction_now();
+    choose_column();
+    choose_row();
+    choose_maintenance();
+}
+
+void Channel::choose_column() {
+    const uint64_t floor = std::max(now_, column_slot_);
+    const RequestQueue& queue = queues_[writing_];
+    const auto& after = column_after_[writing_];
+    for_each_bit(waiting_[writing_].column & ~held_, [&](uint32_t b) {
+        const Bank& bank = banks_[b];
+        const uint64_t time = std::max({floor, bank.column_ready[writing_], after[bank.group]});
+        if (time > choice_.time) return;
+        const uint64_t number = queue.entry(queue.list(b).hit).number;
+        if (time < choice_.time || number < choice_.number) choice_ = {time, number, b, Kind::column};
+    });
+}
+
+/// A row command, unless a column command can go no later. Of a precharge and a column command that can go at
+/// the same time, the one for the older burst goes first: else hits would keep a row open that an older burst
+/// waits to see closed.
+void Channel::choose_row() {
+    const uint64_t floor = std::max(now_, row_slot_);
+    if (choice_.time < floor) return;
+    const RequestQueue& queue = queues_[writing_];
+    const Waiting& waiting = waiting_[writing_];
+    const uint64_t column_time = choice_.time;
+    const auto consider = [&](uint64_t time, uint32_t b, Kind kind) {
+        if (time > choice_.time || (time == column_time && kind == Kind::activate)) return;
+        const uint64_t number = queue.head(b).number;
+        if (time < choice_.time || number < choice_.number) choice_ = {time, number, b, kind};
+    };
+    for_each_bit(waiting.activate & ~held_, [&](uint32_t b) {
+        const Bank& bank = banks_[b];
+        consider(std::max({floor, bank.activate_ready, activate_after_[bank.group],
+                           ranks_[bank.rank].activate_after}),
+                 b, Kind::activate);
+    });
+    for_each_bit(waiting.precharge & ~held_, [&](uint32_t b) {
+        const Bank& bank = banks_[b];
+        consider(std::max({floor, bank.precharge_ready, ranks_[bank.rank].precharge_after}), b,
+                 Kind::precharge);
+    });
+}
+
+/// Refresh and power states go first.
+void Channel::choose_maintenance() {
+    for_each_bit(held_ == 0 ? 0 : (uint64_t{1} << ranks_.size()) - 1, [&](uint32_t r) {
+        if (ranks_[r].drain == Drain::nothing) return;
+        const uint64_t time = drain_time(ranks_[r]);
+        if (time <= choice_.time) choice_ = {time, 0, r, Kind::drain};
+    });
+    if (next_timer_ > choice_.time) return;
+    for (uint32_t r = 0; r < ranks_.size(); ++r) {
+        if (timer_of(ranks_[r]) != next_timer_) continue;
+        choice_ = {std::max(now_, next_timer_), 0, r, Kind::timer};
+        return;
+    }
+}
+
+void Channel::execute(const Choice& choice) {
+    switch (choice.kind) {
+        case Kind::column:
+            issue_column(choice.target, choice.time);
+            break;
+        case Kind::activate:
+            issue_activate(choice.target, choice.time);
+            break;
+        case Kind::precharge:
+            issue_precharge(choice.target, choice.time);
+            break;
+        case Kind::timer:
+            on_timer(choice.target, choice.time);
+            break;
+        case Kind::drain:
+            drain(choice.target, choice.time);
+            break;
+    }
+}
+
+void Channel::take_slot(uint64_t time, bool column) {
+    const bool both = !t_.separate_row_commands;
+    if (column || both) column_slot_ = time + 1;
+    if (!column || both) row_slot_ = time + 1;
+}
+
+void Channel::issue_column(uint32_t b, uint64_t time) {
+    Bank& bank = banks_[b];
+    Rank& rank = ranks_[bank.rank];
+    RequestQueue& queue = queues_[writing_];
+    const Entry& entry = queue.entry(queue.list(b).hit);
+    if (any_column_ && writing_ != last_was_write_) {
+        const uint64_t otherwise = std::max({bank.column_ready[writing_], entry.arrival,
+                                             last_column_ + spacing_[0][0][1]});
+        if (time > otherwise) turn_around_sum_ += time - otherwise;
+    }
+    if (bank.served++ > 0) ++counters_.row_hits;
+    if (writing_) {
+        ++counters_.writes;
+        counters_.last_write = time + 1;
+    } else {
+        ++counters_.reads;
+        complete(entry, bank, time);
+    }
+    counters_.data_clocks += t_.burst;
+    const uint64_t data_end = time + (writing_ ? t_.cwl : t_.cl) + t_.burst;
+    const uint64_t close = writing_ ? data_end + t_.twr : time + t_.trtp;
+    bank.precharge_ready = std::max(bank.precharge_ready, close);
+    rank.idle_since = std::max(rank.idle_since, writing_ ? close : data_end);
+    queue.pop_hit(b);
+    if (--rank.waiting == 0) set_timer();
+    classify(b, writing_);
+    if (bank.served == config_.policy.row_hit_cap) classify(b, !writing_);
+    space_columns(bank, time);
+    last_column_ = time;
+    last_was_write_ = writing_;
+    any_column_ = true;
+    take_slot(time, true);
+    report(time, writing_ ? Command::write : Command::read, bank.rank, b);
+}
+
+void Channel::space_columns(const Bank& bank, uint64_t time) {
+    const uint32_t groups = config_.geometry.groups;
+    for (int second = 0; second < 2; ++second) {
+        auto& after = column_after_[second];
+        const auto& spacing = spacing_[writing_][second];
+        const uint64_t in_group = time + spacing[0], in_rank = time + spacing[1], elsewhere = time + spacing[2];
+        const uint32_t first = bank.rank * groups;
+        for (uint32_t g = first; g < first + groups; ++g) after[g] = std::max(after[g], in_rank);
+        after[bank.group] = std::max(after[bank.group], in_group);
+        if (ranks_.size() == 1) continue;
+        for (uint32_t g = 0; g < groups * ranks_.size(); ++g) {
+            if (g / groups != bank.rank) after[g] = std::max(after[g], elsewhere);
+        }
+    }
+}
+
+void Channel::complete(const Entry& entry, const Bank& bank, uint64_t time) {
+    auto left = static_cast<uint32_t>(time - entry.arrival);
+    const auto take = [&left](uint64_t clocks) {
+        const auto part = static_cast<uint32_t>(std::min<uint64_t>(clocks, left));
+        left -= part;
+        return part;
+    };
+    Waits waits;
+    const uint64_t from = std::max(entry.arrival, bank.opening), to = std::min(time, bank.column_ready[0]);
+    waits.row = take(to > from ? to - from : 0);
+    waits.refresh = take(ranks_[bank.rank].refresh_sum - entry.refresh_before);
+    waits.turn_around = take(turn_around_sum_ - entry.turn_around_before);
+    waits.busy = left;
+    completions_.push_back({entry.tag, entry.arrival - front_, time + t_.cl + t_.burst + back_, waits, false,
+                            bank.served > 1});
+}
+
+void Channel::issue_activate(uint32_t b, uint64_t time) {
+    Bank& bank = banks_[b];
+    Rank& rank = ranks_[bank.rank];
+    bank.row = queues_[writing_].head(b).row;
+    bank.open = true;
+    bank.served = 0;
+    if (!bank.precharged_for_row) bank.opening = time;
+    bank.precharged_for_row = false;
+    bank.column_ready = {time + t_.trcd_rd, time + t_.trcd_wr};
+    bank.precharge_ready = time + t_.tras;
+    bank.activate_ready = time + t_.trc;
+    activate_after_[bank.group] = time + t_.trrd_l;
+    rank.activates[rank.next_activate] = time + 1;
+    rank.next_activate = (rank.next_activate + 1) % 4;
+    const uint64_t fourth = rank.activates[rank.next_activate];
+    rank.activate_after = std::max(time + t_.trrd_s, fourth == 0 ? 0 : fourth - 1 + t_.tfaw);
+    if (rank.open_banks++ == 0) rank.enter(RankState::active, time);
+    ++counters_.activates;
+    for (const bool is_write : {false, true}) {
+        queues_[is_write].open(b, bank.row);
+        classify(b, is_write);
+    }
+    take_slot(time, false);
+    report(time, Command::activate, bank.rank, b, bank.row);
+}
+
+void Channel::close_row(Bank& bank, uint32_t b, uint64_t time, uint64_t trp) {
+    bank.open = false;
+    bank.activate_ready = std::max(bank.activate_ready, time + trp);
+    --ranks_[bank.rank].open_banks;
+    ++counters_.precharges;
+    for (const bool is_write : {false, true}) {
+        queues_[is_write].close(b);
+        classify(b, is_write);
+    }
+}
+
+void Channel::issue_precharge(uint32_t b, uint64_t time) {
+    Bank& bank = banks_[b];
+    Rank& rank = ranks_[bank.rank];
+    close_row(bank, b, time, t_.trp);
+    bank.opening = time;
+    bank.precharged_for_row = true;
+    rank.precharge_after = time + t_.tppd;
+    if (rank.open_banks == 0) rank.enter(RankState::precharged, time);
+    take_slot(time, false);
+    report(time, Command::precharge, bank.rank, b);
+}
+
+uint64_t Channel::timer_of(const Rank& rank) const {
+    if (rank.drain != Drain::nothing || rank.state == RankState::self_refresh) return never;
+    uint64_t time = rank.refresh_due;
+    if (rank.waiting > 0) return time;
+    if (config_.policy.power_down_nck > 0 && !rank.asleep())
+        time = std::min(time, std::max(rank.idle_since + config_.policy.power_down_nck, rank.refresh_end));
+    if (config_.policy.self_refresh_nck > 0)
+        time = std::min(time, std::max(rank.idle_since + config_.policy.self_refresh_nck, rank.refresh_end));
+    return time;
+}
+
+void Channel::set_timer() {
+    next_timer_ = never;
+    for (const Rank& rank : ranks_) next_timer_ = std::min(next_timer_, timer_of(rank));
+}
+
+void Channel::hold(uint32_t r, Drain drain) {
+    ranks_[r].drain = drain;
+    held_ |= banks_of(r);
+}
+
+void Channel::release(uint32_t r) {
+    ranks_[r].drain = Drain::nothing;
+    held_ &= ~banks_of(r);
+}
+
+void Channel::on_timer(uint32_t r, uint64_t time) {
+    Rank& rank = ranks_[r];
+    if (time >= rank.refresh_due) {
+        if (rank.asleep()) wake(r, time);
+        rank.refresh_begin = std::max(rank.refresh_due, rank.refresh_end);
+        hold(r, Drain::refresh);
+    } else if (config_.policy.self_refresh_nck > 0 &&
+               time >= rank.idle_since + config_.policy.self_refresh_nck) {
+        if (rank.asleep()) wake(r, time);
+        hold(r, Drain::self_refresh);
+    } else {
+        const bool open = rank.open_banks > 0;
+        rank.enter(open ? RankState::active_power_down : RankState::precharge_power_down, time);
+        report(time, Command::enter_power_down, r);
+    }
+    set_timer();
+}
+
+uint64_t Channel::drain_time(const Rank& rank) const {
+    const auto r = static_cast<uint32_t>(&rank - ranks_.data());
+    uint64_t time = std::max({now_, row_slot_, rank.open_banks > 0 ? rank.precharge_after : 0});
+    for_each_bit(banks_of(r), [&](uint32_t b) {
+        const Bank& bank = banks_[b];
+        if (rank.open_banks == 0)
+            time = std::max(time, bank.activate_ready);
+        else if (bank.open)
+            time = std::max(time, bank.precharge_ready);
+    });
+    return time;
+}
+
+/// The next step of a rank whose banks are to be precharged.
+void Channel::drain(uint32_t r, uint64_t time) {
+    Rank& rank = ranks_[r];
+    take_slot(time, false);
+    if (rank.open_banks > 0) {
+        for_each_bit(banks_of(r), [&](uint32_t b) {
+            if (banks_[b].open) close_row(banks_[b], b, time, t_.trp_ab);
+        });
+        for_each_bit(banks_of(r), [&](uint32_t b) {
+            banks_[b].precharged_for_row = false;
+            banks_[b].activate_ready = std::max(banks_[b].activate_ready, time + t_.trp_ab);
+        });
+        rank.enter(RankState::precharged, time);
+        report(time, Command::precharge_all, r);
+        return;
+    }
+    if (rank.drain == Drain::refresh) {
+        refresh(r, time);
+    } else {
+        rank.enter(RankState::self_refresh, time);
+        report(time, Command::enter_self_refresh, r);
+    }
+    release(r);
+    set_timer();
+}
+
+void Channel::refresh(uint32_t r, uint64_t time) {
+    Rank& rank = ranks_[r];
+    rank.enter(RankState::refreshing, time);
+    rank.refresh_end = time + t_.trfc;
+    rank.refresh_sum += rank.refresh_end - rank.refresh_begin;
+    rank.refresh_due += t_.trefi;
+    ++counters_.refreshes;
+    for_each_bit(banks_of(r), [&](uint32_t b) {
+        banks_[b].activate_ready = rank.refresh_end;
+        banks_[b].precharged_for_row = false;
+    });
+    report(time, Command::refresh, r);
+}
+
+void Channel::wake(uint32_t r, uint64_t time) {
+    Rank& rank = ranks_[r];
+    const bool self_refresh = rank.state == RankState::self_refresh;
+    const uint64_t exit = std::max(time, rank.state_since + t_.tcke);
+    const uint64_t resume = exit + (self_refresh ? t_.txs : t_.txp);
+    if (self_refresh) rank.refresh_due = exit + t_.trefi;
+    for_each_bit(banks_of(r), [&](uint32_t b) {
+        Bank& bank = banks_[b];
+        bank.activate_ready = std::max(bank.activate_ready, resume);
+        bank.precharge_ready = std::max(bank.precharge_ready, resume);
+        for (uint64_t& ready : bank.column_ready) ready = std::max(ready, resume);
+    });
+    rank.enter(rank.open_banks > 0 ? RankState::active : RankState::precharged, exit);
+    report(exit, self_refresh ? Command::exit_self_refresh : Command::exit_power_down, r);
+}
+
+uint64_t Channel::refresh_time_until(const Rank& rank, uint64_t time) {
+    if (rank.drain == Drain::refresh) return rank.refresh_sum + time - std::min(time, rank.refresh_begin);
+    return rank.refresh_sum - (rank.refresh_end > time ? rank.refresh_end - time : 0);
+}
+
+uint64_t Channel::next_completion_bound() const {
+    if (queues_[0].empty()) return never;
+    return std::max(now_, column_slot_) + t_.cl + t_.burst + back_;
+}
+
+Counters Channel::counters(uint64_t until) const {
+    Counters counters = counters_;
+    for (Rank rank : ranks_) {
+        rank.enter(rank.state, until);
+        for (size_t s = 0; s < rank_state_count; ++s) counters.rank_times[s] += rank.times[s];
+    }
+    return counters;
+}
+
+}  // namespace kpu::dram

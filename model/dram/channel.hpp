@@ -1,0 +1,174 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "model/dram/command.hpp"
+#include "model/dram/config.hpp"
+#include "model/dram/rank.hpp"
+#include "model/dram/request_queue.hpp"
+
+namespace kpu::dram {
+
+/// One burst. Times are clocks of the DRAM (nCK).
+struct Request {
+    uint64_t time;     ///< arrival at the channel; never before that of an earlier request
+    uint64_t address;  ///< channel-local; the burst that holds this byte
+    bool is_write;
+    uint64_t tag;  ///< given back with the completion
+};
+
+/// Where the time of a read went beside the least that a row hit of an idle channel takes.
+struct Waits {
+    uint32_t row;          ///< precharge and activate of its row
+    uint32_t refresh;      ///< a refresh, or waking up from power-down or self-refresh
+    uint32_t turn_around;  ///< the bus changed direction
+    uint32_t busy;         ///< bank or bus served others
+};
+
+struct Completion {
+    uint64_t tag;
+    uint64_t arrival;
+    uint64_t done;  ///< read: data is with the requester; write: taken, later reads see it
+    Waits waits;
+    bool is_write;
+    bool row_hit;  ///< its row was open already, or was opened for an older burst
+};
+
+struct Counters {
+    uint64_t reads = 0, writes = 0;  ///< bursts on the bus
+    uint64_t forwarded = 0;          ///< reads that a waiting write answered
+    uint64_t activates = 0, precharges = 0, refreshes = 0;
+    uint64_t row_hits = 0;         ///< bursts that were not the first of their activate
+    uint64_t data_clocks = 0;      ///< the data bus carried data
+    uint64_t last_write = 0;       ///< clock after the last write command
+    RankTimes rank_times{};        ///< clocks in each power state, summed over the ranks
+};
+
+constexpr uint64_t never = ~uint64_t{0} >> 1;
+
+/// A DRAM channel with its controller: see dram.md. Nothing is undone: what advance() reports is certain.
+///
+///     channel.advance(t);                                   // everything before t has happened
+///     if (channel.has_room(false)) channel.push({t, address, false, tag});
+///     for (const Completion& c : channel.completions()) ... // certain by now; `done` may lie ahead
+///     channel.completions().clear();
+class Channel {
+  public:
+    explicit Channel(const Config& config);
+
+    /// First clock at which a request can still arrive.
+    uint64_t now() const { return now_ > front_ ? now_ - front_ : 0; }
+    bool has_room(bool is_write) const { return !queues_[is_write].full(); }
+    /// Throws InternalError when there is no room or the time has passed.
+    void push(const Request& request);
+
+    /// Issues every command that can be issued before requests of clock `until` are seen.
+    void advance(uint64_t until);
+    /// The same, but stops when a read's completion has become certain. now() says how far it came.
+    void advance_to_completion(uint64_t until);
+    /// The same, but stops when there is room.
+    void advance_to_room(bool is_write, uint64_t until);
+
+    /// The same, but stops when no request waits.
+    void advance_to_idle(uint64_t until);
+
+    /// Completions that became certain, in that order; the caller takes them out.
+    std::vector<Completion>& completions() { return completions_; }
+    /// No read that is not among completions() is done before this clock, unless a waiting write answers it.
+    uint64_t next_completion_bound() const;
+    /// No request waits, of either direction.
+    bool idle() const { return queues_[0].empty() && queues_[1].empty(); }
+
+    /// Up to clock `until`, which the channel must have been advanced to.
+    Counters counters(uint64_t until) const;
+    void observe(CommandObserver* observer) { observer_ = observer; }
+
+  private:
+    enum class Kind : uint8_t { column, activate, precharge, timer, drain };
+    struct Choice {
+        uint64_t time = never;
+        uint64_t number = never;  ///< order of arrival of the burst that it serves
+        uint32_t target = 0;      ///< bank, or rank
+        Kind kind = Kind::timer;
+    };
+    enum class Stop : uint8_t { at_limit, at_completion, at_room_to_read, at_room_to_write, at_idle };
+    struct Bank {
+        uint64_t activate_ready = 0, precharge_ready = 0;
+        std::array<uint64_t, 2> column_ready{};  ///< tRCD after the activate
+        uint64_t opening = 0;                    ///< precharge or activate that began to open its row
+        uint32_t row = 0;
+        uint32_t served = 0;  ///< bursts since the activate
+        uint16_t group = 0;   ///< of all groups of the channel
+        uint16_t rank = 0;
+        bool open = false, precharged_for_row = false;
+    };
+    static constexpr uint32_t max_groups = max_banks;
+
+    template <Stop stop>
+    void run(uint64_t limit);
+    void choose();
+    void choose_column();
+    void choose_row();
+    void choose_maintenance();
+    void execute(const Choice& choice);
+    uint64_t timer_of(const Rank& rank) const;
+    void close_row(Bank& bank, uint32_t index, uint64_t time, uint64_t trp);
+    uint64_t banks_of(uint32_t rank) const { return rank_banks_ << (rank * banks_per_rank_); }
+    bool direction_now() const;
+
+    void issue_column(uint32_t bank, uint64_t time);
+    void space_columns(const Bank& bank, uint64_t time);
+    void complete(const Entry& entry, const Bank& bank, uint64_t time);
+    void issue_activate(uint32_t bank, uint64_t time);
+    void issue_precharge(uint32_t bank, uint64_t time);
+    void on_timer(uint32_t rank, uint64_t time);
+    void drain(uint32_t rank, uint64_t time);
+    uint64_t drain_time(const Rank& rank) const;
+    void refresh(uint32_t rank, uint64_t time);
+    void wake(uint32_t rank, uint64_t time);
+    void classify(uint32_t bank, bool is_write);
+    void hold(uint32_t rank, Drain drain);
+    void release(uint32_t rank);
+    void set_timer();
+    void report(uint64_t time, Command command, uint32_t rank, uint32_t bank = 0, uint32_t row = 0);
+    static uint64_t refresh_time_until(const Rank& rank, uint64_t time);
+    void take_slot(uint64_t time, bool column);
+
+    Config config_;
+    Timing t_;
+    uint32_t front_, back_;
+    uint32_t banks_per_rank_;
+    uint64_t rank_banks_;  ///< the banks of rank 0, a bit each
+    /// From a column command to a later one: [first is a write][second is][same group, same rank, other rank]
+    std::array<std::array<std::array<uint32_t, 3>, 2>, 2> spacing_{};
+    std::array<RequestQueue, 2> queues_;  ///< reads, writes
+    std::array<Bank, max_banks> banks_{};
+    std::array<std::array<uint64_t, max_groups>, 2> column_after_{};  ///< of a group: reads, writes
+    std::array<uint64_t, max_groups> activate_after_{};
+    std::vector<Rank> ranks_;
+
+    /// Banks with a burst waiting, by what their oldest useful command is.
+    struct Waiting {
+        uint64_t column = 0, activate = 0, precharge = 0;
+    };
+    std::array<Waiting, 2> waiting_{};
+    uint64_t held_ = 0;  ///< banks of ranks that are being drained
+
+    uint64_t now_ = 0;
+    uint64_t column_slot_ = 0, row_slot_ = 0;  ///< next free clock of the command buses
+    bool writing_ = false;
+    bool last_was_write_ = false, any_column_ = false;
+    uint64_t last_column_ = 0;
+    uint64_t turn_around_sum_ = 0;
+    uint64_t next_timer_ = never;
+    uint64_t arrivals_ = 0;
+    bool chosen_ = false;
+    Choice choice_;
+    std::vector<Completion> completions_;
+    Counters counters_;
+    CommandObserver* observer_ = nullptr;
+};
+
+}  // namespace kpu::dram

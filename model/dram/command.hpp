@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+namespace kpu::dram {
+
+enum class Command : uint8_t {
+    activate,
+    precharge,
+    precharge_all,  ///< all banks of a rank
+    read,
+    write,
+    refresh,  ///< all banks of a rank
+    enter_power_down,
+    exit_power_down,
+    enter_self_refresh,
+    exit_self_refresh
+};
+
+/// A command as it goes to the device.
+struct IssuedCommand {
+    uint64_t time;  ///< nCK
+    Command command;
+    uint32_t rank;
+    uint32_t bank;  ///< of all banks of the channel; activate, precharge, read and write only
+    uint32_t row;   ///< activate only
+};
+
+/// Sees every command of a channel, times ascending within a rank's power state changes and otherwise overall.
+class CommandObserver {
+  public:
+    virtual ~CommandObserver() = default;
+    virtual void on_command(const IssuedCommand& command) = 0;
+};
+
+}  // namespace kpu::dram

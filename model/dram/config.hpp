@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "model/dram/address_map.hpp"
+#include "platforms/platform.pb.h"
+
+namespace kpu::dram {
+
+/// JEDEC timing of a device in its own clocks (nCK).
+struct Timing {
+    uint32_t burst;  ///< the data bus is taken
+    uint32_t cl, cwl, trcd_rd, trcd_wr, trp, trp_ab, tras, trc;
+    uint32_t trrd_s, trrd_l, tfaw, tccd_s, tccd_l;
+    uint32_t twr, twtr_s, twtr_l, trtp, rd_to_wr;
+    uint32_t tppd;  ///< 0: no such rule
+    uint32_t trfc, trefi;
+    uint32_t txp, txs, tcke, trtrs;
+    bool separate_row_commands;
+    double tck_ns;
+};
+
+/// What the controller does; platform.proto says what each one means.
+struct Policy {
+    uint32_t read_queue, write_queue, write_high, write_low, row_hit_cap;
+    uint32_t request_nck, response_nck, power_down_nck, self_refresh_nck;
+};
+
+/// One channel.
+struct Config {
+    Geometry geometry;
+    Timing timing;
+    Policy policy;
+    AddressMap map;
+};
+
+/// Everything that a channel takes from platform data. `mapping` is the name of one of the table's mappings or
+/// an order of fields (AddressMap). Throws UserError, naming field, value and fix, for counts that are zero or
+/// no power of two, timings that no device can have (tRC < tRAS + tRP, ...), and impossible queues.
+Config make_config(const proto::DdrDevice& device, const proto::DdrController& controller,
+                   const std::string& mapping, uint32_t ranks = 1);
+
+}  // namespace kpu::dram

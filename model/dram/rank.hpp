@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace kpu::dram {
+
+/// Power states of a rank.
+enum class RankState : uint8_t {
+    active,               ///< a row is open
+    precharged,           ///< all rows are closed
+    active_power_down,    ///< clock off, a row is open
+    precharge_power_down,
+    refreshing,
+    self_refresh
+};
+constexpr size_t rank_state_count = 6;
+using RankTimes = std::array<uint64_t, rank_state_count>;  ///< clocks in each state
+
+/// What a rank's commands are held back for.
+enum class Drain : uint8_t { nothing, refresh, self_refresh };
+
+struct Rank {
+    RankState state = RankState::precharged;
+    Drain drain = Drain::nothing;
+    uint32_t waiting = 0;     ///< bursts
+    uint32_t open_banks = 0;
+    uint64_t state_since = 0;
+    uint64_t idle_since = 0;    ///< end of the last work
+    uint64_t refresh_due = 0;   ///< next one
+    uint64_t refresh_begin = 0; ///< of the refresh that is being prepared or done: its commands are held from here
+    uint64_t refresh_end = 0;   ///< of the last one
+    uint64_t refresh_sum = 0;   ///< all times from refresh_begin to refresh_end, and waking up
+    std::array<uint64_t, 4> activates{};  ///< the last four, + 1
+    uint32_t next_activate = 0;
+    uint64_t activate_after = 0;   ///< tRRD_S and tFAW
+    uint64_t precharge_after = 0;  ///< tPPD
+    RankTimes times{};
+
+    bool asleep() const {
+        return state == RankState::active_power_down || state == RankState::precharge_power_down ||
+               state == RankState::self_refresh;
+    }
+    /// Books the time in the state until now. A refresh ends by itself.
+    void enter(RankState next, uint64_t time) {
+        if (state == RankState::refreshing && time > refresh_end) {
+            book(refresh_end);
+            state = RankState::precharged;
+        }
+        book(time);
+        state = next;
+    }
+
+  private:
+    void book(uint64_t time) {
+        if (time <= state_since) return;
+        times[static_cast<size_t>(state)] += time - state_since;
+        state_since = time;
+    }
+};
+
+}  // namespace kpu::dram
