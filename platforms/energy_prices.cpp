@@ -234,22 +234,29 @@ DramEnergy dram_energy(const proto::DdrDevice& device, double phy_pj_per_bit) {
         // one number for the whole system, activates and refreshes in it; the PHY's part is charged to the
         // PHY
         const double burst = bits * std::max(0.0, device.fallback_pj_per_bit() - phy_pj_per_bit);
-        return {burst, burst, 0, 0, device.fallback_background_mw()};
+        const double idle = device.fallback_background_mw();
+        return {burst, burst, 0, 0, idle, 0, 0, idle, idle, idle, idle};
     }
     const double active = power(device, device.idd3n(), device.idd3n_vdd1());
     const double precharged = power(device, device.idd2n(), device.idd2n_vdd1());
     const double chips = device.devices_per_rank(), tck = device.tck_ns();
     const double burst_ns = device.burst_nck() * tck, tras = device.tras() * tck, trc = device.trc() * tck;
     DramEnergy energy{};
-    energy.read_pj = chips * (power(device, device.idd4r(), device.idd4r_vdd1()) - active) * burst_ns +
-                     bits * device.io_read_pj_per_bit();
-    energy.write_pj = chips * (power(device, device.idd4w(), device.idd4w_vdd1()) - active) * burst_ns +
-                      bits * device.io_write_pj_per_bit();
+    energy.read_io_pj = bits * device.io_read_pj_per_bit();
+    energy.write_io_pj = bits * device.io_write_pj_per_bit();
+    energy.read_pj =
+        chips * (power(device, device.idd4r(), device.idd4r_vdd1()) - active) * burst_ns + energy.read_io_pj;
+    energy.write_pj =
+        chips * (power(device, device.idd4w(), device.idd4w_vdd1()) - active) * burst_ns + energy.write_io_pj;
     energy.activate_pj = chips * (power(device, device.idd0(), device.idd0_vdd1()) * trc -
                                   (active * tras + precharged * (trc - tras)));
     energy.refresh_pj =
         chips * (power(device, device.idd5ab(), device.idd5ab_vdd1()) - active) * device.trfc() * tck;
     energy.standby_mw = chips * active;
+    energy.precharged_mw = chips * precharged;
+    energy.active_power_down_mw = chips * power(device, device.idd3p(), 0);
+    energy.precharge_power_down_mw = chips * power(device, device.idd2p(), 0);
+    energy.self_refresh_mw = chips * power(device, device.idd6(), 0);
     for (const double value : {energy.read_pj, energy.write_pj, energy.activate_pj, energy.refresh_pj}) {
         if (!(value >= 0)) {
             throw UserError(fmt::format(

@@ -66,10 +66,13 @@ traces::EnergyPrices energy_prices(const Platform& platform, const proto::Energy
 
 /// Energy of the commands of one DRAM channel and its standby power, from the device's supply currents.
 struct DramEnergy {
-    double read_pj, write_pj;  ///< of one burst, core and io
-    double activate_pj;        ///< ACT and its PRE, beyond the standby
-    double refresh_pj;         ///< one all-bank refresh, beyond the standby
-    double standby_mw;         ///< banks open
+    double read_pj, write_pj;        ///< of one burst, core and io
+    double activate_pj;              ///< ACT and its PRE, beyond the standby
+    double refresh_pj;               ///< one all-bank refresh, beyond the standby
+    double standby_mw;               ///< banks open
+    double read_io_pj, write_io_pj;  ///< of read_pj and write_pj: input and output stages, termination
+    /// Other power states of a rank. Without known currents all states cost the same.
+    double precharged_mw, active_power_down_mw, precharge_power_down_mw, self_refresh_mw;
 };
 /// Throws UserError when the currents would give a negative energy.
 DramEnergy dram_energy(const proto::DdrDevice& device, double phy_pj_per_bit);

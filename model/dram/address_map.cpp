@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <vector>
 
 #include "isa/diagnostics.hpp"
 #include "isa/text.hpp"
@@ -67,7 +68,8 @@ std::vector<Entry> parse(std::string_view order) {
 }
 
 /// Gives each entry its width; the widths of a field must add up to its bits.
-void resolve(std::string_view order, std::vector<Entry>& entries, const std::array<uint32_t, field_count>& bits) {
+void resolve(std::string_view order, std::vector<Entry>& entries,
+             const std::array<uint32_t, field_count>& bits) {
     for (uint32_t f = 0; f < field_count; ++f) {
         uint32_t taken = 0;
         Entry* open = nullptr;
@@ -106,19 +108,20 @@ AddressMap::AddressMap(std::string_view order, const Geometry& geometry)
     resolve(order, entries, bits);
     // where the next bits of each field go: bank = rank, group, bank in group
     std::array<uint32_t, field_count> next{0, bits[bank], 0, bits[bank] + bits[group], 0};
-    std::vector<Piece> rows;
+    std::vector<Piece> banks, rows;
     uint32_t from = 0;
     for (const Entry& entry : entries) {
         if (*entry.width == 0) continue;
         const Piece piece{from, next[entry.field], (uint64_t{1} << *entry.width) - 1};
         if (entry.field == row) rows.push_back(piece);
-        if (entry.field == group || entry.field == bank || entry.field == rank) pieces_.push_back(piece);
+        if (entry.field == group || entry.field == bank || entry.field == rank) banks.push_back(piece);
         next[entry.field] += *entry.width;
         from += *entry.width;
         text_ += fmt::format("{}{}:{}", text_.empty() ? "" : " ", field_names[entry.field], *entry.width);
     }
-    bank_pieces_ = static_cast<uint32_t>(pieces_.size());
-    pieces_.insert(pieces_.end(), rows.begin(), rows.end());
+    bank_pieces_ = static_cast<uint32_t>(banks.size());
+    piece_count_ = bank_pieces_ + static_cast<uint32_t>(rows.size());
+    std::copy(rows.begin(), rows.end(), std::copy(banks.begin(), banks.end(), pieces_.begin()));
 }
 
 }  // namespace kpu::dram

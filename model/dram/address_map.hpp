@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace kpu::dram {
 
@@ -42,7 +41,7 @@ class AddressMap {
         const uint64_t number = address >> burst_bits_;
         Place result{0, 0};
         for (uint32_t i = 0; i < bank_pieces_; ++i) result.bank |= pieces_[i].of(number);
-        for (uint32_t i = bank_pieces_; i < pieces_.size(); ++i) result.row |= pieces_[i].of(number);
+        for (uint32_t i = bank_pieces_; i < piece_count_; ++i) result.row |= pieces_[i].of(number);
         return result;
     }
     /// Number of a burst: address / burst_bytes.
@@ -51,17 +50,16 @@ class AddressMap {
     const std::string& text() const { return text_; }
 
   private:
+    static constexpr size_t max_pieces = 64;  ///< an address has no more bits
     /// Bits [from, ...) of a burst number that go to bits [to, ...) of a bank or row.
     struct Piece {
         uint32_t from, to;
         uint64_t mask;
-        uint32_t of(uint64_t number) const {
-            return static_cast<uint32_t>(((number >> from) & mask) << to);
-        }
+        uint32_t of(uint64_t number) const { return static_cast<uint32_t>(((number >> from) & mask) << to); }
     };
     uint32_t burst_bits_;
-    uint32_t bank_pieces_ = 0;
-    std::vector<Piece> pieces_;  ///< those of the bank, then those of the row
+    uint32_t bank_pieces_ = 0, piece_count_ = 0;
+    std::array<Piece, max_pieces> pieces_{};  ///< those of the bank, then those of the row
     std::string text_;
 };
 

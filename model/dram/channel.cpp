@@ -6,6 +6,8 @@
 
 #include "isa/diagnostics.hpp"
 
+// Private functions are inline here: in position-independent code the compiler may not inline others, and a
+// burst passes most of them.
 namespace kpu::dram {
 namespace {
 
@@ -32,6 +34,7 @@ Channel::Channel(const Config& config)
       front_(config.policy.request_nck),
       back_(config.policy.response_nck),
       banks_per_rank_(config.geometry.banks_per_rank()),
+      rank_count_(config.geometry.ranks),
       rank_banks_(banks_per_rank_ == 64 ? ~uint64_t{0} : (uint64_t{1} << banks_per_rank_) - 1),
       queues_{RequestQueue(config.policy.read_queue), RequestQueue(config.policy.write_queue)},
       ranks_(config.geometry.ranks),
@@ -41,7 +44,8 @@ Channel::Channel(const Config& config)
         banks_[b].group = static_cast<uint16_t>(b / config.geometry.banks_per_group);
     }
     // staggered, so that several ranks do not pause together
-    for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r].refresh_due = t_.trefi * (r + 1) / ranks_.size();
+    for (uint32_t r = 0; r < rank_count_; ++r)
+        ranks_[r].refresh_due = uint64_t{t_.trefi} * (r + 1) / rank_count_;
     const uint32_t ccd_s = std::max(t_.tccd_s, t_.burst), ccd_l = std::max(t_.tccd_l, t_.burst);
     const uint32_t write_end = t_.cwl + t_.burst;
     spacing_[0][0] = {ccd_l, ccd_s, t_.burst + t_.trtrs};
@@ -52,7 +56,7 @@ Channel::Channel(const Config& config)
     set_timer();
 }
 
-void Channel::report(uint64_t time, Command command, uint32_t rank, uint32_t bank, uint32_t row) {
+inline void Channel::report(uint64_t time, Command command, uint32_t rank, uint32_t bank, uint32_t row) {
     if (observer_ != nullptr) observer_->on_command({time, command, rank, bank, row});
 }
 
@@ -79,26 +83,21 @@ void Channel::push(const Request& request) {
         if (rank.asleep()) {
             wake(bank.rank, arrival);
             rank.refresh_begin = arrival;
-            rank.refresh_end = std::max(bank.activate_ready, arrival);
+            rank.refresh_end = std::max(activate_ready_[place.bank], arrival);
             rank.refresh_sum += rank.refresh_end - arrival;
         }
         set_timer();
         chosen_ = false;
     }
-    const uint64_t bit = uint64_t{1} << place.bank;
-    Waiting& waiting = waiting_[request.is_write];
-    const Waiting before = waiting;
+    const Waiting before = waiting_[request.is_write];
     queue.push(place.bank, bank.open ? bank.row : ~0u,
                {arrival, arrivals_++, burst, request.tag, refresh_time_until(rank, arrival), turn_around_sum_,
                 place.row, 0, 0});
     classify(place.bank, request.is_write);
-    // what was to be done next still is, if this burst stands behind another one that wants the same of its bank
-    const bool same = ((before.column & waiting.column) | (before.activate & waiting.activate) |
-                       (before.precharge & waiting.precharge)) & bit;
-    if (direction_now() != writing_ || (request.is_write == writing_ && !same)) chosen_ = false;
+    add_candidate(request.is_write, place.bank, before);
 }
 
-void Channel::classify(uint32_t bank, bool is_write) {
+inline void Channel::classify(uint32_t bank, bool is_write) {
     const uint64_t bit = uint64_t{1} << bank;
     Waiting& waiting = waiting_[is_write];
     waiting.column &= ~bit;
@@ -117,7 +116,7 @@ void Channel::classify(uint32_t bank, bool is_write) {
 }
 
 /// Whether writes are served now.
-bool Channel::direction_now() const {
+inline bool Channel::direction_now() const {
     const uint32_t writes = queues_[1].size();
     if (writes == 0) return false;
     if (queues_[0].empty() || writes >= config_.policy.write_high) return true;
@@ -156,7 +155,7 @@ void Channel::run(uint64_t limit) {
     now_ = std::max(now_, limit);
 }
 
-void Channel::choose() {
+inline void Channel::choose() {
     chosen_ = true;
     choice_ = {};
     writing_ = direction_now();
@@ -165,62 +164,99 @@ void Channel::choose() {
     choose_maintenance();
 }
 
-void Channel::choose_column() {
-    const uint64_t floor = std::max(now_, column_slot_);
+inline uint64_t Channel::column_time(uint32_t b) const {
+    return std::max(column_ready_[writing_][b], column_after_[writing_][banks_[b].group]);
+}
+
+inline uint64_t Channel::activate_time(uint32_t b) const {
+    return std::max(activate_ready_[b], activate_after_[banks_[b].group]);
+}
+
+inline uint64_t Channel::precharge_time(uint32_t b) const { return precharge_ready_[b]; }
+
+/// The oldest of those bursts that can go first.
+inline void Channel::choose_column() {
     const RequestQueue& queue = queues_[writing_];
-    const auto& after = column_after_[writing_];
-    for_each_bit(waiting_[writing_].column & ~held_, [&](uint32_t b) {
-        const Bank& bank = banks_[b];
-        const uint64_t time = std::max({floor, bank.column_ready[writing_], after[bank.group]});
-        if (time > choice_.time) return;
-        const uint64_t number = queue.entry(queue.list(b).hit).number;
-        if (time < choice_.time || number < choice_.number) choice_ = {time, number, b, Kind::column};
-    });
+    const uint64_t waiting = waiting_[writing_].column & ~held_;
+    for (uint32_t r = 0; r < rank_count_; ++r) {
+        const uint64_t floor = std::max({now_, column_slot_, ranks_[r].column_after[writing_]});
+        for_each_bit(waiting & banks_of(r), [&](uint32_t b) {
+            const uint64_t time = std::max(floor, column_time(b));
+            if (time > choice_.time) return;
+            const uint64_t number = queue.hit_number(b);
+            if (time < choice_.time || number < choice_.number) choice_ = {time, number, b, Kind::column};
+        });
+    }
 }
 
 /// A row command, unless a column command can go no later. Of a precharge and a column command that can go at
 /// the same time, the one for the older burst goes first: else hits would keep a row open that an older burst
 /// waits to see closed.
-void Channel::choose_row() {
-    const uint64_t floor = std::max(now_, row_slot_);
-    if (choice_.time < floor) return;
-    const RequestQueue& queue = queues_[writing_];
+inline void Channel::choose_row() {
     const Waiting& waiting = waiting_[writing_];
-    const uint64_t column_time = choice_.time;
-    const auto consider = [&](uint64_t time, uint32_t b, Kind kind) {
-        if (time > choice_.time || (time == column_time && kind == Kind::activate)) return;
-        const uint64_t number = queue.head(b).number;
-        if (time < choice_.time || number < choice_.number) choice_ = {time, number, b, kind};
-    };
-    for_each_bit(waiting.activate & ~held_, [&](uint32_t b) {
-        const Bank& bank = banks_[b];
-        consider(std::max({floor, bank.activate_ready, activate_after_[bank.group],
-                           ranks_[bank.rank].activate_after}),
-                 b, Kind::activate);
-    });
-    for_each_bit(waiting.precharge & ~held_, [&](uint32_t b) {
-        const Bank& bank = banks_[b];
-        consider(std::max({floor, bank.precharge_ready, ranks_[bank.rank].precharge_after}), b,
-                 Kind::precharge);
-    });
+    if (((waiting.activate | waiting.precharge) & ~held_) == 0) return;
+    const RequestQueue& queue = queues_[writing_];
+    const uint64_t columns = choice_.time;
+    for (uint32_t r = 0; r < rank_count_; ++r) {
+        const uint64_t slot = std::max(now_, row_slot_), banks = banks_of(r) & ~held_;
+        uint64_t floor = std::max(slot, ranks_[r].activate_after);
+        if (floor < columns) {
+            for_each_bit(waiting.activate & banks, [&](uint32_t b) {
+                const uint64_t time = std::max(floor, activate_time(b));
+                if (time > choice_.time || time == columns) return;
+                const uint64_t number = queue.head_number(b);
+                if (time < choice_.time || number < choice_.number)
+                    choice_ = {time, number, b, Kind::activate};
+            });
+        }
+        floor = std::max(slot, ranks_[r].precharge_after);
+        if (floor > choice_.time) continue;
+        for_each_bit(waiting.precharge & banks, [&](uint32_t b) {
+            const uint64_t time = std::max(floor, precharge_time(b));
+            if (time > choice_.time) return;
+            const uint64_t number = queue.head_number(b);
+            if (time < choice_.time || number < choice_.number) choice_ = {time, number, b, Kind::precharge};
+        });
+    }
+}
+
+/// A burst has come: what was to be done next still is, unless the new burst can go sooner.
+inline void Channel::add_candidate(bool is_write, uint32_t b, const Waiting& before) {
+    if (!chosen_) return;
+    if (direction_now() != writing_) {
+        chosen_ = false;
+        return;
+    }
+    const uint64_t bit = uint64_t{1} << b;
+    const Waiting& waiting = waiting_[is_write];
+    const auto added = [bit](uint64_t now, uint64_t then) { return (now & ~then & bit) != 0; };
+    if (is_write != writing_) return;
+    uint64_t time =
+        never;  // an older burst of the bank goes first, unless this is the first to want its command
+    if (added(waiting.column, before.column))
+        time = std::max({column_slot_, column_time(b), ranks_[banks_[b].rank].column_after[writing_]});
+    if (added(waiting.activate, before.activate)) time = std::max(row_slot_, activate_time(b));
+    if (added(waiting.precharge, before.precharge))
+        time = std::min(time, std::max(row_slot_, precharge_time(b)));
+    if (std::max(now_, time) <= choice_.time) chosen_ = false;
 }
 
 /// Refresh and power states go first.
-void Channel::choose_maintenance() {
-    for_each_bit(held_ == 0 ? 0 : (uint64_t{1} << ranks_.size()) - 1, [&](uint32_t r) {
+inline void Channel::choose_maintenance() {
+    for_each_bit(held_ == 0 ? 0 : (uint64_t{1} << rank_count_) - 1, [&](uint32_t r) {
         if (ranks_[r].drain == Drain::nothing) return;
         const uint64_t time = drain_time(ranks_[r]);
         if (time <= choice_.time) choice_ = {time, 0, r, Kind::drain};
     });
     if (next_timer_ > choice_.time) return;
-    for (uint32_t r = 0; r < ranks_.size(); ++r) {
+    for (uint32_t r = 0; r < rank_count_; ++r) {
         if (timer_of(ranks_[r]) != next_timer_) continue;
         choice_ = {std::max(now_, next_timer_), 0, r, Kind::timer};
         return;
     }
 }
 
-void Channel::execute(const Choice& choice) {
+inline void Channel::execute(const Choice& choice) {
     switch (choice.kind) {
         case Kind::column:
             issue_column(choice.target, choice.time);
@@ -240,20 +276,20 @@ void Channel::execute(const Choice& choice) {
     }
 }
 
-void Channel::take_slot(uint64_t time, bool column) {
+inline void Channel::take_slot(uint64_t time, bool column) {
     const bool both = !t_.separate_row_commands;
     if (column || both) column_slot_ = time + 1;
     if (!column || both) row_slot_ = time + 1;
 }
 
-void Channel::issue_column(uint32_t b, uint64_t time) {
+inline void Channel::issue_column(uint32_t b, uint64_t time) {
     Bank& bank = banks_[b];
     Rank& rank = ranks_[bank.rank];
     RequestQueue& queue = queues_[writing_];
-    const Entry& entry = queue.entry(queue.list(b).hit);
+    const Entry& entry = queue.hit(b);
     if (any_column_ && writing_ != last_was_write_) {
-        const uint64_t otherwise = std::max({bank.column_ready[writing_], entry.arrival,
-                                             last_column_ + spacing_[0][0][1]});
+        const uint64_t otherwise =
+            std::max({column_ready_[writing_][b], entry.arrival, last_column_ + spacing_[0][0][1]});
         if (time > otherwise) turn_around_sum_ += time - otherwise;
     }
     if (bank.served++ > 0) ++counters_.row_hits;
@@ -262,12 +298,12 @@ void Channel::issue_column(uint32_t b, uint64_t time) {
         counters_.last_write = time + 1;
     } else {
         ++counters_.reads;
-        complete(entry, bank, time);
+        complete(entry, b, time);
     }
     counters_.data_clocks += t_.burst;
     const uint64_t data_end = time + (writing_ ? t_.cwl : t_.cl) + t_.burst;
     const uint64_t close = writing_ ? data_end + t_.twr : time + t_.trtp;
-    bank.precharge_ready = std::max(bank.precharge_ready, close);
+    precharge_ready_[b] = std::max(precharge_ready_[b], close);
     rank.idle_since = std::max(rank.idle_since, writing_ ? close : data_end);
     queue.pop_hit(b);
     if (--rank.waiting == 0) set_timer();
@@ -281,23 +317,21 @@ void Channel::issue_column(uint32_t b, uint64_t time) {
     report(time, writing_ ? Command::write : Command::read, bank.rank, b);
 }
 
-void Channel::space_columns(const Bank& bank, uint64_t time) {
-    const uint32_t groups = config_.geometry.groups;
+inline void Channel::space_columns(const Bank& bank, uint64_t time) {
+    const auto later = [time](uint64_t& after, uint32_t spacing) { after = std::max(after, time + spacing); };
     for (int second = 0; second < 2; ++second) {
-        auto& after = column_after_[second];
         const auto& spacing = spacing_[writing_][second];
-        const uint64_t in_group = time + spacing[0], in_rank = time + spacing[1], elsewhere = time + spacing[2];
-        const uint32_t first = bank.rank * groups;
-        for (uint32_t g = first; g < first + groups; ++g) after[g] = std::max(after[g], in_rank);
-        after[bank.group] = std::max(after[bank.group], in_group);
-        if (ranks_.size() == 1) continue;
-        for (uint32_t g = 0; g < groups * ranks_.size(); ++g) {
-            if (g / groups != bank.rank) after[g] = std::max(after[g], elsewhere);
+        later(column_after_[second][bank.group], spacing[0]);
+        later(ranks_[bank.rank].column_after[second], spacing[1]);
+        if (rank_count_ == 1) continue;
+        for (uint32_t r = 0; r < rank_count_; ++r) {
+            if (r != bank.rank) later(ranks_[r].column_after[second], spacing[2]);
         }
     }
 }
 
-void Channel::complete(const Entry& entry, const Bank& bank, uint64_t time) {
+inline void Channel::complete(const Entry& entry, uint32_t b, uint64_t time) {
+    const Bank& bank = banks_[b];
     auto left = static_cast<uint32_t>(time - entry.arrival);
     const auto take = [&left](uint64_t clocks) {
         const auto part = static_cast<uint32_t>(std::min<uint64_t>(clocks, left));
@@ -305,16 +339,16 @@ void Channel::complete(const Entry& entry, const Bank& bank, uint64_t time) {
         return part;
     };
     Waits waits;
-    const uint64_t from = std::max(entry.arrival, bank.opening), to = std::min(time, bank.column_ready[0]);
-    waits.row = take(to > from ? to - from : 0);
+    const uint64_t from = std::max(entry.arrival, bank.opening), to = std::min(time, column_ready_[0][b]);
     waits.refresh = take(ranks_[bank.rank].refresh_sum - entry.refresh_before);
+    waits.row = take(to > from ? to - from : 0);
     waits.turn_around = take(turn_around_sum_ - entry.turn_around_before);
     waits.busy = left;
-    completions_.push_back({entry.tag, entry.arrival - front_, time + t_.cl + t_.burst + back_, waits, false,
-                            bank.served > 1});
+    completions_.push_back(
+        {entry.tag, entry.arrival - front_, time + t_.cl + t_.burst + back_, waits, false, bank.served > 1});
 }
 
-void Channel::issue_activate(uint32_t b, uint64_t time) {
+inline void Channel::issue_activate(uint32_t b, uint64_t time) {
     Bank& bank = banks_[b];
     Rank& rank = ranks_[bank.rank];
     bank.row = queues_[writing_].head(b).row;
@@ -322,9 +356,10 @@ void Channel::issue_activate(uint32_t b, uint64_t time) {
     bank.served = 0;
     if (!bank.precharged_for_row) bank.opening = time;
     bank.precharged_for_row = false;
-    bank.column_ready = {time + t_.trcd_rd, time + t_.trcd_wr};
-    bank.precharge_ready = time + t_.tras;
-    bank.activate_ready = time + t_.trc;
+    column_ready_[0][b] = time + t_.trcd_rd;
+    column_ready_[1][b] = time + t_.trcd_wr;
+    precharge_ready_[b] = time + t_.tras;
+    activate_ready_[b] = time + t_.trc;
     activate_after_[bank.group] = time + t_.trrd_l;
     rank.activates[rank.next_activate] = time + 1;
     rank.next_activate = (rank.next_activate + 1) % 4;
@@ -340,9 +375,9 @@ void Channel::issue_activate(uint32_t b, uint64_t time) {
     report(time, Command::activate, bank.rank, b, bank.row);
 }
 
-void Channel::close_row(Bank& bank, uint32_t b, uint64_t time, uint64_t trp) {
+inline void Channel::close_row(Bank& bank, uint32_t b, uint64_t time, uint64_t trp) {
     bank.open = false;
-    bank.activate_ready = std::max(bank.activate_ready, time + trp);
+    activate_ready_[b] = std::max(activate_ready_[b], time + trp);
     --ranks_[bank.rank].open_banks;
     ++counters_.precharges;
     for (const bool is_write : {false, true}) {
@@ -351,7 +386,7 @@ void Channel::close_row(Bank& bank, uint32_t b, uint64_t time, uint64_t trp) {
     }
 }
 
-void Channel::issue_precharge(uint32_t b, uint64_t time) {
+inline void Channel::issue_precharge(uint32_t b, uint64_t time) {
     Bank& bank = banks_[b];
     Rank& rank = ranks_[bank.rank];
     close_row(bank, b, time, t_.trp);
@@ -363,7 +398,7 @@ void Channel::issue_precharge(uint32_t b, uint64_t time) {
     report(time, Command::precharge, bank.rank, b);
 }
 
-uint64_t Channel::timer_of(const Rank& rank) const {
+inline uint64_t Channel::timer_of(const Rank& rank) const {
     if (rank.drain != Drain::nothing || rank.state == RankState::self_refresh) return never;
     uint64_t time = rank.refresh_due;
     if (rank.waiting > 0) return time;
@@ -374,7 +409,7 @@ uint64_t Channel::timer_of(const Rank& rank) const {
     return time;
 }
 
-void Channel::set_timer() {
+inline void Channel::set_timer() {
     next_timer_ = never;
     for (const Rank& rank : ranks_) next_timer_ = std::min(next_timer_, timer_of(rank));
 }
@@ -391,6 +426,7 @@ void Channel::release(uint32_t r) {
 
 void Channel::on_timer(uint32_t r, uint64_t time) {
     Rank& rank = ranks_[r];
+    now_ = time;
     if (time >= rank.refresh_due) {
         if (rank.asleep()) wake(r, time);
         rank.refresh_begin = std::max(rank.refresh_due, rank.refresh_end);
@@ -411,11 +447,10 @@ uint64_t Channel::drain_time(const Rank& rank) const {
     const auto r = static_cast<uint32_t>(&rank - ranks_.data());
     uint64_t time = std::max({now_, row_slot_, rank.open_banks > 0 ? rank.precharge_after : 0});
     for_each_bit(banks_of(r), [&](uint32_t b) {
-        const Bank& bank = banks_[b];
         if (rank.open_banks == 0)
-            time = std::max(time, bank.activate_ready);
-        else if (bank.open)
-            time = std::max(time, bank.precharge_ready);
+            time = std::max(time, activate_ready_[b]);
+        else if (banks_[b].open)
+            time = std::max(time, precharge_ready_[b]);
     });
     return time;
 }
@@ -430,7 +465,7 @@ void Channel::drain(uint32_t r, uint64_t time) {
         });
         for_each_bit(banks_of(r), [&](uint32_t b) {
             banks_[b].precharged_for_row = false;
-            banks_[b].activate_ready = std::max(banks_[b].activate_ready, time + t_.trp_ab);
+            activate_ready_[b] = std::max(activate_ready_[b], time + t_.trp_ab);
         });
         rank.enter(RankState::precharged, time);
         report(time, Command::precharge_all, r);
@@ -454,7 +489,7 @@ void Channel::refresh(uint32_t r, uint64_t time) {
     rank.refresh_due += t_.trefi;
     ++counters_.refreshes;
     for_each_bit(banks_of(r), [&](uint32_t b) {
-        banks_[b].activate_ready = rank.refresh_end;
+        activate_ready_[b] = rank.refresh_end;
         banks_[b].precharged_for_row = false;
     });
     report(time, Command::refresh, r);
@@ -467,16 +502,15 @@ void Channel::wake(uint32_t r, uint64_t time) {
     const uint64_t resume = exit + (self_refresh ? t_.txs : t_.txp);
     if (self_refresh) rank.refresh_due = exit + t_.trefi;
     for_each_bit(banks_of(r), [&](uint32_t b) {
-        Bank& bank = banks_[b];
-        bank.activate_ready = std::max(bank.activate_ready, resume);
-        bank.precharge_ready = std::max(bank.precharge_ready, resume);
-        for (uint64_t& ready : bank.column_ready) ready = std::max(ready, resume);
+        activate_ready_[b] = std::max(activate_ready_[b], resume);
+        precharge_ready_[b] = std::max(precharge_ready_[b], resume);
+        for (auto& ready : column_ready_) ready[b] = std::max(ready[b], resume);
     });
     rank.enter(rank.open_banks > 0 ? RankState::active : RankState::precharged, exit);
     report(exit, self_refresh ? Command::exit_self_refresh : Command::exit_power_down, r);
 }
 
-uint64_t Channel::refresh_time_until(const Rank& rank, uint64_t time) {
+inline uint64_t Channel::refresh_time_until(const Rank& rank, uint64_t time) {
     if (rank.drain == Drain::refresh) return rank.refresh_sum + time - std::min(time, rank.refresh_begin);
     return rank.refresh_sum - (rank.refresh_end > time ? rank.refresh_end - time : 0);
 }

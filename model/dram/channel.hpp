@@ -40,10 +40,10 @@ struct Counters {
     uint64_t reads = 0, writes = 0;  ///< bursts on the bus
     uint64_t forwarded = 0;          ///< reads that a waiting write answered
     uint64_t activates = 0, precharges = 0, refreshes = 0;
-    uint64_t row_hits = 0;         ///< bursts that were not the first of their activate
-    uint64_t data_clocks = 0;      ///< the data bus carried data
-    uint64_t last_write = 0;       ///< clock after the last write command
-    RankTimes rank_times{};        ///< clocks in each power state, summed over the ranks
+    uint64_t row_hits = 0;     ///< bursts that were not the first of their activate
+    uint64_t data_clocks = 0;  ///< the data bus carried data
+    uint64_t last_write = 0;   ///< clock after the last write command
+    RankTimes rank_times{};    ///< clocks in each power state, summed over the ranks
 };
 
 constexpr uint64_t never = ~uint64_t{0} >> 1;
@@ -95,9 +95,7 @@ class Channel {
     };
     enum class Stop : uint8_t { at_limit, at_completion, at_room_to_read, at_room_to_write, at_idle };
     struct Bank {
-        uint64_t activate_ready = 0, precharge_ready = 0;
-        std::array<uint64_t, 2> column_ready{};  ///< tRCD after the activate
-        uint64_t opening = 0;                    ///< precharge or activate that began to open its row
+        uint64_t opening = 0;  ///< precharge or activate that began to open its row
         uint32_t row = 0;
         uint32_t served = 0;  ///< bursts since the activate
         uint16_t group = 0;   ///< of all groups of the channel
@@ -105,12 +103,20 @@ class Channel {
         bool open = false, precharged_for_row = false;
     };
     static constexpr uint32_t max_groups = max_banks;
+    /// Banks with a burst waiting, by what their oldest useful command is.
+    struct Waiting {
+        uint64_t column = 0, activate = 0, precharge = 0;
+    };
 
     template <Stop stop>
     void run(uint64_t limit);
     void choose();
     void choose_column();
     void choose_row();
+    void add_candidate(bool is_write, uint32_t bank, const Waiting& before);
+    uint64_t column_time(uint32_t bank) const;
+    uint64_t activate_time(uint32_t bank) const;
+    uint64_t precharge_time(uint32_t bank) const;
     void choose_maintenance();
     void execute(const Choice& choice);
     uint64_t timer_of(const Rank& rank) const;
@@ -120,7 +126,7 @@ class Channel {
 
     void issue_column(uint32_t bank, uint64_t time);
     void space_columns(const Bank& bank, uint64_t time);
-    void complete(const Entry& entry, const Bank& bank, uint64_t time);
+    void complete(const Entry& entry, uint32_t bank, uint64_t time);
     void issue_activate(uint32_t bank, uint64_t time);
     void issue_precharge(uint32_t bank, uint64_t time);
     void on_timer(uint32_t rank, uint64_t time);
@@ -139,20 +145,19 @@ class Channel {
     Config config_;
     Timing t_;
     uint32_t front_, back_;
-    uint32_t banks_per_rank_;
+    uint32_t banks_per_rank_, rank_count_;
     uint64_t rank_banks_;  ///< the banks of rank 0, a bit each
     /// From a column command to a later one: [first is a write][second is][same group, same rank, other rank]
     std::array<std::array<std::array<uint32_t, 3>, 2>, 2> spacing_{};
     std::array<RequestQueue, 2> queues_;  ///< reads, writes
     std::array<Bank, max_banks> banks_{};
-    std::array<std::array<uint64_t, max_groups>, 2> column_after_{};  ///< of a group: reads, writes
+    std::array<uint64_t, max_banks> activate_ready_{}, precharge_ready_{};
+    std::array<std::array<uint64_t, max_banks>, 2>
+        column_ready_{};  ///< to read, to write: tRCD after the activate
+    std::array<std::array<uint64_t, max_groups>, 2> column_after_{};  ///< in a group: reads, writes
     std::array<uint64_t, max_groups> activate_after_{};
     std::vector<Rank> ranks_;
 
-    /// Banks with a burst waiting, by what their oldest useful command is.
-    struct Waiting {
-        uint64_t column = 0, activate = 0, precharge = 0;
-    };
     std::array<Waiting, 2> waiting_{};
     uint64_t held_ = 0;  ///< banks of ranks that are being drained
 

@@ -26,7 +26,8 @@ struct IssuedCommand {
     uint32_t row;   ///< activate only
 };
 
-/// Sees every command of a channel, times ascending within a rank's power state changes and otherwise overall.
+/// Sees every command of a channel, times ascending within a rank's power state changes and otherwise
+/// overall.
 class CommandObserver {
   public:
     virtual ~CommandObserver() = default;

@@ -26,7 +26,8 @@ class Checker {
     }
     uint32_t clocks(const char* field, uint32_t value, uint32_t least = 1) {
         if (value < least || value > max_nck) {
-            fail(fmt::format("`{}` is {} clocks", field, value), fmt::format("from {} to {}", least, max_nck));
+            fail(fmt::format("`{}` is {} clocks", field, value),
+                 fmt::format("from {} to {}", least, max_nck));
         }
         return value;
     }
@@ -101,17 +102,18 @@ Timing timing_of(const proto::DdrDevice& d, Checker& check) {
     check.at_least("tWTR_L", t.twtr_l, "tWTR_S", t.twtr_s);
     check.at_least("tXS", t.txs, "tRFC", t.trfc);
     // write data must not meet read data on the bus
-    check.at_least("read to write + CWL", uint64_t{t.rd_to_wr} + t.cwl, "CL + burst", uint64_t{t.cl} + t.burst);
+    check.at_least("read to write + CWL", uint64_t{t.rd_to_wr} + t.cwl, "CL + burst",
+                   uint64_t{t.cl} + t.burst);
     // otherwise refreshes leave no time for a single burst
-    check.at_least("tREFI", t.trefi,
-                   "tRFC + tRP + tRCD + CL + burst",
+    check.at_least("tREFI", t.trefi, "tRFC + tRP + tRCD + CL + burst",
                    uint64_t{t.trfc} + t.trp_ab + std::max(t.trcd_rd, t.trcd_wr) + t.cl + t.burst);
     return t;
 }
 
 uint32_t policy_value(const char* field, uint32_t value, uint32_t least, uint32_t most, const char* why) {
     if (value >= least && value <= most) return value;
-    throw UserError(fmt::format("DRAM controller: `{}` is {}{}. Fix: give {} to {}.", field, value, why, least, most));
+    throw UserError(
+        fmt::format("DRAM controller: `{}` is {}{}. Fix: give {} to {}.", field, value, why, least, most));
 }
 
 Policy policy_of(const proto::DdrController& c) {
@@ -140,9 +142,10 @@ std::string order_of(const std::string& mapping) {
         std::string names;
         for (const proto::DdrMapping& known : platforms::ddr_mappings())
             names += (names.empty() ? "" : ", ") + known.name();
-        throw UserError(fmt::format("there is no address mapping `{}`. Fix: use one of {}, or list the fields "
-                                    "from the lowest bits up, as in `bg col ba ra row`.",
-                                    mapping, names));
+        throw UserError(
+            fmt::format("there is no address mapping `{}`. Fix: use one of {}, or list the fields "
+                        "from the lowest bits up, as in `bg col ba ra row`.",
+                        mapping, names));
     }
     return mapping;
 }
@@ -153,7 +156,8 @@ Config make_config(const proto::DdrDevice& device, const proto::DdrController& c
                    const std::string& mapping, uint32_t ranks) {
     Checker check(device);
     const Geometry geometry = geometry_of(device, ranks, check);
-    return {geometry, timing_of(device, check), policy_of(controller), AddressMap(order_of(mapping), geometry)};
+    return {geometry, timing_of(device, check), policy_of(controller),
+            AddressMap(order_of(mapping), geometry)};
 }
 
 }  // namespace kpu::dram

@@ -35,9 +35,9 @@ struct Config {
     AddressMap map;
 };
 
-/// Everything that a channel takes from platform data. `mapping` is the name of one of the table's mappings or
-/// an order of fields (AddressMap). Throws UserError, naming field, value and fix, for counts that are zero or
-/// no power of two, timings that no device can have (tRC < tRAS + tRP, ...), and impossible queues.
+/// Everything that a channel takes from platform data. `mapping` is the name of one of the table's mappings
+/// or an order of fields (AddressMap). Throws UserError, naming field, value and fix, for counts that are
+/// zero or no power of two, timings that no device can have (tRC < tRAS + tRP, ...), and impossible queues.
 Config make_config(const proto::DdrDevice& device, const proto::DdrController& controller,
                    const std::string& mapping, uint32_t ranks = 1);
 

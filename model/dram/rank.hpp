@@ -7,9 +7,9 @@ namespace kpu::dram {
 
 /// Power states of a rank.
 enum class RankState : uint8_t {
-    active,               ///< a row is open
-    precharged,           ///< all rows are closed
-    active_power_down,    ///< clock off, a row is open
+    active,             ///< a row is open
+    precharged,         ///< all rows are closed
+    active_power_down,  ///< clock off, a row is open
     precharge_power_down,
     refreshing,
     self_refresh
@@ -23,18 +23,20 @@ enum class Drain : uint8_t { nothing, refresh, self_refresh };
 struct Rank {
     RankState state = RankState::precharged;
     Drain drain = Drain::nothing;
-    uint32_t waiting = 0;     ///< bursts
+    uint32_t waiting = 0;  ///< bursts
     uint32_t open_banks = 0;
     uint64_t state_since = 0;
-    uint64_t idle_since = 0;    ///< end of the last work
-    uint64_t refresh_due = 0;   ///< next one
-    uint64_t refresh_begin = 0; ///< of the refresh that is being prepared or done: its commands are held from here
-    uint64_t refresh_end = 0;   ///< of the last one
-    uint64_t refresh_sum = 0;   ///< all times from refresh_begin to refresh_end, and waking up
+    uint64_t idle_since = 0;   ///< end of the last work
+    uint64_t refresh_due = 0;  ///< next one
+    uint64_t refresh_begin =
+        0;  ///< of the refresh that is being prepared or done: its commands are held from here
+    uint64_t refresh_end = 0;             ///< of the last one
+    uint64_t refresh_sum = 0;             ///< all times from refresh_begin to refresh_end, and waking up
     std::array<uint64_t, 4> activates{};  ///< the last four, + 1
     uint32_t next_activate = 0;
-    uint64_t activate_after = 0;   ///< tRRD_S and tFAW
-    uint64_t precharge_after = 0;  ///< tPPD
+    uint64_t activate_after = 0;             ///< tRRD_S and tFAW
+    uint64_t precharge_after = 0;            ///< tPPD
+    std::array<uint64_t, 2> column_after{};  ///< next read, next write: what holds for all groups
     RankTimes times{};
 
     bool asleep() const {

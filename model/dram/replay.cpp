@@ -51,23 +51,28 @@ class Replay {
         retire(time);
         while (in_flight_ >= config_.max_outstanding) {
             find_next_return();
-            time = std::max(time, returns_.back());
+            time = std::max(time, next_return());
             retire(time);
         }
         return time;
     }
 
     void retire(uint64_t time) {
-        while (!returns_.empty() && returns_.back() <= time) {
-            returns_.pop_back();
+        while (first_return_ < returns_.size() && returns_[first_return_] <= time) {
+            ++first_return_;
             --in_flight_;
         }
+        if (first_return_ < 4096) return;
+        returns_.erase(returns_.begin(), returns_.begin() + static_cast<std::ptrdiff_t>(first_return_));
+        first_return_ = 0;
     }
+
+    uint64_t next_return() const { return first_return_ < returns_.size() ? returns_[first_return_] : never; }
 
     /// Advances until the next return is certain: no channel can have an earlier one.
     void find_next_return() {
         for (;;) {
-            const uint64_t known = returns_.empty() ? never : returns_.back();
+            const uint64_t known = next_return();
             uint64_t bound = never;
             for (const Channel& channel : channels_) bound = std::min(bound, channel.next_completion_bound());
             if (known <= bound) return;
@@ -86,25 +91,32 @@ class Replay {
     void collect(Channel& channel) {
         for (const Completion& completion : channel.completions()) {
             if (completion.is_write) continue;
-            latencies_.push_back(static_cast<uint32_t>(completion.done - completion.arrival));
+            const uint64_t latency = completion.done - completion.arrival;
+            if (latency >= reads_by_latency_.size()) reads_by_latency_.resize(latency + 1);
+            ++reads_by_latency_[latency];
             waits_[0] += completion.waits.row;
             waits_[1] += completion.waits.refresh;
             waits_[2] += completion.waits.turn_around;
             waits_[3] += completion.waits.busy;
             result_.cycles = std::max(result_.cycles, completion.done);
-            // ascending times, nearly always the last: the list is kept in descending order
-            returns_.insert(std::upper_bound(returns_.begin(), returns_.end(), completion.done, std::greater<>()),
-                            completion.done);
+            // nearly always the last
+            returns_.push_back(completion.done);
+            for (size_t i = returns_.size() - 1; i > first_return_ && returns_[i - 1] > returns_[i]; --i)
+                std::swap(returns_[i - 1], returns_[i]);
         }
         channel.completions().clear();
     }
 
     /// Gives a request to its channel as soon as it has room.
     uint64_t enter(const TraceRequest& request, uint64_t time) {
-        const uint64_t block = request.address / config_.channel_interleave_bytes;
-        Channel& channel = channels_[block % config_.channels];
-        const uint64_t address = block / config_.channels * config_.channel_interleave_bytes +
-                                 request.address % config_.channel_interleave_bytes;
+        uint64_t address = request.address;
+        uint32_t index = 0;
+        if (config_.channels > 1) {
+            const uint64_t interleave = config_.channel_interleave_bytes, block = address / interleave;
+            index = static_cast<uint32_t>(block % config_.channels);
+            address = block / config_.channels * interleave + address % interleave;
+        }
+        Channel& channel = channels_[index];
         if (address >= config_.channel.geometry.bytes()) outside(request);
         if (channel.now() < time) channel.advance(time);
         if (!channel.has_room(request.is_write)) {
@@ -122,10 +134,11 @@ class Replay {
     [[noreturn]] void outside(const TraceRequest& request) const {
         const uint64_t bytes = config_.channel.geometry.bytes() * config_.channels;
         Diagnostics diagnostics;
-        diagnostics.error({trace_.name(), static_cast<uint32_t>(request.line), 1},
-                          fmt::format("address 0x{:x} lies outside of the memory, which has {} bytes. Fix: use lower "
-                                      "addresses, more channels or ranks, or another device.",
-                                      request.address, bytes));
+        diagnostics.error(
+            {trace_.name(), static_cast<uint32_t>(request.line), 1},
+            fmt::format("address 0x{:x} lies outside of the memory, which has {} bytes. Fix: use lower "
+                        "addresses, more channels or ranks, or another device.",
+                        request.address, bytes));
         throw UserError(std::move(diagnostics));
     }
 
@@ -158,25 +171,39 @@ class Replay {
     }
 
     void summarize() {
-        if (latencies_.empty()) return;
-        const auto count = static_cast<double>(latencies_.size());
-        std::sort(latencies_.begin(), latencies_.end());
+        uint64_t reads = 0;
         double sum = 0;
-        for (const uint32_t latency : latencies_) sum += latency;
-        const auto at = [this](double share) {
-            return latencies_[static_cast<size_t>(share * static_cast<double>(latencies_.size() - 1))];
-        };
-        result_.read_latency = {sum / count, latencies_.front(), at(0.5), at(0.9), at(0.99), latencies_.back()};
+        for (size_t latency = 0; latency < reads_by_latency_.size(); ++latency) {
+            reads += reads_by_latency_[latency];
+            sum += static_cast<double>(latency) * static_cast<double>(reads_by_latency_[latency]);
+        }
+        if (reads == 0) return;
+        const auto count = static_cast<double>(reads);
+        result_.read_latency = {sum / count,
+                                reached(1),
+                                reached((reads + 1) / 2),
+                                reached(reads - reads / 10),
+                                reached(reads - reads / 100),
+                                reached(reads)};
         const auto mean = [&](uint64_t total) { return static_cast<double>(total) / count; };
         result_.waits = {mean(waits_[0]), mean(waits_[1]), mean(waits_[2]), mean(waits_[3])};
+    }
+
+    /// Latency that `count` of the reads did not exceed.
+    uint64_t reached(uint64_t count) const {
+        size_t latency = 0;
+        for (uint64_t below = reads_by_latency_[0]; below < count; below += reads_by_latency_[latency])
+            ++latency;
+        return latency;
     }
 
     const ReplayConfig& config_;
     TraceSource& trace_;
     std::vector<Channel> channels_;
-    std::vector<uint64_t> returns_;  ///< clocks at which reads in flight return, descending
+    std::vector<uint64_t> returns_;  ///< clocks at which reads in flight return, ascending from first_return_
+    size_t first_return_ = 0;
     uint64_t in_flight_ = 0;
-    std::vector<uint32_t> latencies_;
+    std::vector<uint64_t> reads_by_latency_;
     uint64_t waits_[4] = {0, 0, 0, 0};
     ReplayResult result_;
 };

@@ -18,7 +18,7 @@ struct ReplayConfig {
 
 struct LatencySummary {  ///< nCK
     double average = 0;
-    uint32_t least = 0, median = 0, p90 = 0, p99 = 0, most = 0;
+    uint64_t least = 0, median = 0, p90 = 0, p99 = 0, most = 0;
 };
 
 struct ReplayResult {
@@ -34,8 +34,8 @@ struct ReplayResult {
 };
 
 /// Requests enter in their order, at most one per DRAM clock and channel, a read only while fewer than
-/// max_outstanding are in flight; a write is done once the controller has taken it. Throws UserError for a zero
-/// or impossible configuration, and naming trace and line for an address outside of the memory.
+/// max_outstanding are in flight; a write is done once the controller has taken it. Throws UserError for a
+/// zero or impossible configuration, and naming trace and line for an address outside of the memory.
 ReplayResult replay(const ReplayConfig& config, TraceSource& trace, CommandObserver* observer = nullptr);
 
 }  // namespace kpu::dram

@@ -35,27 +35,35 @@ class RequestQueue {
         for (uint32_t i = capacity; i > 0; --i) free_.push_back(static_cast<uint16_t>(i - 1));
     }
 
-    uint32_t size() const { return static_cast<uint32_t>(entries_.size() - free_.size()); }
+    uint32_t size() const { return size_; }
     bool full() const { return free_.empty(); }
-    bool empty() const { return free_.size() == entries_.size(); }
+    bool empty() const { return size_ == 0; }
     const List& list(uint32_t bank) const { return lists_[bank]; }
     const Entry& entry(uint16_t index) const { return entries_[index]; }
     const Entry& head(uint32_t bank) const { return entries_[lists_[bank].head]; }
+    const Entry& hit(uint32_t bank) const { return entries_[lists_[bank].hit]; }
+    /// Order of arrival of the oldest burst, and of the oldest to the open row.
+    uint64_t head_number(uint32_t bank) const { return head_number_[bank]; }
+    uint64_t hit_number(uint32_t bank) const { return hit_number_[bank]; }
 
     /// Adds the youngest burst. `open_row`: that of the bank, or no_row.
     void push(uint32_t bank, uint32_t open_row, const Entry& entry) {
         const uint16_t index = free_.back();
         free_.pop_back();
+        ++size_;
         List& list = lists_[bank];
         Entry& added = entries_[index];
         added = entry;
         added.next = none;
         added.previous = list.tail;
-        (list.tail == none ? list.head : entries_[list.tail].next) = index;
-        list.tail = index;
-        if (entry.row == open_row) {
-            if (list.hits++ == 0) list.hit = index;
+        if (list.tail == none) {
+            list.head = index;
+            head_number_[bank] = entry.number;
+        } else {
+            entries_[list.tail].next = index;
         }
+        list.tail = index;
+        if (entry.row == open_row && list.hits++ == 0) set_hit(bank, index);
     }
 
     /// Removes the oldest burst to the open row.
@@ -63,19 +71,28 @@ class RequestQueue {
         List& list = lists_[bank];
         const uint16_t index = list.hit;
         const Entry& entry = entries_[index];
-        (entry.previous == none ? list.head : entries_[entry.previous].next) = entry.next;
+        if (entry.previous == none) {
+            list.head = entry.next;
+            if (entry.next != none) head_number_[bank] = entries_[entry.next].number;
+        } else {
+            entries_[entry.previous].next = entry.next;
+        }
         (entry.next == none ? list.tail : entries_[entry.next].previous) = entry.previous;
-        list.hit = --list.hits == 0 ? none : find(entry.next, entry.row);
+        if (--list.hits == 0)
+            list.hit = none;
+        else
+            set_hit(bank, find(entry.next, entry.row));
         free_.push_back(index);
+        --size_;
     }
 
-    /// A row was opened, or all closed (`row` none has).
+    /// A row was opened.
     void open(uint32_t bank, uint32_t row) {
         List& list = lists_[bank];
         list.hit = none;
         list.hits = 0;
         for (uint16_t i = list.head; i != none; i = entries_[i].next) {
-            if (entries_[i].row == row && list.hits++ == 0) list.hit = i;
+            if (entries_[i].row == row && list.hits++ == 0) set_hit(bank, i);
         }
     }
     void close(uint32_t bank) {
@@ -92,6 +109,10 @@ class RequestQueue {
     }
 
   private:
+    void set_hit(uint32_t bank, uint16_t index) {
+        lists_[bank].hit = index;
+        hit_number_[bank] = entries_[index].number;
+    }
     uint16_t find(uint16_t from, uint32_t row) const {
         while (entries_[from].row != row) from = entries_[from].next;
         return from;
@@ -99,7 +120,9 @@ class RequestQueue {
 
     std::vector<Entry> entries_;
     std::vector<uint16_t> free_;
+    uint32_t size_ = 0;
     std::array<List, max_banks> lists_{};
+    std::array<uint64_t, max_banks> head_number_{}, hit_number_{};
 };
 
 }  // namespace kpu::dram

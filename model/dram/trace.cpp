@@ -38,7 +38,8 @@ TraceFile::TraceFile(const std::string& path, double tck_ns)
       tck_ns_(tck_ns),
       file_(path == "-" ? stdin : std::fopen(path.c_str(), "rb")) {
     if (!file_)
-        throw UserError(fmt::format("cannot read trace `{}`: {}. Fix: check the path.", path, std::strerror(errno)));
+        throw UserError(
+            fmt::format("cannot read trace `{}`: {}. Fix: check the path.", path, std::strerror(errno)));
 }
 
 void TraceFile::fail(const std::string& what, const std::string& fix) const {
@@ -68,7 +69,8 @@ bool TraceFile::read_line(std::string_view& line) {
     while (end == std::string::npos) {
         if (buffer_.size() - position_ > max_line_bytes) {
             ++line_;
-            fail(fmt::format("line longer than {} bytes", max_line_bytes), "give a text trace, a request per line");
+            fail(fmt::format("line longer than {} bytes", max_line_bytes),
+                 "give a text trace, a request per line");
         }
         if (!fill()) break;
         end = buffer_.find('\n', position_);
@@ -89,7 +91,8 @@ std::optional<TraceRequest> TraceFile::next() {
         TraceRequest request = parse(line);
         request.line = line_;
         if (request.time < last_time_) {
-            fail(fmt::format("time {} nCK lies before {} nCK of the request above it", request.time, last_time_),
+            fail(fmt::format("time {} nCK lies before {} nCK of the request above it", request.time,
+                             last_time_),
                  "sort the trace by time");
         }
         last_time_ = request.time;
@@ -133,12 +136,14 @@ TraceRequest TraceFile::parse_csv(std::string_view text) const {
     if (!parse_whole(cells[0], number, 10))
         fail(fmt::format("`{}` is not a request number", cells[0]), "number the requests from 0");
     TraceRequest request;
-    if (cells[1] != "R" && cells[1] != "W") fail(fmt::format("`{}` is neither R nor W", cells[1]), "write R or W");
+    if (cells[1] != "R" && cells[1] != "W")
+        fail(fmt::format("`{}` is neither R nor W", cells[1]), "write R or W");
     request.is_write = cells[1] == "W";
     request.address = parse_address(cells[2]);
     double ns = 0;
     const auto [end, error] = std::from_chars(cells[3].data(), cells[3].data() + cells[3].size(), ns);
-    if (error != std::errc() || end != cells[3].data() + cells[3].size() || !(ns >= 0) || ns / tck_ns_ > max_time)
+    if (error != std::errc() || end != cells[3].data() + cells[3].size() || !(ns >= 0) ||
+        ns / tck_ns_ > max_time)
         fail(fmt::format("`{}` is not a time", cells[3]), "give nanoseconds from 0");
     request.time = static_cast<uint64_t>(std::llround(ns / tck_ns_));
     return request;

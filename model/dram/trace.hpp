@@ -14,7 +14,7 @@ struct TraceRequest {
     uint64_t time = 0;     ///< nCK
     uint64_t address = 0;  ///< byte
     bool is_write = false;
-    uint64_t line = 0;     ///< where it stands, from 1
+    uint64_t line = 0;  ///< where it stands, from 1
 };
 
 /// Where requests come from, in the order in which they are to be served.
@@ -30,8 +30,8 @@ class TraceSource {
 ///     number,R|W,0xADDRESS,NANOSECONDS        csv
 ///     CLOCK: read|write 0xADDRESS             stl; CLOCK counts clocks of the DRAM
 ///
-/// Empty lines and lines that begin with # are skipped. Throws UserError as file:line: for anything else, and for
-/// times that go back.
+/// Empty lines and lines that begin with # are skipped. Throws UserError as file:line: for anything else, and
+/// for times that go back.
 class TraceFile final : public TraceSource {
   public:
     /// "-" is standard input. Throws UserError when the file cannot be read.

@@ -30,6 +30,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
 void add_program_tools(CLI::App& app, int& exit_code);  ///< check, asm, disasm
 void add_list(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
+void add_dram(CLI::App& app, int& exit_code);
 
 /// Options that several verbs share.
 struct DeviceOptions {

@@ -36,6 +36,7 @@ int run_app(int argc, char** argv) {
     add_program_tools(app, exit_code);
     add_list(app, exit_code);
     add_export(app, exit_code);
+    add_dram(app, exit_code);
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& success) {

@@ -8,12 +8,17 @@
 
 namespace kpu::dram {
 
-/// The traffic patterns of tests/reference/dram/trace_params.csv: address and direction of burst `i` of 64 bytes.
+/// The traffic patterns of tests/reference/dram/trace_params.csv: address and direction of burst `i` of 64
+/// bytes.
 class Pattern final : public TraceSource {
   public:
     /// `row_stride`: bytes to the next row of the same bank.
     Pattern(std::string name, uint64_t bursts, uint64_t row_stride, double tck_ns = 1)
-        : name_(std::move(name)), kind_(kind_of(name_)), bursts_(bursts), row_stride_(row_stride), tck_ns_(tck_ns) {}
+        : name_(std::move(name)),
+          kind_(kind_of(name_)),
+          bursts_(bursts),
+          row_stride_(row_stride),
+          tck_ns_(tck_ns) {}
 
     struct Burst {
         uint64_t address, ns;
@@ -48,8 +53,8 @@ class Pattern final : public TraceSource {
     std::optional<TraceRequest> next() override {
         if (next_ == bursts_) return std::nullopt;
         const Burst b = burst(next_++);
-        return TraceRequest{static_cast<uint64_t>(static_cast<double>(b.ns) / tck_ns_ + 0.5), b.address, b.is_write,
-                            next_};
+        return TraceRequest{static_cast<uint64_t>(static_cast<double>(b.ns) / tck_ns_ + 0.5), b.address,
+                            b.is_write, next_};
     }
     const std::string& name() const override { return name_; }
 
@@ -58,7 +63,8 @@ class Pattern final : public TraceSource {
         uint64_t hash = 0xcbf29ce484222325;
         for (uint64_t i = 0; i < bursts_; ++i) {
             const Burst b = burst(i);
-            for (const uint64_t word : {b.address | (b.is_write ? 1 : 0), b.ns}) hash = (hash ^ word) * 0x100000001b3;
+            for (const uint64_t word : {b.address | (b.is_write ? 1 : 0), b.ns})
+                hash = (hash ^ word) * 0x100000001b3;
         }
         return hash;
     }
@@ -75,7 +81,8 @@ class Pattern final : public TraceSource {
         read_with_gaps
     };
     static Kind kind_of(const std::string& name) {
-        const char* const names[] = {"seq_rd", "seq_wr", "tile_rd", "two_rd", "mix21", "rnd_rd", "conflict", "gaps_rd"};
+        const char* const names[] = {"seq_rd", "seq_wr", "tile_rd",  "two_rd",
+                                     "mix21",  "rnd_rd", "conflict", "gaps_rd"};
         for (int i = 0; i < 8; ++i) {
             if (name == names[i]) return static_cast<Kind>(i);
         }

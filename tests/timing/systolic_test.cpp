@@ -2,37 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 
 #include "isa/diagnostics.hpp"
+#include "tests/csv.hpp"
 
 namespace kpu::timing {
 namespace {
 
 using Array = proto::SystolicArray;
-using Row = std::map<std::string, std::string>;
-
-std::vector<Row> read_csv(const std::string& path) {
-    std::ifstream file(path);
-    std::vector<std::string> header;
-    std::vector<Row> rows;
-    for (std::string line; std::getline(file, line);) {
-        std::vector<std::string> cells;
-        std::istringstream stream(line);
-        for (std::string cell; std::getline(stream, cell, ',');) cells.push_back(cell);
-        if (header.empty()) {
-            header = cells;
-            continue;
-        }
-        Row row;
-        for (size_t i = 0; i < cells.size(); ++i) row[header.at(i)] = cells[i];
-        rows.push_back(row);
-    }
-    return rows;
-}
 
 SystolicArray make(uint64_t rows, uint64_t cols, Array::Dataflow dataflow, Array::Timing timing,
                    double rate = 1) {
