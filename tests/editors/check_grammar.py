@@ -3,7 +3,8 @@
 usage: check_grammar.py [--update] path/to/kpusim
 
 The engine is textmate-grammar-python; the lexer below shares nothing with the grammar. Opcodes are those of
-`kpusim list opcodes`, and the grammar must name exactly them; --update writes them into it.
+`kpusim list opcodes` and of the language, and the grammar must name exactly them; --update writes them into
+it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ KEYWORDS |= {"region", "mod"}
 TYPES = {"i4", "i8", "i16", "i32", "u8", "u16", "u32", "f16", "bf16", "f32", "posit8", "posit16"}
 LEVELS = {"DDR", "L2", "L1"}
 LINES_AT_ONCE = 100
+
+# Opcodes of the language, whether or not this build executes them.
+LANGUAGE = """
+transfer store gemm matmul conv2d conv1d conv3d depthwise_conv2d relu sigmoid tanh exp log sqrt abs neg
+gelu silu leaky_relu add sub mul div min max pow clamp maxpool avgpool transpose reshape slice concat
+split pad gather reduce_sum reduce_max reduce_min argmax argmin layernorm rmsnorm softmax log_softmax
+cast quantize dequantize compute
+"""
 
 TOKEN = re.compile(
     r"""(?P<meta>\#!(?!/)[^\n]*) | (?P<comment>\#[^\n]*) | (?P<string>"(?:[^"\\\n]|\\[^\n])*")
@@ -46,9 +55,9 @@ SCOPES = {
 
 
 def opcodes_of(kpusim: str) -> set[str]:
-    """Names of the opcode table."""
+    """Names of the opcode table, and of the language."""
     text = subprocess.run([kpusim, "list", "opcodes", "--json"], check=True, capture_output=True).stdout
-    return {row["opcode"] for row in json.loads(text)}
+    return {row["opcode"] for row in json.loads(text)} | set(LANGUAGE.split())
 
 
 def opcode_rule(grammar: dict) -> dict:
