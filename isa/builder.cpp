@@ -69,11 +69,11 @@ proto::Quant per_tensor(double scale, int64_t zero_point) {
     return make_quant(proto::Quant::PER_TENSOR, 0, 0, {scale}, {zero_point});
 }
 
-proto::Quant per_channel(int axis, std::vector<double> scales, std::vector<int64_t> zero_points) {
+proto::Quant per_channel(int axis, const std::vector<double>& scales, std::vector<int64_t> zero_points) {
     return make_quant(proto::Quant::PER_CHANNEL, axis, 0, scales, std::move(zero_points));
 }
 
-proto::Quant per_group(int axis, uint32_t group_size, std::vector<double> scales,
+proto::Quant per_group(int axis, uint32_t group_size, const std::vector<double>& scales,
                        std::vector<int64_t> zero_points) {
     return make_quant(proto::Quant::PER_GROUP, axis, group_size, scales, std::move(zero_points));
 }

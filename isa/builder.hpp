@@ -51,8 +51,8 @@ class Expr {
 
 proto::Quant per_tensor(double scale, int64_t zero_point = 0);
 /// One scale per index of dimension `axis`; zero points all zero when left out.
-proto::Quant per_channel(int axis, std::vector<double> scales, std::vector<int64_t> zero_points = {});
-proto::Quant per_group(int axis, uint32_t group_size, std::vector<double> scales,
+proto::Quant per_channel(int axis, const std::vector<double>& scales, std::vector<int64_t> zero_points = {});
+proto::Quant per_group(int axis, uint32_t group_size, const std::vector<double>& scales,
                        std::vector<int64_t> zero_points = {});
 
 /// Element type and shape of a region; row-major unless a layout or strides (elements) are given.

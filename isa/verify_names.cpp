@@ -16,8 +16,9 @@ class NameCheck {
 
     void run() {
         const KPUProgram& program = module_.program;
-        names_.reserve(
-            static_cast<size_t>(program.constant_size() + program.buffer_size() + program.region_size()));
+        names_.reserve(static_cast<size_t>(program.constant_size()) +
+                       static_cast<size_t>(program.buffer_size()) +
+                       static_cast<size_t>(program.region_size()));
         for (int i = 0; i < program.param_size(); ++i)
             declare(program.param(i).name(), "parameter", [&] { return SourcePos{module_.origin, 0, 0}; });
         for (int i = 0; i < program.constant_size(); ++i) {

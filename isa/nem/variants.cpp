@@ -90,6 +90,7 @@ std::optional<TypeVariant> resolve_variant(const VariantRef& ref, const std::vec
                                      [&](const TypeFamily& f) { return f.name == ref.family; });
     if (family == families.end()) {
         std::vector<std::string_view> names;
+        names.reserve(families.size());
         for (const TypeFamily& f : families) names.push_back(f.name);
         const std::string nearest = nearest_name(ref.family, names);
         diagnostics.error(ref.pos, fmt::format("unknown type family `{}`. Fix: {}", ref.family,

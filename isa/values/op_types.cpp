@@ -120,6 +120,8 @@ bool types_supported(Op op, const std::vector<ElemType>& in, const std::vector<E
 void check_operands(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
     std::vector<ElemType> in;
     std::vector<ElemType> out;
+    in.reserve(inputs.size());
+    out.reserve(outputs.size());
     for (const Tensor& tensor : inputs) in.push_back(tensor.type);
     for (const Tensor& tensor : outputs) out.push_back(tensor.type);
     if (!types_supported(op, in, out)) {

@@ -48,12 +48,12 @@ void check_accumulator(std::string_view op, const Tensor& a, const BoundAttrs& a
 
 /// An integer list attribute of a given length with every value at least `least`.
 std::vector<int64_t> int_list(std::string_view op, const BoundAttrs& attrs, std::string_view name,
-                              size_t length, int64_t least, std::vector<int64_t> fallback) {
+                              size_t length, int64_t least, const std::vector<int64_t>& fallback) {
     const BoundAttr* attr = attrs.find(name);
     if (attr == nullptr && fallback.empty()) {
         reject(op, fmt::format("{} is required", name), fmt::format("give {} integers", length));
     }
-    std::vector<int64_t> values = attr == nullptr ? std::move(fallback) : attr->ints;
+    std::vector<int64_t> values = attr == nullptr ? fallback : attr->ints;
     constexpr int64_t most = int64_t{1} << 31;
     const auto bad = [&](int64_t v) { return v < least || v > most; };
     if (values.size() != length || std::any_of(values.begin(), values.end(), bad)) {

@@ -53,8 +53,7 @@ double maximum(double a, double b) {
 void pointwise(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
     const Tensor& y = outputs[0];
     const QuantMap y_map(y);
-    std::vector<QuantMap> maps;
-    for (const Tensor& tensor : inputs) maps.emplace_back(tensor);
+    const std::vector<QuantMap> maps(inputs.begin(), inputs.end());
     const auto count = static_cast<int64_t>(y.elements());
     for (int64_t i = 0; i < count; ++i) {
         const double a = real_value(inputs[0], maps[0], i);
