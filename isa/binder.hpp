@@ -20,9 +20,7 @@ struct Phrase {
     std::string_view name;      ///< X; empty: the kind alone
     std::string_view property;  ///< "offset of "; empty: the thing itself
     std::string text() const;
-    friend Phrase operator+(std::string_view property, const Phrase& whole) {
-        return {whole.kind, whole.name, property};
-    }
+    friend Phrase operator+(std::string_view of, const Phrase& whole) { return {whole.kind, whole.name, of}; }
 };
 
 /// Resolves a structurally sound program step by step. Every mistake goes to `diagnostics` with its place, so

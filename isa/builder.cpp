@@ -1,5 +1,7 @@
 #include "isa/builder.hpp"
 
+#include <fmt/format.h>
+
 #include "isa/container.hpp"
 #include "isa/expr.hpp"
 
