@@ -157,11 +157,12 @@ void Channel::run(uint64_t limit) {
 
 inline void Channel::choose() {
     chosen_ = true;
-    choice_ = {};
     writing_ = direction_now();
-    choose_column();
-    choose_row();
-    choose_maintenance();
+    Choice best;  // a local: the compiler keeps it in registers
+    choose_column(best);
+    choose_row(best);
+    choose_maintenance(best);
+    choice_ = best;
 }
 
 inline uint64_t Channel::column_time(uint32_t b) const {
@@ -175,16 +176,16 @@ inline uint64_t Channel::activate_time(uint32_t b) const {
 inline uint64_t Channel::precharge_time(uint32_t b) const { return precharge_ready_[b]; }
 
 /// The oldest of those bursts that can go first.
-inline void Channel::choose_column() {
+inline void Channel::choose_column(Choice& best) const {
     const RequestQueue& queue = queues_[writing_];
     const uint64_t waiting = waiting_[writing_].column & ~held_;
     for (uint32_t r = 0; r < rank_count_; ++r) {
         const uint64_t floor = std::max({now_, column_slot_, ranks_[r].column_after[writing_]});
         for_each_bit(waiting & banks_of(r), [&](uint32_t b) {
             const uint64_t time = std::max(floor, column_time(b));
-            if (time > choice_.time) return;
+            if (time > best.time) return;
             const uint64_t number = queue.hit_number(b);
-            if (time < choice_.time || number < choice_.number) choice_ = {time, number, b, Kind::column};
+            if (time < best.time || number < best.number) best = {time, number, b, Kind::column};
         });
     }
 }
@@ -192,30 +193,30 @@ inline void Channel::choose_column() {
 /// A row command, unless a column command can go no later. Of a precharge and a column command that can go at
 /// the same time, the one for the older burst goes first: else hits would keep a row open that an older burst
 /// waits to see closed.
-inline void Channel::choose_row() {
+inline void Channel::choose_row(Choice& best) const {
     const Waiting& waiting = waiting_[writing_];
     if (((waiting.activate | waiting.precharge) & ~held_) == 0) return;
     const RequestQueue& queue = queues_[writing_];
-    const uint64_t columns = choice_.time;
+    const uint64_t columns = best.time;
     for (uint32_t r = 0; r < rank_count_; ++r) {
         const uint64_t slot = std::max(now_, row_slot_), banks = banks_of(r) & ~held_;
-        uint64_t floor = std::max(slot, ranks_[r].activate_after);
-        if (floor < columns) {
-            for_each_bit(waiting.activate & banks, [&](uint32_t b) {
-                const uint64_t time = std::max(floor, activate_time(b));
-                if (time > choice_.time || time == columns) return;
+        // precharges first: they can often go at once, and then no activate can go sooner
+        uint64_t floor = std::max(slot, ranks_[r].precharge_after);
+        if (floor <= best.time) {
+            for_each_bit(waiting.precharge & banks, [&](uint32_t b) {
+                const uint64_t time = std::max(floor, precharge_time(b));
+                if (time > best.time) return;
                 const uint64_t number = queue.head_number(b);
-                if (time < choice_.time || number < choice_.number)
-                    choice_ = {time, number, b, Kind::activate};
+                if (time < best.time || number < best.number) best = {time, number, b, Kind::precharge};
             });
         }
-        floor = std::max(slot, ranks_[r].precharge_after);
-        if (floor > choice_.time) continue;
-        for_each_bit(waiting.precharge & banks, [&](uint32_t b) {
-            const uint64_t time = std::max(floor, precharge_time(b));
-            if (time > choice_.time) return;
+        floor = std::max(slot, ranks_[r].activate_after);
+        if (floor > best.time || floor >= columns) continue;
+        for_each_bit(waiting.activate & banks, [&](uint32_t b) {
+            const uint64_t time = std::max(floor, activate_time(b));
+            if (time > best.time || time == columns) return;
             const uint64_t number = queue.head_number(b);
-            if (time < choice_.time || number < choice_.number) choice_ = {time, number, b, Kind::precharge};
+            if (time < best.time || number < best.number) best = {time, number, b, Kind::activate};
         });
     }
 }
@@ -242,16 +243,16 @@ inline void Channel::add_candidate(bool is_write, uint32_t b, const Waiting& bef
 }
 
 /// Refresh and power states go first.
-inline void Channel::choose_maintenance() {
+inline void Channel::choose_maintenance(Choice& best) const {
     for_each_bit(held_ == 0 ? 0 : (uint64_t{1} << rank_count_) - 1, [&](uint32_t r) {
         if (ranks_[r].drain == Drain::nothing) return;
         const uint64_t time = drain_time(ranks_[r]);
-        if (time <= choice_.time) choice_ = {time, 0, r, Kind::drain};
+        if (time <= best.time) best = {time, 0, r, Kind::drain};
     });
-    if (next_timer_ > choice_.time) return;
+    if (next_timer_ > best.time) return;
     for (uint32_t r = 0; r < rank_count_; ++r) {
         if (timer_of(ranks_[r]) != next_timer_) continue;
-        choice_ = {std::max(now_, next_timer_), 0, r, Kind::timer};
+        best = {std::max(now_, next_timer_), 0, r, Kind::timer};
         return;
     }
 }

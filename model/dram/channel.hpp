@@ -111,13 +111,13 @@ class Channel {
     template <Stop stop>
     void run(uint64_t limit);
     void choose();
-    void choose_column();
-    void choose_row();
+    void choose_column(Choice& best) const;
+    void choose_row(Choice& best) const;
     void add_candidate(bool is_write, uint32_t bank, const Waiting& before);
     uint64_t column_time(uint32_t bank) const;
     uint64_t activate_time(uint32_t bank) const;
     uint64_t precharge_time(uint32_t bank) const;
-    void choose_maintenance();
+    void choose_maintenance(Choice& best) const;
     void execute(const Choice& choice);
     uint64_t timer_of(const Rank& rank) const;
     void close_row(Bank& bank, uint32_t index, uint64_t time, uint64_t trp);
