@@ -158,11 +158,18 @@ void Channel::run(uint64_t limit) {
 inline void Channel::choose() {
     chosen_ = true;
     writing_ = direction_now();
-    Choice best;  // a local: the compiler keeps it in registers
+    Candidate best;
     choose_column(best);
     choose_row(best);
-    choose_maintenance(best);
-    choice_ = best;
+    Choice choice;
+    if (best.key != ~uint64_t{0}) choice = {now_ + best.clocks(), best.bank, best.kind};
+    choose_maintenance(choice);
+    choice_ = choice;
+}
+
+/// No burst waits for 2^31 others.
+inline uint64_t Channel::key_of(uint64_t time, uint64_t number) const {
+    return (time - now_) << 32 | static_cast<uint32_t>(number - arrivals_ + 0x80000000u);
 }
 
 inline uint64_t Channel::column_time(uint32_t b) const {
@@ -176,16 +183,13 @@ inline uint64_t Channel::activate_time(uint32_t b) const {
 inline uint64_t Channel::precharge_time(uint32_t b) const { return precharge_ready_[b]; }
 
 /// The oldest of those bursts that can go first.
-inline void Channel::choose_column(Choice& best) const {
+inline void Channel::choose_column(Candidate& best) const {
     const RequestQueue& queue = queues_[writing_];
     const uint64_t waiting = waiting_[writing_].column & ~held_;
     for (uint32_t r = 0; r < rank_count_; ++r) {
         const uint64_t floor = std::max({now_, column_slot_, ranks_[r].column_after[writing_]});
         for_each_bit(waiting & banks_of(r), [&](uint32_t b) {
-            const uint64_t time = std::max(floor, column_time(b));
-            if (time > best.time) return;
-            const uint64_t number = queue.hit_number(b);
-            if (time < best.time || number < best.number) best = {time, number, b, Kind::column};
+            best.consider(key_of(std::max(floor, column_time(b)), queue.hit_number(b)), b);
         });
     }
 }
@@ -193,31 +197,31 @@ inline void Channel::choose_column(Choice& best) const {
 /// A row command, unless a column command can go no later. Of a precharge and a column command that can go at
 /// the same time, the one for the older burst goes first: else hits would keep a row open that an older burst
 /// waits to see closed.
-inline void Channel::choose_row(Choice& best) const {
+inline void Channel::choose_row(Candidate& best) const {
     const Waiting& waiting = waiting_[writing_];
     if (((waiting.activate | waiting.precharge) & ~held_) == 0) return;
     const RequestQueue& queue = queues_[writing_];
-    const uint64_t columns = best.time;
+    const uint64_t column_clocks = best.clocks();
+    const uint64_t slot = std::max(now_, row_slot_);
+    Candidate precharge{best.key, best.bank, best.kind};
     for (uint32_t r = 0; r < rank_count_; ++r) {
-        const uint64_t slot = std::max(now_, row_slot_), banks = banks_of(r) & ~held_;
         // precharges first: they can often go at once, and then no activate can go sooner
-        uint64_t floor = std::max(slot, ranks_[r].precharge_after);
-        if (floor <= best.time) {
-            for_each_bit(waiting.precharge & banks, [&](uint32_t b) {
-                const uint64_t time = std::max(floor, precharge_time(b));
-                if (time > best.time) return;
-                const uint64_t number = queue.head_number(b);
-                if (time < best.time || number < best.number) best = {time, number, b, Kind::precharge};
-            });
-        }
-        floor = std::max(slot, ranks_[r].activate_after);
-        if (floor > best.time || floor >= columns) continue;
-        for_each_bit(waiting.activate & banks, [&](uint32_t b) {
-            const uint64_t time = std::max(floor, activate_time(b));
-            if (time > best.time || time == columns) return;
-            const uint64_t number = queue.head_number(b);
-            if (time < best.time || number < best.number) best = {time, number, b, Kind::activate};
+        const uint64_t banks = banks_of(r) & ~held_;
+        const uint64_t close_floor = std::max(slot, ranks_[r].precharge_after);
+        for_each_bit(waiting.precharge & banks, [&](uint32_t b) {
+            precharge.consider(key_of(std::max(close_floor, precharge_time(b)), queue.head_number(b)), b);
         });
+        if (precharge.key < best.key) best = {precharge.key, precharge.bank, Kind::precharge};
+        const uint64_t open_floor = std::max(slot, ranks_[r].activate_after);
+        const uint64_t clocks = open_floor - now_;
+        if (clocks > best.clocks() || clocks >= column_clocks) continue;
+        Candidate activate;
+        for_each_bit(waiting.activate & banks, [&](uint32_t b) {
+            activate.consider(key_of(std::max(open_floor, activate_time(b)), queue.head_number(b)), b);
+        });
+        if (activate.clocks() < column_clocks && activate.key < best.key)
+            best = {activate.key, activate.bank, Kind::activate};
+        precharge.key = std::min(precharge.key, best.key);
     }
 }
 
@@ -247,12 +251,12 @@ inline void Channel::choose_maintenance(Choice& best) const {
     for_each_bit(held_ == 0 ? 0 : (uint64_t{1} << rank_count_) - 1, [&](uint32_t r) {
         if (ranks_[r].drain == Drain::nothing) return;
         const uint64_t time = drain_time(ranks_[r]);
-        if (time <= best.time) best = {time, 0, r, Kind::drain};
+        if (time <= best.time) best = {time, r, Kind::drain};
     });
     if (next_timer_ > best.time) return;
     for (uint32_t r = 0; r < rank_count_; ++r) {
         if (timer_of(ranks_[r]) != next_timer_) continue;
-        best = {std::max(now_, next_timer_), 0, r, Kind::timer};
+        best = {std::max(now_, next_timer_), r, Kind::timer};
         return;
     }
 }

@@ -89,9 +89,20 @@ class Channel {
     enum class Kind : uint8_t { column, activate, precharge, timer, drain };
     struct Choice {
         uint64_t time = never;
-        uint64_t number = never;  ///< order of arrival of the burst that it serves
-        uint32_t target = 0;      ///< bank, or rank
+        uint32_t target = 0;  ///< bank, or rank
         Kind kind = Kind::timer;
+    };
+    /// The best command of a kind so far, as one number so that comparing needs no branch: clocks from now_
+    /// in the upper half, order of arrival of the burst that it serves in the lower.
+    struct Candidate {
+        uint64_t key = ~uint64_t{0};
+        uint32_t bank = 0;
+        Kind kind = Kind::column;
+        uint64_t clocks() const { return key >> 32; }
+        void consider(uint64_t other, uint32_t other_bank) {
+            bank = other < key ? other_bank : bank;
+            key = other < key ? other : key;
+        }
     };
     enum class Stop : uint8_t { at_limit, at_completion, at_room_to_read, at_room_to_write, at_idle };
     struct Bank {
@@ -111,8 +122,9 @@ class Channel {
     template <Stop stop>
     void run(uint64_t limit);
     void choose();
-    void choose_column(Choice& best) const;
-    void choose_row(Choice& best) const;
+    void choose_column(Candidate& best) const;
+    void choose_row(Candidate& best) const;
+    uint64_t key_of(uint64_t time, uint64_t number) const;
     void add_candidate(bool is_write, uint32_t bank, const Waiting& before);
     uint64_t column_time(uint32_t bank) const;
     uint64_t activate_time(uint32_t bank) const;
