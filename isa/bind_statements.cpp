@@ -213,13 +213,12 @@ void Binder::bind_attributes(const proto::Task& source, BoundTask& task, const S
     }
 }
 
-/// A negative axis counts from the last dimension of the first input; one that stays negative is refused
-/// later.
+/// A negative axis counts from the last dimension of the first input; one outside is refused later.
 void Binder::normalise_axis(BoundTask& task) const {
     if (task.inputs.empty()) return;
+    const int64_t rank = result_.regions[task.inputs[0]].shape.rank;
     for (BoundAttr& attr : task.attrs.list) {
-        if (attr.name == "axis" && attr.integer < 0)
-            attr.integer += result_.regions[task.inputs[0]].shape.rank;
+        if (attr.name == "axis" && attr.integer < 0 && attr.integer >= -rank) attr.integer += rank;
     }
 }
 
@@ -342,8 +341,10 @@ void Binder::count_work(BoundTask& task) const {
     const OpcodeClass op_class = opcode(task.opcode).op_class;
     if (op_class == OpcodeClass::gemm && first.rank >= 2) {
         task.macs = task.elements * static_cast<uint64_t>(first[first.rank - 1u]);
-    } else if (op_class == OpcodeClass::conv && second.rank == 4) {
-        task.macs = task.elements * static_cast<uint64_t>(second[0] * second[1] * second[2]);
+    } else if (op_class == OpcodeClass::conv && second.rank >= 2) {
+        // W holds a window and input channels for each output channel, the last dimension
+        task.macs = task.elements;
+        for (size_t d = 0; d + 1 < second.rank; ++d) task.macs *= static_cast<uint64_t>(second[d]);
     }
 }
 

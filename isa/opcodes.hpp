@@ -57,6 +57,11 @@ struct OpcodeSpec {
     bool in_place_allowed = false;  ///< an input region may be the output region
     bool movement = false;  ///< transfer, store: listed, but written with dst= and src=, never a compute task
     bool future = false;    ///< not stable in NEM: executable, flagged when the device lacks it
+    bool refused = false;   ///< known to the language, but has no defined result: never executed
+    bool integers_need_quant = false;  ///< plain integers are refused: the formula has no integer meaning
+    bool transcendental = false;       ///< charged as a special function, whatever the element type
+    double cycles = 1;         ///< default of the platform's cost table: per element and lane, one pass
+    uint32_t passes = 1;       ///< default of the platform's cost table: times the operand is read
     std::string_view formula;  ///< one line, for lists and docs
 };
 

@@ -96,7 +96,13 @@ const TypeVariant* match_variant(const VerifyContext& context, const BoundTask& 
             nearest_reasons = std::move(reasons);
         }
     }
-    if (nearest == nullptr) {
+    if (spec.future) {
+        if (context.limits.agnostic) return nullptr;
+        context.warning(pos, fmt::format("{} is not in device {}: no variant takes {}. It is simulated all "
+                                         "the same. Fix: choose a device that lists it under "
+                                         "opcode.extended.",
+                                         spec.name, device_text(context.limits), types_text(context, task)));
+    } else if (nearest == nullptr) {
         context.error(pos, fmt::format("{} has no variant of {}. Fix: choose another device or opcode.",
                                        device_text(context.limits), spec.name));
     } else {
@@ -212,6 +218,13 @@ std::string operand_text(std::string_view name, const BoundRegion& region) {
 
 bool verify_operands(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
     const OpcodeSpec& spec = opcode(task.opcode);
+    if (spec.refused) {
+        const BoundAttr* op = task.attrs.find("op");
+        context.error(pos, fmt::format("{} (op=\"{}\") is not executed: the language gives this escape hatch "
+                                       "no result. Fix: use opcodes of `kpusim list opcodes`.",
+                                       spec.name, op == nullptr ? "" : op->text));
+        return false;
+    }
     if (!check_counts(context, task, spec, pos)) return false;
     for (const std::vector<uint32_t>* operands : {&task.inputs, &task.outputs}) {
         for (const uint32_t index : *operands) {

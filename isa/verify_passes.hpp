@@ -29,6 +29,8 @@ void verify_decorators(const Module& module, Diagnostics& diagnostics);
 /// Operand counts and typing, variants of the device, quantisation. True when shapes are worth checking.
 bool verify_operands(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
 void verify_shapes(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
+/// Views and reductions; verify_shapes() calls it.
+void verify_view(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
 void verify_transfer(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
 /// Outputs that overlap inputs or themselves, access intents; `statement` is the task's.
 void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32_t statement);

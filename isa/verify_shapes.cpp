@@ -1,5 +1,6 @@
 // Pass 5: the shapes that each class of opcode asks for.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -24,12 +25,16 @@ class ShapeCheck {
             case OpcodeClass::norm:
                 return check_norm();
             case OpcodeClass::elementwise:
+                return check_elementwise();
             case OpcodeClass::convert:
-            case OpcodeClass::softmax:
                 return check_identical();
+            case OpcodeClass::softmax:
+                check_identical();
+                check_axis();
+                return;
             case OpcodeClass::view:
             case OpcodeClass::reduction:
-                return;  // no such opcode is in the table yet
+                return verify_view(context_, task_, pos_);
         }
     }
 
@@ -50,6 +55,30 @@ class ShapeCheck {
                         operand_text(spec_.inputs[i].name, in(i)),
                         operand_text(spec_.outputs[0].name, out()));
         }
+    }
+
+    void check_elementwise() const {
+        check_identical();
+        const BoundRegion& y = out();
+        if (spec_.integers_need_quant && is_integer(y.elem) && !y.quant) {
+            fail(
+                "{} has no quant: the formula has no integer meaning. Fix: give every operand a quant=, or "
+                "use a float type.",
+                operand_text("Y", y));
+        }
+        if (y.quant && !is_integer(y.elem))
+            fail("{} cannot be quantized. Fix: remove quant.", operand_text("Y", y));
+        const BoundAttr *low = task_.attrs.find("min_val"), *high = task_.attrs.find("max_val");
+        if (low != nullptr && high != nullptr && low->real > high->real)
+            fail("min_val {} is above max_val {}. Fix: swap them.", low->real, high->real);
+    }
+
+    bool check_axis() const {
+        const int64_t axis = task_.attrs.integer("axis", 0);
+        if (axis >= 0 && axis < in(0).shape.rank) return true;
+        fail("axis is outside the {} dimensions of {}. Fix: use 0 to {} or a negative one.",
+             int{in(0).shape.rank}, operand_text("X", in(0)), in(0).shape.rank - 1);
+        return false;
     }
 
     void check_gemm() const {
@@ -85,8 +114,10 @@ class ShapeCheck {
         const BoundAttr* attr = task_.attrs.find(name);
         if (attr == nullptr) return nullptr;  // reported when the attributes were bound
         if (attr->ints.size() != count) {
-            fail("{} needs {} integers, has {}. Fix: write {}=[{}].", name, count, attr->ints.size(), name,
-                 count == 4 ? "top, left, bottom, right" : "vertical, horizontal");
+            const auto spec = std::find_if(spec_.attributes.begin(), spec_.attributes.end(),
+                                           [&](const AttrSpec& candidate) { return candidate.name == name; });
+            fail("{} needs {} integer{}, has {}. Fix: write {}={}.", name, count, count == 1 ? "" : "s",
+                 attr->ints.size(), name, spec->meaning);
             return nullptr;
         }
         for (const int64_t value : attr->ints) {
@@ -104,59 +135,87 @@ class ShapeCheck {
         return room < 0 ? 0 : room / stride + 1;
     }
 
-    void check_output(const std::array<int64_t, 2>& size, bool may_be_smaller) const {
+    /// size: the derived extents of the output's spatial dimensions, which are 1, 2, ...
+    void check_output(const std::vector<int64_t>& size, bool may_be_smaller) const {
         const Dims& y = out().shape;
-        for (size_t d = 0; d < 2; ++d) {
+        for (size_t d = 0; d < size.size(); ++d) {
             if (size[d] < 1)
                 return fail("the window does not fit into {}. Fix: add pads.", operand_text("X", in(0)));
             if (y[d + 1] == size[d]) continue;
             if (y[d + 1] < size[d] && may_be_smaller) {
                 context_.warning(
                     pos_,
-                    fmt::format("{}: output {} is smaller than the derived {}x{}; only the declared extents "
+                    fmt::format("{}: output {} is smaller than the derived {}; only the declared extents "
                                 "are computed. Fix: declare the derived size.",
-                                spec_.name, operand_text("Y", out()), size[0], size[1]));
+                                spec_.name, operand_text("Y", out()), fmt::join(size, "x")));
                 continue;
             }
-            return fail("output {} must be {}x{} by pads, strides and window. Fix: change its shape.",
-                        operand_text("Y", out()), size[0], size[1]);
+            return fail("output {} must be {} by pads, strides and window. Fix: change its shape.",
+                        operand_text("Y", out()), fmt::join(size, "x"));
         }
     }
 
+    /// Dimensions that the window moves along: 1 for conv1d, 3 for conv3d, else 2.
+    size_t spatial_rank() const { return spec_.name == "conv1d" ? 1 : spec_.name == "conv3d" ? 3 : 2; }
+
     void check_conv() const {
         const Dims &x = in(0).shape, &w = in(1).shape, &y = out().shape;
-        if (x.rank != 4 || w.rank != 4 || y.rank != 4) {
-            return fail("X (NHWC), W (HWIO) and Y need 4 dimensions: {}, {}, {}. Fix: reshape the regions.",
-                        operand_text("X", in(0)), operand_text("W", in(1)), operand_text("Y", out()));
+        const size_t spatial = spatial_rank(), last = spatial + 1;
+        if (x.rank != last + 1 || w.rank != last + 1 || y.rank != last + 1) {
+            constexpr std::string_view layouts[] = {"X (NWC), W (WIO)", "X (NHWC), W (HWIO)",
+                                                    "X (NDHWC), W (DHWIO)"};
+            return fail("{} and Y need {} dimensions: {}, {}, {}. Fix: reshape the regions.",
+                        layouts[spatial - 1], last + 1, operand_text("X", in(0)), operand_text("W", in(1)),
+                        operand_text("Y", out()));
         }
-        const auto* pads = list("pads", 4, 0);
-        const auto* strides = list("strides", 2, 1);
-        const auto* dilations = list("dilations", 2, 1);
-        const int64_t groups = task_.attrs.integer("groups", 1);
-        if (groups < 1 || x[3] % groups != 0 || w[3] % groups != 0 || w[2] != x[3] / groups) {
+        check_product_types();
+        const auto* pads = list("pads", 2 * spatial, 0);
+        const auto* strides = list("strides", spatial, 1);
+        const auto* dilations = list("dilations", spatial, 1);
+        const int64_t groups = spec_.name == "depthwise_conv2d" ? x[last] : task_.attrs.integer("groups", 1);
+        if (groups < 1 || x[last] % groups != 0 || w[last] % groups != 0 || w[last - 1] != x[last] / groups) {
             return fail(
-                "{} and {} do not fit with groups={}: W is [Kh,Kw,Cin/groups,Cout]. Fix: change W or groups.",
-                operand_text("X", in(0)), operand_text("W", in(1)), groups);
+                "{} and {} do not fit with groups={}: W is [{},Cin/groups,Cout]. Fix: change W or "
+                "groups.",
+                operand_text("X", in(0)), operand_text("W", in(1)), groups,
+                spatial == 1   ? "K"
+                : spatial == 2 ? "Kh,Kw"
+                               : "Kd,Kh,Kw");
         }
-        if (y[0] != x[0] || y[3] != w[3]) {
+        if (y[0] != x[0] || y[last] != w[last]) {
             return fail(
                 "{} must have the batch of X ({}) and the output channels of W ({}). Fix: change its shape.",
-                operand_text("Y", out()), x[0], w[3]);
+                operand_text("Y", out()), x[0], w[last]);
         }
         if (pads == nullptr || strides == nullptr || dilations == nullptr) return;
-        std::array<int64_t, 2> size{};
-        for (size_t d = 0; d < 2; ++d) {
+        std::vector<int64_t> size;
+        for (size_t d = 0; d < spatial; ++d) {
             const int64_t window = (*dilations)[d] * (w[d] - 1) + 1;
-            size[d] = derived(x[d + 1], (*pads)[d], (*pads)[d + 2], window, (*strides)[d]);
+            size.push_back(derived(x[d + 1], (*pads)[d], (*pads)[d + spatial], window, (*strides)[d]));
         }
         check_output(size, true);
         if (task_.inputs.size() < 3) return;
         const Dims& bias = in(2).shape;
-        const bool per_channel = bias.rank == 1 && bias[0] == w[3];
+        const bool per_channel = bias.rank == 1 && bias[0] == w[last];
         const bool addend = spec_.in_place_allowed && bias == y;
         if (!per_channel && !addend) {
-            fail("{} must be [{}]{}. Fix: change its shape.", operand_text(spec_.inputs[2].name, in(2)), w[3],
-                 spec_.in_place_allowed ? " or the shape of Y" : "");
+            fail("{} must be [{}]{}. Fix: change its shape.", operand_text(spec_.inputs[2].name, in(2)),
+                 w[last], spec_.in_place_allowed ? " or the shape of Y" : "");
+        }
+    }
+
+    /// What families say of other convolutions: a device may have none for those of the future.
+    void check_product_types() const {
+        if (!spec_.future) return;
+        if (is_float(in(0).elem) != is_float(in(1).elem) || is_float(in(0).elem) != is_float(out().elem)) {
+            return fail("{}, {} and {} mix integers and floats. Fix: use types of one kind.",
+                        operand_text("X", in(0)), operand_text("W", in(1)), operand_text("Y", out()));
+        }
+        const BoundAttr* attr = task_.attrs.find("accum_type");
+        const ElemType wanted = is_float(in(0).elem) ? ElemType::f32 : ElemType::i32;
+        if (attr != nullptr && attr->type != wanted) {
+            fail("accum_type must equal {} for {}. Fix: write accum_type={}.", name_of(wanted),
+                 operand_text("X", in(0)), name_of(wanted));
         }
     }
 
@@ -170,14 +229,14 @@ class ShapeCheck {
         const auto* pads = list("pads", 4, 0);
         const auto* strides = list("strides", 2, 1);
         if (kernel == nullptr || pads == nullptr || strides == nullptr) return;
-        std::array<int64_t, 2> size{};
+        std::vector<int64_t> size;
         for (size_t d = 0; d < 2; ++d) {
             if ((*pads)[d] >= (*kernel)[d] || (*pads)[d + 2] >= (*kernel)[d]) {
                 return fail(
                     "pads must be smaller than kernel_shape, or a window holds no element. Fix: use less "
                     "padding.");
             }
-            size[d] = derived(x[d + 1], (*pads)[d], (*pads)[d + 2], (*kernel)[d], (*strides)[d]);
+            size.push_back(derived(x[d + 1], (*pads)[d], (*pads)[d + 2], (*kernel)[d], (*strides)[d]));
         }
         check_output(size, false);
     }
@@ -188,11 +247,8 @@ class ShapeCheck {
             return fail("shapes must be identical, {} and {} differ. Fix: give both the same shape.",
                         operand_text("X", in(0)), operand_text("Y", out()));
         }
+        if (!check_axis()) return;
         const int64_t axis = task_.attrs.integer("axis", 0);
-        if (axis < 0 || axis >= x.rank) {
-            return fail("axis is outside the {} dimensions of {}. Fix: use 0 to {} or a negative one.",
-                        int{x.rank}, operand_text("X", in(0)), x.rank - 1);
-        }
         if (task_.attrs.real("epsilon", 0) < 0) return fail("epsilon is negative. Fix: use 0 or above.");
         for (size_t i = 1; i < task_.inputs.size(); ++i) {
             const Dims& scale = in(i).shape;

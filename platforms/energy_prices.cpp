@@ -91,7 +91,7 @@ class Pricer {
         for (const std::string& action : macs) add_entry(Component::array, "array", action);
         for (const char* action : {"pe.shift", "pe.idle"}) add_entry(Component::array, "array", action);
         for (const char* action :
-             {"op.i8", "op.i16", "op.i32", "op.f16", "op.bf16", "op.f32", "op.transcendental"}) {
+             {"op.i8", "op.i16", "op.i32", "op.f16", "op.bf16", "op.f32", "op.transcendental", "move"}) {
             add_entry(Component::vector, "vector", action);
         }
         add_sram(Component::l1, largest_l1());

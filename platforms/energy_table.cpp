@@ -33,6 +33,7 @@ constexpr Known known_entries[] = {
     {"vector.op.bf16", "element"},
     {"vector.op.f32", "element"},
     {"vector.op.transcendental", "element"},
+    {"vector.move", "byte"},
     {"sram.read.64kib", "byte"},
     {"sram.write_ratio", "ratio"},
     {"sram.static.leak", "mw_per_mib"},

@@ -247,15 +247,10 @@ class Writer {
 
     void write_topology() {
         const DeviceDecl& topology = *device_.topology;
-        proto::Engine& engine = *platform_.add_engine();
+        platform_.add_engine();
         set("engine.count", topology.num_engines);
         set("l2.size_bytes", topology.l2_size_bytes);
         set("engine.l1.size_bytes", topology.l1_size_bytes);
-        // the language has no rate table of opcodes; one that every platform of ours shares
-        proto::OpcodeCost& norm = *engine.mutable_vector()->add_cost();
-        norm.set_opcode("rmsnorm");
-        norm.set_cycles_per_element(1);
-        norm.set_passes(2);
         for (const auto* counts : {&topology.per_engine, &topology.device_units}) {
             for (const nem::UnitCount& count : *counts) {
                 if (const char* path = path_of(count.kind)) set(path, count.count);

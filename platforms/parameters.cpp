@@ -88,9 +88,10 @@ void add_engine(Table& t) {
     integer(t, "engine.vector.result_bytes_per_cycle", "byte/cycle", optional, "", 1, 4 * wide,
             "width of the result port; default: 4 bytes a lane");
     text(t, "engine.vector.cost.opcode", required, "", "opcode that this row is about");
-    real(t, "engine.vector.cost.cycles_per_element", "cycle", optional, "1", 1e-3, 1e6,
-         "per element and lane");
-    integer(t, "engine.vector.cost.passes", "", optional, "1", 1, 64, "times the operand is read");
+    real(t, "engine.vector.cost.cycles_per_element", "cycle", optional, "", 1e-3, 1e6,
+         "per element and lane (of a view: per width of the narrower port); default: docs/nem/opcodes.md");
+    integer(t, "engine.vector.cost.passes", "", optional, "", 1, 64,
+            "times the operand is read; default: docs/nem/opcodes.md");
     add_sram(t, "engine.l1", "524288", "4", "2");
     add_dma(t, "engine.dma", "2");
 }

@@ -161,6 +161,26 @@ std::optional<RateTypes> rate_types(std::string_view text) {
     return std::nullopt;
 }
 
+namespace {
+
+/// Every opcode of the vector units gets its row, so that a resolved platform says what each costs.
+void derive_costs(proto::Vector& vector) {
+    for (const OpcodeSpec& spec : opcode_table()) {
+        if ((spec.unit != UnitKind::cstl && spec.unit != UnitKind::vpu) || spec.movement || spec.refused)
+            continue;
+        auto& rows = *vector.mutable_cost();
+        const auto known = std::find_if(rows.begin(), rows.end(), [&](const proto::OpcodeCost& row) {
+            return row.opcode() == spec.name;
+        });
+        proto::OpcodeCost& row = known != rows.end() ? *known : *rows.Add();
+        row.set_opcode(std::string(spec.name));
+        if (!row.has_cycles_per_element()) row.set_cycles_per_element(spec.cycles);
+        if (!row.has_passes()) row.set_passes(spec.passes);
+    }
+}
+
+}  // namespace
+
 void derive(proto::Platform& platform) {
     for (proto::Engine& engine : *platform.mutable_engine()) {
         proto::SystolicArray& array = *engine.mutable_array();
@@ -171,6 +191,7 @@ void derive(proto::Platform& platform) {
         proto::Vector& vector = *engine.mutable_vector();
         if (!vector.has_operand_bytes_per_cycle()) vector.set_operand_bytes_per_cycle(vector.lanes() * 4);
         if (!vector.has_result_bytes_per_cycle()) vector.set_result_bytes_per_cycle(vector.lanes() * 4);
+        derive_costs(vector);
     }
     const proto::DdrDevice* device = find_ddr_device(platform.ddr().device());
     if (device == nullptr) return;  // check_rules says so

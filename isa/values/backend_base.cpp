@@ -3,8 +3,26 @@
 #include <fmt/format.h>
 
 #include "isa/diagnostics.hpp"
+#include "isa/output_shapes.hpp"
 
 namespace kpu::values {
+
+namespace {
+
+void check_shapes(const OpcodeSpec& spec, const std::vector<Tensor>& inputs,
+                  const std::vector<Tensor>& outputs, const BoundAttrs& attrs) {
+    std::vector<Dims> in;
+    std::vector<Dims> out;
+    for (const Tensor& tensor : inputs) in.push_back(tensor.shape);
+    for (const Tensor& tensor : outputs) out.push_back(tensor.shape);
+    try {
+        check_output_shapes(spec, in, out, attrs);
+    } catch (const UserError& error) {
+        throw UserError(fmt::format("{}: {}", spec.name, error.what()));
+    }
+}
+
+}  // namespace
 
 BackendBase::BackendBase() {
     for (const OpcodeSpec& spec : opcode_table()) ops_.push_back(find_op(spec.name));
@@ -26,6 +44,7 @@ void BackendBase::execute(OpcodeId id, const std::vector<Tensor>& inputs, const 
     }
     const Op op = *ops_[id];
     check_operands(op, inputs, outputs);
+    if (is_view(op) || is_reduction(op)) check_shapes(opcode(id), inputs, outputs, attrs);
     const FloatEnvironment environment;
     if (op != Op::cast && op != Op::quantize && op != Op::dequantize) return run(op, inputs, outputs, attrs);
     // conversions use the quantisation of one side at most

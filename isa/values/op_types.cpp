@@ -9,23 +9,20 @@
 namespace kpu::values {
 namespace {
 
-struct OpName {
-    std::string_view name;
-    Op op;
-};
-constexpr std::array<OpName, 13> op_names = {{{"gemm", Op::gemm},
-                                              {"matmul", Op::matmul},
-                                              {"gemm.acc", Op::gemm_acc},
-                                              {"conv2d", Op::conv2d},
-                                              {"conv2d.acc", Op::conv2d_acc},
-                                              {"relu", Op::relu},
-                                              {"add", Op::add},
-                                              {"maxpool", Op::maxpool},
-                                              {"rmsnorm", Op::rmsnorm},
-                                              {"quantize", Op::quantize},
-                                              {"dequantize", Op::dequantize},
-                                              {"cast", Op::cast},
-                                              {"requant", Op::requant}}};
+/// Opcode names in the order of Op.
+constexpr std::string_view op_names[] = {"gemm",        "matmul",     "gemm.acc",   "conv2d",
+                                         "conv2d.acc",  "conv1d",     "conv3d",     "depthwise_conv2d",
+                                         "relu",        "sigmoid",    "tanh",       "exp",
+                                         "log",         "sqrt",       "abs",        "neg",
+                                         "gelu",        "silu",       "leaky_relu", "clamp",
+                                         "add",         "sub",        "mul",        "div",
+                                         "min",         "max",        "pow",        "maxpool",
+                                         "avgpool",     "layernorm",  "rmsnorm",    "softmax",
+                                         "log_softmax", "transpose",  "reshape",    "slice",
+                                         "concat",      "split",      "pad",        "gather",
+                                         "reduce_sum",  "reduce_max", "reduce_min", "argmax",
+                                         "argmin",      "quantize",   "dequantize", "cast",
+                                         "requant"};
 
 bool is_narrow_integer(ElemType type) {
     return type == ElemType::i4 || type == ElemType::i8 || type == ElemType::i16 || type == ElemType::u8;
@@ -43,13 +40,17 @@ bool contraction_supported(const std::vector<ElemType>& in, ElemType y, bool acc
     return (accumulates ? y == ElemType::i32 : is_narrow_integer(y)) && (!bias || in[2] == ElemType::i32);
 }
 
-std::string_view canonical_name(Op op) {
-    return std::find_if(op_names.begin(), op_names.end(), [op](const OpName& row) { return row.op == op; })
-        ->name;
+std::string_view name_of(Op op) { return op_names[static_cast<size_t>(op)]; }
+
+/// Quantised operands are read as real numbers by all of these, so all or none must be quantised. Views copy
+/// elements and must mean the same on both sides.
+bool uniform_quant(Op op) {
+    return is_pointwise(op) || op == Op::maxpool || op == Op::avgpool || is_view(op) ||
+           (is_reduction(op) && !is_search(op));
 }
 
 void check_quant(Op op, const std::vector<Tensor>& inputs, const Tensor& y) {
-    const std::string_view name = canonical_name(op);
+    const std::string_view name = name_of(op);
     if (op == Op::quantize && !has_quant(y)) {
         throw UserError(
             fmt::format("{}: the output {} has no quantisation. Fix: give its region quant=per_tensor(...).",
@@ -60,9 +61,10 @@ void check_quant(Op op, const std::vector<Tensor>& inputs, const Tensor& y) {
             fmt::format("{}: the input {} has no quantisation. Fix: give its region quant=per_tensor(...).",
                         name, describe(inputs[0])));
     }
-    if (op != Op::relu && op != Op::add && op != Op::maxpool) return;
-    const auto differs = [&](const Tensor& in) { return has_quant(in) != has_quant(y); };
-    if (std::any_of(inputs.begin(), inputs.end(), differs)) {
+    if (!uniform_quant(op)) return;
+    const size_t count = op == Op::gather ? 1 : inputs.size();
+    for (size_t i = 0; i < count; ++i) {
+        if (has_quant(inputs[i]) == has_quant(y)) continue;
         throw UserError(fmt::format(
             "{}: some operands are quantised and some are not. Fix: give every operand quant, or none.",
             name));
@@ -71,40 +73,51 @@ void check_quant(Op op, const std::vector<Tensor>& inputs, const Tensor& y) {
         throw UserError(
             fmt::format("{}: {} operands cannot be quantised. Fix: remove quant.", name, name_of(y.type)));
     }
+    const std::optional<OpcodeId> id = find_opcode(name);
+    if (id && opcode(*id).integers_need_quant && is_integer(y.type) && !has_quant(y)) {
+        throw UserError(
+            fmt::format("{}: {} operands have no quantisation, and the formula no integer meaning. "
+                        "Fix: give every operand quant, or use a float type.",
+                        name, name_of(y.type)));
+    }
 }
 
 }  // namespace
 
 std::optional<Op> find_op(std::string_view opcode_name) {
-    for (const OpName& row : op_names) {
-        if (row.name == opcode_name) return row.op;
+    for (size_t i = 0; i < std::size(op_names); ++i) {
+        if (op_names[i] == opcode_name) return static_cast<Op>(i);
     }
     return std::nullopt;
 }
 
 bool types_supported(Op op, const std::vector<ElemType>& in, const std::vector<ElemType>& out) {
-    if (out.size() != 1 || in.empty()) return false;
+    if (out.empty() || in.empty() || (out.size() != 1 && op != Op::split)) return false;
     const ElemType y = out[0];
     const auto number = [](ElemType type) { return is_float(type) || is_integer(type); };
-    const auto all_equal = [&] {
-        return std::all_of(in.begin(), in.end(), [y](ElemType t) { return t == y; });
-    };
+    const auto index = [](ElemType type) { return is_integer(type) && type != ElemType::i4; };
+    const auto equal = [y](ElemType t) { return t == y; };
+    const bool same = std::all_of(in.begin(), in.end(), equal) && std::all_of(out.begin(), out.end(), equal);
+    if (is_pointwise(op)) return in.size() == (is_unary(op) ? 1U : 2U) && number(y) && same;
+    if (is_search(op)) return in.size() == 1 && number(in[0]) && index(y);
+    if (op == Op::gather) return in.size() == 2 && in[0] == y && number(y) && index(in[1]);
+    if (is_view(op) || is_reduction(op)) return (in.size() == 1 || op == Op::concat) && number(y) && same;
     switch (op) {
-        case Op::gemm:
-        case Op::conv2d:
-            return contraction_supported(in, y, false);
         case Op::matmul:
             return in.size() == 2 && contraction_supported(in, y, false);
         case Op::gemm_acc:
         case Op::conv2d_acc:
             return contraction_supported(in, y, true);
-        case Op::relu:
         case Op::maxpool:
-            return in.size() == 1 && number(y) && all_equal();
-        case Op::add:
-            return in.size() == 2 && number(y) && all_equal();
+        case Op::avgpool:
+            return in.size() == 1 && number(y) && same;
+        case Op::layernorm:
+            return in.size() <= 3 && is_float(y) && same;
         case Op::rmsnorm:
-            return in.size() <= 2 && is_float(y) && all_equal();
+            return in.size() <= 2 && is_float(y) && same;
+        case Op::softmax:
+        case Op::log_softmax:
+            return in.size() == 1 && is_float(y) && same;
         case Op::quantize:
             return in.size() == 1 && is_float(in[0]) && is_integer(y);
         case Op::dequantize:
@@ -113,8 +126,9 @@ bool types_supported(Op op, const std::vector<ElemType>& in, const std::vector<E
             return in.size() == 1 && number(in[0]) && number(y);
         case Op::requant:
             return in.size() == 1 && in[0] == ElemType::i32 && is_narrow_integer(y);
+        default:  // the other contractions
+            return contraction_supported(in, y, false);
     }
-    return false;
 }
 
 void check_operands(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
@@ -130,16 +144,17 @@ void check_operands(Op op, const std::vector<Tensor>& inputs, const std::vector<
         text += "->";
         for (const Tensor& tensor : outputs) text += " " + describe(tensor);
         throw UserError(fmt::format("{} does not take these operands: {}. Fix: use types of its families.",
-                                    canonical_name(op), text));
+                                    name_of(op), text));
     }
-    check_quant(op, inputs, outputs[0]);
-    if (op <= Op::conv2d_acc || op == Op::maxpool || op == Op::rmsnorm) return;  // own shape rules
-    for (const Tensor& tensor : inputs) {
-        if (!(tensor.shape == outputs[0].shape)) {
-            throw UserError(
-                fmt::format("{}: shapes must be identical, not {} and {}. Fix: declare equal shapes.",
-                            canonical_name(op), describe(tensor), describe(outputs[0])));
-        }
+    for (const Tensor& output : outputs) check_quant(op, inputs, output);
+    const bool own_rules =
+        is_contraction(op) || op == Op::maxpool || op == Op::avgpool || is_view(op) || is_reduction(op);
+    if (own_rules) return;
+    const size_t count = is_norm(op) ? 1 : inputs.size();  // scale and bias have rules of their own
+    for (size_t i = 0; i < count; ++i) {
+        if (inputs[i].shape == outputs[0].shape) continue;
+        throw UserError(fmt::format("{}: shapes must be identical, not {} and {}. Fix: declare equal shapes.",
+                                    name_of(op), describe(inputs[i]), describe(outputs[0])));
     }
 }
 

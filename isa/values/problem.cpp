@@ -1,10 +1,14 @@
 #include "isa/values/problem.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <tuple>
 
 #include "isa/diagnostics.hpp"
+#include "isa/output_shapes.hpp"
 
 namespace kpu::values {
 namespace {
@@ -124,6 +128,30 @@ int64_t GemmProblem::c_offset(int64_t batch_index, int64_t row, int64_t column) 
     return offset;
 }
 
+namespace {
+
+/// Spatial extents of an operand as depth, height, width; missing leading ones are `fill`.
+std::array<int64_t, 3> spatial(const std::vector<int64_t>& values, int64_t fill) {
+    std::array<int64_t, 3> result{fill, fill, fill};
+    std::copy(values.begin(), values.end(), result.end() - static_cast<std::ptrdiff_t>(values.size()));
+    return result;
+}
+
+std::vector<int64_t> extents(const Dims& shape, size_t first, size_t count) {
+    return {shape.begin() + first, shape.begin() + first + count};
+}
+
+/// Broadcast strides of a bias over [batch, spatial..., channel], with 0 for the spatial dimensions it lacks.
+Dims conv_addend_strides(const Dims& strides, size_t rank) {
+    Dims result;
+    result.rank = 5;
+    result[0] = strides[0];
+    for (size_t d = 1; d < rank; ++d) result[5 - rank + d] = strides[d];
+    return result;
+}
+
+}  // namespace
+
 ConvProblem conv_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                          const BoundAttrs& attrs) {
     ConvProblem p;
@@ -134,63 +162,72 @@ ConvProblem conv_problem(Op op, const std::vector<Tensor>& inputs, const std::ve
     const auto shapes = [&] {
         return fmt::format("{} * {} -> {}", describe(*p.x), describe(*p.w), describe(*p.y));
     };
-    if (p.x->shape.rank != 4 || p.w->shape.rank != 4 || p.y->shape.rank != 4) {
-        reject("conv2d", "operands must have rank 4: " + shapes(), "use NHWC and HWIO");
+    const size_t dims = op == Op::conv1d ? 1 : op == Op::conv3d ? 3 : 2, rank = dims + 2;
+    if (p.x->shape.rank != rank || p.w->shape.rank != rank || p.y->shape.rank != rank) {
+        reject("conv", fmt::format("operands must have rank {}: {}", rank, shapes()),
+               "use channels last, and the window, input and output channels for W");
     }
-    const auto pads = int_list("conv2d", attrs, "pads", 4, 0, {0, 0, 0, 0});
-    const auto strides = int_list("conv2d", attrs, "strides", 2, 1, {1, 1});
-    const auto dilations = int_list("conv2d", attrs, "dilations", 2, 1, {1, 1});
-    p.groups = attrs.integer("groups", 1);
+    const std::vector<int64_t> zeros(2 * dims, 0), ones(dims, 1);
+    const std::vector<int64_t> pads = int_list("conv", attrs, "pads", 2 * dims, 0, zeros);
+    const auto strides = spatial(int_list("conv", attrs, "strides", dims, 1, ones), 1);
+    const auto dilations = spatial(int_list("conv", attrs, "dilations", dims, 1, ones), 1);
+    const auto before = spatial({pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(dims)}, 0);
+    const auto behind = spatial({pads.begin() + static_cast<std::ptrdiff_t>(dims), pads.end()}, 0);
+    const auto size = spatial(extents(p.x->shape, 1, dims), 1);
+    const auto kernel = spatial(extents(p.w->shape, 0, dims), 1);
+    const auto out = spatial(extents(p.y->shape, 1, dims), 1);
     p.batch = p.x->shape[0];
-    p.height = p.x->shape[1];
-    p.width = p.x->shape[2];
-    p.channels = p.x->shape[3];
-    p.kernel_h = p.w->shape[0];
-    p.kernel_w = p.w->shape[1];
-    p.out_h = p.y->shape[1];
-    p.out_w = p.y->shape[2];
-    p.out_channels = p.y->shape[3];
-    p.pad_top = pads[0];
-    p.pad_left = pads[1];
-    p.stride_h = strides[0];
-    p.stride_w = strides[1];
-    p.dilation_h = dilations[0];
-    p.dilation_w = dilations[1];
+    p.channels = p.x->shape[rank - 1];
+    p.out_channels = p.y->shape[rank - 1];
+    std::tie(p.depth, p.height, p.width) = std::tie(size[0], size[1], size[2]);
+    std::tie(p.kernel_d, p.kernel_h, p.kernel_w) = std::tie(kernel[0], kernel[1], kernel[2]);
+    std::tie(p.out_d, p.out_h, p.out_w) = std::tie(out[0], out[1], out[2]);
+    std::tie(p.pad_front, p.pad_top, p.pad_left) = std::tie(before[0], before[1], before[2]);
+    std::tie(p.stride_d, p.stride_h, p.stride_w) = std::tie(strides[0], strides[1], strides[2]);
+    std::tie(p.dilation_d, p.dilation_h, p.dilation_w) = std::tie(dilations[0], dilations[1], dilations[2]);
+    p.groups = op == Op::depthwise_conv2d ? p.channels : attrs.integer("groups", 1);
     if (p.groups < 1 || p.channels % p.groups != 0 || p.out_channels % p.groups != 0 ||
-        p.w->shape[2] != p.channels / p.groups || p.w->shape[3] != p.out_channels ||
+        p.w->shape[rank - 2] != p.channels / p.groups || p.w->shape[rank - 1] != p.out_channels ||
         p.y->shape[0] != p.batch) {
-        reject("conv2d", fmt::format("channels do not fit: {}, groups={}", shapes(), p.groups),
+        reject("conv", fmt::format("channels do not fit: {}, groups={}", shapes(), p.groups),
                "W must be [Kh,Kw,Cin/groups,Cout] with Cin and Cout multiples of groups");
     }
     p.group_in = p.channels / p.groups;
     p.group_out = p.out_channels / p.groups;
-    const int64_t most_h =
-        window_positions(p.height, pads[0] + pads[2], p.dilation_h, p.kernel_h, p.stride_h);
-    const int64_t most_w = window_positions(p.width, pads[1] + pads[3], p.dilation_w, p.kernel_w, p.stride_w);
-    if (p.out_h > most_h || p.out_w > most_w) {
-        reject("conv2d", fmt::format("the output {} is larger than {}x{}", describe(*p.y), most_h, most_w),
-               "declare at most the derived height and width");
+    std::vector<int64_t> most;
+    bool larger = false;
+    for (size_t d = 3 - dims; d < 3; ++d) {
+        most.push_back(window_positions(size[d], before[d] + behind[d], dilations[d], kernel[d], strides[d]));
+        larger = larger || out[d] > most.back();
+    }
+    if (larger) {
+        reject("conv", fmt::format("the output {} is larger than {}", describe(*p.y), fmt::join(most, "x")),
+               "declare at most the derived extents");
     }
     if (inputs.size() > 2) {
-        p.b = broadcast("conv2d", inputs[2], *p.y);
+        p.b = broadcast("conv", inputs[2], *p.y);
+        p.b.strides = conv_addend_strides(p.b.strides, rank);
         p.b.first = op == Op::conv2d_acc;
+    } else {
+        p.b.strides.rank = 5;
     }
     return p;
 }
 
-PoolProblem pool_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+PoolProblem pool_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                          const BoundAttrs& attrs) {
+    const std::string_view name = op == Op::maxpool ? "maxpool" : "avgpool";
     PoolProblem p;
     p.x = &inputs[0];
     p.y = &outputs[0];
     if (p.x->shape.rank != 4 || p.y->shape.rank != 4 || p.x->shape[0] != p.y->shape[0] ||
         p.x->shape[3] != p.y->shape[3]) {
-        reject("maxpool", fmt::format("operands do not fit: {} -> {}", describe(*p.x), describe(*p.y)),
+        reject(name, fmt::format("operands do not fit: {} -> {}", describe(*p.x), describe(*p.y)),
                "use NHWC with equal batch and channels");
     }
-    const auto kernel = int_list("maxpool", attrs, "kernel_shape", 2, 1, {});
-    const auto pads = int_list("maxpool", attrs, "pads", 4, 0, {0, 0, 0, 0});
-    const auto strides = int_list("maxpool", attrs, "strides", 2, 1, {1, 1});
+    const auto kernel = int_list(name, attrs, "kernel_shape", 2, 1, {});
+    const auto pads = int_list(name, attrs, "pads", 4, 0, {0, 0, 0, 0});
+    const auto strides = int_list(name, attrs, "strides", 2, 1, {1, 1});
     p.batch = p.x->shape[0];
     p.height = p.x->shape[1];
     p.width = p.x->shape[2];
@@ -206,35 +243,79 @@ PoolProblem pool_problem(const std::vector<Tensor>& inputs, const std::vector<Te
     const int64_t most_h = window_positions(p.height, pads[0] + pads[2], 1, p.kernel_h, p.stride_h);
     const int64_t most_w = window_positions(p.width, pads[1] + pads[3], 1, p.kernel_w, p.stride_w);
     if (p.out_h > most_h || p.out_w > most_w) {
-        reject("maxpool", fmt::format("the output {} is larger than {}x{}", describe(*p.y), most_h, most_w),
+        reject(name, fmt::format("the output {} is larger than {}x{}", describe(*p.y), most_h, most_w),
                "declare at most the derived height and width");
     }
     return p;
 }
 
-NormProblem norm_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                         const BoundAttrs& attrs) {
-    const Tensor& x = inputs[0];
-    if (!(x.shape == outputs[0].shape) || x.shape.rank == 0) {
-        reject("rmsnorm", fmt::format("operands do not fit: {} -> {}", describe(x), describe(outputs[0])),
-               "shapes must be identical, of rank 1 or more");
+PointwiseProblem pointwise_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs) {
+    PointwiseProblem p;
+    p.op = op;
+    p.truncate = op == Op::div && is_integer(inputs[0].type) && !has_quant(inputs[0]);
+    const auto number = [&](std::string_view op_name, std::string_view name) {
+        if (attrs.find(name) == nullptr)
+            reject(op_name, fmt::format("{} is required", name), "give a number");
+        return attrs.real(name, 0);
+    };
+    if (op == Op::leaky_relu) p.alpha = number("leaky_relu", "alpha");
+    if (op != Op::clamp) return p;
+    p.low = number("clamp", "min_val");
+    p.high = number("clamp", "max_val");
+    if (p.low > p.high) {
+        reject("clamp", fmt::format("min_val {} is above max_val {}", p.low, p.high), "swap them");
     }
+    return p;
+}
+
+NormProblem norm_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs) {
+    const Tensor& x = inputs[0];
+    constexpr std::string_view names[] = {"layernorm", "rmsnorm", "softmax", "log_softmax"};
+    const std::string_view name = names[static_cast<size_t>(op) - static_cast<size_t>(Op::layernorm)];
     NormProblem p;
+    p.op = op;
     int64_t axis = attrs.integer("axis", -1);
     if (axis < 0) axis += x.shape.rank;
     if (axis < 0 || axis >= x.shape.rank) {
-        reject("rmsnorm", fmt::format("axis {} does not exist in {}", attrs.integer("axis", -1), describe(x)),
+        reject(name, fmt::format("axis {} does not exist in {}", attrs.integer("axis", -1), describe(x)),
                "give an axis of the input");
     }
     for (int64_t d = 0; d < x.shape.rank; ++d) {
         (d < axis ? p.outer : d == axis ? p.count : p.inner) *= x.shape[static_cast<size_t>(d)];
     }
     p.epsilon = attrs.real("epsilon", 1e-5);
-    if (inputs.size() > 1) {
-        p.scale = &inputs[1];
-        if (p.scale->shape.rank != 1 || p.scale->shape[0] != p.count) {
-            reject("rmsnorm", fmt::format("the scale {} does not fit axis {}", describe(*p.scale), axis),
+    const auto vector = [&](size_t i) -> const Tensor* {
+        if (inputs.size() <= i) return nullptr;
+        if (inputs[i].shape.rank != 1 || inputs[i].shape[0] != p.count) {
+            reject(name, fmt::format("the vector {} does not fit axis {}", describe(inputs[i]), axis),
                    fmt::format("declare it [{}]", p.count));
+        }
+        return &inputs[i];
+    };
+    p.scale = vector(1);
+    p.bias = vector(2);
+    return p;
+}
+
+ReduceProblem reduce_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs) {
+    const Dims& shape = inputs[0].shape;
+    ReduceProblem p;
+    p.op = op;
+    std::vector<bool> axes(shape.rank, false);
+    if (is_search(op)) {
+        axes[axis_of(shape, attrs)] = true;
+    } else {
+        axes = reduced_axes(shape, attrs);
+    }
+    int64_t stride = shape.product();
+    for (size_t d = 0; d < shape.rank; ++d) {
+        stride /= std::max<int64_t>(shape[d], 1);
+        std::vector<ReduceProblem::Span>& spans = axes[d] ? p.reduced : p.kept;
+        (axes[d] ? p.count : p.outputs) *= shape[d];
+        if (d > 0 && axes[d - 1] == axes[d]) {
+            spans.back() = {spans.back().count * shape[d], stride};
+        } else {
+            spans.push_back({shape[d], stride});
         }
     }
     return p;

@@ -17,19 +17,62 @@ enum class Op : uint8_t {
     gemm_acc,
     conv2d,
     conv2d_acc,
+    conv1d,
+    conv3d,
+    depthwise_conv2d,  // the last contraction
     relu,
+    sigmoid,
+    tanh,
+    exp,
+    log,
+    sqrt,
+    abs,
+    neg,
+    gelu,
+    silu,
+    leaky_relu,
+    clamp,  // the last of one operand
     add,
+    sub,
+    mul,
+    div,
+    min,
+    max,
+    pow,  // the last elementwise operation
     maxpool,
+    avgpool,
+    layernorm,
     rmsnorm,
+    softmax,
+    log_softmax,
+    transpose,  // the first view
+    reshape,
+    slice,
+    concat,
+    split,
+    pad,
+    gather,      // the last view
+    reduce_sum,  // the first reduction
+    reduce_max,
+    reduce_min,
+    argmax,
+    argmin,  // the last reduction
     quantize,
     dequantize,
     cast,
     requant
 };
+inline bool is_contraction(Op op) { return op <= Op::depthwise_conv2d; }
+inline bool is_unary(Op op) { return op >= Op::relu && op <= Op::clamp; }
+inline bool is_pointwise(Op op) { return op >= Op::relu && op <= Op::pow; }
+inline bool is_view(Op op) { return op >= Op::transpose && op <= Op::gather; }
+inline bool is_reduction(Op op) { return op >= Op::reduce_sum && op <= Op::argmin; }
+inline bool is_search(Op op) { return op == Op::argmax || op == Op::argmin; }
+inline bool is_norm(Op op) { return op >= Op::layernorm && op <= Op::log_softmax; }
 
 std::optional<Op> find_op(std::string_view opcode_name);
 bool types_supported(Op op, const std::vector<ElemType>& inputs, const std::vector<ElemType>& outputs);
-/// Operand counts and types fit, or UserError.
+/// Operand counts, types and quantisation fit, and shapes where the attributes do not matter, or UserError.
 void check_operands(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
 
 inline bool has_quant(const Tensor& tensor) {
@@ -57,17 +100,23 @@ struct GemmProblem {
 GemmProblem gemm_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                          const BoundAttrs& attrs);
 
-/// Y = conv(X NHWC, W HWIO) (+ B). Padded positions add nothing.
+/// Y = conv(X NDHWC, W DHWIO) (+ B). Padded positions add nothing. conv2d has depth 1, conv1d also height 1.
 struct ConvProblem {
     const Tensor* x = nullptr;
     const Tensor* w = nullptr;
     const Tensor* y = nullptr;
-    Addend b;
-    int64_t batch = 0, height = 0, width = 0, channels = 0;
-    int64_t kernel_h = 0, kernel_w = 0;
-    int64_t groups = 1, group_in = 0, group_out = 0;  ///< channels of one group
-    int64_t out_h = 0, out_w = 0, out_channels = 0;   ///< as declared, at most the derived ones
-    int64_t pad_top = 0, pad_left = 0, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
+    Addend b;  ///< strides: batch, depth, height, width, channel
+    int64_t batch = 0, depth = 1, height = 1, width = 0, channels = 0;
+    int64_t kernel_d = 1, kernel_h = 1, kernel_w = 0;
+    int64_t groups = 1, group_in = 0, group_out = 0;            ///< channels of one group
+    int64_t out_d = 1, out_h = 1, out_w = 0, out_channels = 0;  ///< as declared, at most the derived ones
+    int64_t pad_front = 0, pad_top = 0, pad_left = 0;
+    int64_t stride_d = 1, stride_h = 1, stride_w = 1, dilation_d = 1, dilation_h = 1, dilation_w = 1;
+    bool flat() const { return depth == 1 && kernel_d == 1 && out_d == 1; }
+    int64_t c_offset(int64_t image, int64_t z, int64_t row, int64_t column, int64_t channel) const {
+        return image * b.strides[0] + z * b.strides[1] + row * b.strides[2] + column * b.strides[3] +
+               channel * b.strides[4];
+    }
 };
 ConvProblem conv_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                          const BoundAttrs& attrs);
@@ -79,17 +128,38 @@ struct PoolProblem {
     int64_t kernel_h = 0, kernel_w = 0, out_h = 0, out_w = 0;
     int64_t pad_top = 0, pad_left = 0, stride_h = 1, stride_w = 1;
 };
-PoolProblem pool_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+PoolProblem pool_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                          const BoundAttrs& attrs);
 
-/// x[outer][count][inner], normalised along the middle.
+/// y = f(a, b) element by element.
+struct PointwiseProblem {
+    Op op = Op::relu;
+    double alpha = 0;          ///< leaky_relu
+    double low = 0, high = 0;  ///< clamp
+    bool truncate = false;     ///< div of integers without quantisation
+};
+PointwiseProblem pointwise_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs);
+
+/// x[outer][count][inner], normalised along the middle: rmsnorm, layernorm, softmax, log_softmax.
 struct NormProblem {
+    Op op = Op::rmsnorm;
     int64_t outer = 1, count = 1, inner = 1;
     double epsilon = 0;
     const Tensor* scale = nullptr;  ///< null: absent
+    const Tensor* bias = nullptr;   ///< null: absent
 };
-NormProblem norm_problem(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                         const BoundAttrs& attrs);
+NormProblem norm_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs);
+
+/// Each output is a function of the elements at its base + every combination of the reduced dimensions.
+struct ReduceProblem {
+    struct Span {
+        int64_t count, stride;
+    };
+    Op op = Op::reduce_sum;
+    std::vector<Span> kept, reduced;  ///< outermost first, adjacent dimensions joined
+    int64_t outputs = 1, count = 1;   ///< products of both
+};
+ReduceProblem reduce_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs);
 
 /// Taps of a window that starts at `start` and reads positions start + i * dilation, 0 <= i < count, in [0,
 /// size).

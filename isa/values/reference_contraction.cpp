@@ -20,20 +20,28 @@ void for_each_term(const GemmProblem& p, int64_t batch, int64_t row, int64_t col
     }
 }
 
+/// Output position of a convolution.
+struct Pixel {
+    int64_t image, z, y, x;
+};
+
 template <class Visit>
-void for_each_term(const ConvProblem& p, int64_t image, int64_t oy, int64_t ox, int64_t channel,
-                   Visit visit) {
+void for_each_term(const ConvProblem& p, const Pixel& at, int64_t channel, Visit visit) {
     const int64_t group = channel / p.group_out;
-    for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
-        for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
-            const int64_t iy = oy * p.stride_h - p.pad_top + kh * p.dilation_h;
-            const int64_t ix = ox * p.stride_w - p.pad_left + kw * p.dilation_w;
-            if (iy < 0 || iy >= p.height || ix < 0 || ix >= p.width) continue;  // padding adds nothing
-            for (int64_t c = 0; c < p.group_in; ++c) {
-                const int64_t x =
-                    ((image * p.height + iy) * p.width + ix) * p.channels + group * p.group_in + c;
-                const int64_t w = ((kh * p.kernel_w + kw) * p.group_in + c) * p.out_channels + channel;
-                visit(Term{x, w, c});
+    for (int64_t kd = 0; kd < p.kernel_d; ++kd) {
+        for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
+            for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
+                const int64_t iz = at.z * p.stride_d - p.pad_front + kd * p.dilation_d;
+                const int64_t iy = at.y * p.stride_h - p.pad_top + kh * p.dilation_h;
+                const int64_t ix = at.x * p.stride_w - p.pad_left + kw * p.dilation_w;
+                // padding adds nothing
+                if (iz < 0 || iz >= p.depth || iy < 0 || iy >= p.height || ix < 0 || ix >= p.width) continue;
+                const int64_t pixel = ((at.image * p.depth + iz) * p.height + iy) * p.width + ix;
+                const int64_t tap = (kd * p.kernel_h + kh) * p.kernel_w + kw;
+                for (int64_t c = 0; c < p.group_in; ++c) {
+                    visit(Term{pixel * p.channels + group * p.group_in + c,
+                               (tap * p.group_in + c) * p.out_channels + channel, c});
+                }
             }
         }
     }
@@ -103,24 +111,28 @@ void gemm(const GemmProblem& p) {
     }
 }
 
+void conv_pixel(const ConvProblem& p, const IntScaling& scaling, const Pixel& at, int64_t index) {
+    for (int64_t channel = 0; channel < p.out_channels; ++channel, ++index) {
+        const int64_t c = p.b.tensor == nullptr ? -1 : p.c_offset(at.image, at.z, at.y, at.x, channel);
+        const auto terms = [&](auto visit) { for_each_term(p, at, channel, visit); };
+        if (is_integer(p.x->type)) {
+            int_element(scaling, *p.x, *p.w, *p.y, p.b, c, index, channel, terms);
+        } else {
+            float_element(*p.x, *p.w, *p.y, p.b, c, index, terms);
+        }
+    }
+}
+
 void conv(const ConvProblem& p) {
-    const bool integer = is_integer(p.x->type);
-    const IntScaling scaling = integer ? int_scaling(*p.x, *p.w, *p.y, p.b, 2, 3) : IntScaling{};
+    const size_t columns = p.w->shape.rank - 1U;
+    const IntScaling scaling =
+        is_integer(p.x->type) ? int_scaling(*p.x, *p.w, *p.y, p.b, columns - 1, columns) : IntScaling{};
     int64_t index = 0;
     for (int64_t image = 0; image < p.batch; ++image) {
-        for (int64_t oy = 0; oy < p.out_h; ++oy) {
-            for (int64_t ox = 0; ox < p.out_w; ++ox) {
-                for (int64_t channel = 0; channel < p.out_channels; ++channel, ++index) {
-                    const int64_t c = p.b.tensor == nullptr
-                                          ? -1
-                                          : image * p.b.strides[0] + oy * p.b.strides[1] +
-                                                ox * p.b.strides[2] + channel * p.b.strides[3];
-                    const auto terms = [&](auto visit) { for_each_term(p, image, oy, ox, channel, visit); };
-                    if (integer) {
-                        int_element(scaling, *p.x, *p.w, *p.y, p.b, c, index, channel, terms);
-                    } else {
-                        float_element(*p.x, *p.w, *p.y, p.b, c, index, terms);
-                    }
+        for (int64_t oz = 0; oz < p.out_d; ++oz) {
+            for (int64_t oy = 0; oy < p.out_h; ++oy) {
+                for (int64_t ox = 0; ox < p.out_w; ++ox, index += p.out_channels) {
+                    conv_pixel(p, scaling, {image, oz, oy, ox}, index);
                 }
             }
         }
@@ -131,7 +143,7 @@ void conv(const ConvProblem& p) {
 
 void contraction(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                  const BoundAttrs& attrs) {
-    if (op == Op::conv2d || op == Op::conv2d_acc) {
+    if (op >= Op::conv2d) {
         conv(conv_problem(op, inputs, outputs, attrs));
     } else {
         gemm(gemm_problem(op, inputs, outputs, attrs));

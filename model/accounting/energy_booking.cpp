@@ -1,7 +1,6 @@
 #include "model/accounting/energy_booking.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "isa/opcodes.hpp"
 
@@ -10,10 +9,6 @@ namespace kpu::model {
 using traces::Component;
 
 namespace {
-
-constexpr std::array transcendental{"sigmoid",   "tanh",    "exp", "log",     "sqrt",
-                                    "gelu",      "silu",    "pow", "softmax", "log_softmax",
-                                    "layernorm", "rmsnorm", "div"};
 
 /// Links between two ends: DDR - L2 - engine.
 uint64_t hops(const StreamSide& from, const StreamSide& to) {
@@ -35,9 +30,9 @@ std::string mac_action(ElemType a, ElemType b) {
 }
 
 std::string vector_action(OpcodeId opcode_id, ElemType type) {
-    const std::string_view name = opcode(opcode_id).name;
-    if (std::find(transcendental.begin(), transcendental.end(), name) != transcendental.end())
-        return "op.transcendental";
+    const OpcodeSpec& spec = opcode(opcode_id);
+    if (spec.op_class == OpcodeClass::view) return "move";
+    if (spec.transcendental) return "op.transcendental";
     switch (type) {
         case ElemType::i16:
         case ElemType::u16:
@@ -103,7 +98,9 @@ void EnergyBooking::array_work(const TaskCommand& command) {
 void EnergyBooking::vector_work(const TaskCommand& command) {
     const BoundTask& task = *command.task->task;
     const TaskReport& report = command.report;
-    const ElemType type = command.task->outputs.at(0).region->elem;
+    // a reduction works on the elements that it reads
+    const bool reduces = opcode(task.opcode).op_class == OpcodeClass::reduction;
+    const ElemType type = (reduces ? command.task->inputs : command.task->outputs).at(0).region->elem;
     book(Component::vector, vector_action(task.opcode, type).c_str(), report.work * report.passes,
          report.start, report.end, task.op);
 }

@@ -38,7 +38,7 @@ class EnergyBooking {
 
 /// The action of a MAC on these operand types: mac.i8, mac.i4 for i8 x i4.
 std::string mac_action(ElemType a, ElemType b);
-/// The action of one vector operation on elements of this type.
+/// The action of one vector operation on elements of this type; of a view, of one byte.
 std::string vector_action(OpcodeId opcode, ElemType type);
 
 }  // namespace kpu::model

@@ -72,8 +72,8 @@ void ArrayUnit::plan(Job& job) {
         add_operand(job, result, partial, {array.rows + time.steady / time.folds, steady_end},
                     parameters.result_bytes_per_cycle());
     }
-    job.result = memory_stream(job, result, false, parameters.result_bytes_per_cycle());
-    job.result->extension.request.destination.repeat =
+    job.results.push_back(memory_stream(job, result, false, parameters.result_bytes_per_cycle()));
+    job.results[0]->extension.request.destination.repeat =
         walks(partial + bytes_of(time.writes - time.partial_reads, result), result);
 }
 

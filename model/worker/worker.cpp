@@ -33,6 +33,22 @@ traces::Cause dominant_limiter(const StreamResult& result, traces::Cause fallbac
     return best;
 }
 
+namespace {
+
+/// The stream that ended last, which is the one that a task waited for.
+struct Latest {
+    const StreamResult* stream = nullptr;
+    void see(const StreamTransaction& transaction) {
+        const StreamResult& result = transaction.extension.result;
+        if (stream == nullptr || result.end >= stream->end) stream = &result;
+    }
+    traces::Cause limiter(traces::Cause fallback) const {
+        return stream == nullptr ? fallback : dominant_limiter(*stream, fallback);
+    }
+};
+
+}  // namespace
+
 Worker::Worker(const sc_core::sc_module_name& name, const UnitPlace& place)
     : sc_module(name), command("command", place.command_ports), stream("stream", *this), place_(place) {
     for (CommandTargetSocket& socket : command) socket.bind(*this);
@@ -76,8 +92,10 @@ void Worker::post(StreamTransaction& transaction, Job& job) {
 void Worker::stream_completed(StreamTransaction& transaction) {
     Job& job = *static_cast<Job*>(transaction.context);
     const Cycles end = std::max(transaction.extension.result.end, report(job).start);
-    if (&transaction == job.result.get()) {
-        job.result_open = false;
+    const bool is_result = std::any_of(job.results.begin(), job.results.end(),
+                                       [&](const auto& result) { return result.get() == &transaction; });
+    if (is_result) {
+        --job.results_open;
     } else {
         const auto operand = std::find_if(job.operands.begin(), job.operands.end(),
                                           [&](const auto& o) { return o.stream.get() == &transaction; });
@@ -121,20 +139,23 @@ Cycles Worker::stall(const Job& job) const {
 }
 
 bool Worker::complete(const Job& job, Cycles now) const {
-    return job.operands_open == 0 && (!job.result || (job.result_posted && !job.result_open)) &&
-           now >= formula_end(job);
+    const bool results_out = job.results.empty() || (job.results_posted && job.results_open == 0);
+    return job.operands_open == 0 && results_out && now >= formula_end(job);
 }
 
 void Worker::advance(Job& job, Cycles now) {
     if (!entered_before(job)) return;
     const bool operands_in = job.operands_open == 0;
-    if (job.result && !job.result_posted && now >= job.begin + job.first_result &&
-        (operands_in || !job.result_after_operands)) {
-        StreamRequest& request = job.result->extension.request;
+    const bool may_leave =
+        now >= job.begin + job.first_result && (operands_in || !job.result_after_operands);
+    if (!job.results.empty() && !job.results_posted && may_leave) {
         const Cycles end = std::max(formula_end(job), now);
-        if (!report(job).mover) request.pace_cycles = end - now;
-        job.result_posted = job.result_open = true;
-        post(*job.result, job);
+        job.results_posted = true;
+        job.results_open = job.results.size();
+        for (const auto& result : job.results) {
+            if (!report(job).mover) result->extension.request.pace_cycles = end - now;
+            post(*result, job);
+        }
     }
     if (job.overlap && !job.command->freed && (operands_in || job.prefetch) && now >= free_at(job)) {
         job.command->freed = true;
@@ -160,7 +181,8 @@ void Worker::update() {
     }
     Cycles next = never;
     for (const auto& job : jobs_) {
-        if (job->result && !job->result_posted) wake_at(job->begin + job->first_result, now, next);
+        if (!job->results.empty() && !job->results_posted)
+            wake_at(job->begin + job->first_result, now, next);
         if (job->overlap && !job->command->freed) wake_at(free_at(*job), now, next);
         if (job->operands_open == 0) wake_at(formula_end(*job), now, next);
     }
@@ -175,22 +197,16 @@ void Worker::finish(Job& job, Cycles now) {
     if (!r.mover) {
         r.operand_stall = stall(job);
         r.result_stall = now - formula_end(job);
-        Cycles latest = 0;
-        for (const Job::Operand& operand : job.operands) {
-            const StreamResult& result = operand.stream->extension.result;
-            if (result.end >= latest) {
-                latest = result.end;
-                r.operand_cause = dominant_limiter(result, traces::Cause::stalled_operand_interconnect);
-            }
-        }
-        if (job.result)
-            r.result_cause =
-                dominant_limiter(job.result->extension.result, traces::Cause::stalled_backpressure);
+        Latest latest_operand, latest_result;
+        for (const Job::Operand& operand : job.operands) latest_operand.see(*operand.stream);
+        for (const auto& result : job.results) latest_result.see(*result);
+        r.operand_cause = latest_operand.limiter(traces::Cause::stalled_operand_interconnect);
+        r.result_cause = latest_result.limiter(traces::Cause::stalled_backpressure);
     }
     hand_over(job);
     answer(job, tlm::BEGIN_RESP);
     for (Job::Operand& operand : job.operands) spare_.push_back(std::move(operand.stream));
-    if (job.result) spare_.push_back(std::move(job.result));
+    for (auto& result : job.results) spare_.push_back(std::move(result));
 }
 
 /// What of the task's formula the unit spent on it alone: the next task's fill runs below this one's work,

@@ -43,11 +43,11 @@ struct Job {
     Cycles occupancy = 0;                ///< from the begin: operands of no other task enter
     Cycles first_result = 0;             ///< from the begin, without stalls
     std::vector<Operand> operands;
-    std::unique_ptr<StreamTransaction> result;
+    std::vector<std::unique_ptr<StreamTransaction>> results;
 
     Cycles begin = 0;  ///< the first operand enters
-    size_t operands_open = 0;
-    bool result_posted = false, result_open = false;
+    size_t operands_open = 0, results_open = 0;
+    bool results_posted = false;
 };
 
 /// A unit that executes tasks: takes commands, posts the task's streams, completes when its formula's time

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "isa/opcodes.hpp"
+#include "model/accounting/energy_booking.hpp"
+#include "platforms/variants.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/inventory.hpp"
 
@@ -53,16 +55,78 @@ std::string signature(const std::vector<OperandSpec>& operands) {
     return fmt::format("{}", fmt::join(names, ","));
 }
 
+std::string_view name_of(AttrKind kind) {
+    constexpr std::string_view names[] = {"int", "float", "bool", "etype", "ints", "str", "id"};
+    return names[static_cast<size_t>(kind)];
+}
+
+std::string_view name_of(OpcodeClass op_class) {
+    constexpr std::string_view names[] = {"gemm",    "conv", "elementwise", "pooling", "norm",
+                                          "softmax", "view", "reduction",   "convert"};
+    return names[static_cast<size_t>(op_class)];
+}
+
+/// Type variants that serve an opcode, those that every device has marked with `!`.
+Json variants_of(const OpcodeSpec& spec) {
+    static const std::vector<TypeVariant> all = nem::all_variants(platforms::known_families(), false);
+    static const std::vector<TypeVariant> must = nem::all_variants(platforms::known_families(), true);
+    Json names = Json::array();
+    for (const TypeVariant& variant : all) {
+        if (spec.family.empty() || variant.opcode != spec.family) continue;
+        const bool always = std::any_of(must.begin(), must.end(),
+                                        [&](const TypeVariant& m) { return m.name == variant.name; });
+        names.push_back(variant.name + (always ? "!" : ""));
+    }
+    return names;
+}
+
+/// Keys of the energy table that a task is charged by; TYPE stands for an element type.
+Json energy_of(OpcodeId id) {
+    const OpcodeSpec& spec = opcode(id);
+    if (spec.movement) return {"dma.descriptor", "dma.burst"};
+    if (spec.unit == UnitKind::nmu) return {"array.mac.TYPE", "array.pe.shift", "array.pe.idle"};
+    const std::string action = model::vector_action(id, ElemType::f32);
+    return {action == "op.f32" ? "vector.op.TYPE" : "vector." + action};
+}
+
+Json attribute_rows(const OpcodeSpec& spec) {
+    Json rows = Json::array();
+    for (const auto& attribute : spec.attributes) {
+        rows.push_back({{"name", attribute.name},
+                        {"kind", name_of(attribute.kind)},
+                        {"required", attribute.required},
+                        {"default", attribute.default_text},
+                        {"meaning", attribute.meaning}});
+    }
+    return rows;
+}
+
 Json opcode_rows() {
     Json rows = Json::array();
-    for (const auto& spec : opcode_table()) {
+    for (size_t i = 0; i < opcode_table().size(); ++i) {
+        const auto id = static_cast<OpcodeId>(i);
+        const OpcodeSpec& spec = opcode(id);
         std::vector<std::string> attributes;
         for (const auto& attribute : spec.attributes) attributes.emplace_back(attribute.name);
         rows.push_back({{"opcode", spec.name},
-                        {"operands", signature(spec.inputs) + " -> " + signature(spec.outputs)},
+                        {"operands", signature(spec.inputs) + (spec.variadic_inputs ? "..." : "") + " -> " +
+                                         signature(spec.outputs) + (spec.variadic_outputs ? "..." : "")},
                         {"unit", name_of(spec.unit)},
                         {"attributes", fmt::format("{}", fmt::join(attributes, " "))},
-                        {"formula", spec.formula}});
+                        {"formula", spec.formula},
+                        {"class", name_of(spec.op_class)},
+                        {"family", spec.family},
+                        {"status", spec.movement  ? "movement"
+                                   : spec.refused ? "refused"
+                                   : spec.future  ? "future"
+                                                  : "stable"},
+                        {"in_place", spec.in_place_allowed},
+                        {"integers_need_quant", spec.integers_need_quant},
+                        {"attribute_details", attribute_rows(spec)},
+                        {"variants", variants_of(spec)},
+                        {"cycles_per_element", spec.cycles},
+                        {"passes", spec.passes},
+                        {"energy", energy_of(id)}});
     }
     return rows;
 }

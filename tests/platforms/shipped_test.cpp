@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "isa/opcodes.hpp"
 #include "support.hpp"
 
 namespace kpu::platforms {
@@ -150,14 +151,17 @@ TEST(Shipped, Aliases) {
 TEST(Shipped, AgnosticLimits) {
     const DeviceLimits limits = agnostic_limits();
     EXPECT_TRUE(limits.agnostic);
-    size_t extensions = 0;
+    size_t extensions = 0, future = 0;
     for (const TypeVariant& variant : limits.variants) {
         extensions += variant.family == "gemm.acc" || variant.family == "conv2d.acc" ||
                       variant.family == "requant" || variant.family == "gemm.float_bias" ||
                       variant.family == "quantize.ext" || variant.family == "dequantize.ext";
+        const auto op = find_opcode(variant.opcode);
+        future += (op && opcode(*op).future) || variant.opcode == "reduce" || variant.opcode == "arg_reduce";
     }
     EXPECT_EQ(extensions, 10u + 10u + 2u + 2u + 5u + 7u);
-    EXPECT_EQ(limits.variants.size() - extensions, 17u + 26u);
+    EXPECT_EQ(future, 3u * (6 + 3) + 6 + 6);  // three convolutions, reductions, searches
+    EXPECT_EQ(limits.variants.size() - extensions - future, 17u + 26u);
 }
 
 }  // namespace

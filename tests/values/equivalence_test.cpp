@@ -303,8 +303,43 @@ TEST_F(Equivalence, Conversions) {
     }
 }
 
-// maxpool on every type; windows that lie wholly in the padding included.
-TEST_F(Equivalence, Maxpool) {
+// Every other elementwise operation on every type that it takes; specials, odd counts, quantisation.
+TEST_F(Equivalence, Elementwise) {
+    struct Case {
+        const char* name;
+        bool binary;
+    };
+    const Case cases[] = {{"sigmoid", false}, {"tanh", false},  {"exp", false},        {"log", false},
+                          {"sqrt", false},    {"abs", false},   {"neg", false},        {"gelu", false},
+                          {"silu", false},    {"clamp", false}, {"leaky_relu", false}, {"sub", true},
+                          {"mul", true},      {"div", true},    {"min", true},         {"max", true},
+                          {"pow", true}};
+    BoundAttrs attrs;
+    attrs.list = {testing::real_attr("alpha", 0.1), testing::real_attr("min_val", -1.5),
+                  testing::real_attr("max_val", 2.25)};
+    for (const Case& c : cases) {
+        for (const ElemType type : all_types) {
+            for (const int64_t count : counts) {
+                for (int variant = 0; variant < (is_integer(type) ? 3 : 1); ++variant) {
+                    if (is_integer(type) && variant == 0 && opcode(op(c.name)).integers_need_quant) continue;
+                    std::vector<Operand> in = {{type, {count, 3}}};
+                    if (c.binary) in.emplace_back(type, std::vector<int64_t>{count, 3});
+                    Operand y(type, {count, 3});
+                    if (variant > 0) {
+                        for (Operand& operand : in)
+                            operand.quant = random_quant(random_, operand, variant - 2, true);
+                        y.quant = random_quant(random_, y, -1, true);
+                    }
+                    for (Operand& operand : in) fill(random_, operand, true);
+                    compare(c.name, in, y, attrs);
+                }
+            }
+        }
+    }
+}
+
+// maxpool and avgpool on every type; windows that lie wholly in the padding included.
+TEST_F(Equivalence, Pools) {
     const ConvShape shapes[] = {{1, 4, 4, 3, 2, 2, 3, 1, {0, 0, 0, 0}, {2, 2}, {1, 1}},
                                 {2, 7, 5, 17, 3, 3, 17, 1, {1, 1, 1, 1}, {1, 2}, {1, 1}},
                                 {1, 3, 3, 1, 2, 2, 1, 1, {3, 0, 0, 3}, {1, 1}, {1, 1}}};
@@ -322,25 +357,112 @@ TEST_F(Equivalence, Maxpool) {
                 attrs.list = {ints_attr("kernel_shape", {s.kernel_h, s.kernel_w}), ints_attr("pads", s.pads),
                               ints_attr("strides", s.strides)};
                 compare("maxpool", in, y, attrs);
+                compare("avgpool", in, y, attrs);
             }
         }
     }
 }
 
-// rmsnorm along every axis, with and without scale.
-TEST_F(Equivalence, Rmsnorm) {
-    for (const ElemType type : {ElemType::f16, ElemType::bf16, ElemType::f32}) {
-        for (const int64_t axis : {-1, 0, 1}) {
-            for (const int64_t size : {1, 5, 64, 700}) {
-                std::vector<Operand> in = {{type, {11, 2, size}}};
+// Norms along every axis, with and without scale and bias; softmax and log_softmax.
+TEST_F(Equivalence, Norms) {
+    for (const char* name : {"rmsnorm", "layernorm", "softmax", "log_softmax"}) {
+        const size_t vectors = opcode(op(name)).inputs.size() - 1;
+        for (const ElemType type : {ElemType::f16, ElemType::bf16, ElemType::f32}) {
+            for (const int64_t axis : {-1, 0, 1}) {
+                for (const int64_t size : {1, 5, 64, 700}) {
+                    std::vector<Operand> in = {{type, {19, 2, size}}};
+                    BoundAttrs attrs;
+                    attrs.list = {integer_attr("axis", axis), testing::real_attr("epsilon", 1e-5)};
+                    Operand y(type, {19, 2, size});
+                    fill(random_, in[0], size == 64);
+                    compare(name, in, y, attrs);
+                    for (size_t i = 0; i < vectors; ++i) {
+                        in.emplace_back(type, std::vector<int64_t>{axis == -1 ? size : axis == 0 ? 19 : 2});
+                        fill(random_, in.back(), false);
+                        compare(name, in, y, attrs);
+                    }
+                }
+            }
+        }
+    }
+}
+
+// Reductions over every set of axes, on every type, quantised or not; searches into several index types.
+TEST_F(Equivalence, Reductions) {
+    const std::vector<std::vector<int64_t>> sets = {{0}, {1}, {-1}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}};
+    for (const ElemType type : all_types) {
+        for (const auto& axes : sets) {
+            for (int variant = 0; variant < (is_integer(type) ? 2 : 1); ++variant) {
+                std::vector<Operand> in = {{type, {5, 3, 70}}};
+                std::vector<int64_t> shape = {5, 3, 70};
+                for (const int64_t axis : axes) shape[static_cast<size_t>(axis < 0 ? axis + 3 : axis)] = 1;
+                Operand y(type, shape);
+                if (variant > 0) {
+                    in[0].quant = random_quant(random_, in[0], -1, true);
+                    y.quant = random_quant(random_, y, -1, true);
+                }
+                fill(random_, in[0], true);
                 BoundAttrs attrs;
-                attrs.list = {integer_attr("axis", axis), testing::real_attr("epsilon", 1e-5)};
-                Operand y(type, {11, 2, size});
-                fill(random_, in[0], size == 64);
-                compare("rmsnorm", in, y, attrs);
-                in.emplace_back(type, std::vector<int64_t>{axis == -1 ? size : axis == 0 ? 11 : 2});
-                fill(random_, in[1], false);
-                compare("rmsnorm", in, y, attrs);
+                attrs.list = {ints_attr("axes", axes), integer_attr("axis", axes[0]),
+                              integer_attr("keepdims", 1)};
+                for (const char* name : {"reduce_sum", "reduce_max", "reduce_min"})
+                    compare(name, in, y, attrs);
+                if (axes.size() > 1) continue;
+                for (const ElemType index : {ElemType::i8, ElemType::i32}) {
+                    Operand found(index, shape);
+                    for (const char* name : {"argmax", "argmin"}) compare(name, in, found, attrs);
+                }
+            }
+        }
+    }
+}
+
+// conv1d, conv3d and depthwise_conv2d on floats and integers, with biases.
+TEST_F(Equivalence, OtherConvolutions) {
+    struct Case {
+        const char* name;
+        std::vector<int64_t> x, w, y, pads, strides, dilations;
+    };
+    const Case cases[] = {
+        {"conv1d", {2, 11, 6}, {3, 6, 10}, {2, 6, 10}, {2, 1}, {2}, {1}},
+        {"conv1d", {1, 40, 4}, {5, 4, 33}, {1, 32, 33}, {0, 0}, {1}, {2}},
+        {"conv3d",
+         {1, 4, 5, 6, 3},
+         {2, 3, 2, 3, 7},
+         {1, 4, 3, 6, 7},
+         {1, 1, 0, 0, 1, 1},
+         {1, 2, 1},
+         {1, 1, 1}},
+        {"conv3d",
+         {2, 3, 3, 3, 2},
+         {1, 3, 3, 2, 4},
+         {2, 3, 3, 3, 4},
+         {0, 1, 1, 0, 1, 1},
+         {1, 1, 1},
+         {1, 1, 1}},
+        {"depthwise_conv2d", {1, 6, 7, 9}, {3, 3, 1, 9}, {1, 6, 7, 9}, {1, 1, 1, 1}, {1, 1}, {1, 1}},
+        {"depthwise_conv2d", {1, 6, 7, 5}, {2, 3, 1, 10}, {1, 3, 5, 10}, {0, 0, 0, 0}, {2, 1}, {1, 1}}};
+    for (const Case& c : cases) {
+        BoundAttrs attrs;
+        attrs.list = {ints_attr("pads", c.pads), ints_attr("strides", c.strides),
+                      ints_attr("dilations", c.dilations)};
+        for (const bool bias : {false, true}) {
+            for (const FloatTypes& t : float_types) {
+                std::vector<Operand> in = {{t.a, c.x}, {t.b, c.w}};
+                if (bias) in.emplace_back(t.y, std::vector<int64_t>{c.y.back()});
+                Operand y(t.y, c.y);
+                for (Operand& operand : in) fill(random_, operand, bias);
+                compare(c.name, in, y, attrs);
+            }
+            for (const IntTypes& t : int_types) {
+                std::vector<Operand> in = {{t.a, c.x}, {t.b, c.w}};
+                if (bias) in.emplace_back(ElemType::i32, std::vector<int64_t>{c.y.back()});
+                Operand y(t.y, c.y);
+                in[0].quant = random_quant(random_, in[0], -1, true);
+                in[1].quant = random_quant(random_, in[1], bias ? in[1].shape.rank - 1 : -1, true);
+                y.quant = random_quant(random_, y, -1, true);
+                for (Operand& operand : in) fill(random_, operand, false);
+                compare(c.name, in, y, attrs);
             }
         }
     }

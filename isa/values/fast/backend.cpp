@@ -19,34 +19,31 @@ class FastBackend final : public BackendBase {
 
     bool handle(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                 const BoundAttrs& attrs) {
-        const bool integer = is_integer(inputs[0].type);
-        switch (op) {
-            case Op::gemm:
-            case Op::matmul:
-            case Op::gemm_acc: {
-                const GemmProblem p = gemm_problem(op, inputs, outputs, attrs);
-                if (integer) return int_gemm(kernels_, scratch_, p);
-                float_gemm(kernels_, scratch_, p);
-                return true;
-            }
-            case Op::conv2d:
-            case Op::conv2d_acc: {
-                const ConvProblem p = conv_problem(op, inputs, outputs, attrs);
-                if (integer) return int_conv(kernels_, scratch_, p);
-                float_conv(kernels_, scratch_, p);
-                return true;
-            }
-            case Op::relu:
-            case Op::add:
-                return pointwise(kernels_, scratch_, op, inputs, outputs[0]);
-            case Op::maxpool:
-                return maxpool(kernels_, scratch_, pool_problem(inputs, outputs, attrs));
-            case Op::rmsnorm:
-                return rmsnorm(kernels_, scratch_, norm_problem(inputs, outputs, attrs), inputs[0],
-                               outputs[0]);
-            default:
-                return convert(kernels_, scratch_, op, inputs[0], outputs[0]);
+        const Tensor &x = inputs[0], &y = outputs[0];
+        if (is_contraction(op)) return contraction(op, inputs, outputs, attrs);
+        if (is_pointwise(op)) return pointwise(kernels_, pointwise_problem(op, inputs, attrs), inputs, y);
+        if (is_view(op)) return false;  // one implementation: it copies
+        if (is_reduction(op)) return reduce(kernels_, scratch_, reduce_problem(op, inputs, attrs), x, y);
+        if (is_norm(op)) {
+            norm(kernels_, scratch_, norm_problem(op, inputs, attrs), x, y);
+            return true;
         }
+        if (op == Op::maxpool) return maxpool(kernels_, scratch_, pool_problem(op, inputs, outputs, attrs));
+        if (op == Op::avgpool) return avgpool(kernels_, scratch_, pool_problem(op, inputs, outputs, attrs));
+        return convert(kernels_, op, x, y);
+    }
+
+    bool contraction(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                     const BoundAttrs& attrs) {
+        const bool integer = is_integer(inputs[0].type);
+        if (op >= Op::conv2d) {
+            const ConvProblem p = conv_problem(op, inputs, outputs, attrs);
+            return integer ? int_conv(kernels_, scratch_, p) : float_conv(kernels_, scratch_, p);
+        }
+        const GemmProblem p = gemm_problem(op, inputs, outputs, attrs);
+        if (integer) return int_gemm(kernels_, scratch_, p);
+        float_gemm(kernels_, scratch_, p);
+        return true;
     }
 
     const Kernels& kernels_;

@@ -27,21 +27,22 @@ struct Scratch {
     Buffer<int16_t> left16, rows16, panels16;
     Buffer<uint32_t> acc32, column_terms;
     Buffer<int32_t> narrow, image32, weights32;
-    Buffer<double> real, other, factor;
+    Buffer<double> real, other, factor, offset, squares;
 };
 
-/// Each returns false when it leaves the case to the reference engine (rare forms: weights quantised per
-/// group along the summed axis, pointwise operands quantised per channel, normalisation along an inner axis).
+/// Each returns false when it leaves the case to the reference engine. values.md lists these cases.
 void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p);
-void float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
+bool float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
 bool int_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p);
 bool int_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
-bool pointwise(const Kernels& kernels, Scratch& scratch, Op op, const std::vector<Tensor>& inputs,
+bool pointwise(const Kernels& kernels, const PointwiseProblem& p, const std::vector<Tensor>& inputs,
                const Tensor& y);
-bool convert(const Kernels& kernels, Scratch& scratch, Op op, const Tensor& x, const Tensor& y);
+bool convert(const Kernels& kernels, Op op, const Tensor& x, const Tensor& y);
 bool maxpool(const Kernels& kernels, Scratch& scratch, const PoolProblem& p);
-bool rmsnorm(const Kernels& kernels, Scratch& scratch, const NormProblem& p, const Tensor& x,
-             const Tensor& y);
+bool avgpool(const Kernels& kernels, Scratch& scratch, const PoolProblem& p);
+void norm(const Kernels& kernels, Scratch& scratch, const NormProblem& p, const Tensor& x, const Tensor& y);
+bool reduce(const Kernels& kernels, Scratch& scratch, const ReduceProblem& p, const Tensor& x,
+            const Tensor& y);
 
 /// Elements [first, first + count) of a float tensor as f32.
 void widen(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, float* to);

@@ -131,10 +131,7 @@ void conv_line(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, c
         }
         float* acc = scratch.acc.get(count * padded);
         const int64_t channel = group * p.group_out;
-        const auto c_offset = [&](int64_t i) {
-            return image * p.b.strides[0] + oy * p.b.strides[1] + (ox + i) * p.b.strides[2] +
-                   channel * p.b.strides[3];
-        };
+        const auto c_offset = [&](int64_t i) { return p.c_offset(image, 0, oy, ox + i, channel); };
         for (int64_t i = 0; i < count; ++i) {
             start_row(kernels, scratch, p.b, c_offset(i), p.group_out, padded, acc + i * padded);
         }
@@ -163,7 +160,7 @@ void depthwise(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
             for (int64_t ox = 0; ox < p.out_w; ++ox, ++pixel) {
                 const int64_t left = ox * p.stride_w - p.pad_left;
                 const TapRange columns = valid_taps(left, p.dilation_w, p.kernel_w, p.width);
-                const int64_t c_offset = image * p.b.strides[0] + oy * p.b.strides[1] + ox * p.b.strides[2];
+                const int64_t c_offset = p.c_offset(image, 0, oy, ox, 0);
                 start_row(kernels, scratch, p.b, c_offset, n, n, acc);
                 for (int64_t kh = rows.first; kh < rows.last; ++kh) {
                     for (int64_t kw = columns.first; kw < columns.last; ++kw) {
@@ -207,8 +204,12 @@ void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p) 
     }
 }
 
-void float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
-    if (p.groups > 1 && p.group_in == 1 && p.group_out == 1) return depthwise(kernels, scratch, p);
+bool float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
+    if (!p.flat()) return false;
+    if (p.groups > 1 && p.group_in == 1 && p.group_out == 1) {
+        depthwise(kernels, scratch, p);
+        return true;
+    }
     const int64_t width = kernels.f32_columns;
     const int64_t padded = round_up(p.group_out, width);
     const int64_t k = p.kernel_h * p.kernel_w * p.group_in;
@@ -229,6 +230,7 @@ void float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) 
             }
         }
     }
+    return true;
 }
 
 }  // namespace kpu::values::fast

@@ -288,10 +288,7 @@ void conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, const 
             }
             product.run(
                 rows, count,
-                [&](int64_t r) {
-                    return image_of(r) * p.b.strides[0] + oy_of(r) * p.b.strides[1] +
-                           ox_of(r) * p.b.strides[2] + channel * p.b.strides[3];
-                },
+                [&](int64_t r) { return p.c_offset(image_of(r), 0, oy_of(r), ox_of(r), channel); },
                 [&](int64_t r) { return (first + r) * p.out_channels + channel; });
         }
     }
@@ -322,7 +319,7 @@ void depthwise(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, c
                         kernels.mac_each(acc, x + at * n, w + (kh * p.kernel_w + kw) * n, n);
                     }
                 }
-                const int64_t c_offset = image * p.b.strides[0] + oy * p.b.strides[1] + ox * p.b.strides[2];
+                const int64_t c_offset = p.c_offset(image, 0, oy, ox, 0);
                 output.finish(acc, 0, n, c_offset, pixel * n);
             }
         }
@@ -345,7 +342,9 @@ bool int_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p) {
 }
 
 bool int_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
-    const IntScaling scaling = int_scaling(*p.x, *p.w, *p.y, p.b, 2, 3);
+    if (!p.flat()) return false;
+    const size_t columns = p.w->shape.rank - 1U;
+    const IntScaling scaling = int_scaling(*p.x, *p.w, *p.y, p.b, columns - 1, columns);
     if (scaling.group_size != 0) return false;
     const Output output(kernels, scratch, scaling, p.b, *p.y);
     if (p.groups > 1 && p.group_in == 1 && p.group_out == 1) {

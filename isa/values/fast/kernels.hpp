@@ -52,11 +52,28 @@ struct Kernels {
     void (*multiply)(double* value, double factor, int64_t count);
     void (*multiply_each)(double* value, const double* factor, int64_t count);
     void (*add)(double* value, const double* other, int64_t count);
+    void (*subtract)(double* value, const double* other, int64_t count);
+    void (*divide_each)(double* value, const double* other, int64_t count);
+    void (*absolute)(double* value, int64_t count);
+    void (*negate)(double* value, int64_t count);
+    void (*truncate)(double* value, int64_t count);
+    void (*square_root)(double* value, int64_t count);
+    /// value = value < 0 ? alpha * value : value
+    void (*leaky)(double* value, double alpha, int64_t count);
+    /// isa/values/elementary.hpp, the same bits
+    void (*exp)(double* value, int64_t count);
+    void (*log)(double* value, int64_t count);
+    void (*tanh)(double* value, int64_t count);
+    void (*sigmoid)(double* value, int64_t count);
+    void (*silu)(double* value, int64_t count);
+    void (*gelu)(double* value, int64_t count);
+    void (*pow)(double* value, const double* other, int64_t count);
     /// acc = fused a * b + acc, each on its own; acc = a * b + acc modulo 2^32
     void (*fma_each)(float* acc, const float* a, const float* b, int64_t count);
     void (*mac_each)(uint32_t* acc, const int32_t* a, const int32_t* b, int64_t count);
     /// value = IEEE 754-2019 maximum(value, other)
     void (*maximum)(double* value, const double* other, int64_t count);
+    void (*minimum)(double* value, const double* other, int64_t count);
 };
 
 extern const Kernels baseline_kernels;

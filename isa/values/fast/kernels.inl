@@ -172,6 +172,94 @@ void add(double* value, const double* other, int64_t count) {
     for (int64_t i = 0; i < count; ++i) value[i] = value[i] + other[i];
 }
 
+void subtract(double* value, const double* other, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = value[i] - other[i];
+}
+void divide_each(double* value, const double* other, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = value[i] / other[i];
+}
+void absolute(double* value, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = __builtin_fabs(value[i]);
+}
+void negate(double* value, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = -value[i];
+}
+void truncate(double* value, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = __builtin_trunc(value[i]);
+}
+void square_root(double* value, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = __builtin_sqrt(value[i]);
+}
+void leaky(double* value, double alpha, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) value[i] = value[i] < 0 ? alpha * value[i] : value[i];
+}
+
+/// value = function(value, other), whole vectors at a time; the last one is filled up with ones.
+template <class Function>
+inline void map_real(double* value, const double* other, int64_t count, Function function) {
+    constexpr int64_t width = Lanes::f64_width;
+    int64_t i = 0;
+    for (; i + width <= count; i += width) {
+        Lanes::store_real(value + i, function(Lanes::load_real(value + i), Lanes::load_real(other + i)));
+    }
+    if (i == count) return;
+    double a[width], b[width];
+    for (int64_t j = 0; j < width; ++j) a[j] = b[j] = 1;
+    for (int64_t j = i; j < count; ++j) {
+        a[j - i] = value[j];
+        b[j - i] = other[j];
+    }
+    Lanes::store_real(a, function(Lanes::load_real(a), Lanes::load_real(b)));
+    for (int64_t j = i; j < count; ++j) value[j] = a[j - i];
+}
+
+using RealLanes = typename Lanes::Real;
+void exp(double* value, int64_t count) {
+    map_real(value, value, count, [](RealLanes v, RealLanes) { return Lanes::exp(v); });
+}
+void log(double* value, int64_t count) {
+    map_real(value, value, count, [](RealLanes v, RealLanes) { return Lanes::log(v); });
+}
+void tanh(double* value, int64_t count) {
+    map_real(value, value, count, [](RealLanes v, RealLanes) { return Lanes::tanh(v); });
+}
+void erfc(double* value, int64_t count) {
+    map_real(value, value, count, [](RealLanes v, RealLanes) { return Lanes::erfc(v); });
+}
+void pow(double* value, const double* other, int64_t count) {
+    map_real(value, other, count, [](RealLanes v, RealLanes w) { return Lanes::pow(v, w); });
+}
+void sigmoid(double* value, int64_t count) {
+    negate(value, count);
+    exp(value, count);
+    for (int64_t i = 0; i < count; ++i) value[i] = 1.0 / (1.0 + value[i]);
+}
+
+constexpr int64_t factor_block = 128;
+/// value = value * factor(value), by `make(values, factors, count)`.
+template <class Make>
+inline void multiply_by(double* value, int64_t count, Make make) {
+    double factor[factor_block];
+    for (int64_t first = 0; first < count; first += factor_block) {
+        const int64_t size = count - first < factor_block ? count - first : factor_block;
+        make(value + first, factor, size);
+        multiply_each(value + first, factor, size);
+    }
+}
+void silu(double* value, int64_t count) {
+    multiply_by(value, count, [](const double* from, double* factor, int64_t size) {
+        for (int64_t i = 0; i < size; ++i) factor[i] = from[i];
+        sigmoid(factor, size);
+    });
+}
+void gelu(double* value, int64_t count) {
+    multiply_by(value, count, [](double* from, double* factor, int64_t size) {
+        for (int64_t i = 0; i < size; ++i) factor[i] = -from[i] * 0.70710678118654752440;
+        for (int64_t i = 0; i < size; ++i) from[i] = 0.5 * from[i];
+        erfc(factor, size);
+    });
+}
+
 void fma_each(float* acc, const float* a, const float* b, int64_t count) {
     for (int64_t i = 0; i < count; ++i) acc[i] = __builtin_fmaf(a[i], b[i], acc[i]);
 }
@@ -191,12 +279,26 @@ void maximum(double* value, const double* other, int64_t count) {
     }
 }
 
-#define KPU_KERNEL_COMMON(label, f16_in, f16_out, i8_rows, i8_columns, i8_tile)                       \
-    {                                                                                                 \
-        label, Lanes::rows, Lanes::f32_vectors *Lanes::f32_width, f32_tile, Lanes::rows,              \
-            Lanes::i32_vectors *Lanes::i32_width, i16_tile, i8_rows, i8_columns, i8_tile, f16_in,     \
-            f32_of_bf16, f16_out, bf16_of_f32, canonical_f32, odd_f32_of_f64, f32_of_f64, requantize, \
-            quantize, dequantize, divide, multiply, multiply_each, add, fma_each, mac_each, maximum   \
+void minimum(double* value, const double* other, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const double a = value[i];
+        const double b = other[i];
+        const double smaller = a < b ? a : b;  // b when either is NaN
+        // equal zeros: the sum of the negated ones is -0 only if both are +0
+        const double number = a == b ? -(-a + -b) : smaller;
+        const double zeros_right = a == b && a != 0.0 ? a : number;
+        value[i] = a != a ? a : zeros_right;
+    }
+}
+
+#define KPU_KERNEL_COMMON(label, f16_in, f16_out, i8_rows, i8_columns, i8_tile)                           \
+    {                                                                                                     \
+        label, Lanes::rows, Lanes::f32_vectors *Lanes::f32_width, f32_tile, Lanes::rows,                  \
+            Lanes::i32_vectors *Lanes::i32_width, i16_tile, i8_rows, i8_columns, i8_tile, f16_in,         \
+            f32_of_bf16, f16_out, bf16_of_f32, canonical_f32, odd_f32_of_f64, f32_of_f64, requantize,     \
+            quantize, dequantize, divide, multiply, multiply_each, add, subtract, divide_each, absolute,  \
+            negate, truncate, square_root, leaky, exp, log, tanh, sigmoid, silu, gelu, pow, fma_each,     \
+            mac_each, maximum, minimum                                                                    \
     }
 
 }  // namespace

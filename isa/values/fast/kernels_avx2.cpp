@@ -1,5 +1,6 @@
 // AVX2, FMA3, F16C. Compiled with those flags; called only where the processor has them.
 #include <immintrin.h>
+#include <sleef.h>
 
 #include <cstdint>
 
@@ -21,6 +22,16 @@ struct Lanes {
     static void store_int(void* at, Int value) { _mm256_storeu_si256(static_cast<__m256i*>(at), value); }
     static Int broadcast_int(int32_t value) { return _mm256_set1_epi32(value); }
     static Int madd(Int a, Int b, Int sum) { return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)); }
+
+    using Real = __m256d;
+    static constexpr int f64_width = 4;
+    static Real load_real(const double* at) { return _mm256_loadu_pd(at); }
+    static void store_real(double* at, Real value) { _mm256_storeu_pd(at, value); }
+    static Real exp(Real v) { return Sleef_cinz_expd4_u10avx(v); }
+    static Real log(Real v) { return Sleef_cinz_logd4_u10avx(v); }
+    static Real tanh(Real v) { return Sleef_cinz_tanhd4_u10avx(v); }
+    static Real erfc(Real v) { return Sleef_cinz_erfcd4_u15avx(v); }
+    static Real pow(Real v, Real w) { return Sleef_cinz_powd4_u10avx(v, w); }
 };
 
 }  // namespace

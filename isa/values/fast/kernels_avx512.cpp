@@ -1,5 +1,6 @@
 // AVX-512 F, BW, DQ, VL; the 8-bit tile also VNNI, by a function attribute, because it has its own check.
 #include <immintrin.h>
+#include <sleef.h>
 
 #include <cstdint>
 
@@ -21,6 +22,16 @@ struct Lanes {
     static void store_int(void* at, Int value) { _mm512_storeu_si512(at, value); }
     static Int broadcast_int(int32_t value) { return _mm512_set1_epi32(value); }
     static Int madd(Int a, Int b, Int sum) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)); }
+
+    using Real = __m512d;
+    static constexpr int f64_width = 8;
+    static Real load_real(const double* at) { return _mm512_loadu_pd(at); }
+    static void store_real(double* at, Real value) { _mm512_storeu_pd(at, value); }
+    static Real exp(Real v) { return Sleef_cinz_expd8_u10avx512fnofma(v); }
+    static Real log(Real v) { return Sleef_cinz_logd8_u10avx512fnofma(v); }
+    static Real tanh(Real v) { return Sleef_cinz_tanhd8_u10avx512fnofma(v); }
+    static Real erfc(Real v) { return Sleef_cinz_erfcd8_u15avx512fnofma(v); }
+    static Real pow(Real v, Real w) { return Sleef_cinz_powd8_u10avx512fnofma(v, w); }
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // x86-64 as every machine has it: SSE2, fused multiply-add by the C library.
 #include <emmintrin.h>
+#include <sleef.h>
 
 #include <cstdint>
 
@@ -21,6 +22,16 @@ struct Lanes {
     static void store_int(void* at, Int value) { _mm_storeu_si128(static_cast<__m128i*>(at), value); }
     static Int broadcast_int(int32_t value) { return _mm_set1_epi32(value); }
     static Int madd(Int a, Int b, Int sum) { return _mm_add_epi32(sum, _mm_madd_epi16(a, b)); }
+
+    using Real = __m128d;
+    static constexpr int f64_width = 2;
+    static Real load_real(const double* at) { return _mm_loadu_pd(at); }
+    static void store_real(double* at, Real value) { _mm_storeu_pd(at, value); }
+    static Real exp(Real v) { return Sleef_cinz_expd2_u10sse2(v); }
+    static Real log(Real v) { return Sleef_cinz_logd2_u10sse2(v); }
+    static Real tanh(Real v) { return Sleef_cinz_tanhd2_u10sse2(v); }
+    static Real erfc(Real v) { return Sleef_cinz_erfcd2_u15sse2(v); }
+    static Real pow(Real v, Real w) { return Sleef_cinz_powd2_u10sse2(v, w); }
 };
 
 }  // namespace
