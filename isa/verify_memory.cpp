@@ -141,6 +141,17 @@ void verify_transfer(const VerifyContext& context, const BoundTask& task, const 
 void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32_t statement) {
     const SourcePos pos = context.module.pos_of_statement(statement);
     check_intent(context, task, pos);
+    for (size_t i = 0; i + 1 < task.outputs.size(); ++i) {
+        for (size_t j = i + 1; j < task.outputs.size(); ++j) {
+            const BoundRegion &a = context.region(task.outputs[i]), &b = context.region(task.outputs[j]);
+            const auto found = overlap_in(context, statement, a, b);
+            if (!found) continue;
+            context.error(
+                pos,
+                fmt::format("task `{}`: outputs {} and {} overlap{}. Fix: use separate regions.", task.name,
+                            region_text(a), region_text(b), iteration_text(context, statement, *found)));
+        }
+    }
     const bool compute = task.kind == proto::Task::COMPUTE;
     if (task.memmove) return;
     for (const uint32_t out : task.outputs) {

@@ -15,9 +15,10 @@ constexpr double scale = 0.0625;
 
 }  // namespace
 
-RandomProgram::RandomProgram(const proto::Platform& platform, uint64_t seed, bool careless)
+RandomProgram::RandomProgram(const proto::Platform& platform, uint64_t seed, bool careless, bool all_opcodes)
     : random_(seed),
       careless_(careless),
+      all_opcodes_(all_opcodes),
       side_(16 * draw(1, 3)),
       engines_(platforms::engines_of(platform)),
       program_("random" + std::to_string(seed)) {
@@ -163,13 +164,68 @@ void RandomProgram::vector_work() {
     const auto y = chance(30) && writable(tiles_[*a]) ? a : target(level, engine, ElemType::i8);
     if (!b || !y) return;
     const uint32_t units = level == Level::l1 ? engines_[engine].vector().cstl_count() : 0;
-    if (chance(50)) {
+    if (all_opcodes_ && *y != *a && *y != *b && chance(80)) {
+        bool uses_b = false;
+        const Task work = any_vector_task(tiles_[*a], tiles_[*b], tiles_[*y], uses_b);
+        finish(work, uses_b ? std::vector<size_t>{*a, *b} : std::vector<size_t>{*a}, *y, UnitKind::cstl,
+               units);
+    } else if (chance(50)) {
         finish(program_.compute("relu", {region(tiles_[*a])}, {region(tiles_[*y])}, name("relu")), {*a}, *y,
                UnitKind::cstl, units);
     } else {
         finish(program_.compute("add", {region(tiles_[*a]), region(tiles_[*b])}, {region(tiles_[*y])},
                                 name("add")),
                {*a, *b}, *y, UnitKind::cstl, units);
+    }
+}
+
+Task RandomProgram::any_vector_task(const Tile& a, const Tile& b, const Tile& y, bool& uses_b) {
+    constexpr const char* unary[] = {"sigmoid", "tanh", "exp",        "abs",  "neg",
+                                     "gelu",    "silu", "leaky_relu", "clamp"};
+    constexpr const char* binary[] = {"sub", "mul", "div", "min", "max"};
+    if (chance(40)) return view_task(a, b, y, uses_b);
+    if (chance(40)) {
+        uses_b = true;
+        const char* op = binary[draw(0, 4)];
+        return program_.compute(op, {region(a), region(b)}, {region(y)}, name(op));
+    }
+    const char* op = unary[draw(0, 8)];
+    Task task = program_.compute(op, {region(a)}, {region(y)}, name(op));
+    if (op == std::string("leaky_relu")) task.attr("alpha", 0.25);
+    if (op == std::string("clamp")) task.attr("min_val", -1.5).attr("max_val", 2.0);
+    return task;
+}
+
+/// Views from whole tiles, halves and insides of tiles into a whole tile.
+Task RandomProgram::view_task(const Tile& a, const Tile& b, const Tile& y, bool& uses_b) {
+    const int64_t half = side_ / 2;
+    switch (draw(0, 5)) {
+        case 0:
+            return program_.compute("transpose", {region(a)}, {region(y)}, name("transpose"))
+                .attr("perm", {1, 0});
+        case 1:
+            return program_.compute("reshape", {region(a)}, {region(y)}, name("reshape"))
+                .attr("target_shape", {side_, -1});
+        case 2:
+            return program_.compute("slice", {region(a)}, {region(y)}, name("slice"))
+                .attr("starts", {-1})
+                .attr("ends", {-side_ - 1})
+                .attr("axes", {draw(0, 1)})
+                .attr("steps", {-1});
+        case 3:
+            uses_b = true;
+            return program_
+                .compute("concat", {rows(a, 0, half), rows(b, half, half)}, {region(y)}, name("concat"))
+                .attr("axis", 0);
+        case 4:
+            return program_
+                .compute("split", {region(a)}, {rows(y, 0, half), rows(y, half, half)}, name("split"))
+                .attr("axis", 0)
+                .attr("split_sizes", {half, half});
+        default:
+            return program_.compute("pad", {rows(a, 1, side_ - 2)}, {region(y)}, name("pad"))
+                .attr("pads", {1, 0, 1, 0})
+                .attr("mode", chance(50) ? "edge" : "constant");
     }
 }
 
@@ -245,6 +301,12 @@ Region RandomProgram::region(const Tile& tile) {
     const double unit = tile.type == ElemType::i32 ? scale * scale : scale;
     return program_.region(name("r"), tile.buffer, tile.offset,
                            builder::tensor(tile.type, {side_, side_}).quant(builder::per_tensor(unit)));
+}
+
+Region RandomProgram::rows(const Tile& tile, int64_t first, int64_t count) {
+    const int64_t row = bytes_of(tile.type) / side_;
+    return program_.region(name("rows"), tile.buffer, tile.offset + first * row,
+                           builder::tensor(tile.type, {count, side_}).quant(builder::per_tensor(scale)));
 }
 
 void RandomProgram::finish(Task task, const std::vector<size_t>& reads, size_t write, UnitKind unit,

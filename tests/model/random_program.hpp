@@ -15,7 +15,9 @@ namespace kpu::model {
 /// tokens are missing.
 class RandomProgram {
   public:
-    RandomProgram(const proto::Platform& platform, uint64_t seed, bool careless);
+    /// `all_opcodes`: vector work of every class, not only relu and add. Without it a seed gives the program
+    /// that it always gave.
+    RandomProgram(const proto::Platform& platform, uint64_t seed, bool careless, bool all_opcodes = false);
     const builder::Program& program() const { return program_; }
 
   private:
@@ -54,6 +56,9 @@ class RandomProgram {
     void save();
     void product();
     void vector_work();
+    /// One task of a random vector opcode from tiles a and b into tile y.
+    builder::Task any_vector_task(const Tile& a, const Tile& b, const Tile& y, bool& uses_b);
+    builder::Task view_task(const Tile& a, const Tile& b, const Tile& y, bool& uses_b);
     void narrow();
 
     std::optional<size_t> written_tile(Level level, ElemType type, int engine = -1);
@@ -61,13 +66,14 @@ class RandomProgram {
     std::optional<size_t> new_tile(Level level, unsigned engine, ElemType type);
     bool writable(const Tile& tile) const;
     builder::Region region(const Tile& tile);
+    builder::Region rows(const Tile& tile, int64_t first, int64_t count);
     /// Orders the task after what it must follow, and remembers it as reader and writer.
     void finish(builder::Task task, const std::vector<size_t>& reads, size_t write, UnitKind unit,
                 uint32_t units);
     std::string name(const char* prefix) { return prefix + std::to_string(names_++); }
 
     std::mt19937_64 random_;
-    bool careless_;
+    bool careless_, all_opcodes_;
     int64_t side_;
     std::vector<proto::Engine> engines_;
     builder::Program program_;

@@ -41,14 +41,16 @@ void conv(benchmark::State& state, ElemType type, int64_t groups) {
                                                   benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void unary(benchmark::State& state, const char* opcode, ElemType type) {
+void unary(benchmark::State& state, const char* opcode, ElemType type, int64_t axis = -1,
+           bool reference = false) {
     const int64_t count = 1 << 20;
     Operand x(type, {1, 1024, 1, 1024});
     std::fill(x.storage.begin(), x.storage.end(), 0x3c013c02U);
     Operand y(type, {1, 1024, 1, 1024});
     BoundAttrs attrs;
-    attrs.list = {testing::ints_attr("kernel_shape", {1, 1})};
-    const auto backend = make_fast_backend();
+    attrs.list = {testing::ints_attr("kernel_shape", {1, 1}), testing::ints_attr("perm", {0, 3, 2, 1}),
+                  testing::integer_attr("axis", axis)};
+    const auto backend = reference ? make_reference_backend() : make_fast_backend();
     for (auto _ : state) backend->execute(op(opcode), {x.tensor()}, {y.tensor()}, attrs);
     state.counters["Gelem/s"] =
         benchmark::Counter(static_cast<double>(count) * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
@@ -67,7 +69,18 @@ BENCHMARK_CAPTURE(conv, i8_depthwise, ElemType::i8, 64)->Unit(benchmark::kMillis
 BENCHMARK_CAPTURE(unary, relu_f16, "relu", ElemType::f16)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(unary, relu_i8, "relu", ElemType::i8)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(unary, maxpool_f16, "maxpool", ElemType::f16)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(unary, avgpool_f16, "avgpool", ElemType::f16)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(unary, rmsnorm_f16, "rmsnorm", ElemType::f16)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(unary, layernorm_f16, "layernorm", ElemType::f16)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(unary, softmax_f16, "softmax", ElemType::f16)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(unary, softmax_f16_axis1, "softmax", ElemType::f16, 1)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(unary, softmax_f16_reference, "softmax", ElemType::f16, -1, true)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(unary, exp_f32, "exp", ElemType::f32)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(unary, tanh_f16, "tanh", ElemType::f16)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(unary, gelu_f16, "gelu", ElemType::f16)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(unary, gelu_f16_reference, "gelu", ElemType::f16, -1, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(unary, transpose_f16, "transpose", ElemType::f16)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace kpu::values

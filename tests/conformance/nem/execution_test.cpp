@@ -1,5 +1,6 @@
 // Every opcode on every type variant: the cases of execute/, whose expected outputs an independent NumPy
 // implementation made (generate.py), in functional and timed mode, with both value engines, bit for bit.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -113,6 +114,33 @@ INSTANTIATE_TEST_SUITE_P(Opcodes, Execution, ::testing::ValuesIn(covered()), [](
     std::replace(name.begin(), name.end(), '.', '_');
     return name;
 });
+
+// An index outside its dimension ends the run with an error that names index, position and task, in both
+// modes.
+TEST(ExecutionCases, GatherIndexOutsideEndsTheRun) {
+    const fs::path folder = root() / "gather_f16";
+    const auto module = load(folder);
+    Diagnostics diagnostics;
+    const auto platform = runtime::resolve_platform(*module, "", {}, {}, diagnostics);
+    for (const runtime::Mode mode : {runtime::Mode::functional, runtime::Mode::values_timing}) {
+        runtime::SimulationOptions options;
+        options.mode = mode;
+        runtime::Simulation simulation(module, &*platform, options);
+        simulation.set_input("in0", traces::read_npy((folder / "inputs/in0.npy").string()));
+        traces::NpyArray indices = traces::read_npy((folder / "inputs/in1.npy").string());
+        indices.data.replace(8, 4,
+                             std::string("\x04\0\0\0", 4));  // the third one; the dimension has 4 elements
+        simulation.set_input("in1", indices);
+        try {
+            simulation.run();
+            ADD_FAILURE() << "index 4 of 4 was accepted";
+        } catch (const UserError& error) {
+            EXPECT_THAT(error.what(), ::testing::HasSubstr("index 4 at position 2 is outside dimension 1"));
+            EXPECT_THAT(error.what(), ::testing::HasSubstr("task `work`"));
+            EXPECT_THAT(error.what(), ::testing::HasSubstr("Fix: use indices from -4 to 3"));
+        }
+    }
+}
 
 // No opcode without a case, but movement (every case moves) and what the language cannot execute.
 TEST(ExecutionCases, CoverTheOpcodeTable) {

@@ -1,0 +1,259 @@
+// Shape, type and attribute rules of single opcodes: what passes, and the message of what does not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "isa/builder.hpp"
+#include "isa/opcodes.hpp"
+#include "isa/verify.hpp"
+
+namespace kpu {
+namespace {
+
+using namespace builder;
+using ::testing::HasSubstr;
+using Attrs = std::function<void(Task&)>;
+
+constexpr ElemType f16 = ElemType::f16, i8 = ElemType::i8, i32 = ElemType::i32;
+
+TensorType typed(ElemType elem, const std::vector<int64_t>& shape) {
+    std::vector<Expr> sizes(shape.begin(), shape.end());
+    return tensor(elem, sizes);
+}
+
+/// Findings about one task on a device that takes every type.
+std::string check(const std::string& opcode, const std::vector<TensorType>& inputs,
+                  const std::vector<TensorType>& outputs, const Attrs& attrs = {}) {
+    Program p("one");
+    int count = 0;
+    const auto regions = [&](const std::vector<TensorType>& types) {
+        std::vector<Region> list;
+        for (const TensorType& type : types) {
+            const std::string name = "r" + std::to_string(count++);
+            list.push_back(p.region(name, p.buffer("b_" + name, Level::l2, 1 << 16), 0, type));
+        }
+        return list;
+    };
+    Task task = p.compute(opcode, regions(inputs), regions(outputs), "task");
+    if (attrs) attrs(task);
+    Diagnostics diagnostics;
+    verify(p.build(), DeviceLimits{}, {}, diagnostics);
+    return diagnostics.to_string();
+}
+
+struct Rule {
+    const char* opcode;
+    std::vector<TensorType> inputs, outputs;
+    Attrs attrs;
+    const char* message;  ///< empty: passes
+};
+
+void expect(const std::vector<Rule>& rules) {
+    for (const Rule& rule : rules) {
+        const std::string found = check(rule.opcode, rule.inputs, rule.outputs, rule.attrs);
+        if (*rule.message == 0) {
+            EXPECT_EQ(found, "") << rule.opcode;
+        } else {
+            EXPECT_THAT(found, HasSubstr(rule.message)) << rule.opcode;
+            EXPECT_THAT(found, HasSubstr("Fix: ")) << rule.opcode;
+        }
+    }
+}
+
+const TensorType x = typed(f16, {2, 3, 4});
+
+// Elementwise: equal shapes and types; functions of plain integers are refused; bounds of clamp in order.
+TEST(OpcodeRules, Elementwise) {
+    const TensorType ints = typed(i8, {4}), quantized = typed(i8, {4}).quant(per_tensor(0.5, 1));
+    const auto bounds = [](double low, double high) {
+        return [=](Task& t) { t.attr("min_val", low).attr("max_val", high); };
+    };
+    expect({{"exp", {x}, {x}, {}, ""},
+            {"sub", {x, x}, {x}, {}, ""},
+            {"mul", {x, typed(f16, {2, 3, 1})}, {x}, {}, "shapes must be identical"},
+            {"max", {x, typed(ElemType::f32, {2, 3, 4})}, {x}, {}, "element types must match"},
+            {"exp", {ints}, {ints}, {}, "the formula has no integer meaning"},
+            {"exp", {quantized}, {quantized}, {}, ""},
+            {"neg", {quantized}, {ints}, {}, "either all operands carry quant or none does"},
+            {"clamp", {x}, {x}, bounds(-1, 2), ""},
+            {"clamp", {x}, {x}, bounds(2, -1), "min_val 2 is above max_val -1"},
+            {"clamp", {x}, {x}, {}, "min_val is required"},
+            {"leaky_relu", {x}, {x}, {}, "alpha is required"}});
+}
+
+// Norms and softmax: the axis exists, vectors have its size.
+TEST(OpcodeRules, Norms) {
+    const auto axis = [](int64_t value, bool epsilon) {
+        return [=](Task& t) {
+            t.attr("axis", value);
+            if (epsilon) t.attr("epsilon", 1e-3);
+        };
+    };
+    const TensorType four = typed(f16, {4}), three = typed(f16, {3});
+    expect({{"layernorm", {x, four, four}, {x}, axis(-1, true), ""},
+            {"layernorm", {x, four, three}, {x}, axis(2, true), "bias f16[3] must be [4]"},
+            {"layernorm", {x}, {x}, axis(-4, true), "axis is outside the 3 dimensions"},
+            {"softmax", {x}, {x}, axis(1, false), ""},
+            {"softmax", {x}, {x}, axis(3, false), "axis is outside the 3 dimensions"},
+            {"log_softmax", {x}, {typed(f16, {2, 4, 3})}, axis(1, false), "shapes must be identical"}});
+}
+
+// Every attribute of every view.
+TEST(OpcodeRules, Views) {
+    const auto ints = [](const char* name, std::vector<int64_t> values) {
+        return [=](Task& t) { t.attr(name, values); };
+    };
+    const auto slice = [](std::vector<int64_t> starts, std::vector<int64_t> ends, std::vector<int64_t> axes,
+                          std::vector<int64_t> steps) {
+        return [=](Task& t) {
+            t.attr("starts", starts).attr("ends", ends).attr("axes", axes).attr("steps", steps);
+        };
+    };
+    const auto axis = [](int64_t value) { return [=](Task& t) { t.attr("axis", value); }; };
+    const auto split = [](std::vector<int64_t> sizes) {
+        return [=](Task& t) { t.attr("axis", -1).attr("split_sizes", sizes); };
+    };
+    const auto pad = [](std::vector<int64_t> pads, const char* mode) {
+        return [=](Task& t) { t.attr("pads", pads).attr("mode", mode); };
+    };
+    const TensorType y = typed(f16, {4, 2, 3}), half = typed(f16, {2, 3, 2}), indices = typed(i32, {5});
+    expect({
+        {"transpose", {x}, {y}, ints("perm", {2, 0, 1}), ""},
+        {"transpose", {x}, {y}, ints("perm", {2, 0, 0}), "perm=[2,0,0] is no permutation"},
+        {"transpose", {x}, {x}, ints("perm", {2, 0, 1}), "output 0 of shape [2,3,4] must be [4,2,3]"},
+        {"reshape", {x}, {typed(f16, {6, 4})}, ints("target_shape", {6, -1}), ""},
+        {"reshape", {x}, {typed(f16, {6, 4})}, ints("target_shape", {5, -1}), "preserve the number"},
+        {"reshape", {x}, {typed(f16, {6, 4})}, ints("target_shape", {-1, -1}), "at most one -1"},
+        {"slice", {x}, {half}, slice({0}, {2}, {-1}, {1}), ""},
+        {"slice", {x}, {half}, slice({3}, {-9}, {-1}, {-2}), ""},
+        {"slice", {x}, {half}, slice({0}, {2}, {3}, {1}), "axis 3 is outside the 3 dimensions"},
+        {"slice", {x}, {half}, slice({0}, {2}, {2}, {0}), "step other than 0"},
+        {"slice", {x}, {half}, slice({2}, {2}, {2}, {1}), "is empty"},
+        {"slice", {x}, {half}, slice({0, 0}, {2}, {2}, {1}), "equal lengths"},
+        {"slice", {x}, {half}, slice({0, 0}, {2, 2}, {2, -1}, {1, 1}), "names dimension 2 twice"},
+        {"concat", {half, half}, {x}, axis(2), ""},
+        {"concat", {half, x}, {x}, axis(0), "shapes must be equal but for axis 0"},
+        {"concat", {half, typed(i8, {2, 3, 2})}, {x}, axis(2), "element types must match"},
+        {"split", {x}, {half, half}, split({2, 2}), ""},
+        {"split", {x}, {half, half}, split({2, 1}), "split_sizes=[2,1] sum to 3, X has 4"},
+        {"split", {x}, {half}, split({2, 2}), "ask for 2 outputs, 1 are given"},
+        {"pad", {x}, {typed(f16, {3, 3, 4})}, pad({1, 0, 0, 0, 0, 0}, "edge"), ""},
+        {"pad", {x}, {x}, pad({-1, 0, 0, 0, 0, 0}, "edge"), "pads has -1"},
+        {"pad", {x}, {x}, pad({1, 0, 0}, "edge"), "pads needs 6 integers"},
+        {"pad", {x}, {x}, pad({0, 0, 0, 0, 0, 0}, "wrap"), "mode=wrap is unknown"},
+        {"pad", {x}, {x}, pad({2, 0, 0, 0, 0, 0}, "reflect"), "reflect takes at most 1"},
+        {"gather", {x, indices}, {typed(f16, {2, 5, 4})}, axis(-2), ""},
+        {"gather", {x, typed(f16, {5})}, {typed(f16, {2, 5, 4})}, axis(1), "indices are f16"},
+        {"gather", {x, indices}, {x}, axis(1), "must be [2,5,4]"},
+    });
+    const TensorType a = typed(i8, {4}).quant(per_tensor(0.5, 0)),
+                     b = typed(i8, {4}).quant(per_tensor(0.25, 0));
+    expect({{"reshape", {a}, {b}, ints("target_shape", {4}), "need the same quant"}});
+}
+
+// Reductions and searches: axes, kept dimensions, an index type that is wide enough.
+TEST(OpcodeRules, Reductions) {
+    const auto axes = [](std::vector<int64_t> values, const char* keep) {
+        return [=](Task& t) { t.attr("axes", values).attr("keepdims", keep); };
+    };
+    const auto axis = [](Task& t) { t.attr("axis", 0).attr("keepdims", "false"); };
+    expect({{"reduce_sum", {x}, {typed(f16, {2, 1, 1})}, axes({-1, 1}, "true"), ""},
+            {"reduce_max", {x}, {typed(f16, {2})}, axes({-1, 1}, "false"), ""},
+            {"reduce_min", {x}, {typed(f16, {1})}, axes({0, 1, 2}, "false"), ""},
+            {"reduce_min", {x}, {typed(f16, {1})}, axes({}, "false"), "axes is empty"},
+            {"reduce_min", {x}, {typed(f16, {1})}, axes({1, -2}, "false"), "names dimension 1 twice"},
+            {"reduce_sum", {x}, {typed(i32, {2})}, axes({-1, 1}, "false"), "element types must match"},
+            {"argmax", {typed(f16, {200, 2})}, {typed(i32, {2})}, axis, ""},
+            {"argmax", {typed(f16, {200, 2})}, {typed(i8, {2})}, axis, "cannot hold indices up to 199"},
+            {"argmin", {typed(f16, {2, 2})}, {typed(f16, {2})}, axis, "cannot hold indices"}});
+}
+
+// The other convolutions: lists of the window's rank, layouts, groups that follow the channels.
+TEST(OpcodeRules, Convolutions) {
+    const auto window = [](std::vector<int64_t> pads, std::vector<int64_t> steps, ElemType accum) {
+        return [=](Task& t) {
+            t.attr("pads", pads)
+                .attr("strides", steps)
+                .attr("dilations", std::vector<int64_t>(steps.size(), 1));
+            t.attr("accum_type", accum);
+        };
+    };
+    constexpr ElemType f32 = ElemType::f32;
+    const TensorType x1 = typed(f16, {1, 8, 4}), w1 = typed(f16, {3, 4, 5}), y1 = typed(f16, {1, 6, 5});
+    const TensorType x2 = typed(f16, {1, 4, 4, 3}), w2 = typed(f16, {2, 2, 1, 6}),
+                     y2 = typed(f16, {1, 3, 3, 6});
+    const TensorType x3 = typed(f16, {1, 4, 4, 4, 2}), w3 = typed(f16, {2, 2, 2, 2, 3}),
+                     y3 = typed(f16, {1, 3, 3, 3, 3});
+    expect({{"conv1d", {x1, w1}, {y1}, window({0, 0}, {1}, f32), ""},
+            {"conv1d", {x1, w1}, {y1}, window({0, 0, 0, 0}, {1}, f32), "pads needs 2 integers, has 4"},
+            {"conv1d", {x2, w2}, {y2}, window({0, 0}, {1}, f32), "X (NWC), W (WIO) and Y need 3 dimensions"},
+            {"conv1d", {x1, w1}, {y1}, window({0, 0}, {1}, i32), "accum_type must equal f32"},
+            {"conv1d", {x1, typed(i8, {3, 4, 5})}, {y1}, window({0, 0}, {1}, f32), "mix integers and floats"},
+            {"conv3d", {x3, w3}, {y3}, window({0, 0, 0, 0, 0, 0}, {1, 1, 1}, f32), ""},
+            {"conv3d", {x3, w3}, {y3}, window({0, 0, 0, 0, 0, 0}, {1, 2, 1}, f32), "must be 3x2x3"},
+            {"depthwise_conv2d", {x2, w2}, {y2}, window({0, 0, 0, 0}, {1, 1}, f32), ""},
+            {"depthwise_conv2d",
+             {x2, typed(f16, {2, 2, 3, 6})},
+             {y2},
+             window({0, 0, 0, 0}, {1, 1}, f32),
+             "do not fit with groups=3"}});
+}
+
+// The escape hatch of the language is refused by name, not as an unknown opcode.
+TEST(OpcodeRules, ComputeIsRefused) {
+    Program p("one");
+    const Region r = p.region("r", p.buffer("b", Level::l2, 64), 0, typed(f16, {4}));
+    p.compute("compute", {r}, {r}, "task");
+    Diagnostics diagnostics;
+    verify(p.build(), DeviceLimits{}, {}, diagnostics);
+    EXPECT_THAT(diagnostics.to_string(), HasSubstr("op is required"));
+    const OpcodeSpec& spec = opcode(find_opcode("compute").value());
+    EXPECT_TRUE(spec.refused);
+}
+
+// A future opcode runs on every device, and says when the device does not list it; strict makes that an
+// error.
+TEST(OpcodeRules, FutureOpcodesAreFlagged) {
+    Program p("one");
+    const Region in = p.region("in", p.buffer("b", Level::l2, 64), 0, typed(f16, {4}));
+    const Region out = p.region("out", p.buffer("c", Level::l2, 64), 0, typed(f16, {1}));
+    p.compute("reduce_sum", {in}, {out}, "task").attr("axes", {0}).attr("keepdims", "false");
+    DeviceLimits limits;
+    limits.name = "small";
+    limits.agnostic = false;
+    limits.units = {1, 1, 1, 1, 1, 1, 0};
+    for (const bool strict : {false, true}) {
+        Diagnostics diagnostics;
+        VerifyOptions options;
+        options.strict = strict;
+        verify(p.build(), limits, options, diagnostics);
+        EXPECT_EQ(diagnostics.has_errors(), strict);
+        EXPECT_THAT(diagnostics.to_string(), HasSubstr("reduce_sum is not in device `small`"));
+    }
+    TypeVariant variant;
+    variant.name = "reduce<f16>.default";
+    variant.family = variant.opcode = "reduce";
+    limits.variants = {variant};
+    Diagnostics diagnostics;
+    verify(p.build(), limits, {}, diagnostics);
+    EXPECT_EQ(diagnostics.to_string(), "");
+}
+
+// Two results of one task must not share bytes.
+TEST(OpcodeRules, OutputsAreApart) {
+    Program p("one");
+    const Buffer buffer = p.buffer("b", Level::l2, 256);
+    const Region in = p.region("in", buffer, 0, typed(f16, {8}));
+    const auto out = [&](const char* name, int64_t offset) {
+        return p.region(name, buffer, offset, typed(f16, {4}));
+    };
+    p.compute("split", {in}, {out("one_half", 64), out("other_half", 68)}, "task")
+        .attr("axis", 0)
+        .attr("split_sizes", {4, 4});
+    Diagnostics diagnostics;
+    verify(p.build(), DeviceLimits{}, {}, diagnostics);
+    EXPECT_THAT(diagnostics.to_string(),
+                HasSubstr("outputs region `one_half` and region `other_half` overlap"));
+}
+
+}  // namespace
+}  // namespace kpu
