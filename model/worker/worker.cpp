@@ -146,8 +146,7 @@ bool Worker::complete(const Job& job, Cycles now) const {
 void Worker::advance(Job& job, Cycles now) {
     if (!entered_before(job)) return;
     const bool operands_in = job.operands_open == 0;
-    const bool may_leave =
-        now >= job.begin + job.first_result && (operands_in || !job.result_after_operands);
+    const bool may_leave = now >= job.begin + job.first_result && (operands_in || !job.result_after_operands);
     if (!job.results.empty() && !job.results_posted && may_leave) {
         const Cycles end = std::max(formula_end(job), now);
         job.results_posted = true;
@@ -181,8 +180,7 @@ void Worker::update() {
     }
     Cycles next = never;
     for (const auto& job : jobs_) {
-        if (!job->results.empty() && !job->results_posted)
-            wake_at(job->begin + job->first_result, now, next);
+        if (!job->results.empty() && !job->results_posted) wake_at(job->begin + job->first_result, now, next);
         if (job->overlap && !job->command->freed) wake_at(free_at(*job), now, next);
         if (job->operands_open == 0) wake_at(formula_end(*job), now, next);
     }
