@@ -26,14 +26,6 @@ Module& Module::operator=(const Module& other) {
     return *this;
 }
 
-Module& Module::operator=(Module&& other) {
-    program = other.program;  // another arena owns them: copied
-    source = std::move(other.source);
-    data = std::move(other.data);
-    origin = std::move(other.origin);
-    return *this;
-}
-
 SourcePos Module::pos_of_statement(size_t index) const { return position(*this, source.statements, index); }
 SourcePos Module::pos_of_region(size_t index) const { return position(*this, source.regions, index); }
 SourcePos Module::pos_of_buffer(size_t index) const { return position(*this, source.buffers, index); }

@@ -41,8 +41,7 @@ struct Module {
     Module();
     Module(const Module& other);
     Module(Module&& other) = default;
-    Module& operator=(const Module& other);
-    Module& operator=(Module&& other);
+    Module& operator=(const Module& other);  ///< of rvalues too: the messages belong to the other arena
 
   private:
     std::unique_ptr<google::protobuf::Arena> arena_;
