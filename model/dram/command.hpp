@@ -26,8 +26,8 @@ struct IssuedCommand {
     uint32_t row;   ///< activate only
 };
 
-/// Sees every command of a channel, times ascending within a rank's power state changes and otherwise
-/// overall.
+/// Sees every command of a channel, in the order in which they are decided: times ascend, but the exit from a
+/// sleep state may lie after later commands of other ranks.
 class CommandObserver {
   public:
     virtual ~CommandObserver() = default;
