@@ -134,9 +134,13 @@ void Binder::bind_region(size_t index) {
     region.level = buffer.level;
     region.engine = buffer.engine;
     region.elem = static_cast<ElemType>(source.elem());
-    for (const proto::Decorator& decorator : source.decorator()) {
-        region.readonly |= decorator.name() == "readonly";
-        region.writeonly |= decorator.name() == "writeonly";
+    for (const auto* decorators :
+         {&program_.buffer(static_cast<int>(source.buffer())).decorator(), &source.decorator()}) {
+        for (const proto::Decorator& decorator : *decorators) {
+            region.readonly |= decorator.name() == "readonly";
+            region.writeonly |= decorator.name() == "writeonly";
+            region.materialized |= decorator.name() == "materialized";
+        }
     }
 
     int64_t extent = 0;
@@ -166,7 +170,8 @@ void Binder::bind_region(size_t index) {
         return;
     }
     const auto address = checked_add(region.address.constant, base);
-    if (!address) return error(pos, fmt::format("{} has an offset beyond 64 bits.", what));
+    if (!address)
+        return error(pos, fmt::format("{} has an offset beyond 64 bits. Fix: use a smaller one.", what));
     region.address.constant = *address;
     try {
         check_region_bounds(result_, static_cast<uint32_t>(index), *address);
@@ -257,8 +262,8 @@ void Binder::bind_quant(const proto::Quant& source, bool channels_first, BoundRe
     const int rank = region.shape.rank;
     const int axis = source.axis() < 0 ? source.axis() + rank : source.axis();
     if (axis < 0 || axis >= rank) {
-        return error(
-            pos, fmt::format("{} has quantization axis {} but {} dimensions.", what, source.axis(), rank));
+        return error(pos, fmt::format("{} has quantization axis {} but {} dimensions. Fix: use one of them.",
+                                      what, source.axis(), rank));
     }
     quant.axis = channels_first ? nchw_to_logical[static_cast<size_t>(axis)] : axis;
     const int64_t extent = region.shape[static_cast<size_t>(quant.axis)];
@@ -268,7 +273,8 @@ void Binder::bind_quant(const proto::Quant& source, bool channels_first, BoundRe
     const int64_t groups =
         quant.kind == proto::Quant::PER_GROUP ? (extent + quant.group_size - 1) / quant.group_size : extent;
     if (static_cast<int64_t>(quant.scales.size()) != groups) {
-        error(pos, fmt::format("{} has {} quantization scales, but {} along axis {} (size {}) are needed.",
+        error(pos, fmt::format("{} has {} quantization scales, but {} along axis {} (size {}) are needed. "
+                               "Fix: give one per channel, or per group.",
                                what, quant.scales.size(), groups, source.axis(), extent));
     }
 }

@@ -31,6 +31,26 @@ std::string_view kind_name(AttrKind kind) {
     return "a value";
 }
 
+std::string_view example_of(AttrKind kind) {
+    switch (kind) {
+        case AttrKind::integer:
+            return "1";
+        case AttrKind::real:
+            return "0.5";
+        case AttrKind::boolean:
+            return "true";
+        case AttrKind::elem_type:
+            return "f32";
+        case AttrKind::ints:
+            return "[1, 1]";
+        case AttrKind::text:
+            return "\"text\"";
+        case AttrKind::word:
+            return "word";
+    }
+    return "value";
+}
+
 /// A default of the opcode table; integers and numbers are all it holds.
 BoundAttr default_of(const AttrSpec& spec) {
     BoundAttr attr;
@@ -49,6 +69,25 @@ bool has_decorator(const Decorators& decorators, std::string_view name) {
                        [&](const proto::Decorator& d) { return d.name() == name; });
 }
 
+/// The argument of @profile; empty without one.
+template <class Decorators>
+std::string profile_tag(const Decorators& decorators) {
+    for (const proto::Decorator& decorator : decorators) {
+        if (decorator.name() != "profile" || decorator.arg_size() == 0) continue;
+        return decorator.arg(0).word().empty() ? decorator.arg(0).text() : decorator.arg(0).word();
+    }
+    return {};
+}
+
+/// Whether a unit of this kind can execute a task whose own kind is another: vector units share their
+/// opcodes, and either a CSTL or a DMA can carry out a store.
+bool can_execute(UnitKind kind, const BoundTask& task) {
+    if (kind == task.unit) return true;
+    if (task.kind == proto::Task::STORE) return kind == UnitKind::cstl || kind == UnitKind::dma;
+    return task.kind == proto::Task::COMPUTE && task.unit != UnitKind::nmu &&
+           (kind == UnitKind::cstl || kind == UnitKind::vpu);
+}
+
 std::string_view operation_name(const proto::Task& task) {
     switch (task.kind()) {
         case proto::Task::TRANSFER:
@@ -65,7 +104,7 @@ std::string_view operation_name(const proto::Task& task) {
 bool Binder::bind_statements() {
     const size_t before = diagnostics_.error_count();
     for (const proto::Op& op : program_.op()) {
-        result_.ops.push_back({op.id(), op.op_type(), op.estimated_cycles(), op.estimated_energy_pj()});
+        result_.ops.push_back({op.id(), op.op_type(), op.estimated_cycles(), op.estimated_energy_pj(), {}});
         op_ids_.insert(op.id());
     }
     const auto count = static_cast<size_t>(program_.statement_size());
@@ -135,7 +174,7 @@ void Binder::bind_task(size_t index) {
     for (const proto::Operand& operand : source.output()) {
         task.outputs.push_back(operand.region());
         if (has_decorator(operand.decorator(), "materialized") ||
-            has_decorator(program_.region(static_cast<int>(operand.region())).decorator(), "materialized")) {
+            result_.regions[operand.region()].materialized) {
             task.materialized.push_back(operand.region());
         }
     }
@@ -160,6 +199,7 @@ void Binder::bind_task(size_t index) {
         place(source, task, pos);
         count_work(task);
     }
+    task.profile = profile_of(source, index);
     task.op = op_of(source, task, index);
     result_.tasks.push_back(std::move(task));
 }
@@ -197,8 +237,8 @@ void Binder::bind_attributes(const proto::Task& source, BoundTask& task, const S
         BoundAttr attr;
         attr.name = attribute.name();
         if (!bind_attribute(expected, attribute.value(), attr, pos)) {
-            error(pos, fmt::format("attribute `{}` of {} must be {}.", attr.name, spec.name,
-                                   kind_name(expected.kind)));
+            error(pos, fmt::format("attribute `{}` of {} must be {}. Fix: write {}={}.", attr.name, spec.name,
+                                   kind_name(expected.kind), attr.name, example_of(expected.kind)));
         }
         task.attrs.list.push_back(std::move(attr));
     }
@@ -297,14 +337,19 @@ void Binder::bind_resource(const proto::Decorator& decorator, BoundTask& task, c
     }
     if (!constant_of(decorator.index(), pos, {"@resource", {}, {}}, instance)) return;
     if (instance < 0)
-        return error(pos, fmt::format("@resource({}[{}]) is negative.", decorator.unit(), instance));
-    if (*unit != task.unit) {
-        diagnostics_.info(pos,
-                          fmt::format("@resource({}[{}]): task `{}` is executed by a {}; the pin is ignored.",
-                                      decorator.unit(), instance, task.name, name_of(task.unit)));
+        return error(pos, fmt::format("@resource({}[{}]) is negative. Fix: count from 0.", decorator.unit(),
+                                      instance));
+    const uint32_t count = limits_.units[static_cast<size_t>(*unit)];
+    if (!can_execute(*unit, task) || (!limits_.agnostic && count == 0)) {  // another type, if there is one
+        diagnostics_.info(pos, fmt::format("@resource({}[{}]): {}; task `{}` goes to {} instead.",
+                                           decorator.unit(), instance,
+                                           can_execute(*unit, task)
+                                               ? fmt::format("`{}` has no {}", limits_.name, decorator.unit())
+                                               : fmt::format("a {} cannot execute it", decorator.unit()),
+                                           task.name, name_of(task.unit)));
         return;
     }
-    const uint32_t count = limits_.units[static_cast<size_t>(*unit)];
+    task.unit = *unit;
     if (limits_.agnostic || instance < count) {
         task.instance = static_cast<int32_t>(std::min<int64_t>(instance, INT32_MAX));
     } else {
@@ -322,10 +367,11 @@ void Binder::bind_seq_engine(const proto::Decorator& decorator, BoundTask& task,
     if (!constant_of(decorator.arg(0).expr(), pos, {"@seq_engine", {}, {}}, engine)) return;
     const int64_t engines = limits_.agnostic ? 1024 : limits_.num_engines;
     if (engine < 0 || engine >= engines || (task.engine >= 0 && task.engine != engine)) {
-        return error(pos,
-                     fmt::format("@seq_engine({}) does not fit task `{}`: {}.", engine, task.name,
-                                 task.engine >= 0 ? fmt::format("its operands are in L1[{}]", task.engine)
-                                                  : fmt::format("the device has {} engines", engines)));
+        return error(
+            pos, fmt::format("@seq_engine({}) does not fit task `{}`: {}. Fix: name another engine.", engine,
+                             task.name,
+                             task.engine >= 0 ? fmt::format("its operands are in L1[{}]", task.engine)
+                                              : fmt::format("the device has {} engines", engines)));
     }
     task.token_engine = static_cast<int32_t>(engine);
     if (task.unit != UnitKind::sdma) task.engine = static_cast<int32_t>(engine);
@@ -348,14 +394,32 @@ void Binder::count_work(BoundTask& task) const {
     }
 }
 
+/// The task's own tag, else that of the innermost loop around it that has one.
+std::string Binder::profile_of(const proto::Task& source, size_t index) const {
+    std::string tag = profile_tag(source.decorator());
+    for (int32_t loop = nesting_.parent[index]; tag.empty() && loop >= 0;
+         loop = nesting_.parent[static_cast<size_t>(loop)]) {
+        tag = profile_tag(program_.statement(loop).loop().decorator());
+    }
+    return tag;
+}
+
+void Binder::add_profile(BoundOp& op, const std::string& tag) {
+    if (tag.empty() || ("|" + op.profile + "|").find("|" + tag + "|") != std::string::npos) return;
+    op.profile += (op.profile.empty() ? "" : "|") + tag;
+}
+
 uint32_t Binder::op_of(const proto::Task& source, const BoundTask& task, size_t index) {
-    if (source.op() > 0) return source.op() - 1;
+    if (source.op() > 0) {
+        add_profile(result_.ops[source.op() - 1], task.profile);
+        return source.op() - 1;
+    }
     std::string id = task.name;
     if (!op_ids_.insert(id).second) {  // two tasks on one line, or a token named like an op
         id = fmt::format("{}#{}", task.name, index);
         op_ids_.insert(id);
     }
-    result_.ops.push_back({std::move(id), std::string(operation_name(source)), 0, 0});
+    result_.ops.push_back({std::move(id), std::string(operation_name(source)), 0, 0, task.profile});
     return static_cast<uint32_t>(result_.ops.size() - 1);
 }
 

@@ -66,6 +66,8 @@ class Binder {
     void bind_resource(const proto::Decorator& decorator, BoundTask& task, const SourcePos& pos);
     void bind_seq_engine(const proto::Decorator& decorator, BoundTask& task, const SourcePos& pos);
     void count_work(BoundTask& task) const;
+    std::string profile_of(const proto::Task& source, size_t index) const;
+    static void add_profile(BoundOp& op, const std::string& tag);
     uint32_t op_of(const proto::Task& source, const BoundTask& task, size_t index);
 
     // bind_host.cpp

@@ -74,8 +74,9 @@ struct BoundRegion {
     Dims shape;    ///< logical order: NHWC, HWIO, as written otherwise
     Dims strides;  ///< elements, one per dimension (also for layouts)
     BoundQuant quant;
-    bool dense = true;  ///< elements lie row-major without gaps
-    bool readonly = false, writeonly = false;
+    bool dense = true;                         ///< elements lie row-major without gaps
+    bool readonly = false, writeonly = false;  ///< also of its buffer
+    bool materialized = false;
     bool typed() const { return elem != ElemType::none; }
 };
 
@@ -124,6 +125,7 @@ struct BoundTask {
     uint64_t macs = 0;                   ///< algorithmic multiply-accumulates (gemm, conv)
     uint64_t elements = 0;               ///< output elements
     std::vector<uint32_t> materialized;  ///< output regions that carry @materialized
+    std::string profile;                 ///< tag of @profile, else of the innermost loop that has one
 };
 
 struct BoundLoop {
@@ -147,6 +149,7 @@ struct BoundOp {
     std::string type;
     uint64_t estimated_cycles = 0;
     double estimated_energy_pj = 0;
+    std::string profile;  ///< tags of its tasks, joined by |, in the order of the text
 };
 
 /// A host-visible tensor of a run: one input or output file.

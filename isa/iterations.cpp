@@ -26,7 +26,7 @@ LoopValues values_of(const std::vector<int64_t>& variables, size_t depth) {
 }  // namespace
 
 Visited for_each_iteration(const BoundProgram& program, const Nesting& nesting, uint32_t statement,
-                           uint64_t limit, const std::function<bool(const LoopValues&)>& visit) {
+                           uint64_t& budget, const std::function<bool(const LoopValues&)>& visit) {
     std::vector<const BoundLoop*> loops;
     for (const uint32_t index : loops_around(nesting, statement)) {
         loops.push_back(&program.loops[program.statements[index].index]);
@@ -38,11 +38,11 @@ Visited for_each_iteration(const BoundProgram& program, const Nesting& nesting, 
         value[d] = loops[d]->first.eval(outer);
         last[d] = loops[d]->last.eval(outer);
     };
-    uint64_t steps = 0;
     size_t depth = 0;
     enter(0);
     while (true) {
-        if (++steps > limit) return Visited::too_many;
+        if (budget == 0) return Visited::too_many;
+        --budget;
         if (value[depth] > last[depth]) {  // this loop is done: step the one around it
             if (depth == 0) return Visited::all;
             --depth;

@@ -16,8 +16,8 @@ std::optional<std::vector<Interval>> loop_ranges(const BoundProgram& program, co
 enum class Visited : uint8_t { all, stopped, too_many };
 
 /// Calls `visit` with the loop values of every iteration of the loops around a statement, in order, until it
-/// returns false, or until more than `limit` loop steps were taken.
+/// returns false, or until `budget` loop steps were taken. The budget is reduced by the steps that were.
 Visited for_each_iteration(const BoundProgram& program, const Nesting& nesting, uint32_t statement,
-                           uint64_t limit, const std::function<bool(const LoopValues&)>& visit);
+                           uint64_t& budget, const std::function<bool(const LoopValues&)>& visit);
 
 }  // namespace kpu

@@ -26,6 +26,7 @@ struct SourceMap {
     std::vector<Place> regions;     ///< parallel to KPUProgram.region
     std::vector<Place> buffers;     ///< parallel to KPUProgram.buffer
     std::vector<Place> constants;   ///< parallel to KPUProgram.constant
+    Place device;  ///< of the device directive, or of the declarations with the inline device
 };
 
 /// Bytes that travel with a program. `owner` keeps a memory-mapped file or a vector alive.
@@ -56,6 +57,7 @@ struct Module {
     SourcePos pos_of_region(size_t index) const;
     SourcePos pos_of_buffer(size_t index) const;
     SourcePos pos_of_constant(size_t index) const;
+    SourcePos pos_of_device() const { return {origin, source.device.line, source.device.column}; }
 };
 
 }  // namespace kpu

@@ -1,6 +1,8 @@
 // Passes 4, 7 and 10: transfers, aliasing, access intents, bounds over loops.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "isa/footprint.hpp"
 #include "isa/iterations.hpp"
 #include "isa/verify_passes.hpp"
@@ -10,6 +12,8 @@ namespace {
 
 /// Iterations that are tried one by one where intervals do not decide; beyond, the run-time checks decide.
 constexpr uint64_t enumeration_limit = 1 << 16;
+/// The same for all regions of a program together: its verification takes bounded time.
+constexpr uint64_t enumeration_budget = 1 << 20;
 
 bool same_expr(const BoundExpr& a, const BoundExpr& b) {
     return a.kinds == b.kinds && a.values == b.values && a.constant == b.constant;
@@ -41,7 +45,8 @@ std::optional<LoopValues> overlap_in(const VerifyContext& context, uint32_t stat
             if (windows_overlap(a, a.address.constant, b, b.address.constant)) found.emplace();
             return found;
         }
-        for_each_iteration(context.program, context.nesting, statement, 256, [&](const LoopValues& values) {
+        uint64_t steps = 256;
+        for_each_iteration(context.program, context.nesting, statement, steps, [&](const LoopValues& values) {
             if (windows_overlap(a, a.address.eval(values), b, b.address.eval(values))) found = values;
             return !found;
         });
@@ -51,17 +56,51 @@ std::optional<LoopValues> overlap_in(const VerifyContext& context, uint32_t stat
     return found;
 }
 
-void check_intent(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
-    for (const uint32_t index : task.inputs) {
-        if (context.region(index).writeonly) {
+bool is_decorated(const proto::Operand& operand, std::string_view name) {
+    return std::any_of(operand.decorator().begin(), operand.decorator().end(),
+                       [&](const proto::Decorator& decorator) { return decorator.name() == name; });
+}
+
+/// Bytes from the start of a region that its elements cover without a gap.
+uint64_t covered_bytes(const BoundRegion& region) {
+    if (!region.typed()) return region.extent;
+    std::vector<std::pair<int64_t, int64_t>> dims;  // stride, extent
+    for (size_t d = 0; d < region.shape.rank; ++d) {
+        if (region.shape[d] > 1) dims.emplace_back(region.strides[d], region.shape[d]);
+    }
+    std::sort(dims.begin(), dims.end());
+    int64_t elements = 1;
+    for (const auto& [stride, extent] : dims) {
+        if (stride != elements) break;
+        elements *= extent;
+    }
+    return packed_bytes(region.elem, static_cast<uint64_t>(elements));
+}
+
+/// What a task may do to its operands by their decorators, or those of their regions and buffers. All known
+/// before the run: a region is what it is in every iteration.
+void check_intent(const VerifyContext& context, const BoundTask& task, uint32_t statement) {
+    const SourcePos pos = context.module.pos_of_statement(statement);
+    const proto::Task& source = context.module.program.statement(static_cast<int>(statement)).task();
+    for (size_t i = 0; i < task.inputs.size(); ++i) {
+        const BoundRegion& region = context.region(task.inputs[i]);
+        if (region.writeonly || is_decorated(source.input(static_cast<int>(i)), "writeonly")) {
             context.error(pos,
                           fmt::format("task `{}` reads {}, which is @writeonly. Fix: drop the decorator.",
-                                      task.name, region_text(context.region(index))));
+                                      task.name, region_text(region)));
         }
     }
-    for (const uint32_t index : task.outputs) {
+    for (const uint32_t index : task.materialized) {
         const BoundRegion& region = context.region(index);
-        if (region.readonly) {
+        const uint64_t covered = covered_bytes(region);
+        if (covered == region.extent) continue;
+        context.error(pos, fmt::format("task `{}` leaves byte {} of {} unwritten, which is @materialized. "
+                                       "Fix: give the region the extent and strides of what is written.",
+                                       task.name, covered, region_text(region)));
+    }
+    for (size_t i = 0; i < task.outputs.size(); ++i) {
+        const BoundRegion& region = context.region(task.outputs[i]);
+        if (region.readonly || is_decorated(source.output(static_cast<int>(i)), "readonly")) {
             context.error(pos,
                           fmt::format("task `{}` writes {}, which is @readonly. Fix: drop the decorator.",
                                       task.name, region_text(region)));
@@ -83,7 +122,8 @@ bool in_place_input(const OpcodeSpec& spec, size_t i) {
     return !accumulates || i == 2;  // only the addend of an accumulation
 }
 
-void check_region(const VerifyContext& context, uint32_t index, uint32_t statement) {
+/// `budget`: iterations that may still be tried; reduced by those that were.
+void check_region(const VerifyContext& context, uint32_t index, uint32_t statement, uint64_t& budget) {
     const BoundRegion& region = context.region(index);
     const BoundBuffer& buffer = context.program.buffers[region.buffer];
     const auto ranges = loop_ranges(context.program, context.nesting, statement);
@@ -101,19 +141,21 @@ void check_region(const VerifyContext& context, uint32_t index, uint32_t stateme
     // not decided by the range alone: try the iterations; what is left is checked as each one starts
     const SourcePos pos = context.module.pos_of_region(index);
     LoopValues current;
+    uint64_t steps = std::min(enumeration_limit, budget);
+    budget -= steps;  // given back below, as far as it was not needed
     try {
-        for_each_iteration(context.program, context.nesting, statement, enumeration_limit,
-                           [&](const LoopValues& values) {
-                               current = values;
-                               check_region_bounds(context.program, index, region.address.eval(values));
-                               return true;
-                           });
+        for_each_iteration(context.program, context.nesting, statement, steps, [&](const LoopValues& values) {
+            current = values;
+            check_region_bounds(context.program, index, region.address.eval(values));
+            return true;
+        });
     } catch (const UserError& e) {
         Diagnostic diagnostic{Severity::error, e.what(), pos, {}};
         const std::string where = iteration_text(context, statement, current);
         if (!where.empty()) diagnostic.notes.push_back("first in iteration" + where);
         context.diagnostics.add(std::move(diagnostic));
     }
+    budget += steps;
 }
 
 }  // namespace
@@ -140,7 +182,7 @@ void verify_transfer(const VerifyContext& context, const BoundTask& task, const 
 
 void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32_t statement) {
     const SourcePos pos = context.module.pos_of_statement(statement);
-    check_intent(context, task, pos);
+    check_intent(context, task, statement);
     for (size_t i = 0; i + 1 < task.outputs.size(); ++i) {
         for (size_t j = i + 1; j < task.outputs.size(); ++j) {
             const BoundRegion &a = context.region(task.outputs[i]), &b = context.region(task.outputs[j]);
@@ -172,6 +214,7 @@ void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32
 void verify_bounds(const VerifyContext& context) {
     const KPUProgram& program = context.module.program;
     std::vector<bool> seen(context.program.regions.size(), false);
+    uint64_t budget = enumeration_budget;
     for (uint32_t i = 0; i < context.program.statements.size(); ++i) {
         const BoundStatement& statement = context.program.statements[i];
         if (statement.kind == BoundStatement::Kind::loop) {
@@ -187,14 +230,14 @@ void verify_bounds(const VerifyContext& context) {
         } else if (program.statement(static_cast<int>(i)).kind_case() == proto::Statement::kLetRegion) {
             const uint32_t region = program.statement(static_cast<int>(i)).let_region();
             seen[region] = true;
-            if (!context.region(region).address.is_constant()) check_region(context, region, i);
+            if (!context.region(region).address.is_constant()) check_region(context, region, i, budget);
         } else if (statement.kind == BoundStatement::Kind::task) {
             const BoundTask& task = context.program.tasks[statement.index];
             for (const std::vector<uint32_t>* operands : {&task.inputs, &task.outputs}) {
                 for (const uint32_t region : *operands) {  // those written inline
                     if (seen[region] || context.region(region).address.is_constant()) continue;
                     seen[region] = true;
-                    check_region(context, region, i);
+                    check_region(context, region, i, budget);
                 }
             }
         }

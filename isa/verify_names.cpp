@@ -85,22 +85,42 @@ class NameCheck {
 
 enum Place : unsigned { on_buffer = 1, on_region = 2, on_loop = 4, on_task = 8, on_move = 16 };
 
+/// What a decorator takes in parentheses; `bound` ones are checked with their values by the binder.
+enum class Arguments : uint8_t { none, label, bound };
+
 struct DecoratorRule {
     std::string_view name;
     unsigned places;
+    Arguments arguments;
 };
 constexpr DecoratorRule decorator_rules[] = {
-    {"materialized", on_region | on_buffer},
-    {"readonly", on_region | on_buffer},
-    {"writeonly", on_region | on_buffer},
-    {"max_in_flight", on_loop},
-    {"resource", on_task | on_move},
-    {"deterministic", on_task | on_move | on_region},
-    {"memmove", on_move},
-    {"seq_engine", on_task | on_move},
-    {"debug", on_buffer | on_region | on_loop | on_task | on_move},
-    {"profile", on_buffer | on_region | on_loop | on_task | on_move},
+    {"materialized", on_region | on_buffer, Arguments::none},
+    {"readonly", on_region | on_buffer, Arguments::none},
+    {"writeonly", on_region | on_buffer, Arguments::none},
+    {"max_in_flight", on_loop, Arguments::bound},
+    {"resource", on_task | on_move, Arguments::bound},
+    {"deterministic", on_task | on_move | on_region, Arguments::none},
+    {"memmove", on_move, Arguments::none},
+    {"seq_engine", on_task | on_move, Arguments::bound},
+    {"debug", on_buffer | on_region | on_loop | on_task | on_move, Arguments::label},
+    {"profile", on_buffer | on_region | on_loop | on_task | on_move, Arguments::label},
 };
+
+bool is_label(const proto::Value& value) {
+    return (value.kind_case() == proto::Value::kWord && !value.word().empty()) ||
+           (value.kind_case() == proto::Value::kText && !value.text().empty());
+}
+
+/// What is wrong with a decorator's arguments; empty when nothing is.
+std::string argument_mistake(const DecoratorRule& rule, const proto::Decorator& decorator) {
+    const bool unit = !decorator.unit().empty() || decorator.has_index();
+    if (rule.arguments == Arguments::none && (unit || decorator.arg_size() > 0))
+        return fmt::format("@{} takes no argument. Fix: write @{}.", rule.name, rule.name);
+    if (rule.arguments == Arguments::label &&
+        (unit || decorator.arg_size() != 1 || !is_label(decorator.arg(0))))
+        return fmt::format("@{} takes one word or string. Fix: write @{}(name).", rule.name, rule.name);
+    return {};
+}
 
 std::string_view place_name(Place place) {
     switch (place) {
@@ -121,6 +141,10 @@ std::string_view place_name(Place place) {
 template <class Decorators>
 void check_decorators(const Decorators& decorators, Place place, const SourcePos& pos,
                       Diagnostics& diagnostics) {
+    std::vector<std::string_view> seen;
+    const auto stands = [&](std::string_view name) {
+        return std::find(seen.begin(), seen.end(), name) != seen.end();
+    };
     for (const proto::Decorator& decorator : decorators) {
         const auto* rule = std::find_if(std::begin(decorator_rules), std::end(decorator_rules),
                                         [&](const DecoratorRule& r) { return r.name == decorator.name(); });
@@ -132,7 +156,18 @@ void check_decorators(const Decorators& decorators, Place place, const SourcePos
         } else if ((rule->places & place) == 0) {
             diagnostics.error(pos, fmt::format("@{} does not apply to {}. Fix: leave it out.",
                                                decorator.name(), place_name(place)));
+        } else if (const std::string mistake = argument_mistake(*rule, decorator); !mistake.empty()) {
+            diagnostics.error(pos, mistake);
+        } else if (stands(decorator.name())) {
+            diagnostics.error(pos,
+                              fmt::format("second @{} of {}. Fix: keep one.", rule->name, place_name(place)));
         }
+        seen.push_back(decorator.name());
+    }
+    if (stands("readonly") && stands("writeonly")) {
+        diagnostics.error(pos, fmt::format("{} is both @readonly and @writeonly: no task could use it. Fix: "
+                                           "keep one; without either it is read and written.",
+                                           place_name(place)));
     }
 }
 

@@ -53,14 +53,20 @@ bool fits(const VerifyContext& context, const BoundTask& task, const TypeVariant
     return result;
 }
 
-/// The mismatches as text for "nearest" messages.
-std::vector<std::string> mismatches(const VerifyContext& context, const BoundTask& task,
-                                    const TypeVariant& variant) {
-    std::vector<std::string> list;
+/// The mismatches for "nearest" messages.
+struct Mismatches {
+    std::vector<std::string> texts;
+    int distance = 0;
+};
+
+Mismatches mismatches(const VerifyContext& context, const BoundTask& task, const TypeVariant& variant) {
+    Mismatches result;
     visit_mismatches(context, task, variant, [&](const TypeVariant::Binding& binding, std::string_view what) {
-        list.push_back(fmt::format("{} must be {}", binding.operand, what));
+        result.texts.push_back(fmt::format("{} must be {}", binding.operand, what));
+        // a missing or superfluous operand is further away than one of another type
+        result.distance += what == "absent" || what == "given" ? 2 : 1;
     });
-    return list;
+    return result;
 }
 
 std::string types_text(const VerifyContext& context, const BoundTask& task) {
@@ -87,11 +93,11 @@ const TypeVariant* match_variant(const VerifyContext& context, const BoundTask& 
         if (variant.opcode == spec.family && fits(context, task, variant)) return &variant;
     }
     const TypeVariant* nearest = nullptr;
-    std::vector<std::string> nearest_reasons;
+    Mismatches nearest_reasons;
     for (const TypeVariant& variant : context.limits.variants) {
         if (variant.opcode != spec.family) continue;
-        std::vector<std::string> reasons = mismatches(context, task, variant);
-        if (nearest == nullptr || reasons.size() < nearest_reasons.size()) {
+        Mismatches reasons = mismatches(context, task, variant);
+        if (nearest == nullptr || reasons.distance < nearest_reasons.distance) {
             nearest = &variant;
             nearest_reasons = std::move(reasons);
         }
@@ -110,7 +116,7 @@ const TypeVariant* match_variant(const VerifyContext& context, const BoundTask& 
             pos, fmt::format("{} does not take {} with {}. The nearest variant is {}: {}. Fix: change the "
                              "element types or the device.",
                              device_text(context.limits), spec.name, types_text(context, task), nearest->name,
-                             fmt::join(nearest_reasons, ", ")));
+                             fmt::join(nearest_reasons.texts, ", ")));
     }
     return nullptr;
 }

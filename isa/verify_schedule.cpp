@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t max_instances = 4096;
 constexpr uint64_t max_iterations = 1 << 16;  // of loops without tasks
+constexpr size_t max_hazards = 100;           // then the rest is not listed
 using TaskSet = boost::dynamic_bitset<>;
 
 struct Instance {
@@ -143,6 +144,10 @@ class RaceCheck {
             for (const uint32_t region : task.outputs) add(accesses, i, instance, region, true);
         }
         for (const auto& [buffer, list] : accesses) check(list);
+        if (reported_.size() == max_hazards) {
+            context_.diagnostics.info({context_.module.origin, 0, 0},
+                                      fmt::format("stopped after {} hazards", max_hazards));
+        }
     }
 
   private:
@@ -162,6 +167,7 @@ class RaceCheck {
                     continue;
                 }
                 const auto pair = std::make_pair(statement(earlier), statement(later));
+                if (reported_.size() == max_hazards) return;
                 if (reported_.count(pair) != 0) continue;
                 if (!windows_overlap(*earlier.region, earlier.address, *later.region, later.address))
                     continue;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "isa/text.hpp"
 #include "platforms/schema.hpp"
@@ -72,7 +71,7 @@ struct Resolved {
 class Resolver {
   public:
     Resolver(const nem::Document& document, Diagnostics& diagnostics)
-        : document_(document), diagnostics_(diagnostics) {}
+        : document_(document), diagnostics_(diagnostics), families_(families_with(document.families)) {}
 
     std::optional<Resolved> resolve(const std::string& name) {
         const std::vector<const DeviceDecl*> chain = ancestors(name);
@@ -91,26 +90,30 @@ class Resolver {
         return nullptr;
     }
 
-    /// From the base to the device; empty after an error.
+    /// From the base to the device; empty after an error. Each parent stands before its child.
     std::vector<const DeviceDecl*> ancestors(const std::string& name) {
-        std::vector<const DeviceDecl*> chain;
-        std::set<std::string> seen;
-        std::string wanted = name;
-        SourcePos pos;
-        while (!wanted.empty()) {
-            const DeviceDecl* decl = find(wanted);
-            if (decl == nullptr) {
-                diagnostics_.error(pos, unknown_device(wanted));
+        const DeviceDecl* device = find(name);
+        if (device == nullptr) {
+            diagnostics_.error({}, unknown_device(name));
+            return {};
+        }
+        std::vector<const DeviceDecl*> chain = {device};
+        while (!device->parent.empty()) {
+            const DeviceDecl* parent = find(device->parent);
+            if (parent == nullptr) {
+                diagnostics_.error(device->pos, unknown_device(device->parent));
                 return {};
             }
-            if (!seen.insert(wanted).second) {
-                diagnostics_.error(decl->pos,
-                                   fmt::format("device `{}` extends itself. Fix: break the cycle.", wanted));
+            if (parent >= device) {
+                diagnostics_.error(
+                    device->pos,
+                    fmt::format(
+                        "device `{}` extends {}. Fix: name one that is declared before.", device->name,
+                        parent == device ? std::string("itself")
+                                         : fmt::format("`{}`, which is declared after it", parent->name)));
                 return {};
             }
-            chain.push_back(decl);
-            pos = decl->pos;
-            wanted = decl->parent;
+            chain.push_back(device = parent);
         }
         std::reverse(chain.begin(), chain.end());
         return chain;
@@ -164,6 +167,9 @@ class Resolver {
                                            "variants that every device must have.",
                                            decl.name));
         }
+        for (const auto* list : {&device.mandatory, &device.extended}) {
+            for (const nem::VariantRef& ref : *list) nem::resolve_variant(ref, families_, diagnostics_);
+        }
         check_must(device, decl);
         for (const nem::VariantRef& ref : device.extended) {
             if (!contains(device.mandatory, ref)) continue;
@@ -208,13 +214,15 @@ class Resolver {
 
     const nem::Document& document_;
     Diagnostics& diagnostics_;
+    const std::vector<nem::TypeFamily> families_;
 };
 
 /// Turns a resolved device into fields of a platform.
 class Writer {
   public:
-    Writer(const Resolved& device, const DeviceDecl& decl, Diagnostics& diagnostics)
-        : device_(device), decl_(decl), diagnostics_(diagnostics) {}
+    Writer(const nem::Document& document, const Resolved& device, const DeviceDecl& decl,
+           Diagnostics& diagnostics)
+        : document_(document), device_(device), decl_(decl), diagnostics_(diagnostics) {}
 
     proto::Platform write() {
         platform_.set_name(decl_.name);
@@ -230,11 +238,26 @@ class Writer {
             const auto& list = platform_.variant();
             if (std::find(list.begin(), list.end(), text) == list.end()) platform_.add_variant(text);
         }
+        write_families();
         describe();
         return platform_;
     }
 
   private:
+    /// Families that the device's variants name and that are not the shipped ones.
+    void write_families() {
+        for (const nem::TypeFamily& family : document_.families) {
+            const auto& known = known_families();
+            const bool shipped = std::any_of(known.begin(), known.end(), [&](const nem::TypeFamily& other) {
+                return other.name == family.name && other.text == family.text;
+            });
+            const auto names_it = [&](const nem::VariantRef& ref) { return ref.family == family.name; };
+            const bool used = std::any_of(device_.mandatory.begin(), device_.mandatory.end(), names_it) ||
+                              std::any_of(device_.extended.begin(), device_.extended.end(), names_it);
+            if (used && !shipped) platform_.add_type_family(family.text);
+        }
+    }
+
     void describe() {
         const DeviceDecl& topology = *device_.topology;
         const auto& array = platform_.engine(0).array();
@@ -333,10 +356,14 @@ class Writer {
         try {
             schema::set_path(platform_, path, fmt::format("{}", value));
         } catch (const UserError& error) {
-            diagnostics_.error(decl_.pos, fmt::format("device `{}`: {}", decl_.name, error.what()));
+            std::string_view message = error.what();
+            const std::string option = fmt::format("--set {}={}: ", path, value);  // nobody gave one
+            if (message.substr(0, option.size()) == option) message.remove_prefix(option.size());
+            diagnostics_.error(decl_.pos, fmt::format("device `{}`: {}", decl_.name, message));
         }
     }
 
+    const nem::Document& document_;
     const Resolved& device_;
     const DeviceDecl& decl_;
     Diagnostics& diagnostics_;
@@ -357,7 +384,7 @@ proto::Platform nem_fields(const nem::Document& document, const std::string& dev
     if (!device || diagnostics.error_count() != errors_before) return {};
     const auto decl = std::find_if(document.devices.begin(), document.devices.end(),
                                    [&](const DeviceDecl& d) { return d.name == device_name; });
-    return Writer(*device, *decl, diagnostics).write();
+    return Writer(document, *device, *decl, diagnostics).write();
 }
 
 }  // namespace kpu::platforms

@@ -48,8 +48,8 @@ void add_sram(Table& t, const std::string& p, const std::string& size, const std
             "physical word: what one access costs in energy, however few bytes it asks for", pow2);
 }
 
-void add_dma(Table& t, const std::string& p, const std::string& channels) {
-    integer(t, p + ".channels", "", required, channels, 1, 256,
+void add_dma(Table& t, const std::string& p, const std::string& channels, int64_t least) {
+    integer(t, p + ".channels", "", required, channels, least, 256,
             "units; each executes one transfer at a time");
     integer(t, p + ".bytes_per_cycle", "byte/cycle", required, "64", 1, wide, "throughput of one channel");
     integer(t, p + ".descriptor_cycles", "cycle", required, "16", 0, 100000, "issue cost of a descriptor");
@@ -93,7 +93,7 @@ void add_engine(Table& t) {
     integer(t, "engine.vector.cost.passes", "", optional, "", 1, 64,
             "times the operand is read; default: docs/nem/opcodes.md");
     add_sram(t, "engine.l1", "524288", "4", "2");
-    add_dma(t, "engine.dma", "2");
+    add_dma(t, "engine.dma", "2", 1);
 }
 
 void add_ddr(Table& t) {
@@ -139,12 +139,14 @@ Table make_table() {
             "between two task dispatches of one sequencer");
     add_engine(t);
     add_sram(t, "l2", "1048576", "6", "3");
-    add_dma(t, "system_dma", "1");
+    add_dma(t, "system_dma", "1", 0);  // a device may have none
     integer(t, "interconnect.link_bytes_per_cycle", "byte/cycle", required, "64", 1, wide,
             "of each link: one joins DDR and L2, one per engine joins L2 and its L1");
     integer(t, "interconnect.hop_latency_cycles", "cycle", required, "2", 0, 100000, "of one link");
     add_ddr(t);
     add_energy(t);
+    text(t, "type_family", optional, "",
+         "NEM text of a type family that variants name, beyond the shipped ones");
     text(t, "variant", optional, "", "type variant that the device executes: gemm.int8<i8>.with_bias");
     t.push_back({"store_on_dma", "boolean", "", "false", false, 0, 0, false,
                  "a store occupies an engine's DMA instead of a CSTL"});

@@ -23,6 +23,16 @@ const std::vector<nem::TypeFamily>& known_families() {
     return families;
 }
 
+std::vector<nem::TypeFamily> families_with(const std::vector<nem::TypeFamily>& own) {
+    std::vector<nem::TypeFamily> all = own;
+    for (const nem::TypeFamily& family : known_families()) {
+        const bool replaced = std::any_of(
+            own.begin(), own.end(), [&](const nem::TypeFamily& other) { return other.name == family.name; });
+        if (!replaced) all.push_back(family);
+    }
+    return all;
+}
+
 std::optional<nem::VariantRef> parse_variant(std::string_view text) {
     nem::VariantRef ref;
     const size_t dot = text.rfind('.');
@@ -50,6 +60,13 @@ std::optional<nem::VariantRef> parse_variant(std::string_view text) {
 
 std::vector<TypeVariant> resolve_variants(const proto::Platform& platform, Diagnostics& diagnostics) {
     std::vector<TypeVariant> variants;
+    std::vector<nem::TypeFamily> own;
+    for (const std::string& text : platform.type_family()) {
+        nem::Document document = nem::parse(text, "<type_family>", nem::default_loader({}), diagnostics);
+        for (nem::TypeFamily& family : document.families) own.push_back(std::move(family));
+    }
+    const std::vector<nem::TypeFamily> families =
+        own.empty() ? std::vector<nem::TypeFamily>() : families_with(own);
     for (const std::string& text : platform.variant()) {
         auto ref = parse_variant(text);
         if (!ref) {
@@ -58,7 +75,8 @@ std::vector<TypeVariant> resolve_variants(const proto::Platform& platform, Diagn
                                               text));
             continue;
         }
-        if (auto variant = nem::resolve_variant(*ref, known_families(), diagnostics)) {
+        if (auto variant =
+                nem::resolve_variant(*ref, own.empty() ? known_families() : families, diagnostics)) {
             variants.push_back(std::move(*variant));
         }
     }

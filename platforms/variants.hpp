@@ -12,6 +12,8 @@ namespace kpu::platforms {
 
 /// The language's type families and those of kpusim_ext.nem.
 const std::vector<nem::TypeFamily>& known_families();
+/// The shipped families with `own` beside them; of equal names, `own` counts.
+std::vector<nem::TypeFamily> families_with(const std::vector<nem::TypeFamily>& own);
 /// gemm.float<f16>.no_bias as its parts; nothing when the text has another form.
 std::optional<nem::VariantRef> parse_variant(std::string_view text);
 /// The platform's variants with their types filled in. Unknown ones are errors.

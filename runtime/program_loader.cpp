@@ -12,6 +12,7 @@
 
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
+#include "platforms/variants.hpp"
 #include "traces/text_output.hpp"
 
 namespace kpu::runtime {
@@ -56,8 +57,10 @@ struct Lookup {
 std::optional<platforms::Platform> device_from_includes(const Lookup& lookup, Diagnostics& diagnostics) {
     const auto& directive = lookup.module.program.device();
     std::string text;
-    for (const auto& include : directive.include()) text += fmt::format("include \"{}\"\n", include);
-    text += directive.body();
+    for (const auto& include : directive.include()) text += fmt::format("include \"{}\" ", include);
+    const SourcePos pos = lookup.module.pos_of_device();
+    if (pos.line > 1) text += std::string(pos.line - 1, '\n') + std::string(pos.column - 1, ' ');
+    text += directive.body();  // at its own place, for messages
     const auto document =
         nem::parse(text, lookup.module.origin, platforms::file_loader(lookup.search_paths), diagnostics);
     if (diagnostics.has_errors() || document.devices.empty()) return std::nullopt;
@@ -81,6 +84,39 @@ std::optional<platforms::Platform> device_from_path(const Lookup& lookup, const 
     }
     if (!platforms::is_shipped(path)) return std::nullopt;
     return platforms::load(path, lookup.overrides, lookup.search_paths);
+}
+
+bool has_topology(const nem::Document& document, std::string name) {
+    for (size_t steps = 0; steps <= document.devices.size() && !name.empty(); ++steps) {
+        const auto device = std::find_if(document.devices.begin(), document.devices.end(),
+                                         [&](const nem::DeviceDecl& d) { return d.name == name; });
+        if (device == document.devices.end()) return true;  // unknown: resolving it says so
+        if (device->has_topology) return true;
+        name = device->parent;
+    }
+    return !name.empty();  // in a circle: resolving it says so
+}
+
+/// Every device that a file itself declares: abstract ones in their variants, the others as platforms.
+void check_devices(const nem::Document& document, const std::string& origin, Diagnostics& diagnostics) {
+    const auto families = platforms::families_with(document.families);
+    for (const nem::DeviceDecl& device : document.devices) {
+        if (device.pos.file != origin) continue;
+        if (!has_topology(document, device.name)) {
+            for (const auto* list : {&device.mandatory, &device.extended}) {
+                for (const nem::VariantRef& ref : *list) nem::resolve_variant(ref, families, diagnostics);
+            }
+            continue;
+        }
+        Diagnostics found;
+        try {
+            platforms::from_nem(document, device.name, found);
+        } catch (const UserError& error) {
+            if (error.diagnostics().all().empty()) found.error(device.pos, error.what());
+            for (const Diagnostic& item : error.diagnostics().all()) found.add(item);
+        }
+        for (const Diagnostic& item : found.all()) diagnostics.add(item);
+    }
 }
 
 std::string data_file_name(const std::string& text_path, int index) {
@@ -121,9 +157,9 @@ std::string read_file(const std::string& path, size_t limit) {
     return read_stream(file.get(), path, limit);
 }
 
-std::shared_ptr<const Module> load_program(const std::string& path,
-                                           const std::vector<std::string>& search_paths,
-                                           Diagnostics& diagnostics) {
+std::shared_ptr<const Module> load_program_or_devices(const std::string& path,
+                                                      const std::vector<std::string>& search_paths,
+                                                      Diagnostics& diagnostics) {
     const bool standard_input = path == "-";
     const std::string origin = standard_input ? "<stdin>" : path;
     if (!standard_input && is_binary(read_file(path, magic_bytes))) {
@@ -134,14 +170,23 @@ std::shared_ptr<const Module> load_program(const std::string& path,
     auto document = nem::parse(bytes, origin, platforms::file_loader(search_paths), diagnostics);
     if (diagnostics.has_errors()) throw UserError(diagnostics);
     if (!document.is_program) {
-        throw UserError(
-            fmt::format("{}: this file declares devices, not a program. Fix: pass it with --platform, and "
-                        "name a program here.",
-                        origin));
+        check_devices(document, origin, diagnostics);
+        return nullptr;
     }
     document.module.origin = origin;
     load_data(document.module);
     return std::make_shared<Module>(std::move(document.module));
+}
+
+std::shared_ptr<const Module> load_program(const std::string& path,
+                                           const std::vector<std::string>& search_paths,
+                                           Diagnostics& diagnostics) {
+    auto module = load_program_or_devices(path, search_paths, diagnostics);
+    if (module != nullptr) return module;
+    throw UserError(
+        fmt::format("{}: this file declares devices, not a program. Fix: pass it with --platform, and "
+                    "name a program here.",
+                    path == "-" ? "<stdin>" : path));
 }
 
 std::optional<platforms::Platform> resolve_platform(const Module& module, const std::string& choice,
@@ -161,7 +206,7 @@ std::optional<platforms::Platform> resolve_platform(const Module& module, const 
         }
     }
     diagnostics.warning(
-        {module.origin, 0, 0},
+        module.pos_of_device(),
         fmt::format("device `{}` cannot be found: the program is taken as device-agnostic. Fix: put "
                     "the file beside the program, give -I FOLDER, or pass --platform.",
                     directive.path().empty() ? directive.name() : directive.path()));

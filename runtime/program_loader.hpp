@@ -17,6 +17,11 @@ std::shared_ptr<const Module> load_program(const std::string& path,
                                            const std::vector<std::string>& search_paths,
                                            Diagnostics& diagnostics);
 
+/// As load_program, but null for a text of device declarations, whose devices are then checked.
+std::shared_ptr<const Module> load_program_or_devices(const std::string& path,
+                                                      const std::vector<std::string>& search_paths,
+                                                      Diagnostics& diagnostics);
+
 /// The platform of a run: `choice` (--platform) if given, else the program's device directive, looked up
 /// beside the program, then in the search paths, then among the shipped names. Nothing when neither names
 /// one, or when the directive cannot be found (a warning: the program is then device-agnostic).

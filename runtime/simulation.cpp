@@ -277,6 +277,22 @@ Simulation::~Simulation() = default;
 Simulation::Simulation(Simulation&&) noexcept = default;
 Simulation& Simulation::operator=(Simulation&&) noexcept = default;
 
+Diagnostics Simulation::run_findings() const {
+    Diagnostics found;
+    const uint32_t entries = impl_->limits.max_active_tokens;
+    if (!impl_->functional || entries == 0) return found;
+    const std::vector<uint32_t>& peaks = impl_->functional->peak_tokens();
+    for (size_t engine = 0; engine < peaks.size(); ++engine) {
+        if (peaks[engine] <= entries) continue;
+        found.warning(
+            {impl_->module->origin, 0, 0},
+            fmt::format("engine {} had {} tasks in flight, but `{}` has max_active_tokens = {}: with timing "
+                        "issue stalls there. Fix: narrow @max_in_flight, or accept the stalls.",
+                        engine, peaks[engine], impl_->limits.name, entries));
+    }
+    return found;
+}
+
 const Diagnostics& Simulation::diagnostics() const { return impl_->diagnostics; }
 const BoundProgram& Simulation::program() const { return impl_->program; }
 const std::vector<TensorSpec>& Simulation::input_specs() const { return impl_->program.inputs; }

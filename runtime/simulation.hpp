@@ -127,6 +127,9 @@ class Simulation {
     const std::vector<traces::OpRow>& op_rows();
     /// Races and reads of unwritten bytes so far.
     const control::HazardLog& hazards() const;
+    /// Warnings that only the run could tell: in functional mode, more tasks in flight than the device's
+    /// token table holds, so that with timing issue would stall.
+    Diagnostics run_findings() const;
     /// What is known of the run, for reports and traces; ends a paused run.
     traces::RunInfo run_info();
     /// The recorded events, in order of time; leaves none. Ends a paused run.

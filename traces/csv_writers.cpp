@@ -22,12 +22,13 @@ std::string ratio_text(double value, double estimate) {
 
 void write_stalls_csv(const RunInfo& info, const std::vector<Event>& events, Output& output) {
     const TaskTable tasks(info, events);
-    output.print("unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed\n");
+    output.print("unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed,profile\n");
     for_each_interval(info, events, [&](const StateInterval& row) {
         const std::string_view op = row.task == no_task ? std::string_view() : info.op_name(row.op);
-        output.print("{},{},{},{},{},{},{},{},{}\n", info.units[row.unit].name, row.start, row.end,
+        output.print("{},{},{},{},{},{},{},{},{},{}\n", info.units[row.unit].name, row.start, row.end,
                      row.cycles, full_name_of(row.cause), csv_field(tasks.name(row.task)),
-                     csv_field(tasks.iteration(row.task)), csv_field(op), csv_field(tasks.blamed(row.blame)));
+                     csv_field(tasks.iteration(row.task)), csv_field(op), csv_field(tasks.blamed(row.blame)),
+                     csv_field(tasks.profile(row.task)));
     });
 }
 
@@ -74,16 +75,17 @@ void write_ops_csv(const std::vector<OpRow>& rows, Output& output) {
         output.print(",{}", full_name_of(static_cast<Cause>(cause)));
     output.print(
         ",macs,bytes_dram,bytes_l2,bytes_l1,utilization,energy_pj,estimated_cycles,cycles_over_estimate,"
-        "estimated_energy_pj,energy_over_estimate\n");
+        "estimated_energy_pj,energy_over_estimate,profile\n");
     for (const OpRow& row : rows) {
         output.print("{},{},{},{}", csv_field(row.id), csv_field(row.type), row.span_cycles,
                      row.charged_cycles);
         for (const Cycles cycles : row.causes) output.print(",{}", cycles);
         output.print(
-            ",{},{},{},{},{},{},{},{},{},{}\n", row.macs, row.bytes_dram, row.bytes_l2, row.bytes_l1,
+            ",{},{},{},{},{},{},{},{},{},{},{}\n", row.macs, row.bytes_dram, row.bytes_l2, row.bytes_l1,
             real_text(row.utilization), real_text(row.energy_pj), row.estimated_cycles,
             ratio_text(static_cast<double>(row.charged_cycles), static_cast<double>(row.estimated_cycles)),
-            real_text(row.estimated_energy_pj), ratio_text(row.energy_pj, row.estimated_energy_pj));
+            real_text(row.estimated_energy_pj), ratio_text(row.energy_pj, row.estimated_energy_pj),
+            csv_field(row.profile));
     }
 }
 

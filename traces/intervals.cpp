@@ -99,6 +99,11 @@ std::string TaskTable::name(uint32_t task) const {
     return info_.statements[tasks_[task].statement].name;
 }
 
+std::string_view TaskTable::profile(uint32_t task) const {
+    if (task >= tasks_.size() || tasks_[task].statement >= info_.statements.size()) return "";
+    return info_.statements[tasks_[task].statement].profile;
+}
+
 std::string TaskTable::iteration(uint32_t task) const {
     if (task >= tasks_.size() || tasks_[task].statement >= info_.statements.size()) return "";
     const Task& row = tasks_[task];

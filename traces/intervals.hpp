@@ -32,6 +32,7 @@ class TaskTable {
     TaskTable(const RunInfo& info, const std::vector<Event>& events);
     /// Name of the task's statement; "" for no_task, "task<serial>" when its issue was not recorded.
     std::string name(uint32_t task) const;
+    std::string_view profile(uint32_t task) const;  ///< tag of @profile; empty without one
     /// "i=3 j=0": values of the enclosing loops, outermost first; "" outside loops.
     std::string iteration(uint32_t task) const;
     /// "name" or "name[i=3 j=0]".

@@ -107,7 +107,8 @@ RunInfo info_from(const json& in) {
     for (const json& row : in.at("statements")) {
         info.statements.push_back({row.at("name").get<std::string>(), row.at("file").get<std::string>(),
                                    row.at("line").get<uint32_t>(), row.at("column").get<uint32_t>(),
-                                   row.at("loops").get<std::vector<std::string>>()});
+                                   row.at("loops").get<std::vector<std::string>>(),
+                                   row.value("profile", "")});
     }
     info.prices = prices_from(in.at("prices"));
     return info;
@@ -132,7 +133,10 @@ RunInfo describe(const BoundProgram& program) {
     for (size_t i = 0; i < program.statements.size(); ++i) {
         const BoundStatement& statement = program.statements[i];
         RunInfo::Statement row;
-        if (statement.kind == BoundStatement::Kind::task) row.name = program.tasks[statement.index].name;
+        if (statement.kind == BoundStatement::Kind::task) {
+            row.name = program.tasks[statement.index].name;
+            row.profile = program.tasks[statement.index].profile;
+        }
         if (i < program.positions.size()) {
             const SourcePos& pos = program.positions[i];
             row.file = pos.file;
@@ -180,6 +184,7 @@ std::string to_json(const RunInfo& info) {
                                      {"line", row.line},
                                      {"column", row.column},
                                      {"loops", row.loops}});
+        if (!row.profile.empty()) out["statements"].back()["profile"] = row.profile;
     }
     try {
         return out.dump();

@@ -22,6 +22,7 @@ struct RunInfo {
         std::string file;
         uint32_t line = 0, column = 0;   ///< 0: unknown
         std::vector<std::string> loops;  ///< variables of the enclosing loops, outermost first
+        std::string profile;             ///< tag of @profile; empty without one
     };
     std::string program, platform, mode;
     uint64_t core_hz = 1;

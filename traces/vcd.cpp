@@ -52,6 +52,11 @@ std::string word(std::string_view text) {
     return out.empty() ? "-" : out;
 }
 
+/// "name", or "name@tag" of a task with a profile tag.
+std::string task_text(const RunInfo::Statement& statement) {
+    return statement.profile.empty() ? statement.name : statement.name + "@" + statement.profile;
+}
+
 class VcdWriter {
   public:
     VcdWriter(const RunInfo& info, const std::vector<Event>& events, Output& output)
@@ -62,7 +67,7 @@ class VcdWriter {
           width_(power_.width()),
           bin_count_(power_.count()) {
         for (const RunInfo::Statement& statement : info.statements)
-            task_text_.push_back("s" + word(statement.name) + " ");
+            task_text_.push_back("s" + word(task_text(statement)) + " ");
     }
 
     void write() {

@@ -18,7 +18,8 @@ namespace kpu::traces {
 /// in it one scope per unit:
 ///   state      string   cause of the unit's state, "busy.useful"; before its first record idle.no_work
 ///   cause      reg 5    the same as a number (table in the header comment)
-///   task       string   statement that the unit executes or waits for, "-" if none (units that have tasks)
+///   task       string   statement that the unit executes or waits for, with its @profile tag if it has one
+///                       (name@tag), "-" if none (units that have tasks)
 ///   queue_depth, tokens_in_flight   reg 32 (units that count them)
 ///   bandwidth_gbps      real: 10^9 bytes per second, mean over each bin (units that count bytes)
 /// then dram.read_gbps and dram.write_gbps over all channels (from the dram read and write actions, if
@@ -27,9 +28,10 @@ namespace kpu::traces {
 /// power. Bins are info.bin_ns wide, doubled while the run has more than 100,000 of them.
 void write_vcd(const RunInfo& info, const std::vector<Event>& events, Output& output);
 
-/// Stall trace, CSV: unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed. One row per interval
-/// of every unit, busy and idle ones too, so the cycles of a unit sum to cycles.total and those of a cause to
-/// units.<unit>.<cause> in stats.json. `blamed`: the unit or task instance that is waited for.
+/// Stall trace, CSV: unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed,profile. One row per
+/// interval of every unit, busy and idle ones too, so the cycles of a unit sum to cycles.total and those of a
+/// cause to units.<unit>.<cause> in stats.json. `blamed`: the unit or task instance that is waited for;
+/// `profile`: the task's @profile tag.
 void write_stalls_csv(const RunInfo& info, const std::vector<Event>& events, Output& output);
 
 /// Power over time, CSV: a comment line with table, corner, node, voltage, temperature, bin width and unit,
@@ -55,11 +57,12 @@ struct OpRow {
     double energy_pj = 0;
     Cycles estimated_cycles = 0;  ///< of the compiler; 0 = none
     double estimated_energy_pj = 0;
+    std::string profile;  ///< @profile tags of its tasks, joined by |
 };
 /// Columns:
 /// op,type,span_cycles,charged_cycles,<group.cause>...,macs,bytes_dram,bytes_l2,bytes_l1,utilization,energy_pj,
-/// estimated_cycles,cycles_over_estimate,estimated_energy_pj,energy_over_estimate; the ratios are empty
-/// without estimate.
+/// estimated_cycles,cycles_over_estimate,estimated_energy_pj,energy_over_estimate,profile; the ratios are
+/// empty without estimate.
 void write_ops_csv(const std::vector<OpRow>& rows, Output& output);
 
 }  // namespace kpu::traces

@@ -58,6 +58,7 @@ void ConfigReader::read_device() {
     const Token name = expect_identifier("a device name");
     device.name = name.text;
     if (accept_name("extends")) device.parent = expect_identifier("the name of the device it extends").text;
+    declare(context_.devices, device.name, name, "device");
     expect('{', "to open the device");
     std::vector<std::string_view> seen;
     while (!peek().is('}')) {
@@ -65,8 +66,7 @@ void ConfigReader::read_device() {
         read_device_section(device, seen);
     }
     const Token end = next();
-    device.text = lexer_.text().substr(start.offset, end.offset + 1 - start.offset);
-    declare(context_.devices, device.name, name, "device");
+    devices_end_ = end.offset + 1;
     check_device(device, name);
     context_.document.devices.push_back(std::move(device));
 }
@@ -281,7 +281,7 @@ void ConfigReader::read_family_parameters(TypeFamily& family) {
 }
 
 void ConfigReader::read_family() {
-    next();
+    const Token start = next();
     TypeFamily family;
     const Token name = peek();
     family.pos = pos_of(name);
@@ -297,7 +297,7 @@ void ConfigReader::read_family() {
     }
     next();
     next();
-    while (!accept('}')) {
+    while (!peek().is('}')) {
         const Token at = peek();
         TypeFamily::Variant variant = read_variant(family);
         for (const TypeFamily::Variant& other : family.variants) {
@@ -307,6 +307,8 @@ void ConfigReader::read_family() {
         }
         family.variants.push_back(std::move(variant));
     }
+    const Token end = next();
+    family.text = lexer_.text().substr(start.offset, end.offset + 1 - start.offset);
     declare(context_.families, family.name, name, "type family");
     context_.document.families.push_back(std::move(family));
 }

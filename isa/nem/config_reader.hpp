@@ -18,6 +18,8 @@ class ConfigReader : public Reader {
   protected:
     void append_name(const Token& name, ExprCode& code) override;
 
+    size_t devices_end_ = 0;  ///< offset behind the last device block
+
   private:
     void read_device();
     void read_device_section(DeviceDecl& device, std::vector<std::string_view>& seen);

@@ -16,13 +16,18 @@ class DocumentReader : public ConfigReader {
     void read_main() {
         read_includes();
         const bool only_includes = at_end() && !includes_.empty();
+        const Token first = peek();
         const unsigned devices = read_declarations();
         const bool declares = !context_.document.devices.empty() || !context_.document.families.empty();
         if (at_end() && (only_includes || declares || context_.errors > 0)) return;
         context_.document.is_program = true;
-        const DeviceDecl* device = devices > 0 ? &context_.document.devices.back() : nullptr;
+        // the last device is the program's; what it extends may stand before it
+        const std::string_view body = devices > 0 && devices_end_ > first.offset
+                                          ? lexer_.text().substr(first.offset, devices_end_ - first.offset)
+                                          : "";
+        context_.document.module.source.device = {0, first.line, first.column};
         ProgramReader program(lexer_, context_, path_);
-        program.read(includes_, device);
+        program.read(includes_, body);
     }
 
     /// An included file imports declarations; a program in it is ignored.

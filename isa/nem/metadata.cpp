@@ -108,7 +108,13 @@ void ProgramReader::read_param(const MetaLine& line, std::string_view text) {
     Lexer lexer(text, line.line, line.column + static_cast<uint32_t>(text.data() - line.text.data()));
     LineReader reader(lexer, context_, path_);
     Token name;
-    const proto::Param param = reader.read_param(name);
+    proto::Param param;
+    try {
+        param = reader.read_param(name);
+    } catch (const SyntaxError&) {
+        if (!name.text.empty()) symbols_.declare_global(name.text, {});  // its uses are not reported
+        throw;
+    }
     declare(name, Symbol::Kind::param, static_cast<size_t>(program_.param_size()));
     *program_.add_param() = param;
 }

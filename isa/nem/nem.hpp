@@ -61,7 +61,6 @@ struct DeviceDecl {
     bool has_mandatory = false;
     std::vector<VariantRef> mandatory, extended;
     SourcePos pos;
-    std::string text;  ///< the declaration's own source text
 };
 
 /// A `type_family` block; its binds and conformance lists are checked against its parameters.
@@ -87,6 +86,7 @@ struct TypeFamily {
     std::vector<Attr> attrs;
     std::vector<Variant> variants;
     SourcePos pos;
+    std::string text;  ///< the declaration's own source text
 };
 
 /// All that a file and what it includes declare.

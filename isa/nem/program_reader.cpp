@@ -32,9 +32,9 @@ ProgramReader::ProgramReader(Lexer& lexer, Context& context, std::string path)
     symbols_.reserve(lexer.text().size() / 128);  // bytes of text a name that outlives its loop
 }
 
-void ProgramReader::read(const std::vector<std::string>& includes, const DeviceDecl* device) {
+void ProgramReader::read(const std::vector<std::string>& includes, std::string_view body) {
     try {
-        read_head(includes, device);
+        read_head(includes, body);
     } catch (const SyntaxError&) {
         recover(peek().offset);
     }
@@ -51,11 +51,11 @@ void ProgramReader::read(const std::vector<std::string>& includes, const DeviceD
     finish();
 }
 
-void ProgramReader::read_head(const std::vector<std::string>& includes, const DeviceDecl* device) {
+void ProgramReader::read_head(const std::vector<std::string>& includes, std::string_view body) {
     for (const std::string& include : includes) program_.mutable_device()->add_include(include);
-    if (device != nullptr) program_.mutable_device()->set_body(device->text);
-    if (device == nullptr && peek().is(Word::device)) {
-        next();
+    if (!body.empty()) program_.mutable_device()->set_body(std::string(body));
+    if (body.empty() && peek().is(Word::device)) {
+        module_.source.device = place_of(next());
         if (peek().kind == TokenKind::string) {
             program_.mutable_device()->set_path(string_value(next()));
         } else {
@@ -140,8 +140,10 @@ bool ProgramReader::at_statement() {
     }
     if (token.is(';')) return true;
     if (token.kind != TokenKind::name || token.word != Word::none) return false;
-    if (peek(1).is('='))
+    if (peek(1).is('=')) {
+        if (token.text == "dst" || token.text == "src") return false;  // operands of a call that failed
         return peek(2).is(Word::region) || (peek(2).kind == TokenKind::name && peek(3).is('.'));
+    }
     return peek(1).is('.') && (peek(2).is_name("async") || peek(2).is_name("sync"));
 }
 

@@ -14,15 +14,15 @@ class ProgramReader : public Reader {
   public:
     ProgramReader(Lexer& lexer, Context& context, std::string path);
 
-    /// `device`: the inline device block already read, or null.
-    void read(const std::vector<std::string>& includes, const DeviceDecl* device);
+    /// `body`: the text of the declarations already read, the program's inline device last; or empty.
+    void read(const std::vector<std::string>& includes, std::string_view body);
 
   protected:
     void append_name(const Token& name, ExprCode& code) override;
 
   private:
     // program_reader.cpp: statements
-    void read_head(const std::vector<std::string>& includes, const DeviceDecl* device);
+    void read_head(const std::vector<std::string>& includes, std::string_view body);
     void read_statement();
     void read_const();
     void read_buffer();

@@ -346,6 +346,7 @@ std::vector<traces::OpRow> Accounting::op_rows() const {
             row.type = source.type;
             row.estimated_cycles = source.estimated_cycles;
             row.estimated_energy_pj = source.estimated_energy_pj;
+            row.profile = source.profile;
         } else {
             row.id = std::string(traces::background_name);
         }

@@ -160,7 +160,6 @@ void DataPath::task_completed(const TaskInstance& instance) {
     std::unique_ptr<InFlight> task = std::move(*it);
     running_.erase(it);
     publish(*task);
-    if (report_) check_materialized(instance);
     task->instance = nullptr;
     spare_.push_back(std::move(task));
 }
@@ -237,18 +236,6 @@ void DataPath::mark_written(const Operand& output) {
         level.mark_written(address, bytes);
         return true;
     });
-}
-
-void DataPath::check_materialized(const TaskInstance& instance) {
-    for (const uint32_t index : instance.task->materialized) {
-        const BoundRegion& region = program_.regions[index];
-        const uint64_t begin = static_cast<uint64_t>(region.address.eval(instance.loops));
-        const uint64_t end = begin + region.extent;
-        const uint64_t hole =
-            written().level(region.level, region.engine).first_unwritten(begin, region.extent);
-        if (hole == end) continue;
-        log_.add(program_, HazardKind::unmaterialized, instance, nullptr, region, hole, end - 1);
-    }
 }
 
 TaskWork work_of(const BoundProgram& program, const BoundTask& task) {

@@ -58,7 +58,6 @@ class DataPath {
     void check_against(InFlight& later, InFlight& earlier);
     void note(HazardKind kind, InFlight& later, InFlight& earlier, const Operand& a, const Operand& b);
     void check_written(const InFlight& task, const Operand& input);
-    void check_materialized(const TaskInstance& instance);
     void publish(InFlight& task);
     void evaluate(InFlight& task);
     bool changes_nothing(const InFlight& task);

@@ -19,6 +19,7 @@ FunctionalDriver::FunctionalDriver(const BoundProgram& program, values::MemoryIm
       options_(options),
       random_(options.seed),
       executions_(program.tasks.size(), 0),
+      peak_tokens_(options.num_engines, 0),
       controller_(program, control_options(options), *this),
       data_(program, &memory, &backend, options.report_hazards) {}
 
@@ -26,6 +27,7 @@ FunctionalStatus FunctionalDriver::run(uint64_t tasks, const std::atomic<bool>* 
     if (!started_) {
         started_ = true;
         controller_.start();
+        note_tokens();
     }
     for (; !ready_.empty(); --tasks) {
         if (interrupt && interrupt->load(std::memory_order_relaxed)) return FunctionalStatus::interrupted;
@@ -38,8 +40,15 @@ FunctionalStatus FunctionalDriver::run(uint64_t tasks, const std::atomic<bool>* 
         last_ = {instance.serial, instance.statement, instance.loops};
         ++executions_[program_.statements[instance.statement].index];
         controller_.completed(instance);
+        note_tokens();
     }
     return controller_.finished() ? FunctionalStatus::finished : FunctionalStatus::deadlock;
+}
+
+void FunctionalDriver::note_tokens() {
+    for (unsigned engine = 0; engine < peak_tokens_.size(); ++engine) {
+        peak_tokens_[engine] = std::max(peak_tokens_[engine], controller_.tokens_in_flight(engine));
+    }
 }
 
 void FunctionalDriver::on_ready(TaskInstance& instance) {

@@ -51,6 +51,8 @@ class FunctionalDriver : private ControlListener {
     const HazardLog& hazards() const { return data_.hazards(); }
     uint64_t completed() const { return controller_.completed_count(); }
     const Completed& last_completed() const { return last_; }  ///< after at least one task
+    /// Most tasks issued and not complete at one time, by engine: entries of a token table without limit.
+    const std::vector<uint32_t>& peak_tokens() const { return peak_tokens_; }
     /// Executions of each task of the program so far, parallel to BoundProgram::tasks.
     const std::vector<uint64_t>& executions() const { return executions_; }
     /// Multiply-accumulates and bytes of all executions so far.
@@ -60,6 +62,7 @@ class FunctionalDriver : private ControlListener {
     void on_issue(TaskInstance&) override {}
     void on_ready(TaskInstance& instance) override;
     TaskInstance& take();
+    void note_tokens();
 
     struct Ready {
         uint64_t rank = 0;
@@ -75,6 +78,7 @@ class FunctionalDriver : private ControlListener {
     bool started_ = false;
     std::vector<Ready> ready_;  ///< a heap, the next one on top
     std::vector<uint64_t> executions_;
+    std::vector<uint32_t> peak_tokens_;
     Completed last_;
     Controller controller_;
     DataPath data_;

@@ -17,8 +17,6 @@ std::string sides_text(const HazardFinding& f, const std::string& bytes) {
             return fmt::format("{} writes {} while {} writes them", f.task, bytes, f.other_task);
         case HazardKind::unwritten:
             return fmt::format("{} reads {}, which nobody wrote", f.task, bytes);
-        case HazardKind::unmaterialized:
-            return fmt::format("{} leaves {} unwritten in a @materialized region", f.task, bytes);
     }
     return {};
 }
@@ -27,8 +25,6 @@ std::string_view fix_of(HazardKind kind) {
     switch (kind) {
         case HazardKind::unwritten:
             return "wait for the task that writes them, or give the buffer an input";
-        case HazardKind::unmaterialized:
-            return "shrink the region to what the task writes";
         default:
             return "order the two tasks with deps, or reduce max_in_flight";
     }
@@ -37,8 +33,7 @@ std::string_view fix_of(HazardKind kind) {
 }  // namespace
 
 std::string_view name_of(HazardKind kind) {
-    constexpr std::array<std::string_view, hazard_kind_count> names = {"raw", "war", "waw", "unwritten",
-                                                                       "unmaterialized"};
+    constexpr std::array<std::string_view, hazard_kind_count> names = {"raw", "war", "waw", "unwritten"};
     return names[static_cast<size_t>(kind)];
 }
 

@@ -13,14 +13,13 @@
 namespace kpu::control {
 
 enum class HazardKind : uint8_t {
-    raw,            ///< a task began to read what another was still writing
-    war,            ///< a task began to write what another was still reading
-    waw,            ///< a task began to write what another was still writing
-    unwritten,      ///< a task read bytes that nobody had written (they read as 0)
-    unmaterialized  ///< a region marked @materialized has bytes that its task did not produce
+    raw,       ///< a task began to read what another was still writing
+    war,       ///< a task began to write what another was still reading
+    waw,       ///< a task began to write what another was still writing
+    unwritten  ///< a task read bytes that nobody had written (they read as 0)
 };
-constexpr int hazard_kind_count = 5;
-std::string_view name_of(HazardKind kind);  ///< raw, war, waw, unwritten, unmaterialized
+constexpr int hazard_kind_count = 4;
+std::string_view name_of(HazardKind kind);  ///< raw, war, waw, unwritten
 
 /// Hazards of one kind between two statements; task, iteration and bytes are those of the first occurrence.
 struct HazardFinding {

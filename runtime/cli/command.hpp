@@ -57,6 +57,11 @@ struct TracePaths {
 void write_trace(const std::string& path, const traces::Recording& recording,
                  void (*writer)(const traces::RunInfo&, const std::vector<traces::Event>&, traces::Output&));
 
+/// Findings, one a line with its notes; with_source: each followed by its source line and a caret.
+std::string findings_text(const Diagnostics& diagnostics, bool with_source);
+/// To standard error, with source lines when that is a terminal.
+void print_findings(const Diagnostics& diagnostics);
+
 /// Data goes to standard output, everything for people to standard error.
 void print_out(const std::string& text);
 void print_err(const std::string& text);

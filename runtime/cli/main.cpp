@@ -51,7 +51,11 @@ int run_app(int argc, char** argv) {
 
 int report_user_error(const UserError& error) {
     const auto& diagnostics = error.diagnostics();
-    print_err(diagnostics.all().empty() ? fmt::format("error: {}\n", error.what()) : diagnostics.to_string());
+    if (diagnostics.all().empty()) {
+        print_err(fmt::format("error: {}\n", error.what()));
+    } else {
+        print_findings(diagnostics);
+    }
     return exit_bad_input;
 }
 

@@ -1,5 +1,6 @@
 // check, asm, disasm: what works on programs without running them.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -38,7 +39,9 @@ nlohmann::ordered_json to_json(const Diagnostics& diagnostics) {
 }
 
 void check_into(const CheckOptions& options, Diagnostics& diagnostics) {
-    const auto module = runtime::load_program(options.program, options.device.search_paths, diagnostics);
+    const auto module =
+        runtime::load_program_or_devices(options.program, options.device.search_paths, diagnostics);
+    if (module == nullptr) return;  // devices: checked
     const auto platform =
         runtime::resolve_platform(*module, options.device.platform, options.device.overrides(),
                                   options.device.search_paths, diagnostics);
@@ -82,7 +85,8 @@ void add_check(CLI::App& app, int& exit_code) {
     command->add_flag("--json", options->json, "findings as JSON on standard output");
     command->callback([options, &exit_code] {
         const auto diagnostics = check_program(*options);
-        print_out(options->json ? to_json(diagnostics).dump(2) + "\n" : diagnostics.to_string());
+        print_out(options->json ? to_json(diagnostics).dump(2) + "\n"
+                                : findings_text(diagnostics, isatty(STDOUT_FILENO) != 0));
         exit_code = diagnostics.has_errors() ? exit_bad_input : exit_ok;
     });
 }
@@ -102,7 +106,7 @@ void add_asm(CLI::App& app) {
     command->callback([options] {
         Diagnostics diagnostics;
         const auto module = runtime::load_program(options->input, options->search_paths, diagnostics);
-        print_err(diagnostics.to_string());
+        print_findings(diagnostics);
         write_container(*module, options->output);
     });
 }

@@ -217,7 +217,8 @@ int run(const RunOptions& options, const std::vector<std::string>& command_line)
         throw UserError(diagnostics);
     }
     runtime::Simulation simulation(module, platform ? &*platform : nullptr, settings);
-    print_err(diagnostics.to_string() + simulation.diagnostics().to_string());
+    print_findings(diagnostics);
+    print_findings(simulation.diagnostics());
     traces::Manifest manifest;
     manifest.inputs = bind_inputs(options, simulation);
     if (!options.out.empty()) traces::RunFolder::check(options.out, options.force);
@@ -225,6 +226,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command_line)
 
     const auto status = simulate(simulation, !options.quiet && isatty(STDERR_FILENO) != 0);
 
+    print_findings(simulation.run_findings());
     Results results{simulation.stats(), simulation.op_rows(), status == runtime::RunStatus::finished};
     if (options.strict && simulation.hazards().count() > 0) results.complete = false;
     const std::string platform_text = platform ? platforms::to_textproto(*platform) : "";

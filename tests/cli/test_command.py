@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import pickle
+import pty
 import signal
 import subprocess
 import tempfile
@@ -210,6 +211,40 @@ class RunTest(CommandTest):
         """A person sees cycles, causes, bytes and energy without a manual."""
         for word in (str(self.stats["cycles.total"]), "e0_nmu0", "DRAM", "uJ", "utilization"):
             self.assertIn(word.lower(), self.report.lower().replace(",", ""))
+
+    def test_profile_tags(self) -> None:
+        """A tag stands in ops.csv, stall trace, VCD and event file; a loop gives its own to its tasks."""
+        text = SMALL.replace("deps=[b]\n", "deps=[b] @profile(activation)\n") + (
+            'loop i in [0..1] @profile("copy 2"):\n    f = transfer.sync(dst=m0, src=x0, deps=[e])\nendloop\n'
+        )
+        out, program = self.work / "tags", self.write("tags.nem", text)
+        traces = ["--stalls", self.work / "s", "--vcd", self.work / "v", "--events", self.work / "e"]
+        result = kpusim("run", program, "--input", f"x={self.x}", "-o", out, *traces)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for path, key in ((out / "ops.csv", "op"), (self.work / "s", "task")):
+            with path.open() as file:
+                rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+            self.assertEqual({row["profile"] for row in rows if row[key] == "c"}, {"activation"}, path)
+            self.assertEqual({row["profile"] for row in rows if row[key] == "f"}, {"copy 2"}, path)
+            self.assertEqual({row["profile"] for row in rows if row[key] in "abde"}, {""}, path)
+        self.assertIn("sc@activation ", (self.work / "v").read_text())
+        self.assertEqual(kpusim("export", self.work / "e", "--stalls", self.work / "s2").returncode, 0)
+        self.assertEqual((self.work / "s2").read_bytes(), (self.work / "s").read_bytes())
+
+    def test_token_table_in_functional_mode(self) -> None:
+        """Functional mode has no token table; it warns when a timed run would stall at it."""
+        many = "".join(
+            f"r{i} = transfer.async(dst=region(m, {i}, 1), src=region(x, {i}, 1))\n" for i in range(17)
+        )
+        head = SMALL[: SMALL.index("let x0")]
+        options = ("--mode", "functional", "--fill", "zeros", "--quiet")
+        result = kpusim("run", self.write("many.nem", head + many), *options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("engine 0 had 17 tasks in flight", result.stderr)
+        self.assertIn("max_active_tokens = 16", result.stderr)
+        few = many[: many.index("r16")]
+        result = kpusim("run", self.write("few.nem", head + few), *options)
+        self.assertEqual(result.stderr, "")
 
     def test_modes_and_engines_agree(self) -> None:
         """Timing mode, the other value engine and the slow stepper give the same cycles and energy."""
@@ -431,6 +466,32 @@ class ToolTest(CommandTest):
         self.assertIn("<stdin>:1:", result.stdout)
         self.assertIn("forward reference to undeclared constant b", result.stdout)
         self.assertEqual(json.loads(kpusim("check", "-", "--json", text="const a = b\n").stdout)["errors"], 1)
+
+    def test_caret_on_a_terminal(self) -> None:
+        """On a terminal each finding has its source line and a caret under its column; not so in a pipe."""
+        line = '\tlet a = "é" let c = nothing'
+        program = self.write("bad.nem", f"const ok = 1\n{line}\nconst c = d\n")
+        piped = kpusim("check", program)
+        self.assertNotIn("^", piped.stdout)
+        terminal, child = pty.openpty()
+        subprocess.run([KPUSIM, "check", program], stdout=child, timeout=100, check=False)
+        os.close(child)
+        shown = os.read(terminal, 65536).decode().replace("\r\n", "\n")
+        os.close(terminal)
+        lines = shown.splitlines()
+        self.assertEqual([line for line in lines if "error:" in line], piped.stdout.splitlines())
+        caret = " " * line.index("nothing") + "^"
+        self.assertIn(f"\n     {line[1:]}\n    {caret}\n", shown)
+        self.assertIn("    const c = d\n              ^\n", shown)
+
+    def test_check_of_a_device_document(self) -> None:
+        """A file of devices is checked as such, though only programs can run."""
+        good = 'include "npm_lite.nem"\ndevice mine extends npm_lite { }\n'
+        bad = good.replace("{ }", "{ opcode.extended { eltwise<u8>.default } }")
+        self.assertEqual(kpusim("check", self.write("good.nem", good)).stdout, "")
+        result = kpusim("check", self.write("bad.nem", bad))
+        self.refused(result, "bad.nem:2:50: error:", "eltwise<u8>.default", "Fix:")
+        self.refused(kpusim("run", self.work / "good.nem"), "declares devices, not a program", "Fix:")
 
     def test_list(self) -> None:
         """Every list is there for people and as JSON."""

@@ -206,21 +206,6 @@ TEST_P(DataPathModes, InPlaceIsNoHazard) {
     EXPECT_EQ(f.l2(5), 8);
 }
 
-// @materialized: bytes of the region that its task does not produce are reported; a region without gaps is
-// clean.
-TEST_P(DataPathModes, Materialized) {
-    Scene s;
-    const auto gaps = s.m.typed("gaps", s.buffer_a, 0, ElemType::u8, {16}, {2});
-    const auto full = s.bytes(s.buffer_b, 0, 16);
-    s.m.at(s.m.transfer("gaps", gaps, s.bytes(s.buffer_d, 0, 16))).materialized = {gaps};
-    s.m.at(s.m.transfer("full", full, s.bytes(s.buffer_d, 0, 16))).materialized = {full};
-    Flight f(s.m.program, GetParam());
-    f.run("full");
-    EXPECT_EQ(f.data.hazard_count(), 0u);
-    f.run("gaps");
-    EXPECT_EQ(f.count(HazardKind::unmaterialized), 1u);
-}
-
 // The same pair again and again is one finding with a count.
 TEST_P(DataPathModes, FindingsAreDeduplicated) {
     Scene s;

@@ -234,7 +234,8 @@ TEST(Bind, UnitsOfTransfers) {
 }
 
 TEST(Bind, PlacementDecorators) {
-    // @resource pins an instance that exists and is ignored beyond; @seq_engine places a floating task.
+    // @resource pins an instance that exists, any of the type beyond, another capable type, and is ignored
+    // for a type that cannot execute the task; @seq_engine places a floating task.
     const auto task = [](void (*decorate)(Task&), Level level = Level::l2) {
         Program p("t");
         const Region x = p.region("x", p.buffer("X", level, 64), 0, tensor(ElemType::i8, {64}));
@@ -244,7 +245,12 @@ TEST(Bind, PlacementDecorators) {
     };
     EXPECT_EQ(task([](Task& t) { t.resource(UnitKind::cstl, 1); }).instance, 1);
     EXPECT_EQ(task([](Task& t) { t.resource(UnitKind::cstl, 2); }).instance, -1);
-    EXPECT_EQ(task([](Task& t) { t.resource(UnitKind::vpu, 0); }).instance, -1);
+    EXPECT_EQ(task([](Task& t) { t.resource(UnitKind::vpu, 0); }).instance, 0);
+    EXPECT_EQ(task([](Task& t) { t.resource(UnitKind::vpu, 0); }).unit, UnitKind::vpu);
+    EXPECT_EQ(task([](Task& t) { t.resource(UnitKind::vpu, 9); }).instance, -1);
+    EXPECT_EQ(task([](Task& t) { t.resource(UnitKind::vpu, 9); }).unit, UnitKind::vpu);
+    EXPECT_EQ(task([](Task& t) { t.resource(UnitKind::nmu, 0); }).instance, -1);
+    EXPECT_EQ(task([](Task& t) { t.resource(UnitKind::nmu, 0); }).unit, UnitKind::cstl);
     EXPECT_THROW(task([](Task& t) { t.resource(UnitKind::seq, 0); }), UserError);
     EXPECT_THROW(task([](Task& t) { t.resource(UnitKind::cstl, -1); }), UserError);
     EXPECT_EQ(task([](Task& t) { t.decorate("seq_engine", 1); }).token_engine, 1);

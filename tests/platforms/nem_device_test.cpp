@@ -129,7 +129,8 @@ TEST(NemDevice, Rules) {
                           "unit_characteristics { NMU { int8_macs = 64 } DMA { bytes_per_cycle = 0 } }\n"),
                "d"),
         HasSubstr("`engine.dma.bytes_per_cycle` is 0"));
-    EXPECT_THAT(errors("device a extends b { }\ndevice b extends a { }\n", "a"), HasSubstr("extends itself"));
+    EXPECT_THAT(errors("device a extends b { }\ndevice b extends a { }\n", "a"),
+                HasSubstr("extends `b`, which is declared after it"));
 }
 
 /// A variant in both sets is a warning, and stands once in the platform.

@@ -121,8 +121,9 @@ inline Sample sample_run() {
                   {"ddr0", UnitClass::ddr, -1, 0},
                   {"device", UnitClass::device, -1, 0}};
     info.ops = {{"load", "transfer", 0, 0}, {"matmul, big", "gemm", 2000, 1e6}};
-    info.statements = {
-        {"", "a.nem", 1, 1, {}}, {"t load", "a.nem", 3, 5, {"i", "j"}}, {"g", "a.nem", 4, 5, {"i"}}};
+    info.statements = {{"", "a.nem", 1, 1, {}, ""},
+                       {"t load", "a.nem", 3, 5, {"i", "j"}, "layer 1"},
+                       {"g", "a.nem", 4, 5, {"i"}, ""}};
     info.prices = prime_prices();
     info.bin_ns = 1000;
     info.dram_burst_bytes = 64;

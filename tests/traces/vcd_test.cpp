@@ -106,7 +106,7 @@ TEST(Vcd, StatesAreTheIntervals) {
     for (const auto& [unit, count] : intervals)
         EXPECT_EQ(dump.signals.at(unit + ".state").size(), count) << unit;
     EXPECT_EQ(dump.at("kpusim.e0_nmu0.task", 0), "g");
-    EXPECT_EQ(dump.at("kpusim.e0_dma0.task", 600'000), "t_load");
+    EXPECT_EQ(dump.at("kpusim.e0_dma0.task", 600'000), "t_load@layer_1");
     EXPECT_EQ(dump.at("kpusim.e0_dma0.task", 2'600'000), "-");
     EXPECT_EQ(dump.at("kpusim.e0_dma0.queue_depth", 0), "1");
 }
@@ -205,7 +205,7 @@ TEST(Vcd, AcceptedByVcd2fst) {
         EXPECT_THAT(text, testing::HasSubstr(signal));
     }
     for (const char* state :
-         {"sbusy.useful", "sstalled.operand_dram_latency", "sidle.finished", "st_load", "r16 "}) {
+         {"sbusy.useful", "sstalled.operand_dram_latency", "sidle.finished", "st_load@layer_1", "r16 "}) {
         EXPECT_THAT(text, testing::HasSubstr(state));
     }
 }

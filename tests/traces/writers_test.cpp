@@ -32,7 +32,7 @@ std::vector<std::vector<std::string>> rows_of(const std::string& csv, const std:
     return rows;
 }
 
-constexpr const char* stall_header = "unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed";
+constexpr const char* stall_header = "unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed,profile";
 
 // The stall trace names task, iteration, operation and what is blamed; of two causes at one time the last one
 // counts.
@@ -41,18 +41,18 @@ TEST(StallsCsv, RowsSayWhatHappened) {
     const auto lines = lines_of(text_of([&](Output& o) { write_stalls_csv(sample.info, sample.events, o); }));
     const std::vector<std::string> expected{
         stall_header,
-        "e0_nmu0,0,2600000,2600,stalled.operand_dram_latency,g,i=-3,\"matmul, big\",t load[i=2 j=7]",
-        "e0_nmu0,2600000,2700000,100,busy.fill_drain,g,i=-3,\"matmul, big\",",
-        "e0_nmu0,2700000,4900000,2200,busy.useful,g,i=-3,\"matmul, big\",",
-        "e0_nmu0,4900000,5000000,100,busy.padding,g,i=-3,\"matmul, big\",",
-        "e0_dma0,0,500000,500,stalled.dma_issue,t load,i=2 j=7,load,",
-        "e0_dma0,500000,2600000,2100,busy.useful,t load,i=2 j=7,load,",
-        "e0_dma0,2600000,5000000,2400,idle.finished,,,,",
-        "ddr0,0,500400,501,idle.no_work,,,,",
-        "ddr0,500400,2500000,1999,busy.useful,t load,i=2 j=7,load,",
-        "ddr0,2500000,5000000,2500,idle.finished,,,,",
-        "device,0,2600000,2600,stalled.memory,,,,",
-        "device,2600000,5000000,2400,busy.compute,,,,"};
+        "e0_nmu0,0,2600000,2600,stalled.operand_dram_latency,g,i=-3,\"matmul, big\",t load[i=2 j=7],",
+        "e0_nmu0,2600000,2700000,100,busy.fill_drain,g,i=-3,\"matmul, big\",,",
+        "e0_nmu0,2700000,4900000,2200,busy.useful,g,i=-3,\"matmul, big\",,",
+        "e0_nmu0,4900000,5000000,100,busy.padding,g,i=-3,\"matmul, big\",,",
+        "e0_dma0,0,500000,500,stalled.dma_issue,t load,i=2 j=7,load,,layer 1",
+        "e0_dma0,500000,2600000,2100,busy.useful,t load,i=2 j=7,load,,layer 1",
+        "e0_dma0,2600000,5000000,2400,idle.finished,,,,,",
+        "ddr0,0,500400,501,idle.no_work,,,,,",
+        "ddr0,500400,2500000,1999,busy.useful,t load,i=2 j=7,load,,layer 1",
+        "ddr0,2500000,5000000,2500,idle.finished,,,,,",
+        "device,0,2600000,2600,stalled.memory,,,,,",
+        "device,2600000,5000000,2400,busy.compute,,,,,"};
     EXPECT_EQ(lines, expected);
 }
 
