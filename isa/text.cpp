@@ -40,6 +40,20 @@ std::string nearest_name(std::string_view name, const std::vector<std::string_vi
     return std::string(best);
 }
 
+std::string_view trimmed(std::string_view text) {
+    constexpr std::string_view blanks = " \t\r";
+    const size_t first = text.find_first_not_of(blanks);
+    if (first == std::string_view::npos) return {};
+    return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::string_view take_line(std::string_view& text) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return trimmed(line);
+}
+
 bool starts_with(std::string_view text, std::string_view start) {
     return text.substr(0, start.size()) == start;
 }

@@ -9,6 +9,7 @@
 #include "platforms/nem_device.hpp"
 #include "platforms/platform.hpp"
 #include "platforms/rules.hpp"
+#include "platforms/scale_sim_config.hpp"
 #include "platforms/schema.hpp"
 
 namespace kpu::platforms {
@@ -79,6 +80,16 @@ Platform load_nem(const Source& source, const Overrides& overrides,
     return finish(std::move(platform), source.origin, nullptr, schema::Fill::every_field, overrides);
 }
 
+Platform load_scale_sim(const Source& source, const Overrides& overrides, Diagnostics* notes) {
+    Diagnostics diagnostics;
+    Platform platform = scale_sim_fields(source.text, source.origin, diagnostics);
+    if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
+    for (const Diagnostic& note : diagnostics.all()) {
+        if (notes != nullptr) notes->add(note);
+    }
+    return finish(std::move(platform), source.origin, nullptr, schema::Fill::every_field, overrides);
+}
+
 }  // namespace
 
 std::vector<std::string> shipped_names() {
@@ -98,10 +109,12 @@ bool is_shipped(const std::string& name) {
 }
 
 Platform load(const std::string& name_or_path, const Overrides& overrides,
-              const std::vector<std::string>& search_paths) {
+              const std::vector<std::string>& search_paths, Diagnostics* notes) {
     const Source source = find_source(name_or_path, search_paths);
     std::string_view file = source.origin;
     if (ends_with(file, ">")) file.remove_suffix(1);
+    if (ends_with(file, ".cfg") && is_scale_sim_config(source.text))
+        return load_scale_sim(source, overrides, notes);
     if (ends_with(file, ".nem") || ends_with(file, ".cfg")) return load_nem(source, overrides, search_paths);
     return load_textproto(source.text, source.origin, overrides);
 }

@@ -22,11 +22,11 @@ std::vector<std::string> shipped_names();
 /// Whether a name or one of its aliases (npm_lite.cfg) is a shipped platform.
 bool is_shipped(const std::string& name);
 
-/// A shipped name (aliases accepted), a .textproto file, or a NEM config file (its last device).
-/// Overrides apply in order, then the result is validated. Throws UserError with file, line, field, nearest
-/// name.
+/// A shipped name (aliases accepted), a .textproto file, a NEM config file (its last device), or a SCALE-Sim
+/// configuration (.cfg with sections). Overrides apply in order, then the result is validated. What a file
+/// says and a platform cannot goes to `notes`. Throws UserError with file, line, field, nearest name.
 Platform load(const std::string& name_or_path, const Overrides& overrides = {},
-              const std::vector<std::string>& search_paths = {});
+              const std::vector<std::string>& search_paths = {}, Diagnostics* notes = nullptr);
 Platform parse_textproto(std::string_view text, const std::string& origin);
 /// A device of a NEM document, with inheritance resolved.
 Platform from_nem(const nem::Document& document, const std::string& device_name, Diagnostics& diagnostics,

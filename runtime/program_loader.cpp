@@ -193,7 +193,7 @@ std::optional<platforms::Platform> resolve_platform(const Module& module, const 
                                                     const platforms::Overrides& overrides,
                                                     const std::vector<std::string>& search_paths,
                                                     Diagnostics& diagnostics) {
-    if (!choice.empty()) return platforms::load(choice, overrides, search_paths);
+    if (!choice.empty()) return platforms::load(choice, overrides, search_paths, &diagnostics);
     const auto& directive = module.program.device();
     if (directive.path().empty() && directive.name().empty() && directive.body().empty()) return std::nullopt;
     const Lookup lookup{module, overrides, search_paths};

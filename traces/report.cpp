@@ -108,6 +108,11 @@ class Report {
             line("  utilization  compute {}, DRAM bandwidth {}", percent(real("utilization.compute"), 1),
                  percent(real("utilization.dram_bandwidth"), 1));
         }
+        if (stats_.contains("utilization.array.total")) {
+            line("  arrays       {} of the elements (spatial) x {} of the cycles (temporal) = {}",
+                 percent(real("utilization.array.spatial"), 1),
+                 percent(real("utilization.array.temporal"), 1), percent(real("utilization.array.total"), 1));
+        }
         if (integer("hazards.count") > 0)
             line("  hazards      {}: the values may be wrong", grouped(integer("hazards.count")));
         Cycles unattributed = 0;

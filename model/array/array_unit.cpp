@@ -53,7 +53,7 @@ void ArrayUnit::plan(Job& job) {
     job.lead = physical ? place().engine_platform->l1().read_latency_cycles() : 0;
     job.entry_gap = time.entry_gap;
     job.occupancy = time.occupancy;
-    job.result_after_operands = time.folds <= 1;
+    job.result_after_operands = physical && time.folds <= 1;
     job.first_result = time.first_result;
 
     const Cycles steady_end = report.fill + report.steady;

@@ -328,6 +328,7 @@ void Device::Impl::finish(traces::StatSet& stats) {
     interconnect->finish(now_);
     count_statistics(stats);
     unit_statistics(stats);
+    array_statistics(stats);
     resource_statistics(stats);
     memory_statistics(stats);
     ledger->finish(now_, stats);

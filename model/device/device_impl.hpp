@@ -71,6 +71,7 @@ class Device::Impl {
     Stop outcome(Cycles until_cycle) const;
     void count_statistics(traces::StatSet& stats);
     void unit_statistics(traces::StatSet& stats);
+    void array_statistics(traces::StatSet& stats);
     void resource_statistics(traces::StatSet& stats);
     void memory_statistics(traces::StatSet& stats);
 

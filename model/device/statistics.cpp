@@ -68,6 +68,27 @@ void Device::Impl::unit_statistics(traces::StatSet& stats) {
     }
 }
 
+void Device::Impl::array_statistics(traces::StatSet& stats) {
+    uint64_t useful = 0, padding = 0, arrays = 0;
+    for (size_t u = 0; u + 1 < units.size(); ++u) {
+        if (units[u].unit_class != traces::UnitClass::nmu) continue;
+        ++arrays;
+        useful += accounting->cycles(static_cast<uint16_t>(u), Cause::busy_useful);
+        padding += accounting->cycles(static_cast<uint16_t>(u), Cause::busy_padding);
+    }
+    const auto share = [](uint64_t part, uint64_t whole) {
+        return whole > 0 ? double(part) / double(whole) : 0.0;
+    };
+    stats.set("utilization.array.spatial", share(useful, useful + padding), "ratio",
+              "useful / (useful + padding) cycles of all arrays: share of the elements that work while "
+              "operands stream");
+    stats.set("utilization.array.temporal", share(useful + padding, arrays * now_), "ratio",
+              "(useful + padding) cycles of all arrays / (arrays * cycles.total): share of the time in which "
+              "operands stream");
+    stats.set("utilization.array.total", share(useful, arrays * now_), "ratio",
+              "useful cycles of all arrays / (arrays * cycles.total) = spatial * temporal");
+}
+
 void Device::Impl::resource_statistics(traces::StatSet& stats) {
     size_t resource = 0;
     uint64_t refreshes = 0;

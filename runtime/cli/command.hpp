@@ -2,11 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "isa/diagnostics.hpp"
+#include "isa/module.hpp"
 #include "platforms/platform.hpp"
 #include "traces/event_file.hpp"
 
@@ -40,6 +43,17 @@ struct DeviceOptions {
     void add_to(CLI::App& command);
     platforms::Overrides overrides() const;
 };
+
+/// A program, from whatever front end its file belongs to, and the platform it meets.
+struct Input {
+    std::shared_ptr<const Module> module;
+    std::optional<platforms::Platform> platform;
+    bool topology = false;  ///< layers without data: there is time, but no values
+};
+/// NEM text, .kpu, or a SCALE-Sim topology (.csv). Findings go to `diagnostics`. `devices`: a file of devices
+/// is no error, but gives no module. Throws UserError.
+Input load_input(const std::string& path, const DeviceOptions& device, Diagnostics& diagnostics,
+                 bool devices = false);
 
 /// "NAME=VALUE" split at the first '='. Throws UserError naming the option.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);

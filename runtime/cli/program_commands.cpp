@@ -39,16 +39,12 @@ nlohmann::ordered_json to_json(const Diagnostics& diagnostics) {
 }
 
 void check_into(const CheckOptions& options, Diagnostics& diagnostics) {
-    const auto module =
-        runtime::load_program_or_devices(options.program, options.device.search_paths, diagnostics);
+    const auto [module, platform, topology] = load_input(options.program, options.device, diagnostics, true);
     if (module == nullptr) return;  // devices: checked
-    const auto platform =
-        runtime::resolve_platform(*module, options.device.platform, options.device.overrides(),
-                                  options.device.search_paths, diagnostics);
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
     VerifyOptions verify_options;
     verify_options.strict = options.strict;
-    verify_options.schedule = true;
+    verify_options.schedule = !topology;  // nothing writes a topology's operands
     for (const auto& text : options.params) {
         auto [name, value] = split_assignment(text, "--param");
         verify_options.params.emplace_back(name, parse_integer(value, "--param"));

@@ -25,6 +25,7 @@ struct RunOptions {
     DeviceOptions device;
     std::vector<std::string> params, inputs;
     std::string fill, mode = "values+timing", order = "program", values = "fast", stepper = "fast";
+    bool mode_given = false;
     bool strict = false, no_hazards = false, force = false, json = false, quiet = false;
     uint64_t max_cycles = 0, seed = 0;
     std::string out, events;
@@ -205,13 +206,19 @@ void print_hazards(const runtime::Simulation& simulation) {
         print_err(fmt::format("... and {} more kinds of hazard\n", findings.size() - most));
 }
 
-int run(const RunOptions& options, const std::vector<std::string>& command_line) {
+int run(RunOptions options, const std::vector<std::string>& command_line) {
     Diagnostics diagnostics;
-    const auto settings = simulation_options(options);
-    const auto module = runtime::load_program(options.program, options.device.search_paths, diagnostics);
-    const auto platform =
-        runtime::resolve_platform(*module, options.device.platform, options.device.overrides(),
-                                  options.device.search_paths, diagnostics);
+    const auto [module, platform, topology] = load_input(options.program, options.device, diagnostics);
+    if (topology && options.mode != "timing") {
+        if (options.mode_given) {
+            throw UserError(fmt::format("{}: a topology has no data to compute with. Fix: leave out --mode.",
+                                        options.program));
+        }
+        options.mode = "timing";
+    }
+    auto settings = simulation_options(options);
+    // nothing writes a topology's operands
+    if (topology) settings.hazards = false;
     if (options.strict && diagnostics.warning_count() > 0) {
         diagnostics.promote_warnings();
         throw UserError(diagnostics);
@@ -262,7 +269,10 @@ int run(const RunOptions& options, const std::vector<std::string>& command_line)
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& command_line) {
     auto options = std::make_shared<RunOptions>();
     auto* command = app.add_subcommand("run", "run a program on a platform: values, cycles, causes, energy");
-    command->add_option("program", options->program, "NEM text or .kpu; - reads standard input")->required();
+    command
+        ->add_option("program", options->program,
+                     "NEM text, .kpu or SCALE-Sim topology (.csv); - reads standard input")
+        ->required();
     options->device.add_to(*command);
     command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
         ->allow_extra_args(false);
@@ -289,7 +299,10 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     options->traces.add_to(*command);
     command->add_flag("--json", options->json, "statistics as JSON on standard output");
     command->add_flag("--quiet", options->quiet, "no report");
-    command->callback([options, &exit_code, &command_line] { exit_code = run(*options, command_line); });
+    command->callback([options, command, &exit_code, &command_line] {
+        options->mode_given = command->count("--mode") > 0;
+        exit_code = run(*options, command_line);
+    });
 }
 
 }  // namespace kpu::cli

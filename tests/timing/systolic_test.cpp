@@ -2,35 +2,32 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <algorithm>
+#include <random>
 #include <string>
 
 #include "isa/diagnostics.hpp"
-#include "tests/csv.hpp"
+#include "tests/reference/systolic_rows.hpp"
 
 namespace kpu::timing {
 namespace {
 
 using Array = proto::SystolicArray;
+using reference::number;
 
 SystolicArray make(uint64_t rows, uint64_t cols, Array::Dataflow dataflow, Array::Timing timing,
                    double rate = 1) {
     return {rows, cols, dataflow, timing, rate};
 }
 
-uint64_t number(const Row& row, const char* column) { return std::stoull(row.at(column)); }
-
 void expect_reference_rows(const std::string& file, size_t expected_rows) {
-    const auto rows = read_csv(std::string(KPUSIM_SOURCE_DIR) + "/tests/reference/systolic/" + file);
+    const auto rows = reference::systolic_rows(file);
     ASSERT_EQ(rows.size(), expected_rows);
-    const std::map<std::string, Array::Dataflow> dataflows{
-        {"os", Array::os}, {"ws", Array::ws}, {"is", Array::is}};
     for (const Row& row : rows) {
         SCOPED_TRACE(row.at("net") + " " + row.at("layer") + " " + row.at("dataflow") + " " + row.at("R") +
                      "x" + row.at("C"));
-        const auto array =
-            make(number(row, "R"), number(row, "C"), dataflows.at(row.at("dataflow")), Array::compat);
-        const GemmShape shape{number(row, "M"), number(row, "N"), number(row, "K")};
+        const SystolicArray array = reference::array_of(row, Array::compat);
+        const GemmShape shape = reference::shape_of(row);
         const SystolicTime time = systolic_time(array, shape);
         EXPECT_EQ(time.total(), number(row, "total_cycles"));
         EXPECT_EQ(time.a_reads, number(row, "sram_ifmap_reads"));
@@ -167,6 +164,32 @@ INSTANTIATE_TEST_SUITE_P(All, SystolicProperties,
                          ::testing::Combine(::testing::Values(Array::os, Array::ws, Array::is),
                                             ::testing::Values(Array::compat, Array::physical),
                                             ::testing::Values(0.5, 1.0, 4.0)));
+
+// 1,000 random layers, every dataflow, six arrays: never faster than MACs / peak, monotone in M, N and K, and
+// the terms add up to what the array is busy for.
+TEST(SystolicPhysical, RandomLayersKeepToThePeakAndAreMonotone) {
+    std::mt19937_64 random(7);
+    const auto size = [&] { return uint64_t{1} + random() % (uint64_t{1} << (1 + random() % 11)); };
+    for (int i = 0; i < 1000; ++i) {
+        const GemmShape s{size(), size(), size()};
+        for (const auto dataflow : {Array::os, Array::ws, Array::is}) {
+            for (const auto& [rows, cols] :
+                 {std::pair{4, 4}, {8, 8}, {16, 32}, {32, 32}, {64, 128}, {128, 128}}) {
+                const auto array =
+                    make(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), dataflow, Array::physical);
+                const SystolicTime time = systolic_time(array, s);
+                ASSERT_GE(time.total() * array.rows * array.cols, s.macs());
+                ASSERT_EQ(time.steady - time.padding, s.macs() / (array.rows * array.cols));
+                ASSERT_LE(time.operands_in, time.total());
+                ASSERT_LE(time.first_result, time.total());
+                const uint64_t step = 1 + random() % 40;
+                ASSERT_LE(time.total(), systolic_time(array, {s.m + step, s.n, s.k}).total());
+                ASSERT_LE(time.total(), systolic_time(array, {s.m, s.n + step, s.k}).total());
+                ASSERT_LE(time.total(), systolic_time(array, {s.m, s.n, s.k + step}).total());
+            }
+        }
+    }
+}
 
 // A one-element array streams one MAC per cycle; compat reports one cycle less, as its formula says.
 TEST(SystolicCompat, OneElementArrayFollowsTheFormula) {

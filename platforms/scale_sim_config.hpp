@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "isa/diagnostics.hpp"
+#include "platforms/platform.pb.h"
+
+namespace kpu::platforms {
+
+/// Whether a .cfg file is a SCALE-Sim configuration: sections in brackets, where a NEM file has declarations.
+bool is_scale_sim_config(std::string_view text);
+
+/// The platform of a SCALE-Sim configuration; the rest is left unset. The array is the file's, its timing
+/// `compat`; its SRAM never limits it, as in that tool. Keys that are not modelled are reported as info,
+/// unknown ones as errors.
+proto::Platform scale_sim_fields(std::string_view text, const std::string& origin, Diagnostics& diagnostics);
+
+}  // namespace kpu::platforms

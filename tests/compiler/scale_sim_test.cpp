@@ -1,0 +1,200 @@
+// SCALE-Sim files: what they say becomes the layers and the platform, what is wrong is named with its line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+
+#include "compiler/scale_sim/topology.hpp"
+#include "platforms/platform.hpp"
+#include "runtime/simulation.hpp"
+#include "tests/reference/systolic_rows.hpp"
+
+namespace kpu::compiler {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<Layer> parse(const std::string& text) {
+    Diagnostics diagnostics;
+    auto layers = parse_topology(text, "net.csv", diagnostics);
+    EXPECT_FALSE(diagnostics.has_errors()) << diagnostics.to_string();
+    return layers;
+}
+
+std::string findings(const std::string& text) {
+    Diagnostics diagnostics;
+    parse_topology(text, "net.csv", diagnostics);
+    return diagnostics.to_string();
+}
+
+// A comma at the end of a line closes its last field; without it the field is there all the same.
+TEST(Topology, TrailingCommaIsOptional) {
+    for (const char* text : {"Layer, M, N, K,\nfc, 8, 10, 512,\n", "Layer,M,N,K\r\nfc,8,10,512\r\n"}) {
+        const auto layers = parse(text);
+        ASSERT_EQ(layers.size(), 1u);
+        EXPECT_EQ(layers[0].name, "fc");
+        EXPECT_EQ(layers[0].m, 8u);
+        EXPECT_EQ(layers[0].n, 10u);
+        EXPECT_EQ(layers[0].k, 512u);
+        EXPECT_FALSE(layers[0].convolution);
+    }
+}
+
+// A convolution is its implicit product; outputs = ceil((H - KH + stride) / stride), per side.
+TEST(Topology, ConvolutionIsItsImplicitProduct) {
+    const auto layers = parse("header,\nConv1, 224, 224, 11, 11, 3, 96, 4,\nTwo, 10, 9, 3, 2, 5, 7, 2, 3,\n");
+    ASSERT_EQ(layers.size(), 2u);
+    EXPECT_EQ(layers[0].m, 55u * 55);  // ceil(217 / 4)
+    EXPECT_EQ(layers[0].n, 96u);
+    EXPECT_EQ(layers[0].k, 11u * 11 * 3);
+    EXPECT_EQ(layers[1].m, 5u * 4);  // ceil(9 / 2), ceil(10 / 3)
+    EXPECT_EQ(layers[1].k, 3u * 2 * 5);
+}
+
+// What the file says and the model cannot is reported; a first line of numbers is no header.
+TEST(Topology, ReportsWhatIsNotModelled) {
+    EXPECT_THAT(findings("Layer,M,N,K,\nfc,8,10,512,2:4,\n"), HasSubstr("net.csv:2"));
+    EXPECT_THAT(findings("Layer,M,N,K,\nfc,8,10,512,2:4,\n"), HasSubstr("sparsity 2:4"));
+    EXPECT_THAT(findings("fc,8,10,512,\n"), HasSubstr("no header"));
+    const auto layers = parse("Layer,M,N,K,\nfc,1,1,1,\nfc,1,1,1,\n");
+    EXPECT_EQ(layers[1].name, "fc.2");
+}
+
+// Every mistake names its line and its fix, and nothing is made of the file.
+TEST(Topology, ErrorsNameLineAndFix) {
+    const std::map<std::string, std::string> cases{
+        {"fc,8,10,\n", "a layer of 3 fields"},
+        {"c,8,8,3,3,1,1,1,1,1,1,\n", "a layer of 11 fields"},
+        {"fc,8,ten,512,\n", "N is `ten`"},
+        {"fc,8,0,512,\n", "N is 0"},
+        {"fc,8,-3,512,\n", "N is -3"},
+        {"fc,8,,512,\n", "N is ``"},
+        {"fc,8,99999999999999999999,512,\n", "N is `99999999999999999999`"},
+        {"c,8,8,9,3,1,1,1,\n", "larger than its input"},
+        {"c,8,8,3,3,1,1,0,\n", "stride is 0"},
+        {"fc,16777216,16777216,1,\n", "more than"}};
+    for (const auto& [line, expected] : cases) {
+        const std::string text = findings("header,,\n\n" + line);
+        EXPECT_THAT(text, HasSubstr(expected));
+        EXPECT_THAT(text, HasSubstr("net.csv:3"));
+        EXPECT_THAT(text, HasSubstr("Fix: "));
+    }
+    EXPECT_THAT(findings("header only,\n"), HasSubstr("no layer"));
+    EXPECT_THAT(findings(""), HasSubstr("no layer"));
+}
+
+class TemporaryFile {
+  public:
+    TemporaryFile(const std::string& name, const std::string& text) : path_(::testing::TempDir() + name) {
+        std::ofstream(path_) << text;
+    }
+    ~TemporaryFile() { std::remove(path_.c_str()); }
+    const std::string& path() const { return path_; }
+
+  private:
+    std::string path_;
+};
+
+std::string config_text(const std::string& rows, const std::string& cols, const std::string& dataflow,
+                        const std::string& more = "") {
+    return "[general]\nrun_name = mine\n\n[architecture_presets]\nArrayHeight:    " + rows +
+           "\nArrayWidth : " + cols +
+           "\nIfmapSramSzkB: 64\nFilterSramSzkB: 64\nOfmapSramSzkB: 64\nBandwidth : 10\n" +
+           "Dataflow : " + dataflow + "\n" + more;
+}
+
+// Array and dataflow are taken over, timing is the tool's own; what is ignored is listed.
+TEST(Config, BecomesAPlatform) {
+    const TemporaryFile file("scale.cfg",
+                             config_text("16", "32", "ws", "[run_presets]\nInterfaceBandwidth: CALC\n"));
+    Diagnostics notes;
+    const auto platform = platforms::load(file.path(), {}, {}, &notes);
+    EXPECT_EQ(platform.name(), "mine");
+    EXPECT_EQ(platform.engine(0).array().rows(), 16u);
+    EXPECT_EQ(platform.engine(0).array().cols(), 32u);
+    EXPECT_EQ(platform.engine(0).array().dataflow(), proto::SystolicArray::ws);
+    EXPECT_EQ(platform.engine(0).array().timing(), proto::SystolicArray::compat);
+    EXPECT_EQ(platform.engine(0).l1().size_bytes(), 192u * 1024);
+    EXPECT_THAT(notes.to_string(), HasSubstr("Bandwidth, InterfaceBandwidth"));
+    const auto physical = platforms::load(file.path(), {{"engine.array.timing", "physical"}});
+    EXPECT_EQ(physical.engine(0).array().timing(), proto::SystolicArray::physical);
+}
+
+TEST(Config, ErrorsNameLineAndFix) {
+    const std::map<std::string, std::string> cases{
+        {config_text("0", "32", "ws"), ":5:1: error: `ArrayHeight` is `0`"},
+        {config_text("x", "32", "ws"), ":5:1: error: `ArrayHeight` is `x`"},
+        {config_text("8", "-1", "ws"), ":6:1: error: `ArrayWidth` is `-1`"},
+        {config_text("8", "8", "rs"), "`Dataflow` is `rs`. Fix: one of os, ws, is"},
+        {config_text("8", "8", "os", "ArrayHight: 3\n"),
+         ":12:1: error: unknown key `ArrayHight`. Fix: did you mean "
+         "`ArrayHeight`"},
+        {config_text("8", "8", "os", "[layuot]\n"), "did you mean `layout`"},
+        {config_text("8", "8", "os", "garbage\n"), "neither a section nor an entry"},
+        {config_text("8", "8", "os", "ArrayWidth: 8\n"), "stands twice"},
+        {"[general]\nrun_name = x\n", "`ArrayHeight` is missing"}};
+    for (const auto& [text, expected] : cases) {
+        const TemporaryFile file("wrong.cfg", text);
+        try {
+            platforms::load(file.path());
+            ADD_FAILURE() << "accepted: " << expected;
+        } catch (const UserError& error) {
+            EXPECT_THAT(error.diagnostics().to_string(), HasSubstr(expected));
+            EXPECT_THAT(error.diagnostics().to_string(), HasSubstr("Fix: "));
+        }
+    }
+}
+
+using reference::number;
+
+std::string topology_line(const Row& row) {
+    std::string line = row.at("layer");
+    const auto add = [&](const char* column) { line += ", " + row.at(column); };
+    if (row.at("kind") == "gemm") {
+        for (const char* column : {"M", "N", "K"}) add(column);
+    } else {
+        for (const char* column :
+             {"ifmap_h", "ifmap_w", "filt_h", "filt_w", "channels", "num_filters", "stride_h", "stride_w"})
+            add(column);
+    }
+    return line + ",\n";
+}
+
+// Nets of the reference tables, written as its files and run on the simulator, take exactly the tool's
+// cycles, layer by layer: nothing but the array is in the way.
+TEST(ScaleSim, SimulatedLayersTakeTheReferenceCycles) {
+    size_t checked = 0;
+    for (const char* table : {"conv_nostall.csv", "gemm_nostall.csv"}) {
+        std::map<std::string, std::vector<Row>> nets;
+        for (const Row& row : reference::systolic_rows(table))
+            nets[row.at("dataflow") + " " + row.at("R") + " " + row.at("C") + " " + row.at("net")].push_back(
+                row);
+        for (const auto& [key, rows] : nets) {
+            std::string text = "header,\n";
+            for (const Row& row : rows) text += topology_line(row);
+            const TemporaryFile config("net.cfg",
+                                       config_text(rows[0].at("R"), rows[0].at("C"), rows[0].at("dataflow")));
+            const auto layers = parse(text);
+            ASSERT_EQ(layers.size(), rows.size());
+            const auto platform = platforms::load(
+                config.path(), {{"engine.l1.size_bytes", std::to_string(topology_l1_bytes(layers))}});
+            runtime::SimulationOptions options;
+            options.mode = runtime::Mode::timing;
+            options.hazards = false;
+            runtime::Simulation simulation(std::make_shared<Module>(topology_program(layers, "net")),
+                                           &platform, options);
+            ASSERT_EQ(simulation.run(), runtime::RunStatus::finished);
+            const auto& ops = simulation.op_rows();
+            for (size_t i = 0; i < rows.size(); ++i) {
+                EXPECT_EQ(ops[i].charged_cycles, number(rows[i], "total_cycles")) << key << " " << ops[i].id;
+                ++checked;
+            }
+        }
+    }
+    EXPECT_EQ(checked, 875u);
+}
+
+}  // namespace
+}  // namespace kpu::compiler
