@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "compiler/scale_sim/topology.hpp"
+#include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/bench/gemm_program.hpp"
 #include "traces/event_file.hpp"
@@ -84,6 +86,29 @@ void bm_vcd(benchmark::State& state) {
         changes, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
+/// ResNet-18 from its SCALE-Sim files on 32x32 in compat timing, whole run; goal: below 10 ms.
+void bm_resnet18_compat(benchmark::State& state) {
+    const std::string folder = std::string(KPUSIM_SOURCE_DIR) + "/examples/resnet18/";
+    Diagnostics diagnostics;
+    const auto layers =
+        compiler::parse_topology(runtime::read_file(folder + "resnet18.csv"), "resnet18.csv", diagnostics);
+    const auto platform =
+        platforms::load(folder + "scale32.cfg",
+                        {{"engine.l1.size_bytes", std::to_string(compiler::topology_l1_bytes(layers))}});
+    runtime::SimulationOptions options;
+    options.mode = runtime::Mode::timing;
+    options.hazards = false;
+    Cycles cycles = 0;
+    for (auto _ : state) {
+        auto module = std::make_shared<Module>(compiler::topology_program(layers, "resnet18"));
+        runtime::Simulation simulation(std::move(module), &platform, options);
+        if (simulation.run() != runtime::RunStatus::finished) state.SkipWithError("did not finish");
+        cycles = simulation.now();
+    }
+    state.counters["cycles"] = static_cast<double>(cycles);
+}
+
+BENCHMARK(bm_resnet18_compat)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_gemm_timing)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_gemm_reloading_timing)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_gemm_values_timing)->Unit(benchmark::kMillisecond);

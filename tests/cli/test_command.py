@@ -492,6 +492,26 @@ class ToolTest(CommandTest):
         result = kpusim("check", self.write("bad.nem", bad))
         self.refused(result, "bad.nem:2:50: error:", "eltwise<u8>.default", "Fix:")
         self.refused(kpusim("run", self.work / "good.nem"), "declares devices, not a program", "Fix:")
+    def test_scale_sim_files(self) -> None:
+        """SCALE-Sim files run: each layer takes the cycles of that tool's formula."""
+        net, config = self.work / "net.csv", self.work / "scale.cfg"
+        net.write_text("Layer, M, N, K,\nfc1, 33, 20, 7,\nfc2, 8, 8, 100,\n")
+        config.write_text(
+            "[general]\nrun_name = s\n[architecture_presets]\nArrayHeight: 8\nArrayWidth: 4\nDataflow: ws\n"
+            "IfmapSramSzkB: 1\nFilterSramSzkB: 1\nOfmapSramSzkB: 1\nBandwidth: 10\n"
+        )
+        out = self.work / "scale_sim"
+        run = kpusim("run", net, "--platform", config, "-o", out)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("not modelled, so ignored: Bandwidth", run.stderr)
+        with (out / "ops.csv").open() as file:
+            cycles = {row["op"]: int(row["charged_cycles"]) for row in csv.DictReader(file)}
+        # folds * (M + 2 rows + cols - 2) - 1, of cd(K, rows) * cd(N, cols) folds
+        self.assertEqual(cycles["fc1"], 5 * (33 + 16 + 4 - 2) - 1)
+        self.assertEqual(cycles["fc2"], 13 * 2 * (8 + 16 + 4 - 2) - 1)
+        net.write_text("Layer, M, N, K,\nfc1, 33, zero, 7,\n")
+        self.assertEqual(kpusim("check", net).returncode, 1)
+        self.assertEqual(kpusim("run", net, "--platform", config).returncode, 1)
 
     def test_list(self) -> None:
         """Every list is there for people and as JSON."""
