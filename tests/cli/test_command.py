@@ -492,6 +492,7 @@ class ToolTest(CommandTest):
         result = kpusim("check", self.write("bad.nem", bad))
         self.refused(result, "bad.nem:2:50: error:", "eltwise<u8>.default", "Fix:")
         self.refused(kpusim("run", self.work / "good.nem"), "declares devices, not a program", "Fix:")
+
     def test_scale_sim_files(self) -> None:
         """SCALE-Sim files run: each layer takes the cycles of that tool's formula."""
         net, config = self.work / "net.csv", self.work / "scale.cfg"
