@@ -32,7 +32,8 @@ std::vector<std::vector<std::string>> rows_of(const std::string& csv, const std:
     return rows;
 }
 
-constexpr const char* stall_header = "unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed,profile";
+constexpr const char* stall_header =
+    "unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed,profile";
 
 // The stall trace names task, iteration, operation and what is blamed; of two causes at one time the last one
 // counts.
