@@ -196,6 +196,7 @@ TEST(SensitivityTest, EveryParameterIsCovered) {
         {"energy.tdp_w", "a line in the report"},
         {"energy.trace_bin_ns", "resolution of the power trace: its sum is the same (command tests)"},
         {"variant", "what may run: anything else is refused (verifier's tests)"},
+        {"type_family", "declares what variants name (device documents' tests)"},
         {"wdm_count", "decompressors are not modelled"},
         {"characteristic.unit", "kept for other tools, not modelled"},
         {"characteristic.key", "kept for other tools, not modelled"},
