@@ -86,6 +86,8 @@ std::string rtl_table() {
            rtl_row("one product, against the formula", kpu::rtl::isolated_products()) +
            rtl_row("... input-stationary", kpu::rtl::isolated_input_stationary()) +
            rtl_row("two products back to back, against the formula", kpu::rtl::back_to_back_pairs()) +
+           rtl_row("one product, against a simulation with the same data", kpu::rtl::simulated_products()) +
+           rtl_row("two products back to back, against a simulation", kpu::rtl::simulated_pairs()) +
            rtl_row("narrow operand SRAM, against a simulation", kpu::rtl::starved_by_sram()) +
            rtl_row("six tiles loaded by DMA, against a simulation", kpu::rtl::loaded_by_dma());
 }

@@ -11,7 +11,8 @@ struct Case {
     std::string name;
     uint64_t rtl = 0, ours = 0;  ///< cycles
     uint64_t starved = 0;        ///< cycles of the RTL in which an operand was missing
-    bool values_right = false;   ///< the RTL's results are the exact product
+    /// The results are the exact product: the RTL's, and the simulator's where it ran.
+    bool values_right = false;
 };
 using Cases = std::vector<Case>;
 
@@ -21,6 +22,10 @@ Cases isolated_products();
 Cases isolated_input_stationary();
 /// Two products of different shapes, one behind the other, against timing::back_to_back_cycles.
 Cases back_to_back_pairs();
+/// The products and pairs of the grid, int8, each run by the simulator with the same data; operand SRAM as
+/// wide as the array.
+Cases simulated_products();
+Cases simulated_pairs();
 /// Operand SRAM that delivers a word every 1 to 8 cycles, against a simulated run.
 Cases starved_by_sram();
 /// Six tiles loaded by DMA of 1 to 8 bytes a cycle while the array works, against a simulated run.

@@ -1,8 +1,39 @@
 #include "tests/rtl/rtl_core.hpp"
 
+#include <fmt/format.h>
+
 #include <random>
+#include <set>
 
 namespace kpu::rtl {
+
+std::string text_of(const timing::GemmShape& shape) {
+    return fmt::format("{}x{}x{}", shape.m, shape.n, shape.k);
+}
+
+std::vector<timing::GemmShape> shape_grid(const CoreInfo& core) {
+    const uint64_t r = core.rows, c = core.cols;
+    std::vector<timing::GemmShape> shapes;
+    for (const uint64_t m : std::set<uint64_t>{1, r - 1, r, r + 1, 2 * r, 3 * r + 2}) {
+        for (const uint64_t n : std::set<uint64_t>{1, c - 1, c, c + 1, 3 * c - 1, 4 * c}) {
+            for (const uint64_t k : std::set<uint64_t>{1, r - 1, r, r + 1, 2 * r + 1, 37, 64})
+                shapes.push_back({m, n, k});
+        }
+    }
+    shapes.push_back({100, 1, 5});
+    shapes.push_back({90, 2, 1});
+    shapes.push_back({1, 100, 5});
+    shapes.push_back({2, 3, 300});
+    return shapes;
+}
+
+std::vector<std::pair<timing::GemmShape, timing::GemmShape>> shape_pairs(const CoreInfo& core) {
+    const auto shapes = shape_grid(core);
+    std::vector<std::pair<timing::GemmShape, timing::GemmShape>> pairs;
+    for (size_t i = 0; i < shapes.size(); ++i)
+        pairs.emplace_back(shapes[i], shapes[(i * 7 + 3) % shapes.size()]);
+    return pairs;
+}
 
 Job random_job(const CoreInfo& core, const timing::GemmShape& shape, uint64_t seed) {
     std::mt19937_64 random(seed);

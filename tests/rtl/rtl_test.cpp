@@ -29,14 +29,20 @@ void expect_close(const Cases& cases, size_t at_least, size_t starved_at_least) 
 }
 
 // A product alone, of one fold or many: exact integers, in exactly the formula's cycles.
-TEST(Rtl, IsolatedProductsTakeTheCyclesOfTheFormula) { expect_equal(isolated_products(), 200); }
+TEST(Rtl, IsolatedProductsTakeTheCyclesOfTheFormula) { expect_equal(isolated_products(), 2000); }
 
 // Input-stationary is weight-stationary with the operands exchanged.
-TEST(Rtl, InputStationaryIsTheTransposedProduct) { expect_equal(isolated_input_stationary(), 200); }
+TEST(Rtl, InputStationaryIsTheTransposedProduct) { expect_equal(isolated_input_stationary(), 1000); }
 
 // Two products right behind each other: the second enters while the first drains, its weights while the
 // first one streams.
-TEST(Rtl, BackToBackProductsOverlapAsTheFormulaSays) { expect_equal(back_to_back_pairs(), 400); }
+TEST(Rtl, BackToBackProductsOverlapAsTheFormulaSays) { expect_equal(back_to_back_pairs(), 2000); }
+
+// A whole run of the simulator, with the same data: the same values and the same cycles, edge tiles included.
+TEST(Rtl, SimulatedProductsAreTheRtls) { expect_equal(simulated_products(), 1600); }
+
+// Two tasks of the simulator, different shapes, right behind each other.
+TEST(Rtl, SimulatedPairsAreTheRtls) { expect_equal(simulated_pairs(), 600); }
 
 // Operand SRAM that is too narrow starves the simulated array as much as the RTL array.
 TEST(Rtl, SimulatorStarvesAsTheRtlDoes) { expect_close(starved_by_sram(), 150, 100); }
