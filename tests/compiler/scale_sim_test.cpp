@@ -1,13 +1,18 @@
 // SCALE-Sim files: what they say becomes the layers and the platform, what is wrong is named with its line.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <random>
 
 #include "compiler/scale_sim/topology.hpp"
+#include "model/timing/systolic.hpp"
 #include "platforms/platform.hpp"
+#include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/reference/systolic_rows.hpp"
 
@@ -162,9 +167,29 @@ std::string topology_line(const Row& row) {
     return line + ",\n";
 }
 
+/// A run of a topology on a configuration whose L1 holds it.
+runtime::Simulation simulate(const std::vector<Layer>& layers, const std::string& config_path,
+                             platforms::Overrides changes = {}) {
+    changes.emplace_back("engine.l1.size_bytes", std::to_string(topology_l1_bytes(layers)));
+    const auto platform = platforms::load(config_path, changes);
+    runtime::SimulationOptions options;
+    options.mode = runtime::Mode::timing;
+    options.hazards = false;
+    runtime::Simulation simulation(std::make_shared<Module>(topology_program(layers, "net")), &platform,
+                                   options);
+    EXPECT_EQ(simulation.run(), runtime::RunStatus::finished);
+    return simulation;
+}
+
+Cycles cycles_of(const traces::OpRow& row, traces::Cause cause) {
+    return row.causes[static_cast<size_t>(cause)];
+}
+
 // Nets of the reference tables, written as its files and run on the simulator, take exactly the tool's
-// cycles, layer by layer: nothing but the array is in the way.
-TEST(ScaleSim, SimulatedLayersTakeTheReferenceCycles) {
+// cycles, layer by layer: nothing but the array is in the way. L1 sees the tool's reads (and 4 bytes for each
+// write; of os, where the tool counts too many, M x N), and the spatial utilization is its mapping
+// efficiency, to the cycle.
+TEST(ScaleSim, SimulatedLayersTakeTheReferenceCyclesAndReads) {
     size_t checked = 0;
     for (const char* table : {"conv_nostall.csv", "gemm_nostall.csv"}) {
         std::map<std::string, std::vector<Row>> nets;
@@ -178,22 +203,96 @@ TEST(ScaleSim, SimulatedLayersTakeTheReferenceCycles) {
                                        config_text(rows[0].at("R"), rows[0].at("C"), rows[0].at("dataflow")));
             const auto layers = parse(text);
             ASSERT_EQ(layers.size(), rows.size());
-            const auto platform = platforms::load(
-                config.path(), {{"engine.l1.size_bytes", std::to_string(topology_l1_bytes(layers))}});
-            runtime::SimulationOptions options;
-            options.mode = runtime::Mode::timing;
-            options.hazards = false;
-            runtime::Simulation simulation(std::make_shared<Module>(topology_program(layers, "net")),
-                                           &platform, options);
-            ASSERT_EQ(simulation.run(), runtime::RunStatus::finished);
+            auto simulation = simulate(layers, config.path());
             const auto& ops = simulation.op_rows();
             for (size_t i = 0; i < rows.size(); ++i) {
-                EXPECT_EQ(ops[i].charged_cycles, number(rows[i], "total_cycles")) << key << " " << ops[i].id;
+                const Row& row = rows[i];
+                SCOPED_TRACE(key + " " + ops[i].id);
+                EXPECT_EQ(ops[i].charged_cycles, number(row, "total_cycles"));
+                const uint64_t writes = row.at("dataflow") == "os" ? number(row, "M") * number(row, "N")
+                                                                   : number(row, "sram_ofmap_writes");
+                EXPECT_EQ(ops[i].bytes_l1,
+                          number(row, "sram_ifmap_reads") + number(row, "sram_filter_reads") + 4 * writes);
+                const auto useful = double(cycles_of(ops[i], traces::Cause::busy_useful)),
+                           padding = double(cycles_of(ops[i], traces::Cause::busy_padding));
+                EXPECT_NEAR(useful, std::stod(row.at("mapping_eff_pct")) / 100 * (useful + padding), 1);
                 ++checked;
             }
         }
     }
     EXPECT_EQ(checked, 875u);
+}
+
+std::vector<Layer> random_layers(size_t count) {
+    std::mt19937_64 random(11);
+    const auto size = [&] { return uint64_t{1} + random() % (uint64_t{1} << (1 + random() % 10)); };
+    std::vector<Layer> layers;
+    for (size_t i = 0; i < count; ++i)
+        layers.push_back({"l" + std::to_string(i), false, size(), size(), size()});
+    return layers;
+}
+
+// 1,000 random layers on every dataflow and six arrays, simulated in physical timing: what the array is busy
+// for is its formula's time, layer by layer, and never less than MACs / peak; utilization is spatial x
+// temporal, with the stated denominators.
+TEST(ScaleSim, RandomLayersAreBusyForTheFormulasTime) {
+    const auto layers = random_layers(1000);
+    uint64_t macs = 0;
+    for (const Layer& layer : layers) macs += layer.m * layer.n * layer.k;
+    for (const char* dataflow : {"os", "ws", "is"}) {
+        for (const auto& [rows, cols] :
+             {std::pair{4, 4}, {8, 8}, {16, 32}, {32, 32}, {64, 128}, {128, 128}}) {
+            SCOPED_TRACE(fmt::format("{} {}x{}", dataflow, rows, cols));
+            const TemporaryFile config("random.cfg",
+                                       config_text(std::to_string(rows), std::to_string(cols), dataflow));
+            const platforms::Overrides physical{{"engine.array.timing", "physical"}};
+            const auto array = timing::array_for(platforms::load(config.path(), physical).engine(0).array(),
+                                                 ElemType::i8, ElemType::i8);
+            auto simulation = simulate(layers, config.path(), physical);
+            const auto& ops = simulation.op_rows();
+            for (size_t i = 0; i < layers.size(); ++i) {
+                const Layer& layer = layers[i];
+                const auto time = timing::systolic_time(array, {layer.m, layer.n, layer.k});
+                const Cycles useful = cycles_of(ops[i], traces::Cause::busy_useful),
+                             padding = cycles_of(ops[i], traces::Cause::busy_padding),
+                             fill_drain = cycles_of(ops[i], traces::Cause::busy_fill_drain);
+                ASSERT_EQ(useful + padding + fill_drain, time.total()) << layer.name;
+                ASSERT_EQ(useful + padding, time.steady) << layer.name;
+                ASSERT_GE(ops[i].charged_cycles * array.rows * array.cols, layer.m * layer.n * layer.k);
+            }
+            const traces::StatSet& stats = simulation.stats();
+            const auto busy = [&](const char* cause) {
+                return double(stats.integer(std::string("units.e0_nmu0.busy.") + cause));
+            };
+            const auto cycles = double(stats.integer("cycles.total"));
+            const double spatial = stats.real("utilization.array.spatial"),
+                         temporal = stats.real("utilization.array.temporal"),
+                         total = stats.real("utilization.array.total");
+            EXPECT_DOUBLE_EQ(spatial, busy("useful") / (busy("useful") + busy("padding")));
+            EXPECT_DOUBLE_EQ(temporal, (busy("useful") + busy("padding")) / cycles);
+            EXPECT_DOUBLE_EQ(total, spatial * temporal);
+            // useful cycles are MACs / peak, to the last remainder
+            EXPECT_NEAR(total * cycles, double(macs) / double(rows * cols), 1);
+            EXPECT_NEAR(stats.real("utilization.compute"), total, 1 / cycles);
+        }
+    }
+}
+
+// The example is ResNet-18: its published number of MACs, and the sizes of its layers' outputs.
+TEST(ScaleSim, TheExampleIsResNet18) {
+    const auto layers =
+        parse(runtime::read_file(std::string(KPUSIM_SOURCE_DIR) + "/examples/resnet18/resnet18.csv"));
+    ASSERT_EQ(layers.size(), 21u);  // 17 convolutions, 3 shortcuts and the classifier
+    uint64_t macs = 0;
+    for (const Layer& layer : layers) {
+        const auto side = static_cast<uint64_t>(std::lround(std::sqrt(double(layer.m))));
+        EXPECT_EQ(side * side, layer.m) << layer.name;
+        if (layer.n < 1000) {
+            EXPECT_EQ(side, layer.name == "Conv1" ? 112u : 56u * 64 / layer.n) << layer.name;
+        }
+        macs += layer.m * layer.n * layer.k;
+    }
+    EXPECT_EQ(macs, 1814073344u);
 }
 
 }  // namespace
