@@ -9,6 +9,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_library(SYSTEMC_LIBRARY systemc REQUIRED)
 find_library(SLEEF_LIBRARY sleef REQUIRED)
+find_library(ISL_LIBRARY isl REQUIRED)
 
 add_library(kpu_flags INTERFACE)
 # -ffp-contract=off: results must be the same bits on every machine and compiler.

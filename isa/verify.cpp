@@ -71,7 +71,6 @@ void run_passes(const Module& module, const DeviceLimits& limits, const VerifyOp
     }
     verify_bounds(context);
     binder.bind_host();
-    if (options.schedule && !found.has_errors()) verify_schedule(context);
 }
 
 }  // namespace

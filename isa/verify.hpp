@@ -8,9 +8,7 @@
 namespace kpu {
 
 struct VerifyOptions {
-    bool strict = false;  ///< warnings of nem.md section 2.4 become errors
-    bool schedule =
-        false;  ///< also look for unordered accesses to common bytes: warnings (`check`; a run simulates)
+    bool strict = false;   ///< warnings of nem.md section 2.4 become errors
     ParamBindings params;  ///< values for offsets and bounds; defaults otherwise
 };
 

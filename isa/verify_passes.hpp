@@ -37,9 +37,6 @@ void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32
 /// Bounds of regions whose offsets depend on loop variables; empty loops.
 void verify_bounds(const VerifyContext& context);
 
-/// Accesses that nothing orders: warnings. Needs a program whose other checks found no error.
-void verify_schedule(const VerifyContext& context);
-
 /// "A i8[64,32]" for messages.
 std::string operand_text(std::string_view name, const BoundRegion& region);
 std::string shape_text(const Dims& shape);

@@ -8,7 +8,7 @@ say() { printf '\033[1m== %s\033[0m\n' "$*"; }
 packages=(
     g++ cmake ninja-build ccache git pkg-config ca-certificates
     libsystemc-dev libprotobuf-dev protobuf-compiler libboost-dev libboost-iostreams-dev libfmt-dev
-    nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libsleef-dev libmpfr-dev
+    nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libsleef-dev libmpfr-dev libisl-dev
     libgtest-dev libgmock-dev libbenchmark-dev gtkwave verilator
     python3 python3-venv python3-numpy
 )

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "analysis/schedule_check.hpp"
 #include "isa/container.hpp"
 #include "isa/verify.hpp"
 #include "runtime/cli/command.hpp"
@@ -43,14 +44,15 @@ void check_into(const CheckOptions& options, Diagnostics& diagnostics) {
     if (module == nullptr) return;  // devices: checked
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
     VerifyOptions verify_options;
-    verify_options.strict = options.strict;
-    verify_options.schedule = !topology;  // nothing writes a topology's operands
     for (const auto& text : options.params) {
         auto [name, value] = split_assignment(text, "--param");
         verify_options.params.emplace_back(name, parse_integer(value, "--param"));
     }
     verify(*module, limits, verify_options, diagnostics);
-    if (!diagnostics.has_errors()) bind(module, verify_options.params, limits);
+    if (diagnostics.has_errors()) return;
+    const BoundProgram program = kpu::bind(module, verify_options.params, limits);
+    if (topology) return;  // nothing writes a topology's operands
+    analysis::add_to(analysis::check_schedule(program), program, diagnostics);
 }
 
 /// Everything that can be wrong with a program, gathered instead of thrown.

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "analysis/schedule_check.hpp"
 #include "isa/nem/nem.hpp"
 #include "isa/verify.hpp"
 #include "platforms/library.hpp"
@@ -48,9 +49,11 @@ nem::Document parse(const std::string& text) {
 
 void verify_clean(const Module& module, bool schedule) {
     Diagnostics diagnostics;
-    VerifyOptions options;
-    options.schedule = schedule;
-    verify(module, npm_lite(), options, diagnostics);
+    verify(module, npm_lite(), {}, diagnostics);
+    if (schedule) {
+        const BoundProgram program = bind(std::make_shared<Module>(module), {}, npm_lite());
+        analysis::add_to(analysis::check_schedule(program), program, diagnostics);
+    }
     if (!diagnostics.all().empty()) throw std::runtime_error(diagnostics.to_string());
 }
 

@@ -8,7 +8,7 @@ namespace kpu::bench {
 
 /// NEM text of a network of `layers` dense int8 layers with a skip connection each, for npm_lite: constants,
 /// buffers, quantised regions, a pipelined loop, inline regions, every decorator, comments. Correct: it
-/// verifies without a finding, schedule included. 11 tasks and about 3 KB a layer.
+/// verifies without a finding, its schedule included. 11 tasks and about 3 KB a layer.
 inline std::string network_text(int layers) {
     std::string text = R"(# A generated network: dense layers of 64 features over 8 blocks of 32 rows.
 device "npm_lite.nem"

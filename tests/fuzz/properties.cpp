@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "analysis/schedule_check.hpp"
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
 #include "isa/verify.hpp"
@@ -31,11 +32,10 @@ nem::FileLoader closed_loader(std::string_view text) {
 
 void verify_and_bind(const std::shared_ptr<const Module>& module, const DeviceLimits& limits, bool schedule) {
     Diagnostics diagnostics;
-    VerifyOptions options;
-    options.schedule = schedule;
-    verify(*module, limits, options, diagnostics);
+    verify(*module, limits, {}, diagnostics);
     try {
-        bind(module, {}, limits);
+        const BoundProgram program = bind(module, {}, limits);
+        if (schedule) analysis::check_schedule(program);
     } catch (const UserError&) {  // a program may be wrong
     }
 }

@@ -133,8 +133,6 @@ TEST(Container, DamagedProgramsNeverCrash) {
     const Module module = test::relu_rows();
     const std::string program = module.program.SerializeAsString();
     const google::protobuf::LogSilencer silence;
-    VerifyOptions options;
-    options.schedule = true;
     int accepted = 0, refused = 0;
     for (size_t i = 0; i < program.size(); ++i) {
         for (const int mask : {0x01, 0x08, 0x40, 0x80, 0xff}) {
@@ -143,7 +141,7 @@ TEST(Container, DamagedProgramsNeverCrash) {
             auto damaged = std::make_shared<Module>(module);
             if (!damaged->program.ParseFromString(bad)) continue;
             Diagnostics findings;
-            verify(*damaged, {}, options, findings);
+            verify(*damaged, {}, {}, findings);
             try {
                 bind(damaged, {}, {});
                 ++accepted;

@@ -7,14 +7,12 @@ namespace kpu::nem {
 namespace {
 
 TEST(BenchmarkText, IsCorrectAndHasEveryDecorator) {
-    // A benchmark of a program with errors would measure their reporting: it has none, the schedule included.
+    // A benchmark of a program with errors would measure their reporting: it has none.
     const std::string text = bench::network_text(3);
     const Parsed parsed = parse_text(text);
     EXPECT_EQ(parsed.errors(), "");
     Diagnostics findings;
-    VerifyOptions options;
-    options.schedule = true;
-    verify(parsed.document.module, {}, options, findings);
+    verify(parsed.document.module, {}, {}, findings);
     EXPECT_EQ(findings.to_string(), "");
     for (const char* decorator : {"max_in_flight", "resource", "seq_engine", "memmove", "readonly",
                                   "writeonly", "materialized", "deterministic", "debug", "profile"}) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/schedule_check.hpp"
 #include "isa/verify.hpp"
 #include "tests/isa/sample_programs.hpp"
 
@@ -12,9 +13,10 @@ using ::testing::HasSubstr;
 
 std::string hazards(const Module& module) {
     Diagnostics diagnostics;
-    VerifyOptions options;
-    options.schedule = true;
-    verify(module, {}, options, diagnostics);
+    verify(module, {}, {}, diagnostics);
+    if (diagnostics.has_errors()) return diagnostics.to_string();
+    const BoundProgram program = bind(std::make_shared<Module>(module), {}, {});
+    analysis::add_to(analysis::check_schedule(program), program, diagnostics);
     return diagnostics.to_string();
 }
 
@@ -40,11 +42,11 @@ TEST(Schedule, WindowsAndTokensOrderSlots) {
     EXPECT_EQ(hazards(pipeline(2, 2, true)), "");
     EXPECT_EQ(hazards(pipeline(3, 2, true)), "");
     EXPECT_THAT(hazards(pipeline(1, 2, true)),
-                HasSubstr("hazard: task `load` (i=1) writes region `slot` while task "
-                          "`load` (i=0) writes region `slot`"));
+                HasSubstr("hazard (waw): task `load` (i=1) writes bytes 0..63 of L2 buffer `S` while task "
+                          "`load` (i=0) writes them"));
     EXPECT_THAT(hazards(pipeline(2, 2, false)),
-                HasSubstr("hazard: task `save` (i=0) reads region `slot` while task "
-                          "`load` (i=0) writes region `slot`"));
+                HasSubstr("hazard (raw): task `save` (i=0) reads bytes 0..63 of L2 buffer `S` while task "
+                          "`load` (i=0) writes them"));
 }
 
 TEST(Schedule, WaitAndSyncOrderTheRestOfTheThread) {
@@ -60,7 +62,10 @@ TEST(Schedule, WaitAndSyncOrderTheRestOfTheThread) {
         p.transfer("second", a, s);
         return hazards(p.build());
     };
-    EXPECT_THAT(two(0), HasSubstr("hazard: task `second` writes region `a` while task `first` writes"));
+    EXPECT_THAT(
+        two(0),
+        HasSubstr(
+            "hazard (waw): task `second` writes bytes 0..63 of L2 buffer `A` while task `first` writes"));
     EXPECT_EQ(two(1), "");
     EXPECT_EQ(two(2), "");
 }
@@ -83,7 +88,7 @@ TEST(Schedule, TokensOfAFinishedLoopMeanAllIterations) {
     };
     EXPECT_EQ(after(true, 7), "");
     EXPECT_EQ(after(false, 5), "");
-    EXPECT_THAT(after(false, 6), HasSubstr("task `load` (i=6) writes"));
+    EXPECT_THAT(after(false, 6), HasSubstr("task `load` (i=6) writes them"));
 }
 
 TEST(Schedule, GapsOfStridedRegionsAreFree) {

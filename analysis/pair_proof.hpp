@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "analysis/pair_case.hpp"
+
+namespace kpu::analysis {
+
+/// Decides with isl whether any two unordered instances of a pair touch a common byte, whatever the loop counts.
+/// Work is bounded by operations of isl, not by time, so that the answer is the same on every machine.
+class PairProver {
+  public:
+    static constexpr uint64_t operations_per_pair = 100'000;
+    static constexpr uint64_t operations_of_a_proof = 4'000;  ///< usual
+    static constexpr uint64_t operations_in_all = 20'000'000;
+
+    PairProver(const BoundProgram& program, const ScheduleOrder& order);
+    ~PairProver();
+
+    /// `overlap`: the witness is the first in the order of variables_of(). `unknown`: reason() says why.
+    Verdict prove(const PairCase& pair, Witness& witness);
+    const std::string& reason() const { return reason_; }
+    /// All the operations allowed were spent: every further answer is `unknown`.
+    bool exhausted() const;
+
+  private:
+    struct Context;
+    const BoundProgram& program_;
+    const ScheduleOrder& order_;
+    std::unique_ptr<Context> context_;
+    std::string reason_;
+};
+
+}  // namespace kpu::analysis

@@ -1,0 +1,295 @@
+#include "analysis/races.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "analysis/describe.hpp"
+#include "analysis/pair_case.hpp"
+#include "analysis/pair_proof.hpp"
+#include "isa/expr.hpp"
+#include "isa/footprint.hpp"
+#include "isa/iterations.hpp"
+
+namespace kpu::analysis {
+namespace {
+
+constexpr uint64_t pairs_in_all = uint64_t{1} << 25;  ///< pairs of operands looked at
+constexpr uint64_t search_per_pair = 512;             ///< instances tried before a proof
+constexpr uint64_t search_in_all = uint64_t{1} << 21;
+constexpr size_t findings_in_all = 1000;
+constexpr uint64_t runs_in_all = 1 << 14;  ///< of a strided region, to name the common bytes exactly
+
+/// An operand with the range of bytes that all its instances stay in.
+struct Placed {
+    Access access;
+    int64_t low = 0, end = 0;
+};
+
+/// Calls visit(address, bytes) for the runs of a footprint until it returns false, at most runs_in_all.
+template <class Visit>
+void for_each_run(const Footprint& f, Visit visit) {
+    int64_t index[max_rank] = {};
+    uint64_t address = f.address;
+    for (uint64_t n = 0; n < runs_in_all; ++n) {
+        if (!visit(address, f.run_bytes)) return;
+        int d = 0;
+        for (; d < f.dims; ++d) {
+            address += static_cast<uint64_t>(f.stride_bytes[d]);
+            if (++index[d] < f.count[d]) break;
+            address -= static_cast<uint64_t>(f.stride_bytes[d] * f.count[d]);
+            index[d] = 0;
+        }
+        if (d == f.dims) return;
+    }
+}
+
+/// First common range of bytes of two footprints that overlap, both ends inclusive.
+std::pair<uint64_t, uint64_t> common_bytes(const Footprint& a, const Footprint& b) {
+    std::pair<uint64_t, uint64_t> result{std::max(a.address, b.address), std::min(a.end(), b.end()) - 1};
+    for_each_run(a, [&](uint64_t x, uint64_t x_bytes) {
+        Footprint run;
+        run.address = x;
+        run.run_bytes = x_bytes;
+        if (!overlap(run, b)) return true;
+        for_each_run(b, [&](uint64_t y, uint64_t y_bytes) {
+            if (x >= y + y_bytes || y >= x + x_bytes) return true;
+            result = {std::max(x, y), std::min(x + x_bytes, y + y_bytes) - 1};
+            return false;
+        });
+        return false;
+    });
+    return result;
+}
+
+class RaceSearch {
+  public:
+    RaceSearch(const BoundProgram& program, const ScheduleOrder& order)
+        : program_(program), order_(order), prover_(program, order) {}
+
+    std::vector<Finding> run() {
+        std::map<uint32_t, std::vector<Placed>> by_buffer;
+        for (uint32_t s = 0; s < program_.statements.size(); ++s) {
+            if (program_.statements[s].kind != BoundStatement::Kind::task) continue;
+            const BoundTask& task = program_.tasks[program_.statements[s].index];
+            for (const uint32_t region : task.inputs) place(by_buffer, {s, region, false});
+            for (const uint32_t region : task.outputs) place(by_buffer, {s, region, true});
+        }
+        for (auto& [buffer, list] : by_buffer) {
+            if (!stopped_) sweep(list);
+        }
+        std::stable_sort(findings_.begin(), findings_.end(), [](const Finding& x, const Finding& y) {
+            return std::make_pair(x.statement, x.other_statement) <
+                   std::make_pair(y.statement, y.other_statement);
+        });
+        return std::move(findings_);
+    }
+
+  private:
+    void place(std::map<uint32_t, std::vector<Placed>>& by_buffer, const Access& access) {
+        const BoundRegion& region = program_.regions[access.region];
+        const BoundBuffer& buffer = program_.buffers[region.buffer];
+        Placed placed{access, static_cast<int64_t>(buffer.base),
+                      static_cast<int64_t>(buffer.base + buffer.size)};
+        std::vector<Interval> ranges;
+        bool bounded = true;
+        for (const uint32_t index : order_.loops_of(access.statement)) {
+            const BoundLoop& loop = program_.loops[index];
+            const auto first = bound_of(loop.first, ranges), last = bound_of(loop.last, ranges);
+            bounded = bounded && first && last;
+            if (!bounded) break;
+            if (first->lo > last->hi) return;  // never executed
+            ranges.push_back({first->lo, last->hi});
+        }
+        const auto address = bounded ? bound_of(region.address, ranges) : std::nullopt;
+        if (address) {  // bytes outside the buffer are no race: the bounds are checked elsewhere
+            placed.low = std::max(placed.low, address->lo);
+            const auto reach = static_cast<int64_t>(footprint_of(region, 0).end());
+            placed.end = std::min(placed.end, std::min(address->hi, placed.end) + reach);
+        }
+        if (placed.low < placed.end) by_buffer[region.buffer].push_back(placed);
+    }
+
+    /// All pairs whose ranges of bytes meet.
+    void sweep(std::vector<Placed>& list) {
+        std::stable_sort(list.begin(), list.end(),
+                         [](const Placed& x, const Placed& y) { return x.low < y.low; });
+        std::vector<const Placed*> open;
+        for (const Placed& placed : list) {
+            open.erase(std::remove_if(open.begin(), open.end(),
+                                      [&](const Placed* other) { return other->end <= placed.low; }),
+                       open.end());
+            open.push_back(&placed);  // with itself too: its other iterations
+            for (const Placed* other : open) {
+                if (!placed.access.write && !other->access.write) continue;
+                if (pairs_++ >= pairs_in_all) stop(placed.access, "the program has too many pairs of operands");
+                if (findings_.size() >= findings_in_all) stop(placed.access, "there are too many findings");
+                if (stopped_) return;
+                const bool in_order = other->access.statement <= placed.access.statement;
+                check(in_order ? other->access : placed.access, in_order ? placed.access : other->access);
+            }
+        }
+    }
+
+    void stop(const Access& access, const std::string& why) {
+        stopped_ = true;
+        Finding finding;
+        finding.kind = FindingKind::not_proved;
+        finding.statement = finding.other_statement = access.statement;
+        finding.message = fmt::format("not proved: the search for hazards stopped at task `{}`, as {}. Fix: mend "
+                                      "those found, or write the repetition as loops.",
+                                      program_.tasks[program_.statements[access.statement].index].name, why);
+        findings_.push_back(std::move(finding));
+    }
+
+    /// a stands before b in the text, or is the same task.
+    void check(const Access& a, const Access& b) {
+        const auto key = std::make_pair(a.statement, b.statement);
+        const bool same = a.statement == b.statement;
+        PairCase pair{a, b, 0, false, {}, 0};
+        bool in_order = same;
+        if (!same) in_order = order_.always_ordered(a.statement, b.statement, pair.escapes);
+        const size_t common = order_.common_loops(a.statement, b.statement);
+        if (in_order && common == 0) return;
+        const auto reported = reported_.find(key);  // of two races, a read of what is being written says most
+        if (reported != reported_.end() &&
+            (findings_[reported->second].kind != FindingKind::war || !a.write || b.write))
+            return;
+        if (!in_order) {
+            pair.shared = common;
+            if (decide(pair)) return;
+        }
+        pair.escapes.clear();
+        for (size_t d = 0; d < common; ++d) {
+            if (program_.loops[order_.loops_of(a.statement)[d]].max_in_flight < 2) continue;
+            pair.shared = d;
+            pair.cross = true;
+            if (decide(pair)) return;
+        }
+    }
+
+    /// True when the pair is reported.
+    bool decide(const PairCase& pair) {
+        Witness witness;
+        const Verdict verdict = verdict_of(pair, witness);
+        if (verdict == Verdict::disjoint) return false;
+        if (verdict == Verdict::unknown && prover_.exhausted()) {
+            stop(pair.b, "deciding the pairs before it took all the work allowed");
+            return true;
+        }
+        const auto [entry, added] =
+            reported_.insert({{pair.a.statement, pair.b.statement}, findings_.size()});
+        if (verdict == Verdict::unknown) {
+            if (added) not_proved(pair, prover_.reason());
+            return true;
+        }
+        Finding found = race(pair, witness);
+        if (added) {
+            findings_.push_back(std::move(found));
+        } else if (found.kind == FindingKind::raw) {
+            findings_[entry->second] = std::move(found);
+        }
+        return true;
+    }
+
+    Verdict verdict_of(const PairCase& pair, Witness& witness) {
+        uint64_t budget = std::min(search_per_pair, search_left_);
+        search_left_ -= budget;
+        const Verdict found = search_pair(program_, order_, pair, budget, witness);
+        search_left_ += budget;
+        return found == Verdict::unknown ? prover_.prove(pair, witness) : found;
+    }
+
+    /// Smallest distance of iterations at which the pair meets: the largest window that keeps it apart.
+    uint64_t safe_window(PairCase pair, const Witness& witness) {
+        const int64_t x = witness.a[pair.shared], y = witness.b[pair.shared];
+        const auto apart = static_cast<uint64_t>(x < y ? y - x : x - y);
+        Witness ignored;
+        for (pair.distance = 1; pair.distance < std::min<uint64_t>(apart, 64); ++pair.distance) {
+            if (verdict_of(pair, ignored) != Verdict::disjoint) return pair.distance;
+        }
+        return pair.distance == apart || apart <= 64 ? apart : 1;
+    }
+
+    Finding race(const PairCase& pair, const Witness& witness) {
+        const bool swapped = pair.cross && witness.b[pair.shared] < witness.a[pair.shared];
+        const Access &earlier = swapped ? pair.b : pair.a, &later = swapped ? pair.a : pair.b;
+        Finding finding;
+        finding.kind = !earlier.write ? FindingKind::war : later.write ? FindingKind::waw : FindingKind::raw;
+        finding.statement = later.statement;
+        finding.other_statement = earlier.statement;
+        finding.loops = swapped ? witness.a : witness.b;
+        finding.other_loops = swapped ? witness.b : witness.a;
+        const BoundRegion &x = program_.regions[earlier.region], &y = program_.regions[later.region];
+        const auto [first, last] =
+            common_bytes(footprint_of(x, static_cast<uint64_t>(x.address.eval(finding.other_loops))),
+                         footprint_of(y, static_cast<uint64_t>(y.address.eval(finding.loops))));
+        finding.buffer = x.buffer;
+        finding.first = offset_in(program_, x.buffer, first);
+        finding.last = offset_in(program_, x.buffer, last);
+        const std::string fix = pair.cross ? window_fix(pair, witness, finding.fix)
+                                           : dependency_fix(earlier.statement, later.statement, finding.fix);
+        finding.message = fmt::format(
+            "hazard ({}): {} {} {} while {} {} them; nothing orders the two. Fix: {}.", name_of(finding.kind),
+            task_text(program_, later.statement, finding.loops, false), later.write ? "writes" : "reads",
+            bytes_text(program_, finding.buffer, finding.first, finding.last),
+            task_text(program_, earlier.statement, finding.other_loops, true),
+            earlier.write ? "writes" : "reads", fix);
+        return finding;
+    }
+
+    std::string dependency_fix(uint32_t from, uint32_t to, Fix& fix) const {
+        fix.kind = Fix::Kind::add_dependency;
+        fix.from = from;
+        fix.to = to;
+        const auto name = [&](uint32_t s) { return program_.tasks[program_.statements[s].index].name; };
+        return fmt::format("add `{}` to the deps of `{}`", name(from), name(to));
+    }
+
+    std::string window_fix(const PairCase& pair, const Witness& witness, Fix& fix) {
+        const uint32_t index = order_.loops_of(pair.a.statement)[pair.shared];
+        const BoundLoop& loop = program_.loops[index];
+        fix.kind = Fix::Kind::narrow_window;
+        fix.window = safe_window(pair, witness);
+        int32_t s = program_.statements[pair.a.statement].parent;
+        while (program_.statements[static_cast<size_t>(s)].index != index)
+            s = program_.statements[static_cast<size_t>(s)].parent;
+        fix.to = static_cast<uint32_t>(s);
+        return fmt::format("reduce @max_in_flight of the loop over `{}` from {} to {}, or give each "
+                           "iteration in flight bytes of its own ({} mod {})",
+                           loop.variable, loop.max_in_flight, fix.window, loop.variable, loop.max_in_flight);
+    }
+
+    void not_proved(const PairCase& pair, const std::string& why) {
+        Finding finding;
+        finding.kind = FindingKind::not_proved;
+        finding.statement = pair.b.statement;
+        finding.other_statement = pair.a.statement;
+        finding.buffer = program_.regions[pair.b.region].buffer;
+        finding.message = fmt::format(
+            "not proved: {} and {} may touch the same bytes of buffer `{}`, and nothing orders them: {}. Fix: "
+            "order them with deps, or use simpler offsets and bounds.",
+            task_text(program_, finding.statement, {}, false),
+            task_text(program_, finding.other_statement, {}, true), program_.buffers[finding.buffer].name,
+            why);
+        findings_.push_back(std::move(finding));
+    }
+
+    const BoundProgram& program_;
+    const ScheduleOrder& order_;
+    PairProver prover_;
+    std::map<std::pair<uint32_t, uint32_t>, size_t> reported_;  ///< pairs of statements: index of the finding
+    std::vector<Finding> findings_;
+    uint64_t search_left_ = search_in_all;
+    uint64_t pairs_ = 0;
+    bool stopped_ = false;
+};
+
+}  // namespace
+
+std::vector<Finding> find_races(const BoundProgram& program, const ScheduleOrder& order) {
+    return RaceSearch(program, order).run();
+}
+
+}  // namespace kpu::analysis
