@@ -8,14 +8,8 @@ namespace kpu::model {
 
 namespace {
 
-using Lanes = int32_t __attribute__((vector_size(16)));
+using Lanes = int32_t __attribute__((vector_size(32)));
 constexpr size_t most_banks_with_turns = 64;
-
-Lanes load(const int32_t* from) {
-    Lanes result;
-    std::memcpy(&result, from, sizeof result);
-    return result;
-}
 
 }  // namespace
 
@@ -61,8 +55,11 @@ Sram::Shape Sram::new_shape(uint32_t bytes) {
     const uint64_t blocks = interleave_.ceil(bytes) + 1;
     const uint64_t bank_cycles = banks_.ceil(blocks) * bank_width_.ceil(interleave_.value());
     if (shape.port_cycles > rebase_after || bank_cycles > rebase_after) throw_overflow();
+    if (word_.remainder(interleave_.value()) == 0) shape.words = static_cast<uint32_t>(word_.ceil(bytes));
     if (interleave_.remainder(bytes) == 0 && blocks <= most_blocks)
         shape.whole_blocks = static_cast<uint32_t>(blocks - 1);
+    if (!turns_.empty() && banks_.remainder(shape.whole_blocks) == 0)
+        shape.rounds = static_cast<uint32_t>(banks_.quotient(shape.whole_blocks));
     while (wanted_.size() < shape.whole_blocks)
         wanted_.push_back(static_cast<int32_t>(port_width_.quotient(wanted_.size() * interleave_.value())));
     return shape;
@@ -92,7 +89,10 @@ void Sram::use_blocks(size_t bank, size_t blocks, int32_t start, Banks& all) {
     int32_t* const bank_free = &sram.bank_free_[bank];
     const int32_t cycles = sram.block_cycles_;
     for (size_t i = 0; i < count; i += lanes) {
-        const Lanes want = load(wanted + i) + start, free = load(bank_free + i);
+        Lanes want, free;
+        std::memcpy(&want, wanted + i, sizeof want);
+        std::memcpy(&free, bank_free + i, sizeof free);
+        want += start;
         const Lanes begin = want > free ? want : free, done = begin + cycles, waited = begin - want;
         std::memcpy(bank_free + i, &done, sizeof done);
         wait = wait > waited ? wait : waited;

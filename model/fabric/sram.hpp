@@ -46,15 +46,17 @@ class Sram {
         Cycles done;       ///< data out of the bank (read), or in it (write), latency included
         Cycles port_wait;  ///< for a free port
         Cycles bank_wait;  ///< for the bank, behind the port
+        uint64_t words;    ///< physical words touched
     };
     /// An access to [address, address + bytes), which may span interleave blocks. Calls come in order of
     /// arrival.
-    Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
+    [[gnu::always_inline]] Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
         const Shape& shape = shape_of(bytes);
         const Cycles port_start = ports_.take(arrival, shape.port_cycles);
         if (port_start - base_ > rebase_after) rebase(port_start);
+        const uint64_t into_block = interleave_.remainder(address);
         Banks banks;
-        use(shape, address, static_cast<int32_t>(port_start - base_), banks);
+        use(shape, address, into_block, static_cast<int32_t>(port_start - base_), banks);
         if (banks.end > overflow) throw_overflow();
         const Cycles end = std::max(port_start + shape.port_cycles, base_ + static_cast<Cycles>(banks.end));
         const auto wait = static_cast<Cycles>(banks.wait);
@@ -63,12 +65,10 @@ class Sram {
             queue.waits(arrival, port_start + wait);
             conflict_cycles += wait;
         }
+        const uint64_t words = into_block == 0 && shape.words != 0 ? shape.words : words_of(address, bytes);
         bytes_moved[write] += bytes;
-        return {end + latency_[write], port_start - arrival, wait};
-    }
-    /// Physical words that [address, address + bytes) touches.
-    uint64_t words(uint64_t address, uint32_t bytes) const {
-        return word_.quotient(address + bytes - 1) - word_.quotient(address) + 1;
+        words_moved[write] += words;
+        return {end + latency_[write], port_start - arrival, wait, words};
     }
     uint64_t interleave_bytes() const { return interleave_.value(); }
 
@@ -82,32 +82,36 @@ class Sram {
     static constexpr Cycles rebase_after = Cycles{1} << 28;
     static constexpr int32_t overflow = int32_t{1} << 30;
     static constexpr uint64_t most_blocks = 4096;  ///< of an access that uses tables
-    static constexpr size_t lanes = 4;             ///< banks handled at once
+    static constexpr size_t lanes = 8;             ///< banks handled at once
 
     /// What follows from the size of an access.
-    struct Shape {
+    struct alignas(32) Shape {
         uint32_t bytes = 0;
         uint32_t whole_blocks = 0;  ///< 0: it is not made of whole blocks, or of too many
+        uint32_t words = 0;   ///< of an access that begins with a block; 0: blocks do not begin with words
+        uint32_t rounds = 0;  ///< it uses every bank so many times; 0: it does not use all alike
         Cycles port_cycles = 0;
     };
     struct Banks {
         int32_t end = 0;   ///< of the last bank that the access uses
         int32_t wait = 0;  ///< longest wait for one of them
     };
+    uint64_t words_of(uint64_t address, uint32_t bytes) const {
+        return word_.quotient(address + bytes - 1) - word_.quotient(address) + 1;
+    }
     const Shape& shape_of(uint32_t bytes) {
         Shape& shape = shapes_[(bytes >> 6 ^ bytes >> 9) % shapes_.size()];  // DMA and operands differ
         if (shape.bytes != bytes) shape = new_shape(bytes);
         return shape;
     }
     /// Each block of the access is at its bank when the port has come to it, whatever the others wait for.
-    void use(const Shape& shape, uint64_t address, int32_t start, Banks& all) {
-        const uint64_t into = interleave_.remainder(address);
+    void use(const Shape& shape, uint64_t address, uint64_t into, int32_t start, Banks& all) {
         const size_t bank = banks_.remainder(interleave_.quotient(address));
         const size_t blocks = shape.whole_blocks;
         if (into != 0 || blocks == 0)
             use_pieces(bank, into, shape.bytes, start, all);
-        else if (!turns_.empty() && banks_.remainder(blocks) == 0)
-            for (size_t block = 0; block < blocks; block += banks_.value(), start += round_cycles_)
+        else if (shape.rounds != 0)
+            for (uint32_t round = 0; round < shape.rounds; ++round, start += round_cycles_)
                 use_lanes_(*this, 0, banks_.value(), &turns_[bank * banks_.value()], start, all);
         else if (blocks % lanes == 0 && bank + blocks <= banks_.value())
             use_lanes_(*this, bank, blocks, wanted_.data(), start, all);

@@ -13,11 +13,8 @@ namespace {
 [[gnu::always_inline]] inline Cycles serve_at(Sram& sram, StreamState& stream, int k, Burst& burst) {
     const uint8_t side = stream.stages[static_cast<size_t>(k)].side;
     const bool write = side == 1;
-    const uint64_t address = burst.address[side];
-    const Sram::Service service = sram.serve(burst.time, address, burst.bytes, write);
-    const uint64_t words = sram.words(address, burst.bytes);
-    sram.words_moved[write] += words;
-    stream.accesses(side) += words;
+    const Sram::Service service = sram.serve(burst.time, burst.address[side], burst.bytes, write);
+    stream.accesses(side) += service.words;
     const Cycles wait = service.port_wait + service.bank_wait;
     if (wait != 0) {
         stream.result.bank_conflict_cycles += service.bank_wait;
@@ -105,7 +102,7 @@ Cycles Fabric::Impl::advance(Cycles horizon) {
         progress = false;
         for (size_t resource = 0; resource < inputs_.size(); ++resource)
             if (!inputs_[resource].empty()) progress |= sweep(resource, limit);
-        take_complete();
+        if (progress) take_complete();
     }
     served_until_ = std::max(served_until_, std::min(horizon, next_time()));
     return first_completion_ <= horizon ? first_completion_ : never;
@@ -136,14 +133,14 @@ bool Fabric::Impl::sweep(Inputs& inputs, Resource& resource, Cycles limit) {
     for (;;) {
         Input* first = nullptr;
         Cycles earliest = limit, until = limit;  // `first` has it all to itself before `until`
-        for (Input* input = begin; input != end; ++input) {
-            if (input->time < earliest) {
-                until = earliest;  // the one before wins a tie
-                earliest = input->time;
-                first = input;
-            } else if (input->time < until) {
-                until = input->time + 1;
-            }
+        for (Input* input = begin; input != end;
+             ++input) {  // without branches: who is first is hard to predict
+            const Cycles time = input->time;
+            const bool earlier = time < earliest;  // the one before wins a tie
+            const Cycles after = time < until ? time + 1 : until;
+            until = earlier ? earliest : after;
+            first = earlier ? input : first;
+            earliest = earlier ? time : earliest;
         }
         if (first == nullptr || !first->known) return progress;
         progress = true;
