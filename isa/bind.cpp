@@ -76,19 +76,20 @@ BoundProgram bind(std::shared_ptr<const Module> module, const ParamBindings& par
 void check_region_bounds(const BoundProgram& program, uint32_t region, int64_t address) {
     const BoundRegion& window = program.regions[region];
     const BoundBuffer& buffer = program.buffers[window.buffer];
-    const std::string name =
-        window.name.empty() ? std::string("region") : fmt::format("region `{}`", window.name);
+    const auto name = [&] {
+        return window.name.empty() ? std::string("region") : fmt::format("region `{}`", window.name);
+    };
     // addresses are below 2^63 (see max_level_bytes), so the differences cannot overflow
     const auto base = static_cast<int64_t>(buffer.base);
     if (address < base) {
         throw UserError(
-            fmt::format("{} starts {} bytes before buffer `{}`. Fix: keep its offset at 0 or above.", name,
+            fmt::format("{} starts {} bytes before buffer `{}`. Fix: keep its offset at 0 or above.", name(),
                         static_cast<uint64_t>(base) - static_cast<uint64_t>(address), buffer.name));
     }
     const uint64_t offset = static_cast<uint64_t>(address - base);
     if (offset > buffer.size || window.extent > buffer.size - offset) {
         throw UserError(fmt::format(
-            "{} ends at byte {} but buffer `{}` has {}. Fix: grow the buffer or shrink the region.", name,
+            "{} ends at byte {} but buffer `{}` has {}. Fix: grow the buffer or shrink the region.", name(),
             offset + window.extent, buffer.name, buffer.size));
     }
 }

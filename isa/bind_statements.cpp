@@ -170,6 +170,8 @@ void Binder::bind_task(size_t index) {
     task.name = !source.name().empty() ? source.name()
                 : pos.line > 0         ? fmt::format("{}@{}", operation_name(source), pos.line)
                                        : fmt::format("{}#{}", operation_name(source), index);
+    task.inputs.reserve(static_cast<size_t>(source.input_size()));
+    task.outputs.reserve(static_cast<size_t>(source.output_size()));
     for (const proto::Operand& operand : source.input()) task.inputs.push_back(operand.region());
     for (const proto::Operand& operand : source.output()) {
         task.outputs.push_back(operand.region());
@@ -416,7 +418,7 @@ uint32_t Binder::op_of(const proto::Task& source, const BoundTask& task, size_t 
     }
     std::string id = task.name;
     if (!op_ids_.insert(id).second) {  // two tasks on one line, or a token named like an op
-        id = fmt::format("{}#{}", task.name, index);
+        id += "#" + std::to_string(index);
         op_ids_.insert(id);
     }
     result_.ops.push_back({std::move(id), std::string(operation_name(source)), 0, 0, task.profile});

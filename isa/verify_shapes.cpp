@@ -83,21 +83,23 @@ class ShapeCheck {
 
     void check_gemm() const {
         const Dims &a = in(0).shape, &b = in(1).shape, &y = out().shape;
-        const std::string operands = fmt::format("{}, {}, {}", operand_text("A", in(0)),
-                                                 operand_text("B", in(1)), operand_text("Y", out()));
+        const auto operands = [this] {
+            return fmt::format("{}, {}, {}", operand_text("A", in(0)), operand_text("B", in(1)),
+                               operand_text("Y", out()));
+        };
         if (a.rank < 2 || b.rank != a.rank || y.rank != a.rank) {
-            return fail("operands need one rank of at least 2: {}. Fix: reshape the regions.", operands);
+            return fail("operands need one rank of at least 2: {}. Fix: reshape the regions.", operands());
         }
         const size_t m = a.rank - 2u, n = a.rank - 1u;
         for (size_t d = 0; d < m; ++d) {
             if (a[d] != b[d] || a[d] != y[d]) {
-                return fail("leading dimensions must be equal: {}. Fix: use equal batches.", operands);
+                return fail("leading dimensions must be equal: {}. Fix: use equal batches.", operands());
             }
         }
         if (a[n] != b[m])
-            return fail("inner dimensions must be equal: {}. Fix: A is [M,K], B is [K,N].", operands);
+            return fail("inner dimensions must be equal: {}. Fix: A is [M,K], B is [K,N].", operands());
         if (y[m] != a[m] || y[n] != b[n])
-            return fail("Y must be [M,N] of A and B: {}. Fix: change its shape.", operands);
+            return fail("Y must be [M,N] of A and B: {}. Fix: change its shape.", operands());
         if (task_.inputs.size() < 3) return;
         const Dims& c = in(2).shape;
         bool fits = c.rank <= y.rank;

@@ -9,11 +9,12 @@
 namespace kpu::nem {
 namespace {
 
-enum CharClass : uint8_t { other, blank, digit, letter, punctuation };
+enum CharClass : uint8_t { other, blank, comment, digit, letter, punctuation };
 
 constexpr std::array<CharClass, 256> make_classes() {
     std::array<CharClass, 256> table{};
     for (const char c : {' ', '\t', '\r', '\n'}) table[static_cast<uint8_t>(c)] = blank;
+    table['#'] = comment;
     for (int c = '0'; c <= '9'; ++c) table[static_cast<size_t>(c)] = digit;
     for (int c = 'a'; c <= 'z'; ++c) table[static_cast<size_t>(c)] = letter;
     for (int c = 'A'; c <= 'Z'; ++c) table[static_cast<size_t>(c)] = letter;
@@ -26,13 +27,20 @@ constexpr std::array<CharClass, 256> make_classes() {
 constexpr std::array<CharClass, 256> classes = make_classes();
 
 CharClass class_of(char c) { return classes[static_cast<uint8_t>(c)]; }
-bool is_word(char c) { return class_of(c) == letter || class_of(c) == digit; }
+
+constexpr std::array<bool, 256> make_words() {
+    std::array<bool, 256> table{};
+    for (size_t c = 0; c < table.size(); ++c) table[c] = classes[c] == letter || classes[c] == digit;
+    return table;
+}
+constexpr std::array<bool, 256> words = make_words();
+
+bool is_word(char c) { return words[static_cast<uint8_t>(c)]; }
 
 struct Reserved {
     std::string_view name;
     Word word;
 };
-constexpr size_t longest_reserved = 7;
 constexpr Reserved reserved[] = {
     {"program", Word::program}, {"device", Word::device}, {"const", Word::const_},
     {"buffer", Word::buffer},   {"let", Word::let},       {"loop", Word::loop},
@@ -40,6 +48,46 @@ constexpr Reserved reserved[] = {
     {"include", Word::include}, {"wait", Word::wait},     {"region", Word::region},
     {"mod", Word::mod},         {"DDR", Word::level},     {"L2", Word::level},
     {"L1", Word::level}};
+
+/// Reserved words and element types, found with one probe of a table: every name of a program is looked up.
+class ReservedWords {
+  public:
+    ReservedWords() noexcept {
+        for (const Reserved& entry : reserved) add(entry.name, entry.word);
+        for (size_t i = 1; i < elem_type_count; ++i) add(name_of(static_cast<ElemType>(i)), Word::elem_type);
+    }
+
+    Word find(std::string_view name) const {
+        if (name.size() > longest) return Word::none;
+        const uint64_t key = key_of(name);
+        for (size_t slot = slot_of(key);; slot = (slot + 1) % slots_.size()) {
+            if (slots_[slot].key == key) return slots_[slot].word;
+            if (slots_[slot].key == 0) return Word::none;
+        }
+    }
+
+  private:
+    struct Slot {
+        uint64_t key = 0;
+        Word word = Word::none;
+    };
+    static constexpr size_t longest = 8;  // letters that a key holds
+
+    static uint64_t key_of(std::string_view name) {
+        uint64_t key = 0;
+        for (const char c : name) key = key << 8 | static_cast<uint8_t>(c);
+        return key;
+    }
+    static size_t slot_of(uint64_t key) { return (key * 0x9E3779B97F4A7C15u) >> 56; }
+    void add(std::string_view name, Word word) noexcept {
+        size_t slot = slot_of(key_of(name));
+        while (slots_[slot].key != 0) slot = (slot + 1) % slots_.size();
+        slots_[slot] = {key_of(name), word};
+    }
+
+    std::array<Slot, 256> slots_{};
+};
+const ReservedWords reserved_words;
 
 /// Bytes of the UTF-8 sequence at `i`, or 0 when it is not valid.
 size_t utf8_length(std::string_view text, size_t i) {
@@ -83,14 +131,7 @@ bool is_valid_utf8(std::string_view text) {
     return true;
 }
 
-Word classify(std::string_view name) {
-    if (name.size() > longest_reserved) return Word::none;
-    for (const Reserved& entry : reserved) {
-        if (entry.name[0] == name[0] && entry.name == name) return entry.word;
-    }
-    const bool may_be_type = class_of(name.back()) == digit;  // all of them end so
-    return may_be_type && parse_elem_type(name) ? Word::elem_type : Word::none;
-}
+Word classify(std::string_view name) { return reserved_words.find(name); }
 
 bool is_identifier(std::string_view text) {
     if (text.empty() || class_of(text[0]) != letter) return false;
@@ -125,55 +166,75 @@ void Lexer::skip_comment() {
 }
 
 void Lexer::skip_blanks() {
-    while (pos_ < text_.size()) {
-        const char c = text_[pos_];
+    const char* const text = text_.data();
+    const size_t size = text_.size();
+    size_t i = pos_;
+    for (; i < size; ++i) {
+        const char c = text[i];
+        if (c == ' ') continue;
         if (c == '\n') {
             ++line_;
-            line_begin_ = ++pos_;
+            line_begin_ = i + 1;
             first_column_ = 1;
             line_start_ = true;
-        } else if (class_of(c) == blank) {
-            ++pos_;
-        } else if (c == '#') {
+        } else if (class_of(c) == comment) {
+            pos_ = i;
             skip_comment();
-        } else {
-            return;
+            i = pos_ - 1;
+        } else if (class_of(c) != blank) {
+            break;
         }
     }
+    pos_ = i;
 }
 
 void Lexer::fill() {
-    skip_blanks();
+    const char* const text = text_.data();
+    const size_t size = text_.size();
+    if (pos_ < size && text[pos_] == ' ') ++pos_;  // most tokens follow at once or after one space
+    if (pos_ < size && (class_of(text[pos_]) == blank || class_of(text[pos_]) == comment)) skip_blanks();
+    const size_t begin = pos_;
     Token& token = ring_[(head_ + filled_) % ring_.size()];
     ++filled_;
-    token = Token{};
+    token.word = Word::none;
+    token.punct = 0;
     token.line = line_;
-    token.column = static_cast<uint32_t>(pos_ - line_begin_) + first_column_;
-    token.offset = pos_;
+    token.column = static_cast<uint32_t>(begin - line_begin_) + first_column_;
+    token.offset = static_cast<uint32_t>(begin);
     token.line_start = line_start_;
     line_start_ = false;
-    if (pos_ < text_.size()) scan(token);
-    token.text = text_.substr(token.offset, pos_ - token.offset);
-    if (token.kind == TokenKind::name) token.word = classify(token.text);
+    if (begin >= size) {
+        token.kind = TokenKind::end;
+        token.text = {};
+        return;
+    }
+    const char c = text[begin];
+    const CharClass first = class_of(c);
+    if (first == letter) {
+        size_t end = begin + 1;
+        while (end < size && is_word(text[end])) ++end;
+        pos_ = end;
+        token.kind = TokenKind::name;
+        token.text = {text + begin, end - begin};
+        token.word = classify(token.text);
+        return;
+    }
+    if (first == punctuation) {
+        token.punct = c;
+        token.kind = c == '.' && at(begin + 1) == '.' ? TokenKind::dots : TokenKind::punct;
+        pos_ = begin + (token.kind == TokenKind::dots ? 2 : 1);
+    } else {
+        scan_rest(token);
+    }
+    token.text = {text + begin, pos_ - begin};
 }
 
-void Lexer::scan(Token& token) {
+/// Tokens other than names and punctuation.
+void Lexer::scan_rest(Token& token) {
     const char c = text_[pos_];
-    switch (class_of(c)) {
-        case letter:
-            token.kind = TokenKind::name;
-            while (is_word(at(pos_))) ++pos_;
-            return;
-        case digit:
-            scan_number(token);
-            return;
-        case punctuation:
-            token.punct = c;
-            token.kind = c == '.' && at(pos_ + 1) == '.' ? TokenKind::dots : TokenKind::punct;
-            pos_ += token.kind == TokenKind::dots ? 2 : 1;
-            return;
-        default:
-            break;
+    if (class_of(c) == digit) {
+        scan_number(token);
+        return;
     }
     if (c == '"') {
         scan_string(token);
@@ -183,8 +244,7 @@ void Lexer::scan(Token& token) {
     token.kind = TokenKind::bad;
     do {
         ++pos_;
-    } while (pos_ < text_.size() && class_of(text_[pos_]) == other && text_[pos_] != '"' &&
-             text_[pos_] != '#');
+    } while (pos_ < text_.size() && class_of(text_[pos_]) == other && text_[pos_] != '"');
 }
 
 void Lexer::scan_number(Token& token) {

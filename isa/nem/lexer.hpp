@@ -37,7 +37,7 @@ struct Token {
     bool line_start = false;  ///< first on its line: where recovery may look for a statement
     uint32_t line = 1;
     uint32_t column = 1;  ///< 1-based, in bytes
-    size_t offset = 0;    ///< of the first byte in the text
+    uint32_t offset = 0;  ///< of the first byte in the text, which is shorter than 2^28
     std::string_view text;
 
     bool is(char c) const { return kind == TokenKind::punct && punct == c; }
@@ -64,9 +64,13 @@ class Lexer {
     }
     Token next() {
         const Token token = peek();
+        skip();
+        return token;
+    }
+    /// next(), of a token that was peeked at.
+    void skip() {
         head_ = (head_ + 1) % ring_.size();
         --filled_;
-        return token;
     }
     std::string_view text() const { return text_; }
     /// The next metadata line before `offset`, or null. Valid until the lexer is used again.
@@ -76,7 +80,7 @@ class Lexer {
     void fill();
     void skip_blanks();
     void skip_comment();
-    void scan(Token& token);
+    void scan_rest(Token& token);
     void scan_number(Token& token);
     void scan_string(Token& token);
     char at(size_t i) const { return i < text_.size() ? text_[i] : '\0'; }

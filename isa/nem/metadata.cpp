@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
+
 #include "isa/nem/program_reader.hpp"
 
 namespace kpu::nem {
@@ -57,6 +59,41 @@ class LineReader : public Reader {
     }
 };
 
+struct Form {
+    std::string_view name, rest;  ///< the word after `#!`, and what follows it
+};
+Form form_of(const MetaLine& line) {
+    const size_t begin = std::min(line.text.find_first_not_of(" \t"), line.text.size());
+    const size_t end = std::min(line.text.find_first_of(" \t\r{", begin), line.text.size());
+    return {line.text.substr(begin, end - begin), line.text.substr(end)};
+}
+
+bool is_list_form(std::string_view form) { return form == "tensor" || form == "op" || form == "data"; }
+
+/// Whether the text is one `{...}`, as far as its braces say.
+bool is_one_object(std::string_view text) {
+    int depth = 0;
+    bool closed = false, in_string = false;
+    for (size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (in_string) {
+            if (c == '\\') ++i;
+            in_string = c != '"';
+        } else if (c == ' ' || c == '\t' || c == '\r') {
+            continue;
+        } else if (closed || c == '\'' || (depth == 0 && c != '{')) {
+            return false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            ++depth;
+        } else if (c == '}' || c == ']') {
+            closed = --depth == 0;
+        }
+    }
+    return closed;
+}
+
 bool has_structure(const KPUProgram& p) {
     return p.has_device() || p.param_size() + p.constant_size() + p.buffer_size() + p.region_size() > 0 ||
            p.statement_size() + p.tensor_size() + p.op_size() + p.data_size() > 0;
@@ -67,21 +104,52 @@ bool has_structure(const KPUProgram& p) {
 /// Reads the metadata lines before the next token.
 void ProgramReader::read_metadata() {
     const size_t offset = peek().offset;
-    // copied: reading on may move the lexer's list
-    while (const MetaLine* line = lexer_.next_meta(offset)) {
+    std::vector<MetaLine> lines;
+    while (const MetaLine* line = lexer_.next_meta(offset)) lines.push_back(*line);
+    if (lines.empty()) return;
+    const bool lists_read = read_list_lines(lines);
+    for (const MetaLine& line : lines) {
+        if (lists_read && is_list_form(form_of(line).name)) continue;
         try {
-            read_meta_line(MetaLine(*line));
+            read_meta_line(line);
         } catch (const SyntaxError&) {
             declare_pending();
         }
     }
 }
 
+/// The tensors, operations and data of several lines as one JSON text: each call of the JSON reader looks the
+/// schema up again, which takes longer than a line. False: nothing was read, and reading line by line tells
+/// where the mistake is.
+bool ProgramReader::read_list_lines(const std::vector<MetaLine>& lines) {
+    const auto is_list = [](const MetaLine& line) { return is_list_form(form_of(line).name); };
+    if (std::count_if(lines.begin(), lines.end(), is_list) < 2) return false;
+    std::string json = "{";
+    int count = 0;
+    for (const std::string_view name : {"tensor", "op", "data"}) {
+        json += fmt::format("{}\"{}\":[", json.size() == 1 ? "" : ",", name);
+        bool first = true;
+        for (const MetaLine& line : lines) {
+            const Form form = form_of(line);
+            if (form.name != name) continue;
+            if (!is_one_object(form.rest)) return false;
+            if (!first) json += ',';
+            json += form.rest;
+            first = false;
+            ++count;
+        }
+        json += ']';
+    }
+    json += '}';
+    auto& batch = make<KPUProgram>();
+    if (!google::protobuf::util::JsonStringToMessage(json, &batch).ok()) return false;
+    if (batch.tensor_size() + batch.op_size() + batch.data_size() != count) return false;
+    program_.MergeFrom(batch);
+    return true;
+}
+
 void ProgramReader::read_meta_line(const MetaLine& line) {
-    const size_t begin = std::min(line.text.find_first_not_of(" \t"), line.text.size());
-    const size_t end = std::min(line.text.find_first_of(" \t\r{", begin), line.text.size());
-    const std::string_view form = line.text.substr(begin, end - begin);
-    const std::string_view rest = line.text.substr(end);
+    const auto [form, rest] = form_of(line);
     if (form == "param") {
         read_param(line, rest);
     } else if (form == "tensor") {

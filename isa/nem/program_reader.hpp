@@ -81,6 +81,7 @@ class ProgramReader : public Reader {
 
     // metadata.cpp: #! lines
     void read_metadata();
+    bool read_list_lines(const std::vector<MetaLine>& lines);
     void read_meta_line(const MetaLine& line);
     void read_param(const MetaLine& line, std::string_view text);
     void read_op_of_task(const MetaLine& line);

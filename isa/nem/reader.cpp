@@ -134,20 +134,14 @@ void Reader::fail_expected(std::string_view wanted) {
     fail(token, fmt::format("expected {}, found {}. Fix: write {}", wanted, quoted(token), wanted));
 }
 
-bool Reader::accept(char punct) {
-    if (!peek().is(punct)) return false;
-    next();
-    return true;
-}
-
 bool Reader::accept_name(std::string_view word) {
     if (!peek().is_name(word)) return false;
     next();
     return true;
 }
 
-void Reader::expect(char punct, std::string_view where) {
-    if (!accept(punct)) fail_expected(fmt::format("`{}` {}", punct, where));
+void Reader::fail_punct(char punct, std::string_view where) {
+    fail_expected(fmt::format("`{}` {}", punct, where));
 }
 
 void Reader::expect_name(std::string_view word, std::string_view where) {

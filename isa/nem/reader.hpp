@@ -42,9 +42,15 @@ class Reader {
     const Token& peek(unsigned ahead = 0) { return lexer_.peek(ahead); }
     Token next() { return lexer_.next(); }
     bool at_end() { return peek().kind == TokenKind::end; }
-    bool accept(char punct);
+    bool accept(char punct) {
+        if (!peek().is(punct)) return false;
+        lexer_.skip();
+        return true;
+    }
     bool accept_name(std::string_view word);
-    void expect(char punct, std::string_view where);
+    void expect(char punct, std::string_view where) {
+        if (!accept(punct)) fail_punct(punct, where);
+    }
     void expect_name(std::string_view word, std::string_view where);
     /// A name that the user chooses; reserved words are refused.
     Token expect_identifier(std::string_view what);
@@ -61,6 +67,7 @@ class Reader {
     void report_at(uint32_t line, uint32_t column, std::string message);
     [[noreturn]] void fail(const Token& token, std::string message);
     [[noreturn]] void fail_expected(std::string_view wanted);
+    [[noreturn]] void fail_punct(char punct, std::string_view where);
 
     /// expr of the grammar. Floats are kept; the caller refuses them where integers are due.
     ExprCode parse_expr();
