@@ -112,7 +112,7 @@ struct ConvProblem {
     int64_t out_d = 1, out_h = 1, out_w = 0, out_channels = 0;  ///< as declared, at most the derived ones
     int64_t pad_front = 0, pad_top = 0, pad_left = 0;
     int64_t stride_d = 1, stride_h = 1, stride_w = 1, dilation_d = 1, dilation_h = 1, dilation_w = 1;
-    bool flat() const { return depth == 1 && kernel_d == 1 && out_d == 1; }
+    bool flat() const { return depth == 1 && kernel_d == 1 && out_d == 1 && pad_front == 0; }
     int64_t c_offset(int64_t image, int64_t z, int64_t row, int64_t column, int64_t channel) const {
         return image * b.strides[0] + z * b.strides[1] + row * b.strides[2] + column * b.strides[3] +
                channel * b.strides[4];

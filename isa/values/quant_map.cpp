@@ -107,7 +107,8 @@ IntScaling int_scaling(const Tensor& a, const Tensor& b, const Tensor& y, const 
     s.a_zero = a_map.zero_point(0);
     const std::vector<size_t> y_entry = entries_along(y, y_map, y_axis);
     for (const size_t entry : y_entry) s.y_zero.push_back(y_map.zero_point(entry));
-    if (!b_map.uniform() && static_cast<size_t>(b.quant->axis) == b_depth) {
+    const bool divided = has_quant(b) && (b.quant->kind == proto::Quant::PER_GROUP || !b_map.uniform());
+    if (divided && static_cast<size_t>(b.quant->axis) == b_depth) {
         if (s.raw || !y_map.uniform()) {
             reject(b, "scales along the summed axis need an output of 8 or 16 bits quantised per tensor",
                    "use i8 or i16 output, or per-channel weights");

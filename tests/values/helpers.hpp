@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "isa/values/compute.hpp"
+#include "isa/values/scalar.hpp"
 
 namespace kpu::values::testing {
 
@@ -132,6 +134,49 @@ inline BoundAttr real_attr(const std::string& name, double value) {
     attr.name = name;
     attr.real = value;
     return attr;
+}
+
+/// Floats: ordinary values of mixed size with zeros, subnormals, infinities and NaNs among them when
+/// `special`. Integers: any value, extremes often.
+inline void fill(Random& random, Operand& operand, bool special) {
+    const auto count = static_cast<int64_t>(operand.tensor().elements());
+    for (int64_t i = 0; i < count; ++i) {
+        if (is_float(operand.type)) {
+            double v = std::ldexp(static_cast<double>(random()) * 0x1p-64 - 0.5,
+                                  static_cast<int>(pick(random, -6, 4)));
+            if (special && pick(random, 0, 3) == 0) {
+                const double specials[] = {0.0,  -0.0,   1e-7,     -6e-8,     1e-42, -1e-25,
+                                           3e38, -65504, HUGE_VAL, -HUGE_VAL, NAN};
+                v = specials[pick(random, 0, pick(random, 0, 3) == 0 ? 10 : 7)];
+            }
+            store_float(operand.type, operand.data(), i, v);
+        } else {
+            const IntegerRange range = range_of(operand.type);
+            const int64_t choice = pick(random, 0, 9);
+            const int64_t v = choice == 0   ? range.low
+                              : choice == 1 ? range.high
+                                            : pick(random, range.low, range.high);
+            store_saturated(operand.type, operand.data(), i, v);
+        }
+    }
+}
+
+inline double random_scale(Random& random) {
+    return std::ldexp(1.0 + static_cast<double>(random()) * 0x1p-64, -7);
+}
+
+inline BoundQuant random_quant(Random& random, const Operand& operand, int axis, bool zeros) {
+    BoundQuant q;
+    q.kind = axis < 0 ? proto::Quant::PER_TENSOR : proto::Quant::PER_CHANNEL;
+    q.axis = std::max(axis, 0);
+    const int64_t entries = axis < 0 ? 1 : operand.shape[static_cast<size_t>(axis)];
+    const IntegerRange range = range_of(operand.type);
+    for (int64_t i = 0; i < entries; ++i) {
+        q.scales.push_back(random_scale(random));
+        q.zero_points.push_back(
+            zeros ? pick(random, std::max<int64_t>(range.low, -200), std::min<int64_t>(range.high, 200)) : 0);
+    }
+    return q;
 }
 
 inline OpcodeId op(const char* name) { return find_opcode(name).value(); }

@@ -1,6 +1,7 @@
 """Writes the execution cases: a folder with program, device, inputs and outputs per opcode and variant.
 
-usage: generate.py [--check]      into execute/ beside this file; --check only compares
+usage: generate.py                  into execute/ beside this file
+       generate.py --check [KPUSIM] only compares; with the command: every variant it lists has a case
 
 The expected values come from arithmetic.py, which knows nothing of the simulator. Folder names say opcode,
 types and what is special. Regenerating gives the same bytes.
@@ -9,6 +10,8 @@ types and what is special. Regenerating gives the same bytes.
 from __future__ import annotations
 
 import io
+import json
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -407,6 +410,9 @@ def product_cases() -> list[Case]:
         add_product(cases, opcode, f"{opcode}.int8<i8>.no_bias", ("i8", "i8", "i8"), "", "channel")
         add_product(cases, opcode, f"{opcode}.int8<i8>.with_bias", ("i8", "i8", "i8"), "i32", "tensor")
         add_product(cases, opcode, f"{opcode}.int8<i16>.with_bias", ("i8", "i8", "i16"), "i32", "channel")
+        for form in ("tensor", "channel", "channel_group", "group"):
+            add_product(cases, opcode, f"{opcode}.int4.no_bias", ("i8", "i4", "i8"), "", form)
+            add_product(cases, opcode, f"{opcode}.int4.with_bias", ("i8", "i4", "i8"), "i32", form)
     return cases
 
 
@@ -418,8 +424,11 @@ def conversion_cases() -> list[Case]:
         y = ar.convert(opcode, x, elem, quant)
         cases.append(Case(f"{opcode}_{x.elem}_{elem}{suffix}", opcode, variant, [x], [y]))
 
-    for a in TYPES:
-        for b in TYPES:
+    rare = ("i4", "u8", "u16", "u32")
+    for a in TYPES + rare:
+        for b in TYPES + rare:
+            if (a in rare or b in rare) and not {a, b} & {"i8", "i32", "f32"}:
+                continue
             x = draw(rng(f"cast {a} {b}"), a, (4, 6), scale=100.0)
             if a in FLOATS:
                 x = specials(x, [float("nan"), float("inf"), float("-inf"), -0.0, 2.5, -2.5, 40000.0])
@@ -493,9 +502,27 @@ def all_cases() -> list[Case]:
     return cases + reduction_cases() + product_cases() + conversion_cases()
 
 
+def uncovered(kpusim: str) -> list[str]:
+    """Opcodes with a variant of the type families that no case has."""
+    listed = subprocess.run([kpusim, "list", "opcodes", "--json"], check=True, capture_output=True)
+    have = {(case.opcode, case.variant) for case in all_cases()}
+    missing = []
+    for row in json.loads(listed.stdout):
+        if row["status"] in ("movement", "refused"):
+            continue
+        variants = {variant.rstrip("!") for variant in row["variants"]}
+        if row["opcode"] == "matmul":  # shares the families of gemm, but takes no bias
+            variants = {variant for variant in variants if not variant.endswith(".with_bias")}
+        missing += [f"{row['opcode']} {v}" for v in sorted(variants) if (row["opcode"], v) not in have]
+    return missing
+
+
 def main() -> None:
     """Writes or compares the folder."""
     check = "--check" in sys.argv[1:]
+    commands = [argument for argument in sys.argv[1:] if argument != "--check"]
+    if commands and (missing := uncovered(commands[0])):
+        sys.exit(f"no execution case for {', '.join(missing)}. Fix: add them to generate.py.")
     wanted = {f"{case.name}/{path}": data for case in all_cases() for path, data in files(case).items()}
     present = {str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if p.is_file()}
     stale = sorted(present - wanted.keys())

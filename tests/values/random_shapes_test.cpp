@@ -1,0 +1,396 @@
+// Fast engine against reference, bit for bit, for every opcode of the table on every combination of types
+// that it takes, with random shapes, attributes, quantisation and values.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "isa/output_shapes.hpp"
+#include "isa/values/fast/fast.hpp"
+#include "tests/values/helpers.hpp"
+
+namespace kpu::values {
+namespace {
+
+using testing::integer_attr;
+using testing::ints_attr;
+using testing::Operand;
+using testing::per_tensor;
+using testing::pick;
+using testing::Random;
+using testing::random_quant;
+using testing::real_attr;
+
+using Shape = std::vector<int64_t>;
+using Types = std::vector<ElemType>;
+
+constexpr ElemType numbers[] = {ElemType::i4,  ElemType::i8,  ElemType::i16, ElemType::i32,  ElemType::u8,
+                                ElemType::u16, ElemType::u32, ElemType::f16, ElemType::bf16, ElemType::f32};
+
+struct Case {
+    std::vector<Operand> in, out;
+    BoundAttrs attrs;
+};
+
+/// The combinations of element types an opcode takes: of two inputs (a third is a bias) and the output.
+std::vector<Types> combinations(const ComputeBackend& backend, OpcodeId id) {
+    const bool single = opcode(id).op_class != OpcodeClass::gemm &&
+                        opcode(id).op_class != OpcodeClass::conv &&
+                        (opcode(id).inputs.size() == 1 || opcode(id).op_class == OpcodeClass::norm);
+    std::vector<Types> found;
+    for (const ElemType a : numbers) {
+        for (const ElemType b : numbers) {
+            if (single && b != numbers[0]) continue;
+            for (const ElemType y : numbers) {
+                const Types inputs = single ? Types{a} : Types{a, b};
+                if (!backend.supports(id, inputs, {y})) continue;
+                Types types = inputs;
+                types.push_back(y);
+                found.push_back(types);
+            }
+        }
+    }
+    return found;
+}
+
+class Maker {
+  public:
+    explicit Maker(uint64_t seed) : random_(seed) {}
+
+    Case make(OpcodeId id, const Types& types) {
+        const OpcodeSpec& spec = opcode(id);
+        Case made;
+        switch (spec.op_class) {
+            case OpcodeClass::gemm:
+                make_gemm(spec, types, made);
+                break;
+            case OpcodeClass::conv:
+                make_conv(spec, types, made);
+                break;
+            case OpcodeClass::elementwise:
+            case OpcodeClass::convert:
+                make_pointwise(spec, types, made);
+                break;
+            case OpcodeClass::pooling:
+                make_pool(types, made);
+                break;
+            case OpcodeClass::norm:
+            case OpcodeClass::softmax:
+                make_norm(spec, types, made);
+                break;
+            case OpcodeClass::view:
+            case OpcodeClass::reduction:
+                make_view(spec, types, made);
+                break;
+        }
+        for (Operand& operand : made.in) {
+            if (!keep_values_) testing::fill(random_, operand, coin(2));
+        }
+        if (keep_values_) testing::fill(random_, made.in[0], coin(2));
+        keep_values_ = false;
+        return made;
+    }
+
+  private:
+    bool coin(int64_t sides) { return pick(random_, 1, sides) == 1; }
+    int64_t size(int64_t most = 9) { return coin(12) ? pick(random_, 10, 70) : pick(random_, 1, most); }
+    Shape shape(int64_t least, int64_t most, int64_t extent = 7) {
+        Shape result;
+        for (int64_t rank = pick(random_, least, most); rank > 0; --rank) result.push_back(size(extent));
+        return result;
+    }
+    Shape list(size_t count, int64_t low, int64_t high) {
+        Shape result;
+        for (size_t i = 0; i < count; ++i) result.push_back(pick(random_, low, high));
+        return result;
+    }
+
+    /// Per tensor, or along `axis` per channel or per group.
+    BoundQuant quant(const Operand& operand, int axis) {
+        const int64_t kind = axis < 0 ? 0 : pick(random_, 0, 2);
+        BoundQuant q = random_quant(random_, operand, kind == 0 ? -1 : axis, coin(2));
+        if (kind < 2) return q;
+        q.kind = proto::Quant::PER_GROUP;
+        q.group_size = pick(random_, 1, 9);
+        const auto groups =
+            static_cast<size_t>((static_cast<int64_t>(q.scales.size()) + q.group_size - 1) / q.group_size);
+        q.scales.resize(groups);
+        q.zero_points.resize(groups);
+        return q;
+    }
+    int any_axis(const Operand& operand) {
+        return static_cast<int>(pick(random_, -1, operand.shape.rank - 1));
+    }
+
+    /// Quantisation of a product's operands; `depth`: the axis of B that is summed over.
+    void quantise(Case& made, int depth) {
+        if (!is_integer(made.in[0].type) || coin(3)) return;
+        const bool raw = made.out[0].type == ElemType::i32;
+        const int last = made.in[1].shape.rank - 1;
+        const bool along_depth = !raw && coin(3);
+        made.in[0].quant = quant(made.in[0], -1);
+        made.in[1].quant = quant(made.in[1], along_depth ? depth : coin(2) ? last : -1);
+        const bool grouped = made.in[1].quant.kind != proto::Quant::PER_TENSOR && along_depth;
+        if (!raw)
+            made.out[0].quant = quant(made.out[0], !grouped && coin(3) ? made.out[0].shape.rank - 1 : -1);
+        if (grouped && made.in.size() > 2) made.in[2].quant = per_tensor(1e-7, 0);
+    }
+
+    /// A bias or the addend of an accumulation, of the type that goes with the operands.
+    void add_third(Case& made, bool accumulates, const std::vector<Shape>& shapes) {
+        if (coin(2)) return;
+        const ElemType y = made.out[0].type;
+        const ElemType type = is_float(made.in[0].type) ? y : ElemType::i32;
+        made.in.emplace_back(accumulates ? y : type, shapes[random_() % shapes.size()]);
+    }
+
+    void make_gemm(const OpcodeSpec& spec, const Types& types, Case& made) {
+        const Shape batch = coin(3) ? shape(1, 2, 3) : Shape{};
+        const int64_t m = size(), n = coin(4) ? pick(random_, 14, 40) : size(), k = size(40);
+        const auto with = [&](int64_t rows, int64_t columns) {
+            Shape result = batch;
+            result.insert(result.end(), {rows, columns});
+            return result;
+        };
+        made.in = {{types[0], with(m, k)}, {types[1], with(k, n)}};
+        made.out = {{types[2], with(m, n)}};
+        const bool accumulates = spec.name == "gemm.acc";
+        if (spec.inputs.size() > 2)
+            add_third(made, accumulates,
+                      accumulates ? std::vector<Shape>{with(m, n)}
+                                  : std::vector<Shape>{{n}, {1, n}, {m, 1}, {m, n}, with(m, n)});
+        quantise(made, made.in[1].shape.rank - 2);
+    }
+
+    void make_conv(const OpcodeSpec& spec, const Types& types, Case& made) {
+        const size_t dims = spec.name == "conv1d" ? 1 : spec.name == "conv3d" ? 3 : 2;
+        const bool depthwise = spec.name == "depthwise_conv2d";
+        const Shape pads = list(2 * dims, 0, 2), strides = list(dims, 1, 3), dilations = list(dims, 1, 2);
+        const int64_t groups = depthwise ? size(6) : pick(random_, 1, 3);
+        const int64_t group_in = depthwise ? 1 : pick(random_, 1, 6);
+        const int64_t outputs = groups * (coin(3) ? pick(random_, 8, 33) : pick(random_, 1, 4));
+        Shape x = {pick(random_, 1, 2)}, w, y = x;
+        for (size_t d = 0; d < dims; ++d) {
+            const int64_t kernel = pick(random_, 1, 3), reach = dilations[d] * (kernel - 1) + 1;
+            x.push_back(reach + pick(random_, 0, dims == 3 ? 3 : 7));
+            w.push_back(kernel);
+            y.push_back((x.back() + pads[d] + pads[d + dims] - reach) / strides[d] + 1);
+        }
+        x.push_back(groups * group_in);
+        w.insert(w.end(), {group_in, outputs});
+        y.push_back(outputs);
+        made.in = {{types[0], x}, {types[1], w}};
+        made.out = {{types[2], y}};
+        const bool accumulates = spec.name == "conv2d.acc";
+        add_third(made, accumulates,
+                  accumulates ? std::vector<Shape>{{outputs}, y} : std::vector<Shape>{{outputs}});
+        made.attrs.list = {ints_attr("pads", pads), ints_attr("strides", strides),
+                           ints_attr("dilations", dilations)};
+        if (!depthwise) made.attrs.list.push_back(integer_attr("groups", groups));
+        quantise(made, static_cast<int>(dims));
+    }
+
+    void make_pointwise(const OpcodeSpec& spec, const Types& types, Case& made) {
+        const Shape all = shape(1, 4);
+        for (size_t i = 0; i + 1 < types.size(); ++i) made.in.emplace_back(types[i], all);
+        made.out = {{types.back(), all}};
+        made.attrs.list = {real_attr("alpha", 0.1), real_attr("min_val", -1.5), real_attr("max_val", 2.25)};
+        const bool elementwise = spec.op_class == OpcodeClass::elementwise;
+        const bool both = elementwise ? spec.integers_need_quant || coin(2) : spec.name == "requant";
+        if (is_integer(made.in[0].type) && (both || spec.name == "dequantize")) {
+            for (Operand& operand : made.in) operand.quant = quant(operand, any_axis(operand));
+        }
+        if (is_integer(made.out[0].type) && (both || spec.name == "quantize"))
+            made.out[0].quant = quant(made.out[0], any_axis(made.out[0]));
+    }
+
+    void make_pool(const Types& types, Case& made) {
+        const Shape kernel = list(2, 1, 3), pads = list(4, 0, 2), strides = list(2, 1, 3);
+        Shape x = {pick(random_, 1, 2)}, y = x;
+        for (size_t d = 0; d < 2; ++d) {
+            x.push_back(kernel[d] + pick(random_, 0, 6));
+            y.push_back((x.back() + pads[d] + pads[d + 2] - kernel[d]) / strides[d] + 1);
+        }
+        x.push_back(size(20));
+        y.push_back(x.back());
+        made.in = {{types[0], x}};
+        made.out = {{types[1], y}};
+        made.attrs.list = {ints_attr("kernel_shape", kernel), ints_attr("pads", pads),
+                           ints_attr("strides", strides)};
+        quantise_both(made);
+    }
+
+    void quantise_both(Case& made) {
+        if (!is_integer(made.in[0].type) || coin(2)) return;
+        made.in[0].quant = quant(made.in[0], any_axis(made.in[0]));
+        for (Operand& operand : made.out) operand.quant = quant(operand, any_axis(operand));
+    }
+
+    void make_norm(const OpcodeSpec& spec, const Types& types, Case& made) {
+        const Shape all = shape(1, 4);
+        const int64_t rank = static_cast<int64_t>(all.size()), axis = pick(random_, -rank, rank - 1);
+        made.in = {{types[0], all}};
+        made.out = {{types[1], all}};
+        for (int64_t more = pick(random_, 0, static_cast<int64_t>(spec.inputs.size()) - 1); more > 0; --more)
+            made.in.emplace_back(types[0], Shape{all[static_cast<size_t>(axis < 0 ? axis + rank : axis)]});
+        made.attrs.list = {integer_attr("axis", axis), real_attr("epsilon", 1e-5)};
+    }
+
+    /// Views and reductions: random attributes, then the shapes that follow from them.
+    void make_view(const OpcodeSpec& spec, const Types& types, Case& made) {
+        const Shape x = shape(1, 4, 5);
+        const int64_t rank = static_cast<int64_t>(x.size()), axis = pick(random_, -rank, rank - 1);
+        const auto at = static_cast<size_t>(axis < 0 ? axis + rank : axis);
+        made.in = {{types[0], x}};
+        std::vector<BoundAttr>& attrs = made.attrs.list;
+        attrs = {integer_attr("axis", axis), integer_attr("keepdims", pick(random_, 0, 1))};
+        if (spec.name == "transpose") {
+            Shape perm;
+            for (int64_t d = 0; d < rank; ++d) perm.push_back(d);
+            std::shuffle(perm.begin(), perm.end(), random_);
+            attrs = {ints_attr("perm", perm)};
+        } else if (spec.name == "reshape") {
+            attrs = {ints_attr("target_shape", coin(2) ? Shape{-1} : Shape{-1, x.back()})};
+        } else if (spec.name == "slice") {
+            add_slices(x, attrs);
+        } else if (spec.name == "concat") {
+            for (int64_t more = pick(random_, 0, 2); more > 0; --more) {
+                Shape other = x;
+                other[at] = size(5);
+                made.in.emplace_back(types[0], other);
+            }
+        } else if (spec.name == "split") {
+            Shape sizes;
+            for (int64_t left = x[at]; left > 0; left -= sizes.back())
+                sizes.push_back(pick(random_, 1, left));
+            attrs.push_back(ints_attr("split_sizes", sizes));
+        } else if (spec.name == "pad") {
+            add_pads(x, attrs);
+        } else if (spec.name == "gather") {
+            made.in.emplace_back(types[1], shape(1, 2, 5));
+            Operand& indices = made.in.back();
+            const int64_t last = std::min<int64_t>(x[at] - 1, range_of(types[1]).high);
+            for (uint64_t i = 0; i < indices.tensor().elements(); ++i)
+                store_saturated(types[1], indices.data(), static_cast<int64_t>(i),
+                                pick(random_, range_of(types[1]).low < 0 ? -x[at] : 0, last));
+            keep_values_ = true;
+        } else if (spec.op_class == OpcodeClass::reduction) {
+            Shape axes;
+            for (int64_t d = 0; d < rank; ++d) {
+                if (coin(2)) axes.push_back(coin(2) ? d : d - rank);
+            }
+            attrs.push_back(ints_attr("axes", axes.empty() ? Shape{axis} : axes));
+        }
+        std::vector<Dims> shapes;
+        for (const Operand& operand : made.in) shapes.push_back(operand.shape);
+        for (const Dims& y : output_shapes(spec, shapes, made.attrs))
+            made.out.emplace_back(types.back(), Shape(y.begin(), y.end()));
+        if (spec.op_class == OpcodeClass::reduction) {
+            if (types[0] == types.back() && spec.name.substr(0, 3) != "arg") quantise_both(made);
+        } else if (is_integer(types[0]) && coin(2)) {  // a view gives its elements the same meaning
+            const BoundQuant same = quant(made.in[0], -1);
+            for (Operand& operand : made.out) operand.quant = same;
+            for (size_t i = 0; i < (spec.name == "gather" ? 1 : made.in.size()); ++i) made.in[i].quant = same;
+        }
+    }
+
+    void add_slices(const Shape& x, std::vector<BoundAttr>& attrs) {
+        Shape starts, ends, axes, steps;
+        for (size_t d = 0; d < x.size(); ++d) {
+            if (d > 0 && coin(3)) continue;
+            const int64_t a = pick(random_, 0, x[d] - 1), b = pick(random_, 0, x[d] - 1);
+            const bool backwards = coin(3);
+            axes.push_back(static_cast<int64_t>(d) - (coin(3) ? static_cast<int64_t>(x.size()) : 0));
+            starts.push_back(backwards ? std::max(a, b) : std::min(a, b) - (coin(3) ? x[d] : 0));
+            ends.push_back(backwards ? std::min(a, b) - x[d] - 1 : std::max(a, b) + 1);
+            steps.push_back(pick(random_, 1, 3) * (backwards ? -1 : 1));
+        }
+        attrs = {ints_attr("starts", starts), ints_attr("ends", ends), ints_attr("axes", axes),
+                 ints_attr("steps", steps)};
+    }
+
+    void add_pads(const Shape& x, std::vector<BoundAttr>& attrs) {
+        constexpr const char* modes[] = {"constant", "edge", "reflect"};
+        BoundAttr mode;
+        mode.name = "mode";
+        mode.text = modes[random_() % 3];
+        Shape pads;
+        for (size_t i = 0; i < 2 * x.size(); ++i)
+            pads.push_back(
+                pick(random_, 0, mode.text == "reflect" ? std::min<int64_t>(x[i % x.size()] - 1, 3) : 3));
+        attrs = {ints_attr("pads", pads), mode, real_attr("constant_value", 2)};
+    }
+
+    Random random_;
+    bool keep_values_ = false;  ///< of all inputs but the first
+};
+
+std::string text_of(Case& made) {
+    std::string text;
+    for (Operand& operand : made.in) text += describe(operand.tensor()) + " ";
+    text += "->";
+    for (Operand& operand : made.out) text += " " + describe(operand.tensor());
+    for (const BoundAttr& attr : made.attrs.list)
+        text += fmt::format(" {}={}{}{}", attr.name, attr.integer, attr.ints.empty() ? "" : ":",
+                            fmt::join(attr.ints, ","));
+    return text;
+}
+
+std::vector<uint8_t> run(ComputeBackend& backend, OpcodeId id, Case& made) {
+    std::vector<Tensor> in, out;
+    for (Operand& operand : made.in) in.push_back(operand.tensor());
+    for (Operand& operand : made.out) {
+        std::fill(operand.storage.begin(), operand.storage.end(), 0x5a5a5a5aU);
+        out.push_back(operand.tensor());
+    }
+    backend.execute(id, in, out, made.attrs);
+    std::vector<uint8_t> bytes;
+    for (Operand& operand : made.out) {
+        const auto part = operand.get<uint8_t>();
+        bytes.insert(bytes.end(), part.begin(), part.end());
+    }
+    return bytes;
+}
+
+std::vector<OpcodeId> executable() {
+    std::vector<OpcodeId> ids;
+    for (size_t i = 0; i < opcode_table().size(); ++i) {
+        if (!opcode_table()[i].movement && !opcode_table()[i].refused)
+            ids.push_back(static_cast<OpcodeId>(i));
+    }
+    return ids;
+}
+
+class RandomShapes : public ::testing::TestWithParam<OpcodeId> {};
+INSTANTIATE_TEST_SUITE_P(Opcodes, RandomShapes, ::testing::ValuesIn(executable()), [](const auto& test) {
+    std::string name(opcode(test.param).name);
+    std::replace(name.begin(), name.end(), '.', '_');
+    return name;
+});
+
+TEST_P(RandomShapes, FastIsReference) {
+    const OpcodeId id = GetParam();
+    const auto reference = make_reference_backend();
+    const fast::KernelList kernels = fast::usable_kernels();
+    const std::vector<Types> types = combinations(*reference, id);
+    ASSERT_FALSE(types.empty());
+    Maker maker(1000 + id);
+    const int rounds = types.size() > 20 ? 8 : 25;
+    for (const Types& combination : types) {
+        for (int round = 0; round < rounds; ++round) {
+            Case made = maker.make(id, combination);
+            try {
+                const std::vector<uint8_t> expected = run(*reference, id, made);
+                for (int k = 0; k < kernels.count; ++k) {
+                    ASSERT_EQ(run(*fast::make_backend(*kernels.items[k]), id, made), expected)
+                        << text_of(made) << " with " << kernels.items[k]->name;
+                }
+            } catch (const UserError& error) {
+                FAIL() << error.what() << "\n" << text_of(made);
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace kpu::values
