@@ -160,7 +160,7 @@ TEST(Shipped, AgnosticLimits) {
         future += (op && opcode(*op).future) || variant.opcode == "reduce" || variant.opcode == "arg_reduce";
     }
     EXPECT_EQ(extensions, 10u + 10u + 2u + 2u + 5u + 7u);
-    EXPECT_EQ(future, 3u * (6 + 3) + 6 + 6);  // three convolutions, reductions, searches
+    EXPECT_EQ(future, 3u * (6 + 3 + 2) + 6 + 6);  // three convolutions, reductions, searches
     EXPECT_EQ(limits.variants.size() - extensions - future, 17u + 26u);
 }
 
