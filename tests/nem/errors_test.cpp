@@ -134,6 +134,29 @@ TEST(messages, form_of_statements) {
     expect_one_error(std::string("const A = 1 \0\0\0\0", 16), "NUL byte outside a comment");
 }
 
+TEST(messages, one_bad_metadata_line_among_good_ones_is_the_one_named) {
+    // Lists of metadata lines are read at once; a mistake in one still names its line, and costs no other
+    // one.
+    const std::string first = "#! tensor {\"id\":\"x\"}\n",
+                      last = "#! op {\"id\":\"o\"}\n#! tensor {\"id\":\"y\"}\n";
+    const char* bad_lines[] = {"#! tensor {\"id\":\"a\"},{\"id\":\"b\"}\n",
+                               "#! tensor {\"identity\":\"a\"}\n",
+                               "#! tensor {\"id\":\"a\"]\n",
+                               "#! tensor {\"id\":\"a\"} {}\n",
+                               "#! tensor [{\"id\":\"a\"}]\n",
+                               "#! tensor\n",
+                               "#! tensor {\"id\":\"a\n"};
+    for (const char* bad : bad_lines) {
+        const Parsed parsed = parse_text(first + bad + last + "const A = 1");
+        EXPECT_EQ(parsed.diagnostics.error_count(), 1u) << bad << parsed.errors();
+        EXPECT_THAT(parsed.errors(), HasSubstr("t.nem:2:3: error: metadata is not JSON of Tensor")) << bad;
+        EXPECT_EQ(parsed.program().tensor_size(), 2) << bad;
+        EXPECT_EQ(parsed.program().op_size(), 1) << bad;
+    }
+    const std::string braces = "#! tensor {\"id\":\"}{\\\"][\"}\n";
+    EXPECT_EQ(parse_good(first + braces + last).tensor(1).id(), "}{\"][");
+}
+
 TEST(messages, metadata_lines) {
     const Bad cases[] = {
         {"#! parameter T = 4", "unknown metadata line `#! parameter`"},

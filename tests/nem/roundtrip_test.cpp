@@ -7,9 +7,11 @@
 #include <fstream>
 #include <limits>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "isa/builder.hpp"
+#include "isa/opcodes.hpp"
 #include "tests/nem/support.hpp"
 
 namespace kpu::nem {
@@ -182,6 +184,9 @@ class RandomProgram {
         return p_.build();
     }
 
+    /// Opcodes of the programs' tasks.
+    const std::set<std::string>& used() const { return used_; }
+
   private:
     builder::Expr expr(int depth) {
         const uint64_t choice = pick(9);
@@ -209,7 +214,19 @@ class RandomProgram {
         if (pick(4) == 0) return p_.bytes(name, buffer, index_expr(), 16);
         auto type = builder::tensor(static_cast<ElemType>(1 + pick(12)), {4, 2});
         if (pick(2) == 0) type = type.strides({8, 1});
-        if (pick(2) == 0) type = type.quant(builder::per_channel(0, {0.1, 1e-9, 3.0, 1e30}));
+        switch (pick(5)) {
+            case 0:
+                type = type.quant(builder::per_channel(0, {0.1, 1e-9, 3.0, 1e30}));
+                break;
+            case 1:
+                type = type.quant(builder::per_group(1, 1, {0.25, 1.0 / 3}, {-7, 7}));
+                break;
+            case 2:
+                type = type.quant(builder::per_tensor(5e-324, 127));
+                break;
+            default:
+                break;
+        }
         builder::Region r = p_.region(name, buffer, index_expr(), builder::Expr(64), type);
         if (pick(3) == 0) r.decorate("readonly");
         return r;
@@ -223,10 +240,8 @@ class RandomProgram {
         const builder::Region a = region(), b = region();
         const std::string name = pick(2) == 0 ? "" : fmt::format("tok{}", serial_++);
         const auto made = [&]() {
-            if (pick(3) == 0) return p_.transfer(name, a, b);
-            builder::Task t = p_.compute("gemm.acc", {a, b.materialized()}, {a}, name);
-            t.attr("accum_type", ElemType::f32).attr("axis", -1).attr("eps", 1e-5);
-            if (pick(2) == 0) t.attr("pads", {1, -1, 0}).attr("mode", "reflect").resource(UnitKind::nmu, 0);
+            if (pick(4) == 0) return p_.transfer(name, a, b);
+            builder::Task t = compute(name, a, b);
             if (pick(3) == 0) t.op(1);
             return t;
         };
@@ -234,6 +249,53 @@ class RandomProgram {
         if (!tokens_.empty() && pick(2) == 0) t.after({tokens_[pick(tokens_.size())], tokens_.back()});
         if (pick(5) == 0) t.sync();
         tokens_.push_back(t);
+    }
+
+    /// Any opcode of the table with as many operands as it may have and a value for each attribute.
+    builder::Task compute(const std::string& name, const builder::Region& a, const builder::Region& b) {
+        const OpcodeSpec& spec = opcode_table()[pick(opcode_table().size())];
+        if (spec.movement) return p_.transfer(name, b, a);
+        size_t fewest = 0;
+        for (const OperandSpec& operand : spec.inputs) fewest += operand.optional ? 0 : 1;
+        const size_t most = spec.variadic_inputs ? 5 : spec.inputs.size();
+        std::vector<builder::Region> in = {a}, out = {pick(4) == 0 ? a : region()};
+        for (size_t count = fewest + pick(most - fewest + 1); in.size() < count;)
+            in.push_back(pick(2) == 0 ? b.materialized() : region());
+        while (spec.variadic_outputs && pick(2) == 0) out.push_back(region());
+        builder::Task t = p_.compute(std::string(spec.name), in, out, name);
+        for (const AttrSpec& attribute : spec.attributes) {
+            if (attribute.required || pick(2) == 0) give(t, attribute);
+        }
+        if (pick(4) == 0) t.resource(spec.unit, 0);
+        if (pick(6) == 0) t.decorate("deterministic");
+        used_.insert(std::string(spec.name));
+        return t;
+    }
+
+    void give(builder::Task& t, const AttrSpec& attribute) {
+        const std::string name(attribute.name);
+        std::vector<int64_t> list;
+        switch (attribute.kind) {
+            case AttrKind::integer:
+                t.attr(name, pick(2) == 0 ? builder::Expr(static_cast<int64_t>(pick(9)) - 4) : index_expr());
+                break;
+            case AttrKind::real:
+                t.attr(name, std::ldexp(static_cast<double>(random_()) - 2e9, -static_cast<int>(pick(60))));
+                break;
+            case AttrKind::boolean:
+                t.attr(name, pick(2) == 0 ? "true" : "false");
+                break;
+            case AttrKind::elem_type:
+                t.attr(name, static_cast<ElemType>(1 + pick(12)));
+                break;
+            case AttrKind::ints:
+                for (uint64_t i = pick(7); i > 0; --i) list.push_back(static_cast<int64_t>(pick(90)) - 20);
+                t.attr(name, list);
+                break;
+            case AttrKind::text:
+            case AttrKind::word:
+                t.attr(name, pick(2) == 0 ? "constant" : "reflect");
+        }
     }
 
     void block(int depth) {
@@ -262,14 +324,21 @@ class RandomProgram {
     std::vector<builder::Expr> constants_, loops_;
     std::vector<builder::Buffer> buffers_;
     std::vector<builder::Task> tokens_;
+    std::set<std::string> used_;
     int serial_ = 0;
 };
 
 TEST(round_trip, random_programs_of_the_builder) {
+    std::set<std::string> used;
     for (uint32_t seed = 0; seed < 300; ++seed) {
-        const Module module = RandomProgram(seed).make();
+        RandomProgram program(seed);
+        const Module module = program.make();
         EXPECT_THAT(expect_same(module), Not(HasSubstr("#! module"))) << seed;
         if (HasFailure()) break;
+        used.insert(program.used().begin(), program.used().end());
+    }
+    for (const OpcodeSpec& spec : opcode_table()) {
+        EXPECT_EQ(used.count(std::string(spec.name)), spec.movement ? 0u : 1u) << spec.name;
     }
 }
 
