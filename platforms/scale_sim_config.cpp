@@ -107,6 +107,7 @@ class Reader {
     void error(std::string message) { diagnostics_.error({origin_, line_, 1}, std::move(message)); }
 
     void read_section(std::string_view line) {
+        in_section_ = true;
         const std::string name = lower(trimmed(line.substr(1, line.find(']') - 1)));
         if (line.back() != ']')
             return error(fmt::format("`{}` is no section. Fix: close it with `]`.", line));
@@ -133,11 +134,16 @@ class Reader {
             known.insert(known.end(), std::begin(ignored_keys), std::end(ignored_keys));
             error(fmt::format("unknown key `{}`. Fix: did you mean `{}`?", key, nearest_name(key, known)));
         }
+        if (!in_section_)
+            error(
+                fmt::format("`{}` stands before any section. Fix: begin with [architecture_presets].", key));
+        in_section_ = true;  // said once
     }
 
     std::string origin_;
     Diagnostics& diagnostics_;
     uint32_t line_ = 0;
+    bool in_section_ = false;
     std::map<std::string, Entry> entries_;
     std::vector<std::string> ignored_;
 };
@@ -162,7 +168,11 @@ void never_limits(proto::Engine& engine) {
 bool is_scale_sim_config(std::string_view text) {
     while (!text.empty()) {
         const std::string_view line = take_line(text);
-        if (!line.empty() && line.front() != '#' && line.front() != ';') return line.front() == '[';
+        if (line.empty() || line.front() == '#' || line.front() == ';') continue;
+        const std::string key = lower(trimmed(line.substr(0, line.find_first_of(":="))));
+        return line.front() == '[' ||
+               std::any_of(std::begin(used_keys), std::end(used_keys),
+                           [&](std::string_view known) { return lower(known) == key; });
     }
     return false;
 }

@@ -8,7 +8,8 @@
 
 namespace kpu::platforms {
 
-/// Whether a .cfg file is a SCALE-Sim configuration: sections in brackets, where a NEM file has declarations.
+/// Whether a .cfg file is a SCALE-Sim configuration: it begins with a section in brackets (or, wrongly, one
+/// of its keys), where a NEM file has declarations.
 bool is_scale_sim_config(std::string_view text);
 
 /// The platform of a SCALE-Sim configuration; the rest is left unset. The array is the file's, its timing

@@ -88,7 +88,8 @@ std::string rtl_table() {
            rtl_row("two products back to back, against the formula", kpu::rtl::back_to_back_pairs()) +
            rtl_row("one product, against a simulation with the same data", kpu::rtl::simulated_products()) +
            rtl_row("two products back to back, against a simulation", kpu::rtl::simulated_pairs()) +
-           rtl_row("narrow operand SRAM, against a simulation", kpu::rtl::starved_by_sram()) +
+           rtl_row("narrow operand SRAM, whole tiles, against a simulation", kpu::rtl::starved_by_sram()) +
+           rtl_row("... products with edge tiles", kpu::rtl::starved_edge_tiles()) +
            rtl_row("six tiles loaded by DMA, against a simulation", kpu::rtl::loaded_by_dma());
 }
 

@@ -510,9 +510,35 @@ class ToolTest(CommandTest):
         # folds * (M + 2 rows + cols - 2) - 1, of cd(K, rows) * cd(N, cols) folds
         self.assertEqual(cycles["fc1"], 5 * (33 + 16 + 4 - 2) - 1)
         self.assertEqual(cycles["fc2"], 13 * 2 * (8 + 16 + 4 - 2) - 1)
-        net.write_text("Layer, M, N, K,\nfc1, 33, zero, 7,\n")
-        self.assertEqual(kpusim("check", net).returncode, 1)
-        self.assertEqual(kpusim("run", net, "--platform", config).returncode, 1)
+
+    def test_bad_scale_sim_files(self) -> None:
+        """What is wrong in a topology or configuration is named with line and fix, and nothing is written."""
+        net, config, out = self.work / "bad_net.csv", self.work / "bad.cfg", self.work / "bad_scale_sim"
+        header = "Layer, M, N, K,\n"
+        good = (
+            "[architecture_presets]\nArrayHeight: 8\nArrayWidth: 4\nDataflow: ws\n"
+            "IfmapSramSzkB: 1\nFilterSramSzkB: 1\nOfmapSramSzkB: 1\n"
+        )
+        layer = header + "fc1, 33, 20, 7,\n"
+        cases = [
+            (header + "fc1, 33, zero, 7,\n", good, "bad_net.csv:2:1: error: N is `zero`"),
+            (header + "fc1, 33, 0, 7,\n", good, "bad_net.csv:2:1: error: N is 0"),
+            (header + "fc1, -33, 1, 7,\n", good, "bad_net.csv:2:1: error: M is -33"),
+            (header + "fc1, 33, 7,\n", good, "bad_net.csv:2:1: error: a layer of 3 fields"),
+            (header + "c, 8, 8, 9, 3, 1, 1, 1,\n", good, "bad_net.csv:2:1: error: the filter (9x3)"),
+            (layer, good.replace("Width: 4", "Width: 0"), "bad.cfg:3:1: error: `ArrayWidth` is `0`"),
+            (layer, good.replace("kB: 1\nF", "kB: -1\nF"), "bad.cfg:5:1: error: `IfmapSramSzkB` is `-1`"),
+            (layer, good + "ArrayHieght: 8\n", "bad.cfg:8:1: error: unknown key `ArrayHieght`"),
+            (layer, good + "nonsense\n", "bad.cfg:8:1: error: `nonsense` is neither"),
+        ]
+        for topology, text, expected in cases:
+            net.write_text(topology)
+            config.write_text(text)
+            result = kpusim("run", net, "--platform", config, "-o", out)
+            self.refused(result, expected, "Fix:")
+            self.assertFalse(out.exists(), expected)
+        net.write_text(header + "fc1, 33, zero, 7,\n")
+        self.refused(kpusim("check", net), "bad_net.csv:2:1: error: N is `zero`", "Fix:")
 
     def test_list(self) -> None:
         """Every list is there for people and as JSON."""

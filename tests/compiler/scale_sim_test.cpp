@@ -139,6 +139,7 @@ TEST(Config, ErrorsNameLineAndFix) {
         {config_text("8", "8", "os", "[layuot]\n"), "did you mean `layout`"},
         {config_text("8", "8", "os", "garbage\n"), "neither a section nor an entry"},
         {config_text("8", "8", "os", "ArrayWidth: 8\n"), "stands twice"},
+        {"ArrayHeight: 8\nArrayWidth: 8\n", ":1:1: error: `ArrayHeight` stands before any section"},
         {"[general]\nrun_name = x\n", "`ArrayHeight` is missing"}};
     for (const auto& [text, expected] : cases) {
         const TemporaryFile file("wrong.cfg", text);

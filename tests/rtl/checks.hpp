@@ -26,8 +26,10 @@ Cases back_to_back_pairs();
 /// wide as the array.
 Cases simulated_products();
 Cases simulated_pairs();
-/// Operand SRAM that delivers a word every 1 to 8 cycles, against a simulated run.
+/// Operand SRAM that delivers 1 to 8 elements a cycle, against a simulated run.
 Cases starved_by_sram();
+/// The same for products with edge tiles, whose folds ask for different amounts.
+Cases starved_edge_tiles();
 /// Six tiles loaded by DMA of 1 to 8 bytes a cycle while the array works, against a simulated run.
 Cases loaded_by_dma();
 

@@ -24,11 +24,12 @@ struct CoreInfo {
     int a_bits = 8, b_bits = 8;
 };
 
-/// Cycles in which one operand word (rows elements of A, cols elements of B) moves. Preloaded: jobs start
-/// when all of them have their operands (at most two jobs then, one per half of the operand buffers).
+/// Cycles in which the DMA moves one operand word (rows elements of A, cols elements of B), and elements a
+/// cycle of each port of the operand SRAM. Preloaded: jobs start when all of them have their operands (at
+/// most two jobs then, one per half of the operand buffers).
 struct Speed {
     bool preloaded = true;
-    int dma_a = 1, dma_b = 1, sram_a = 1, sram_b = 1;
+    int dma_a = 1, dma_b = 1, sram = 255;
 };
 
 struct Outcome {

@@ -39,13 +39,25 @@ TEST(Rtl, InputStationaryIsTheTransposedProduct) { expect_equal(isolated_input_s
 TEST(Rtl, BackToBackProductsOverlapAsTheFormulaSays) { expect_equal(back_to_back_pairs(), 2000); }
 
 // A whole run of the simulator, with the same data: the same values and the same cycles, edge tiles included.
-TEST(Rtl, SimulatedProductsAreTheRtls) { expect_equal(simulated_products(), 1600); }
+TEST(Rtl, SimulatedProductsAreTheRtls) { expect_equal(simulated_products(), 1000); }
 
 // Two tasks of the simulator, different shapes, right behind each other.
 TEST(Rtl, SimulatedPairsAreTheRtls) { expect_equal(simulated_pairs(), 600); }
 
 // Operand SRAM that is too narrow starves the simulated array as much as the RTL array.
 TEST(Rtl, SimulatorStarvesAsTheRtlDoes) { expect_close(starved_by_sram(), 150, 100); }
+
+// A starved product with edge tiles: the simulator spreads its reads evenly over the folds, so it is never
+// slower than the RTL, and at most a quarter faster (docs/accuracy.md, what is not modelled).
+TEST(Rtl, StarvedEdgeTilesAreAtMostAQuarterTooFast) {
+    const Cases cases = starved_edge_tiles();
+    EXPECT_GE(cases.size(), 300u);
+    for (const Case& c : cases) {
+        EXPECT_TRUE(c.values_right) << c.name;
+        EXPECT_LE(c.ours, c.rtl + std::max<uint64_t>(4, c.rtl / 100)) << c.name;
+        EXPECT_GE(4 * c.ours, 3 * c.rtl) << c.name;
+    }
+}
 
 // Tiles loaded while the array works on the tile before take as long in the simulator as in the RTL.
 TEST(Rtl, SimulatorLoadsTilesAsTheRtlDoes) { expect_close(loaded_by_dma(), 100, 0); }

@@ -144,8 +144,7 @@ class VerilatedCore : public Core {
         started_ = requested_ = all_loaded_ = false;
         model_.dma_cycles_per_x = static_cast<uint8_t>(speed.dma_a);
         model_.dma_cycles_per_y = static_cast<uint8_t>(speed.dma_b);
-        model_.sram_cycles_per_x = static_cast<uint8_t>(speed.sram_a);
-        model_.sram_cycles_per_y = static_cast<uint8_t>(speed.sram_b);
+        model_.sram_elements_per_cycle = static_cast<uint8_t>(speed.sram);
         model_.job_valid = 0;
         model_.hold = 1;
         model_.rst = 1;

@@ -33,8 +33,7 @@ module systolic_core #(
     input  logic [  ROWS*A_W-1:0] memory_x,
     input  logic [  COLS*B_W-1:0] memory_y,
     // operand SRAM
-    input  logic [           7:0] sram_cycles_per_x,
-    input  logic [           7:0] sram_cycles_per_y,
+    input  logic [           7:0] sram_elements_per_cycle,  // of each of its two ports
     // what the test watches
     output logic                  enters,          // an operand or weight word at the array's edge
     output logic [      COLS-1:0] leaves,          // a result at the foot of a column
@@ -45,17 +44,20 @@ module systolic_core #(
 );
     typedef struct packed {
         logic [15:0] outer, inner, folds, k_folds;
-        logic [15:0] x_len, x_outer_stride, x_inner_stride, x_words;
-        logic [15:0] y_len, y_outer_stride, y_inner_stride, y_words;
+        logic [15:0] x_len, x_outer_stride, x_inner_stride, x_words, x_last_outer, x_last_inner;
+        logic [15:0] y_len, y_outer_stride, y_inner_stride, y_words, y_last_outer, y_last_inner, y_skip;
         logic [RA_W-1:0] result_base;
     } job_t;
 
     // a job's walks over its operands
     job_t fresh_job;
-    logic [15:0] m_tiles, n_tiles, k_tiles;
+    logic [15:0] m_tiles, n_tiles, k_tiles, m_edge, n_edge, k_edge;  // tiles; elements of the last one
     assign m_tiles = (m + 16'(ROWS - 1)) / 16'(ROWS);
     assign n_tiles = (n + 16'(COLS - 1)) / 16'(COLS);
     assign k_tiles = (k + 16'(ROWS - 1)) / 16'(ROWS);
+    assign m_edge = m - (m_tiles - 1) * 16'(ROWS);
+    assign n_edge = n - (n_tiles - 1) * 16'(COLS);
+    assign k_edge = k - (k_tiles - 1) * 16'(ROWS);
     always_comb begin
         fresh_job.result_base = result_base;
         if (WEIGHT_STATIONARY != 0) begin
@@ -68,6 +70,10 @@ module systolic_core #(
             fresh_job.y_outer_stride = k_tiles * 16'(ROWS);
             fresh_job.y_inner_stride = 16'(ROWS);
             fresh_job.y_words = n_tiles * k_tiles * 16'(ROWS);
+            {fresh_job.x_last_outer, fresh_job.x_last_inner} = {16'(ROWS), k_edge};
+            // weights of rows beyond K are no elements; the bottom rows' words come first
+            {fresh_job.y_last_outer, fresh_job.y_last_inner, fresh_job.y_skip} = {
+                n_edge, 16'(COLS), 16'(ROWS) - k_edge};
         end else begin
             fresh_job.outer = m_tiles;
             fresh_job.inner = n_tiles;
@@ -76,6 +82,8 @@ module systolic_core #(
             fresh_job.x_words = m_tiles * k;
             {fresh_job.y_len, fresh_job.y_outer_stride, fresh_job.y_inner_stride} = {k, 16'd0, k};
             fresh_job.y_words = n_tiles * k;
+            {fresh_job.x_last_outer, fresh_job.x_last_inner} = {m_edge, 16'(ROWS)};
+            {fresh_job.y_last_outer, fresh_job.y_last_inner, fresh_job.y_skip} = {16'(COLS), n_edge, 16'd0};
         end
         fresh_job.folds = fresh_job.outer * fresh_job.inner;
     end
@@ -121,21 +129,23 @@ module systolic_core #(
     logic x_half, x_available, x_pop, y_half, y_available, y_pop;
     logic [ROWS*A_W-1:0] x_word;
     logic [COLS*B_W-1:0] y_word;
-    operand_buffer #(.WORD_W(ROWS*A_W), .DEPTH(OPERAND_DEPTH)) x_buffer (
-        .clk, .rst, .cycles_per_word(sram_cycles_per_x),
+    operand_buffer #(.WORD_W(ROWS*A_W), .ELEMENTS(ROWS), .DEPTH(OPERAND_DEPTH)) x_buffer (
+        .clk, .rst, .elements_per_cycle(sram_elements_per_cycle),
         .write(write_x), .write_half, .write_addr(OA_W'(write_addr)), .write_data(memory_x),
         .go(full[x_half] && !hold), .half(x_half), .release_(job_done),
         .release_half(done_half), .outer(job[x_half].outer), .inner(job[x_half].inner),
         .len(job[x_half].x_len), .outer_stride(job[x_half].x_outer_stride),
-        .inner_stride(job[x_half].x_inner_stride), .available(x_available), .word(x_word), .pop(x_pop)
+        .inner_stride(job[x_half].x_inner_stride), .last_outer(job[x_half].x_last_outer),
+        .last_inner(job[x_half].x_last_inner), .last_inner_skip(16'd0), .available(x_available), .word(x_word), .pop(x_pop)
     );
-    operand_buffer #(.WORD_W(COLS*B_W), .DEPTH(OPERAND_DEPTH)) y_buffer (
-        .clk, .rst, .cycles_per_word(sram_cycles_per_y),
+    operand_buffer #(.WORD_W(COLS*B_W), .ELEMENTS(COLS), .DEPTH(OPERAND_DEPTH)) y_buffer (
+        .clk, .rst, .elements_per_cycle(sram_elements_per_cycle),
         .write(write_y), .write_half, .write_addr(OA_W'(write_addr)), .write_data(memory_y),
         .go(full[y_half] && !hold), .half(y_half), .release_(job_done),
         .release_half(done_half), .outer(job[y_half].outer), .inner(job[y_half].inner),
         .len(job[y_half].y_len), .outer_stride(job[y_half].y_outer_stride),
-        .inner_stride(job[y_half].y_inner_stride), .available(y_available), .word(y_word), .pop(y_pop)
+        .inner_stride(job[y_half].y_inner_stride), .last_outer(job[y_half].y_last_outer),
+        .last_inner(job[y_half].y_last_inner), .last_inner_skip(job[y_half].y_skip), .available(y_available), .word(y_word), .pop(y_pop)
     );
 
     // Where a result goes travels beside the array, ROWS cycles to the foot of column 0 and one more per column.
