@@ -66,7 +66,8 @@ proto::DdrDevice at_data_rate(const proto::DdrDevice& device, uint32_t data_rate
     scaled.set_txs(clocks(device.txs()));
     scaled.set_tcke(clocks(device.tcke()));
     scaled.set_tras(clocks(device.tras()));
-    scaled.set_trc(clocks(device.trc()));
+    // rounded up one by one, the parts may exceed the whole
+    scaled.set_trc(std::max(clocks(device.trc()), scaled.tras() + scaled.trp()));
     scaled.set_trrd_s(clocks(device.trrd_s()));
     scaled.set_trrd_l(clocks(device.trrd_l()));
     scaled.set_tccd_l(std::max(device.tccd_s(), clocks(device.tccd_l())));

@@ -136,10 +136,34 @@ class Pricer {
         const proto::EnergyEntry& bit = entry("phy", device_.in_package() ? "bit.in_package" : "bit");
         add(Component::phy, "burst", bit.energy_pj() * device_.burst_bytes() * 8, "burst", bit.source());
         const uint32_t channels = platform_.ddr().channels();
-        prices_.dram_background_mw = dram.standby_mw * channels;
+        const uint32_t ranks = channels * platform_.ddr().ranks();
+        prices_.dram_background_mw = dram.standby_mw * ranks;
+        if (platform_.ddr().fidelity() == "burst") prices_.dram_background_mw = add_states(dram) * ranks;
         prices_.phy_static_mw =
             value("phy", device_.in_package() ? "static.standby.in_package" : "static.standby") *
             device_.bus_width_bits() * channels / 64.0;
+    }
+
+    /// Power states of a rank, per clock of the device and beyond the cheapest of them, which it never
+    /// leaves: that one's power, mW.
+    double add_states(const DramEnergy& dram) {
+        const proto::DdrController& controller = platform_.ddr().controller();
+        const bool sleeps = controller.power_down_nck() > 0, rests = controller.self_refresh_nck() > 0;
+        double least = std::min(dram.standby_mw, dram.precharged_mw);
+        if (sleeps) least = std::min({least, dram.active_power_down_mw, dram.precharge_power_down_mw});
+        if (rests) least = std::min(least, dram.self_refresh_mw);
+        const double tck_ns = ddr_device(platform_).tck_ns();
+        const auto state = [&](const char* action, double mw) {
+            add(Component::dram, action, (mw - least) * tck_ns, "clock", device_.source());
+        };
+        state("state.active", dram.standby_mw);
+        state("state.precharged", dram.precharged_mw);
+        if (sleeps) {
+            state("state.active_power_down", dram.active_power_down_mw);
+            state("state.precharge_power_down", dram.precharge_power_down_mw);
+        }
+        if (rests) state("state.self_refresh", dram.self_refresh_mw);
+        return least;
     }
 
     /// pJ per core cycle as mW.

@@ -155,8 +155,13 @@ nem::FileLoader file_loader(const std::vector<std::string>& search_paths) {
     };
 }
 
-Clock core_clock(const Platform& platform) {
-    return Clock(static_cast<uint64_t>(std::llround(platform.clock().core_mhz() * 1e6)));
+Clock clock_of_mhz(double mhz) { return Clock(static_cast<uint64_t>(std::llround(mhz * 1e6))); }
+
+Clock core_clock(const Platform& platform) { return clock_of_mhz(platform.clock().core_mhz()); }
+
+Clock array_clock(const Platform& platform) {
+    return platform.clock().has_array_mhz() ? clock_of_mhz(platform.clock().array_mhz())
+                                            : core_clock(platform);
 }
 
 std::vector<proto::Engine> engines_of(const Platform& platform) {

@@ -46,6 +46,8 @@ void add_sram(Table& t, const std::string& p, const std::string& size, const std
     integer(t, p + ".write_latency_cycles", "cycle", required, write, 0, 100000, "from data to visibility");
     integer(t, p + ".access_width_bytes", "byte", required, "64", 1, 4096,
             "physical word: what one access costs in energy, however few bytes it asks for", pow2);
+    integer(t, p + ".turnaround_cycles", "cycle", optional, "0", 0, 1000,
+            "that a bank is not free between a read and a write");
 }
 
 void add_dma(Table& t, const std::string& p, const std::string& channels, int64_t least) {
@@ -59,6 +61,8 @@ void add_dma(Table& t, const std::string& p, const std::string& channels, int64_
             "largest request to a memory; a DRAM serves it as several of its own bursts", pow2);
     integer(t, p + ".max_outstanding_bursts", "", required, "32", 1, wide,
             "bursts issued and not yet delivered, per channel");
+    integer(t, p + ".priority", "", optional, "0", 0, 255,
+            "of its bursts: lower goes first where several wait");
 }
 
 void add_engine(Table& t) {
@@ -99,8 +103,10 @@ void add_engine(Table& t) {
 void add_ddr(Table& t) {
     text(t, "ddr.device", required, "LPDDR4-3200", "a device of ddr_devices.textproto");
     integer(t, "ddr.channels", "", required, "2", 1, 256, "independent channels", pow2);
-    choice(t, "ddr.mapping", "bank_group_interleaved|row_bank_column", required, "row_bank_column",
-           "which address bits select bank group, bank, row and column");
+    text(t, "ddr.mapping", required, "row_bank_column",
+         "which address bits select bank group, bank, row and column: bank_group_interleaved, "
+         "row_bank_column, "
+         "or (burst) fields from the lowest bits up, as in `col:2 bg col:5 ba ra row`");
     integer(t, "ddr.data_rate_mtps", "MT/s", optional, "", 100, 20000,
             "transfers a second of one data line; default: the device's own rate, and at most that");
     integer(t, "ddr.size_bytes", "byte", optional, "", mebi, tebi,
@@ -109,6 +115,25 @@ void add_ddr(Table& t) {
             "both ways together, beside the device's own latency");
     integer(t, "ddr.channel_interleave_bytes", "byte", required, "256", 64, gibi,
             "consecutive blocks of this size lie in consecutive channels", pow2);
+    choice(t, "ddr.fidelity", "simple|burst", optional, "simple",
+           "simple: arithmetic per burst; burst: a controller with queues per channel");
+    integer(t, "ddr.ranks", "", optional, "1", 1, 8, "ranks of a channel; simple: more banks", pow2);
+    // defaults: ddr_devices.textproto. What fidelity simple has no words for, it ignores
+    integer(t, "ddr.controller.read_queue", "burst", optional, "", 1, 4096, "reads that wait in a channel");
+    integer(t, "ddr.controller.write_queue", "burst", optional, "", 1, 4096, "writes that wait in a channel");
+    integer(t, "ddr.controller.write_high", "burst", optional, "", 1, 4096,
+            "so many waiting writes are written before any further read");
+    integer(t, "ddr.controller.write_low", "burst", optional, "", 0, 4095, "... until so many are left");
+    integer(t, "ddr.controller.row_hit_cap", "burst", optional, "", 1, 1 << 20,
+            "bursts of an opened row that may pass older ones to another row");
+    integer(t, "ddr.controller.request_nck", "nCK", optional, "", 0, 1 << 20,
+            "from a request's arrival to its first command; default: half of controller_latency_ns");
+    integer(t, "ddr.controller.response_nck", "nCK", optional, "", 0, 1 << 20,
+            "from read data to the requester; default: the rest of controller_latency_ns");
+    integer(t, "ddr.controller.power_down_nck", "nCK", optional, "", 0, 1 << 30,
+            "idle time after which a rank powers down; 0: never");
+    integer(t, "ddr.controller.self_refresh_nck", "nCK", optional, "", 0, 1 << 30,
+            "idle time after which a rank refreshes itself; 0: never");
 }
 
 void add_energy(Table& t) {
@@ -132,7 +157,10 @@ Table make_table() {
     text(t, "version", required, "1.0.0", "of the description");
     text(t, "description", optional, "", "one line for lists");
     real(t, "clock.core_mhz", "MHz", required, "1000", 1e-3, 1e5,
-         "of arrays, vector units, SRAM, interconnect, DMA and sequencers");
+         "of vector units, DMA and sequencers; the time base of all statistics");
+    real(t, "clock.array_mhz", "MHz", optional, "", 1e-3, 1e5, "of systolic arrays; default: core_mhz");
+    real(t, "clock.sram_mhz", "MHz", optional, "", 1e-3, 1e5, "of L1 and L2; default: core_mhz");
+    real(t, "clock.interconnect_mhz", "MHz", optional, "", 1e-3, 1e5, "of links; default: core_mhz");
     integer(t, "sequencer.max_active_tokens", "", required, "64", 1, 1e6,
             "entries of the token table of each engine's sequencer");
     integer(t, "sequencer.dispatch_cycles", "cycle", required, "2", 0, 100000,
@@ -143,6 +171,13 @@ Table make_table() {
     integer(t, "interconnect.link_bytes_per_cycle", "byte/cycle", required, "64", 1, wide,
             "of each link: one joins DDR and L2, one per engine joins L2 and its L1");
     integer(t, "interconnect.hop_latency_cycles", "cycle", required, "2", 0, 100000, "of one link");
+    choice(t, "interconnect.topology", "crossbar|ring|mesh", optional, "crossbar",
+           "what joins L2 and the engines: a link each, a ring, or a grid");
+    choice(t, "interconnect.arbitration", "age|round_robin|priority", optional, "age",
+           "which of the bursts that wait for a link goes next");
+    integer(t, "interconnect.queue_bursts", "burst", optional, "0", 0, wide,
+            "bursts of one stream in a link and waiting for it, before the stage before it waits; 0: any "
+            "number");
     add_ddr(t);
     add_energy(t);
     text(t, "type_family", optional, "",

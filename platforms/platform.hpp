@@ -77,7 +77,10 @@ struct DramEnergy {
 /// Throws UserError when the currents would give a negative energy.
 DramEnergy dram_energy(const proto::DdrDevice& device, double phy_pj_per_bit);
 
+Clock clock_of_mhz(double mhz);
 Clock core_clock(const Platform& platform);
+/// Of the systolic arrays: the core's unless the platform says otherwise.
+Clock array_clock(const Platform& platform);
 /// Engines with the repeat counts expanded: index k is engine k.
 std::vector<proto::Engine> engines_of(const Platform& platform);
 

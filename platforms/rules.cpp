@@ -117,12 +117,45 @@ class Checker {
                               "choose a faster device.",
                               ddr.data_rate_mtps(), device->name(), device->data_rate_mtps()));
         }
-        const uint64_t capacity = channel_bytes(*device) * ddr.channels();
+        const uint64_t capacity = channel_bytes(*device) * ddr.channels() * ddr.ranks();
         if (ddr.size_bytes() > capacity) {
             error("ddr",
-                  fmt::format("`ddr.size_bytes` is {}, but {} channels of {} hold {}. Fix: lower the size or "
-                              "add channels.",
-                              ddr.size_bytes(), ddr.channels(), device->name(), capacity));
+                  fmt::format(
+                      "`ddr.size_bytes` is {}, but {} channels of {}{} hold {}. Fix: lower the size or "
+                      "add channels or ranks.",
+                      ddr.size_bytes(), ddr.channels(), device->name(),
+                      ddr.ranks() > 1 ? fmt::format(" with {} ranks each", ddr.ranks()) : "", capacity));
+        }
+        check_mapping(ddr);
+        check_controller(ddr.controller());
+    }
+
+    /// The orders of fields that fidelity burst also takes are checked where they are used.
+    void check_mapping(const proto::Ddr& ddr) {
+        std::vector<std::string_view> names;
+        for (const proto::DdrMapping& mapping : ddr_mappings()) names.push_back(mapping.name());
+        if (std::find(names.begin(), names.end(), ddr.mapping()) != names.end()) return;
+        if (ddr.mapping().find_first_of(" ,:") == std::string::npos) {
+            error("ddr",
+                  fmt::format("`ddr.mapping`: unknown mapping `{}`. Fix: one of {}; did you mean `{}`?",
+                              ddr.mapping(), fmt::join(names, ", "), nearest_name(ddr.mapping(), names)));
+        } else if (ddr.fidelity() != "burst") {
+            error("ddr", fmt::format("`ddr.mapping` is `{}`, but `ddr.fidelity: \"simple\"` knows only {}. "
+                                     "Fix: use one of them, or `fidelity: \"burst\"`.",
+                                     ddr.mapping(), fmt::join(names, ", ")));
+        }
+    }
+
+    void check_controller(const proto::DdrController& controller) {
+        if (controller.write_high() > controller.write_queue()) {
+            error("ddr", fmt::format("`ddr.controller.write_high` is {}, which a write queue of {} never "
+                                     "reaches. Fix: lower write_high or raise write_queue.",
+                                     controller.write_high(), controller.write_queue()));
+        }
+        if (controller.write_low() >= controller.write_high()) {
+            error("ddr", fmt::format("`ddr.controller.write_low` is {}, not below write_high = {}, so that "
+                                     "writing would never pause. Fix: lower write_low.",
+                                     controller.write_low(), controller.write_high()));
         }
     }
 
@@ -197,7 +230,12 @@ void derive(proto::Platform& platform) {
     if (device == nullptr) return;  // check_rules says so
     proto::Ddr& ddr = *platform.mutable_ddr();
     if (!ddr.has_data_rate_mtps()) ddr.set_data_rate_mtps(device->data_rate_mtps());
-    if (!ddr.has_size_bytes()) ddr.set_size_bytes(channel_bytes(*device) * ddr.channels());
+    if (!ddr.has_size_bytes()) ddr.set_size_bytes(channel_bytes(*device) * ddr.channels() * ddr.ranks());
+    proto::DdrController controller = default_ddr_controller();
+    controller.clear_request_nck();  // both follow from controller_latency_ns
+    controller.clear_response_nck();
+    controller.MergeFrom(ddr.controller());
+    *ddr.mutable_controller() = controller;
 }
 
 void check_rules(const proto::Platform& platform, const std::string& origin,

@@ -14,6 +14,8 @@ namespace {
 double compute_cycles(const BoundProgram& program, const control::FunctionalDriver& driver,
                       const platforms::Platform& platform) {
     const auto engines = platforms::engines_of(platform);
+    const double array_cycles = static_cast<double>(platforms::array_clock(platform).hz()) /
+                                static_cast<double>(platforms::core_clock(platform).hz());  // in a core cycle
     double cycles = 0;
     for (size_t i = 0; i < program.tasks.size(); ++i) {
         const BoundTask& task = program.tasks[i];
@@ -22,8 +24,8 @@ double compute_cycles(const BoundProgram& program, const control::FunctionalDriv
         double macs_per_cycle = 0;
         for (const auto& engine : engines) {
             const auto array = timing::array_for(engine.array(), a, b);
-            macs_per_cycle +=
-                static_cast<double>(array.rows * array.cols) * array.rate * engine.array().count();
+            macs_per_cycle += static_cast<double>(array.rows * array.cols) * array.rate *
+                              engine.array().count() * array_cycles;
         }
         cycles +=
             static_cast<double>(task.macs) * static_cast<double>(driver.executions()[i]) / macs_per_cycle;

@@ -51,9 +51,9 @@ class Accounting {
     /// Closes every row at `end`; `running`: tasks that will not complete.
     void finish(Cycles end, const std::vector<TaskCommand*>& running);
 
-    /// DRAM refreshes of the whole run: energy of no operation.
-    void refreshed(uint64_t count, Cycles end) {
-        if (energy_) energy_->refreshes(count, end);
+    /// What the DRAM did of its own accord: energy of no operation.
+    void dram_background(const DramCounters& all, Cycles end) {
+        if (energy_) energy_->dram_background(all, end);
     }
 
     // After finish:

@@ -8,22 +8,6 @@ namespace kpu::model {
 
 using traces::Component;
 
-namespace {
-
-/// Links between two ends: DDR - L2 - engine.
-uint64_t hops(const StreamSide& from, const StreamSide& to) {
-    const auto distance = [](const StreamSide& side) -> int {
-        if (side.is_memory && side.level == Level::ddr) return -1;
-        if (side.is_memory && side.level == Level::l2) return 0;
-        return !side.is_memory && side.engine == no_engine ? 0 : 1;
-    };
-    const int a = distance(from), b = distance(to);
-    if (a == 1 && b == 1 && from.engine != to.engine) return 2;
-    return static_cast<uint64_t>(std::abs(a - b));
-}
-
-}  // namespace
-
 std::string mac_action(ElemType a, ElemType b) {
     if (a == ElemType::i8 && b == ElemType::i4) return "mac.i4";
     return "mac." + std::string(name_of(a));
@@ -87,10 +71,12 @@ void EnergyBooking::array_work(const TaskCommand& command) {
     const uint32_t op = command.task->task->op;
     book(Component::array, mac_action(inputs[0].region->elem, inputs[1].region->elem).c_str(), report.work,
          report.start, report.end, op);
-    const uint64_t all = report.processing_elements * report.own_cycles;
+    const auto unit_cycles = static_cast<double>(report.unit_cycles_q16);
+    const uint64_t all =
+        static_cast<uint64_t>(double(report.own_cycles) * unit_cycles / 65536.0) * report.processing_elements;
     // at rate r an element does r MACs in a cycle in which it is active
     const auto active = static_cast<uint64_t>(double(report.work) * double(report.processing_elements) *
-                                              65536.0 / double(report.peak_q16));
+                                              unit_cycles / double(report.peak_q16));
     book(Component::array, "pe.shift", std::min(active, all), report.start, report.end, op);
     book(Component::array, "pe.idle", all - std::min(active, all), report.start, report.end, op);
 }
@@ -129,16 +115,26 @@ void EnergyBooking::stream(const StreamUse& use, uint32_t op, bool mover) {
     side(request.source, result.source_accesses, true, result, op);
     side(request.destination, result.destination_accesses, false, result, op);
     book(Component::dram, "activate", result.dram_activates, result.start, result.end, op);
-    book(Component::noc, "byte", result.bytes * hops(request.source, request.destination), result.start,
-         result.end, op);
+    book(Component::noc, "byte", result.bytes * result.links, result.start, result.end, op);
     if (!mover) return;
     book(Component::dma, "descriptor", 1, result.start, result.start, op);
     const uint64_t group = traces::dma_beat_group_bytes(request.burst_bytes);
     book(Component::dma, "burst", (result.bytes + group - 1) / group, result.start, result.end, op);
 }
 
-void EnergyBooking::refreshes(uint64_t count, Cycles end) {
-    if (count > 0) ledger_.add(id(Component::dram, "refresh"), count, 0, end, traces::background_op);
+void EnergyBooking::dram_background(const DramCounters& all, Cycles end) {
+    const auto add = [&](const char* action, uint64_t count) {
+        if (count > 0) ledger_.add(id(Component::dram, action), count, 0, end, traces::background_op);
+    };
+    add("refresh", all.refreshes);
+    add("activate", all.activates - all.charged_activates);
+    const auto in_state = [&](dram::RankState state) { return all.rank_times[static_cast<size_t>(state)]; };
+    using dram::RankState;
+    add("state.active", in_state(RankState::active) + in_state(RankState::refreshing));
+    add("state.precharged", in_state(RankState::precharged));
+    add("state.active_power_down", in_state(RankState::active_power_down));
+    add("state.precharge_power_down", in_state(RankState::precharge_power_down));
+    add("state.self_refresh", in_state(RankState::self_refresh));
 }
 
 }  // namespace kpu::model

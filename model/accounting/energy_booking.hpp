@@ -9,6 +9,7 @@
 #include "isa/bound_program.hpp"
 #include "isa/opcodes.hpp"
 #include "model/accounting/task_report.hpp"
+#include "model/fabric/ddr.hpp"
 #include "model/worker/command_protocol.hpp"
 #include "traces/ledger.hpp"
 
@@ -20,8 +21,9 @@ class EnergyBooking {
   public:
     explicit EnergyBooking(traces::EnergyLedger& ledger);
     void completed(const TaskCommand& command);
-    /// Work of no operation: DRAM refreshes over the whole run.
-    void refreshes(uint64_t count, Cycles end);
+    /// Work of no operation over the whole run, summed over the channels: refreshes, activates that are in no
+    /// stream's result, time in power states.
+    void dram_background(const DramCounters& all, Cycles end);
 
   private:
     void array_work(const TaskCommand& command);

@@ -25,6 +25,7 @@ struct TaskReport {
     Cycles own_cycles = 0;             ///< of fill, steady and drain, what no other task of the unit shares
     uint64_t work = 0;                 ///< done in the steady state: MACs, elements; bytes of a mover
     uint64_t peak_q16 = 1;             ///< of that, per cycle, in 1/65536
+    uint64_t unit_cycles_q16 = 65536;  ///< cycles of the unit's own clock in a core cycle, in 1/65536
     uint32_t passes = 1;               ///< of a vector unit over its operands
     uint64_t processing_elements = 0;  ///< of an array
     Cycles operand_stall = 0, result_stall = 0;

@@ -52,6 +52,11 @@ WorkCounts::TypeWork& WorkCounts::type_of(const control::TaskInstance& task) {
             type.peak_q16 += timing::array_for(engine.array(), a, b).peak_q16() * engine.array().count();
         }
     }
+    // per core cycle
+    __extension__ typedef unsigned __int128 Wide;
+    type.peak_q16 =
+        static_cast<uint64_t>(static_cast<Wide>(type.peak_q16) * platforms::array_clock(platform_).hz() /
+                              platforms::core_clock(platform_).hz());
     return type;
 }
 

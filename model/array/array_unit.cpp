@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/timing/systolic.hpp"
+#include "platforms/platform.hpp"
 
 namespace kpu::model {
 
@@ -24,6 +25,33 @@ uint64_t bytes_of(uint64_t elements, const values::RegionView& view) {
     return (elements * bit_width(view.region->elem) + 7) / 8;
 }
 
+/// The formulas count cycles of the array's own clock, the unit core cycles.
+class ArrayClock {
+  public:
+    explicit ArrayClock(const proto::Platform& platform)
+        : core_(platforms::core_clock(platform).hz()), array_(platforms::array_clock(platform).hz()) {}
+    Cycles in_core(Cycles cycles) const {
+        if (core_ == array_) return cycles;
+        return static_cast<Cycles>((static_cast<Wide>(cycles) * core_ + array_ - 1) / array_);
+    }
+    /// Of something per array cycle: per core cycle, at least 1.
+    uint64_t per_core_cycle(uint64_t amount) const {
+        if (core_ == array_) return amount;
+        return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<Wide>(amount) * array_ / core_));
+    }
+    timing::SystolicTime in_core(timing::SystolicTime time) const {
+        for (Cycles* part :
+             {&time.weight_load, &time.fill, &time.waits, &time.steady, &time.drain, &time.padding,
+              &time.stationary_in, &time.operands_in, &time.occupancy, &time.entry_gap, &time.first_result})
+            *part = in_core(*part);
+        return time;
+    }
+
+  private:
+    __extension__ typedef unsigned __int128 Wide;
+    uint64_t core_, array_;
+};
+
 /// When the last element of an operand enters a physical array, in cycles from the begin.
 Cycles due_of(size_t operand, const timing::SystolicArray& array, const timing::SystolicTime& time) {
     const size_t stationary = array.dataflow == proto::SystolicArray::is ? 0 : 1;
@@ -39,7 +67,11 @@ void ArrayUnit::plan(Job& job) {
     const auto array =
         timing::array_for(parameters, task.inputs[0].region->elem, task.inputs[1].region->elem);
     const timing::GemmShape shape = timing::gemm_shape(*place().program, *task.task);
-    const timing::SystolicTime time = timing::systolic_time(array, shape);
+    const ArrayClock clock(*place().platform);
+    const timing::SystolicTime time = clock.in_core(timing::systolic_time(array, shape));
+    const auto port = [&](uint32_t bytes) { return static_cast<uint32_t>(clock.per_core_cycle(bytes)); };
+    const uint32_t operand_port = port(parameters.operand_bytes_per_cycle());
+    const uint32_t result_port = port(parameters.result_bytes_per_cycle());
     const bool physical = array.timing == proto::SystolicArray::physical;
 
     TaskReport& report = job.command->report;
@@ -47,7 +79,8 @@ void ArrayUnit::plan(Job& job) {
     report.steady = time.steady;
     report.drain = time.drain;
     report.work = shape.macs();
-    report.peak_q16 = array.peak_q16();
+    report.peak_q16 = clock.per_core_cycle(array.peak_q16());
+    report.unit_cycles_q16 = clock.per_core_cycle(65536);
     report.processing_elements = array.rows * array.cols;
     job.overlap = job.prefetch = physical;
     job.lead = physical ? place().engine_platform->l1().read_latency_cycles() : 0;
@@ -60,8 +93,7 @@ void ArrayUnit::plan(Job& job) {
     for (size_t i = 0; i < task.inputs.size(); ++i) {
         const uint64_t reads = i == 0 ? time.a_reads : i == 1 ? time.b_reads : 0;
         const Cycles due = physical && i < 2 ? due_of(i, array, time) : steady_end;
-        add_operand(job, task.inputs[i], bytes_of(reads, task.inputs[i]), {0, due},
-                    parameters.operand_bytes_per_cycle());
+        add_operand(job, task.inputs[i], bytes_of(reads, task.inputs[i]), {0, due}, operand_port);
         // the reference tool's array asks for its operands in the steady state, and has the fill to get them
         if (!physical) job.operands.back().stream->extension.request.pace_cycles = time.steady;
     }
@@ -69,10 +101,10 @@ void ArrayUnit::plan(Job& job) {
     const uint64_t partial = time.partial_reads * accumulator_bytes;
     // folds over K after the first read the partial sums back, from the place of the result
     if (partial > 0) {
-        add_operand(job, result, partial, {array.rows + time.steady / time.folds, steady_end},
-                    parameters.result_bytes_per_cycle());
+        add_operand(job, result, partial, {clock.in_core(array.rows) + time.steady / time.folds, steady_end},
+                    result_port);
     }
-    job.results.push_back(memory_stream(job, result, false, parameters.result_bytes_per_cycle()));
+    job.results.push_back(memory_stream(job, result, false, result_port));
     job.results[0]->extension.request.destination.repeat =
         walks(partial + bytes_of(time.writes - time.partial_reads, result), result);
 }

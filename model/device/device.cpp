@@ -330,6 +330,7 @@ void Device::Impl::finish(traces::StatSet& stats) {
     unit_statistics(stats);
     array_statistics(stats);
     resource_statistics(stats);
+    busy_statistics(stats);
     memory_statistics(stats);
     ledger->finish(now_, stats);
     op_rows = accounting->op_rows();

@@ -73,6 +73,7 @@ class Device::Impl {
     void unit_statistics(traces::StatSet& stats);
     void array_statistics(traces::StatSet& stats);
     void resource_statistics(traces::StatSet& stats);
+    void busy_statistics(traces::StatSet& stats);
     void memory_statistics(traces::StatSet& stats);
 
     Cycles now_ = 0;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/device/device_impl.hpp"
 #include "platforms/platform.hpp"
@@ -91,12 +92,15 @@ void Device::Impl::array_statistics(traces::StatSet& stats) {
 
 void Device::Impl::resource_statistics(traces::StatSet& stats) {
     size_t resource = 0;
-    uint64_t refreshes = 0;
+    DramCounters dram;
     for (size_t u = 0; u + 1 < units.size(); ++u) {
         if (executes_tasks(units[u].unit_class) || units[u].unit_class == traces::UnitClass::sequencer)
             continue;
         const ResourceStats counted = interconnect->fabric().stats(resource++, now_);
-        refreshes += counted.dram.refreshes;
+        dram.refreshes += counted.dram.refreshes;
+        dram.activates += counted.dram.activates;
+        dram.charged_activates += counted.dram.charged_activates;
+        for (size_t s = 0; s < dram::rank_state_count; ++s) dram.rank_times[s] += counted.dram.rank_times[s];
         for (int c = 0; c < traces::unit_cause_count; ++c) {
             const auto cause = static_cast<Cause>(c);
             uint64_t cycles = 0;
@@ -106,7 +110,55 @@ void Device::Impl::resource_statistics(traces::StatSet& stats) {
             stats.set(unit_key(units[u], cause), cycles, "cycle", traces::meaning_of(cause));
         }
     }
-    accounting->refreshed(refreshes, now_);
+    accounting->dram_background(dram, now_);
+}
+
+/// Busy time of each unit in cycles of the clock that it runs on, and in time.
+void Device::Impl::busy_statistics(traces::StatSet& stats) {
+    struct Domain {
+        const char* name;
+        Clock clock;
+    };
+    const proto::Clock& clock = platform.clock();
+    const Domain arrays{"array", platforms::array_clock(platform)}, others{"core", core};
+    const Domain sram{"sram", clock.has_sram_mhz() ? platforms::clock_of_mhz(clock.sram_mhz()) : core};
+    const Domain links{"interconnect", clock.has_interconnect_mhz()
+                                           ? platforms::clock_of_mhz(clock.interconnect_mhz())
+                                           : core};
+    const Domain ddr{"ddr", Clock(interconnect->fabric().config().ddr.timing.clock_hz)};
+    const auto domain_of = [&](traces::UnitClass unit_class) -> const Domain& {
+        switch (unit_class) {
+            case traces::UnitClass::nmu:
+                return arrays;
+            case traces::UnitClass::l1:
+            case traces::UnitClass::l2:
+                return sram;
+            case traces::UnitClass::link:
+                return links;
+            case traces::UnitClass::ddr:
+                return ddr;
+            default:
+                return others;
+        }
+    };
+    for (const Domain* domain : {&others, &arrays, &sram, &links, &ddr})
+        stats.set(fmt::format("clock.{}_mhz", domain->name), double(domain->clock.hz()) / 1e6, "MHz",
+                  fmt::format("frequency of the {} clock", domain->name));
+    for (size_t u = 0; u + 1 < units.size(); ++u) {
+        uint64_t busy = 0;
+        for (int c = 0; c < traces::unit_cause_count; ++c) {
+            const auto cause = static_cast<Cause>(c);
+            if (traces::group_of(cause) == "busy") busy += stats.integer(unit_key(units[u], cause));
+        }
+        const Domain& domain = domain_of(units[u].unit_class);
+        const double seconds = double(busy) / double(core.hz());
+        stats.set(fmt::format("busy.{}.us", units[u].name), seconds * 1e6, "us",
+                  "time in which the unit was busy");
+        stats.set(fmt::format("busy.{}.cycles", units[u].name),
+                  static_cast<uint64_t>(std::llround(seconds * double(domain.clock.hz()))),
+                  fmt::format("{}_cycle", domain.name),
+                  "the same in cycles of the clock that the unit runs on");
+    }
 }
 
 void Device::Impl::memory_statistics(traces::StatSet& stats) {

@@ -70,10 +70,10 @@ void Channel::push(const Request& request) {
     const AddressMap::Place place = config_.map.place(request.address);
     const uint64_t burst = config_.map.burst_of(request.address);
     if (request.is_write) {
-        completions_.push_back({request.tag, request.time, arrival + back_, {}, true, false});
+        completions_.push_back({request.tag, request.time, arrival + back_, {}, true, false, false});
     } else if (!queues_[1].empty() && queues_[1].holds(place.bank, burst)) {
         ++counters_.forwarded;
-        completions_.push_back({request.tag, request.time, arrival + back_, {}, false, true});
+        completions_.push_back({request.tag, request.time, arrival + back_, {}, false, true, true});
         return;
     }
     const Bank& bank = banks_[place.bank];
@@ -135,6 +135,8 @@ void Channel::advance_to_room(bool is_write, uint64_t until) {
         run<Stop::at_room_to_read>(until + front_);
 }
 
+void Channel::advance_to_column(uint64_t until) { run<Stop::at_column>(until + front_); }
+
 void Channel::advance_to_idle(uint64_t until) {
     if (!idle()) run<Stop::at_idle>(until + front_);
 }
@@ -148,7 +150,9 @@ void Channel::run(uint64_t limit) {
         chosen_ = false;
         execute(choice);
         if (stop == Stop::at_limit || choice.kind != Kind::column) continue;
-        if (stop == Stop::at_idle ? !idle() : writing_ != (stop == Stop::at_room_to_write)) continue;
+        if (stop == Stop::at_idle && !idle()) continue;
+        if (stop != Stop::at_idle && stop != Stop::at_column && writing_ != (stop == Stop::at_room_to_write))
+            continue;
         now_ = choice.time + 1;
         return;
     }
@@ -349,8 +353,8 @@ inline void Channel::complete(const Entry& entry, uint32_t b, uint64_t time) {
     waits.row = take(to > from ? to - from : 0);
     waits.turn_around = take(turn_around_sum_ - entry.turn_around_before);
     waits.busy = left;
-    completions_.push_back(
-        {entry.tag, entry.arrival - front_, time + t_.cl + t_.burst + back_, waits, false, bank.served > 1});
+    completions_.push_back({entry.tag, entry.arrival - front_, time + t_.cl + t_.burst + back_, waits, false,
+                            bank.served > 1, false});
 }
 
 inline void Channel::issue_activate(uint32_t b, uint64_t time) {

@@ -33,7 +33,8 @@ struct Completion {
     uint64_t done;  ///< read: data is with the requester; write: taken, later reads see it
     Waits waits;
     bool is_write;
-    bool row_hit;  ///< its row was open already, or was opened for an older burst
+    bool row_hit;    ///< its row was open already, or was opened for an older burst
+    bool forwarded;  ///< a read that a waiting write answered: no command
 };
 
 struct Counters {
@@ -70,7 +71,8 @@ class Channel {
     void advance_to_completion(uint64_t until);
     /// The same, but stops when there is room.
     void advance_to_room(bool is_write, uint64_t until);
-
+    /// The same, but stops when a burst has left its queue, of either direction.
+    void advance_to_column(uint64_t until);
     /// The same, but stops when no request waits.
     void advance_to_idle(uint64_t until);
 
@@ -78,6 +80,9 @@ class Channel {
     std::vector<Completion>& completions() { return completions_; }
     /// No read that is not among completions() is done before this clock, unless a waiting write answers it.
     uint64_t next_completion_bound() const;
+    /// Bursts in the queues.
+    size_t waiting() const { return queues_[0].size() + size_t{queues_[1].size()}; }
+    bool has_writes() const { return !queues_[1].empty(); }
     /// No request waits, of either direction.
     bool idle() const { return queues_[0].empty() && queues_[1].empty(); }
 
@@ -104,7 +109,14 @@ class Channel {
             key = other < key ? other : key;
         }
     };
-    enum class Stop : uint8_t { at_limit, at_completion, at_room_to_read, at_room_to_write, at_idle };
+    enum class Stop : uint8_t {
+        at_limit,
+        at_completion,
+        at_room_to_read,
+        at_room_to_write,
+        at_column,
+        at_idle
+    };
     struct Bank {
         uint64_t opening = 0;  ///< precharge or activate that began to open its row
         uint32_t row = 0;

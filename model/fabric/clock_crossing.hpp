@@ -15,8 +15,13 @@ class ClockCrossing {
     /// About how long a time of the memory's clock is in core cycles.
     Cycles duration_in_core(uint64_t memory_cycles) const {
         if (memory_cycles == 0) return 0;
-        const auto cycles = static_cast<double>(static_cast<int64_t>(memory_cycles)) * ratio_ + 0.5;
-        return static_cast<Cycles>(static_cast<int64_t>(cycles));
+        return static_cast<Cycles>((static_cast<Wide>(memory_cycles) * ratio_q32_ + half_q32) >> 32);
+    }
+
+    /// Core cycles that `memory_cycles` take at least, whatever edges they begin and end at; 1 or more.
+    Cycles at_least(uint64_t memory_cycles) const {
+        const auto whole = static_cast<Cycles>((static_cast<Wide>(memory_cycles) * ratio_q32_) >> 32);
+        return whole > 2 ? whole - 2 : 1;
     }
 
   private:
@@ -42,7 +47,10 @@ class ClockCrossing {
     }
 
     Domain core_, memory_;
-    double ratio_ = static_cast<double>(core_.clock.hz()) / static_cast<double>(memory_.clock.hz());
+    static constexpr uint64_t half_q32 = uint64_t{1} << 31;
+    /// core cycles in a cycle of the memory, to the nearest 2^-32
+    uint64_t ratio_q32_ = static_cast<uint64_t>(
+        ((static_cast<Wide>(core_.clock.hz()) << 32) + memory_.clock.hz() / 2) / memory_.clock.hz());
 };
 
 }  // namespace kpu::model

@@ -17,11 +17,11 @@ int log2_of(uint64_t value) {
 DramChannel::DramChannel(const DramTiming& timing)
     : t_(timing),
       spacing_(std::max(timing.tccd_s, timing.burst_nck)),
-      bank_bits_(log2_of(timing.banks_per_group)),
+      bank_bits_(log2_of(uint64_t{timing.banks_per_group} * timing.ranks)),
       group_mask_(timing.bank_groups - 1),
-      bank_mask_(timing.banks_per_group - 1),
+      bank_mask_(timing.banks_per_group * timing.ranks - 1),  // a rank is more banks
       row_mask_(timing.rows - 1),
-      banks_(size_t{timing.bank_groups} * timing.banks_per_group),
+      banks_(size_t{timing.bank_groups} * timing.banks_per_group * timing.ranks),
       group_activate_(timing.bank_groups, 0),
       group_write_end_(timing.bank_groups, 0),
       next_refresh_(timing.trefi) {
@@ -211,6 +211,8 @@ void DramChannel::activate(Bank& bank, const Place& place, uint64_t request, Dra
 DramCounters DramChannel::counters(uint64_t now) const {
     DramCounters counters = counters_;
     if (next_refresh_ <= now) counters.refreshes += (now - next_refresh_) / t_.trefi + 1;
+    counters.refreshes *= t_.ranks;
+    counters.charged_activates = counters.activates;
     return counters;
 }
 
@@ -234,7 +236,8 @@ DdrChannel::DdrChannel(const DramTiming& timing, const Clock& core)
 void DdrChannel::account_refreshes(Cycles now) {
     channel_.take_refreshes(crossing_.to_memory(now), refreshes_);
     for (const auto& [from, to] : refreshes_)
-        busy.overhead(std::min(now, crossing_.to_core(from)), crossing_.to_core(from), crossing_.to_core(to));
+        account.busy.overhead(std::min(now, crossing_.to_core(from)), crossing_.to_core(from),
+                              crossing_.to_core(to));
     refreshes_.clear();
 }
 
@@ -242,10 +245,10 @@ DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t
     const uint64_t arrived = crossing_.to_memory(arrival);
     Service result;
     uint64_t last_data = 0, command = 0, data = 0, data_end = 0;
-    const auto account = [&] {
+    const auto book = [&] {
         const Cycles from = crossing_.to_core(data);
-        busy.overhead(arrival, std::max(arrival, crossing_.to_core(command)), from);
-        busy.useful(arrival, from, crossing_.to_core(data_end));
+        account.busy.overhead(arrival, std::max(arrival, crossing_.to_core(command)), from);
+        account.busy.useful(arrival, from, crossing_.to_core(data_end));
     };
     for (uint64_t at = address & ~(burst_bytes_ - 1); at < address + bytes; at += burst_bytes_) {
         const DramService burst = channel_.serve(at, write, arrived);
@@ -253,7 +256,7 @@ DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t
         if (burst.data == data_end && burst.command >= command) {
             data_end += burst_nck_;  // back to back with the one before
         } else {
-            if (result.bursts != 0) account();
+            if (result.bursts != 0) book();
             command = burst.command;
             data = burst.data;
             data_end = burst.data + burst_nck_;
@@ -267,8 +270,8 @@ DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t
         result.row_wait += crossing_.duration_in_core(burst.row_wait);
         result.activates += burst.activated ? 1 : 0;
     }
-    account();
-    (write ? bytes_written : bytes_read) += uint64_t{result.bursts} * burst_bytes_;
+    book();
+    (write ? account.bytes_written : account.bytes_read) += uint64_t{result.bursts} * burst_bytes_;
     result.done = crossing_.to_core(last_data + channel_.data_to_done());
     return result;
 }

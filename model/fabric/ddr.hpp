@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "isa/types.hpp"
+#include "model/dram/rank.hpp"
 #include "model/fabric/busy_bits.hpp"
 #include "model/fabric/clock_crossing.hpp"
 #include "model/fabric/divide.hpp"
@@ -28,6 +29,47 @@ struct DramService {
 /// Commands of a channel.
 struct DramCounters {
     uint64_t reads = 0, writes = 0, activates = 0, row_hits = 0, refreshes = 0;
+    uint64_t forwarded = 0;          ///< reads that a waiting write answered
+    uint64_t charged_activates = 0;  ///< of these activates so many are in the results of streams
+    dram::RankTimes rank_times{};    ///< clocks in each power state, summed over the ranks; `burst` only
+};
+
+/// What a channel of either fidelity counts for the statistics.
+struct DdrAccount {
+    BusyBits busy;
+    uint64_t bytes_read = 0, bytes_written = 0;  ///< whole bursts
+};
+
+/// The channels of a DRAM, of either fidelity. How bursts get in and out differs (Dram, DdrControllers); what
+/// the fabric asks beside that does not.
+class DramModel {
+  public:
+    virtual ~DramModel() = default;
+    virtual size_t channel_count() const = 0;
+    virtual DdrAccount& account(size_t channel) = 0;
+    virtual const DdrAccount& account(size_t channel) const = 0;
+    /// Up to core cycle `elapsed`, the refreshes of idle time included.
+    virtual DramCounters counters(size_t channel, Cycles elapsed) const = 0;
+    /// Most bursts that waited at one time.
+    virtual uint64_t peak_queue(size_t channel) const = 0;
+    /// No burst is served faster.
+    virtual Cycles least_time() const = 0;
+    /// Ends the accounting at `elapsed`.
+    virtual void finish(Cycles elapsed) = 0;
+};
+
+/// Which channel an address lies in, and where.
+class ChannelInterleave {
+  public:
+    explicit ChannelInterleave(const DdrConfig& config)
+        : count_(config.channels), block_(config.channel_interleave_bytes) {}
+    uint64_t channel(uint64_t address) const { return count_.remainder(block_.quotient(address)); }
+    uint64_t local(uint64_t address) const {
+        return count_.quotient(block_.quotient(address)) * block_.value() + block_.remainder(address);
+    }
+
+  private:
+    Divisor count_, block_;
 };
 
 /// The bursts of one channel, in nCK. Open page, bursts on the bus in order of arrival; bank state as
@@ -123,9 +165,8 @@ class DdrChannel {
     /// Takes the refreshes begun before `now` into `busy`.
     void account_refreshes(Cycles now);
 
-    BusyBits busy;
+    DdrAccount account;
     QueueDepth queue;
-    uint64_t bytes_read = 0, bytes_written = 0;  ///< whole bursts
 
   private:
     ClockCrossing crossing_;
@@ -135,25 +176,34 @@ class DdrChannel {
     std::vector<std::pair<uint64_t, uint64_t>> refreshes_;
 };
 
-/// All channels, interleaved by address.
-class Dram {
+/// `simple`: all channels by arithmetic, the end of a burst known as soon as it arrives.
+class Dram final : public DramModel {
   public:
     Dram(const DdrConfig& config, const Clock& core)
-        : channels(config.channels, DdrChannel(config.timing, core)),
-          count_(config.channels),
-          interleave_(config.channel_interleave_bytes) {}
+        : channels(config.channels, DdrChannel(config.timing, core)), interleave_(config) {}
 
     /// A request for [address, address + bytes), which lies in one channel.
     DdrChannel::Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
-        const uint64_t block = interleave_.quotient(address);
-        const uint64_t local = count_.quotient(block) * interleave_.value() + interleave_.remainder(address);
-        return channels[count_.remainder(block)].serve(arrival, local, bytes, write);
+        return channels[interleave_.channel(address)].serve(arrival, interleave_.local(address), bytes,
+                                                            write);
+    }
+
+    size_t channel_count() const override { return channels.size(); }
+    DdrAccount& account(size_t channel) override { return channels[channel].account; }
+    const DdrAccount& account(size_t channel) const override { return channels[channel].account; }
+    DramCounters counters(size_t channel, Cycles elapsed) const override {
+        return channels[channel].counters(elapsed);
+    }
+    uint64_t peak_queue(size_t channel) const override { return channels[channel].queue.peak(); }
+    Cycles least_time() const override { return channels.front().least_time(); }
+    void finish(Cycles elapsed) override {
+        for (DdrChannel& channel : channels) channel.account_refreshes(elapsed);
     }
 
     std::vector<DdrChannel> channels;
 
   private:
-    Divisor count_, interleave_;
+    ChannelInterleave interleave_;
 };
 
 }  // namespace kpu::model

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "isa/diagnostics.hpp"
 #include "model/fabric/fabric_impl.hpp"
@@ -12,28 +13,116 @@ namespace kpu::model {
 
 using Kind = StreamStage::Kind;
 
-Fabric::Impl::Impl(const FabricConfig& c) : config(c), dram_((check(c), c.ddr), c.core) {
+Fabric::Impl::Impl(const FabricConfig& c) : config(c) {
     using traces::UnitClass;
+    check(config);
+    if (config.ddr.controller) {
+        burst_ = std::make_unique<DdrControllers>(config.ddr, config.core);
+        dram_ = burst_.get();
+    } else {
+        simple_ = std::make_unique<Dram>(config.ddr, config.core);
+        dram_ = simple_.get();
+    }
     for (uint32_t i = 0; i < config.ddr.channels; ++i) {
-        resources.push_back({fmt::format("ddr{}", i), UnitClass::ddr, -1, static_cast<int>(i)});
+        resources.push_back({fmt::format("ddr{}", i), UnitClass::ddr, -1, static_cast<int>(i), i});
     }
-    links_.emplace_back(config.link);
-    resources.push_back({"link_sys", UnitClass::link, -1, 0});
-    srams_.emplace_back(config.l2);
-    resources.push_back({"l2", UnitClass::l2, -1, 0});
+    add_link("link_sys", -1);
+    srams_.emplace_back(config.l2, config.core, config.sram_clock);
+    resource_of_sram_.push_back(resources.size());
+    resources.push_back({"l2", UnitClass::l2, -1, 0, 0});
     for (size_t k = 0; k < config.l1.size(); ++k) {
-        links_.emplace_back(config.link);
-        resources.push_back({fmt::format("e{}_link", k), UnitClass::link, static_cast<int>(k), 0});
-        srams_.emplace_back(config.l1[k]);
-        resources.push_back({fmt::format("e{}_l1", k), UnitClass::l1, static_cast<int>(k), 0});
+        const int engine = static_cast<int>(k);
+        if (config.topology == Topology::crossbar) add_link(fmt::format("e{}_link", k), engine);
+        srams_.emplace_back(config.l1[k], config.core, config.sram_clock);
+        resource_of_sram_.push_back(resources.size());
+        resources.push_back({fmt::format("e{}_l1", k), UnitClass::l1, engine, 0, k + 1});
     }
+    build_links();
     inputs_.resize(1 + links_.size() + srams_.size());
+    if (burst_) {
+        dram_rate_.next_answer = &burst_->bound();  // queues take bursts faster than the device
+        return;
+    }
     const DramTiming& t = config.ddr.timing;
     const uint64_t parallel = uint64_t{config.ddr.channels} * t.burst_bytes;
     dram_rate_.cycles_per_byte_q16 =
         static_cast<uint64_t>((static_cast<Wide>(t.burst_nck) * config.core.hz() << 16) /
                               (static_cast<Wide>(t.clock_hz) * parallel));
     dram_rate_.parallel_bytes = parallel;
+}
+
+void Fabric::Impl::add_link(const std::string& name, int engine) {
+    resource_of_link_.push_back(resources.size());
+    resources.push_back({name, traces::UnitClass::link, engine, 0, links_.size()});
+    links_.emplace_back(config.link, config.core, config.link_clock);
+}
+
+/// A link between two nodes of a ring or mesh, both directions together.
+void Fabric::Impl::join(unsigned a, unsigned b) {
+    link_between_[{std::min(a, b), std::max(a, b)}] = static_cast<uint32_t>(links_.size());
+    add_link(fmt::format("link_n{}_n{}", std::min(a, b), std::max(a, b)), -1);
+    resources.back().index = static_cast<int>(link_between_.size() - 1);
+}
+
+void Fabric::Impl::build_links() {
+    const unsigned nodes = node_count();
+    if (config.topology == Topology::ring) {
+        for (unsigned n = 0; n + 1 < nodes; ++n) join(n, n + 1);
+        if (nodes > 2) join(0, nodes - 1);
+    }
+    if (config.topology != Topology::mesh) return;
+    while (mesh_columns_ * mesh_columns_ < nodes) ++mesh_columns_;
+    for (unsigned n = 0; n < nodes; ++n) {
+        if ((n + 1) % mesh_columns_ != 0 && n + 1 < nodes) join(n, n + 1);
+        if (n + mesh_columns_ < nodes) join(n, n + mesh_columns_);
+    }
+}
+
+/// Ring: the shorter way round, upwards where both are equal. Mesh: along the row, then along the column; a
+/// node of the last row, which may be short, goes along its column first.
+unsigned Fabric::Impl::next_node(unsigned at, unsigned to) const {
+    const unsigned nodes = node_count();
+    if (config.topology == Topology::ring) {
+        const unsigned up = (to + nodes - at) % nodes;
+        return up <= nodes - up ? (at + 1) % nodes : (at + nodes - 1) % nodes;
+    }
+    const unsigned column = at % mesh_columns_, target = to % mesh_columns_;
+    const bool in_last_row = at / mesh_columns_ == (nodes - 1) / mesh_columns_;
+    if (column == target || (in_last_row && at / mesh_columns_ != to / mesh_columns_))
+        return at < to ? at + mesh_columns_ : at - mesh_columns_;
+    return column < target ? at + 1 : at - 1;
+}
+
+/// The links between two nodes of the interconnect; -1 is L2.
+void Fabric::Impl::add_hops(int from, int to, StreamPath& path) const {
+    const auto link = [&](uint32_t index) { path.push_back({Kind::link, 0, index, 1}); };
+    if (config.topology == Topology::crossbar) {
+        for (const int node : {from, to})
+            if (node >= 0) link(static_cast<uint32_t>(node + 1));
+        return;
+    }
+    const auto last = static_cast<unsigned>(to + 1);
+    for (auto at = static_cast<unsigned>(from + 1); at != last;) {
+        const unsigned next = next_node(at, last);
+        link(link_between_.at({std::min(at, next), std::max(at, next)}));
+        at = next;
+    }
+}
+
+std::vector<size_t> Fabric::Impl::resources_of(const StreamRequest& request) const {
+    std::vector<size_t> indices;
+    for (const StreamStage& stage : path_of(request)) {
+        if (stage.kind == Kind::dram_response) continue;
+        if (stage.kind == Kind::link)
+            indices.push_back(resource_of_link_[stage.resource]);
+        else if (stage.kind == Kind::sram)
+            indices.push_back(resource_of_sram_[stage.resource]);
+        else
+            indices.push_back(0);
+    }
+    std::sort(indices.begin(), indices.end());
+    indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
+    return indices;
 }
 
 int Fabric::Impl::node_of(const StreamSide& side) const {
@@ -49,10 +138,14 @@ int Fabric::Impl::node_of(const StreamSide& side) const {
 void Fabric::Impl::add_memory(const StreamSide& side, uint8_t index, StreamPath& path) const {
     if (!side.is_memory) return;
     const int node = node_of(side);
-    if (node == node_ddr)
-        path.push_back({Kind::dram, index, 0, 1});
-    else
+    if (node != node_ddr) {
         path.push_back({Kind::sram, index, static_cast<uint32_t>(node + 1), 1});
+    } else if (simple_) {
+        path.push_back({Kind::dram, index, 0, 1});
+    } else {
+        path.push_back({Kind::dram_request, index, 0, 1});
+        path.push_back({Kind::dram_response, index, 0, 0});
+    }
 }
 
 StreamPath Fabric::Impl::path_of(const StreamRequest& request) const {
@@ -60,13 +153,9 @@ StreamPath Fabric::Impl::path_of(const StreamRequest& request) const {
     add_memory(request.source, 0, path);
     const int from = node_of(request.source), to = node_of(request.destination);
     if (from != to) {
-        const auto link = [&](int node) {
-            path.push_back({Kind::link, 0, static_cast<uint32_t>(node + 1), 1});
-        };
-        if (from == node_ddr) link(-1);
-        if (from >= 0) link(from);
-        if (to == node_ddr) link(-1);
-        if (to >= 0) link(to);
+        if (from == node_ddr) path.push_back({Kind::link, 0, 0, 1});
+        add_hops(std::max(from, node_l2), std::max(to, node_l2), path);
+        if (to == node_ddr) path.push_back({Kind::link, 0, 0, 1});
     }
     add_memory(request.destination, 1, path);
     for (StreamStage& stage : path) stage.least = least_time(stage);
@@ -77,14 +166,16 @@ StreamPath Fabric::Impl::path_of(const StreamRequest& request) const {
 Cycles Fabric::Impl::least_time(const StreamStage& stage) const {
     switch (stage.kind) {
         case Kind::dram:
-            return dram_.channels.front().least_time();
+        case Kind::dram_request:
+            return dram_->least_time();
+        case Kind::dram_response:
+            return 0;
         case Kind::link:
-            return 1 + config.link.hop_latency_cycles;
+            return links_[stage.resource].least_time();
         case Kind::sram:
             break;
     }
-    const SramConfig& sram = stage.resource == 0 ? config.l2 : config.l1[stage.resource - 1];
-    return 1 + (stage.side == 1 ? sram.write_latency_cycles : sram.read_latency_cycles);
+    return srams_[stage.resource].least_time(stage.side == 1);
 }
 
 /// Bursts end at multiples of this: in DRAM of the stream's burst within a channel's block, and at least of
@@ -110,7 +201,7 @@ Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
         request, now, path_of(request), std::move(buffers),
         std::array<uint64_t, 2>{alignment_of(request.source, request.burst_bytes),
                                 alignment_of(request.destination, request.burst_bytes)},
-        dram_rate_);
+        dram_rate_, config.link.queue_bursts);
     stream->order = opened_++;
     Handle handle = static_cast<Handle>(slots_.size());
     if (free_.empty()) {
@@ -165,6 +256,8 @@ std::vector<Fabric::Handle> Fabric::Impl::take_completed(Cycles now) {
 size_t Fabric::Impl::inputs_index(const StreamStage& stage) const {
     switch (stage.kind) {
         case Kind::dram:
+        case Kind::dram_request:
+        case Kind::dram_response:
             return 0;
         case Kind::link:
             return 1 + stage.resource;
@@ -176,13 +269,18 @@ size_t Fabric::Impl::inputs_index(const StreamStage& stage) const {
 
 template <typename Function>
 void Fabric::Impl::each_busy_track(Function function) {
-    size_t index = 0;
-    for (DdrChannel& channel : dram_.channels) function(index++, channel.busy);
-    function(index++, links_[0].busy);
-    function(index++, srams_[0].busy);
-    for (size_t k = 1; k < links_.size(); ++k) {
-        function(index++, links_[k].busy);
-        function(index++, srams_[k].busy);
+    for (size_t index = 0; index < resources.size(); ++index) {
+        const ResourceInfo& info = resources[index];
+        switch (info.unit_class) {
+            case traces::UnitClass::ddr:
+                function(index, dram_->account(info.place).busy);
+                break;
+            case traces::UnitClass::link:
+                function(index, links_[info.place].busy);
+                break;
+            default:
+                function(index, srams_[info.place].busy);
+        }
     }
 }
 
@@ -194,26 +292,25 @@ ResourceStats Fabric::Impl::stats(size_t resource, Cycles elapsed) const {
         stats.idle = elapsed - stats.useful - stats.overhead;
     };
     const ResourceInfo& info = resources.at(resource);
-    const auto place = static_cast<size_t>(info.engine + 1);
     switch (info.unit_class) {
         case traces::UnitClass::ddr: {
-            const DdrChannel& channel = dram_.channels[static_cast<size_t>(info.index)];
-            times(channel.busy);
-            stats.bytes_read = channel.bytes_read;
-            stats.bytes_written = channel.bytes_written;
-            stats.peak_queue = channel.queue.peak();
-            stats.dram = channel.counters(elapsed);
+            const DdrAccount& account = std::as_const(*dram_).account(info.place);
+            times(account.busy);
+            stats.bytes_read = account.bytes_read;
+            stats.bytes_written = account.bytes_written;
+            stats.peak_queue = dram_->peak_queue(info.place);
+            stats.dram = dram_->counters(info.place, elapsed);
             break;
         }
         case traces::UnitClass::link: {
-            const Link& link = links_[place];
+            const Link& link = links_[info.place];
             times(link.busy);
             stats.bytes_read = link.bytes_moved;
             stats.peak_queue = link.queue.peak();
             break;
         }
         default: {
-            const Sram& sram = srams_[place];
+            const Sram& sram = srams_[info.place];
             times(sram.busy);
             stats.bytes_read = sram.bytes_moved[0];
             stats.bytes_written = sram.bytes_moved[1];
@@ -233,7 +330,7 @@ void Fabric::Impl::trace_to(traces::EventSink* sink, const std::vector<uint16_t>
 }
 
 void Fabric::Impl::finish(Cycles elapsed) {
-    for (DdrChannel& channel : dram_.channels) channel.account_refreshes(elapsed);
+    dram_->finish(elapsed);
     each_busy_track([&](size_t, auto& busy) { busy.finish(elapsed); });
 }
 
@@ -252,6 +349,9 @@ void Fabric::close(Handle stream) {
 }
 size_t Fabric::open_streams() const { return impl_->open_count; }
 const std::vector<ResourceInfo>& Fabric::resources() const { return impl_->resources; }
+std::vector<size_t> Fabric::resources_of(const StreamRequest& request) const {
+    return impl_->resources_of(request);
+}
 ResourceStats Fabric::stats(size_t resource, Cycles elapsed) const { return impl_->stats(resource, elapsed); }
 void Fabric::trace_to(traces::EventSink* sink, const std::vector<uint16_t>& ids) {
     impl_->trace_to(sink, ids);

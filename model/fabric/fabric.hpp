@@ -17,10 +17,11 @@ constexpr Cycles never = ~Cycles{0};
 
 /// A memory resource as a unit of the statistics.
 struct ResourceInfo {
-    std::string name;  ///< ddr0, link_sys, l2, e0_link, e0_l1
+    std::string name;  ///< ddr0, link_sys, l2, e0_link, e0_l1; link_n0_n1 between two nodes of a ring or mesh
     traces::UnitClass unit_class;
     int engine = -1;
     int index = 0;
+    size_t place = 0;  ///< in the fabric's own list of its kind
 };
 
 /// What a resource did up to a time. useful + overhead + idle == elapsed.
@@ -64,8 +65,12 @@ class Fabric {
     void close(Handle stream);
     size_t open_streams() const;
 
-    /// ddr0.., link_sys, l2, then link and L1 of every engine.
+    /// ddr0.., link_sys, l2, then link and L1 of every engine; in a ring or mesh the L1s, then the links
+    /// between its nodes.
     const std::vector<ResourceInfo>& resources() const;
+    /// Links and SRAMs that a stream passes, as indices of resources(), ascending; all channels of the DRAM
+    /// count as the first.
+    std::vector<size_t> resources_of(const StreamRequest& request) const;
     ResourceStats stats(size_t resource, Cycles elapsed) const;
     /// Records changes of state of every resource; unit_ids parallel to resources().
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);

@@ -35,15 +35,31 @@ void check_sram(std::string_view name, const SramConfig& sram) {
     positive(field("access_width_bytes"), sram.access_width_bytes);
 }
 
+/// Streams keep the links they cross in tables of a fixed size.
+void check_hops(const FabricConfig& config) {
+    const size_t nodes = config.l1.size() + 1;
+    size_t columns = 1;
+    while (columns * columns < nodes) ++columns;
+    const bool ring = config.topology == Topology::ring;
+    if (config.topology == Topology::crossbar || (ring ? nodes / 2 : 2 * (columns - 1)) <= max_hops) return;
+    throw UserError(fmt::format(
+        "platform: `interconnect.topology` is a {} of L2 and {} engines, in which some are more than {} "
+        "links "
+        "apart. Fix: use fewer engines, or {}.",
+        ring ? "ring" : "mesh", config.l1.size(), max_hops, ring ? "a mesh or a crossbar" : "a crossbar"));
+}
+
 }  // namespace
 
 void check(const FabricConfig& config) {
     check_sram("l2", config.l2);
     for (const SramConfig& l1 : config.l1) check_sram("engine.l1", l1);
     positive("interconnect.link_bytes_per_cycle", config.link.bytes_per_cycle);
+    check_hops(config);
     positive("ddr.channels", config.ddr.channels);
     const DramTiming& t = config.ddr.timing;
     power_of_two("ddr device burst_bytes", t.burst_bytes);
+    power_of_two("ddr.ranks", t.ranks);
     power_of_two("ddr device bank_groups", t.bank_groups);
     power_of_two("ddr device banks_per_group", t.banks_per_group);
     power_of_two("ddr device rows", t.rows);

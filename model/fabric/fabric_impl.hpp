@@ -1,10 +1,14 @@
 #pragma once
 // The fabric's own state; only fabric.cpp and stepper.cpp include this.
 
+#include <map>
 #include <memory>
+#include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "model/fabric/ddr_controllers.hpp"
 #include "model/fabric/fabric.hpp"
 #include "model/fabric/stream_state.hpp"
 
@@ -22,6 +26,7 @@ class Fabric::Impl {
     StreamState& state(Handle handle) const;
     void close(Handle handle, StreamResult& result);
     ResourceStats stats(size_t resource, Cycles elapsed) const;
+    std::vector<size_t> resources_of(const StreamRequest& request) const;
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
     void finish(Cycles elapsed);
 
@@ -35,6 +40,13 @@ class Fabric::Impl {
     int node_of(const StreamSide& side) const;
     StreamPath path_of(const StreamRequest& request) const;
     void add_memory(const StreamSide& side, uint8_t index, StreamPath& path) const;
+    void add_hops(int from, int to, StreamPath& path) const;
+    void build_links();
+    void add_link(const std::string& name, int engine);
+    void join(unsigned a, unsigned b);
+    unsigned next_node(unsigned at, unsigned to) const;
+    /// Nodes of the interconnect: L2, then the engines.
+    unsigned node_count() const { return 1 + static_cast<unsigned>(config.l1.size()); }
     uint64_t alignment_of(const StreamSide& side, uint64_t burst_bytes) const;
 
     /// A stage of an active stream, at its resource.
@@ -64,6 +76,12 @@ class Fabric::Impl {
     bool sweep(Inputs& inputs, Resource& resource, Cycles limit);
     template <typename Resource>
     static void pass(Resource& resource, StreamState& stream, int k);
+    bool sweep_arbitrated(Inputs& inputs, Link& link, Cycles limit);
+    const Input* grant(const Inputs& inputs, const Link& link, Cycles time) const;
+    bool sweep_controllers(Inputs& inputs, Cycles limit);
+    void enter(StreamState& stream, int k);
+    void take_answers();
+    Cycles next_answer() const { return burst_ ? burst_->bound() : never; }
     void serve(StreamState& stream, int k);
     static int earliest_stage(const StreamState& stream);
     void start(StreamState* stream);
@@ -72,9 +90,14 @@ class Fabric::Impl {
     template <typename Function>
     void each_busy_track(Function function);
 
-    Dram dram_;
+    std::unique_ptr<Dram> simple_;  ///< the DRAM is one of these
+    std::unique_ptr<DdrControllers> burst_;
+    DramModel* dram_;
     std::vector<Sram> srams_;  ///< L2, then L1 by engine
-    std::vector<Link> links_;  ///< system, then by engine
+    std::vector<Link> links_;  ///< system, then by engine, or between nodes
+    std::map<std::pair<unsigned, unsigned>, uint32_t> link_between_;  ///< of two nodes, the lower first
+    unsigned mesh_columns_ = 1;
+    std::vector<size_t> resource_of_link_, resource_of_sram_;
     std::vector<std::unique_ptr<StreamState>> slots_;
     std::vector<Handle> free_;
     std::vector<StreamBuffers> spare_;  ///< of closed streams

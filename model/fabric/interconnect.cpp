@@ -111,7 +111,7 @@ void Interconnect::set_step_end(Picoseconds end) {
 
 void Interconnect::trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids) {
     fabric_.trace_to(sink, unit_ids);
-    open_streams_ = std::make_unique<OpenStreams>(fabric_.config(), *sink, unit_ids);
+    open_streams_ = std::make_unique<OpenStreams>(fabric_, *sink, unit_ids);
 }
 
 void Interconnect::finish(Cycles elapsed) {

@@ -6,28 +6,16 @@
 
 namespace kpu::model {
 
-namespace {
-
-/// Where a stream's end sits, as in the fabric: DDR, L2, then the engines.
-constexpr int node_ddr = -2, node_l2 = -1;
-
-}  // namespace
-
-OpenStreams::OpenStreams(const FabricConfig& config, traces::EventSink& sink, std::vector<uint16_t> units)
-    : channels_(config.ddr.channels),
-      interleave_bytes_(config.ddr.channel_interleave_bytes),
-      core_(config.core),
+OpenStreams::OpenStreams(const Fabric& fabric, traces::EventSink& sink, std::vector<uint16_t> units)
+    : fabric_(fabric),
+      channels_(fabric.config().ddr.channels),
+      interleave_bytes_(fabric.config().ddr.channel_interleave_bytes),
+      core_(fabric.config().core),
       sink_(sink),
       units_(std::move(units)),
       depths_(units_.size()) {
-    if (units_.size() != channels_ + 2 + 2 * config.l1.size())
+    if (units_.size() != fabric.resources().size())
         throw InternalError("one unit id per memory resource is needed");
-}
-
-int OpenStreams::node_of(const StreamSide& side) const {
-    if (side.is_memory && side.level == Level::ddr) return node_ddr;
-    if (side.is_memory && side.level == Level::l2) return node_l2;
-    return side.engine == no_engine ? node_l2 : side.engine;
 }
 
 void OpenStreams::add_channels(const StreamSide& side) {
@@ -37,23 +25,12 @@ void OpenStreams::add_channels(const StreamSide& side) {
         resources_.push_back(block % channels_);
 }
 
-/// Channels of the DDR, then the system's link, L2, and link and L1 of every engine.
 void OpenStreams::find_resources(const StreamRequest& request) {
-    resources_.clear();
-    const auto link = [&](int node) {
-        return channels_ + (node < 0 ? 0 : 2 + 2 * static_cast<size_t>(node));
-    };
-    const int from = node_of(request.source), to = node_of(request.destination);
-    for (const StreamSide* side : {&request.source, &request.destination}) {
-        const int node = node_of(*side);
-        if (from != to && node != node_l2) resources_.push_back(link(node));
-        if (!side->is_memory) continue;
-        if (node == node_ddr) {
-            add_channels(*side);
-        } else {
-            resources_.push_back(link(node) + 1);
-        }
-    }
+    resources_ = fabric_.resources_of(request);
+    // the first channel stands for all of the DRAM
+    if (!resources_.empty() && resources_.front() < channels_) resources_.erase(resources_.begin());
+    for (const StreamSide* side : {&request.source, &request.destination})
+        if (side->is_memory && side->level == Level::ddr) add_channels(*side);
     std::sort(resources_.begin(), resources_.end());
     resources_.erase(std::unique(resources_.begin(), resources_.end()), resources_.end());
 }

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "isa/clock.hpp"
-#include "model/fabric/fabric_config.hpp"
+#include "model/fabric/fabric.hpp"
 #include "model/stream/stream.hpp"
 #include "traces/event.hpp"
 
@@ -14,7 +14,7 @@ namespace kpu::model {
 class OpenStreams {
   public:
     /// units: ids of the resources, in the order of Fabric::resources().
-    OpenStreams(const FabricConfig& config, traces::EventSink& sink, std::vector<uint16_t> units);
+    OpenStreams(const Fabric& fabric, traces::EventSink& sink, std::vector<uint16_t> units);
     void opened(const StreamRequest& request, Cycles now) { change(request, now, 1); }
     void closed(const StreamRequest& request, Cycles now) { change(request, now, -1); }
     /// Records what the last instant left.
@@ -28,8 +28,8 @@ class OpenStreams {
     void change(const StreamRequest& request, Cycles now, int by);
     void find_resources(const StreamRequest& request);
     void add_channels(const StreamSide& side);
-    int node_of(const StreamSide& side) const;
 
+    const Fabric& fabric_;
     uint32_t channels_;
     uint64_t interleave_bytes_;
     Clock core_;

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <initializer_list>
 #include <string_view>
+#include <utility>
 
 #include "isa/diagnostics.hpp"
 #include "model/fabric/fabric_config.hpp"
@@ -16,6 +18,15 @@ void check_window(std::string_view field, uint32_t value) {
         throw UserError(fmt::format("platform: `{}` is {}. Fix: use 1 to {}.", field, value, max_window));
 }
 
+/// The loader lets no other name through.
+template <typename Enum>
+Enum choice(const std::string& name, std::initializer_list<std::pair<std::string_view, Enum>> values) {
+    for (const auto& [text, value] : values) {
+        if (text == name) return value;
+    }
+    throw InternalError("unknown choice after validation: " + name);
+}
+
 SramConfig sram_config(const proto::Sram& sram) {
     SramConfig config;
     config.size_bytes = sram.size_bytes();
@@ -27,6 +38,7 @@ SramConfig sram_config(const proto::Sram& sram) {
     config.read_latency_cycles = sram.read_latency_cycles();
     config.write_latency_cycles = sram.write_latency_cycles();
     config.access_width_bytes = sram.access_width_bytes();
+    config.turnaround_cycles = sram.turnaround_cycles();
     return config;
 }
 
@@ -60,17 +72,36 @@ DramTiming dram_timing(const proto::DdrDevice& device, const proto::Ddr& ddr) {
     t.trfc = device.trfc();
     t.trefi = device.trefi();
     t.rd_to_wr = device.rd_to_wr();
+    t.ranks = ddr.ranks();
     t.controller_nck = static_cast<uint32_t>(std::ceil(ddr.controller_latency_ns() / device.tck_ns()));
-    if (ddr.mapping() == "row_bank_column")
-        t.mapping = DramMapping::row_bank_column;
-    else if (ddr.mapping() == "bank_group_interleaved")
-        t.mapping = DramMapping::bank_group_interleaved;
-    else
-        throw UserError(
-            fmt::format("platform: `ddr.mapping` is `{}`. Fix: use bank_group_interleaved or "
-                        "row_bank_column.",
-                        ddr.mapping()));
     return t;
+}
+
+DramMapping simple_mapping(const std::string& name) {
+    if (name == "row_bank_column") return DramMapping::row_bank_column;
+    if (name == "bank_group_interleaved") return DramMapping::bank_group_interleaved;
+    throw UserError(fmt::format(
+        "platform: `ddr.mapping` is `{}`. Fix: use bank_group_interleaved or row_bank_column.", name));
+}
+
+DdrConfig ddr_config(const proto::Platform& platform) {
+    const proto::Ddr& ddr = platform.ddr();
+    const proto::DdrDevice device = platforms::ddr_device(platform);
+    DdrConfig config;
+    config.timing = dram_timing(device, ddr);
+    config.channels = ddr.channels();
+    config.channel_interleave_bytes = ddr.channel_interleave_bytes();
+    config.size_bytes = ddr.size_bytes();
+    if (ddr.fidelity() == "burst") {
+        proto::DdrController controller = ddr.controller();
+        const uint32_t both = config.timing.controller_nck;
+        if (!controller.has_request_nck()) controller.set_request_nck(both / 2);
+        if (!controller.has_response_nck()) controller.set_response_nck(both - both / 2);
+        config.controller = dram::make_config(device, controller, ddr.mapping(), ddr.ranks());
+    } else {
+        config.timing.mapping = simple_mapping(ddr.mapping());
+    }
+    return config;
 }
 
 }  // namespace
@@ -86,10 +117,18 @@ FabricConfig fabric_config(const proto::Platform& platform) {
     check_window("system_dma.max_outstanding_bursts", platform.system_dma().max_outstanding_bursts());
     config.link.bytes_per_cycle = platform.interconnect().link_bytes_per_cycle();
     config.link.hop_latency_cycles = platform.interconnect().hop_latency_cycles();
-    config.ddr.timing = dram_timing(platforms::ddr_device(platform), platform.ddr());
-    config.ddr.channels = platform.ddr().channels();
-    config.ddr.channel_interleave_bytes = platform.ddr().channel_interleave_bytes();
-    config.ddr.size_bytes = platform.ddr().size_bytes();
+    config.link.queue_bursts = platform.interconnect().queue_bursts();
+    config.link.arbitration =
+        choice<Arbitration>(platform.interconnect().arbitration(), {{"age", Arbitration::age},
+                                                                    {"round_robin", Arbitration::round_robin},
+                                                                    {"priority", Arbitration::priority}});
+    config.topology = choice<Topology>(
+        platform.interconnect().topology(),
+        {{"crossbar", Topology::crossbar}, {"ring", Topology::ring}, {"mesh", Topology::mesh}});
+    const proto::Clock& clock = platform.clock();
+    if (clock.has_sram_mhz()) config.sram_clock = platforms::clock_of_mhz(clock.sram_mhz());
+    if (clock.has_interconnect_mhz()) config.link_clock = platforms::clock_of_mhz(clock.interconnect_mhz());
+    config.ddr = ddr_config(platform);
     check(config);
     return config;
 }

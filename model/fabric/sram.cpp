@@ -10,6 +10,7 @@ namespace {
 
 using Lanes = int32_t __attribute__((vector_size(32)));
 constexpr size_t most_banks_with_turns = 64;
+constexpr uint8_t no_direction = 2;
 
 }  // namespace
 
@@ -24,8 +25,10 @@ void Ports::insert(size_t place, Cycles end) {
     free_[place] = end;
 }
 
-Sram::Sram(const SramConfig& config)
-    : banks_(config.banks),
+Sram::Sram(const SramConfig& config, const Clock& core, const std::optional<Clock>& own)
+    : turnaround_(static_cast<int32_t>(config.turnaround_cycles)),
+      direction_(config.turnaround_cycles > 0 ? config.banks : 0, no_direction),
+      banks_(config.banks),
       interleave_(config.interleave_bytes),
       port_width_(config.bytes_per_cycle),
       bank_width_(config.bank_width_bytes),
@@ -34,6 +37,7 @@ Sram::Sram(const SramConfig& config)
       block_cycles_(static_cast<int32_t>(bank_width_.ceil(config.interleave_bytes))),
       ports_(config.ports),
       bank_free_(config.banks, 0) {
+    if (own) crossing_.emplace(core, *own);
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") != 0) use_lanes_ = use_lanes_wide;
 #endif
@@ -70,6 +74,20 @@ void Sram::use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start,
     for (uint64_t offset = 0; offset < bytes; offset += piece, piece = interleave_.value()) {
         piece = std::min<uint64_t>(piece, bytes - offset);
         const auto wanted = static_cast<int32_t>(port_width_.quotient(offset));
+        use_banks(bank, 1, &wanted, start, static_cast<int32_t>(bank_width_.ceil(piece)), all);
+        if (++bank == bank_free_.size()) bank = 0;
+    }
+}
+
+/// As use_pieces(), but a bank whose last access had the other direction has to turn around first.
+void Sram::use_turning(uint64_t address, uint32_t bytes, bool write, int32_t start, Banks& all) {
+    size_t bank = banks_.remainder(interleave_.quotient(address));
+    uint64_t piece = interleave_.value() - interleave_.remainder(address);
+    for (uint64_t offset = 0; offset < bytes; offset += piece, piece = interleave_.value()) {
+        piece = std::min<uint64_t>(piece, bytes - offset);
+        const auto wanted = static_cast<int32_t>(port_width_.quotient(offset));
+        if (direction_[bank] != no_direction && direction_[bank] != write) bank_free_[bank] += turnaround_;
+        direction_[bank] = write;
         use_banks(bank, 1, &wanted, start, static_cast<int32_t>(bank_width_.ceil(piece)), all);
         if (++bank == bank_free_.size()) bank = 0;
     }

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "isa/types.hpp"
 #include "model/fabric/busy_track.hpp"
+#include "model/fabric/clock_crossing.hpp"
 #include "model/fabric/divide.hpp"
 #include "model/fabric/fabric_config.hpp"
 #include "model/fabric/queue_depth.hpp"
+#include "traces/event.hpp"
 
 namespace kpu::model {
 
@@ -40,7 +43,8 @@ class Ports {
 /// A scratchpad SRAM: ports in front of address-interleaved banks. See sram.md.
 class Sram {
   public:
-    explicit Sram(const SramConfig& config);
+    /// `own`: its clock, when that is not the core's.
+    Sram(const SramConfig& config, const Clock& core, const std::optional<Clock>& own);
 
     struct Service {
         Cycles done;       ///< data out of the bank (read), or in it (write), latency included
@@ -51,26 +55,16 @@ class Sram {
     /// An access to [address, address + bytes), which may span interleave blocks. Calls come in order of
     /// arrival.
     [[gnu::always_inline]] Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
-        const Shape& shape = shape_of(bytes);
-        const Cycles port_start = ports_.take(arrival, shape.port_cycles);
-        if (port_start - base_ > rebase_after) rebase(port_start);
-        const uint64_t into_block = interleave_.remainder(address);
-        Banks banks;
-        use(shape, address, into_block, static_cast<int32_t>(port_start - base_), banks);
-        if (banks.end > overflow) throw_overflow();
-        const Cycles end = std::max(port_start + shape.port_cycles, base_ + static_cast<Cycles>(banks.end));
-        const auto wait = static_cast<Cycles>(banks.wait);
-        busy.add(port_start, end);
-        if (port_start + wait > arrival) {
-            queue.waits(arrival, port_start + wait);
-            conflict_cycles += wait;
-        }
-        const uint64_t words = into_block == 0 && shape.words != 0 ? shape.words : words_of(address, bytes);
-        bytes_moved[write] += bytes;
-        words_moved[write] += words;
-        return {end + latency_[write], port_start - arrival, wait, words};
+        if (!crossing_) return serve_own(arrival, address, bytes, write);
+        Service service = serve_own(crossing_->to_memory(arrival), address, bytes, write);
+        service.done = std::max(arrival + 1, crossing_->to_core(service.done));
+        return service;
     }
     uint64_t interleave_bytes() const { return interleave_.value(); }
+    /// No access is served faster.
+    Cycles least_time(bool write) const {
+        return crossing_ ? crossing_->at_least(1 + latency_[write]) : 1 + latency_[write];
+    }
 
     BusyTrack busy;
     QueueDepth queue;
@@ -78,6 +72,35 @@ class Sram {
     uint64_t conflict_cycles = 0;
 
   private:
+    /// serve() in cycles of the own clock; waits in core cycles.
+    [[gnu::always_inline]] Service serve_own(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
+        const Shape& shape = shape_of(bytes);
+        const Cycles port_start = ports_.take(arrival, shape.port_cycles);
+        if (port_start - base_ > rebase_after) rebase(port_start);
+        const uint64_t into_block = interleave_.remainder(address);
+        Banks banks;
+        if (turnaround_ == 0)
+            use(shape, address, into_block, static_cast<int32_t>(port_start - base_), banks);
+        else
+            use_turning(address, bytes, write, static_cast<int32_t>(port_start - base_), banks);
+        if (banks.end > overflow) throw_overflow();
+        const Cycles end = std::max(port_start + shape.port_cycles, base_ + static_cast<Cycles>(banks.end));
+        auto port_wait = port_start - arrival, wait = static_cast<Cycles>(banks.wait);
+        if (port_start + wait > arrival) queue.waits(arrival, port_start + wait);
+        if (crossing_) {
+            busy.add(crossing_->to_core(port_start), crossing_->to_core(end));
+            port_wait = crossing_->duration_in_core(port_wait);
+            wait = crossing_->duration_in_core(wait);
+        } else {
+            busy.add(port_start, end);
+        }
+        conflict_cycles += wait;
+        const uint64_t words = into_block == 0 && shape.words != 0 ? shape.words : words_of(address, bytes);
+        bytes_moved[write] += bytes;
+        words_moved[write] += words;
+        return {end + latency_[write], port_wait, wait, words};
+    }
+
     // Times of banks are 32-bit, relative to base_: so several banks are handled at once.
     static constexpr Cycles rebase_after = Cycles{1} << 28;
     static constexpr int32_t overflow = int32_t{1} << 30;
@@ -136,10 +159,14 @@ class Sram {
     static void use_lanes_wide(Sram& sram, size_t bank, size_t count, const int32_t* wanted, int32_t start,
                                Banks& all);
     void use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start, Banks& all);
+    void use_turning(uint64_t address, uint32_t bytes, bool write, int32_t start, Banks& all);
     Shape new_shape(uint32_t bytes);
     void rebase(Cycles base);
     [[noreturn]] void throw_overflow() const;
 
+    std::optional<ClockCrossing> crossing_;  ///< none: core cycles are the own
+    int32_t turnaround_;
+    std::vector<uint8_t> direction_;  ///< by bank: of the last access; only with turn-around
     Divisor banks_, interleave_, port_width_, bank_width_, word_;
     std::array<Cycles, 2> latency_;  ///< of reads, of writes
     int32_t block_cycles_;
@@ -156,31 +183,48 @@ class Sram {
 /// A link: one burst at a time, then the hop. See interconnect.md.
 class Link {
   public:
-    explicit Link(const LinkConfig& config)
-        : width_(config.bytes_per_cycle), hop_(config.hop_latency_cycles) {}
+    Link(const LinkConfig& config, const Clock& core, const std::optional<Clock>& own)
+        : width_(config.bytes_per_cycle), hop_(config.hop_latency_cycles) {
+        if (own) crossing_.emplace(core, *own);
+    }
 
     struct Service {
         Cycles done;
         Cycles wait;
     };
     Service serve(Cycles arrival, uint32_t bytes) {
+        if (!crossing_) return serve_own(arrival, bytes);
+        const Service own = serve_own(crossing_->to_memory(arrival), bytes);
+        return {std::max(arrival + 1, crossing_->to_core(own.done)), crossing_->duration_in_core(own.wait)};
+    }
+    /// No burst is served faster.
+    Cycles least_time() const { return crossing_ ? crossing_->at_least(1 + hop_) : 1 + hop_; }
+    /// It takes no burst before this core cycle; with a clock of its own perhaps one edge of it later.
+    Cycles free() const { return crossing_ ? std::max<Cycles>(1, crossing_->to_core(free_)) - 1 : free_; }
+
+    BusyTrack busy;
+    QueueDepth queue;
+    uint64_t bytes_moved = 0;
+    uint16_t last_unit = traces::no_unit;  ///< whose burst went last; for round robin
+
+  private:
+    [[gnu::always_inline]] Service serve_own(Cycles arrival, uint32_t bytes) {
         if (bytes != cached_bytes_) {
             cached_bytes_ = bytes;
             cycles_ = width_.ceil(bytes);
         }
         const Cycles start = std::max(arrival, free_);
         free_ = start + cycles_;
-        busy.add(start, free_);
+        if (crossing_)
+            busy.add(crossing_->to_core(start), crossing_->to_core(free_));
+        else
+            busy.add(start, free_);
         if (start > arrival) queue.waits(arrival, start);
         bytes_moved += bytes;
         return {free_ + hop_, start - arrival};
     }
 
-    BusyTrack busy;
-    QueueDepth queue;
-    uint64_t bytes_moved = 0;
-
-  private:
+    std::optional<ClockCrossing> crossing_;  ///< none: core cycles are the own
     Divisor width_;
     Cycles hop_;
     Cycles free_ = 0;

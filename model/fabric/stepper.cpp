@@ -1,6 +1,8 @@
 // Which burst is served next, and where: the part of the fabric in which a simulation spends its time.
 #include <algorithm>
+#include <utility>
 
+#include "isa/diagnostics.hpp"
 #include "model/fabric/fabric_impl.hpp"
 
 namespace kpu::model {
@@ -33,28 +35,34 @@ namespace {
     return service.done;
 }
 
+/// Charges what a burst waited for a DRAM: what one of its DRAM bursts waits, the ones behind it wait with
+/// it.
+template <typename Waits>
+[[gnu::always_inline]] inline void charge(StreamState& stream, uint64_t number, Burst& burst, Cycles time,
+                                          const Waits& lost) {
+    const Cycles losses = lost.busy_wait + lost.row_wait + lost.refresh_wait;
+    if (losses == 0) return;
+    const Cycles waits = std::min(time, losses);
+    stream.wait_of(number, waits);
+    burst.lose(std::min(lost.busy_wait, waits), Cause::stalled_operand_dram_bandwidth);
+    burst.lose(std::min(lost.row_wait, waits), Cause::stalled_operand_dram_latency);
+    burst.lose(std::min(lost.refresh_wait, waits), Cause::stalled_refresh);
+}
+
 [[gnu::always_inline]] inline Cycles serve_at(Dram& dram, StreamState& stream, int k, Burst& burst) {
     const uint8_t side = stream.stages[static_cast<size_t>(k)].side;
     const bool write = side == 1;
     const DdrChannel::Service service = dram.serve(burst.time, burst.address[side], burst.bytes, write);
     stream.accesses(side) += service.bursts;
     stream.result.dram_activates += service.activates;
-    // what one of its bursts waits, the ones behind it wait with it
-    const Cycles losses = service.busy_wait + service.row_wait + service.refresh_wait;
-    if (losses != 0) {
-        const Cycles waits = std::min(service.done - burst.time, losses);
-        stream.wait(k, waits);
-        burst.lose(std::min(service.busy_wait, waits), Cause::stalled_operand_dram_bandwidth);
-        burst.lose(std::min(service.row_wait, waits), Cause::stalled_operand_dram_latency);
-        burst.lose(std::min(service.refresh_wait, waits), Cause::stalled_refresh);
-    }
+    charge(stream, stream.number_at(k), burst, service.done - burst.time, service);
     return service.done;
 }
 
 }  // namespace
 
 Cycles Fabric::Impl::next_time() const {
-    Cycles time = first_completion_;
+    Cycles time = std::min(first_completion_, next_answer());
     for (const StreamState* stream : active_) time = std::min(time, stream->earliest());
     return time;
 }
@@ -62,6 +70,7 @@ Cycles Fabric::Impl::next_time() const {
 void Fabric::Impl::start(StreamState* stream) {
     active_.insert(std::upper_bound(active_.begin(), active_.end(), stream, precedes), stream);
     for (int k = stream->stage_count - 1; k >= 0; --k) {
+        if (stream->stages[static_cast<size_t>(k)].kind == Kind::dram_response) continue;
         Inputs& inputs = inputs_[inputs_index(stream->stages[static_cast<size_t>(k)])];
         const auto place =
             std::upper_bound(inputs.begin(), inputs.end(), stream,
@@ -117,8 +126,12 @@ template <typename Resource>
 
 bool Fabric::Impl::sweep(size_t resource, Cycles limit) {
     Inputs& inputs = inputs_[resource];
-    if (resource == 0) return sweep(inputs, dram_, limit);
-    if (resource <= links_.size()) return sweep(inputs, links_[resource - 1], limit);
+    if (resource == 0) return simple_ ? sweep(inputs, *simple_, limit) : sweep_controllers(inputs, limit);
+    if (resource <= links_.size()) {
+        Link& link = links_[resource - 1];
+        return config.link.arbitration == Arbitration::age ? sweep(inputs, link, limit)
+                                                           : sweep_arbitrated(inputs, link, limit);
+    }
     return sweep(inputs, srams_[resource - 1 - links_.size()], limit);
 }
 
@@ -158,7 +171,108 @@ bool Fabric::Impl::sweep(Inputs& inputs, Resource& resource, Cycles limit) {
     }
 }
 
+/// Which of the bursts that wait for a link at `time`, or come then, goes next. Inputs stand in order of
+/// precedes().
+const Fabric::Impl::Input* Fabric::Impl::grant(const Inputs& inputs, const Link& link, Cycles time) const {
+    const Input* best = nullptr;
+    const auto better = [&](const Input& a, const Input& b) {
+        const auto age = [](const Input& i) { return i.stream->burst_at(i.stage).time; };
+        if (config.link.arbitration == Arbitration::priority)
+            return std::pair(a.stream->priority, age(a)) < std::pair(b.stream->priority, age(b));
+        // the units above the last one's, then the others
+        const auto turn = [&](const Input& i) {
+            return static_cast<uint16_t>(i.stream->unit - link.last_unit - 1);
+        };
+        return std::pair(turn(a), age(a)) < std::pair(turn(b), age(b));
+    };
+    for (const Input& input : inputs) {
+        if (input.stream->head(input.stage) > time) continue;
+        if (best == nullptr || better(input, *best)) best = &input;
+    }
+    return best;
+}
+
+/// As sweep(), for a link that chooses among the bursts that wait when it becomes free.
+bool Fabric::Impl::sweep_arbitrated(Inputs& inputs, Link& link, Cycles limit) {
+    bool progress = false;
+    for (;;) {
+        Cycles first = never;
+        for (const Input& input : inputs) first = std::min(first, input.stream->head(input.stage));
+        if (first == never) return progress;
+        const Cycles time = std::max(first, link.free());
+        for (Input& input : inputs) {
+            progress |= input.stream->postpone(input.stage, link.free());
+            input.look();
+        }
+        for (const Input& input : inputs)
+            if (!input.known && input.time <= time) return progress;  // may come in time
+        if (time >= limit) return progress;
+        const Input* granted = grant(inputs, link, time);
+        link.last_unit = granted->stream->unit;
+        pass(link, *granted->stream, granted->stage);
+        progress = true;
+    }
+}
+
+/// The controllers take the arrivals before `limit`, in order, then work up to the first time at which
+/// something may arrive that is not known yet.
+bool Fabric::Impl::sweep_controllers(Inputs& inputs, Cycles limit) {
+    bool progress = false;
+    for (;;) {
+        for (Input& input : inputs) input.look();
+        const Input* first = nullptr;
+        Cycles earliest = limit, until = limit;  // as in sweep()
+        for (const Input& input : inputs) {
+            if (input.time < earliest) {
+                until = earliest;
+                earliest = input.time;
+                first = &input;
+            } else if (input.time < until) {
+                until = input.time + 1;
+            }
+        }
+        if (first == nullptr || !first->known) {
+            if (!burst_->advance(earliest)) return progress;
+            take_answers();
+            return true;
+        }
+        progress = true;
+        do enter(*first->stream, first->stage);
+        while (!first->revisits && first->stream->head(first->stage) < until);
+        take_answers();
+    }
+}
+
+/// The next burst of stage k enters its controller.
+void Fabric::Impl::enter(StreamState& stream, int k) {
+    const Burst& burst = stream.burst_at(k);
+    const uint8_t side = stream.stages[static_cast<size_t>(k)].side;
+    const uint64_t address = burst.address[side];
+    const uint32_t bytes = burst.bytes;
+    DdrRequest request;
+    request.stream = &stream;
+    request.stage = k + 1;
+    request.arrival = burst.time;
+    request.number = stream.enter(k);
+    burst_->take(request, address, bytes, side == 1);
+}
+
+/// What the controllers have finished leaves them.
+void Fabric::Impl::take_answers() {
+    for (const DdrAnswer& answer : burst_->answers()) {
+        StreamState& stream = *answer.request.stream;
+        const int k = answer.request.stage;
+        stream.accesses(stream.stages[static_cast<size_t>(k)].side) += answer.bursts;
+        stream.result.dram_activates += answer.activates;
+        const uint64_t number = answer.request.number;
+        charge(stream, number, stream.burst_of(number), answer.done - answer.request.arrival, answer);
+        stream.answer(k, answer.request.number, answer.done);
+    }
+    burst_->answers().clear();
+}
+
 /// The oracle: the earliest arrival anywhere, in order of precedes(), within a stream of the older burst.
+/// Controllers work only up to what they may answer next.
 bool Fabric::Impl::advance_one(Cycles horizon) {
     StreamState* first = nullptr;
     Cycles time = std::min(horizon, first_completion_);
@@ -167,8 +281,28 @@ bool Fabric::Impl::advance_one(Cycles horizon) {
         time = stream->earliest();
         first = stream;
     }
+    if (next_answer() <= time && next_answer() < std::min(horizon, first_completion_)) {
+        served_until_ = std::max(served_until_, next_answer());
+        burst_->advance(next_answer());
+        take_answers();
+        take_complete();
+        return true;
+    }
     if (first == nullptr) return false;
-    serve(*first, earliest_stage(*first));
+    int stage = earliest_stage(*first);
+    const StreamStage& at = first->stages[static_cast<size_t>(stage)];
+    if (at.kind == Kind::link && config.link.arbitration != Arbitration::age) {
+        Link& link = links_[at.resource];
+        if (link.free() > time) {
+            first->postpone(stage, link.free());
+            return true;
+        }
+        const Input* granted = grant(inputs_[inputs_index(at)], link, time);
+        first = granted->stream;
+        stage = granted->stage;
+        link.last_unit = first->unit;
+    }
+    serve(*first, stage);
     served_until_ = std::max(served_until_, time);
     take_complete();
     return true;
@@ -190,7 +324,12 @@ void Fabric::Impl::serve(StreamState& stream, int k) {
         case Kind::link:
             return pass(links_[stage.resource], stream, k);
         case Kind::dram:
-            return pass(dram_, stream, k);
+            return pass(*simple_, stream, k);
+        case Kind::dram_request:
+            enter(stream, k);
+            return take_answers();
+        case Kind::dram_response:
+            throw InternalError("a burst leaves a DRAM controller when that says so");
     }
 }
 

@@ -26,7 +26,8 @@ uint64_t total_of(const StreamRequest& request) {
 }  // namespace
 
 StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamPath& path,
-                         StreamBuffers buffers, std::array<uint64_t, 2> align_bytes, const DramRate& dram)
+                         StreamBuffers buffers, std::array<uint64_t, 2> align_bytes, const DramRate& dram,
+                         uint32_t link_queue)
     : stage_count(static_cast<int>(path.size())),
       priority(request.priority),
       unit(request.unit),
@@ -44,6 +45,9 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamP
       left_bytes_(total_bytes_),
       port_(request.port_bytes_per_cycle == 0 ? 1 : request.port_bytes_per_cycle),
       dram_(dram),
+      queue_(link_queue),
+      last_in_(link_queue == 0 ? 0 : path.size(), 0),
+      left_(link_queue * path.size(), 0),
       ring_(std::move(buffers.ring)),
       issue_free_(now + request.descriptor_cycles),
       last_delivery_(now + request.descriptor_cycles) {
@@ -53,7 +57,9 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamP
     if (path.empty()) throw InternalError("a stream has no path");
     std::copy(path.begin(), path.end(), stages.begin());
     for (int k = 0; k < stage_count; ++k) {
-        uses_dram |= stages[k].kind == StreamStage::Kind::dram;
+        result.links += stages[k].kind == StreamStage::Kind::link ? 1 : 0;
+        uses_dram |=
+            stages[k].kind == StreamStage::Kind::dram || stages[k].kind == StreamStage::Kind::dram_request;
         for (int j = 0; j < k; ++j)
             revisits |= stages[j].kind == stages[k].kind && stages[j].resource == stages[k].resource;
     }

@@ -17,15 +17,17 @@ __extension__ typedef unsigned __int128 Wide;
 
 /// A resource that a stream's bursts pass.
 struct StreamStage {
-    enum class Kind : uint8_t { dram, sram, link };
+    /// dram: its end is known at once. dram_request, dram_response: a burst enters a controller at the one
+    /// and leaves it at the other, when the controller says.
+    enum class Kind : uint8_t { dram, sram, link, dram_request, dram_response };
     Kind kind = Kind::link;
     uint8_t side = 0;       ///< whose addresses: 0 source (read), 1 destination (write)
     uint32_t resource = 0;  ///< index among the resources of its kind; DRAM: 0, all channels together
-    Cycles least = 1;       ///< a burst spends here at least; at least 1
+    Cycles least = 1;       ///< a burst spends here at least; at least 1, dram_response: 0
 };
 
 /// The stages that a stream's bursts pass, in order.
-using StreamPath = boost::container::static_vector<StreamStage, 4>;
+using StreamPath = boost::container::static_vector<StreamStage, max_hops + 4>;
 
 /// A burst between its issue and its delivery.
 struct Burst {
@@ -46,8 +48,9 @@ struct Burst {
 
 /// What all channels of a DRAM together can do at best.
 struct DramRate {
-    uint64_t cycles_per_byte_q16 = 0;  ///< core cycles, rounded down
-    uint64_t parallel_bytes = 0;       ///< a burst of every channel: these may come at once
+    uint64_t cycles_per_byte_q16 = 0;     ///< core cycles, rounded down
+    uint64_t parallel_bytes = 0;          ///< a burst of every channel: these may come at once
+    const Cycles* next_answer = nullptr;  ///< controllers: no burst in them leaves before this time
 };
 
 /// Memory that one stream leaves to the next.
@@ -62,18 +65,27 @@ class StreamState {
     static constexpr int max_stages = StreamPath::static_capacity;
 
     /// Alignments: of the pieces of either side, 0 = none.
-    /// `dram`: how fast the DRAM is at best.
+    /// `dram`: how fast the DRAM is at best. `link_queue`: bursts that a link holds, 0: any number.
     StreamState(const StreamRequest& request, Cycles now, const StreamPath& path, StreamBuffers buffers,
-                std::array<uint64_t, 2> align_bytes, const DramRate& dram);
+                std::array<uint64_t, 2> align_bytes, const DramRate& dram, uint32_t link_queue);
     StreamBuffers take_buffers();
 
     /// Arrival time of the next burst at stage k; never when none is known.
     Cycles head(int k) const { return heads_[k]; }
     Cycles earliest() const {
-        return std::min(std::min(heads_[0], heads_[1]), std::min(heads_[2], heads_[3]));
+        Cycles time = heads_[0];
+        for (int k = 1; k < stage_count; ++k) time = std::min(time, heads_[k]);
+        return time;
+    }
+    /// The next burst at stage k, a link, is not taken before.
+    bool postpone(int k, Cycles time) {
+        if (heads_[k] >= time) return false;  // or unknown
+        heads_[k] = time;
+        return true;
     }
     /// The next burst does not arrive at stage k before this.
     Cycles arrival_bound(int k) const;
+    Cycles bound_at(int i) const;
     /// The stream does not complete before this, which lies after its earliest arrival.
     Cycles completion_bound() const;
     Burst& burst_at(int k) { return ring_[next_[k] & mask_]; }
@@ -82,11 +94,21 @@ class StreamState {
         return side == 1 ? result.destination_accesses : result.source_accesses;
     }
     /// The next burst at stage k waited there.
-    void wait(int k, Cycles cycles) {
-        if (next_[k] == 0) first_waits_ += cycles;
+    void wait(int k, Cycles cycles) { wait_of(next_[k], cycles); }
+    /// Burst `number` waited at a stage.
+    void wait_of(uint64_t number, Cycles cycles) {
+        if (number == 0) first_waits_ += cycles;
     }
+    /// Of the next burst at stage k.
+    uint64_t number_at(int k) const { return next_[k]; }
     /// The next burst at stage k, which is `burst`, was served, and leaves the stage at `done`.
     void leave(int k, Burst& burst, Cycles done);
+    /// The next burst at stage k, a dram_request, entered a controller. Its number.
+    uint64_t enter(int k);
+    /// A burst that entered a controller before stage k is done at that time: it leaves behind the older
+    /// ones.
+    void answer(int k, uint64_t number, Cycles done);
+    Burst& burst_of(uint64_t number) { return at(number); }
 
     StreamResult result;
     std::array<StreamStage, max_stages> stages{};
@@ -102,6 +124,24 @@ class StreamState {
   private:
     const Burst& at(uint64_t index) const { return ring_[index & mask_]; }
     Burst& at(uint64_t index) { return ring_[index & mask_]; }
+    /// A controller has bursts of the stream that will leave at stage k.
+    bool in_controller(int k) const {
+        return k > 0 && stages[static_cast<size_t>(k)].kind == StreamStage::Kind::dram_response &&
+               next_[k] < next_[k - 1];
+    }
+    static constexpr Cycles not_answered = 0;
+    /// Stage k waits until the link behind it has room. What a controller answers is not held up.
+    bool holds_back(int k) const {
+        return queue_ != 0 && k + 1 < stage_count && next_[k] >= queue_ &&
+               stages[static_cast<size_t>(k + 1)].kind == StreamStage::Kind::link &&
+               stages[static_cast<size_t>(k)].kind != StreamStage::Kind::dram_response;
+    }
+    /// A burst has come to stage k, and waits because the link behind it is full.
+    bool held_back(int k) const { return holds_back(k) && next_[k + 1] + queue_ <= next_[k]; }
+    void arrive(int k);
+    void arrive_in_queue(int k);
+    void make_room(int k, uint64_t served, Cycles out);
+    bool present(int k) const { return k > 0 ? next_[k] < next_[k - 1] : waits_at_issue_; }
     void prepare_issue();
     bool cut(Burst& burst);
     void set_step(uint32_t bytes);
@@ -127,6 +167,10 @@ class StreamState {
     uint64_t step_quotient_ = 0, step_remainder_ = 0;
     Cycles port_cycles_ = 0;
 
+    uint64_t queue_;               ///< bursts that a link holds; 0: any number
+    std::vector<Cycles> last_in_;  ///< with a queue: by stage, when the last burst was taken
+    std::vector<Cycles> left_;     ///< with a queue: when burst n left stage k, at k * queue_ + n % queue_
+    bool waits_at_issue_ = false;  ///< the next burst is held back at stage 0
     std::vector<Burst> ring_;
     uint64_t mask_;
     std::array<Cycles, max_stages> heads_;  ///< by stage, see head()
@@ -214,11 +258,45 @@ inline void StreamState::prepare_issue() {
         time = window_free;
     }
     if (index == 0) first_issue_ = time;
-    heads_[0] = burst.time = time;
+    burst.time = time;
     // a port wider than a burst issues several of them in a cycle
     port_used_ = time == port_cycle_ ? port_used_ + burst.bytes : burst.bytes;
     port_cycle_ = time;
     issue_free_ = port_used_ + burst_bytes_ <= port_bytes_per_cycle_ ? time : time + port_cycles_;
+    arrive(0);
+}
+
+/// A burst has left stage k: if that is a link, the one that waits before it may come.
+inline void StreamState::make_room(int k, uint64_t served, Cycles out) {
+    if (k == 0 || stages[static_cast<size_t>(k)].kind != StreamStage::Kind::link) return;
+    left_[static_cast<size_t>(k) * queue_ + (served - 1) % queue_] = out;
+    if (heads_[k - 1] == never_known && present(k - 1) && holds_back(k - 1)) arrive(k - 1);
+}
+
+/// The next burst of stage k has come to it.
+inline void StreamState::arrive(int k) {
+    heads_[k] = at(next_[k]).time;
+    if (queue_ != 0) arrive_in_queue(k);
+}
+
+/// ... and is taken as soon as the link behind has room, and not before the burst before it.
+inline void StreamState::arrive_in_queue(int k) {
+    if (stages[static_cast<size_t>(k)].kind == StreamStage::Kind::dram_response) return;
+    if (k == 0) waits_at_issue_ = held_back(0);
+    if (held_back(k)) {
+        heads_[k] = never_known;
+        return;
+    }
+    Burst& burst = at(next_[k]);
+    Cycles& last = last_in_[static_cast<size_t>(k)];
+    if (holds_back(k)) last = std::max(last, left_[static_cast<size_t>(k + 1) * queue_ + next_[k] % queue_]);
+    const Cycles late = last > burst.time ? last - burst.time : 0;
+    if (late > 0) burst.lose(late, traces::Cause::stalled_operand_interconnect);
+    if (k == 0) {
+        issue_free_ += late;
+        port_cycle_ += late;
+    }
+    heads_[k] = burst.time = last = burst.time + late;
 }
 
 [[gnu::always_inline]] inline void StreamState::leave(int k, Burst& burst, Cycles done) {
@@ -226,18 +304,42 @@ inline void StreamState::prepare_issue() {
     burst.time = last_out_[k] = out;
     const uint64_t served = ++next_[k];
     const bool last_stage = k == stage_count - 1;
-    if (k > 0) heads_[k] = served < next_[k - 1] ? at(served).time : never_known;
+    if (k > 0) {
+        heads_[k] = never_known;
+        if (served < next_[k - 1]) arrive(k);
+    }
+    if (queue_ != 0) make_room(k, served, out);
     if (!last_stage) {
-        if (next_[k + 1] + 1 == served) heads_[k + 1] = out;
+        if (next_[k + 1] + 1 == served) arrive(k + 1);
         if (k == 0) prepare_issue();
         return;
     }
     deliver(burst, served == 1);
-    if (k == 0 || heads_[0] == never_known) prepare_issue();
+    if (k == 0 || (heads_[0] == never_known && !waits_at_issue_)) prepare_issue();
     if (left_bytes_ == 0 && heads_[0] == never_known && served == next_[0]) {
         complete = true;
         result.end = last_delivery_;
     }
+}
+
+inline uint64_t StreamState::enter(int k) {
+    const uint64_t number = next_[k]++;
+    at(number).time = not_answered;
+    if (k == 0)
+        prepare_issue();
+    else
+        heads_[k] = number + 1 < next_[k - 1] ? at(number + 1).time : never_known;
+    return number;
+}
+
+inline void StreamState::answer(int k, uint64_t number, Cycles done) {
+    at(number).time = done;
+    while (in_controller(k)) {
+        Burst& oldest = at(next_[k]);
+        if (oldest.time == not_answered) break;
+        leave(k, oldest, oldest.time);
+    }
+    heads_[k] = never_known;
 }
 
 /// Decides what the time up to this delivery was lost to.
@@ -266,14 +368,24 @@ inline void StreamState::limit(Cycles from, traces::Cause cause) {
     if (list.empty() || list.back().cause != cause) list.push_back({from, cause, result.bytes});
 }
 
+/// Not before this the oldest burst at stage i leaves for the next; never when none is there.
+inline Cycles StreamState::bound_at(int i) const {
+    if (heads_[i] != never_known) return heads_[i];
+    if (in_controller(i)) return *dram_.next_answer;
+    if (queue_ == 0 || !present(i)) return never_known;
+    // it waits for the oldest one in the link behind it
+    return std::max(at(next_[i]).time, bound_at(i + 1) + stages[static_cast<size_t>(i + 1)].least);
+}
+
 inline Cycles StreamState::arrival_bound(int k) const {
     // bursts keep their order: the next to come is the oldest before this stage
     for (int i = k; i >= 0; --i)
-        if (heads_[i] != never_known) return heads_[i] + transit_[i] - transit_[k];
+        if (const Cycles bound = bound_at(i); bound != never_known) return bound + transit_[i] - transit_[k];
     if (left_bytes_ == 0) return never_known;
     // the window is full of bursts beyond: the delivery of the oldest admits the next
     for (int i = stage_count - 1; i > k; --i)
-        if (heads_[i] != never_known) return heads_[i] + transit_[i] + transit_[0] - transit_[k];
+        if (const Cycles bound = bound_at(i); bound != never_known)
+            return bound + transit_[i] + transit_[0] - transit_[k];
     return never_known;
 }
 
@@ -286,8 +398,11 @@ inline Cycles StreamState::completion_bound() const {
         const Cycles waits = std::max(port_.quotient(before_last), on_dram);
         return std::max(std::max(issue_free_, arrival_bound(0)) + waits, last_pace_) + transit_[0];
     }
-    for (int k = 0; k < stage_count; ++k)
-        if (heads_[k] != never_known) return at(next_[0] - (k == 0 ? 0 : 1)).time + transit_[k];
+    for (int k = 0; k < stage_count; ++k) {
+        // the youngest burst leaves behind the oldest of its stage
+        if (const Cycles bound = bound_at(k); bound != never_known)
+            return std::max(at(next_[0] - (k == 0 ? 0 : 1)).time, bound) + transit_[k];
+    }
     return result.end;
 }
 

@@ -59,6 +59,7 @@ struct StreamResult {
     uint64_t bytes = 0;                                      ///< delivered so far
     uint64_t source_accesses = 0, destination_accesses = 0;  ///< SRAM words or DRAM bursts touched
     uint64_t dram_activates = 0;
+    uint32_t links = 0;  ///< that its bytes cross
     uint64_t bank_conflict_cycles = 0;
 
     /// As new, but keeps the list's memory.

@@ -282,6 +282,7 @@ void Worker::plan_move(Job& job, const values::RegionView& source, const values:
     request.max_outstanding = dma.max_outstanding_bursts();
     request.descriptor_cycles = dma.descriptor_cycles();
     request.row_cycles = dma.row_cycles();
+    request.priority = static_cast<uint8_t>(dma.priority());
     report(job).mover = true;
     report(job).work = request.source.pattern.total_bytes();
     report(job).peak_q16 = uint64_t{port_bytes_per_cycle} << 16;

@@ -11,6 +11,7 @@
 #include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/bench/gemm_program.hpp"
+#include "tests/bench/tile_program.hpp"
 #include "traces/event_file.hpp"
 #include "traces/writers.hpp"
 
@@ -108,6 +109,37 @@ void bm_resnet18_compat(benchmark::State& state) {
     state.counters["cycles"] = static_cast<double>(cycles);
 }
 
+/// Whole timing-only runs of ResNet-50 as tiles, a fidelity of the DRAM each; goals: simple 40 ms, burst 400
+/// ms.
+void bm_resnet50_tiles(benchmark::State& state, const char* fidelity) {
+    static const auto module = std::make_shared<const Module>(bench::resnet50_tiles());
+    const auto platform = platforms::load("tile32", {{"ddr.fidelity", fidelity}});
+    runtime::SimulationOptions options;
+    options.mode = runtime::Mode::timing;
+    options.hazards = false;
+    Cycles cycles = 0;
+    for (auto _ : state) {
+        runtime::Simulation simulation(module, &platform, options);
+        if (simulation.run() != runtime::RunStatus::finished) state.SkipWithError("did not finish");
+        cycles = simulation.now();
+    }
+    state.counters["cycles"] = static_cast<double>(cycles);
+}
+
+/// The GEMM on one of 1 to 64 engines: the others cost nothing.
+void bm_idle_engines(benchmark::State& state) {
+    const auto platform = platforms::load("tile32", {{"engine.count", std::to_string(state.range(0))}});
+    runtime::SimulationOptions options;
+    options.mode = runtime::Mode::timing;
+    for (auto _ : state) {
+        runtime::Simulation simulation(gemm_module(bench::tiled_gemm), &platform, options);
+        if (simulation.run() != runtime::RunStatus::finished) state.SkipWithError("did not finish");
+    }
+}
+
+BENCHMARK_CAPTURE(bm_resnet50_tiles, simple, "simple")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(bm_resnet50_tiles, burst, "burst")->Unit(benchmark::kMillisecond);
+BENCHMARK(bm_idle_engines)->Arg(1)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_resnet18_compat)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_gemm_timing)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_gemm_reloading_timing)->Unit(benchmark::kMillisecond);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/csv.hpp"
+#include "tests/dram/fidelity.hpp"
 #include "tests/dram/support.hpp"
 
 namespace kpu::dram {
@@ -194,8 +195,8 @@ std::string accuracy_page() {
     text +=
         "With 64 outstanding, reads wait in front of our 32-entry queue, as in Ramulator 2 and DRAMSys; "
         "DRAMsim3's holds all\n"
-        "64 and counts that wait as latency.\n\n"
-        "## Every row\n\nError of cycles, %:\n\n";
+        "64 and counts that wait as latency.\n\n" +
+        fidelity_section() + "## Every row\n\nError of cycles, %:\n\n";
     text += table_of_rows(samples);
     while (text.size() > 1 && text[text.size() - 2] == '\n') text.pop_back();
     return text;

@@ -3,7 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <sstream>
+#include <string>
+#include <utility>
+
+#include "tests/dram/fidelity.hpp"
 
 namespace kpu::dram {
 namespace {
@@ -14,6 +19,21 @@ TEST(DramAccuracy, PageIsUpToDate) {
     std::ostringstream text;
     text << file.rdbuf();
     EXPECT_EQ(text.str(), accuracy_page()) << "run: build/release/bin/dram_accuracy > docs/accuracy_dram.md";
+}
+
+/// What a user may rely on when a platform says `simple`: conflicts and paced streams cost what they cost
+/// with controllers, streams at most a quarter more or less; where only reordering helps, `simple` is slower,
+/// never faster.
+TEST(DramAccuracy, SimpleStaysNearBurst) {
+    const std::map<std::string, std::pair<double, double>> band = {
+        {"seq_rd", {-1, 25}}, {"seq_wr", {-1, 25}}, {"tile_rd", {-3, 12}}, {"two_rd", {-25, 25}},
+        {"mix21", {0, 350}},  {"rnd_rd", {0, 220}}, {"conflict", {-1, 1}}, {"gaps_rd", {-1, 1}}};
+    for (const FidelityRow& row : fidelity_rows()) {
+        EXPECT_GE(row.cycles, band.at(row.pattern).first)
+            << row.device << " " << row.mapping << " " << row.pattern;
+        EXPECT_LE(row.cycles, band.at(row.pattern).second)
+            << row.device << " " << row.mapping << " " << row.pattern;
+    }
 }
 
 }  // namespace

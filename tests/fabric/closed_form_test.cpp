@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <map>
+#include <vector>
+
 #include "isa/diagnostics.hpp"
 #include "tests/fabric/streams.hpp"
 
@@ -188,6 +191,248 @@ TEST(Dram, refreshes_come_every_trefi_busy_or_idle) {
     const Cycles without = (1 << 20) / 64 * t.burst_nck;
     EXPECT_GE(result.end, without + refreshes * t.trfc);
     EXPECT_LE(result.end, without * 102 / 100 + refreshes * (t.trfc + t.trp + t.trcd + t.cl + t.trtp + 8));
+}
+
+// Request and response of a clock each, and the port's cycle; the rest are the device's own clocks.
+TEST(Controllers, an_idle_read_takes_what_its_commands_take) {
+    FabricConfig config = plain_config();
+    use_controller(config);
+    const DramTiming& t = config.ddr.timing;
+    Fabric fabric(config);
+    const auto read = [&](uint64_t address, Cycles at) {
+        return run_alone(fabric, stream(memory(Level::ddr, address, 64), unit_of(no_engine)), at).end - at;
+    };
+    const Cycles hit = t.cl + t.burst_nck + 2 + 1;
+    EXPECT_EQ(read(0, 0), t.trcd + hit);
+    EXPECT_EQ(read(256, 200), hit);                      // same group, next column
+    EXPECT_EQ(read(131072, 400), t.trp + t.trcd + hit);  // same bank, other row
+    fabric.finish(1000);
+    const DramCounters counters = fabric.stats(0, 1000).dram;
+    EXPECT_EQ(counters.activates, 2u);
+    EXPECT_EQ(counters.charged_activates, 2u);
+    EXPECT_EQ(counters.reads, 3u);
+}
+
+// Writes are posted: done when the controller has them. What does not fit its queue waits for a place.
+TEST(Controllers, writes_are_posted_until_the_queue_is_full) {
+    const auto store = [](uint32_t queue, uint64_t bytes) {
+        FabricConfig config = plain_config();
+        use_controller(config, "bank_group_interleaved", 1, [queue](auto&, proto::DdrController& controller) {
+            controller.set_write_queue(queue);
+            controller.set_write_high(queue);
+        });
+        StreamRequest request = stream(unit_of(no_engine), memory(Level::ddr, 0, bytes));
+        request.max_outstanding = 1024;
+        return run_alone(config, request);
+    };
+    EXPECT_EQ(store(32, 32 * 64).end, 32 + 2u);  // one burst a cycle through the link, request and response
+    // eight fit; 24 more get in as fast as the device writes: one in four clocks, the first after its
+    // activate
+    const DramTiming t = plain_config().ddr.timing;
+    const Cycles queued = store(8, 32 * 64).end;
+    EXPECT_GE(queued, t.trcd + 24 * t.burst_nck);
+    EXPECT_LE(queued, t.trcd + 24 * t.burst_nck + 4 * t.burst_nck + 10);
+}
+
+// A saturated channel moves a burst in burst_nck clocks, but for refreshes; outstanding bursts and latency
+// set the rate below that (Little's law), until the channel is saturated.
+TEST(Controllers, bandwidth_follows_littles_law_until_the_channel_is_saturated) {
+    FabricConfig config = plain_config();
+    use_controller(config);
+    const DramTiming& t = config.ddr.timing;
+    constexpr uint64_t bytes = 1 << 18;
+    const auto cycles = [&](uint32_t outstanding) {
+        StreamRequest request = stream(memory(Level::ddr, 0, bytes), unit_of(no_engine));
+        request.max_outstanding = outstanding;
+        return static_cast<double>(cycles_of(config, request));
+    };
+    constexpr double bursts = bytes / 64.0;
+    const double refreshed = 1.0 - static_cast<double>(t.trfc + t.trp) / t.trefi;
+    EXPECT_NEAR(cycles(64), bursts * t.burst_nck / refreshed, 0.02 * cycles(64));
+    const double latency = t.cl + t.burst_nck + 2 + 1;
+    for (const uint32_t outstanding : {1u, 2u, 4u})
+        EXPECT_NEAR(cycles(outstanding), bursts * latency / outstanding / refreshed,
+                    0.05 * cycles(outstanding))
+            << outstanding;
+}
+
+// Bursts that all need another row of one bank cost tRC each, whatever is outstanding.
+TEST(Controllers, conflicts_of_a_bank_cost_trc_each) {
+    FabricConfig config = plain_config();
+    use_controller(config);
+    StreamRequest request = stream(rows(memory(Level::ddr, 0, 64), 100, 131072), unit_of(no_engine));
+    request.max_outstanding = 32;
+    const Cycles end = cycles_of(config, request);
+    const Cycles rows = Cycles{100} * config.ddr.timing.trc;
+    EXPECT_GE(end, rows - config.ddr.timing.trc);
+    EXPECT_LE(end, rows + config.ddr.timing.trfc + config.ddr.timing.trc);
+}
+
+TEST(Controllers, idle_channels_refresh_every_trefi_unless_they_sleep) {
+    const auto counters = [](uint32_t self_refresh) {
+        FabricConfig config = plain_config();
+        use_controller(config, "bank_group_interleaved", 2, [&](auto&, proto::DdrController& controller) {
+            controller.set_self_refresh_nck(self_refresh);
+        });
+        Fabric fabric(config);
+        const Cycles ten = 10 * Cycles{config.ddr.timing.trefi} + 5;
+        fabric.finish(ten);
+        DramCounters counted = fabric.stats(0, ten).dram;
+        uint64_t in_states = 0;
+        for (const uint64_t clocks : counted.rank_times) in_states += clocks;
+        EXPECT_EQ(in_states, 2 * ten);
+        return counted;
+    };
+    EXPECT_EQ(counters(0).refreshes, 20u);  // of two ranks
+    const DramCounters asleep = counters(100);
+    EXPECT_EQ(asleep.refreshes, 0u);
+    EXPECT_GE(asleep.rank_times[static_cast<size_t>(dram::RankState::self_refresh)], 2 * 120'000u);
+}
+
+// A bank that has read needs the turn-around before it writes, and the other way round; the same way it does
+// not.
+TEST(TurnAround, costs_a_bank_its_cycles_at_each_change_of_direction) {
+    FabricConfig config = plain_config();
+    config.l1[0].turnaround_cycles = 5;
+    Fabric fabric(config);
+    const auto run = [&](bool write, Cycles at) {
+        const StreamSide l1 = memory(Level::l1, 0, 64);
+        return run_alone(fabric, write ? stream(unit_of(0), l1) : stream(l1, unit_of(0)), at).end - at;
+    };
+    EXPECT_EQ(run(false, 0), 1u);  // a bank that was never used
+    EXPECT_EQ(run(false, 1), 1u);
+    EXPECT_EQ(run(true, 2), 1 + 5u);
+    EXPECT_EQ(run(false, 20), 1u);  // long enough ago
+    EXPECT_EQ(run(true, 22), 1 + 4u);
+}
+
+/// Engines in a row of a mesh or ring: node 0 is L2.
+Cycles cycles_to_engine(Topology topology, unsigned engines, uint16_t engine) {
+    FabricConfig config = plain_config(engines);
+    config.topology = topology;
+    config.link.hop_latency_cycles = 10;
+    return cycles_of(config, stream(memory(Level::l2, 0, 64), memory(Level::l1, 0, 64, engine)));
+}
+
+// One burst: a cycle in each memory, and 11 in each of the links between the nodes, the shortest way.
+TEST(Topology, a_burst_takes_the_links_of_the_shortest_way) {
+    const auto hops = [](Cycles cycles) { return (cycles - 2) / 11; };
+    for (uint16_t k = 0; k < 7; ++k) EXPECT_EQ(cycles_to_engine(Topology::crossbar, 7, k), 2 + 11u) << k;
+    const unsigned ring[] = {1, 2, 3, 4, 3, 2, 1};  // eight nodes
+    for (uint16_t k = 0; k < 7; ++k) EXPECT_EQ(hops(cycles_to_engine(Topology::ring, 7, k)), ring[k]) << k;
+    const unsigned mesh[] = {1, 2, 1, 2, 3, 2, 3};  // 0 1 2 / 3 4 5 / 6 7
+    for (uint16_t k = 0; k < 7; ++k) EXPECT_EQ(hops(cycles_to_engine(Topology::mesh, 7, k)), mesh[k]) << k;
+    // from the short last row (node 7) to node 2: up its column, then along the row
+    FabricConfig config = plain_config(7);
+    config.topology = Topology::mesh;
+    config.link.hop_latency_cycles = 10;
+    EXPECT_EQ(hops(cycles_of(config, stream(memory(Level::l1, 0, 64, 6), memory(Level::l1, 0, 64, 1)))), 3u);
+}
+
+TEST(Topology, too_many_engines_for_a_ring_are_refused) {
+    FabricConfig config = plain_config(60);
+    config.topology = Topology::ring;
+    EXPECT_THROW(Fabric{config}, UserError);
+    config.topology = Topology::mesh;
+    Fabric fabric(config);
+}
+
+/// Two engines behind L2 on a ring: streams that share link n0_n1 or not.
+Cycles both_on_a_ring(uint16_t first, uint16_t second) {
+    FabricConfig config = plain_config(3);
+    config.topology = Topology::ring;
+    config.l2.ports = 2;
+    Fabric fabric(config);
+    const auto load = [](uint16_t engine) {
+        StreamRequest request =
+            stream(memory(Level::l2, engine * 65536u, 65536), memory(Level::l1, 0, 65536, engine), engine);
+        request.max_outstanding = 64;
+        return request;
+    };
+    fabric.open(load(first), 0);
+    fabric.open(load(second), 0);
+    Cycles last = 0;
+    for (Cycles end = fabric.advance(never); end != never; end = fabric.advance(never)) {
+        fabric.take_completed(end);
+        last = end;
+    }
+    return last;
+}
+
+// A link moves a burst a cycle: streams the other ways round the ring do not share one, streams the same way
+// do.
+TEST(Topology, streams_share_the_links_they_have_in_common) {
+    EXPECT_NEAR(static_cast<double>(both_on_a_ring(0, 2)), 1024, 10);
+    EXPECT_NEAR(static_cast<double>(both_on_a_ring(0, 1)), 2048, 10);
+}
+
+// A link that holds one burst of a stream takes the next one only when that has left: one per 1 + hop cycles.
+// With as many as are on their way at full rate, the queue costs nothing.
+TEST(LinkQueue, bounds_the_rate_to_what_it_holds_over_the_time_in_the_link) {
+    const auto cycles = [](uint32_t queue) {
+        FabricConfig config = plain_config();
+        config.link.hop_latency_cycles = 9;
+        config.link.queue_bursts = queue;
+        StreamRequest request = stream(memory(Level::l2, 0, 64000), memory(Level::l1, 0, 64000));
+        request.max_outstanding = 256;
+        return static_cast<double>(cycles_of(config, request));
+    };
+    EXPECT_NEAR(cycles(1), 1000 * 11, 30);  // a cycle in L2 to come, then ten in the link
+    EXPECT_NEAR(cycles(2), 1000 * 11 / 2.0, 30);
+    EXPECT_EQ(cycles(16), cycles(0));
+    EXPECT_NEAR(cycles(0), 1000, 30);
+}
+
+/// Four units that each want to move 200 bursts over one link, at once; when each is done.
+std::vector<Cycles> four_on_a_link(Arbitration arbitration) {
+    FabricConfig config = plain_config();
+    config.link.arbitration = arbitration;
+    config.l2.ports = 8;
+    Fabric fabric(config);
+    std::map<Fabric::Handle, size_t> unit_of_stream;
+    for (uint16_t unit = 0; unit < 4; ++unit) {
+        StreamRequest request =
+            stream(memory(Level::l2, unit * 12800u, 12800), memory(Level::l1, unit * 12800u, 12800), unit);
+        request.priority = static_cast<uint8_t>(4 - unit);
+        request.max_outstanding = unit == 0 ? 64 : 16;  // one has more bursts on their way
+        unit_of_stream[fabric.open(request, 0)] = unit;
+    }
+    std::vector<Cycles> ends(4);
+    for (Cycles end = fabric.advance(never); end != never; end = fabric.advance(never))
+        for (const Fabric::Handle handle : fabric.take_completed(end)) ends[unit_of_stream.at(handle)] = end;
+    return ends;
+}
+
+TEST(LinkArbitration, shares_by_turns_or_serves_the_first_priority_first) {
+    const std::vector<Cycles> turns = four_on_a_link(Arbitration::round_robin);
+    for (const Cycles end : turns) EXPECT_NEAR(static_cast<double>(end), 800, 25);
+    const std::vector<Cycles> first = four_on_a_link(Arbitration::priority);
+    EXPECT_NEAR(static_cast<double>(first[3]), 200, 25);  // the lowest number
+    EXPECT_LT(first[3], first[2]);
+    EXPECT_LT(first[2], first[1]);
+    EXPECT_LT(first[1], first[0]);
+    // with more on their way it gets more of a link that takes who came first
+    const std::vector<Cycles> age = four_on_a_link(Arbitration::age);
+    EXPECT_LT(age[0], 700u);
+}
+
+// Memories and links in clocks of their own: half the clock, half the rate; a faster one moves the
+// bottleneck.
+TEST(Clocks, each_domain_moves_at_its_own_rate) {
+    const auto cycles = [](double sram, double link) {
+        FabricConfig config = plain_config();
+        const auto hz = [&](double factor) { return Clock(static_cast<uint64_t>(1.6e9 * factor)); };
+        if (sram != 1) config.sram_clock = hz(sram);
+        if (link != 1) config.link_clock = hz(link);
+        StreamRequest request = stream(memory(Level::l2, 0, 64000), memory(Level::l1, 0, 64000));
+        request.max_outstanding = 64;
+        return static_cast<double>(cycles_of(config, request));
+    };
+    EXPECT_NEAR(cycles(1, 1), 1000, 20);
+    EXPECT_NEAR(cycles(0.5, 1), 2000, 20);
+    EXPECT_NEAR(cycles(1, 0.25), 4000, 20);
+    EXPECT_NEAR(cycles(0.5, 0.25), 4000, 40);
+    EXPECT_NEAR(cycles(2, 2), 1000, 20);  // the DMA's own port
 }
 
 TEST(Pace, a_paced_stream_delivers_in_its_own_time_without_stalls) {

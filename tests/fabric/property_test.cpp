@@ -64,6 +64,7 @@ TEST(Conservation, bytes_arrive_and_cycles_add_up) {
                 EXPECT_LT(result.limiters.back().from, result.end);
             }
         }
+        fabric.finish(end);
         ResourceStats sum;
         for (size_t r = 0; r < fabric.resources().size(); ++r) {
             const ResourceStats s = fabric.stats(r, end);
@@ -72,10 +73,15 @@ TEST(Conservation, bytes_arrive_and_cycles_add_up) {
             if (fabric.resources()[r].unit_class == traces::UnitClass::ddr) {
                 EXPECT_EQ(s.dram.reads * config.ddr.timing.burst_bytes, s.bytes_read);
                 EXPECT_EQ(s.dram.writes * config.ddr.timing.burst_bytes, s.bytes_written);
-                EXPECT_EQ(s.dram.activates + s.dram.row_hits, s.dram.reads + s.dram.writes);
+                // a refresh may close a row before any burst of it has come
+                if (config.ddr.controller)
+                    EXPECT_GE(s.dram.activates + s.dram.row_hits, s.dram.reads + s.dram.writes);
+                else
+                    EXPECT_EQ(s.dram.activates + s.dram.row_hits, s.dram.reads + s.dram.writes);
+                EXPECT_LE(s.dram.charged_activates, s.dram.activates);
                 sum.dram.reads += s.bytes_read;
                 sum.dram.writes += s.bytes_written;
-                sum.dram.activates += s.dram.activates;
+                sum.dram.activates += s.dram.charged_activates;
             } else if (fabric.resources()[r].unit_class != traces::UnitClass::link) {
                 sum.bytes_read += s.bytes_read;
                 sum.bytes_written += s.bytes_written;
@@ -153,7 +159,8 @@ FabricConfig tight_config() {
         sram->read_latency_cycles = 3;
         sram->write_latency_cycles = 2;
     }
-    config.link = {16, 4};
+    config.link.bytes_per_cycle = 16;
+    config.link.hop_latency_cycles = 4;
     config.ddr.timing.controller_nck = 16;
     return config;
 }

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "model/fabric/fabric.hpp"
+#include "platforms/ddr.hpp"
+#include "platforms/platform.hpp"
 
 namespace kpu::model::test {
 
@@ -17,6 +19,18 @@ inline FabricConfig plain_config(unsigned engines = 1) {
     config.l1.assign(engines, config.l2);
     config.ddr.size_bytes = 1ull << 30;
     return config;
+}
+
+/// DDR4-3200 with a controller: fidelity burst. `change` alters device and controller before that.
+template <typename Change>
+void use_controller(FabricConfig& config, const std::string& mapping, uint32_t ranks, Change change) {
+    proto::DdrDevice device = platforms::rated_ddr_device("DDR4-3200");
+    proto::DdrController controller = platforms::default_ddr_controller();
+    change(device, controller);
+    config.ddr.controller = dram::make_config(device, controller, mapping, ranks);
+}
+inline void use_controller(FabricConfig& config) {
+    use_controller(config, "bank_group_interleaved", 1, [](auto&, auto&) {});
 }
 
 inline StreamSide memory(Level level, uint64_t address, uint64_t bytes, uint16_t engine = 0) {

@@ -35,19 +35,41 @@ inline FabricConfig rough_config(std::mt19937& random) {
         return s;
     };
     config.l2 = sram();
-    config.l1 = {sram(), sram()};
-    config.link = {pick({16, 32, 64}), pick({0, 2, 9})};
+    config.l1 = {sram(), sram(), sram(), sram(), sram()};
+    config.l2.turnaround_cycles = pick({0, 0, 3});
+    config.link.bytes_per_cycle = pick({16, 32, 64});
+    config.link.hop_latency_cycles = pick({0, 2, 9});
+    config.link.queue_bursts = pick({0, 0, 1, 3});
+    config.link.arbitration = static_cast<Arbitration>(pick({0, 0, 1, 2}));
+    config.topology = static_cast<Topology>(pick({0, 1, 2}));
+    if (pick({0, 1}) != 0) config.link_clock = Clock(pick({500'000'000, 1'900'000'000}));
+    if (pick({0, 1}) != 0) config.sram_clock = Clock(pick({700'000'000, 2'000'000'000}));
     config.ddr.channels = pick({1, 2, 3});
     config.ddr.channel_interleave_bytes = pick({64, 256, 1024});
     config.ddr.timing.controller_nck = pick({0, 16});
     config.ddr.timing.trefi = 3000;
     config.ddr.timing.mapping =
         pick({0, 1}) != 0 ? DramMapping::bank_group_interleaved : DramMapping::row_bank_column;
+    if (pick({0, 1}) == 0) return config;
+    use_controller(config,
+                   config.ddr.timing.mapping == DramMapping::row_bank_column ? "row_bank_column"
+                                                                             : "bg col:3 ba ra col row",
+                   pick({1, 2}), [&](proto::DdrDevice& device, proto::DdrController& controller) {
+                       device.set_trefi(3000);
+                       controller.set_read_queue(pick({1, 4, 32}));
+                       controller.set_write_queue(pick({2, 8, 32}));
+                       controller.set_write_high(pick({1, 2}));
+                       controller.set_write_low(0);
+                       controller.set_request_nck(pick({0, 1, 9}));
+                       controller.set_response_nck(pick({0, 5}));
+                       controller.set_power_down_nck(pick({0, 50}));
+                       controller.set_self_refresh_nck(pick({0, 0, 700}));
+                   });
     return config;
 }
 
 inline StreamSide rough_memory(std::mt19937& random, Level level, uint64_t bytes) {
-    StreamSide side = memory(level, random() % 4096 * 16, bytes, static_cast<uint16_t>(random() % 2));
+    StreamSide side = memory(level, random() % 4096 * 16, bytes, static_cast<uint16_t>(random() % 5));
     if (random() % 2 == 0) {  // cut into rows
         const uint64_t count = uint64_t{1} << random() % 4;
         side.pattern.run_bytes = bytes / count;
@@ -149,9 +171,13 @@ inline std::string text_of(const ResourceStats& s) {
     const auto n = [](uint64_t value) { return " " + std::to_string(value); };
     return n(s.useful) + n(s.overhead) + n(s.idle) + n(s.bytes_read) + n(s.bytes_written) + n(s.words_read) +
            n(s.words_written) + n(s.conflict_cycles) + n(s.peak_queue) + n(s.dram.reads) + n(s.dram.writes) +
-           n(s.dram.activates) + n(s.dram.row_hits) + n(s.dram.refreshes);
+           n(s.dram.activates) + n(s.dram.row_hits) + n(s.dram.refreshes) + n(s.dram.forwarded) +
+           n(s.dram.charged_activates) + n(s.dram.rank_times[0]) + n(s.dram.rank_times[2]) +
+           n(s.dram.rank_times[5]);
 }
-inline std::string text_of_stats(const Fabric& fabric, Cycles elapsed) {
+/// Ends the run at `elapsed`.
+inline std::string text_of_stats(Fabric& fabric, Cycles elapsed) {
+    fabric.finish(elapsed);
     std::string text;
     for (size_t i = 0; i < fabric.resources().size(); ++i)
         text += fabric.resources()[i].name + text_of(fabric.stats(i, elapsed)) + "\n";

@@ -232,6 +232,11 @@ std::vector<Change> random_changes(uint64_t seed) {
     maybe("engine.array.dataflow", {"ws", "is"});
     maybe("engine.vector.lanes", {"1", "256"});
     maybe("engine.l1.banks", {"1", "4"});
+    maybe("ddr.fidelity", {"burst"});
+    maybe("ddr.ranks", {"2"});
+    maybe("ddr.controller.power_down_nck", {"20"});
+    maybe("ddr.controller.self_refresh_nck", {"400"});
+    maybe("ddr.controller.read_queue", {"2"});
     maybe("system_dma.channels", {"1", "2"});
     maybe("system_dma.max_outstanding_bursts", {"1", "4"});
     return changes;

@@ -46,8 +46,75 @@ TEST(DdrDevices, DataRate) {
             EXPECT_GE(clocks * scaled.tck_ns(), fast_clocks * rated.tck_ns() - 1e-9) << rate;
             EXPECT_LT((clocks - 1) * scaled.tck_ns(), fast_clocks * rated.tck_ns()) << rate;
         }
+        EXPECT_GE(scaled.trc(), scaled.tras() + scaled.trp()) << rate;
         EXPECT_LE(scaled.trefi() * scaled.tck_ns(), rated.trefi() * rated.tck_ns() + 1e-6) << rate;
     }
+}
+
+/// A resolved platform says what its controllers do; what it does not say is the table's default.
+TEST(DdrControllers, TakeDefaultsFromTheTable) {
+    const Platform platform = load("tile32", {{"ddr.controller.write_low", "3"}});
+    EXPECT_EQ(platform.ddr().fidelity(), "simple");
+    EXPECT_EQ(platform.ddr().ranks(), 1u);
+    EXPECT_EQ(platform.ddr().controller().write_low(), 3u);
+    EXPECT_EQ(platform.ddr().controller().read_queue(), default_ddr_controller().read_queue());
+    EXPECT_FALSE(platform.ddr().controller().has_request_nck());  // follows controller_latency_ns
+    EXPECT_EQ(load("tile32", {{"ddr.ranks", "2"}, {"ddr.size_bytes", "17179869184"}}).ddr().size_bytes(),
+              uint64_t{16} << 30);
+}
+
+/// Each impossible setting is refused, naming the field and what to do.
+TEST(DdrControllers, ImpossibleSettingsAreRefused) {
+    const std::vector<std::pair<Overrides, std::string>> cases = {
+        {{{"ddr.fidelity", "exact"}}, "must be one of simple|burst"},
+        {{{"interconnect.topology", "torus"}}, "must be one of crossbar|ring|mesh"},
+        {{{"interconnect.arbitration", "fair"}}, "must be one of age|round_robin|priority"},
+        {{{"clock.sram_mhz", "0"}}, "`clock.sram_mhz` is 0"},
+        {{{"engine.dma.priority", "256"}}, "it must be from 0 to 255"},
+        {{{"l2.turnaround_cycles", "1001"}}, "it must be from 0 to 1000"},
+        {{{"ddr.ranks", "3"}}, "it must be a power of two"},
+        {{{"ddr.ranks", "0"}}, "`ddr.ranks` is 0"},
+        {{{"ddr.channels", "0"}}, "`ddr.channels` is 0"},
+        {{{"ddr.controller.read_queue", "0"}}, "`ddr.controller.read_queue` is 0"},
+        {{{"ddr.controller.write_queue", "8"}}, "a write queue of 8 never reaches"},
+        {{{"ddr.controller.write_low", "26"}}, "not below write_high = 26"},
+        {{{"ddr.controller.write_hi", "26"}}, "did you mean `ddr.controller.write_high`?"},
+        {{{"ddr.mapping", "row_bank_colum"}}, "did you mean `row_bank_column`?"},
+        {{{"ddr.mapping", "col:2 bg col ba row"}}, "knows only bank_group_interleaved, row_bank_column"},
+    };
+    for (const auto& [overrides, expected] : cases) {
+        SCOPED_TRACE(expected);
+        try {
+            load("tile32", overrides);
+            ADD_FAILURE() << "accepted";
+        } catch (const UserError& error) {
+            EXPECT_THAT(error.what(), testing::HasSubstr(expected));
+            EXPECT_THAT(error.what(), testing::HasSubstr("Fix: "));
+        }
+    }
+}
+
+/// Background power: under burst a floor that no rank leaves, and what each state costs beyond it; with one
+/// state only active these add up to the standby power that simple charges throughout.
+TEST(DdrControllers, PowerStatesAddUpToTheStandby) {
+    const auto prices = [](const Overrides& overrides) { return energy_prices(load("tile32", overrides)); };
+    const auto price_of = [](const traces::EnergyPrices& all, const std::string& action) {
+        for (const traces::ActionPrice& price : all.actions)
+            if (price.component == traces::Component::dram && price.action == action) return price.energy_pj;
+        ADD_FAILURE() << "no price of " << action;
+        return 0.0;
+    };
+    const auto simple = prices({}), burst = prices({{"ddr.fidelity", "burst"}});
+    const double tck_ns = 0.625;
+    EXPECT_NEAR(burst.dram_background_mw + price_of(burst, "state.active") / tck_ns,
+                simple.dram_background_mw, 1e-9);
+    EXPECT_EQ(price_of(burst, "state.precharged"), 0);
+    const auto sleepy = prices({{"ddr.fidelity", "burst"}, {"ddr.controller.power_down_nck", "64"}});
+    EXPECT_NEAR(sleepy.dram_background_mw + price_of(sleepy, "state.active") / tck_ns,
+                simple.dram_background_mw, 1e-9);
+    EXPECT_LT(sleepy.dram_background_mw, burst.dram_background_mw);
+    EXPECT_EQ(price_of(sleepy, "state.precharge_power_down"), 0);
+    EXPECT_NEAR(prices({{"ddr.ranks", "2"}}).dram_background_mw, 2 * simple.dram_background_mw, 1e-9);
 }
 
 }  // namespace

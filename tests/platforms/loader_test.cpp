@@ -73,8 +73,8 @@ TEST(Loader, Ranges) {
     EXPECT_THAT(parse_error(replaced(text, "dataflow: os", "dataflow: osx")),
                 AllOf(HasSubstr("`osx` is not a value of `engine.array.dataflow`"), HasSubstr("os|ws|is")));
     EXPECT_THAT(parse_error(replaced(text, "row_bank_column", "column_row")),
-                AllOf(HasSubstr("`ddr.mapping` is `column_row`"),
-                      HasSubstr("bank_group_interleaved|row_bank_column")));
+                AllOf(HasSubstr("unknown mapping `column_row`"),
+                      HasSubstr("bank_group_interleaved, row_bank_column")));
     EXPECT_THAT(parse_error(replaced(text, "count: 1\n", "count: 1000\n") + replaced(text, "name", "#name")),
                 HasSubstr("error"));
 }

@@ -116,7 +116,7 @@ TEST(Override, Errors) {
     }
     EXPECT_THAT(set("clock.core_mhz", "inf"), HasSubstr("from 0.001 to 100000"));
     EXPECT_THAT(set("energy.corner", "lowest"), HasSubstr("low|nominal|high"));
-    EXPECT_THAT(set("ddr.mapping", "x"), HasSubstr("bank_group_interleaved|row_bank_column"));
+    EXPECT_THAT(set("ddr.mapping", "x"), HasSubstr("bank_group_interleaved, row_bank_column"));
     EXPECT_THAT(set("store_on_dma", "1"), HasSubstr("boolean"));
     EXPECT_THAT(set("ddr.device", "DDR5"), HasSubstr("unknown device `DDR5`"));
     EXPECT_THAT(set("engine.array.rate[i5]", "1"), HasSubstr("i8xi4"));

@@ -26,6 +26,7 @@ struct Case {
     const char* program = "gemm_relu";
     const char* platform = "npm_lite";
     const char* stat = "cycles.total";
+    platforms::Overrides also = {};
 };
 
 /// Independent tasks on one kind of unit: what a second one is for.
@@ -53,12 +54,47 @@ Module parallel_program(const std::string& opcode) {
     return p.build();
 }
 
+/// Transfers DDR -> L1 and L2 -> L1 at once, so that DMAs of both kinds want the link of the engine.
+Module shared_link_program(int64_t engine) {
+    using namespace builder;
+    Program p("shared_link");
+    constexpr int64_t bytes = 16384, count = 4;
+    const Buffer x = p.buffer("x", Level::ddr, count * bytes, 64);
+    const Buffer mid = p.buffer("mid", Level::l2, count * bytes, 64);
+    const Buffer in = p.l1_buffer("in", engine, 2 * count * bytes, 64);
+    for (int64_t i = 0; i < count; ++i) {
+        p.transfer("", p.bytes("", in, i * bytes, bytes), p.bytes("", x, i * bytes, bytes));
+        p.transfer("", p.bytes("", in, (count + i) * bytes, bytes), p.bytes("", mid, i * bytes, bytes));
+    }
+    return p.build();
+}
+
+/// Reads and writes of DDR at once.
+Module copies_program() {
+    using namespace builder;
+    Program p("copies");
+    constexpr int64_t bytes = 16384, count = 4;
+    const Buffer x = p.buffer("x", Level::ddr, count * bytes, 64);
+    const Buffer y = p.buffer("y", Level::ddr, count * bytes, 64);
+    const Buffer in = p.buffer("in", Level::l2, count * bytes, 64);
+    const Buffer out = p.buffer("out", Level::l2, count * bytes, 64);
+    for (int64_t i = 0; i < count; ++i) {
+        p.transfer("", p.bytes("", in, i * bytes, bytes), p.bytes("", x, i * bytes, bytes));
+        p.transfer("", p.bytes("", y, i * bytes, bytes), p.bytes("", out, i * bytes, bytes));
+    }
+    return p.build();
+}
+
 std::shared_ptr<const Module> program(const std::string& name) {
     static std::map<std::string, std::shared_ptr<const Module>> loaded;
     auto& module = loaded[name];
     if (module) return module;
     if (name == "tiled_gemm") {
         module = std::make_shared<const Module>(bench::tiled_gemm_reloading(512, 128));
+    } else if (name == "copies") {
+        module = std::make_shared<const Module>(copies_program());
+    } else if (name == "shared_link" || name == "far_engine") {
+        module = std::make_shared<const Module>(shared_link_program(name == "far_engine" ? 4 : 0));
     } else if (name == "quantize" || name == "relu" || name == "transfer") {
         module = std::make_shared<const Module>(parallel_program(name));
     } else {
@@ -70,7 +106,9 @@ std::shared_ptr<const Module> program(const std::string& name) {
 }
 
 double measure(const Case& c, const char* value) {
-    const auto platform = platforms::load(c.platform, {{c.parameter, value}});
+    platforms::Overrides overrides = c.also;
+    overrides.emplace_back(c.parameter, value);
+    const auto platform = platforms::load(c.platform, overrides);
     runtime::SimulationOptions options;
     options.mode = runtime::Mode::timing;
     runtime::Simulation simulation(program(c.program), &platform, options);
@@ -81,6 +119,18 @@ double measure(const Case& c, const char* value) {
 
 constexpr const char* energy = "energy.total_uj";
 constexpr const char* static_energy = "energy.static_uj";
+constexpr const char* cycles = "cycles.total";
+const platforms::Overrides burst = {{"ddr.fidelity", "burst"}};
+/// Writes as soon as one waits.
+const platforms::Overrides eager = {
+    {"ddr.fidelity", "burst"}, {"ddr.controller.write_high", "1"}, {"ddr.controller.write_low", "0"}};
+const platforms::Overrides by_priority = {{"interconnect.arbitration", "priority"},
+                                          {"interconnect.link_bytes_per_cycle", "8"}};
+const platforms::Overrides first_come = {{"engine.dma.priority", "9"},
+                                         {"interconnect.link_bytes_per_cycle", "8"}};
+const platforms::Overrides two_movers = {{"ddr.fidelity", "burst"}, {"system_dma.channels", "2"}};
+const platforms::Overrides five_engines = {{"engine.count", "5"}};
+constexpr const char* engine_dma_waits = "units.e0_dma0.stalled.operand_interconnect";
 constexpr const char* gemm = "tiled_gemm";
 constexpr const char* tile32 = "tile32";
 
@@ -136,6 +186,18 @@ const std::vector<Case>& cases() {
         {"system_dma.row_cycles", "1", "50", Change::up},
         {"system_dma.burst_bytes", "64", "16", Change::up, "gemm_relu", "npm_lite", energy},
         {"system_dma.max_outstanding_bursts", "32", "1", Change::up},
+        {"clock.array_mhz", "1000", "500", Change::up, gemm, tile32},
+        {"clock.sram_mhz", "1000", "100", Change::up},
+        {"clock.interconnect_mhz", "1000", "100", Change::up},
+        {"engine.l1.turnaround_cycles", "0", "50", Change::up},
+        {"l2.turnaround_cycles", "0", "200", Change::up, gemm, tile32},
+        {"engine.dma.priority", "0", "9", Change::differs, "shared_link", tile32, engine_dma_waits,
+         by_priority},
+        {"system_dma.priority", "0", "9", Change::down, "shared_link", tile32, engine_dma_waits, by_priority},
+        {"interconnect.topology", "crossbar", "mesh", Change::up, "far_engine", tile32, cycles, five_engines},
+        {"interconnect.arbitration", "age", "priority", Change::differs, "shared_link", tile32,
+         engine_dma_waits, first_come},
+        {"interconnect.queue_bursts", "0", "1", Change::up},
         {"interconnect.link_bytes_per_cycle", "64", "4", Change::up},
         {"interconnect.hop_latency_cycles", "2", "300", Change::up},
         {"ddr.device", "LPDDR4-3200", "LPDDR5-6400", Change::down},
@@ -144,6 +206,17 @@ const std::vector<Case>& cases() {
         {"ddr.data_rate_mtps", "3200", "800", Change::up},
         {"ddr.controller_latency_ns", "20", "2000", Change::up},
         {"ddr.channel_interleave_bytes", "256", "1048576", Change::up},
+        {"ddr.fidelity", "simple", "burst", Change::differs},
+        {"ddr.ranks", "1", "2", Change::up, "digits", "npm_lite", static_energy},
+        {"ddr.controller.read_queue", "32", "1", Change::up, gemm, tile32, cycles, burst},
+        {"ddr.controller.write_queue", "1", "64", Change::down, gemm, tile32, cycles, eager},
+        {"ddr.controller.write_high", "26", "7", Change::differs, "copies", tile32, cycles, two_movers},
+        {"ddr.controller.write_low", "6", "25", Change::differs, "copies", tile32, cycles, two_movers},
+        {"ddr.controller.row_hit_cap", "16", "1", Change::differs, gemm, tile32, cycles, burst},
+        {"ddr.controller.request_nck", "1", "200", Change::up, gemm, tile32, cycles, burst},
+        {"ddr.controller.response_nck", "1", "200", Change::up, gemm, tile32, cycles, burst},
+        {"ddr.controller.power_down_nck", "0", "64", Change::down, "digits", "npm_lite", energy, burst},
+        {"ddr.controller.self_refresh_nck", "0", "64", Change::down, "digits", "npm_lite", energy, burst},
         {"energy.corner", "low", "high", Change::up, "digits", "npm_lite", energy},
         {"energy.node_nm", "16", "7", Change::down, "digits", "npm_lite", energy},
         {"energy.vdd", "0.8", "0.9", Change::up, "digits", "npm_lite", energy},
