@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "isa/verify_passes.hpp"
 
@@ -130,6 +131,48 @@ void check_accumulator(const VerifyContext& context, const BoundTask& task, cons
                          name_of(variant.accum), variant.name, name_of(accum->type), name_of(variant.accum)));
 }
 
+/// The dimension along which a region's scales differ; nothing when there is one scale for all.
+std::optional<size_t> scale_axis(const BoundRegion& region) {
+    if (!region.quant || region.quant.kind == proto::Quant::PER_TENSOR) return std::nullopt;
+    const auto axis = static_cast<size_t>(region.quant.axis);
+    return region.shape[axis] == 1 ? std::nullopt : std::optional<size_t>(axis);
+}
+
+/// Products sum over rows of B, or input channels of W: scales may differ along those and along the outputs.
+void check_product_quant(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
+    const BoundRegion &a = context.region(task.inputs[0]), &b = context.region(task.inputs[1]);
+    const BoundRegion& y = context.region(task.outputs[0]);
+    if (!is_integer(a.elem) || b.shape.rank < 2 || y.shape.rank < 1) return;
+    const OpcodeSpec& spec = opcode(task.opcode);
+    const auto refuse = [&](const BoundRegion& region, size_t axis) {
+        context.error(pos, fmt::format("{} cannot use scales along axis {} of {}. Fix: quantize inputs per "
+                                       "tensor, weights per tensor, per output channel or per group of the "
+                                       "summed axis, outputs per tensor or channel.",
+                                       spec.name, axis, region_text(region)));
+    };
+    const size_t summed = b.shape.rank - 2u;
+    const auto of_a = scale_axis(a), of_y = scale_axis(y);
+    auto of_b = scale_axis(b);
+    if (b.quant.kind == proto::Quant::PER_GROUP) of_b = static_cast<size_t>(b.quant.axis);
+    if (of_a) return refuse(a, *of_a);
+    if (of_b && *of_b < summed) return refuse(b, *of_b);
+    if (of_y && *of_y != y.shape.rank - 1u) return refuse(y, *of_y);
+    if (of_b != summed) return;
+    if (of_y || y.elem == ElemType::i32) {
+        return context.error(pos, fmt::format("{}: weights with scales along the summed axis need an output "
+                                              "of 4, 8 or 16 bits with one scale, not {}. Fix: quantize it "
+                                              "per tensor, or the weights per output channel.",
+                                              spec.name, operand_text("Y", y)));
+    }
+    if (task.inputs.size() < 3) return;
+    const BoundRegion& bias = context.region(task.inputs[2]);
+    if (bias.quant.kind == proto::Quant::PER_TENSOR) return;
+    context.error(pos,
+                  fmt::format("{}: with weights quantized along the summed axis the bias ({}) needs a "
+                              "scale of its own. Fix: give it quant=per_tensor(scale=..., zero_point=0).",
+                              spec.name, region_text(bias)));
+}
+
 void check_quant(const VerifyContext& context, const BoundTask& task, const TypeVariant& variant,
                  const SourcePos& pos) {
     using Rule = TypeVariant::QuantRule;
@@ -255,6 +298,7 @@ bool verify_operands(const VerifyContext& context, const BoundTask& task, const 
         check_accumulator(context, task, *variant, pos);
         check_quant(context, task, *variant, pos);
     }
+    if (kind == OpcodeClass::gemm || kind == OpcodeClass::conv) check_product_quant(context, task, pos);
     return true;
 }
 

@@ -36,7 +36,7 @@ void ProgramReader::read(const std::vector<std::string>& includes, std::string_v
     try {
         read_head(includes, body);
     } catch (const SyntaxError&) {
-        recover(peek().offset);
+        recover(std::string_view::npos);  // what stands in the colon's place may be the first statement
     }
     for (;;) {
         const size_t offset = peek().offset;
@@ -134,7 +134,7 @@ bool ProgramReader::at_statement() {
         case Word::endloop:
             return true;
         case Word::wait:
-            return peek(1).is('(');
+            return token.line_start || peek(1).is('(');
         default:
             break;
     }

@@ -205,6 +205,22 @@ x = relu.async in nothing out a
     EXPECT_THAT(lines, testing::ElementsAre(2u, 3u, 5u, 6u, 10u, 15u)) << parsed.errors();
 }
 
+TEST(recovery, a_mistake_in_the_head_costs_no_statement) {
+    // the statement that stands where the colon should is read, so its uses are no mistakes
+    const Parsed parsed = parse_text(R"(program p
+buffer D : DDR (size = 64)
+let a = region(D, 0, 4) elem=i8, shape=[4], layout=C
+x = relu.async in a out a
+y = relu.async in a a
+wait x
+z = relu.async in a out a deps=[x]
+)");
+    std::vector<uint32_t> lines;
+    for (const Diagnostic& d : parsed.diagnostics.all()) lines.push_back(d.pos.line);
+    EXPECT_THAT(lines, testing::ElementsAre(2u, 5u, 6u)) << parsed.errors();
+    EXPECT_EQ(parsed.program().buffer_size(), 1);
+}
+
 TEST(recovery, after_20_errors_reading_stops) {
     std::string text;
     for (int i = 0; i < 1000; ++i) text += fmt::format("const A{} = B{}\n", i, i);

@@ -127,6 +127,26 @@ TEST(Reference, ConvPads) {
     EXPECT_EQ(y.get<float>(), (std::vector<float>{2100, 4321}));
 }
 
+// A smaller output than derived: the first rows and columns of the whole result.
+TEST(Reference, ConvSmallerOutputStartsAtTheTopLeft) {
+    Operand x = floats({1, 2, 3, 1}, {1, 2, 3, 4, 5, 6});
+    Operand w = floats({1, 1, 1, 1}, {10});
+    Operand y(ElemType::f32, {1, 1, 2, 1});
+    run("conv2d", {&x, &w}, y, {});
+    EXPECT_EQ(y.get<float>(), (std::vector<float>{10, 20}));
+}
+
+// One plane with one of padding in front, every second position: the window sees the padding, not the plane.
+TEST(Reference, ConvOfOnePlaneWithPaddingInFront) {
+    Operand x = floats({1, 1, 1, 1, 1}, {7});
+    Operand w = floats({1, 1, 1, 1, 1}, {10});
+    Operand y(ElemType::f32, {1, 1, 1, 1, 1});
+    BoundAttrs attrs;
+    attrs.list = {ints_attr("pads", {1, 0, 0, 0, 0, 0}), ints_attr("strides", {2, 1, 1})};
+    run("conv3d", {&x, &w}, y, attrs);
+    EXPECT_EQ(y.get<float>()[0], 0.0F);
+}
+
 // Padded positions are skipped: an infinite weight there does not make a NaN.
 TEST(Reference, ConvSkipsPadding) {
     Operand x = floats({1, 1, 1, 1}, {5});
