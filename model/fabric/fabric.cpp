@@ -187,7 +187,7 @@ uint64_t Fabric::Impl::alignment_of(const StreamSide& side, uint64_t burst_bytes
         return std::max<uint64_t>(config.ddr.timing.burst_bytes,
                                   std::min<uint64_t>(burst_bytes, config.ddr.channel_interleave_bytes));
     }
-    return std::max(burst_bytes, srams_[static_cast<size_t>(node_of(side) + 1)].interleave_bytes());
+    return std::max(burst_bytes, srams_[static_cast<size_t>(node_of(side)) + 1].interleave_bytes());
 }
 
 Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {

@@ -133,7 +133,7 @@ class StreamState {
     /// Stage k waits until the link behind it has room. What a controller answers is not held up.
     bool holds_back(int k) const {
         return queue_ != 0 && k + 1 < stage_count && next_[k] >= queue_ &&
-               stages[static_cast<size_t>(k + 1)].kind == StreamStage::Kind::link &&
+               stages[static_cast<size_t>(k) + 1].kind == StreamStage::Kind::link &&
                stages[static_cast<size_t>(k)].kind != StreamStage::Kind::dram_response;
     }
     /// A burst has come to stage k, and waits because the link behind it is full.
@@ -289,7 +289,8 @@ inline void StreamState::arrive_in_queue(int k) {
     }
     Burst& burst = at(next_[k]);
     Cycles& last = last_in_[static_cast<size_t>(k)];
-    if (holds_back(k)) last = std::max(last, left_[static_cast<size_t>(k + 1) * queue_ + next_[k] % queue_]);
+    if (holds_back(k))
+        last = std::max(last, left_[(static_cast<size_t>(k) + 1) * queue_ + next_[k] % queue_]);
     const Cycles late = last > burst.time ? last - burst.time : 0;
     if (late > 0) burst.lose(late, traces::Cause::stalled_operand_interconnect);
     if (k == 0) {
@@ -374,7 +375,7 @@ inline Cycles StreamState::bound_at(int i) const {
     if (in_controller(i)) return *dram_.next_answer;
     if (queue_ == 0 || !present(i)) return never_known;
     // it waits for the oldest one in the link behind it
-    return std::max(at(next_[i]).time, bound_at(i + 1) + stages[static_cast<size_t>(i + 1)].least);
+    return std::max(at(next_[i]).time, bound_at(i + 1) + stages[static_cast<size_t>(i) + 1].least);
 }
 
 inline Cycles StreamState::arrival_bound(int k) const {
