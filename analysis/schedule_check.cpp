@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 
+#include "analysis/memory_use.hpp"
 #include "analysis/races.hpp"
 #include "analysis/schedule_order.hpp"
+#include "analysis/waste.hpp"
 
 namespace kpu::analysis {
 namespace {
@@ -62,19 +64,31 @@ void merge_implied(const BoundProgram& program, const ScheduleOrder& order, std:
     findings = std::move(kept);
 }
 
-SourcePos pos_of(const BoundProgram& program, uint32_t statement) {
-    if (statement < program.positions.size()) return program.positions[statement];
-    return {program.module ? program.module->origin : "", 0, 0};
-}
-
 }  // namespace
 
 std::string_view name_of(FindingKind kind) {
-    constexpr std::array<std::string_view, 4> names = {"raw", "war", "waw", "not-proved"};
+    constexpr std::array<std::string_view, finding_kind_count> names = {
+        "raw",         "war",      "waw",              "not-proved", "uninitialised-read",
+        "empty-token", "deadlock", "hoistable-reload", "dead-write", "unused-buffer"};
     return names[static_cast<size_t>(kind)];
 }
 
-ScheduleReport check_schedule(const BoundProgram& program) {
+std::string_view meaning_of(FindingKind kind) {
+    constexpr std::array<std::string_view, finding_kind_count> meanings = {
+        "A task reads bytes that another one writes, and nothing orders the two.",
+        "A task writes bytes that another one reads, and nothing orders the two.",
+        "Two tasks write the same bytes, and nothing orders the two.",
+        "Whether two tasks that nothing orders touch the same bytes was not decided within the bounds on work.",
+        "A task reads bytes that no task has written before it.",
+        "A task or wait needs the token of a loop without iterations, which orders nothing.",
+        "Waiting tasks can fill the token table while those that they wait for get no entry.",
+        "A loop brings the same bytes to the same place in every iteration.",
+        "Nothing reads what a task writes.",
+        "No task touches a buffer."};
+    return meanings[static_cast<size_t>(kind)];
+}
+
+ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& limits) {
     ScheduleReport report;
     if (program.tasks.empty()) return report;
     if (program.tasks.size() > ScheduleOrder::max_tasks) {
@@ -90,7 +104,14 @@ ScheduleReport check_schedule(const BoundProgram& program) {
     const ScheduleOrder order(program, loop_facts(program));
     std::vector<Finding> races = find_races(program, order);
     merge_implied(program, order, races);
+    MemoryReport memory = follow_memory(program, races);
+    report.memory = std::move(memory.use);
     add_findings(std::move(races), report);
+    add_findings(std::move(memory.findings), report);
+    add_findings(find_empty_tokens(program), report);
+    add_findings(find_table_deadlocks(program, limits), report);
+    add_findings(find_hoistable_reloads(program), report);
+    add_findings(find_unused_buffers(program), report);
     if (report.findings.size() > ScheduleReport::max_findings) {
         report.unlisted = report.findings.size() - ScheduleReport::max_findings;
         report.findings.resize(ScheduleReport::max_findings);
@@ -98,9 +119,17 @@ ScheduleReport check_schedule(const BoundProgram& program) {
     return report;
 }
 
+SourcePos place_of(const Finding& finding, const BoundProgram& program) {
+    const std::string file = program.module ? program.module->origin : std::string();
+    if (finding.kind == FindingKind::unused_buffer && program.module)
+        return program.module->pos_of_buffer(finding.buffer);
+    if (finding.statement < program.positions.size()) return program.positions[finding.statement];
+    return {file, 0, 0};
+}
+
 void add_to(const ScheduleReport& report, const BoundProgram& program, Diagnostics& diagnostics) {
     for (const Finding& finding : report.findings) {
-        diagnostics.add({finding.severity, finding.message, pos_of(program, finding.statement), {}});
+        diagnostics.add({finding.severity, finding.message, place_of(finding, program), finding.notes});
     }
     if (report.unlisted > 0) {
         const std::string file = program.module ? program.module->origin : std::string();

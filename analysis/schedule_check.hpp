@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "isa/bound_program.hpp"
+#include "isa/device_limits.hpp"
 #include "isa/diagnostics.hpp"
 
 namespace kpu::analysis {
@@ -14,9 +15,18 @@ enum class FindingKind : uint8_t {
     raw,  ///< a read and the write before it that nothing orders
     war,  ///< a write and the read before it
     waw,  ///< two writes
-    not_proved,
+    not_proved,        ///< could not be decided within the bounds on work
+    uninitialised,     ///< a read of bytes that no task has written
+    empty_token,       ///< a token of a loop that never runs
+    deadlock,          ///< the token table fills with tasks that wait for others which get no entry
+    hoistable_reload,  ///< a loop that brings the same bytes to the same place each time
+    dead_write,        ///< a transfer, store or result that nothing reads
+    unused_buffer,
 };
-std::string_view name_of(FindingKind kind);  ///< raw, war, waw, not-proved ...
+constexpr int finding_kind_count = 10;
+std::string_view name_of(FindingKind kind);  ///< raw, war, waw, not-proved, uninitialised-read ...
+/// One sentence on what findings of a kind mean.
+std::string_view meaning_of(FindingKind kind);
 
 /// A change that would mend a finding.
 struct Fix {
@@ -37,20 +47,33 @@ struct Finding {
     uint32_t buffer = UINT32_MAX;  ///< UINT32_MAX: none
     uint64_t first = 0, last = 0;  ///< bytes from the buffer's base, both inclusive
     std::string message;           ///< one line, with "Fix: ..." at its end
+    std::vector<std::string> notes;
     Fix fix;
+};
+
+/// What the buffers of a level hold at most at one time, in the order of the text.
+struct MemoryUse {
+    Level level = Level::ddr;
+    uint16_t engine = 0;     ///< of L1
+    uint64_t declared = 0;   ///< bytes of all buffers, alignment included
+    uint64_t peak_live = 0;  ///< bytes written and still to be read, or left as an output
+    uint32_t statement = 0;  ///< task at whose start that is so
 };
 
 struct ScheduleReport {
     static constexpr size_t max_findings = 100;
-    std::vector<Finding> findings;  ///< in the order of the text
+    std::vector<Finding> findings;  ///< races, then the rest; each kind in the order of the text
+    std::vector<MemoryUse> memory;  ///< of the levels that the program uses; empty when it is too long to follow
     uint64_t unlisted = 0;          ///< findings beyond max_findings
 };
 
 /// Looks for everything that a legal schedule of the program may do wrong, without running it: for any timing
 /// and any loop count. Work is bounded; what could not be decided within it is a finding `not_proved`.
-ScheduleReport check_schedule(const BoundProgram& program);
+ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& limits);
 
-/// The findings as diagnostics at their statements.
+/// Where a finding stands: its statement, or the declaration of its buffer.
+SourcePos place_of(const Finding& finding, const BoundProgram& program);
+/// The findings as diagnostics.
 void add_to(const ScheduleReport& report, const BoundProgram& program, Diagnostics& diagnostics);
 
 }  // namespace kpu::analysis

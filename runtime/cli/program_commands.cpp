@@ -52,7 +52,7 @@ void check_into(const CheckOptions& options, Diagnostics& diagnostics) {
     if (diagnostics.has_errors()) return;
     const BoundProgram program = kpu::bind(module, verify_options.params, limits);
     if (topology) return;  // nothing writes a topology's operands
-    analysis::add_to(analysis::check_schedule(program), program, diagnostics);
+    analysis::add_to(analysis::check_schedule(program, limits), program, diagnostics);
 }
 
 /// Everything that can be wrong with a program, gathered instead of thrown.

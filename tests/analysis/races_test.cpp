@@ -16,7 +16,7 @@ std::string hazards(const Module& module) {
     verify(module, {}, {}, diagnostics);
     if (diagnostics.has_errors()) return diagnostics.to_string();
     const BoundProgram program = bind(std::make_shared<Module>(module), {}, {});
-    analysis::add_to(analysis::check_schedule(program), program, diagnostics);
+    analysis::add_to(analysis::check_schedule(program, {}), program, diagnostics);
     return diagnostics.to_string();
 }
 

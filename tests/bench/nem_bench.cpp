@@ -52,7 +52,7 @@ void verify_clean(const Module& module, bool schedule) {
     verify(module, npm_lite(), {}, diagnostics);
     if (schedule) {
         const BoundProgram program = bind(std::make_shared<Module>(module), {}, npm_lite());
-        analysis::add_to(analysis::check_schedule(program), program, diagnostics);
+        analysis::add_to(analysis::check_schedule(program, npm_lite()), program, diagnostics);
     }
     if (!diagnostics.all().empty()) throw std::runtime_error(diagnostics.to_string());
 }

@@ -35,7 +35,7 @@ void verify_and_bind(const std::shared_ptr<const Module>& module, const DeviceLi
     verify(*module, limits, {}, diagnostics);
     try {
         const BoundProgram program = bind(module, {}, limits);
-        if (schedule) analysis::check_schedule(program);
+        if (schedule) analysis::check_schedule(program, limits);
     } catch (const UserError&) {  // a program may be wrong
     }
 }

@@ -1,0 +1,96 @@
+// Tries a program's control flow, without time or values, against the device's token table.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/waste.hpp"
+#include "model/control/controller.hpp"
+
+namespace kpu::analysis {
+namespace {
+
+constexpr uint64_t max_tasks = 1 << 14;
+
+enum class Choice : uint8_t { oldest, newest };
+
+/// Completes one ready task after the other.
+class TableTrial : private control::ControlListener {
+  public:
+    TableTrial(const BoundProgram& program, const DeviceLimits& limits, Choice choice)
+        : choice_(choice), controller_(program, options_of(limits), *this) {}
+
+    /// What waits for what when the program comes to a stand; empty when it ends, or goes on beyond the bound.
+    std::string stand() {
+        controller_.start();
+        for (uint64_t n = 0; n < max_tasks && !ready_.empty(); ++n) {
+            const auto it = choice_ == Choice::oldest
+                                ? std::min_element(ready_.begin(), ready_.end(), older)
+                                : std::max_element(ready_.begin(), ready_.end(), older);
+            control::TaskInstance& instance = **it;
+            ready_.erase(it);
+            controller_.started(instance);
+            controller_.completed(instance);
+        }
+        if (!ready_.empty() || controller_.finished()) return {};
+        const std::vector<const control::TaskInstance*> live = controller_.live();
+        statement_ = live.empty() ? 0 : live.front()->statement;
+        return controller_.explain_block();
+    }
+    uint32_t statement() const { return statement_; }
+
+  private:
+    static control::ControlOptions options_of(const DeviceLimits& limits) {
+        control::ControlOptions options;
+        options.max_active_tokens = limits.max_active_tokens;
+        options.num_engines = limits.num_engines;
+        return options;
+    }
+    static bool older(const control::TaskInstance* a, const control::TaskInstance* b) {
+        return a->serial < b->serial;
+    }
+    void on_issue(control::TaskInstance&) override {}
+    void on_ready(control::TaskInstance& instance) override { ready_.push_back(&instance); }
+
+    const Choice choice_;
+    std::vector<control::TaskInstance*> ready_;  // no more than the table holds
+    uint32_t statement_ = 0;
+    control::Controller controller_;
+};
+
+}  // namespace
+
+std::vector<Finding> find_table_deadlocks(const BoundProgram& program, const DeviceLimits& limits) {
+    if (limits.agnostic || limits.max_active_tokens == 0) return {};
+    for (const Choice choice : {Choice::oldest, Choice::newest}) {
+        std::string chain;
+        uint32_t statement = 0;
+        try {
+            TableTrial trial(program, limits, choice);
+            chain = trial.stand();
+            statement = trial.statement();
+        } catch (const SimulationError&) {
+            return {};  // a region that leaves its buffer, endless loops: the run says so
+        } catch (const UserError&) {
+            return {};
+        }
+        if (chain.empty()) continue;
+        Finding finding;
+        finding.kind = FindingKind::deadlock;
+        finding.statement = finding.other_statement = statement;
+        finding.message = fmt::format(
+            "deadlock: the token table of the device holds {} tasks, and in some order of completion all of them "
+            "wait for tasks that get no entry. Fix: let what a waiting task needs be issued before it, with a "
+            "wait, or choose a device with a larger table.",
+            limits.max_active_tokens);
+        while (!chain.empty() && chain.back() == '\n') chain.pop_back();
+        for (size_t begin = 0; begin < chain.size();) {
+            const size_t end = std::min(chain.find('\n', begin), chain.size());
+            finding.notes.push_back(chain.substr(begin, end - begin));
+            begin = end + 1;
+        }
+        return {std::move(finding)};
+    }
+    return {};
+}
+
+}  // namespace kpu::analysis
