@@ -129,7 +129,11 @@ SourcePos place_of(const Finding& finding, const BoundProgram& program) {
 
 void add_to(const ScheduleReport& report, const BoundProgram& program, Diagnostics& diagnostics) {
     for (const Finding& finding : report.findings) {
-        diagnostics.add({finding.severity, finding.message, place_of(finding, program), finding.notes});
+        Diagnostic diagnostic{finding.severity, finding.message, place_of(finding, program), finding.notes};
+        diagnostic.kind = name_of(finding.kind);
+        if (finding.other_statement != finding.statement && finding.other_statement < program.positions.size())
+            diagnostic.related.push_back(program.positions[finding.other_statement]);
+        diagnostics.add(std::move(diagnostic));
     }
     if (report.unlisted > 0) {
         const std::string file = program.module ? program.module->origin : std::string();

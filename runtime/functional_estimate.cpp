@@ -64,7 +64,15 @@ void functional_stats(const BoundProgram& program, const control::FunctionalDriv
         stats.set(fmt::format("bytes.{}.write", levels[i]), work.written[i], "byte",
                   "bytes that tasks wrote");
     }
-    stats.set("hazards.count", driver.hazards().count(), "count", "reads of bytes that nobody wrote");
+    stats.set("hazards.count", driver.hazards().count(), "count",
+              "races between tasks and reads of bytes that nobody wrote");
+    for (int k = 0; k < control::hazard_kind_count; ++k) {
+        const auto kind = static_cast<control::HazardKind>(k);
+        stats.set(fmt::format("hazards.{}", name_of(kind)), driver.hazards().count(kind), "count",
+                  meaning_of(kind));
+    }
+    stats.set("hazards.benign", driver.hazards().benign(), "count",
+              "of hazards.count: rewrites of the bytes that were there already");
     if (platform) {
         stats.set(
             "cycles.estimate", estimate_cycles(program, driver, platform), "cycle",

@@ -17,6 +17,8 @@ bool same_memory(const BoundRegion& a, const BoundRegion& b) {
     return a.level == b.level && (a.level != Level::l1 || a.engine == b.engine);
 }
 
+HazardSide side_of(const TaskInstance& instance) { return {instance.statement, instance.loops}; }
+
 /// Calls visit(address, bytes) for every contiguous run until it returns false.
 template <class Visit>
 void for_each_run(const Footprint& f, Visit visit) {
@@ -56,6 +58,7 @@ DataPath::DataPath(const BoundProgram& program, values::MemoryImage* memory, val
     if ((memory == nullptr) != (backend == nullptr))
         throw InternalError("values need both memory and arithmetic");
     for (const BoundRegion& region : program.regions) shapes_.push_back(values::footprint_of({&region, 0}));
+    if (report_hazards && program.tasks.size() <= RaceHistory::max_tasks) history_.emplace(program);
     if (memory) {
         executor_.emplace(program, *memory, *backend);
         return;
@@ -94,6 +97,7 @@ void DataPath::task_started(const TaskInstance& instance) {
     fill(task->outputs, instance.outputs);
     for (const auto& earlier : running_) check_against(*task, *earlier);
     if (report_) {
+        if (history_) find_races(*task);
         for (const Operand& input : task->inputs) check_written(*task, input);
     }
     running_.push_back(std::move(task));
@@ -121,12 +125,41 @@ void DataPath::check_against(InFlight& later, InFlight& earlier) {
 void DataPath::note(HazardKind kind, InFlight& later, InFlight& earlier, const Operand& a, const Operand& b) {
     if (kind != HazardKind::war) earlier.contended = true;
     if (kind != HazardKind::raw) later.contended = true;
-    if (!report_) return;
-    const size_t finding = log_.add(program_, kind, *later.instance, earlier.instance, *a.region,
+    if (!report_ || history_) return;
+    const HazardSide other = side_of(*earlier.instance);
+    const size_t finding = log_.add(program_, kind, side_of(*later.instance), &other, *a.region,
                                     std::max(a.bytes.address, b.bytes.address), std::min(a.end, b.end) - 1);
     const bool both = kind == HazardKind::waw;
     if (kind != HazardKind::war) earlier.conflicts.push_back({finding, later.instance->serial, both});
     if (kind != HazardKind::raw) later.conflicts.push_back({finding, earlier.instance->serial, both});
+}
+
+/// Races with whatever ran before. Whether a write changed anything is known when the later writer commits, or,
+/// while the writer is in flight, when it does.
+void DataPath::find_races(InFlight& task) {
+    const auto operands = [](const std::vector<Operand>& from, std::vector<RaceHistory::Operand>& to) {
+        to.clear();
+        for (const Operand& operand : from) to.push_back({operand.region, &operand.bytes});
+    };
+    operands(task.inputs, reads_);
+    operands(task.outputs, writes_);
+    const TaskInstance& instance = *task.instance;
+    history_->begin({instance.serial, instance.statement, instance.loops}, reads_, writes_, races_);
+    for (const Race& race : races_) {
+        const HazardSide other{race.other.statement, race.other.loops};
+        const size_t finding =
+            log_.add(program_, race.kind, side_of(instance), &other, *race.region, race.first, race.last);
+        const bool both = race.kind == HazardKind::waw;
+        if (race.kind != HazardKind::raw) {
+            task.conflicts.push_back({finding, race.other.serial, both});
+            task.contended = true;
+        }
+        const auto writer = std::find_if(running_.begin(), running_.end(), [&](const auto& other_task) {
+            return other_task->instance->serial == race.other.serial;
+        });
+        if (writer != running_.end() && (both || race.kind == HazardKind::raw))
+            (*writer)->conflicts.push_back({finding, instance.serial, both});
+    }
 }
 
 void DataPath::check_written(const InFlight& task, const Operand& input) {
@@ -149,7 +182,7 @@ void DataPath::check_written(const InFlight& task, const Operand& input) {
                 return;
         }
     }
-    log_.add(program_, HazardKind::unwritten, *task.instance, nullptr, *input.region, first, last);
+    log_.add(program_, HazardKind::unwritten, side_of(*task.instance), nullptr, *input.region, first, last);
 }
 
 void DataPath::task_completed(const TaskInstance& instance) {

@@ -9,13 +9,15 @@
 #include "isa/values/memory_image.hpp"
 #include "model/control/controller.hpp"
 #include "model/control/hazards.hpp"
+#include "model/control/race_history.hpp"
 
 namespace kpu::control {
 
 /// What running tasks do to memory, for both drivers. A task sees its inputs as of its start and publishes
 /// all outputs at its completion. Evaluation is late: a task is evaluated when it completes, or before
-/// another task's outputs replace what it reads. Every overlap of tasks in flight, and every read of bytes
-/// that nobody wrote, is reported.
+/// another task's outputs replace what it reads. Every two accesses to common bytes that nothing orders, one of
+/// them a write, are reported when the later one starts (of programs with more than RaceHistory::max_tasks tasks
+/// in their text: when they are in flight together), and every read of bytes that nobody wrote.
 class DataPath {
   public:
     /// memory and backend null: timing mode, no values; what is written is then followed without bytes, and
@@ -57,6 +59,7 @@ class DataPath {
     void fill(std::vector<Operand>& operands, const std::vector<values::RegionView>& views) const;
     void check_against(InFlight& later, InFlight& earlier);
     void note(HazardKind kind, InFlight& later, InFlight& earlier, const Operand& a, const Operand& b);
+    void find_races(InFlight& task);
     void check_written(const InFlight& task, const Operand& input);
     void publish(InFlight& task);
     void evaluate(InFlight& task);
@@ -71,6 +74,9 @@ class DataPath {
     std::optional<values::Executor> executor_;
     bool report_;
     HazardLog log_;
+    std::optional<RaceHistory> history_;  ///< none: only tasks in flight together are compared
+    std::vector<RaceHistory::Operand> reads_, writes_;
+    std::vector<Race> races_;
     std::vector<values::Footprint> shapes_;           ///< by region, at address 0
     std::vector<std::unique_ptr<InFlight>> running_;  ///< in order of start
     std::vector<std::unique_ptr<InFlight>> spare_;

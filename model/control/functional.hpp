@@ -23,7 +23,7 @@ struct FunctionalOptions {
     uint64_t seed = 0;
     uint64_t max_tasks = UINT64_MAX;  ///< limit over the whole life of the driver
     uint32_t num_engines = 1;
-    bool report_hazards = true;  ///< reads of unwritten bytes; tasks never overlap here, so races cannot show
+    bool report_hazards = true;  ///< races by the order that the program guarantees, reads of unwritten bytes
 };
 
 enum class FunctionalStatus : uint8_t { finished, paused, deadlock, limit_reached, interrupted };

@@ -10,11 +10,18 @@ namespace {
 std::string sides_text(const HazardFinding& f, const std::string& bytes) {
     switch (f.kind) {
         case HazardKind::raw:
-            return fmt::format("{} reads {} while {} writes them", f.task, bytes, f.other_task);
+            return fmt::format("{} reads {}, which {} writes; nothing orders the two", f.task, bytes,
+                               f.other_task);
         case HazardKind::war:
-            return fmt::format("{} writes {} while {} reads them", f.task, bytes, f.other_task);
+            return fmt::format("{} writes {}, which {} reads; nothing orders the two", f.task, bytes,
+                               f.other_task);
         case HazardKind::waw:
-            return fmt::format("{} writes {} while {} writes them", f.task, bytes, f.other_task);
+            return fmt::format("{} writes {}, which {} writes too; nothing orders the two", f.task, bytes,
+                               f.other_task);
+        case HazardKind::stale:
+            return fmt::format("{} writes {} after {}, which stands behind it in the text, has read what was "
+                               "there before; nothing orders the two",
+                               f.task, bytes, f.other_task);
         case HazardKind::unwritten:
             return fmt::format("{} reads {}, which nobody wrote", f.task, bytes);
     }
@@ -33,8 +40,17 @@ std::string_view fix_of(HazardKind kind) {
 }  // namespace
 
 std::string_view name_of(HazardKind kind) {
-    constexpr std::array<std::string_view, hazard_kind_count> names = {"raw", "war", "waw", "unwritten"};
+    constexpr std::array<std::string_view, hazard_kind_count> names = {"raw", "war", "waw", "unwritten",
+                                                                       "stale"};
     return names[static_cast<size_t>(kind)];
+}
+
+std::string_view meaning_of(HazardKind kind) {
+    constexpr std::array<std::string_view, hazard_kind_count> meanings = {
+        "reads of what another task writes, unordered", "writes of what another task reads, unordered",
+        "writes of what another task writes, unordered", "reads of bytes that nobody wrote",
+        "reads that came before the write that the text has before them, unordered"};
+    return meanings[static_cast<size_t>(kind)];
 }
 
 std::string to_string(const HazardFinding& f) {
@@ -48,8 +64,8 @@ std::string to_string(const HazardFinding& f) {
     return fmt::format("{}. Fix: {}.", text, fix_of(f.kind));
 }
 
-size_t HazardLog::add(const BoundProgram& program, HazardKind kind, const TaskInstance& task,
-                      const TaskInstance* other, const BoundRegion& region, uint64_t first_address,
+size_t HazardLog::add(const BoundProgram& program, HazardKind kind, const HazardSide& task,
+                      const HazardSide* other, const BoundRegion& region, uint64_t first_address,
                       uint64_t last_address) {
     ++total_;
     ++counts_[static_cast<size_t>(kind)];
@@ -65,6 +81,8 @@ size_t HazardLog::add(const BoundProgram& program, HazardKind kind, const TaskIn
     finding.kind = kind;
     finding.statement = task.statement;
     finding.other_statement = other_statement;
+    if (task.statement < program.positions.size()) finding.pos = program.positions[task.statement];
+    if (other && other_statement < program.positions.size()) finding.other_pos = program.positions[other_statement];
     finding.task = statement_text(program, task.statement, task.loops);
     if (other) finding.other_task = statement_text(program, other->statement, other->loops);
     finding.buffer = buffer.name;

@@ -13,19 +13,22 @@
 namespace kpu::control {
 
 enum class HazardKind : uint8_t {
-    raw,       ///< a task began to read what another was still writing
-    war,       ///< a task began to write what another was still reading
-    waw,       ///< a task began to write what another was still writing
-    unwritten  ///< a task read bytes that nobody had written (they read as 0)
+    raw,        ///< a task read what another wrote, and nothing orders the two
+    war,        ///< a task wrote what another had read or was reading, and nothing orders the two
+    waw,        ///< a task wrote what another had written or was writing, and nothing orders the two
+    unwritten,  ///< a task read bytes that nobody had written (they read as 0)
+    stale       ///< as war, but the text has the write first: what was read had been in the slot before
 };
-constexpr int hazard_kind_count = 4;
-std::string_view name_of(HazardKind kind);  ///< raw, war, waw, unwritten
+constexpr int hazard_kind_count = 5;
+std::string_view name_of(HazardKind kind);  ///< raw, war, waw, unwritten, stale
+std::string_view meaning_of(HazardKind kind);
 
 /// Hazards of one kind between two statements; task, iteration and bytes are those of the first occurrence.
 struct HazardFinding {
     HazardKind kind = HazardKind::raw;
     uint32_t statement = 0;        ///< of the task that started later, or of the only one
-    uint32_t other_statement = 0;  ///< of the task in flight; equal to `statement` when there is no other
+    uint32_t other_statement = 0;  ///< of the task that started before; equal to `statement` when there is no other
+    SourcePos pos, other_pos;      ///< line 0: the program carries no positions
     std::string task, other_task;  ///< "task `tA` (i=3) at gemm.nem:21:7"; other empty when there is no other
     std::string buffer;
     Level level = Level::ddr;
@@ -38,6 +41,12 @@ struct HazardFinding {
 /// ..."
 std::string to_string(const HazardFinding& finding);
 
+/// A task instance of a hazard.
+struct HazardSide {
+    uint32_t statement = 0;
+    LoopValues loops;
+};
+
 /// Findings in order of first occurrence, one per kind and pair of statements; beyond `max_findings` pairs
 /// only the counts go on.
 class HazardLog {
@@ -46,9 +55,8 @@ class HazardLog {
     static constexpr size_t not_listed = SIZE_MAX;
 
     /// Index of the finding, or not_listed. `other` null: no other task.
-    size_t add(const BoundProgram& program, HazardKind kind, const TaskInstance& task,
-               const TaskInstance* other, const BoundRegion& region, uint64_t first_address,
-               uint64_t last_address);
+    size_t add(const BoundProgram& program, HazardKind kind, const HazardSide& task, const HazardSide* other,
+               const BoundRegion& region, uint64_t first_address, uint64_t last_address);
     /// An occurrence that was added turned out to rewrite the same bytes.
     void mark_benign(size_t finding);
 

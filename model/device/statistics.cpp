@@ -50,6 +50,14 @@ void Device::Impl::count_statistics(traces::StatSet& stats) {
     stats.set("tasks.completed", controller->completed_count(), "count", "tasks completed");
     stats.set("hazards.count", data ? data->hazard_count() : uint64_t{0}, "count",
               "races between tasks and reads of bytes that nobody wrote");
+    const control::HazardLog none;
+    const control::HazardLog& log = data ? data->hazards() : none;
+    for (int k = 0; k < control::hazard_kind_count; ++k) {
+        const auto kind = static_cast<control::HazardKind>(k);
+        stats.set(fmt::format("hazards.{}", name_of(kind)), log.count(kind), "count", meaning_of(kind));
+    }
+    stats.set("hazards.benign", log.benign(), "count",
+              "of hazards.count: rewrites of the bytes that were there already");
 }
 
 void Device::Impl::unit_statistics(traces::StatSet& stats) {

@@ -73,6 +73,9 @@ void write_trace(const std::string& path, const traces::Recording& recording,
 
 /// Findings, one a line with its notes; with_source: each followed by its source line and a caret.
 std::string findings_text(const Diagnostics& diagnostics, bool with_source);
+/// JSON object with a list of the findings; SARIF 2.1.0 log.
+std::string json_text(const Diagnostics& diagnostics);
+std::string sarif_text(const Diagnostics& diagnostics);
 /// To standard error, with source lines when that is a terminal.
 void print_findings(const Diagnostics& diagnostics);
 

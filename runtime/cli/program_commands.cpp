@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "analysis/mend.hpp"
 #include "analysis/schedule_check.hpp"
 #include "isa/container.hpp"
 #include "isa/verify.hpp"
@@ -19,25 +19,8 @@ struct CheckOptions {
     DeviceOptions device;
     std::vector<std::string> params;
     bool strict = false;
-    bool json = false;
+    bool json = false, sarif = false, fix = false;
 };
-
-nlohmann::ordered_json to_json(const Diagnostics& diagnostics) {
-    static constexpr const char* names[] = {"error", "warning", "info"};
-    auto list = nlohmann::ordered_json::array();
-    for (const auto& item : diagnostics.all()) {
-        list.push_back({{"file", item.pos.file},
-                        {"line", item.pos.line},
-                        {"column", item.pos.column},
-                        {"severity", names[static_cast<size_t>(item.severity)]},
-                        {"message", item.message},
-                        {"notes", item.notes}});
-    }
-    return {{"schema", 1},
-            {"errors", diagnostics.error_count()},
-            {"warnings", diagnostics.warning_count()},
-            {"diagnostics", list}};
-}
 
 void check_into(const CheckOptions& options, Diagnostics& diagnostics) {
     const auto [module, platform, topology] = load_input(options.program, options.device, diagnostics, true);
@@ -52,6 +35,12 @@ void check_into(const CheckOptions& options, Diagnostics& diagnostics) {
     if (diagnostics.has_errors()) return;
     const BoundProgram program = kpu::bind(module, verify_options.params, limits);
     if (topology) return;  // nothing writes a topology's operands
+    if (options.fix) {
+        const analysis::Mended mended = analysis::mend(module, verify_options.params, limits);
+        print_out(runtime::program_text(*mended.module));
+        print_err(fmt::format("{} change{} made\n", mended.changes, mended.changes == 1 ? "" : "s"));
+        return analysis::add_to(mended.left, mended.program, diagnostics);
+    }
     analysis::add_to(analysis::check_schedule(program, limits), program, diagnostics);
 }
 
@@ -80,12 +69,21 @@ void add_check(CLI::App& app, int& exit_code) {
     command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
         ->allow_extra_args(false);
     command->add_flag("--strict", options->strict, "warnings are errors");
-    command->add_flag("--json", options->json, "findings as JSON on standard output");
+    auto* json = command->add_flag("--json", options->json, "findings as JSON on standard output");
+    auto* sarif = command->add_flag("--sarif", options->sarif, "findings as SARIF 2.1.0 on standard output");
+    sarif->excludes(json);
+    command
+        ->add_flag("--fix-suggest", options->fix,
+                   "print the program with the fixes of its hazards made, and on standard error what is left")
+        ->excludes(json)
+        ->excludes(sarif);
     command->callback([options, &exit_code] {
         const auto diagnostics = check_program(*options);
-        print_out(options->json ? to_json(diagnostics).dump(2) + "\n"
-                                : findings_text(diagnostics, isatty(STDOUT_FILENO) != 0));
         exit_code = diagnostics.has_errors() ? exit_bad_input : exit_ok;
+        if (options->fix) return print_findings(diagnostics);
+        print_out(options->json    ? json_text(diagnostics)
+                  : options->sarif ? sarif_text(diagnostics)
+                                   : findings_text(diagnostics, isatty(STDOUT_FILENO) != 0));
     });
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/simulation.hpp"
 #include "traces/report.hpp"
 #include "traces/run_folder.hpp"
+#include "traces/text_output.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -28,7 +29,7 @@ struct RunOptions {
     bool mode_given = false;
     bool strict = false, no_hazards = false, force = false, json = false, quiet = false;
     uint64_t max_cycles = 0, seed = 0;
-    std::string out, events;
+    std::string out, events, hazards;
     TracePaths traces;
     bool wants_traces() const { return !events.empty() || !traces.empty(); }
 };
@@ -206,6 +207,20 @@ void print_hazards(const runtime::Simulation& simulation) {
         print_err(fmt::format("... and {} more kinds of hazard\n", findings.size() - most));
 }
 
+/// The hazards of a run, as `check` reports its findings.
+void write_hazards(const std::string& path, const runtime::Simulation& simulation) {
+    Diagnostics diagnostics;
+    for (const control::HazardFinding& finding : simulation.hazards().findings()) {
+        Diagnostic diagnostic{Severity::warning, to_string(finding), finding.pos, {}};
+        if (finding.benign == finding.count) diagnostic.severity = Severity::info;
+        diagnostic.kind = name_of(finding.kind);
+        if (finding.other_pos.line > 0) diagnostic.related.push_back(finding.other_pos);
+        diagnostics.add(std::move(diagnostic));
+    }
+    const bool sarif = std::filesystem::path(path).extension() == ".sarif";
+    traces::write_file(path, sarif ? sarif_text(diagnostics) : json_text(diagnostics));
+}
+
 int run(RunOptions options, const std::vector<std::string>& command_line) {
     Diagnostics diagnostics;
     const auto [module, platform, topology] = load_input(options.program, options.device, diagnostics);
@@ -248,6 +263,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
                              sha256_hex(platform_text)};
         write_folder(options, manifest, platform_text, simulation, results);
     }
+    if (!options.hazards.empty()) write_hazards(options.hazards, simulation);
     if (options.wants_traces()) {
         const auto recording = simulation.take_recording();
         write_trace(options.events, recording, traces::write_event_file);
@@ -297,6 +313,8 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     command->add_flag("--force", options->force, "replace kpusim's own files in an existing folder");
     command->add_option("--events", options->events, "event file, for `kpusim export`");
     options->traces.add_to(*command);
+    command->add_option("--hazards", options->hazards,
+                        "file for the hazards found: SARIF 2.1.0 if it ends in .sarif, else JSON");
     command->add_flag("--json", options->json, "statistics as JSON on standard output");
     command->add_flag("--quiet", options->quiet, "no report");
     command->callback([options, command, &exit_code, &command_line] {

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+
+#include "analysis/schedule_check.hpp"
+
+namespace kpu::analysis {
+
+/// A program with the fixes of its findings made, and what is left to find in it.
+struct Mended {
+    std::shared_ptr<const Module> module;
+    BoundProgram program;  ///< of `module`
+    ScheduleReport left;
+    uint64_t changes = 0;  ///< dependencies added, windows narrowed
+};
+
+/// Adds dependencies and narrows loop windows until no race is left, checking again after each round. What a
+/// dependency or a window cannot mend stays in `left`. Throws UserError when the program does not bind.
+Mended mend(std::shared_ptr<const Module> module, const ParamBindings& params, const DeviceLimits& limits);
+
+}  // namespace kpu::analysis

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "analysis/schedule_order.hpp"
+#include "isa/bound_program.hpp"
+#include "isa/footprint.hpp"
+#include "model/control/hazards.hpp"
+
+namespace kpu::control {
+
+/// A task instance as races name it.
+struct RaceSide {
+    uint32_t serial = 0;
+    uint32_t statement = 0;
+    LoopValues loops;
+};
+
+/// Two accesses to a common byte, one of them a write, that no token, wait or loop window orders, whether or not
+/// the tasks were in flight together.
+struct Race {
+    HazardKind kind = HazardKind::raw;
+    RaceSide other;               ///< the one that started first
+    const BoundRegion* region;    ///< of the one that starts now
+    uint64_t first = 0, last = 0;  ///< byte addresses of their level, both inclusive
+};
+
+/// Who last wrote each byte and who has read it since. What starts now is compared with those by the order that
+/// the program guarantees (analysis/schedule_order.hpp), so a race is found in whatever order a run took.
+/// Buffers that no task writes are not followed.
+class RaceHistory {
+  public:
+    /// Longer texts are not followed: their order takes a bit for each pair of tasks.
+    static constexpr size_t max_tasks = size_t{1} << 13;
+
+    explicit RaceHistory(const BoundProgram& program);
+    ~RaceHistory();
+
+    /// One race per other instance and kind, in the order of the bytes. `inputs` and `outputs` with their
+    /// footprints at this instance's addresses.
+    struct Operand {
+        const BoundRegion* region;
+        const Footprint* bytes;
+    };
+    void begin(const RaceSide& task, const std::vector<Operand>& inputs, const std::vector<Operand>& outputs,
+               std::vector<Race>& races);
+
+  private:
+    static constexpr uint32_t nobody = UINT32_MAX;
+
+    struct Entry {
+        RaceSide task;
+        uint64_t uses = 0;
+    };
+    struct Piece {
+        uint64_t end = 0;
+        uint32_t writer = nobody;
+        std::vector<uint32_t> readers;  ///< since the last write; none ordered before another
+    };
+    using Pieces = std::map<uint64_t, Piece>;
+
+    uint32_t new_entry(const RaceSide& task);
+    void release(uint32_t entry);
+    void split(Pieces& pieces, uint64_t at);
+    void read(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region);
+    void write(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region);
+    void add_reader(Piece& piece);
+    bool ordered(uint32_t earlier) const;
+    bool later_in_text(const RaceSide& a, const RaceSide& b) const;
+    void report(HazardKind kind, uint32_t other, const BoundRegion& region, uint64_t first, uint64_t end);
+
+    const BoundProgram& program_;
+    const analysis::ScheduleOrder order_;
+    std::vector<bool> followed_;  ///< by buffer
+    std::vector<Pieces> pieces_;  ///< by buffer; by first byte
+    std::vector<Entry> entries_;
+    std::vector<uint32_t> free_;
+    uint32_t now_ = nobody;  ///< entry of the task that starts
+    std::vector<Race>* races_ = nullptr;
+};
+
+}  // namespace kpu::control

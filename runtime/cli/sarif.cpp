@@ -1,0 +1,116 @@
+// Findings as JSON, and as SARIF 2.1.0 (OASIS), which code hosts and editors show beside the lines concerned.
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "analysis/schedule_check.hpp"
+#include "model/control/hazards.hpp"
+#include "runtime/cli/command.hpp"
+
+namespace kpu::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* schema =
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
+
+/// Findings of the verifier have no kind of their own.
+constexpr const char* verifier_rule = "verifier";
+
+std::string meaning(const std::string& rule) {
+    for (int k = 0; k < analysis::finding_kind_count; ++k) {
+        const auto kind = static_cast<analysis::FindingKind>(k);
+        if (rule == name_of(kind)) return std::string(meaning_of(kind));
+    }
+    for (int k = 0; k < control::hazard_kind_count; ++k) {
+        const auto kind = static_cast<control::HazardKind>(k);
+        if (rule == name_of(kind)) return std::string(meaning_of(kind));
+    }
+    return "Form, names, types, bounds, capacity or device fit.";
+}
+
+/// A URI reference: what stands for itself there, the rest in percent.
+std::string uri_of(const std::string& path) {
+    static constexpr char hex[] = "0123456789ABCDEF";
+    std::string uri;
+    for (const char c : path) {
+        const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                           c == '/' || c == '.' || c == '-' || c == '_' || c == '~';
+        if (plain) {
+            uri += c;
+            continue;
+        }
+        const auto byte = static_cast<unsigned char>(c);
+        uri += {'%', hex[byte >> 4], hex[byte & 15]};
+    }
+    return uri;
+}
+
+Json location_of(const SourcePos& pos) {
+    Json place = {{"artifactLocation", {{"uri", uri_of(pos.file)}}}};
+    if (pos.line > 0) {
+        place["region"] = {{"startLine", pos.line}};
+        if (pos.column > 0) place["region"]["startColumn"] = pos.column;
+    }
+    return {{"physicalLocation", place}};
+}
+
+}  // namespace
+
+std::string json_text(const Diagnostics& diagnostics) {
+    static constexpr const char* names[] = {"error", "warning", "info"};
+    auto list = Json::array();
+    for (const Diagnostic& item : diagnostics.all()) {
+        auto related = Json::array();
+        for (const SourcePos& pos : item.related)
+            related.push_back({{"file", pos.file}, {"line", pos.line}, {"column", pos.column}});
+        list.push_back({{"file", item.pos.file},
+                        {"line", item.pos.line},
+                        {"column", item.pos.column},
+                        {"severity", names[static_cast<size_t>(item.severity)]},
+                        {"kind", item.kind.empty() ? verifier_rule : item.kind},
+                        {"message", item.message},
+                        {"notes", item.notes},
+                        {"related", related}});
+    }
+    const Json document = {{"schema", 1},
+                           {"errors", diagnostics.error_count()},
+                           {"warnings", diagnostics.warning_count()},
+                           {"diagnostics", list}};
+    return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string sarif_text(const Diagnostics& diagnostics) {
+    static constexpr const char* levels[] = {"error", "warning", "note"};
+    std::map<std::string, size_t> index;  // by rule
+    for (const Diagnostic& item : diagnostics.all())
+        index.emplace(item.kind.empty() ? verifier_rule : item.kind, 0);
+    auto rules = Json::array();
+    for (auto& [rule, number] : index) {
+        number = rules.size();
+        rules.push_back({{"id", rule}, {"shortDescription", {{"text", meaning(rule)}}}});
+    }
+    auto results = Json::array();
+    for (const Diagnostic& item : diagnostics.all()) {
+        const std::string rule = item.kind.empty() ? verifier_rule : item.kind;
+        std::string text = item.message;
+        for (const std::string& note : item.notes) text += "\n" + note;
+        Json result = {{"ruleId", rule},
+                       {"ruleIndex", index.at(rule)},
+                       {"level", levels[static_cast<size_t>(item.severity)]},
+                       {"message", {{"text", text}}}};
+        if (!item.pos.file.empty()) result["locations"] = Json::array({location_of(item.pos)});
+        if (!item.related.empty()) {
+            auto related = Json::array();
+            for (const SourcePos& pos : item.related) related.push_back(location_of(pos));
+            result["relatedLocations"] = related;
+        }
+        results.push_back(result);
+    }
+    const Json driver = {{"name", "kpusim"}, {"version", KPUSIM_VERSION}, {"rules", rules}};
+    const Json run = {{"tool", {{"driver", driver}}}, {"columnKind", "unicodeCodePoints"}, {"results", results}};
+    const Json log = {{"$schema", schema}, {"version", "2.1.0"}, {"runs", Json::array({run})}};
+    return log.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace kpu::cli
