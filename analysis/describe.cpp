@@ -27,8 +27,8 @@ std::string task_text(const BoundProgram& program, uint32_t statement, const Loo
 
 std::string bytes_text(const BoundProgram& program, uint32_t buffer, uint64_t first, uint64_t last) {
     const BoundBuffer& home = program.buffers[buffer];
-    const std::string level = home.level == Level::l1 ? fmt::format("L1[{}]", home.engine)
-                                                      : std::string(kpu::name_of(home.level));
+    const std::string level =
+        home.level == Level::l1 ? fmt::format("L1[{}]", home.engine) : std::string(kpu::name_of(home.level));
     return first == last ? fmt::format("byte {} of {} buffer `{}`", first, level, home.name)
                          : fmt::format("bytes {}..{} of {} buffer `{}`", first, last, level, home.name);
 }

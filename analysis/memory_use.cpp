@@ -13,7 +13,7 @@ namespace kpu::analysis {
 namespace {
 
 constexpr uint64_t max_instances = 1 << 17;
-constexpr uint64_t max_runs = 1 << 21;         ///< contiguous pieces of operands, all together
+constexpr uint64_t max_runs = 1 << 21;        ///< contiguous pieces of operands, all together
 constexpr uint64_t max_iterations = 1 << 20;  ///< of loops without tasks
 
 constexpr uint32_t from_host = UINT32_MAX;
@@ -221,12 +221,12 @@ class MemoryWalk {
             finding.severity = Severity::info;
             finding.statement = finding.other_statement = statement;
             finding.buffer = program_.regions[task.outputs[0]].buffer;
-            finding.message = fmt::format(
-                "dead {}: nothing reads what task `{}` writes to buffer `{}`. Fix: remove it.",
-                task.kind == proto::Task::STORE     ? "store"
-                : task.kind == proto::Task::COMPUTE ? "result"
-                                                    : "transfer",
-                task.name, program_.buffers[finding.buffer].name);
+            finding.message =
+                fmt::format("dead {}: nothing reads what task `{}` writes to buffer `{}`. Fix: remove it.",
+                            task.kind == proto::Task::STORE     ? "store"
+                            : task.kind == proto::Task::COMPUTE ? "result"
+                                                                : "transfer",
+                            task.name, program_.buffers[finding.buffer].name);
             report_.findings.push_back(std::move(finding));
         }
     }
@@ -256,7 +256,8 @@ class MemoryWalk {
     std::set<uint32_t> uncertain_;
     std::vector<Instance> instances_;
     std::set<std::pair<uint32_t, uint32_t>> reported_;  ///< statement, region
-    std::map<std::pair<Level, uint16_t>, std::map<uint64_t, int64_t>> changes_;  ///< of live bytes, by instance
+    std::map<std::pair<Level, uint16_t>, std::map<uint64_t, int64_t>>
+        changes_;  ///< of live bytes, by instance
     uint64_t iterations_ = 0, runs_ = 0;
     bool stopped_ = false;
     MemoryReport report_;

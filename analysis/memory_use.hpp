@@ -12,9 +12,10 @@ struct MemoryReport {
     bool complete = true;        ///< else the walk stopped at its bound: dead writes and use are not given
 };
 
-/// Follows every byte through the tasks in the order of the text, which is a legal order; in a program without
-/// races every other order reads the same. Finds reads of bytes that nothing wrote and writes that nothing
-/// reads. Races are the statements that a race finding names: what they read is uncertain, and not repeated.
+/// Follows every byte through the tasks in the order of the text, which is a legal order; in a program
+/// without races every other order reads the same. Finds reads of bytes that nothing wrote and writes that
+/// nothing reads. Races are the statements that a race finding names: what they read is uncertain, and not
+/// repeated.
 MemoryReport follow_memory(const BoundProgram& program, const std::vector<Finding>& races);
 
 }  // namespace kpu::analysis

@@ -16,9 +16,9 @@ struct Access {
     bool write = false;
 };
 
-/// Instances of two accesses that nothing orders: those that share the iterations of the first `shared` common
-/// loops and, if `cross`, differ in the next one by less than its window (else they share all common loops),
-/// except where an escape orders them. Access a stands first in the text, or is the same task.
+/// Instances of two accesses that nothing orders: those that share the iterations of the first `shared`
+/// common loops and, if `cross`, differ in the next one by less than its window (else they share all common
+/// loops), except where an escape orders them. Access a stands first in the text, or is the same task.
 struct PairCase {
     Access a, b;
     size_t shared = 0;

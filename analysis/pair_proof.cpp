@@ -77,8 +77,8 @@ class PairSet {
         for (size_t c = 0; c < axes_.size(); ++c) {
             const size_t index = variables_.size() + c;
             require(checked(isl_aff_add_constant_val(variable(index).release(), value(-axes_[c].lo))));
-            require(checked(isl_aff_add_constant_val(isl_aff_neg(variable(index).release()),
-                                                     value(axes_[c].hi))));
+            require(checked(
+                isl_aff_add_constant_val(isl_aff_neg(variable(index).release()), value(axes_[c].hi))));
         }
         add_overlap();
         Isl<isl_set> result = checked(isl_set_from_basic_set(bounded_.release()));
@@ -107,19 +107,20 @@ class PairSet {
         return checked(isl_aff_val_on_domain(isl_local_space_copy(space_.get()), value(v)));
     }
     Isl<isl_aff> variable(size_t v) const {
-        return checked(isl_aff_var_on_domain(isl_local_space_copy(space_.get()), isl_dim_set,
-                                             static_cast<unsigned>(v)));
+        return checked(
+            isl_aff_var_on_domain(isl_local_space_copy(space_.get()), isl_dim_set, static_cast<unsigned>(v)));
     }
     static Isl<isl_aff> difference(Isl<isl_aff> a, Isl<isl_aff> b) {
         return checked(isl_aff_sub(a.release(), b.release()));
     }
     /// Adds aff >= 0.
     void require(Isl<isl_aff> aff) {
-        bounded_ = checked(isl_basic_set_add_constraint(
-            bounded_.release(), isl_inequality_from_aff(aff.release())));
+        bounded_ =
+            checked(isl_basic_set_add_constraint(bounded_.release(), isl_inequality_from_aff(aff.release())));
     }
     static Isl<isl_set> with(const Isl<isl_set>& set, Isl<isl_aff> aff) {
-        return checked(isl_set_add_constraint(isl_set_copy(set.get()), isl_inequality_from_aff(aff.release())));
+        return checked(
+            isl_set_add_constraint(isl_set_copy(set.get()), isl_inequality_from_aff(aff.release())));
     }
 
     /// Number of the variable of a loop at `depth`, for side a or b.
@@ -149,20 +150,20 @@ class PairSet {
         Isl<isl_aff> apart = difference(form(program_.regions[pair_.a.region].address, true).aff,
                                         form(program_.regions[pair_.b.region].address, false).aff);
         for (size_t c = 0; c < axes_.size(); ++c) {
-            Isl<isl_aff> step = checked(isl_aff_scale_val(variable(variables_.size() + c).release(),
-                                                          value(axes_[c].stride)));
+            Isl<isl_aff> step =
+                checked(isl_aff_scale_val(variable(variables_.size() + c).release(), value(axes_[c].stride)));
             apart = checked(isl_aff_add(apart.release(), step.release()));
         }
-        require(checked(isl_aff_add_constant_val(isl_aff_neg(copy(apart)),
-                                                 value(static_cast<int64_t>(b_run_) - 1))));
+        require(checked(
+            isl_aff_add_constant_val(isl_aff_neg(copy(apart)), value(static_cast<int64_t>(b_run_) - 1))));
         require(checked(isl_aff_add_constant_val(apart.release(), value(static_cast<int64_t>(a_run_) - 1))));
     }
 
     /// Both directions of a pair of iterations that differ; of two equal accesses one says it all.
     Isl<isl_set> distances(Isl<isl_set> set) const {
         const BoundLoop& loop = program_.loops[variables_[pair_.shared].loop];
-        const auto window = static_cast<int64_t>(
-            std::min<uint64_t>(loop.max_in_flight, static_cast<uint64_t>(INT64_MAX)));
+        const auto window =
+            static_cast<int64_t>(std::min<uint64_t>(loop.max_in_flight, static_cast<uint64_t>(INT64_MAX)));
         const int64_t low = pair_.distance == 0 ? 1 : static_cast<int64_t>(pair_.distance);
         const int64_t high = pair_.distance == 0 ? window - 1 : low;
         const auto ahead = [&](size_t from, size_t to) {

@@ -7,8 +7,9 @@
 
 namespace kpu::analysis {
 
-/// Decides with isl whether any two unordered instances of a pair touch a common byte, whatever the loop counts.
-/// Work is bounded by operations of isl, not by time, so that the answer is the same on every machine.
+/// Decides with isl whether any two unordered instances of a pair touch a common byte, whatever the loop
+/// counts. Work is bounded by operations of isl, not by time, so that the answer is the same on every
+/// machine.
 class PairProver {
   public:
     static constexpr uint64_t operations_per_pair = 100'000;

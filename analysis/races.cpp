@@ -123,7 +123,8 @@ class RaceSearch {
             open.push_back(&placed);  // with itself too: its other iterations
             for (const Placed* other : open) {
                 if (!placed.access.write && !other->access.write) continue;
-                if (pairs_++ >= pairs_in_all) stop(placed.access, "the program has too many pairs of operands");
+                if (pairs_++ >= pairs_in_all)
+                    stop(placed.access, "the program has too many pairs of operands");
                 if (findings_.size() >= findings_in_all) stop(placed.access, "there are too many findings");
                 if (stopped_) return;
                 const bool in_order = other->access.statement <= placed.access.statement;
@@ -137,9 +138,10 @@ class RaceSearch {
         Finding finding;
         finding.kind = FindingKind::not_proved;
         finding.statement = finding.other_statement = access.statement;
-        finding.message = fmt::format("not proved: the search for hazards stopped at task `{}`, as {}. Fix: mend "
-                                      "those found, or write the repetition as loops.",
-                                      program_.tasks[program_.statements[access.statement].index].name, why);
+        finding.message = fmt::format(
+            "not proved: the search for hazards stopped at task `{}`, as {}. Fix: mend "
+            "those found, or write the repetition as loops.",
+            program_.tasks[program_.statements[access.statement].index].name, why);
         findings_.push_back(std::move(finding));
     }
 
@@ -256,9 +258,10 @@ class RaceSearch {
         while (program_.statements[static_cast<size_t>(s)].index != index)
             s = program_.statements[static_cast<size_t>(s)].parent;
         fix.to = static_cast<uint32_t>(s);
-        return fmt::format("reduce @max_in_flight of the loop over `{}` from {} to {}, or give each "
-                           "iteration in flight bytes of its own ({} mod {})",
-                           loop.variable, loop.max_in_flight, fix.window, loop.variable, loop.max_in_flight);
+        return fmt::format(
+            "reduce @max_in_flight of the loop over `{}` from {} to {}, or give each "
+            "iteration in flight bytes of its own ({} mod {})",
+            loop.variable, loop.max_in_flight, fix.window, loop.variable, loop.max_in_flight);
     }
 
     void not_proved(const PairCase& pair, const std::string& why) {
@@ -268,7 +271,8 @@ class RaceSearch {
         finding.other_statement = pair.a.statement;
         finding.buffer = program_.regions[pair.b.region].buffer;
         finding.message = fmt::format(
-            "not proved: {} and {} may touch the same bytes of buffer `{}`, and nothing orders them: {}. Fix: "
+            "not proved: {} and {} may touch the same bytes of buffer `{}`, and nothing orders them: {}. "
+            "Fix: "
             "order them with deps, or use simpler offsets and bounds.",
             task_text(program_, finding.statement, {}, false),
             task_text(program_, finding.other_statement, {}, true), program_.buffers[finding.buffer].name,

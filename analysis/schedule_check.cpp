@@ -19,8 +19,8 @@ void add_findings(std::vector<Finding> found, ScheduleReport& report) {
 
 constexpr size_t most_merged = 2000;  ///< findings compared with each other
 
-/// A missing dependency shows at every task before its start and after its end. Only the closest pair is kept,
-/// with the number of pairs in its block that its fix orders too.
+/// A missing dependency shows at every task before its start and after its end. Only the closest pair is
+/// kept, with the number of pairs in its block that its fix orders too.
 void merge_implied(const BoundProgram& program, const ScheduleOrder& order, std::vector<Finding>& findings) {
     if (findings.size() > most_merged) return;
     const auto block = [&](uint32_t statement) { return program.statements[statement].parent; };
@@ -29,7 +29,8 @@ void merge_implied(const BoundProgram& program, const ScheduleOrder& order, std:
         return from == to || (from < to && order.always_ordered(from, to, ignored));
     };
     const auto same_block = [&](const Finding& finding, const Finding& other) {
-        return finding.fix.kind == Fix::Kind::add_dependency && block(finding.fix.from) == block(other.fix.from) &&
+        return finding.fix.kind == Fix::Kind::add_dependency &&
+               block(finding.fix.from) == block(other.fix.from) &&
                block(finding.fix.to) == block(other.fix.from);
     };
     const auto implies = [&](size_t near, size_t far) {
@@ -41,7 +42,8 @@ void merge_implied(const BoundProgram& program, const ScheduleOrder& order, std:
     std::vector<bool> dropped(findings.size(), false);
     for (size_t far = 0; far < findings.size(); ++far) {
         if (!same_block(findings[far], findings[far])) continue;
-        for (size_t near = 0; near < findings.size() && !dropped[far]; ++near) dropped[far] = implies(near, far);
+        for (size_t near = 0; near < findings.size() && !dropped[far]; ++near)
+            dropped[far] = implies(near, far);
     }
     for (size_t far = 0; far < findings.size(); ++far) {
         if (!dropped[far]) continue;
@@ -56,8 +58,8 @@ void merge_implied(const BoundProgram& program, const ScheduleOrder& order, std:
         if (dropped[i]) continue;
         if (implied[i] > 0) {
             findings[i].message.pop_back();  // the full stop
-            findings[i].message += fmt::format("; that orders {} more pair{} of tasks.", implied[i],
-                                               implied[i] == 1 ? "" : "s");
+            findings[i].message +=
+                fmt::format("; that orders {} more pair{} of tasks.", implied[i], implied[i] == 1 ? "" : "s");
         }
         kept.push_back(std::move(findings[i]));
     }
@@ -67,9 +69,16 @@ void merge_implied(const BoundProgram& program, const ScheduleOrder& order, std:
 }  // namespace
 
 std::string_view name_of(FindingKind kind) {
-    constexpr std::array<std::string_view, finding_kind_count> names = {
-        "raw",         "war",      "waw",              "not-proved", "uninitialised-read",
-        "empty-token", "deadlock", "hoistable-reload", "dead-write", "unused-buffer"};
+    constexpr std::array<std::string_view, finding_kind_count> names = {"raw",
+                                                                        "war",
+                                                                        "waw",
+                                                                        "not-proved",
+                                                                        "uninitialised-read",
+                                                                        "empty-token",
+                                                                        "deadlock",
+                                                                        "hoistable-reload",
+                                                                        "dead-write",
+                                                                        "unused-buffer"};
     return names[static_cast<size_t>(kind)];
 }
 
@@ -78,7 +87,8 @@ std::string_view meaning_of(FindingKind kind) {
         "A task reads bytes that another one writes, and nothing orders the two.",
         "A task writes bytes that another one reads, and nothing orders the two.",
         "Two tasks write the same bytes, and nothing orders the two.",
-        "Whether two tasks that nothing orders touch the same bytes was not decided within the bounds on work.",
+        "Whether two tasks that nothing orders touch the same bytes was not decided within the bounds on "
+        "work.",
         "A task reads bytes that no task has written before it.",
         "A task or wait needs the token of a loop without iterations, which orders nothing.",
         "Waiting tasks can fill the token table while those that they wait for get no entry.",
@@ -110,6 +120,7 @@ ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& l
     add_findings(std::move(memory.findings), report);
     add_findings(find_empty_tokens(program), report);
     add_findings(find_table_deadlocks(program, limits), report);
+    report.peak_tokens = peak_tokens(program, limits);
     add_findings(find_hoistable_reloads(program), report);
     add_findings(find_unused_buffers(program), report);
     if (report.findings.size() > ScheduleReport::max_findings) {
@@ -127,13 +138,17 @@ SourcePos place_of(const Finding& finding, const BoundProgram& program) {
     return {file, 0, 0};
 }
 
-void add_to(const ScheduleReport& report, const BoundProgram& program, Diagnostics& diagnostics) {
+void add_to(const ScheduleReport& report, const BoundProgram& program, Diagnostics& diagnostics,
+            FindingOrigins* origins) {
     for (const Finding& finding : report.findings) {
-        Diagnostic diagnostic{finding.severity, finding.message, place_of(finding, program), finding.notes};
-        diagnostic.kind = name_of(finding.kind);
-        if (finding.other_statement != finding.statement && finding.other_statement < program.positions.size())
-            diagnostic.related.push_back(program.positions[finding.other_statement]);
-        diagnostics.add(std::move(diagnostic));
+        if (origins != nullptr) {
+            FindingOrigin& origin = (*origins)[diagnostics.all().size()];
+            origin.kind = name_of(finding.kind);
+            if (finding.other_statement != finding.statement &&
+                finding.other_statement < program.positions.size())
+                origin.related.push_back(program.positions[finding.other_statement]);
+        }
+        diagnostics.add({finding.severity, finding.message, place_of(finding, program), finding.notes});
     }
     if (report.unlisted > 0) {
         const std::string file = program.module ? program.module->origin : std::string();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +13,9 @@
 namespace kpu::analysis {
 
 enum class FindingKind : uint8_t {
-    raw,  ///< a read and the write before it that nothing orders
-    war,  ///< a write and the read before it
-    waw,  ///< two writes
+    raw,               ///< a read and the write before it that nothing orders
+    war,               ///< a write and the read before it
+    waw,               ///< two writes
     not_proved,        ///< could not be decided within the bounds on work
     uninitialised,     ///< a read of bytes that no task has written
     empty_token,       ///< a token of a loop that never runs
@@ -63,8 +64,11 @@ struct MemoryUse {
 struct ScheduleReport {
     static constexpr size_t max_findings = 100;
     std::vector<Finding> findings;  ///< races, then the rest; each kind in the order of the text
-    std::vector<MemoryUse> memory;  ///< of the levels that the program uses; empty when it is too long to follow
-    uint64_t unlisted = 0;          ///< findings beyond max_findings
+    std::vector<MemoryUse>
+        memory;  ///< of the levels that the program uses; empty when it is too long to follow
+    std::vector<uint32_t>
+        peak_tokens;        ///< most tasks in flight by engine; empty when it is too long to follow
+    uint64_t unlisted = 0;  ///< findings beyond max_findings
 };
 
 /// Looks for everything that a legal schedule of the program may do wrong, without running it: for any timing
@@ -73,7 +77,17 @@ ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& l
 
 /// Where a finding stands: its statement, or the declaration of its buffer.
 SourcePos place_of(const Finding& finding, const BoundProgram& program);
+
+/// What a diagnostic does not say of the finding that it came from.
+struct FindingOrigin {
+    std::string kind;                ///< raw, war, ...
+    std::vector<SourcePos> related;  ///< other places that it is about
+};
+/// By position in Diagnostics::all().
+using FindingOrigins = std::map<size_t, FindingOrigin>;
+
 /// The findings as diagnostics.
-void add_to(const ScheduleReport& report, const BoundProgram& program, Diagnostics& diagnostics);
+void add_to(const ScheduleReport& report, const BoundProgram& program, Diagnostics& diagnostics,
+            FindingOrigins* origins = nullptr);
 
 }  // namespace kpu::analysis

@@ -21,8 +21,7 @@ bool has_iterations(const BoundProgram& program, const Nesting& nesting, uint32_
     const BoundLoop& loop = program.loops[program.statements[statement].index];
     if (wanted > static_cast<uint64_t>(INT64_MAX)) return false;
     const auto enough = [&](int64_t first, int64_t last) {
-        return last >= first &&
-               static_cast<uint64_t>(last) - static_cast<uint64_t>(first) >= wanted - 1;
+        return last >= first && static_cast<uint64_t>(last) - static_cast<uint64_t>(first) >= wanted - 1;
     };
     const auto ranges = loop_ranges(program, nesting, statement);
     if (ranges) {

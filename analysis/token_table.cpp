@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "analysis/waste.hpp"
 #include "model/control/controller.hpp"
@@ -17,19 +18,20 @@ enum class Choice : uint8_t { oldest, newest };
 class TableTrial : private control::ControlListener {
   public:
     TableTrial(const BoundProgram& program, const DeviceLimits& limits, Choice choice)
-        : choice_(choice), controller_(program, options_of(limits), *this) {}
+        : choice_(choice), peaks_(limits.num_engines, 0), controller_(program, options_of(limits), *this) {}
 
-    /// What waits for what when the program comes to a stand; empty when it ends, or goes on beyond the bound.
+    /// What waits for what when the program comes to a stand; empty when it ends, or goes on beyond the
+    /// bound.
     std::string stand() {
         controller_.start();
+        note_peaks();
         for (uint64_t n = 0; n < max_tasks && !ready_.empty(); ++n) {
-            const auto it = choice_ == Choice::oldest
-                                ? std::min_element(ready_.begin(), ready_.end(), older)
-                                : std::max_element(ready_.begin(), ready_.end(), older);
-            control::TaskInstance& instance = **it;
+            const auto it = choice_ == Choice::oldest ? ready_.begin() : std::prev(ready_.end());
+            control::TaskInstance& instance = *it->second;
             ready_.erase(it);
             controller_.started(instance);
             controller_.completed(instance);
+            note_peaks();
         }
         if (!ready_.empty() || controller_.finished()) return {};
         const std::vector<const control::TaskInstance*> live = controller_.live();
@@ -37,6 +39,8 @@ class TableTrial : private control::ControlListener {
         return controller_.explain_block();
     }
     uint32_t statement() const { return statement_; }
+    bool finished() const { return controller_.finished(); }
+    const std::vector<uint32_t>& peaks() const { return peaks_; }
 
   private:
     static control::ControlOptions options_of(const DeviceLimits& limits) {
@@ -45,15 +49,17 @@ class TableTrial : private control::ControlListener {
         options.num_engines = limits.num_engines;
         return options;
     }
-    static bool older(const control::TaskInstance* a, const control::TaskInstance* b) {
-        return a->serial < b->serial;
+    void note_peaks() {
+        for (unsigned engine = 0; engine < peaks_.size(); ++engine)
+            peaks_[engine] = std::max(peaks_[engine], controller_.tokens_in_flight(engine));
     }
     void on_issue(control::TaskInstance&) override {}
-    void on_ready(control::TaskInstance& instance) override { ready_.push_back(&instance); }
+    void on_ready(control::TaskInstance& instance) override { ready_.emplace(instance.serial, &instance); }
 
     const Choice choice_;
-    std::vector<control::TaskInstance*> ready_;  // no more than the table holds
+    std::map<uint32_t, control::TaskInstance*> ready_;  ///< by serial
     uint32_t statement_ = 0;
+    std::vector<uint32_t> peaks_;  ///< by engine
     control::Controller controller_;
 };
 
@@ -78,8 +84,10 @@ std::vector<Finding> find_table_deadlocks(const BoundProgram& program, const Dev
         finding.kind = FindingKind::deadlock;
         finding.statement = finding.other_statement = statement;
         finding.message = fmt::format(
-            "deadlock: the token table of the device holds {} tasks, and in some order of completion all of them "
-            "wait for tasks that get no entry. Fix: let what a waiting task needs be issued before it, with a "
+            "deadlock: the token table of the device holds {} tasks, and in some order of completion all of "
+            "them "
+            "wait for tasks that get no entry. Fix: let what a waiting task needs be issued before it, with "
+            "a "
             "wait, or choose a device with a larger table.",
             limits.max_active_tokens);
         while (!chain.empty() && chain.back() == '\n') chain.pop_back();
@@ -89,6 +97,19 @@ std::vector<Finding> find_table_deadlocks(const BoundProgram& program, const Dev
             begin = end + 1;
         }
         return {std::move(finding)};
+    }
+    return {};
+}
+
+std::vector<uint32_t> peak_tokens(const BoundProgram& program, const DeviceLimits& limits) {
+    DeviceLimits unlimited = limits;
+    unlimited.max_active_tokens = 0;
+    try {
+        TableTrial trial(program, unlimited, Choice::oldest);
+        trial.stand();
+        if (trial.finished()) return trial.peaks();
+    } catch (const SimulationError&) {
+    } catch (const UserError&) {
     }
     return {};
 }

@@ -83,10 +83,10 @@ std::vector<Finding> find_unused_buffers(const BoundProgram& program) {
     std::vector<Finding> findings;
     for (uint32_t b = 0; b < used.size(); ++b) {
         if (used[b]) continue;
-        Finding finding =
-            note(FindingKind::unused_buffer, 0,
-                 fmt::format("unused buffer: no task reads or writes `{}`, which takes {} bytes. Fix: remove it.",
-                             program.buffers[b].name, program.buffers[b].size));
+        Finding finding = note(
+            FindingKind::unused_buffer, 0,
+            fmt::format("unused buffer: no task reads or writes `{}`, which takes {} bytes. Fix: remove it.",
+                        program.buffers[b].name, program.buffers[b].size));
         finding.buffer = b;
         findings.push_back(std::move(finding));
     }
@@ -107,11 +107,12 @@ std::vector<Finding> find_hoistable_reloads(const BoundProgram& program) {
         const BoundRegion &src = program.regions[task.inputs[0]], &dst = program.regions[task.outputs[0]];
         if (uses_loop(src.address, loop.depth) || uses_loop(dst.address, loop.depth)) continue;
         if (changes_in_loop(program, s, around)) continue;
-        Finding finding = note(
-            FindingKind::hoistable_reload, s,
-            fmt::format("hoistable reload: task `{}` brings the same bytes to the same place of buffer `{}` in "
-                        "every iteration of the loop over `{}`. Fix: move it before the loop.",
-                        task.name, program.buffers[dst.buffer].name, loop.variable));
+        Finding finding =
+            note(FindingKind::hoistable_reload, s,
+                 fmt::format(
+                     "hoistable reload: task `{}` brings the same bytes to the same place of buffer `{}` in "
+                     "every iteration of the loop over `{}`. Fix: move it before the loop.",
+                     task.name, program.buffers[dst.buffer].name, loop.variable));
         finding.buffer = dst.buffer;
         findings.push_back(std::move(finding));
     }
@@ -124,7 +125,8 @@ std::vector<Finding> find_empty_tokens(const BoundProgram& program) {
     for (uint32_t s = 0; s < program.statements.size(); ++s) {
         if (program.statements[s].kind != Kind::loop) continue;
         const BoundLoop& loop = program.loops[program.statements[s].index];
-        if (!loop.first.is_constant() || !loop.last.is_constant() || loop.first.constant <= loop.last.constant)
+        if (!loop.first.is_constant() || !loop.last.is_constant() ||
+            loop.first.constant <= loop.last.constant)
             continue;
         for (uint32_t inside = s + 1; inside < loop.body_end; ++inside) empty.insert(inside);
     }
@@ -134,13 +136,15 @@ std::vector<Finding> find_empty_tokens(const BoundProgram& program) {
         if (empty.count(s) != 0) continue;
         const bool waits = statement.kind == Kind::wait;
         if (!waits && statement.kind != Kind::task) continue;
-        for (const uint32_t dep : waits ? program.waits[statement.index] : program.tasks[statement.index].deps) {
+        for (const uint32_t dep :
+             waits ? program.waits[statement.index] : program.tasks[statement.index].deps) {
             if (empty.count(dep) == 0) continue;
             Finding finding = note(
                 FindingKind::empty_token, s,
-                fmt::format("token of a loop that never runs: `{}` is satisfied at once and orders nothing. Fix: "
-                            "check the bounds of its loop.",
-                            program.tasks[program.statements[dep].index].name));
+                fmt::format(
+                    "token of a loop that never runs: `{}` is satisfied at once and orders nothing. Fix: "
+                    "check the bounds of its loop.",
+                    program.tasks[program.statements[dep].index].name));
             finding.severity = Severity::warning;
             finding.other_statement = dep;
             findings.push_back(std::move(finding));

@@ -16,8 +16,13 @@ std::vector<Finding> find_hoistable_reloads(const BoundProgram& program);
 /// Tokens of loops that never run: they are satisfied at once and order nothing.
 std::vector<Finding> find_empty_tokens(const BoundProgram& program);
 
-/// Programs that come to a stand under the device's max_active_tokens: tasks that wait hold every entry of the
-/// table that what they wait for would need. Tries some orders of completion, so it refutes and never proves.
+/// Programs that come to a stand under the device's max_active_tokens: tasks that wait hold every entry of
+/// the table that what they wait for would need. Tries some orders of completion, so it refutes and never
+/// proves.
 std::vector<Finding> find_table_deadlocks(const BoundProgram& program, const DeviceLimits& limits);
+
+/// Most tasks in flight at one time by engine, without a limit, when the oldest ready one always completes
+/// next; empty when the program is too long to follow.
+std::vector<uint32_t> peak_tokens(const BoundProgram& program, const DeviceLimits& limits);
 
 }  // namespace kpu::analysis

@@ -22,8 +22,6 @@ struct Diagnostic {
     std::string message;
     SourcePos pos;
     std::vector<std::string> notes;
-    std::string kind = {};                ///< of a schedule finding or hazard (raw, war, ...); else empty
-    std::vector<SourcePos> related = {};  ///< other places that it is about
 };
 
 /// "file:line:col: severity: message", one line, then one line per note.

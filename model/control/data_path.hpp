@@ -15,9 +15,9 @@ namespace kpu::control {
 
 /// What running tasks do to memory, for both drivers. A task sees its inputs as of its start and publishes
 /// all outputs at its completion. Evaluation is late: a task is evaluated when it completes, or before
-/// another task's outputs replace what it reads. Every two accesses to common bytes that nothing orders, one of
-/// them a write, are reported when the later one starts (of programs with more than RaceHistory::max_tasks tasks
-/// in their text: when they are in flight together), and every read of bytes that nobody wrote.
+/// another task's outputs replace what it reads. Every two accesses to common bytes that nothing orders, one
+/// of them a write, are reported when the later one starts (of programs with more than RaceHistory::max_tasks
+/// tasks in their text: when they are in flight together), and every read of bytes that nobody wrote.
 class DataPath {
   public:
     /// memory and backend null: timing mode, no values; what is written is then followed without bytes, and

@@ -19,9 +19,10 @@ std::string sides_text(const HazardFinding& f, const std::string& bytes) {
             return fmt::format("{} writes {}, which {} writes too; nothing orders the two", f.task, bytes,
                                f.other_task);
         case HazardKind::stale:
-            return fmt::format("{} writes {} after {}, which stands behind it in the text, has read what was "
-                               "there before; nothing orders the two",
-                               f.task, bytes, f.other_task);
+            return fmt::format(
+                "{} writes {} after {}, which stands behind it in the text, has read what was "
+                "there before; nothing orders the two",
+                f.task, bytes, f.other_task);
         case HazardKind::unwritten:
             return fmt::format("{} reads {}, which nobody wrote", f.task, bytes);
     }
@@ -82,7 +83,8 @@ size_t HazardLog::add(const BoundProgram& program, HazardKind kind, const Hazard
     finding.statement = task.statement;
     finding.other_statement = other_statement;
     if (task.statement < program.positions.size()) finding.pos = program.positions[task.statement];
-    if (other && other_statement < program.positions.size()) finding.other_pos = program.positions[other_statement];
+    if (other && other_statement < program.positions.size())
+        finding.other_pos = program.positions[other_statement];
     finding.task = statement_text(program, task.statement, task.loops);
     if (other) finding.other_task = statement_text(program, other->statement, other->loops);
     finding.buffer = buffer.name;

@@ -26,8 +26,9 @@ std::string_view meaning_of(HazardKind kind);
 /// Hazards of one kind between two statements; task, iteration and bytes are those of the first occurrence.
 struct HazardFinding {
     HazardKind kind = HazardKind::raw;
-    uint32_t statement = 0;        ///< of the task that started later, or of the only one
-    uint32_t other_statement = 0;  ///< of the task that started before; equal to `statement` when there is no other
+    uint32_t statement = 0;  ///< of the task that started later, or of the only one
+    uint32_t other_statement =
+        0;  ///< of the task that started before; equal to `statement` when there is no other
     SourcePos pos, other_pos;      ///< line 0: the program carries no positions
     std::string task, other_task;  ///< "task `tA` (i=3) at gemm.nem:21:7"; other empty when there is no other
     std::string buffer;

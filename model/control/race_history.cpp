@@ -5,7 +5,8 @@
 namespace kpu::control {
 namespace {
 
-constexpr size_t max_readers = 64;  ///< of a piece that nothing orders; beyond, some races of theirs go unseen
+constexpr size_t max_readers =
+    64;  ///< of a piece that nothing orders; beyond, some races of theirs go unseen
 
 /// Calls visit(first, end) for every contiguous run.
 template <class Visit>
@@ -48,9 +49,8 @@ void RaceHistory::begin(const RaceSide& task, const std::vector<Operand>& inputs
         for (const Operand& operand : operands) {
             if (!followed_[operand.region->buffer] || operand.bytes->run_bytes == 0) continue;
             Pieces& pieces = pieces_[operand.region->buffer];
-            for_each_run(*operand.bytes, [&](uint64_t first, uint64_t end) {
-                visit(pieces, first, end, *operand.region);
-            });
+            for_each_run(*operand.bytes,
+                         [&](uint64_t first, uint64_t end) { visit(pieces, first, end, *operand.region); });
         }
     };
     each(inputs, [&](Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region) {

@@ -19,18 +19,18 @@ struct RaceSide {
     LoopValues loops;
 };
 
-/// Two accesses to a common byte, one of them a write, that no token, wait or loop window orders, whether or not
-/// the tasks were in flight together.
+/// Two accesses to a common byte, one of them a write, that no token, wait or loop window orders, whether or
+/// not the tasks were in flight together.
 struct Race {
     HazardKind kind = HazardKind::raw;
-    RaceSide other;               ///< the one that started first
-    const BoundRegion* region;    ///< of the one that starts now
+    RaceSide other;                ///< the one that started first
+    const BoundRegion* region;     ///< of the one that starts now
     uint64_t first = 0, last = 0;  ///< byte addresses of their level, both inclusive
 };
 
-/// Who last wrote each byte and who has read it since. What starts now is compared with those by the order that
-/// the program guarantees (analysis/schedule_order.hpp), so a race is found in whatever order a run took.
-/// Buffers that no task writes are not followed.
+/// Who last wrote each byte and who has read it since. What starts now is compared with those by the order
+/// that the program guarantees (analysis/schedule_order.hpp), so a race is found in whatever order a run
+/// took. Buffers that no task writes are not followed.
 class RaceHistory {
   public:
     /// Longer texts are not followed: their order takes a bit for each pair of tasks.

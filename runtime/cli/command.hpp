@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/schedule_check.hpp"
 #include "isa/diagnostics.hpp"
 #include "isa/module.hpp"
 #include "platforms/platform.hpp"
@@ -74,8 +75,8 @@ void write_trace(const std::string& path, const traces::Recording& recording,
 /// Findings, one a line with its notes; with_source: each followed by its source line and a caret.
 std::string findings_text(const Diagnostics& diagnostics, bool with_source);
 /// JSON object with a list of the findings; SARIF 2.1.0 log.
-std::string json_text(const Diagnostics& diagnostics);
-std::string sarif_text(const Diagnostics& diagnostics);
+std::string json_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);
+std::string sarif_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);
 /// To standard error, with source lines when that is a terminal.
 void print_findings(const Diagnostics& diagnostics);
 

@@ -19,10 +19,46 @@ struct CheckOptions {
     DeviceOptions device;
     std::vector<std::string> params;
     bool strict = false;
-    bool json = false, sarif = false, fix = false;
+    bool json = false, sarif = false, fix = false, memory = false;
 };
 
-void check_into(const CheckOptions& options, Diagnostics& diagnostics) {
+/// What a check found.
+struct Checked {
+    Diagnostics diagnostics;
+    analysis::FindingOrigins origins;
+    std::string memory;  ///< lines on the use of each level
+};
+
+/// "L2: buffers take 128 bytes, at most 64 of them hold what is still needed, at p.nem:6:1"
+/// and "engine 0: up to 49 tasks in flight, the token table holds 16: issue waits".
+std::string memory_text(const analysis::ScheduleReport& report, const BoundProgram& program,
+                        const DeviceLimits& limits) {
+    std::string text;
+    for (const analysis::MemoryUse& use : report.memory) {
+        const std::string level =
+            use.level == Level::l1 ? fmt::format("L1[{}]", use.engine) : std::string(name_of(use.level));
+        text += fmt::format("{}: buffers take {} bytes, at most {} hold what is still needed", level,
+                            use.declared, use.peak_live);
+        if (use.statement < program.positions.size()) {
+            const SourcePos& pos = program.positions[use.statement];
+            text += fmt::format(", at {}:{}:{}", pos.file, pos.line, pos.column);
+        }
+        text += '\n';
+    }
+    if (text.empty()) text = "memory: the program is too long to follow\n";
+    for (size_t engine = 0; engine < report.peak_tokens.size(); ++engine) {
+        const uint32_t peak = report.peak_tokens[engine];
+        text += fmt::format("engine {}: up to {} tasks in flight", engine, peak);
+        if (limits.max_active_tokens != 0)
+            text += fmt::format(", the token table holds {}{}", limits.max_active_tokens,
+                                peak > limits.max_active_tokens ? ": issue waits" : "");
+        text += '\n';
+    }
+    return text;
+}
+
+void check_into(const CheckOptions& options, Checked& checked) {
+    Diagnostics& diagnostics = checked.diagnostics;
     const auto [module, platform, topology] = load_input(options.program, options.device, diagnostics, true);
     if (module == nullptr) return;  // devices: checked
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
@@ -39,16 +75,19 @@ void check_into(const CheckOptions& options, Diagnostics& diagnostics) {
         const analysis::Mended mended = analysis::mend(module, verify_options.params, limits);
         print_out(runtime::program_text(*mended.module));
         print_err(fmt::format("{} change{} made\n", mended.changes, mended.changes == 1 ? "" : "s"));
-        return analysis::add_to(mended.left, mended.program, diagnostics);
+        return analysis::add_to(mended.left, mended.program, diagnostics, &checked.origins);
     }
-    analysis::add_to(analysis::check_schedule(program, limits), program, diagnostics);
+    const analysis::ScheduleReport report = analysis::check_schedule(program, limits);
+    analysis::add_to(report, program, diagnostics, &checked.origins);
+    if (options.memory) checked.memory = memory_text(report, program, limits);
 }
 
 /// Everything that can be wrong with a program, gathered instead of thrown.
-Diagnostics check_program(const CheckOptions& options) {
-    Diagnostics diagnostics;
+Checked check_program(const CheckOptions& options) {
+    Checked checked;
+    Diagnostics& diagnostics = checked.diagnostics;
     try {
-        check_into(options, diagnostics);
+        check_into(options, checked);
     } catch (const UserError& error) {
         if (error.diagnostics().all().empty()) {
             diagnostics.error({options.program == "-" ? "<stdin>" : options.program, 0, 0}, error.what());
@@ -57,7 +96,7 @@ Diagnostics check_program(const CheckOptions& options) {
         }
     }
     if (options.strict) diagnostics.promote_warnings();
-    return diagnostics;
+    return checked;
 }
 
 void add_check(CLI::App& app, int& exit_code) {
@@ -73,17 +112,23 @@ void add_check(CLI::App& app, int& exit_code) {
     auto* sarif = command->add_flag("--sarif", options->sarif, "findings as SARIF 2.1.0 on standard output");
     sarif->excludes(json);
     command
+        ->add_flag("--memory", options->memory,
+                   "also print, for each level, what the buffers take and hold at most at one time")
+        ->excludes(json)
+        ->excludes(sarif);
+    command
         ->add_flag("--fix-suggest", options->fix,
                    "print the program with the fixes of its hazards made, and on standard error what is left")
         ->excludes(json)
         ->excludes(sarif);
     command->callback([options, &exit_code] {
-        const auto diagnostics = check_program(*options);
+        const Checked checked = check_program(*options);
+        const Diagnostics& diagnostics = checked.diagnostics;
         exit_code = diagnostics.has_errors() ? exit_bad_input : exit_ok;
         if (options->fix) return print_findings(diagnostics);
-        print_out(options->json    ? json_text(diagnostics)
-                  : options->sarif ? sarif_text(diagnostics)
-                                   : findings_text(diagnostics, isatty(STDOUT_FILENO) != 0));
+        print_out(options->json    ? json_text(diagnostics, checked.origins)
+                  : options->sarif ? sarif_text(diagnostics, checked.origins)
+                                   : findings_text(diagnostics, isatty(STDOUT_FILENO) != 0) + checked.memory);
     });
 }
 

@@ -210,15 +210,16 @@ void print_hazards(const runtime::Simulation& simulation) {
 /// The hazards of a run, as `check` reports its findings.
 void write_hazards(const std::string& path, const runtime::Simulation& simulation) {
     Diagnostics diagnostics;
+    analysis::FindingOrigins origins;
     for (const control::HazardFinding& finding : simulation.hazards().findings()) {
-        Diagnostic diagnostic{Severity::warning, to_string(finding), finding.pos, {}};
-        if (finding.benign == finding.count) diagnostic.severity = Severity::info;
-        diagnostic.kind = name_of(finding.kind);
-        if (finding.other_pos.line > 0) diagnostic.related.push_back(finding.other_pos);
-        diagnostics.add(std::move(diagnostic));
+        analysis::FindingOrigin& origin = origins[diagnostics.all().size()];
+        origin.kind = name_of(finding.kind);
+        if (finding.other_pos.line > 0) origin.related.push_back(finding.other_pos);
+        const bool benign = finding.benign == finding.count;
+        diagnostics.add({benign ? Severity::info : Severity::warning, to_string(finding), finding.pos, {}});
     }
     const bool sarif = std::filesystem::path(path).extension() == ".sarif";
-    traces::write_file(path, sarif ? sarif_text(diagnostics) : json_text(diagnostics));
+    traces::write_file(path, sarif ? sarif_text(diagnostics, origins) : json_text(diagnostics, origins));
 }
 
 int run(RunOptions options, const std::vector<std::string>& command_line) {

@@ -17,6 +17,11 @@ constexpr const char* schema =
 /// Findings of the verifier have no kind of their own.
 constexpr const char* verifier_rule = "verifier";
 
+analysis::FindingOrigin origin_of(const analysis::FindingOrigins& origins, size_t i) {
+    const auto it = origins.find(i);
+    return it == origins.end() ? analysis::FindingOrigin{verifier_rule, {}} : it->second;
+}
+
 std::string meaning(const std::string& rule) {
     for (int k = 0; k < analysis::finding_kind_count; ++k) {
         const auto kind = static_cast<analysis::FindingKind>(k);
@@ -57,18 +62,20 @@ Json location_of(const SourcePos& pos) {
 
 }  // namespace
 
-std::string json_text(const Diagnostics& diagnostics) {
+std::string json_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins) {
     static constexpr const char* names[] = {"error", "warning", "info"};
     auto list = Json::array();
-    for (const Diagnostic& item : diagnostics.all()) {
+    for (size_t i = 0; i < diagnostics.all().size(); ++i) {
+        const Diagnostic& item = diagnostics.all()[i];
+        const analysis::FindingOrigin origin = origin_of(origins, i);
         auto related = Json::array();
-        for (const SourcePos& pos : item.related)
+        for (const SourcePos& pos : origin.related)
             related.push_back({{"file", pos.file}, {"line", pos.line}, {"column", pos.column}});
         list.push_back({{"file", item.pos.file},
                         {"line", item.pos.line},
                         {"column", item.pos.column},
                         {"severity", names[static_cast<size_t>(item.severity)]},
-                        {"kind", item.kind.empty() ? verifier_rule : item.kind},
+                        {"kind", origin.kind},
                         {"message", item.message},
                         {"notes", item.notes},
                         {"related", related}});
@@ -80,35 +87,36 @@ std::string json_text(const Diagnostics& diagnostics) {
     return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string sarif_text(const Diagnostics& diagnostics) {
+std::string sarif_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins) {
     static constexpr const char* levels[] = {"error", "warning", "note"};
     std::map<std::string, size_t> index;  // by rule
-    for (const Diagnostic& item : diagnostics.all())
-        index.emplace(item.kind.empty() ? verifier_rule : item.kind, 0);
+    for (size_t i = 0; i < diagnostics.all().size(); ++i) index.emplace(origin_of(origins, i).kind, 0);
     auto rules = Json::array();
     for (auto& [rule, number] : index) {
         number = rules.size();
         rules.push_back({{"id", rule}, {"shortDescription", {{"text", meaning(rule)}}}});
     }
     auto results = Json::array();
-    for (const Diagnostic& item : diagnostics.all()) {
-        const std::string rule = item.kind.empty() ? verifier_rule : item.kind;
+    for (size_t i = 0; i < diagnostics.all().size(); ++i) {
+        const Diagnostic& item = diagnostics.all()[i];
+        const analysis::FindingOrigin origin = origin_of(origins, i);
         std::string text = item.message;
         for (const std::string& note : item.notes) text += "\n" + note;
-        Json result = {{"ruleId", rule},
-                       {"ruleIndex", index.at(rule)},
+        Json result = {{"ruleId", origin.kind},
+                       {"ruleIndex", index.at(origin.kind)},
                        {"level", levels[static_cast<size_t>(item.severity)]},
                        {"message", {{"text", text}}}};
         if (!item.pos.file.empty()) result["locations"] = Json::array({location_of(item.pos)});
-        if (!item.related.empty()) {
+        if (!origin.related.empty()) {
             auto related = Json::array();
-            for (const SourcePos& pos : item.related) related.push_back(location_of(pos));
+            for (const SourcePos& pos : origin.related) related.push_back(location_of(pos));
             result["relatedLocations"] = related;
         }
         results.push_back(result);
     }
     const Json driver = {{"name", "kpusim"}, {"version", KPUSIM_VERSION}, {"rules", rules}};
-    const Json run = {{"tool", {{"driver", driver}}}, {"columnKind", "unicodeCodePoints"}, {"results", results}};
+    const Json run = {
+        {"tool", {{"driver", driver}}}, {"columnKind", "unicodeCodePoints"}, {"results", results}};
     const Json log = {{"$schema", schema}, {"version", "2.1.0"}, {"runs", Json::array({run})}};
     return log.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

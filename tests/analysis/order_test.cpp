@@ -36,9 +36,10 @@ TEST(ScheduleOrder, IsThatOfTheUnrolledProgram) {
                 const test::Instance &x = unrolled.instances()[a], &y = unrolled.instances()[b];
                 ++pairs;
                 ordered += unrolled.before(b).test(a);
-                ASSERT_EQ(order.before(x.statement, x.loops, y.statement, y.loops), unrolled.before(b).test(a))
-                    << "seed " << seed << ": instance " << a << " (statement " << x.statement << ") and "
-                    << b << " (statement " << y.statement << ")";
+                ASSERT_EQ(order.before(x.statement, x.loops, y.statement, y.loops),
+                          unrolled.before(b).test(a))
+                    << "seed " << seed << ": instance " << a << " (statement " << x.statement << ") and " << b
+                    << " (statement " << y.statement << ")";
             }
         }
     }
@@ -102,8 +103,8 @@ std::set<std::pair<uint32_t, uint32_t>> unrolled_races(const BoundProgram& progr
 }
 
 TEST(Races, ProofAndSearchAgree) {
-    // isl and trying every instance come to the same verdict on every pair of operands, and isl's witness is the
-    // one that the search finds first.
+    // isl and trying every instance come to the same verdict on every pair of operands, and isl's witness is
+    // the one that the search finds first.
     size_t overlaps = 0, disjoint = 0;
     for (uint64_t seed = 0; seed < 150; ++seed) {
         const BoundProgram program = random_program(seed, {seed % 2 == 0, 6, 3});
@@ -133,12 +134,15 @@ TEST(Races, ProofAndSearchAgree) {
                 if (a.statement > b.statement) continue;
                 if (program.regions[a.region].buffer != program.regions[b.region].buffer) continue;
                 PairCase pair{a, b, order.common_loops(a.statement, b.statement), false, {}, 0};
-                if (a.statement < b.statement && !order.always_ordered(a.statement, b.statement, pair.escapes))
+                if (a.statement < b.statement &&
+                    !order.always_ordered(a.statement, b.statement, pair.escapes))
                     compare(pair);
                 pair.escapes.clear();
                 pair.cross = true;
-                if (a.statement == b.statement && a.region == b.region) continue;  // one direction suffices there
-                for (pair.shared = 0; pair.shared < order.common_loops(a.statement, b.statement); ++pair.shared)
+                if (a.statement == b.statement && a.region == b.region)
+                    continue;  // one direction suffices there
+                for (pair.shared = 0; pair.shared < order.common_loops(a.statement, b.statement);
+                     ++pair.shared)
                     compare(pair);
             }
         }

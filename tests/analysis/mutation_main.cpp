@@ -1,0 +1,158 @@
+// Mutation proof of the schedule checker: mutants of the examples and of random correct programs, what the checker
+// says of them, and what their schedules really do. Prints a table; fails when a mutant whose result depends on the
+// schedule is not flagged, or a correct program is. Mutants that give one other result in every schedule are programs
+// in order that compute something else (the next tile of an input, say); they are counted apart.
+//
+// usage: schedule_mutations [RANDOM_PROGRAMS [SCHEDULES]]      (200 programs, 24 schedules of each mutant)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "analysis/schedule_check.hpp"
+#include "isa/verify.hpp"
+#include "platforms/library.hpp"
+#include "runtime/program_loader.hpp"
+#include "runtime/simulation.hpp"
+#include "tests/analysis/mutants.hpp"
+#include "tests/model/random_program.hpp"
+
+namespace kpu::analysis {
+namespace {
+
+using Outputs = std::vector<std::string>;
+
+struct Tally {
+    uint64_t mutants = 0;
+    std::array<uint64_t, 3> seen{}, flagged{};  ///< by Effect
+    void add(const Tally& other) {
+        mutants += other.mutants;
+        for (size_t e = 0; e < seen.size(); ++e) {
+            seen[e] += other.seen[e];
+            flagged[e] += other.flagged[e];
+        }
+    }
+};
+
+/// What the schedules of a mutant give, compared with each other and with the original.
+enum class Effect : uint8_t { varies, other, same };
+
+class Proof {
+  public:
+    explicit Proof(uint64_t schedules) : schedules_(schedules) {}
+
+    void program(const std::string& name, const std::shared_ptr<const Module>& module,
+                 const platforms::Platform& platform) {
+        ++originals_;
+        Diagnostics refused;
+        if (flagged(module, platform, refused)) {
+            ++false_alarms_;
+            fmt::print("false alarm: {}: {}\n", name, first_);
+        }
+        const Outputs expected = run(module, platform, std::nullopt);
+        for (const test::Mutant& mutant : test::mutants_of(*module)) {
+            Diagnostics errors;
+            verify(*mutant.module, platforms::limits_of(platform), {}, errors);
+            if (errors.has_errors()) continue;  // refused before any schedule: nothing to find
+            Tally& tally = tallies_[static_cast<size_t>(mutant.mutation)];
+            ++tally.mutants;
+            const bool caught = flagged(mutant.module, platform, errors);
+            const Effect effect = effect_of(mutant.module, platform, expected);
+            ++tally.seen[static_cast<size_t>(effect)];
+            tally.flagged[static_cast<size_t>(effect)] += caught;
+            if (effect == Effect::varies && !caught) fmt::print("missed: {}: {}\n", name, mutant.what);
+        }
+    }
+
+    bool report() const {
+        fmt::print("{} correct programs, {} flagged\n\n", originals_, false_alarms_);
+        fmt::print("| mutation | mutants | result varies | flagged | one other result | flagged | same result | flagged |\n"
+                   "|---|---|---|---|---|---|---|---|\n");
+        Tally sum;
+        for (int m = 0; m < test::mutation_count; ++m) {
+            const Tally& t = tallies_[static_cast<size_t>(m)];
+            row(test::name_of(static_cast<test::Mutation>(m)), t);
+            sum.add(t);
+        }
+        row("all", sum);
+        const uint64_t varying = sum.seen[0], caught = sum.flagged[0];
+        const double rate =
+            varying == 0 ? 0.0 : 100.0 * static_cast<double>(caught) / static_cast<double>(varying);
+        fmt::print("\ndetection {:.2f} %, false alarms on correct programs {:.2f} %\n", rate,
+                   100.0 * static_cast<double>(false_alarms_) / static_cast<double>(originals_));
+        return varying > 0 && caught == varying && false_alarms_ == 0;
+    }
+
+  private:
+    static void row(const std::string& name, const Tally& t) {
+        fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name, t.mutants, t.seen[0], t.flagged[0], t.seen[1],
+                   t.flagged[1], t.seen[2], t.flagged[2]);
+    }
+
+    bool flagged(const std::shared_ptr<const Module>& module, const platforms::Platform& platform,
+                 Diagnostics& errors) {
+        const DeviceLimits limits = platforms::limits_of(platform);
+        const BoundProgram program = kpu::bind(module, {}, limits);
+        const ScheduleReport report = check_schedule(program, limits);
+        add_to(report, program, errors);
+        const auto found = std::find_if(report.findings.begin(), report.findings.end(), [](const Finding& f) {
+            return f.severity != Severity::info;
+        });
+        if (found == report.findings.end()) return false;
+        first_ = found->message;
+        return true;
+    }
+
+    Outputs run(const std::shared_ptr<const Module>& module, const platforms::Platform& platform,
+                std::optional<uint64_t> seed) const {
+        runtime::SimulationOptions options;
+        options.mode = runtime::Mode::functional;
+        options.hazards = false;
+        options.random_order = seed.has_value();
+        options.seed = seed.value_or(0);
+        runtime::Simulation simulation(module, &platform, options);
+        simulation.fill_inputs_random(11);
+        simulation.run();
+        Outputs outputs;
+        for (const auto& spec : simulation.output_specs()) outputs.push_back(simulation.output(spec.name).data);
+        return outputs;
+    }
+
+    Effect effect_of(const std::shared_ptr<const Module>& module, const platforms::Platform& platform,
+                     const Outputs& expected) const {
+        const Outputs own = run(module, platform, std::nullopt);
+        for (uint64_t seed = 0; seed < schedules_; ++seed) {
+            if (run(module, platform, seed) != own) return Effect::varies;
+        }
+        return own == expected ? Effect::same : Effect::other;
+    }
+
+    const uint64_t schedules_;
+    uint64_t originals_ = 0, false_alarms_ = 0;
+    std::array<Tally, test::mutation_count> tallies_;
+    std::string first_;
+};
+
+}  // namespace
+}  // namespace kpu::analysis
+
+int main(int argc, char** argv) {
+    using namespace kpu;
+    const uint64_t programs = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 200;
+    const uint64_t schedules = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 24;
+    analysis::Proof proof(schedules);
+    for (const std::string name : {"digits", "gemm_relu", "gemm_rmsnorm", "conv_pool"}) {
+        Diagnostics diagnostics;
+        const auto module = runtime::load_program(
+            std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem", {}, diagnostics);
+        const auto platform = runtime::resolve_platform(*module, "", {}, {}, diagnostics);
+        proof.program(name, module, *platform);
+    }
+    const platforms::Platform platform = platforms::load("npm_lite");
+    for (uint64_t seed = 1; seed <= programs; ++seed) {
+        const model::RandomProgram random(platform, seed, false);
+        proof.program(fmt::format("random {}", seed), std::make_shared<Module>(random.program().build()), platform);
+    }
+    return proof.report() ? 0 : 1;
+}
