@@ -15,14 +15,15 @@ using ::testing::Not;
 
 TEST(Findings, ReadOfBytesThatNoTaskWrote) {
     // The second half of the buffer is read and never written; the first half is not named.
-    EXPECT_THAT(findings_of(R"(buffer X : DDR (size = 128)
+    EXPECT_THAT(
+        findings_of(R"(buffer X : DDR (size = 128)
 buffer Y : DDR (size = 128)
 buffer T : L1[0] (size = 128)
 a = transfer.async(dst=region(T, 0, 64), src=region(X, 0, 64))
 b = transfer.async(dst=region(Y, 0, 128), src=region(T, 0, 128), deps=[a])
 )"),
-                HasSubstr("p.nem:5:1: warning: uninitialised read: task `b` reads bytes 64..127 of L1[0] buffer "
-                          "`T`, which no task has written by then"));
+        HasSubstr("p.nem:5:1: warning: uninitialised read: task `b` reads bytes 64..127 of L1[0] buffer "
+                  "`T`, which no task has written by then"));
 }
 
 TEST(Findings, ReadThatAWriteReachesIsClean) {
@@ -52,12 +53,13 @@ c = store.async(dst=region(Y, 0, 64), src=region(T, 0, 64), deps=[b])
 }
 
 TEST(Findings, BufferThatNoTaskTouches) {
-    EXPECT_THAT(findings_of(R"(buffer X : DDR (size = 64)
+    EXPECT_THAT(
+        findings_of(R"(buffer X : DDR (size = 64)
 buffer Y : DDR (size = 64)
 buffer spare : L2 (size = 4096)
 a = transfer.async(dst=region(Y, 0, 64), src=region(X, 0, 64))
 )"),
-                HasSubstr("p.nem:3:8: info: unused buffer: no task reads or writes `spare`, which takes 4096 bytes"));
+        HasSubstr("p.nem:3:8: info: unused buffer: no task reads or writes `spare`, which takes 4096 bytes"));
 }
 
 constexpr const char* reload = R"(buffer W : DDR (size = 64)
@@ -74,12 +76,14 @@ std::string with_window(const std::string& text, int window) {
 }
 
 TEST(Findings, WeightsReloadedIntoOneSlot) {
-    // In overlapping iterations the reload is an unordered write and wasted work; one at a time it is only waste.
-    EXPECT_THAT(findings_of(with_window(reload, 2)),
-                AllOf(HasSubstr("warning: hazard (waw): task `load` (i=1) writes bytes 0..63 of L2 buffer `T` while "
-                                "task `load` (i=0)"),
-                      HasSubstr("info: hoistable reload: task `load` brings the same bytes to the same place of "
-                                "buffer `T` in every iteration of the loop over `i`")));
+    // In overlapping iterations the reload is an unordered write and wasted work; one at a time it is only
+    // waste.
+    EXPECT_THAT(
+        findings_of(with_window(reload, 2)),
+        AllOf(HasSubstr("warning: hazard (waw): task `load` (i=1) writes bytes 0..63 of L2 buffer `T` while "
+                        "task `load` (i=0)"),
+              HasSubstr("info: hoistable reload: task `load` brings the same bytes to the same place of "
+                        "buffer `T` in every iteration of the loop over `i`")));
     EXPECT_THAT(findings_of(with_window(reload, 1)),
                 AllOf(Not(HasSubstr("warning")), HasSubstr("info: hoistable reload")));
 }
@@ -123,7 +127,8 @@ c = transfer.async(dst=region(T, 0, 64), src=region(Y, 0, 64), deps=[b])
     limits.agnostic = false;
     limits.units.fill(2);
     limits.max_active_tokens = 1;
-    EXPECT_THAT(findings_of(text, limits), HasSubstr("warning: deadlock: the token table of the device holds 1"));
+    EXPECT_THAT(findings_of(text, limits),
+                HasSubstr("warning: deadlock: the token table of the device holds 1"));
     limits.max_active_tokens = 2;
     EXPECT_THAT(findings_of(text, limits), Not(HasSubstr("deadlock")));
 }
@@ -140,8 +145,8 @@ endloop
 }
 
 TEST(Findings, ProductOfVariablesIsNotProved) {
-    // isl decides no products of variables: more iterations than are tried one by one give "not proved". The bytes
-    // that different iterations write are the same for some i and j, so silence would be wrong too.
+    // isl decides no products of variables: more iterations than are tried one by one give "not proved". The
+    // bytes that different iterations write are the same for some i and j, so silence would be wrong too.
     EXPECT_THAT(findings_of(R"(buffer T : DDR (size = 2000000)
 buffer X : DDR (size = 64)
 loop i in [0..1000] @max_in_flight(2):
@@ -155,7 +160,8 @@ endloop
 }
 
 TEST(Findings, LoopsOfAnyLengthAreProved) {
-    // 2^40 iterations of a two-slot pipeline: proved clean, and with a window of three refuted, without unrolling.
+    // 2^40 iterations of a two-slot pipeline: proved clean, and with a window of three refuted, without
+    // unrolling.
     const std::string text = R"(buffer X : DDR (size = 4096)
 buffer Y : DDR (size = 4096)
 buffer T : L2 (size = 128)

@@ -1,7 +1,8 @@
+#include "analysis/mend.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/mend.hpp"
 #include "tests/analysis/text_program.hpp"
 
 namespace kpu::analysis {

@@ -42,8 +42,8 @@ inline void set_integer(proto::ExprToken& token, int64_t value) {
     token.set_value(value);
 }
 
-/// Every mutant of a program: each dependency removed, each buffer with a slot fewer (mod N becomes mod N - 1 in
-/// all its regions), each window raised by one, each slot index moved on by one ((e + 1) mod N).
+/// Every mutant of a program: each dependency removed, each buffer with a slot fewer (mod N becomes mod N - 1
+/// in all its regions), each window raised by one, each slot index moved on by one ((e + 1) mod N).
 inline std::vector<Mutant> mutants_of(const Module& original) {
     std::vector<Mutant> mutants;
     const std::vector<int64_t> constants = eval_constants(original);
@@ -90,7 +90,8 @@ inline std::vector<Mutant> mutants_of(const Module& original) {
             }
         }
         if (changed)
-            mutants.push_back({Mutation::slot_lost, original.program.buffer(b).name() + " a slot smaller", mutant});
+            mutants.push_back(
+                {Mutation::slot_lost, original.program.buffer(b).name() + " a slot smaller", mutant});
     }
     for (int r = 0; r < original.program.region_size(); ++r) {
         for (const int place : slot_counts(original.program.region(r).offset(), constants)) {

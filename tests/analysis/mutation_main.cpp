@@ -1,7 +1,8 @@
-// Mutation proof of the schedule checker: mutants of the examples and of random correct programs, what the checker
-// says of them, and what their schedules really do. Prints a table; fails when a mutant whose result depends on the
-// schedule is not flagged, or a correct program is. Mutants that give one other result in every schedule are programs
-// in order that compute something else (the next tile of an input, say); they are counted apart.
+// Mutation proof of the schedule checker: mutants of the examples and of random correct programs, what the
+// checker says of them, and what their schedules really do. Prints a table; fails when a mutant whose result
+// depends on the schedule is not flagged, or a correct program is. Mutants that give one other result in
+// every schedule are programs in order that compute something else (the next tile of an input, say); they are
+// counted apart.
 //
 // usage: schedule_mutations [RANDOM_PROGRAMS [SCHEDULES]]      (200 programs, 24 schedules of each mutant)
 #include <fmt/format.h>
@@ -67,8 +68,10 @@ class Proof {
 
     bool report() const {
         fmt::print("{} correct programs, {} flagged\n\n", originals_, false_alarms_);
-        fmt::print("| mutation | mutants | result varies | flagged | one other result | flagged | same result | flagged |\n"
-                   "|---|---|---|---|---|---|---|---|\n");
+        fmt::print(
+            "| mutation | mutants | result varies | flagged | one other result | flagged | same result | "
+            "flagged |\n"
+            "|---|---|---|---|---|---|---|---|\n");
         Tally sum;
         for (int m = 0; m < test::mutation_count; ++m) {
             const Tally& t = tallies_[static_cast<size_t>(m)];
@@ -86,8 +89,8 @@ class Proof {
 
   private:
     static void row(const std::string& name, const Tally& t) {
-        fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name, t.mutants, t.seen[0], t.flagged[0], t.seen[1],
-                   t.flagged[1], t.seen[2], t.flagged[2]);
+        fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name, t.mutants, t.seen[0], t.flagged[0],
+                   t.seen[1], t.flagged[1], t.seen[2], t.flagged[2]);
     }
 
     bool flagged(const std::shared_ptr<const Module>& module, const platforms::Platform& platform,
@@ -96,9 +99,8 @@ class Proof {
         const BoundProgram program = kpu::bind(module, {}, limits);
         const ScheduleReport report = check_schedule(program, limits);
         add_to(report, program, errors);
-        const auto found = std::find_if(report.findings.begin(), report.findings.end(), [](const Finding& f) {
-            return f.severity != Severity::info;
-        });
+        const auto found = std::find_if(report.findings.begin(), report.findings.end(),
+                                        [](const Finding& f) { return f.severity != Severity::info; });
         if (found == report.findings.end()) return false;
         first_ = found->message;
         return true;
@@ -115,7 +117,8 @@ class Proof {
         simulation.fill_inputs_random(11);
         simulation.run();
         Outputs outputs;
-        for (const auto& spec : simulation.output_specs()) outputs.push_back(simulation.output(spec.name).data);
+        for (const auto& spec : simulation.output_specs())
+            outputs.push_back(simulation.output(spec.name).data);
         return outputs;
     }
 
@@ -152,7 +155,8 @@ int main(int argc, char** argv) {
     const platforms::Platform platform = platforms::load("npm_lite");
     for (uint64_t seed = 1; seed <= programs; ++seed) {
         const model::RandomProgram random(platform, seed, false);
-        proof.program(fmt::format("random {}", seed), std::make_shared<Module>(random.program().build()), platform);
+        proof.program(fmt::format("random {}", seed), std::make_shared<Module>(random.program().build()),
+                      platform);
     }
     return proof.report() ? 0 : 1;
 }
