@@ -97,6 +97,7 @@ void ArrayUnit::plan(Job& job) {
         // the reference tool's array asks for its operands in the steady state, and has the fill to get them
         if (!physical) job.operands.back().stream->extension.request.pace_cycles = time.steady;
     }
+    if (physical) starve_uneven_folds(job, array, shape, time.operands_in);
     const values::RegionView& result = task.outputs[0];
     const uint64_t partial = time.partial_reads * accumulator_bytes;
     // folds over K after the first read the partial sums back, from the place of the result
@@ -107,6 +108,23 @@ void ArrayUnit::plan(Job& job) {
     job.results.push_back(memory_stream(job, result, false, result_port));
     job.results[0]->extension.request.destination.repeat =
         walks(partial + bytes_of(time.writes - time.partial_reads, result), result);
+}
+
+/// A stream's reads are spread evenly over the task. Where whole folds ask for more than a port delivers, and
+/// edge folds for less, the array waits for longer than that.
+void ArrayUnit::starve_uneven_folds(Job& job, const timing::SystolicArray& array,
+                                    const timing::GemmShape& shape, Cycles operands_in) {
+    const auto& inputs = job.command->task->inputs;
+    const uint64_t port = place().engine_platform->array().operand_bytes_per_cycle();
+    const auto bits = [&](size_t i) { return static_cast<uint32_t>(bit_width(inputs[i].region->elem)); };
+    const auto starved = timing::starved_operands_in(array, shape, {8 * port, 8 * port, bits(0), bits(1)});
+    if (!starved) return;
+    Cycles waits = 0;  // of streams that are spread evenly
+    for (size_t i = 0; i < 2; ++i) {
+        const Cycles through = job.operands[i].earliest - job.lead, due = job.operands[i].due;
+        waits = std::max(waits, through - std::min(through, due));
+    }
+    job.uneven = *starved - std::min(*starved, operands_in + waits);
 }
 
 void ArrayUnit::add_operand(Job& job, const values::RegionView& view, uint64_t bytes, Window window,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "model/timing/systolic.hpp"
 #include "model/worker/worker.hpp"
 
 namespace kpu::model {
@@ -18,6 +19,8 @@ class ArrayUnit : public Worker {
     struct Window {
         Cycles from, to;
     };
+    void starve_uneven_folds(Job& job, const timing::SystolicArray& array, const timing::GemmShape& shape,
+                             Cycles operands_in);
     /// A stream of at least `bytes` from `view` through a port of `port` bytes a cycle.
     void add_operand(Job& job, const values::RegionView& view, uint64_t bytes, Window window, uint32_t port);
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,18 @@ SystolicTime systolic_time(const SystolicArray& array, const GemmShape& shape);
 /// Products that follow each other on one array, the next as soon as the array takes it: from the start of
 /// the first to the last result of the last one.
 Cycles back_to_back_cycles(const SystolicArray& array, const std::vector<GemmShape>& shapes);
+
+/// Ports through which operands come, in bits a cycle, and the bits of an element.
+struct OperandPorts {
+    uint64_t a_port_bits = 0, b_port_bits = 0;
+    uint32_t a_bits = 8, b_bits = 8;
+};
+
+/// SystolicTime::operands_in of a physical array whose ports may be too narrow: folds that ask for more than
+/// their ports deliver last longer, and folds that ask for less do not make up for it. Nothing where no fold
+/// waits, or where more than 2^20 operand words pass.
+std::optional<Cycles> starved_operands_in(const SystolicArray& array, const GemmShape& shape,
+                                          const OperandPorts& ports);
 
 /// The array of an engine for operand types "i8", "f16" or "i8xi4". Throws UserError when it has no rate for
 /// them.

@@ -135,7 +135,7 @@ Cycles Worker::stall(const Job& job) const {
         const Cycles due = job.begin + operand.due;
         if (operand.end > due) late = std::max(late, operand.end - due);
     }
-    return late;
+    return job.operands_open == 0 ? late + job.uneven : late;
 }
 
 bool Worker::complete(const Job& job, Cycles now) const {

@@ -42,6 +42,7 @@ struct Job {
     Cycles entry_gap = 0;                ///< after another task's operands, before the first of this one
     Cycles occupancy = 0;                ///< from the begin: operands of no other task enter
     Cycles first_result = 0;             ///< from the begin, without stalls
+    Cycles uneven = 0;                   ///< operands that the unit does not ask for evenly are so much later
     std::vector<Operand> operands;
     std::vector<std::unique_ptr<StreamTransaction>> results;
 

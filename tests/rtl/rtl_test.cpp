@@ -47,17 +47,8 @@ TEST(Rtl, SimulatedPairsAreTheRtls) { expect_equal(simulated_pairs(), 600); }
 // Operand SRAM that is too narrow starves the simulated array as much as the RTL array.
 TEST(Rtl, SimulatorStarvesAsTheRtlDoes) { expect_close(starved_by_sram(), 150, 100); }
 
-// A starved product with edge tiles: the simulator spreads its reads evenly over the folds, so it is never
-// slower than the RTL, and at most a quarter faster (docs/accuracy.md, what is not modelled).
-TEST(Rtl, StarvedEdgeTilesAreAtMostAQuarterTooFast) {
-    const Cases cases = starved_edge_tiles();
-    EXPECT_GE(cases.size(), 300u);
-    for (const Case& c : cases) {
-        EXPECT_TRUE(c.values_right) << c.name;
-        EXPECT_LE(c.ours, c.rtl + std::max<uint64_t>(4, c.rtl / 100)) << c.name;
-        EXPECT_GE(4 * c.ours, 3 * c.rtl) << c.name;
-    }
-}
+// ... edge tiles too, which leave the port idle while whole ones wait for it.
+TEST(Rtl, StarvedEdgeTilesWaitAsInTheRtl) { expect_close(starved_edge_tiles(), 300, 100); }
 
 // Tiles loaded while the array works on the tile before take as long in the simulator as in the RTL.
 TEST(Rtl, SimulatorLoadsTilesAsTheRtlDoes) { expect_close(loaded_by_dma(), 100, 0); }

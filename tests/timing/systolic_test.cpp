@@ -132,6 +132,27 @@ TEST(SystolicPhysical, EdgeFoldsCountAsPadding) {
     EXPECT_EQ(time.padding, 640u - 330u);
 }
 
+// Ports of half a word: whole folds last twice as long; a port that is wide enough changes nothing.
+TEST(SystolicStarvation, WholeFoldsLastAsLongAsTheirBytesTake) {
+    const GemmShape whole{8, 8, 64, 1};  // 2 x 2 folds of 64 words
+    for (const auto dataflow : {Array::os, Array::ws, Array::is}) {
+        const SystolicArray array = make(4, 4, dataflow, Array::physical);
+        EXPECT_EQ(starved_operands_in(array, whole, {32, 32, 8, 8}), std::nullopt);
+    }
+    const SystolicArray array = make(4, 4, Array::os, Array::physical);
+    EXPECT_EQ(starved_operands_in(array, whole, {16, 32, 8, 8}), 4u * 64 * 2);
+    EXPECT_EQ(starved_operands_in(array, whole, {16, 16, 8, 8}), 4u * 64 * 2);
+    EXPECT_EQ(starved_operands_in(array, whole, {32, 32, 16, 8}), 4u * 64 * 2);
+}
+
+// An edge fold of one row leaves its port idle, but for the words that are read ahead for the next fold.
+TEST(SystolicStarvation, LightEdgeFoldsDoNotMakeUpForWholeOnes) {
+    const SystolicArray array = make(4, 4, Array::os, Array::physical);
+    const GemmShape edge{5, 4, 64, 1};  // 64 words of 4 elements, then 64 of one
+    EXPECT_EQ(starved_operands_in(array, edge, {16, 32, 8, 8}), 64u * 2 + 64);
+    EXPECT_EQ(starved_operands_in(array, {5, 4, 64, 1}, {8, 32, 8, 8}), 64u * 4 + 64);
+}
+
 class SystolicProperties
     : public ::testing::TestWithParam<std::tuple<Array::Dataflow, Array::Timing, double>> {};
 
