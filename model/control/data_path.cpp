@@ -58,7 +58,11 @@ DataPath::DataPath(const BoundProgram& program, values::MemoryImage* memory, val
     if ((memory == nullptr) != (backend == nullptr))
         throw InternalError("values need both memory and arithmetic");
     for (const BoundRegion& region : program.regions) shapes_.push_back(values::footprint_of({&region, 0}));
-    if (report_hazards && program.tasks.size() <= RaceHistory::max_tasks) history_.emplace(program);
+    if (report_hazards && program.tasks.size() <= RaceHistory::max_tasks)
+        history_.emplace(program);
+    else if (report_hazards)
+        log_.limit(fmt::format("the program has {} tasks, their order is followed for {} at most",
+                               program.tasks.size(), RaceHistory::max_tasks));
     if (memory) {
         executor_.emplace(program, *memory, *backend);
         return;
@@ -98,6 +102,11 @@ void DataPath::task_started(const TaskInstance& instance) {
     for (const auto& earlier : running_) check_against(*task, *earlier);
     if (report_) {
         if (history_) find_races(*task);
+        if (history_ && history_->full()) {
+            history_.reset();
+            log_.limit(fmt::format("from task `{}` on regions touch more than {} runs of bytes",
+                                   instance.task->name, RaceHistory::max_pieces / 3));
+        }
         for (const Operand& input : task->inputs) check_written(*task, input);
     }
     running_.push_back(std::move(task));

@@ -58,6 +58,10 @@ class HazardLog {
     /// Index of the finding, or not_listed. `other` null: no other task.
     size_t add(const BoundProgram& program, HazardKind kind, const HazardSide& task, const HazardSide* other,
                const BoundRegion& region, uint64_t first_address, uint64_t last_address);
+    /// From now on tasks are compared only with those in flight with them.
+    void limit(std::string why) { limited_ = std::move(why); }
+    /// Why races with tasks that were over may be missing; empty when none are.
+    const std::string& limited() const { return limited_; }
     /// An occurrence that was added turned out to rewrite the same bytes.
     void mark_benign(size_t finding);
 
@@ -67,6 +71,7 @@ class HazardLog {
     uint64_t benign() const { return benign_; }
 
   private:
+    std::string limited_;
     std::vector<HazardFinding> findings_;
     std::map<std::tuple<HazardKind, uint32_t, uint32_t>, size_t> index_;
     std::array<uint64_t, hazard_kind_count> counts_{};

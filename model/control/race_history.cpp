@@ -42,6 +42,10 @@ RaceHistory::~RaceHistory() = default;
 void RaceHistory::begin(const RaceSide& task, const std::vector<Operand>& inputs,
                         const std::vector<Operand>& outputs, std::vector<Race>& races) {
     races.clear();
+    if (!has_room(inputs) || !has_room(outputs)) {
+        full_ = true;
+        return;
+    }
     races_ = &races;
     now_ = new_entry(task);
     entries_[now_].uses = 1;
@@ -49,8 +53,10 @@ void RaceHistory::begin(const RaceSide& task, const std::vector<Operand>& inputs
         for (const Operand& operand : operands) {
             if (!followed_[operand.region->buffer] || operand.bytes->run_bytes == 0) continue;
             Pieces& pieces = pieces_[operand.region->buffer];
+            count_ -= pieces.size();
             for_each_run(*operand.bytes,
                          [&](uint64_t first, uint64_t end) { visit(pieces, first, end, *operand.region); });
+            count_ += pieces.size();
         }
     };
     each(inputs, [&](Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region) {
@@ -61,6 +67,18 @@ void RaceHistory::begin(const RaceSide& task, const std::vector<Operand>& inputs
     });
     release(now_);
     now_ = nobody;
+}
+
+/// A run adds three pieces at most: its own, and the ends of two that it cuts.
+bool RaceHistory::has_room(const std::vector<Operand>& operands) const {
+    for (const Operand& operand : operands) {
+        if (!followed_[operand.region->buffer]) continue;
+        const Footprint& f = *operand.bytes;
+        uint64_t room = (max_pieces - std::min(max_pieces, count_)) / 3;
+        for (int d = 0; d < f.dims; ++d) room /= static_cast<uint64_t>(std::max<int64_t>(f.count[d], 1));
+        if (room == 0) return false;
+    }
+    return true;
 }
 
 uint32_t RaceHistory::new_entry(const RaceSide& task) {

@@ -36,6 +36,9 @@ class RaceHistory {
     /// Longer texts are not followed: their order takes a bit for each pair of tasks.
     static constexpr size_t max_tasks = size_t{1} << 13;
 
+    /// A piece is a run of bytes with the same history; more are not followed: each takes some 100 bytes.
+    static constexpr uint64_t max_pieces = uint64_t{1} << 18;
+
     explicit RaceHistory(const BoundProgram& program);
     ~RaceHistory();
 
@@ -47,6 +50,8 @@ class RaceHistory {
     };
     void begin(const RaceSide& task, const std::vector<Operand>& inputs, const std::vector<Operand>& outputs,
                std::vector<Race>& races);
+    /// A task's runs might need more than max_pieces: that task was not looked at, and no later one may be.
+    bool full() const { return full_; }
 
   private:
     static constexpr uint32_t nobody = UINT32_MAX;
@@ -62,6 +67,7 @@ class RaceHistory {
     };
     using Pieces = std::map<uint64_t, Piece>;
 
+    bool has_room(const std::vector<Operand>& operands) const;
     uint32_t new_entry(const RaceSide& task);
     void release(uint32_t entry);
     void split(Pieces& pieces, uint64_t at);
@@ -76,6 +82,8 @@ class RaceHistory {
     const analysis::ScheduleOrder order_;
     std::vector<bool> followed_;  ///< by buffer
     std::vector<Pieces> pieces_;  ///< by buffer; by first byte
+    uint64_t count_ = 0;          ///< of all pieces
+    bool full_ = false;
     std::vector<Entry> entries_;
     std::vector<uint32_t> free_;
     uint32_t now_ = nobody;  ///< entry of the task that starts

@@ -199,12 +199,25 @@ int conclude(const RunOptions& options, runtime::RunStatus status, const runtime
     return exit_ok;
 }
 
+/// What the race detection of a run left out; empty when nothing.
+std::string races_not_followed(const runtime::Simulation& simulation) {
+    const std::string& why = simulation.hazards().limited();
+    if (why.empty()) return {};
+    return fmt::format(
+        "races with tasks that were over are not looked for, only with those in flight: {}. Fix: `kpusim "
+        "check` "
+        "looks for them without running.",
+        why);
+}
+
 void print_hazards(const runtime::Simulation& simulation) {
     constexpr size_t most = 20;
     const auto& findings = simulation.hazards().findings();
     for (size_t i = 0; i < std::min(most, findings.size()); ++i) print_err(to_string(findings[i]) + "\n");
     if (findings.size() > most)
         print_err(fmt::format("... and {} more kinds of hazard\n", findings.size() - most));
+    if (const std::string limited = races_not_followed(simulation); !limited.empty())
+        print_err("info: " + limited + "\n");
 }
 
 /// The hazards of a run, as `check` reports its findings.
@@ -218,6 +231,8 @@ void write_hazards(const std::string& path, const runtime::Simulation& simulatio
         const bool benign = finding.benign == finding.count;
         diagnostics.add({benign ? Severity::info : Severity::warning, to_string(finding), finding.pos, {}});
     }
+    if (std::string limited = races_not_followed(simulation); !limited.empty())
+        diagnostics.add({Severity::info, std::move(limited), {}, {}});
     const bool sarif = std::filesystem::path(path).extension() == ".sarif";
     traces::write_file(path, sarif ? sarif_text(diagnostics, origins) : json_text(diagnostics, origins));
 }

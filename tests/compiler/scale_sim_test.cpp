@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -92,7 +93,8 @@ TEST(Topology, ErrorsNameLineAndFix) {
 
 class TemporaryFile {
   public:
-    TemporaryFile(const std::string& name, const std::string& text) : path_(::testing::TempDir() + name) {
+    TemporaryFile(const std::string& name, const std::string& text)
+        : path_(::testing::TempDir() + std::to_string(getpid()) + "_" + name) {
         std::ofstream(path_) << text;
     }
     ~TemporaryFile() { std::remove(path_.c_str()); }

@@ -135,6 +135,23 @@ TEST_P(DataPathModes, ReadBeforeItsWriteIsStale) {
                 HasSubstr("task `reload` writes bytes 0..63 of L2 buffer `A` after task `copy`"));
 }
 
+// Every second byte of 200,000: too many runs to remember, so only tasks in flight together are compared, and
+// the log says why.
+TEST_P(DataPathModes, TooManyRunsAreComparedInFlightOnly) {
+    constexpr int64_t runs = 100'000;
+    Scene s;
+    const uint32_t large = s.m.buffer("large", Level::l2, 2 * runs);
+    const uint32_t sparse = s.m.typed("sparse", large, 0, ElemType::u8, {runs}, {2});
+    const uint32_t dense = s.bytes(s.m.buffer("dense", Level::ddr, runs), 0, runs);
+    for (const char* name : {"one", "two", "three"}) s.m.transfer(name, sparse, dense);
+    Flight f(s.m.program, GetParam());
+    f.run("one");
+    EXPECT_THAT(f.data.hazards().limited(), HasSubstr("from task `one` on"));
+    f.start("two");
+    f.start("three");
+    EXPECT_EQ(f.count(HazardKind::waw), 1u) << "two and three; one is over";
+}
+
 // Of many unordered readers of the same bytes each is a race of its own with the writer after them.
 TEST_P(DataPathModes, EveryUnorderedReaderRaces) {
     Scene s;

@@ -1,6 +1,7 @@
 // Bad input: traces, timing sets, mappings, channels.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -26,7 +27,7 @@ std::string error_of(Action action) {
 
 class TraceText : public testing::Test {
   protected:
-    std::string path_ = testing::TempDir() + "kpusim_dram_trace";
+    std::string path_ = testing::TempDir() + "kpusim_dram_trace_" + std::to_string(getpid());
     ~TraceText() override { std::remove(path_.c_str()); }
     std::vector<TraceRequest> read(const std::string& text, double tck_ns = 0.625) {
         std::ofstream(path_, std::ios::binary) << text;

@@ -1,6 +1,7 @@
 // One tile whose energy is summed by hand.
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -49,7 +50,7 @@ class PrimePrices {
             if (prime) return number;
         }
     }
-    std::string path_ = ::testing::TempDir() + "prime_prices.textproto";
+    std::string path_ = ::testing::TempDir() + std::to_string(getpid()) + "_prime_prices.textproto";
     std::map<std::string, double> prices_;
 };
 
