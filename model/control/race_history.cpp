@@ -29,8 +29,7 @@ void for_each_run(const Footprint& f, Visit visit) {
 }  // namespace
 
 RaceHistory::RaceHistory(const BoundProgram& program)
-    : program_(program),
-      order_(program, analysis::loop_facts(program)),
+    : order_(program, analysis::loop_facts(program)),
       followed_(program.buffers.size(), false),
       pieces_(program.buffers.size()) {
     for (const BoundTask& task : program.tasks) {

@@ -78,7 +78,6 @@ class RaceHistory {
     bool later_in_text(const RaceSide& a, const RaceSide& b) const;
     void report(HazardKind kind, uint32_t other, const BoundRegion& region, uint64_t first, uint64_t end);
 
-    const BoundProgram& program_;
     const analysis::ScheduleOrder order_;
     std::vector<bool> followed_;  ///< by buffer
     std::vector<Pieces> pieces_;  ///< by buffer; by first byte
