@@ -39,6 +39,11 @@ void validate(const Platform& platform);
 /// Canonical text of a resolved platform: what a run writes, and what its hash is taken of.
 std::string to_textproto(const Platform& platform);
 
+/// Every field that is set, as (path, value) in schema order; the paths are those of --set:
+/// engine.array.rows, with one entry in a list; engine[1].array.rows with several;
+/// engine.array.rate[i8].relative.
+std::vector<std::pair<std::string, std::string>> fields_of(const Platform& platform);
+
 /// What verifier and control see of the platform.
 DeviceLimits limits_of(const Platform& platform);
 /// No device known: every variant of the 13 families and of kpusim_ext.

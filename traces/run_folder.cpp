@@ -85,7 +85,7 @@ RunFolder::RunFolder(const std::string& path, bool force) : path_(path) {
     if (error)
         refuse(path, fmt::format("cannot create the folder: {}. Fix: choose another one.", error.message()));
     for (const std::string& name : old_outputs(path)) fs::remove(fs::path(path) / name, error);
-    for (const char* name : {"manifest.json", "stats.json", "ops.csv", "platform.textproto"}) {
+    for (const char* name : {"manifest.json", "stats.json", "ops.csv", "platform.textproto", "program.nem"}) {
         fs::remove(fs::path(path) / name, error);
     }
 }
@@ -97,6 +97,7 @@ void RunFolder::write_ops(std::string_view csv) const { write_file(path_ + "/ops
 void RunFolder::write_platform(std::string_view textproto) const {
     write_file(path_ + "/platform.textproto", textproto);
 }
+void RunFolder::write_program(std::string_view nem) const { write_file(path_ + "/program.nem", nem); }
 
 void RunFolder::write_output(const std::string& name, ElemType type, const std::vector<int64_t>& shape,
                              std::string_view data) {
@@ -111,11 +112,14 @@ void RunFolder::write_manifest(const Manifest& manifest) const {
              {"version", manifest.tool_version},
              {"command_line", manifest.command_line},
              {"seed", manifest.seed},
+             {"mode", manifest.mode},
+             {"parameters", json::object()},
              {"time", manifest.time},
              {"program", to_json(manifest.program)},
              {"platform", to_json(manifest.platform)},
              {"inputs", json::array()},
              {"outputs", json::array()}};
+    for (const auto& [name, value] : manifest.parameters) out["parameters"][name] = value;
     for (const Manifest::File& file : manifest.inputs) out["inputs"].push_back(to_json(file));
     for (const std::string& file : outputs_) {
         out["outputs"].push_back({{"file", file}, {"sha256", sha256_hex_of_file(path_ + "/" + file)}});

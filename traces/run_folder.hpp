@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "isa/types.hpp"
@@ -17,14 +18,16 @@ struct Manifest {
     std::string tool_version;
     std::vector<std::string> command_line;
     uint64_t seed = 0;
-    std::string time;  ///< UTC, ISO 8601: utc_now()
+    std::string mode;                                         ///< values+timing, timing, functional
+    std::vector<std::pair<std::string, int64_t>> parameters;  ///< of the program: every one, as bound
+    std::string time;                                         ///< UTC, ISO 8601: utc_now()
     File program, platform;
     std::vector<File> inputs;
 };
 std::string utc_now();
 
-/// The folder that `run -o DIR` leaves: stats.json, ops.csv, manifest.json, platform.textproto,
-/// outputs/NAME.npy. Every file is written under a temporary name and renamed.
+/// The folder that `run -o DIR` leaves: stats.json, ops.csv, manifest.json, platform.textproto, program.nem
+/// (without its data), outputs/NAME.npy. Every file is written under a temporary name and renamed.
 class RunFolder {
   public:
     /// Creates the folder, or takes an empty one. A folder with content is refused unless `force`, which
@@ -37,6 +40,7 @@ class RunFolder {
     void write_stats(std::string_view json) const;
     void write_ops(std::string_view csv) const;
     void write_platform(std::string_view textproto) const;
+    void write_program(std::string_view nem) const;
     /// outputs/NAME.npy; characters that file names do not allow are written as %XX.
     void write_output(const std::string& name, ElemType type, const std::vector<int64_t>& shape,
                       std::string_view data);

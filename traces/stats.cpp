@@ -53,6 +53,33 @@ double StatSet::real(std::string_view key) const {
     return std::get<double>(stat.value);
 }
 
+std::pair<StatSet, bool> StatSet::from_json(std::string_view text, const std::string& origin) {
+    using nlohmann::json;
+    try {
+        const json document = json::parse(text);
+        if (document.at("schema") != 1) throw UserError("its schema is not 1");
+        std::pair<StatSet, bool> result;
+        document.at("complete").get_to(result.second);
+        for (const auto& [key, row] : document.at("stats").items()) {
+            const json& value = row.at("value");
+            if (!value.is_number()) throw UserError(fmt::format("`{}` is not a number", key));
+            const auto unit = row.at("unit").get<std::string>(),
+                       meaning = row.at("meaning").get<std::string>();
+            if (value.is_number_unsigned()) {
+                result.first.set(key, value.get<uint64_t>(), unit, meaning);
+            } else {
+                result.first.set(key, value.get<double>(), unit, meaning);
+            }
+        }
+        return result;
+    } catch (const std::exception& error) {  // of json, or one of ours
+        throw UserError(
+            fmt::format("{}: not the statistics of a run: {}. Fix: give the stats.json or the folder of "
+                        "`kpusim run -o`.",
+                        origin, error.what()));
+    }
+}
+
 std::string StatSet::to_json(bool complete) const {
     fmt::memory_buffer out;
     auto it = std::back_inserter(out);

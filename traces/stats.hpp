@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 namespace kpu::traces {
@@ -31,6 +32,8 @@ class StatSet {
     /// {"schema":1,"complete":...,"stats":{key:{"value","unit","meaning"}}}, sorted, doubles in shortest
     /// round-trip form.
     std::string to_json(bool complete) const;
+    /// Reads that back; the second member is `complete`. Throws UserError naming `origin` and what is wrong.
+    static std::pair<StatSet, bool> from_json(std::string_view text, const std::string& origin);
 
   private:
     std::map<std::string, Stat, std::less<>> stats_;

@@ -34,6 +34,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
 void add_program_tools(CLI::App& app, int& exit_code);  ///< check, asm, disasm
 void add_list(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
+void add_diff(CLI::App& app, int& exit_code);
 void add_dram(CLI::App& app, int& exit_code);
 
 /// Options that several verbs share.
@@ -60,6 +61,8 @@ Input load_input(const std::string& path, const DeviceOptions& device, Diagnosti
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
 /// A decimal integer that fits 64 bits. Throws UserError naming the option.
 int64_t parse_integer(const std::string& text, const std::string& option);
+/// "2%" or "2" as the share 0.02; not negative. Throws UserError naming the option.
+double parse_percent(const std::string& text, const std::string& option);
 
 /// Traces to write, by file name; empty: not wanted. `run` and `export` write the same bytes through this.
 struct TracePaths {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -29,13 +30,14 @@ int run_app(int argc, char** argv) {
     app.footer(
         "Exit codes: 0 ok, 1 usage or bad input, 2 the simulation failed (deadlock, hazard under --strict, "
         "limit), "
-        "3 mismatch, 70 a bug of kpusim, 130 interrupted.");
+        "3 mismatch or tolerance exceeded, 70 a bug of kpusim, 130 interrupted.");
     int exit_code = exit_ok;
     const std::vector<std::string> command_line(argv, argv + argc);
     add_run(app, exit_code, command_line);
     add_program_tools(app, exit_code);
     add_list(app, exit_code);
     add_export(app, exit_code);
+    add_diff(app, exit_code);
     add_dram(app, exit_code);
     try {
         app.parse(argc, argv);
@@ -114,6 +116,15 @@ int64_t parse_integer(const std::string& text, const std::string& option) {
             fmt::format("{}: `{}` is not an integer of 64 bits. Fix: give a decimal integer.", option, text));
     }
     return value;
+}
+
+double parse_percent(const std::string& text, const std::string& option) {
+    const char* end = text.data() + text.size() - (!text.empty() && text.back() == '%' ? 1 : 0);
+    double value = -1;
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || stop != end || !std::isfinite(value) || value < 0)
+        throw UserError(fmt::format("{}: `{}` is not a percentage. Fix: give one like 2%.", option, text));
+    return value / 100;
 }
 
 void print_out(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }

@@ -11,6 +11,7 @@
 
 #include "isa/container.hpp"
 #include "isa/digest.hpp"
+#include "runtime/cli/budgets.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
@@ -31,6 +32,7 @@ struct RunOptions {
     uint64_t max_cycles = 0, seed = 0;
     std::string out, events, hazards;
     TracePaths traces;
+    Budgets budgets;
     bool wants_traces() const { return !events.empty() || !traces.empty(); }
 };
 
@@ -141,6 +143,19 @@ void check_trace_paths(const RunOptions& options) {
     }
 }
 
+/// Every parameter of the program with the value of this run.
+std::vector<std::pair<std::string, int64_t>> bound_parameters(const Module& module,
+                                                              const ParamBindings& given) {
+    std::vector<std::pair<std::string, int64_t>> parameters;
+    for (const auto& param : module.program.param()) {
+        parameters.emplace_back(param.name(), param.default_value());
+        for (const auto& [name, value] : given) {
+            if (name == param.name()) parameters.back().second = value;
+        }
+    }
+    return parameters;
+}
+
 struct Results {
     traces::StatSet stats;
     std::vector<traces::OpRow> ops;
@@ -158,6 +173,7 @@ void write_folder(const RunOptions& options, const traces::Manifest& manifest,
     output.finish();
     folder.write_ops(ops);
     if (!platform_text.empty()) folder.write_platform(platform_text);
+    folder.write_program(runtime::program_text(*simulation.program().module));
     if (options.mode != "timing") {
         for (const auto& spec : simulation.output_specs()) {
             const auto array = simulation.output(spec.name);
@@ -259,6 +275,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     print_findings(simulation.diagnostics());
     traces::Manifest manifest;
     manifest.inputs = bind_inputs(options, simulation);
+    options.budgets.prepare(simulation, settings.mode);
     if (!options.out.empty()) traces::RunFolder::check(options.out, options.force);
     check_trace_paths(options);
 
@@ -266,12 +283,15 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
 
     print_findings(simulation.run_findings());
     Results results{simulation.stats(), simulation.op_rows(), status == runtime::RunStatus::finished};
+    options.budgets.fill_in(results.ops);
     if (options.strict && simulation.hazards().count() > 0) results.complete = false;
     const std::string platform_text = platform ? platforms::to_textproto(*platform) : "";
     if (!options.out.empty()) {
         manifest.tool_version = KPUSIM_VERSION;
         manifest.command_line = command_line;
         manifest.seed = settings.seed;
+        manifest.mode = options.mode;
+        manifest.parameters = bound_parameters(*module, settings.params);
         manifest.time = traces::utc_now();
         manifest.program = {module->program.name(), options.program,
                             sha256_hex(serialize_container(*module))};
@@ -281,7 +301,8 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     }
     if (!options.hazards.empty()) write_hazards(options.hazards, simulation);
     if (options.wants_traces()) {
-        const auto recording = simulation.take_recording();
+        auto recording = simulation.take_recording();
+        options.budgets.fill_in(recording.info);
         write_trace(options.events, recording, traces::write_event_file);
         options.traces.write(recording);
     }
@@ -293,7 +314,9 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
         report_options.colour = isatty(STDERR_FILENO) != 0;
         print_err(traces::report(results.stats, simulation.run_info(), results.ops, report_options));
     }
-    return conclude(options, status, simulation);
+    const int code = conclude(options, status, simulation);
+    if (code != exit_ok || options.budgets.judge(results.stats, results.ops)) return code;
+    return exit_mismatch;
 }
 
 }  // namespace
@@ -329,6 +352,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     command->add_flag("--force", options->force, "replace kpusim's own files in an existing folder");
     command->add_option("--events", options->events, "event file, for `kpusim export`");
     options->traces.add_to(*command);
+    options->budgets.add_to(*command);
     command->add_option("--hazards", options->hazards,
                         "file for the hazards found: SARIF 2.1.0 if it ends in .sarif, else JSON");
     command->add_flag("--json", options->json, "statistics as JSON on standard output");

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/simulation.hpp"
+#include "traces/budget.hpp"
+
+namespace kpu::cli {
+
+/// What `run` is judged by: a baseline, estimates, a power budget. A run that fails one leaves its files and
+/// exits with 3.
+class Budgets {
+  public:
+    void add_to(CLI::App& command);
+    bool empty() const;
+    /// Reads what they need. Throws UserError: a bad file or value, no estimate to check, a mode without
+    /// time.
+    void prepare(const runtime::Simulation& simulation, runtime::Mode mode);
+    /// Puts the estimates of a side file into the rows and the trace.
+    void fill_in(std::vector<traces::OpRow>& ops) const;
+    void fill_in(traces::RunInfo& info) const;
+    /// Prints each verdict; whether all passed.
+    bool judge(const traces::StatSet& stats, const std::vector<traces::OpRow>& ops) const;
+
+  private:
+    std::string expect_cycles_, tolerance_text_, estimates_path_, check_estimates_text_;
+    double power_w_ = 0;
+    double tolerance_ = 0, estimate_tolerance_ = 0;
+    std::optional<traces::RunResults> baseline_;
+    traces::Estimates estimates_;
+    uint64_t total_cycles_ = 0;
+    double total_energy_pj_ = 0;
+};
+
+}  // namespace kpu::cli
