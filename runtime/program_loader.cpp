@@ -25,7 +25,6 @@ struct FileCloser {
 };
 
 constexpr size_t magic_bytes = 8;
-constexpr size_t unlimited = SIZE_MAX;
 
 std::string read_stream(std::FILE* file, const std::string& name, size_t limit) {
     std::string text;
@@ -149,6 +148,7 @@ void write_text(const Module& module, const std::string& path) {
 }
 
 std::string read_file(const std::string& path, size_t limit) {
+    if (path == "-") return read_stream(stdin, "<stdin>", limit);
     std::error_code error;
     if (fs::is_directory(path, error))
         throw UserError(fmt::format("`{}` is a folder. Fix: name a file.", path));
@@ -160,12 +160,16 @@ std::string read_file(const std::string& path, size_t limit) {
 std::shared_ptr<const Module> load_program_or_devices(const std::string& path,
                                                       const std::vector<std::string>& search_paths,
                                                       Diagnostics& diagnostics) {
-    const bool standard_input = path == "-";
-    const std::string origin = standard_input ? "<stdin>" : path;
-    if (!standard_input && is_binary(read_file(path, magic_bytes))) {
+    if (path != "-" && is_binary(read_file(path, magic_bytes))) {
         return std::make_shared<Module>(read_container(path));  // data sections stay memory-mapped
     }
-    const std::string bytes = standard_input ? read_stream(stdin, origin, unlimited) : read_file(path);
+    return parse_program_or_devices(read_file(path), path == "-" ? "<stdin>" : path, search_paths,
+                                    diagnostics);
+}
+
+std::shared_ptr<const Module> parse_program_or_devices(const std::string& bytes, const std::string& origin,
+                                                       const std::vector<std::string>& search_paths,
+                                                       Diagnostics& diagnostics) {
     if (is_binary(bytes)) return std::make_shared<Module>(parse_container(bytes, origin));
     auto document = nem::parse(bytes, origin, platforms::file_loader(search_paths), diagnostics);
     if (diagnostics.has_errors()) throw UserError(diagnostics);
@@ -178,15 +182,19 @@ std::shared_ptr<const Module> load_program_or_devices(const std::string& path,
     return std::make_shared<Module>(std::move(document.module));
 }
 
-std::shared_ptr<const Module> load_program(const std::string& path,
-                                           const std::vector<std::string>& search_paths,
-                                           Diagnostics& diagnostics) {
-    auto module = load_program_or_devices(path, search_paths, diagnostics);
-    if (module != nullptr) return module;
+void refuse_devices(const std::string& path) {
     throw UserError(
         fmt::format("{}: this file declares devices, not a program. Fix: pass it with --platform, and "
                     "name a program here.",
                     path == "-" ? "<stdin>" : path));
+}
+
+std::shared_ptr<const Module> load_program(const std::string& path,
+                                           const std::vector<std::string>& search_paths,
+                                           Diagnostics& diagnostics) {
+    auto module = load_program_or_devices(path, search_paths, diagnostics);
+    if (module == nullptr) refuse_devices(path);
+    return module;
 }
 
 std::optional<platforms::Platform> resolve_platform(const Module& module, const std::string& choice,

@@ -22,6 +22,14 @@ std::shared_ptr<const Module> load_program_or_devices(const std::string& path,
                                                       const std::vector<std::string>& search_paths,
                                                       Diagnostics& diagnostics);
 
+/// As load_program_or_devices, of bytes that are read already; `origin` is their file name.
+std::shared_ptr<const Module> parse_program_or_devices(const std::string& bytes, const std::string& origin,
+                                                       const std::vector<std::string>& search_paths,
+                                                       Diagnostics& diagnostics);
+
+/// Throws the UserError for a file of devices where a program is needed.
+[[noreturn]] void refuse_devices(const std::string& path);
+
 /// The platform of a run: `choice` (--platform) if given, else the program's device directive, looked up
 /// beside the program, then in the search paths, then among the shipped names. Nothing when neither names
 /// one, or when the directive cannot be found (a warning: the program is then device-agnostic).
@@ -36,7 +44,8 @@ std::string program_text(const Module& module);
 /// load_program finds them. Throws UserError.
 void write_text(const Module& module, const std::string& path);
 
-/// A file, or its first `limit` bytes. Throws UserError naming the file and the reason.
+/// A file, or its first `limit` bytes; "-" is standard input. Throws UserError naming the file and the
+/// reason.
 std::string read_file(const std::string& path, size_t limit = SIZE_MAX);
 
 }  // namespace kpu::runtime

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/schedule_check.hpp"
+#include "compiler/tile_schedule/schedule.hpp"
 #include "isa/diagnostics.hpp"
 #include "isa/module.hpp"
 #include "platforms/platform.hpp"
@@ -42,6 +43,7 @@ struct DeviceOptions {
     std::string platform;
     std::vector<std::string> sets;
     std::vector<std::string> search_paths;
+    std::string header;  ///< of a tile schedule that has none
     void add_to(CLI::App& command);
     platforms::Overrides overrides() const;
 };
@@ -52,10 +54,18 @@ struct Input {
     std::optional<platforms::Platform> platform;
     bool topology = false;  ///< layers without data: there is time, but no values
 };
-/// NEM text, .kpu, or a SCALE-Sim topology (.csv). Findings go to `diagnostics`. `devices`: a file of devices
-/// is no error, but gives no module. Throws UserError.
+/// NEM text, .kpu, a tile schedule, or a SCALE-Sim topology (.csv). Findings go to `diagnostics`. `devices`:
+/// a file of devices is no error, but gives no module. Throws UserError.
 Input load_input(const std::string& path, const DeviceOptions& device, Diagnostics& diagnostics,
                  bool devices = false);
+
+/// The module alone, for verbs that know no device: NEM text, .kpu or a tile schedule. Throws UserError.
+std::shared_ptr<const Module> load_module(const std::string& path, const std::string& header,
+                                          const std::vector<std::string>& search_paths,
+                                          Diagnostics& diagnostics);
+/// A tile schedule with its header, not checked yet; nothing when the file is something else.
+std::optional<tile_schedule::Schedule> load_schedule(const std::string& path, const std::string& header);
+void add_header_option(CLI::App& command, std::string& header);
 
 /// "NAME=VALUE" split at the first '='. Throws UserError naming the option.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);

@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "compiler/scale_sim/topology.hpp"
+#include "compiler/tile_schedule/forms.hpp"
+#include "compiler/tile_schedule/lower.hpp"
 #include "isa/text.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/program_loader.hpp"
@@ -44,14 +46,108 @@ Input load_topology(const std::string& path, const DeviceOptions& device, Diagno
     return input;
 }
 
+constexpr size_t look_bytes = 65536;  ///< of a file tell what it is
+
+/// The bytes of a program argument, where its kind had to be found out by reading; else its path is left.
+struct Contents {
+    std::string bytes;
+    bool read = false, schedule = false;
+};
+
+/// Standard input can be read once only, a container is better mapped than read.
+Contents look_at(const std::string& path) {
+    Contents contents;
+    contents.read = path == "-";
+    contents.bytes = runtime::read_file(path, contents.read ? SIZE_MAX : look_bytes);
+    contents.schedule = tile_schedule::form_of(contents.bytes).has_value();
+    if (contents.schedule && contents.bytes.size() == look_bytes) contents.bytes = runtime::read_file(path);
+    return contents;
+}
+
+std::string origin_of(const std::string& path) { return path == "-" ? "<stdin>" : path; }
+
+tile_schedule::Schedule parse_schedule(const std::string& bytes, const std::string& path,
+                                       const std::string& header) {
+    auto schedule = tile_schedule::read_schedule(bytes, origin_of(path));
+    if (!header.empty())
+        tile_schedule::set_header(schedule, tile_schedule::read_header(runtime::read_file(header), header));
+    return schedule;
+}
+
+/// `available`: bytes of the level that the arena is in.
+std::shared_ptr<const Module> lower_schedule(const tile_schedule::Schedule& schedule, uint64_t available,
+                                             Diagnostics& diagnostics) {
+    if (!schedule.has_header)
+        throw UserError(
+            fmt::format("{}: the schedule has no header, so its tensors are not known. Fix: give "
+                        "--header FILE with `tile 32 f32` and a line `tensor ID NAME ROWS COLS ROLE` for "
+                        "each tensor.",
+                        schedule.origin));
+    tile_schedule::AnalysisOptions options;
+    options.arena_bytes = available;
+    if (const uint64_t own = schedule.header.format.arena_bytes; own != 0)
+        options.arena_bytes = std::min(options.arena_bytes, own);
+    const auto analysis = tile_schedule::analyse(schedule, options);
+    tile_schedule::require_legal(analysis, schedule);
+    tile_schedule::report(analysis, schedule, diagnostics);
+    return std::make_shared<Module>(
+        tile_schedule::lower(schedule, analysis, std::filesystem::path(schedule.origin).stem().string()));
+}
+
+Input lower_for_device(const tile_schedule::Schedule& schedule, const DeviceOptions& device,
+                       Diagnostics& diagnostics) {
+    Input input;
+    input.platform =
+        platforms::load(device.platform.empty() ? tile_schedule::default_platform : device.platform,
+                        device.overrides(), device.search_paths, &diagnostics);
+    const uint64_t available = schedule.header.format.arena == Level::l2
+                                   ? input.platform->l2().size_bytes()
+                                   : platforms::engines_of(*input.platform).front().l1().size_bytes();
+    input.module = lower_schedule(schedule, available, diagnostics);
+    return input;
+}
+
+[[noreturn]] void refuse_header(const std::string& path) {
+    throw UserError(
+        fmt::format("{} is no tile schedule, --header is for those. Fix: leave it out.", origin_of(path)));
+}
+
 }  // namespace
+
+std::optional<tile_schedule::Schedule> load_schedule(const std::string& path, const std::string& header) {
+    const Contents contents = look_at(path);
+    if (!contents.schedule) return std::nullopt;
+    return parse_schedule(contents.bytes, path, header);
+}
+
+std::shared_ptr<const Module> load_module(const std::string& path, const std::string& header,
+                                          const std::vector<std::string>& search_paths,
+                                          Diagnostics& diagnostics) {
+    const Contents contents = look_at(path);
+    if (contents.schedule) {
+        const auto schedule = parse_schedule(contents.bytes, path, header);
+        return lower_schedule(schedule, uint64_t{1} << 32, diagnostics);
+    }
+    if (!header.empty()) refuse_header(path);
+    if (!contents.read) return runtime::load_program(path, search_paths, diagnostics);
+    auto module =
+        runtime::parse_program_or_devices(contents.bytes, origin_of(path), search_paths, diagnostics);
+    if (module == nullptr) runtime::refuse_devices(path);
+    return module;
+}
 
 Input load_input(const std::string& path, const DeviceOptions& device, Diagnostics& diagnostics,
                  bool devices) {
     if (ends_with(path, ".csv")) return load_topology(path, device, diagnostics);
+    const Contents contents = look_at(path);
+    if (contents.schedule)
+        return lower_for_device(parse_schedule(contents.bytes, path, device.header), device, diagnostics);
+    if (!device.header.empty()) refuse_header(path);
     Input input;
-    input.module = devices ? runtime::load_program_or_devices(path, device.search_paths, diagnostics)
-                           : runtime::load_program(path, device.search_paths, diagnostics);
+    input.module = contents.read ? runtime::parse_program_or_devices(contents.bytes, origin_of(path),
+                                                                     device.search_paths, diagnostics)
+                                 : runtime::load_program_or_devices(path, device.search_paths, diagnostics);
+    if (input.module == nullptr && !devices) runtime::refuse_devices(path);
     if (input.module == nullptr) return input;
     input.platform = runtime::resolve_platform(*input.module, device.platform, device.overrides(),
                                                device.search_paths, diagnostics);

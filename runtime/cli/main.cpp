@@ -91,6 +91,11 @@ void DeviceOptions::add_to(CLI::App& command) {
         ->allow_extra_args(false);
     command.add_option("-I", search_paths, "folder to search for included and device files")
         ->allow_extra_args(false);
+    add_header_option(command, header);
+}
+
+void add_header_option(CLI::App& command, std::string& header) {
+    command.add_option("--header", header, "header of a tile schedule that has none: tile size, tensors");
 }
 
 platforms::Overrides DeviceOptions::overrides() const {

@@ -6,10 +6,12 @@
 
 #include "analysis/mend.hpp"
 #include "analysis/schedule_check.hpp"
+#include "compiler/tile_schedule/forms.hpp"
 #include "isa/container.hpp"
 #include "isa/verify.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/program_loader.hpp"
+#include "traces/text_output.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -103,7 +105,9 @@ void add_check(CLI::App& app, int& exit_code) {
     auto options = std::make_shared<CheckOptions>();
     auto* command =
         app.add_subcommand("check", "verify a program: form, names, types, bounds, capacity, device fit");
-    command->add_option("program", options->program, "NEM text or .kpu; - reads standard input")->required();
+    command
+        ->add_option("program", options->program, "NEM text, .kpu or tile schedule; - reads standard input")
+        ->required();
     options->device.add_to(*command);
     command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
         ->allow_extra_args(false);
@@ -133,34 +137,56 @@ void add_check(CLI::App& app, int& exit_code) {
 }
 
 struct ConvertOptions {
-    std::string input, output;
+    std::string input, output, header, form;
     std::vector<std::string> search_paths;
 };
 
 void add_asm(CLI::App& app) {
     auto options = std::make_shared<ConvertOptions>();
-    auto* command = app.add_subcommand("asm", "NEM text to a program container (.kpu)");
-    command->add_option("input", options->input, "NEM text; - reads standard input")->required();
+    auto* command = app.add_subcommand("asm", "NEM text or tile schedule to a program container (.kpu)");
+    command->add_option("input", options->input, "NEM text or tile schedule; - reads standard input")
+        ->required();
     command->add_option("-o,--output", options->output, "container to write")->required();
     command->add_option("-I", options->search_paths, "folder to search for included files")
         ->allow_extra_args(false);
+    add_header_option(*command, options->header);
     command->callback([options] {
         Diagnostics diagnostics;
-        const auto module = runtime::load_program(options->input, options->search_paths, diagnostics);
+        const auto module = load_module(options->input, options->header, options->search_paths, diagnostics);
         print_findings(diagnostics);
         write_container(*module, options->output);
     });
 }
 
+/// A schedule in another of its forms; it may be wrong, only its form is read.
+void write_form(const ConvertOptions& options) {
+    const auto schedule = load_schedule(options.input, options.header);
+    if (!schedule)
+        throw UserError(
+            fmt::format("{} is no tile schedule, --as is for those. Fix: leave it out.", options.input));
+    const auto form = tile_schedule::parse_form(options.form);
+    const std::string bytes = tile_schedule::write_schedule(*schedule, form.value());
+    if (options.output.empty()) return print_out(bytes);
+    traces::write_file(options.output, bytes);
+}
+
 void add_disasm(CLI::App& app) {
     auto options = std::make_shared<ConvertOptions>();
-    auto* command = app.add_subcommand("disasm", "program container (.kpu) to NEM text");
-    command->add_option("input", options->input, "container; - reads standard input")->required();
+    auto* command = app.add_subcommand("disasm",
+                                       "program container (.kpu) or tile schedule to NEM text, or "
+                                       "a tile schedule to another of its forms");
+    command->add_option("input", options->input, "container or tile schedule; - reads standard input")
+        ->required();
     command->add_option("-o,--output", options->output,
                         "file to write; data sections go to a file beside it");
+    command->add_option("--as", options->form, "form of a tile schedule to write, instead of NEM text")
+        ->check(CLI::IsMember({"text", "packed", "protobuf", "json"}));
+    add_header_option(*command, options->header);
     command->callback([options] {
+        if (!options->form.empty()) return write_form(*options);
         Diagnostics diagnostics;
-        const auto module = runtime::load_program(options->input, {}, diagnostics);
+        const auto module = load_module(options->input, options->header, {}, diagnostics);
+        print_findings(diagnostics);
         if (!options->output.empty()) return runtime::write_text(*module, options->output);
         print_out(runtime::program_text(*module));
         if (module->program.data_size() > 0) {

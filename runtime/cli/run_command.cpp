@@ -326,7 +326,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     auto* command = app.add_subcommand("run", "run a program on a platform: values, cycles, causes, energy");
     command
         ->add_option("program", options->program,
-                     "NEM text, .kpu or SCALE-Sim topology (.csv); - reads standard input")
+                     "NEM text, .kpu, tile schedule or SCALE-Sim topology (.csv); - reads standard input")
         ->required();
     options->device.add_to(*command);
     command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
