@@ -5,6 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/scripts/setup.sh"
 install_packages
 scripts/python_packages.sh
 build release
+scripts/python_install.sh
 say "testing"
 ctest --test-dir build/release --output-on-failure -j "$(nproc)" "$@"
 [ $# -gt 0 ] || scripts/fuzz.sh 60

@@ -119,8 +119,8 @@ Platform load(const std::string& name_or_path, const Overrides& overrides,
     return load_textproto(source.text, source.origin, overrides);
 }
 
-Platform parse_textproto(std::string_view text, const std::string& origin) {
-    return load_textproto(text, origin, {});
+Platform parse_textproto(std::string_view text, const std::string& origin, const Overrides& overrides) {
+    return load_textproto(text, origin, overrides);
 }
 
 Platform from_nem(const nem::Document& document, const std::string& device_name, Diagnostics& diagnostics,

@@ -27,7 +27,7 @@ bool is_shipped(const std::string& name);
 /// says and a platform cannot goes to `notes`. Throws UserError with file, line, field, nearest name.
 Platform load(const std::string& name_or_path, const Overrides& overrides = {},
               const std::vector<std::string>& search_paths = {}, Diagnostics* notes = nullptr);
-Platform parse_textproto(std::string_view text, const std::string& origin);
+Platform parse_textproto(std::string_view text, const std::string& origin, const Overrides& overrides = {});
 /// A device of a NEM document, with inheritance resolved.
 Platform from_nem(const nem::Document& document, const std::string& device_name, Diagnostics& diagnostics,
                   const Overrides& overrides = {});

@@ -189,6 +189,14 @@ void refuse_devices(const std::string& path) {
                     path == "-" ? "<stdin>" : path));
 }
 
+std::shared_ptr<const Module> parse_program(const std::string& bytes, const std::string& origin,
+                                            const std::vector<std::string>& search_paths,
+                                            Diagnostics& diagnostics) {
+    auto module = parse_program_or_devices(bytes, origin, search_paths, diagnostics);
+    if (module == nullptr) refuse_devices(origin);
+    return module;
+}
+
 std::shared_ptr<const Module> load_program(const std::string& path,
                                            const std::vector<std::string>& search_paths,
                                            Diagnostics& diagnostics) {

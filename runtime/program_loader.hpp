@@ -17,6 +17,12 @@ std::shared_ptr<const Module> load_program(const std::string& path,
                                            const std::vector<std::string>& search_paths,
                                            Diagnostics& diagnostics);
 
+/// The same from memory. `origin` names the program in messages; what it includes and the files of its data
+/// sections are found beside it.
+std::shared_ptr<const Module> parse_program(const std::string& bytes, const std::string& origin,
+                                            const std::vector<std::string>& search_paths,
+                                            Diagnostics& diagnostics);
+
 /// As load_program, but null for a text of device declarations, whose devices are then checked.
 std::shared_ptr<const Module> load_program_or_devices(const std::string& path,
                                                       const std::vector<std::string>& search_paths,

@@ -82,7 +82,7 @@ std::vector<TaskStatus> live_tasks(const BoundProgram& program, const control::C
         for (const uint32_t serial : task->producers) {
             if (controller.find(serial) != nullptr) missing.push_back(serial);
         }
-        tasks.push_back({task->serial, task->task->name + iteration_suffix(program, *task),
+        tasks.push_back({task->serial, task->statement, task->task->name + iteration_suffix(program, *task),
                          std::string(name_of_state(task->state)), std::move(missing)});
     }
     return tasks;
@@ -205,7 +205,7 @@ struct Simulation::Impl {
         do {
             const Cycles until = functional ? progress_cycles : now() + progress_cycles;
             result = advance(until, false, interrupt);
-            progress(now(), functional ? functional->completed() : device->state().completed);
+            progress(now(), completed());
         } while (result == RunStatus::paused);
         return result;
     }
@@ -217,8 +217,23 @@ struct Simulation::Impl {
         return found != nullptr ? *found : none;
     }
 
-    std::string task_name(uint32_t statement) const {
-        return program.tasks[program.statements[statement].index].name;
+    uint64_t completed() const {
+        if (functional) return functional->completed();
+        return device ? device->state().completed : 0;
+    }
+
+    /// After at least one.
+    Completion last_completion() const {
+        const auto describe = [&](const auto& last) {
+            return Completion{last.serial, last.statement,
+                              program.tasks[program.statements[last.statement].index].name,
+                              control::iteration_text(program, last.statement, last.loops), ""};
+        };
+        if (functional) return describe(functional->last_completed());
+        const auto last = device->last_completed();
+        Completion completion = describe(last);
+        if (last.unit != traces::no_unit) completion.unit = device->units()[last.unit].name;
+        return completion;
     }
 
     const BoundRegion& region_named(std::string_view name) const {
@@ -295,6 +310,10 @@ Diagnostics Simulation::run_findings() const {
 
 const Diagnostics& Simulation::diagnostics() const { return impl_->diagnostics; }
 const BoundProgram& Simulation::program() const { return impl_->program; }
+const SimulationOptions& Simulation::options() const { return impl_->options; }
+const platforms::Platform* Simulation::platform() const {
+    return impl_->platform ? &*impl_->platform : nullptr;
+}
 const std::vector<TensorSpec>& Simulation::input_specs() const { return impl_->program.inputs; }
 const std::vector<TensorSpec>& Simulation::output_specs() const { return impl_->program.outputs; }
 
@@ -309,25 +328,29 @@ RunStatus Simulation::run(const std::atomic<bool>* interrupt, const Progress& pr
     return impl_->run(interrupt, progress);
 }
 
-RunStatus Simulation::step(Cycles cycles) {
+RunStatus Simulation::step(Cycles cycles, const std::atomic<bool>* interrupt) {
     if (impl_->functional || impl_->options.mode == Mode::functional)
-        return impl_->advance(cycles, false, nullptr);
+        return impl_->advance(cycles, false, interrupt);
     const bool again = impl_->closed || impl_->status != RunStatus::paused;
-    return impl_->advance((again ? 0 : impl_->now()) + cycles, false, nullptr);
+    return impl_->advance((again ? 0 : impl_->now()) + cycles, false, interrupt);
 }
 
-RunStatus Simulation::step_task(std::string* completed) {
+RunStatus Simulation::step_task(Completion* completed, const std::atomic<bool>* interrupt) {
+    const bool again = impl_->closed || impl_->status != RunStatus::paused;
+    const uint64_t before = again ? 0 : impl_->completed();
     const RunStatus status =
-        impl_->advance(impl_->options.mode == Mode::functional ? 1 : UINT64_MAX, true, nullptr);
-    if (completed != nullptr) {
-        *completed = impl_->task_name(impl_->functional ? impl_->functional->last_completed().statement
-                                                        : impl_->device->last_completed().statement);
-    }
+        impl_->advance(impl_->options.mode == Mode::functional ? 1 : UINT64_MAX, true, interrupt);
+    if (completed == nullptr) return status;
+    *completed = {};
+    if (impl_->completed() > before) *completed = impl_->last_completion();
     return status;
 }
 
 void Simulation::reset() { impl_->reset(); }
 RunStatus Simulation::status() const { return impl_->status; }
+bool Simulation::complete() const {
+    return impl_->status == RunStatus::finished && !(impl_->options.strict && hazards().count() > 0);
+}
 Cycles Simulation::now() const { return impl_->now(); }
 
 State Simulation::state() const {
@@ -336,6 +359,7 @@ State Simulation::state() const {
     state.l2_bytes = impl_->program.l2_bytes;
     state.l1_bytes = impl_->program.l1_bytes;
     state.cycle = impl_->now();
+    state.completed = impl_->completed();
     if (impl_->functional) state.tasks = live_tasks(impl_->program, impl_->functional->controller());
     if (!impl_->device) return state;
     const auto device_state = impl_->device->state();
@@ -344,7 +368,8 @@ State Simulation::state() const {
         state.units.push_back({units[unit.unit].name, std::string(traces::full_name_of(unit.cause))});
     }
     for (const auto& task : device_state.tasks) {
-        state.tasks.push_back({task.serial, task.name, std::string(name_of_state(task.state)), task.missing});
+        state.tasks.push_back(
+            {task.serial, task.statement, task.name, std::string(name_of_state(task.state)), task.missing});
     }
     return state;
 }

@@ -48,15 +48,27 @@ struct UnitState {
 /// A task that is issued and not complete.
 struct TaskStatus {
     uint32_t serial = 0;
+    uint32_t statement = 0;
     std::string name;               ///< token name and iteration
     std::string state;              ///< waiting, ready, running
     std::vector<uint32_t> missing;  ///< serials of the tasks whose tokens it still needs
+};
+
+/// The end of a task, as a step reports it.
+struct Completion {
+    static constexpr uint32_t none = UINT32_MAX;
+    uint32_t serial = none;  ///< none: nothing completed
+    uint32_t statement = 0;
+    std::string name;       ///< token name
+    std::string iteration;  ///< "i=3, j=0"; empty outside loops
+    std::string unit;       ///< empty in functional mode
 };
 
 struct State {
     Cycles cycle = 0;
     std::vector<UnitState> units;  ///< empty in functional mode
     std::vector<TaskStatus> tasks;
+    uint64_t completed = 0;                ///< tasks
     uint64_t ddr_bytes = 0, l2_bytes = 0;  ///< allocated
     std::vector<uint64_t> l1_bytes;
 };
@@ -83,6 +95,8 @@ class Simulation {
 
     const Diagnostics& diagnostics() const;
     const BoundProgram& program() const;
+    const SimulationOptions& options() const;
+    const platforms::Platform* platform() const;  ///< null: device-agnostic
 
     const std::vector<TensorSpec>& input_specs() const;
     const std::vector<TensorSpec>& output_specs() const;
@@ -98,14 +112,16 @@ class Simulation {
     /// same inputs.
     RunStatus run(const std::atomic<bool>* interrupt = nullptr, const Progress& progress = {});
     /// Runs `cycles` core cycles further (functional mode: that many tasks).
-    RunStatus step(Cycles cycles);
-    /// Runs to the next task completion and names it, with its iteration.
-    RunStatus step_task(std::string* completed = nullptr);
+    RunStatus step(Cycles cycles, const std::atomic<bool>* interrupt = nullptr);
+    /// Runs to the next task completion.
+    RunStatus step_task(Completion* completed = nullptr, const std::atomic<bool>* interrupt = nullptr);
     /// Back to cycle 0: memory cleared, inputs bound again.
     void reset();
 
     RunStatus status() const;  ///< paused before the first step
-    Cycles now() const;        ///< functional mode: the estimate of the time of what was executed
+    /// Whether the results are those of a whole run: it finished, without a hazard under `strict`.
+    bool complete() const;
+    Cycles now() const;  ///< functional mode: the estimate of the time of what was executed
     State state() const;
     std::string deadlock_report() const;
 

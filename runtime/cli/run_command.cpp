@@ -9,11 +9,11 @@
 #include <memory>
 #include <optional>
 
-#include "isa/container.hpp"
 #include "isa/digest.hpp"
 #include "runtime/cli/budgets.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/program_loader.hpp"
+#include "runtime/save_run.hpp"
 #include "runtime/simulation.hpp"
 #include "traces/report.hpp"
 #include "traces/run_folder.hpp"
@@ -143,46 +143,6 @@ void check_trace_paths(const RunOptions& options) {
     }
 }
 
-/// Every parameter of the program with the value of this run.
-std::vector<std::pair<std::string, int64_t>> bound_parameters(const Module& module,
-                                                              const ParamBindings& given) {
-    std::vector<std::pair<std::string, int64_t>> parameters;
-    for (const auto& param : module.program.param()) {
-        parameters.emplace_back(param.name(), param.default_value());
-        for (const auto& [name, value] : given) {
-            if (name == param.name()) parameters.back().second = value;
-        }
-    }
-    return parameters;
-}
-
-struct Results {
-    traces::StatSet stats;
-    std::vector<traces::OpRow> ops;
-    bool complete = false;
-};
-
-void write_folder(const RunOptions& options, const traces::Manifest& manifest,
-                  const std::string& platform_text, const runtime::Simulation& simulation,
-                  const Results& results) {
-    traces::RunFolder folder(options.out, options.force);
-    folder.write_stats(results.stats.to_json(results.complete));
-    std::string ops;
-    auto output = traces::Output::to_string(ops);
-    traces::write_ops_csv(results.ops, output);
-    output.finish();
-    folder.write_ops(ops);
-    if (!platform_text.empty()) folder.write_platform(platform_text);
-    folder.write_program(runtime::program_text(*simulation.program().module));
-    if (options.mode != "timing") {
-        for (const auto& spec : simulation.output_specs()) {
-            const auto array = simulation.output(spec.name);
-            folder.write_output(spec.name, spec.elem, array.shape, array.data);
-        }
-    }
-    folder.write_manifest(manifest);
-}
-
 size_t terminal_width() {
     winsize size{};
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
@@ -282,22 +242,13 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     const auto status = simulate(simulation, !options.quiet && isatty(STDERR_FILENO) != 0);
 
     print_findings(simulation.run_findings());
-    Results results{simulation.stats(), simulation.op_rows(), status == runtime::RunStatus::finished};
-    options.budgets.fill_in(results.ops);
-    if (options.strict && simulation.hazards().count() > 0) results.complete = false;
-    const std::string platform_text = platform ? platforms::to_textproto(*platform) : "";
+    std::vector<traces::OpRow> ops = simulation.op_rows();
+    options.budgets.fill_in(ops);
     if (!options.out.empty()) {
-        manifest.tool_version = KPUSIM_VERSION;
         manifest.command_line = command_line;
-        manifest.seed = settings.seed;
-        manifest.mode = options.mode;
-        manifest.parameters = bound_parameters(*module, settings.params);
-        manifest.time = traces::utc_now();
-        manifest.program = {module->program.name(), options.program,
-                            sha256_hex(serialize_container(*module))};
-        manifest.platform = {platform ? platform->name() : "", options.device.platform,
-                             sha256_hex(platform_text)};
-        write_folder(options, manifest, platform_text, simulation, results);
+        manifest.program.path = options.program;
+        manifest.platform.path = options.device.platform;
+        runtime::save_run(options.out, options.force, simulation, ops, std::move(manifest));
     }
     if (!options.hazards.empty()) write_hazards(options.hazards, simulation);
     if (options.wants_traces()) {
@@ -306,16 +257,17 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
         write_trace(options.events, recording, traces::write_event_file);
         options.traces.write(recording);
     }
-    if (options.json) print_out(results.stats.to_json(results.complete));
+    if (options.json) print_out(simulation.stats().to_json(simulation.complete()));
     if (!options.quiet) {
         print_hazards(simulation);
         traces::ReportOptions report_options;
         report_options.width = terminal_width();
         report_options.colour = isatty(STDERR_FILENO) != 0;
-        print_err(traces::report(results.stats, simulation.run_info(), results.ops, report_options));
+        print_err(
+            traces::report(simulation.stats(), simulation.run_info(), ops, report_options));
     }
     const int code = conclude(options, status, simulation);
-    if (code != exit_ok || options.budgets.judge(results.stats, results.ops)) return code;
+    if (code != exit_ok || options.budgets.judge(simulation.stats(), ops)) return code;
     return exit_mismatch;
 }
 

@@ -87,10 +87,10 @@ TEST_P(EveryExample, SteppingChangesNothing) {
     EXPECT_EQ(stepped.stats().to_json(true), whole.stats().to_json(true));
     EXPECT_EQ(outputs_of(stepped), outputs_of(whole));
     auto by_task = make(GetParam());
-    std::string completed;
+    runtime::Completion completed;
     size_t tasks = 0;
     while (by_task.step_task(&completed) == RunStatus::paused) {
-        EXPECT_FALSE(completed.empty());
+        EXPECT_FALSE(completed.name.empty());
         ++tasks;
     }
     EXPECT_GT(tasks, 5u);
@@ -187,9 +187,10 @@ TEST(SimulationTest, TenThousandRunsInOneProcess) {
 TEST(SimulationTest, MemoryCanBeReadAndWrittenWhileStopped) {
     Simulation simulation(std::make_shared<const Module>(tiny_program()), &platform("npm_lite"), {});
     simulation.fill_inputs_zero();
-    std::string completed;
+    runtime::Completion completed;
     ASSERT_EQ(simulation.step_task(&completed), RunStatus::paused);
-    EXPECT_EQ(completed, "in");
+    EXPECT_EQ(completed.name, "in");
+    EXPECT_EQ(completed.unit, "sdma0");
     auto array = simulation.read_region("m0");
     ASSERT_EQ(array.shape, std::vector<int64_t>{256});
     array.data[7] = 42;

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "isa/diagnostics.hpp"
+#include "isa/module.hpp"
+#include "platforms/platform.hpp"
+#include "traces/npy.hpp"
+
+/// The bindings convert and forward; what they offer is shaped by the package (python/kpusim). Each concept
+/// has one function here that adds its classes to the module.
+namespace kpu::bindings {
+
+namespace py = pybind11;
+
+void bind_errors(py::module_& module);
+void bind_platform(py::module_& module);
+void bind_program(py::module_& module);
+void bind_simulation(py::module_& module);
+void bind_recording(py::module_& module);
+
+/// (severity, file, line, column, message, notes); file empty, line and column 0 when unknown.
+py::list rows_of(const Diagnostics& diagnostics);
+py::tuple place_of(const SourcePos& pos);  ///< (file, line, column)
+
+/// A C-order, little-endian array as a host array and back; both copy.
+traces::NpyArray to_host(const py::buffer& array, std::string dtype);
+py::object to_numpy(const traces::NpyArray& array);
+
+/// A program as the package holds it.
+struct Program {
+    std::shared_ptr<const Module> module;
+    Diagnostics findings;  ///< of the reader
+    std::vector<std::string> search_paths;
+};
+
+/// A platform, and where it came from: overrides apply to the source, because other values follow from them.
+struct Platform {
+    std::string source;  ///< name or path; text of a platform when `is_text`
+    bool is_text = false;
+    platforms::Overrides overrides;
+    std::vector<std::string> search_paths;
+    platforms::Platform resolved;
+};
+
+}  // namespace kpu::bindings

@@ -1,0 +1,11 @@
+#include "python/bindings/bindings.hpp"
+
+PYBIND11_MODULE(_core, module, pybind11::multiple_interpreters::not_supported()) {
+    module.doc() = "Bindings of the C++ runtime; use the package kpusim.";
+    module.attr("version") = KPUSIM_VERSION;
+    kpu::bindings::bind_errors(module);
+    kpu::bindings::bind_platform(module);
+    kpu::bindings::bind_program(module);
+    kpu::bindings::bind_recording(module);
+    kpu::bindings::bind_simulation(module);
+}

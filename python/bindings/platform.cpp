@@ -1,0 +1,59 @@
+#include <pybind11/stl.h>
+
+#include "python/bindings/bindings.hpp"
+#include "runtime/inventory.hpp"
+
+namespace kpu::bindings {
+namespace {
+
+Platform resolve(Platform platform) {
+    platform.resolved = platform.is_text
+                            ? platforms::parse_textproto(platform.source, "<text>", platform.overrides)
+                            : platforms::load(platform.source, platform.overrides, platform.search_paths);
+    return platform;
+}
+
+Platform load_platform(std::string name_or_path, std::vector<std::string> search_paths) {
+    return resolve({std::move(name_or_path), false, {}, std::move(search_paths), {}});
+}
+
+Platform parse_platform(std::string text) { return resolve({std::move(text), true, {}, {}, {}}); }
+
+Platform changed(Platform platform, const platforms::Overrides& overrides) {
+    platform.overrides.insert(platform.overrides.end(), overrides.begin(), overrides.end());
+    return resolve(std::move(platform));
+}
+
+/// (path, type, unit, meaning) of every parameter.
+py::list parameter_table() {
+    py::list rows;
+    for (const platforms::ParameterInfo& row : platforms::parameters())
+        rows.append(py::make_tuple(row.path, row.type, row.unit, row.meaning));
+    return rows;
+}
+
+}  // namespace
+
+void bind_platform(py::module_& module) {
+    using py::arg;
+    using Release = py::call_guard<py::gil_scoped_release>;
+    module.def("platform_names", &platforms::shipped_names);
+    module.def("parameter_table", &parameter_table);
+    module.def("load_platform", &load_platform, arg("name_or_path"), arg("search_paths"), Release());
+    module.def("parse_platform", &parse_platform, arg("text"), Release());
+    py::class_<Platform>(module, "Platform")
+        .def_property_readonly("name", [](const Platform& platform) { return platform.resolved.name(); })
+        .def_property_readonly("core_mhz",
+                               [](const Platform& platform) { return platform.resolved.clock().core_mhz(); })
+        .def("changed", &changed, arg("overrides"), Release())
+        .def("units",
+             [](const Platform& platform) {
+                 std::vector<std::string> names;
+                 for (const auto& unit : runtime::take_inventory(platform.resolved).units)
+                     names.push_back(unit.name);
+                 return names;
+             })
+        .def("text", [](const Platform& platform) { return platforms::to_textproto(platform.resolved); });
+}
+
+}  // namespace kpu::bindings

@@ -1,0 +1,159 @@
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "python/bindings/bindings.hpp"
+#include "traces/event_file.hpp"
+#include "traces/intervals.hpp"
+#include "traces/ledger.hpp"
+#include "traces/writers.hpp"
+
+namespace kpu::bindings {
+namespace {
+
+using traces::Recording;
+
+/// The records without a copy: the array keeps the recording alive.
+py::array records(const py::object& self) {
+    const auto& events = self.cast<const Recording&>().events;
+    using traces::Event;
+    static_assert(offsetof(Event, op) == 20 && offsetof(Event, kind) == 26 &&
+                  offsetof(Event, reserved) == 28);
+    const py::list names = py::cast(
+        std::vector<std::string>{"time_ps", "value", "task", "op", "unit", "kind", "cause", "reserved"});
+    const py::list formats =
+        py::cast(std::vector<std::string>{"<u8", "<i8", "<u4", "<u4", "<u2", "|u1", "|u1", "<u4"});
+    const py::list offsets = py::cast(std::vector<size_t>{0, 8, 16, 20, 24, 26, 27, 28});
+    py::array array(py::dtype(names, formats, offsets, sizeof(Event)), {events.size()},
+                    events.empty() ? nullptr : static_cast<const void*>(events.data()), self);
+    array.attr("flags").attr("writeable") = false;
+    return array;
+}
+
+template <typename Writer>
+void write(const Recording& recording, const std::string& path, Writer writer) {
+    auto output = traces::Output::to_file(path);
+    writer(recording.info, recording.events, output);
+    output.finish();
+}
+
+/// Stretches of one state, as columns: unit and cause are indices into units() and causes().
+py::dict intervals(const Recording& recording) {
+    std::vector<uint16_t> unit;
+    std::vector<uint8_t> cause;
+    std::vector<uint64_t> start, end, cycles;
+    std::vector<std::string> task, iteration, op, blamed;
+    {
+        const py::gil_scoped_release release;
+        const traces::TaskTable tasks(recording.info, recording.events);
+        traces::for_each_interval(recording.info, recording.events,
+                                  [&](const traces::StateInterval& interval) {
+                                      unit.push_back(interval.unit);
+                                      cause.push_back(static_cast<uint8_t>(interval.cause));
+                                      start.push_back(interval.start);
+                                      end.push_back(interval.end);
+                                      cycles.push_back(interval.cycles);
+                                      task.push_back(tasks.name(interval.task));
+                                      iteration.push_back(tasks.iteration(interval.task));
+                                      op.emplace_back(recording.info.op_name(interval.op));
+                                      blamed.push_back(tasks.blamed(interval.blame));
+                                  });
+    }
+    py::dict columns;
+    columns["unit"] = py::array(py::cast(unit));
+    columns["cause"] = py::array(py::cast(cause));
+    columns["start_ps"] = py::array(py::cast(start));
+    columns["end_ps"] = py::array(py::cast(end));
+    columns["cycles"] = py::array(py::cast(cycles));
+    columns["task"] = task;
+    columns["iteration"] = iteration;
+    columns["operation"] = op;
+    columns["blamed"] = blamed;
+    return columns;
+}
+
+constexpr const char* power_columns[] = {"array", "vector",   "l1",      "l2",      "noc",        "dma",
+                                         "ctrl",  "dram_dyn", "phy_dyn", "dram_bg", "phy_static", "static"};
+static_assert(std::size(power_columns) == traces::PowerBins::columns);
+
+/// Bins of the power trace as columns: start and width in ns, mean power of each source in W.
+py::dict power(const Recording& recording, std::optional<double> bin_ns) {
+    const double width_ns = bin_ns.value_or(recording.info.bin_ns);
+    traces::RunInfo info = recording.info;
+    info.bin_ns = width_ns;
+    const traces::PowerTrace trace = traces::power_trace(info, recording.events, info.bin_ps());
+    const size_t count = trace.bins.count();
+    py::dict columns;
+    const auto column = [&](const char* name, auto value_of) {
+        py::array_t<double> values(static_cast<py::ssize_t>(count));
+        for (size_t bin = 0; bin < count; ++bin) values.mutable_at(bin) = value_of(bin);
+        columns[name] = values;
+    };
+    column("time_ns", [&](size_t bin) { return static_cast<double>(trace.bins.start(bin)) / 1000.0; });
+    column("dt_ns", [&](size_t bin) { return static_cast<double>(trace.bins.real_width(bin)) / 1000.0; });
+    for (size_t source = 0; source < traces::PowerBins::columns; ++source)
+        column(power_columns[source],
+               [&](size_t bin) { return trace.bins.watts(bin, trace.bins.row(bin)[source]); });
+    column("total", [&](size_t bin) { return trace.bins.watts(bin, trace.bins.total(bin)); });
+    py::list ops;
+    for (size_t bin = 0; bin < count; ++bin) ops.append(recording.info.op_name(trace.op[bin]));
+    columns["op"] = ops;
+    return columns;
+}
+
+std::vector<std::string> cause_names() {
+    std::vector<std::string> names;
+    for (int cause = 0; cause < traces::cause_count; ++cause)
+        names.emplace_back(traces::full_name_of(static_cast<traces::Cause>(cause)));
+    return names;
+}
+
+std::vector<std::string> unit_names(const Recording& recording) {
+    std::vector<std::string> names;
+    for (const auto& unit : recording.info.units) names.push_back(unit.name);
+    return names;
+}
+
+std::vector<std::string> op_names(const Recording& recording) {
+    std::vector<std::string> names;
+    for (const auto& op : recording.info.ops) names.push_back(op.id);
+    return names;
+}
+
+}  // namespace
+
+void bind_recording(py::module_& module) {
+    using py::arg;
+    using Release = py::call_guard<py::gil_scoped_release>;
+    module.def("cause_names", &cause_names);
+    module.def("read_event_file", &traces::read_event_file, arg("path"), Release());
+    py::class_<Recording>(module, "Recording")
+        .def("records", &records)
+        .def("units", &unit_names)
+        .def("ops", &op_names)
+        .def("intervals", &intervals)
+        .def("power", &power, arg("bin_ns"))
+        .def(
+            "write_events",
+            [](const Recording& self, const std::string& path) {
+                write(self, path, traces::write_event_file);
+            },
+            arg("path"), Release())
+        .def(
+            "write_vcd",
+            [](const Recording& self, const std::string& path) { write(self, path, traces::write_vcd); },
+            arg("path"), Release())
+        .def(
+            "write_stalls",
+            [](const Recording& self, const std::string& path) {
+                write(self, path, traces::write_stalls_csv);
+            },
+            arg("path"), Release())
+        .def(
+            "write_power",
+            [](const Recording& self, const std::string& path) {
+                write(self, path, traces::write_power_csv);
+            },
+            arg("path"), Release());
+}
+
+}  // namespace kpu::bindings

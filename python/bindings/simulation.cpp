@@ -1,0 +1,357 @@
+#include "runtime/simulation.hpp"
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "isa/digest.hpp"
+#include "python/bindings/bindings.hpp"
+#include "runtime/save_run.hpp"
+#include "traces/report.hpp"
+
+namespace kpu::bindings {
+namespace {
+
+using runtime::RunStatus;
+
+/// How often a run looks for Ctrl-C and other signals of Python.
+constexpr std::chrono::milliseconds signal_period{50};
+
+/// Runs `work` in a thread of its own and looks for signals meanwhile, without holding the interpreter lock:
+/// a signal whose handler raises (Ctrl-C) sets `interrupt`, waits for the work to stop, and is raised then.
+RunStatus supervise(std::atomic<bool>& interrupt, const std::function<RunStatus()>& work) {
+    std::mutex mutex;
+    std::condition_variable ended;
+    bool done = false;
+    RunStatus status = RunStatus::paused;
+    std::exception_ptr failure;
+    std::optional<py::error_already_set> signal;
+    {
+        const py::gil_scoped_release release;
+        std::thread worker([&] {
+            try {
+                status = work();
+            } catch (...) {
+                failure = std::current_exception();
+            }
+            const std::lock_guard<std::mutex> lock(mutex);
+            done = true;
+            ended.notify_one();
+        });
+        std::unique_lock<std::mutex> lock(mutex);
+        while (!ended.wait_for(lock, signal_period, [&] { return done; })) {
+            if (signal) continue;
+            lock.unlock();
+            {
+                const py::gil_scoped_acquire acquire;
+                if (PyErr_CheckSignals() != 0) {
+                    signal.emplace();
+                    interrupt = true;
+                }
+            }
+            lock.lock();
+        }
+        lock.unlock();
+        worker.join();
+    }
+    if (signal) throw std::move(*signal);
+    if (failure) std::rethrow_exception(failure);
+    return status;
+}
+
+constexpr std::string_view status_names[] = {"finished", "paused", "deadlock", "limit_reached",
+                                             "interrupted"};
+std::string name_of(RunStatus status) { return std::string(status_names[static_cast<size_t>(status)]); }
+
+/// A simulation that refuses to be used twice at the same time, by threads or by its own callbacks.
+class Simulation {
+  public:
+    Simulation(const Program& program, const Platform* platform, runtime::SimulationOptions options)
+        : simulation_(program.module, platform != nullptr ? &platform->resolved : nullptr,
+                      std::move(options)) {}
+
+    /// Calls `use` with the simulation, which is nobody else's meanwhile.
+    template <typename Use>
+    auto with(Use use) {
+        struct Lock {
+            explicit Lock(std::atomic<bool>& flag) : in_use(flag) {
+                if (in_use.exchange(true)) {
+                    throw UserError(
+                        "the simulation is running in another thread, or calls this from its own callback. "
+                        "Fix: wait for it, or make a second Simulation.");
+                }
+            }
+            ~Lock() { in_use = false; }
+            std::atomic<bool>& in_use;
+        };
+        const Lock lock(in_use_);
+        return use(simulation_);
+    }
+
+    std::string run(const py::object& callback) {
+        return with([&](runtime::Simulation& simulation) {
+            std::atomic<bool> interrupt{false};
+            std::exception_ptr failure;
+            runtime::Progress progress;
+            if (!callback.is_none()) {
+                progress = [&](Cycles cycle, uint64_t tasks) {
+                    const py::gil_scoped_acquire acquire;
+                    if (failure) return;
+                    try {
+                        callback(cycle, tasks);
+                    } catch (...) {
+                        failure = std::current_exception();
+                        interrupt = true;
+                    }
+                };
+            }
+            const RunStatus status =
+                supervise(interrupt, [&] { return simulation.run(&interrupt, progress); });
+            if (failure) std::rethrow_exception(failure);
+            return name_of(status);
+        });
+    }
+
+    std::string step(Cycles cycles) {
+        return with([&](runtime::Simulation& simulation) {
+            std::atomic<bool> interrupt{false};
+            return name_of(supervise(interrupt, [&] { return simulation.step(cycles, &interrupt); }));
+        });
+    }
+
+    py::tuple step_task() {
+        return with([&](runtime::Simulation& simulation) -> py::tuple {
+            std::atomic<bool> interrupt{false};
+            runtime::Completion done;
+            const std::string status =
+                name_of(supervise(interrupt, [&] { return simulation.step_task(&done, &interrupt); }));
+            if (done.serial == runtime::Completion::none) return py::make_tuple(status, py::none());
+            const auto& positions = simulation.program().positions;
+            const SourcePos pos = done.statement < positions.size() ? positions[done.statement] : SourcePos{};
+            py::dict row;
+            row["serial"] = done.serial;
+            row["name"] = done.name;
+            row["iteration"] = done.iteration;
+            row["unit"] = done.unit;
+            row["place"] = place_of(pos);
+            row["cycle"] = simulation.now();
+            return py::make_tuple(status, row);
+        });
+    }
+
+  private:
+    runtime::Simulation simulation_;
+    std::atomic<bool> in_use_{false};
+};
+
+runtime::Mode mode_named(const std::string& name) {
+    if (name == "values+timing") return runtime::Mode::values_timing;
+    if (name == "timing") return runtime::Mode::timing;
+    if (name == "functional") return runtime::Mode::functional;
+    throw UserError("there is no mode `" + name + "`. Fix: give values+timing, timing or functional.");
+}
+
+std::unique_ptr<Simulation> make_simulation(const Program& program, const Platform* platform,
+                                            const std::string& mode, ParamBindings params, bool strict,
+                                            bool hazards, std::optional<uint64_t> random_order, uint64_t seed,
+                                            std::optional<Cycles> max_cycles, bool events, bool reference) {
+    runtime::SimulationOptions options;
+    options.mode = mode_named(mode);
+    options.params = std::move(params);
+    options.strict = strict;
+    options.hazards = hazards;
+    options.random_order = random_order.has_value();
+    options.seed = random_order.value_or(seed);
+    if (max_cycles) options.max_cycles = *max_cycles;
+    options.record_events = events;
+    options.reference_values = reference;
+    return std::make_unique<Simulation>(program, platform, std::move(options));
+}
+
+py::list specs(const BoundProgram& program, const std::vector<TensorSpec>& list) {
+    py::list rows;
+    for (const TensorSpec& spec : list) {
+        const BoundBuffer& buffer = program.buffers[spec.buffer];
+        rows.append(py::make_tuple(spec.name, kpu::name_of(spec.elem), traces::npy_dtype(spec.elem),
+                                   py::tuple(py::cast(spec.shape)), spec.declared,
+                                   kpu::name_of(buffer.level)));
+    }
+    return rows;
+}
+
+/// key -> (value, unit, meaning)
+py::dict to_python(const traces::StatSet& stats) {
+    py::dict rows;
+    for (const auto& [key, stat] : stats.all())
+        rows[py::str(key)] = py::make_tuple(stat.value, stat.unit, stat.meaning);
+    return rows;
+}
+
+py::list to_python(const std::vector<traces::OpRow>& ops) {
+    py::list rows;
+    for (const traces::OpRow& op : ops) {
+        py::dict causes, row;
+        for (int cause = 0; cause < traces::unit_cause_count; ++cause)
+            causes[py::str(traces::full_name_of(static_cast<traces::Cause>(cause)))] =
+                op.causes[static_cast<size_t>(cause)];
+        row["id"] = op.id;
+        row["type"] = op.type;
+        row["span_cycles"] = op.span_cycles;
+        row["charged_cycles"] = op.charged_cycles;
+        row["causes"] = causes;
+        row["macs"] = op.macs;
+        row["bytes_dram"] = op.bytes_dram;
+        row["bytes_l2"] = op.bytes_l2;
+        row["bytes_l1"] = op.bytes_l1;
+        row["utilization"] = op.utilization;
+        row["energy_pj"] = op.energy_pj;
+        row["estimated_cycles"] = op.estimated_cycles;
+        row["estimated_energy_pj"] = op.estimated_energy_pj;
+        row["profile"] = op.profile;
+        rows.append(row);
+    }
+    return rows;
+}
+
+py::list to_python(const control::HazardLog& log) {
+    py::list rows;
+    for (const control::HazardFinding& finding : log.findings()) {
+        py::dict row;
+        row["kind"] = control::name_of(finding.kind);
+        row["task"] = finding.task;
+        row["other_task"] = finding.other_task;
+        row["place"] = place_of(finding.pos);
+        row["other_place"] = place_of(finding.other_pos);
+        row["buffer"] = finding.buffer;
+        row["level"] = kpu::name_of(finding.level);
+        row["engine"] = finding.engine;
+        row["first"] = finding.first;
+        row["last"] = finding.last;
+        row["count"] = finding.count;
+        row["benign"] = finding.benign;
+        row["message"] = control::to_string(finding);
+        rows.append(row);
+    }
+    return rows;
+}
+
+py::dict to_python(const runtime::State& state) {
+    py::dict units, row;
+    for (const auto& unit : state.units) units[py::str(unit.unit)] = unit.activity;
+    py::list tasks;
+    for (const auto& task : state.tasks)
+        tasks.append(py::make_tuple(task.serial, task.statement, task.name, task.state,
+                                    py::tuple(py::cast(task.missing))));
+    row["cycle"] = state.cycle;
+    row["completed"] = state.completed;
+    row["units"] = units;
+    row["tasks"] = tasks;
+    row["ddr_bytes"] = state.ddr_bytes;
+    row["l2_bytes"] = state.l2_bytes;
+    row["l1_bytes"] = py::tuple(py::cast(state.l1_bytes));
+    return row;
+}
+
+std::string report(runtime::Simulation& simulation, size_t width) {
+    traces::ReportOptions options;
+    options.width = width;
+    return traces::report(simulation.stats(), simulation.run_info(), simulation.op_rows(), options);
+}
+
+/// A method that converts what `use` returns of the simulation.
+template <typename Use>
+auto converted(Use use) {
+    return [use](Simulation& self) {
+        return self.with([&](runtime::Simulation& simulation) { return use(simulation); });
+    };
+}
+
+}  // namespace
+
+void bind_simulation(py::module_& module) {
+    using py::arg;
+    using runtime::Simulation;
+    using Held = kpu::bindings::Simulation;
+    using Release = py::call_guard<py::gil_scoped_release>;
+    py::class_<Held>(module, "Simulation", py::release_gil_before_calling_cpp_dtor())
+        .def(py::init(&make_simulation), arg("program"), arg("platform").none(true), py::kw_only(),
+             arg("mode"), arg("params"), arg("strict"), arg("hazards"), arg("random_order"), arg("seed"),
+             arg("max_cycles"), arg("events"), arg("reference"), Release())
+        .def("findings", converted([](Simulation& s) {
+                 Diagnostics all = s.diagnostics();
+                 const Diagnostics found = s.run_findings();
+                 for (const auto& item : found.all()) all.add(item);
+                 return rows_of(all);
+             }))
+        .def("inputs", converted([](Simulation& s) { return specs(s.program(), s.input_specs()); }))
+        .def("outputs", converted([](Simulation& s) { return specs(s.program(), s.output_specs()); }))
+        .def("missing_inputs", converted([](Simulation& s) { return s.missing_inputs(); }))
+        .def(
+            "set_input",
+            [](Held& self, const std::string& name, const py::buffer& array, std::string dtype) {
+                const traces::NpyArray host = to_host(array, std::move(dtype));
+                const py::gil_scoped_release release;
+                self.with([&](Simulation& s) { s.set_input(name, host, "input `" + name + "`"); });
+            },
+            arg("name"), arg("array"), arg("dtype"))
+        .def(
+            "fill_zeros", [](Held& self) { self.with([](Simulation& s) { s.fill_inputs_zero(); }); },
+            Release())
+        .def(
+            "fill_random",
+            [](Held& self, uint64_t seed) { self.with([&](Simulation& s) { s.fill_inputs_random(seed); }); },
+            arg("seed"), Release())
+        .def("run", &Held::run, arg("progress"))
+        .def("step", &Held::step, arg("cycles"))
+        .def("step_task", &Held::step_task)
+        .def(
+            "reset", [](Held& self) { self.with([](Simulation& s) { s.reset(); }); }, Release())
+        .def("status", converted([](Simulation& s) { return name_of(s.status()); }))
+        .def("complete", converted([](Simulation& s) { return s.complete(); }))
+        .def("now", converted([](Simulation& s) { return s.now(); }))
+        .def("state", converted([](Simulation& s) { return to_python(s.state()); }))
+        .def("deadlock_report", converted([](Simulation& s) { return s.deadlock_report(); }))
+        .def(
+            "output",
+            [](Held& self, const std::string& name) {
+                return to_numpy(self.with([&](Simulation& s) { return s.output(name); }));
+            },
+            arg("name"))
+        .def("stats", converted([](Simulation& s) { return to_python(s.stats()); }))
+        .def("ops", converted([](Simulation& s) { return to_python(s.op_rows()); }))
+        .def("hazards", converted([](Simulation& s) { return to_python(s.hazards()); }))
+        .def("hazards_limited", converted([](Simulation& s) { return s.hazards().limited(); }))
+        .def(
+            "report",
+            [](Held& self, size_t width) {
+                return self.with([&](Simulation& s) { return report(s, width); });
+            },
+            arg("width"), Release())
+        .def(
+            "take_recording",
+            [](Held& self) { return self.with([](Simulation& s) { return s.take_recording(); }); }, Release())
+        .def(
+            "save",
+            [](Held& self, const std::string& folder, bool force, std::vector<std::string> command_line,
+               const std::string& platform_source,
+               const std::vector<std::tuple<std::string, std::string>>& inputs) {
+                traces::Manifest manifest;
+                manifest.command_line = std::move(command_line);
+                manifest.platform.path = platform_source;
+                for (const auto& [name, digest] : inputs) manifest.inputs.push_back({name, "", digest});
+                self.with([&](Simulation& s) {
+                    manifest.program.path = s.program().module->origin;
+                    runtime::save_run(folder, force, s, s.op_rows(), std::move(manifest));
+                });
+            },
+            arg("folder"), arg("force"), arg("command_line"), arg("platform_source"), arg("inputs"),
+            Release());
+}
+
+}  // namespace kpu::bindings

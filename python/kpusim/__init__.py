@@ -1,0 +1,41 @@
+"""kpusim: a cycle-approximate model of a KPU.
+
+One run of a program gives its values, its cycles, the cause of every cycle, and power over time.
+
+>>> import kpusim
+>>> run = kpusim.simulate("gemm.nem", "npm_lite", {"A": a, "B": b})  # doctest: +SKIP
+>>> run.outputs["Y"], run.stats["cycles.total"]  # doctest: +SKIP
+"""
+
+from kpusim._core import version as __version__
+from kpusim.errors import Diagnostic, InternalError, KpusimError, SimulationError, UserError
+from kpusim.platform import Parameter, Platform
+from kpusim.program import Program
+from kpusim.results import Events, Hazard, Intervals, OpRow, Power, Run, Stat, Stats
+from kpusim.simulation import CompletedTask, Simulation, State, TaskStatus, TensorSpec, simulate
+
+__all__ = [
+    "CompletedTask",
+    "Diagnostic",
+    "Events",
+    "Hazard",
+    "InternalError",
+    "Intervals",
+    "KpusimError",
+    "OpRow",
+    "Parameter",
+    "Platform",
+    "Power",
+    "Program",
+    "Run",
+    "Simulation",
+    "SimulationError",
+    "Stat",
+    "State",
+    "Stats",
+    "TaskStatus",
+    "TensorSpec",
+    "UserError",
+    "__version__",
+    "simulate",
+]

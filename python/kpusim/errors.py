@@ -1,0 +1,109 @@
+"""What can go wrong: the user's mistakes, failures of the simulated program, and our own bugs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kpusim.results import Run
+
+Place = tuple[str, int, int]
+DiagnosticRow = tuple[str, str, int, int, str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding about a program, a platform or an argument.
+
+    Attributes
+    ----------
+    severity : str
+        ``error``, ``warning`` or ``info``.
+    message : str
+        What is wrong, without the fix.
+    fix : str
+        What to do about it; empty when that is not known.
+    file : str
+        Where it stands; empty when it stands in no file.
+    line, column : int
+        Counted from 1; 0 when unknown.
+    notes : tuple of str
+        More about it, a line each.
+    """
+
+    severity: str
+    message: str
+    fix: str = ""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_row(cls, row: DiagnosticRow) -> Diagnostic:
+        """Make one from a row of the bindings."""
+        severity, file, line, column, text, notes = row
+        message, fix = split_fix(text)
+        return cls(severity, message, fix, file, line, column, tuple(notes))
+
+    def __str__(self) -> str:
+        """Format as the command does: ``file:line:column: severity: message Fix: ...``."""
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+        head = f"{place}: " if place else ""
+        tail = f" Fix: {self.fix}" if self.fix else ""
+        return "\n".join([f"{head}{self.severity}: {self.message}{tail}", *self.notes])
+
+
+def split_fix(text: str) -> tuple[str, str]:
+    """Split a message at its last ``Fix:``."""
+    message, separator, fix = text.rpartition("Fix: ")
+    return (message.rstrip(), fix.strip()) if separator else (text, "")
+
+
+class KpusimError(Exception):
+    """Base of every exception of this package.
+
+    Attributes
+    ----------
+    diagnostics : tuple of Diagnostic
+        Everything that was found; at least one.
+    message, fix : str
+        Of the first error.
+    file : str
+        Where the first error stands; empty when it stands in no file.
+    line, column : int
+        Counted from 1; 0 when unknown.
+    """
+
+    def __init__(self, text: str, rows: Iterable[DiagnosticRow] = ()) -> None:
+        super().__init__(text)
+        found = tuple(Diagnostic.from_row(row) for row in rows)
+        self.diagnostics = found or (Diagnostic("error", *split_fix(text)),)
+        first = next((item for item in self.diagnostics if item.severity == "error"), self.diagnostics[0])
+        self.message = first.message
+        self.fix = first.fix
+        self.file = first.file
+        self.line = first.line
+        self.column = first.column
+
+
+class UserError(KpusimError, ValueError):
+    """A mistake in a program, a platform or an argument; the text says what, where, and the fix."""
+
+
+class SimulationError(KpusimError, RuntimeError):
+    """The simulated program failed: deadlock, hazard under ``strict``, limit reached.
+
+    Attributes
+    ----------
+    run : Run or None
+        What the run gave until then, marked incomplete.
+    """
+
+    run: Run | None = None
+
+
+class InternalError(KpusimError, RuntimeError):
+    """A bug of kpusim: please report it with the program and the platform."""

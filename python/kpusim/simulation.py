@@ -1,0 +1,534 @@
+"""Simulations: one program on one device, run at once or step by step."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy.typing as npt
+
+from kpusim import _core
+from kpusim.arrays import Array, host_array
+from kpusim.errors import Diagnostic, Place, SimulationError, UserError
+from kpusim.platform import OverrideValue, Platform
+from kpusim.program import Program, StrPath
+from kpusim.results import Run
+
+Mode = Literal["values+timing", "timing", "functional"]
+Status = Literal["finished", "paused", "deadlock", "limit_reached", "interrupted"]
+#: Called now and then during a run: core cycle, tasks completed so far.
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor that the host gives or gets.
+
+    Attributes
+    ----------
+    name : str
+        Of the tensor, or of the buffer.
+    element_type : str
+        f32, bf16, i4 ...
+    dtype : str
+        NumPy dtype of its arrays.
+    shape : tuple of int
+        Of outputs, and of inputs that the program declares; other inputs may have any shape of that many
+        elements.
+    declared : bool
+        Whether the program declares the shape.
+    level : str
+        DDR or L2.
+    """
+
+    name: str
+    element_type: str
+    dtype: str
+    shape: tuple[int, ...]
+    declared: bool
+    level: str
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """A task that is issued and not complete.
+
+    Attributes
+    ----------
+    serial : int
+        Counts tasks in the order of their issue.
+    name : str
+        Name of its token, and the iteration.
+    state : str
+        ``waiting``, ``ready`` or ``running``.
+    missing : tuple of int
+        Serials of the tasks whose tokens it still needs.
+    """
+
+    serial: int
+    name: str
+    state: str
+    missing: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class State:
+    """What a device does at an instant.
+
+    Attributes
+    ----------
+    cycle : int
+        Core cycle.
+    completed : int
+        Tasks that are complete.
+    units : dict of str
+        ``group.cause`` of each unit; empty in functional mode.
+    tasks : tuple of TaskStatus
+        In the order of their issue.
+    ddr_bytes, l2_bytes : int
+        Memory that the program takes.
+    l1_bytes : tuple of int
+        The same by engine.
+    """
+
+    cycle: int
+    completed: int
+    units: dict[str, str]
+    tasks: tuple[TaskStatus, ...]
+    ddr_bytes: int
+    l2_bytes: int
+    l1_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CompletedTask:
+    """The end of a task.
+
+    Attributes
+    ----------
+    serial : int
+        Counts tasks in the order of their issue.
+    name : str
+        Name of its token.
+    iteration : str
+        ``i=3, j=0``; empty outside loops.
+    unit : str
+        What executed it; empty in functional mode.
+    place : tuple
+        (file, line, column); line 0 when the program came from a container.
+    cycle : int
+        Core cycle; in functional mode an estimate.
+    """
+
+    serial: int
+    name: str
+    iteration: str
+    unit: str
+    place: Place
+    cycle: int
+
+
+class Simulation:
+    """One program on one device. Any number of them can live at the same time, on different devices.
+
+    Parameters
+    ----------
+    program : Program, path, NEM text or bytes
+        See :meth:`Program.of`.
+    platform : Platform, str, path or None
+        Name or file of a platform; None: the device that the program names.
+    mode : str
+        ``values+timing``; ``timing`` without values; ``functional`` without time, for which no platform is
+        needed.
+    params : mapping, optional
+        Values of the program's parameters.
+    strict : bool
+        Warnings are errors, and a hazard fails the run.
+    hazards : bool
+        Look for races and reads of unwritten bytes.
+    order : "program" or int
+        Functional mode: tasks in the order of the program, or in a random legal order from this seed.
+    seed : int
+        Recorded with the results.
+    max_cycles : int, optional
+        Stop there.
+    events : bool
+        Record the event stream.
+    engine : "fast" or "reference"
+        Arithmetic; the same bits.
+    **overrides
+        Parameters of the platform: ``**{"clock.core_mhz": 800}``.
+
+    Raises
+    ------
+    UserError
+        With every finding, when the program does not fit the device.
+    """
+
+    def __init__(
+        self,
+        program: Program | StrPath | bytes,
+        platform: Platform | StrPath | None = None,
+        *,
+        mode: Mode = "values+timing",
+        params: Mapping[str, int] | None = None,
+        strict: bool = False,
+        hazards: bool = True,
+        order: Literal["program"] | int = "program",
+        seed: int = 0,
+        max_cycles: int | None = None,
+        events: bool = False,
+        engine: Literal["fast", "reference"] = "fast",
+        **overrides: OverrideValue,
+    ) -> None:
+        check_options(mode, order, engine, events)
+        check_overrides(overrides)
+        self.program = Program.of(program)
+        self.platform = resolve_platform(self.program, platform, overrides)
+        self.mode = mode
+        self._records_events = events
+        self._core = _core.Simulation(
+            self.program._core,
+            None if self.platform is None else self.platform._core,
+            mode=mode,
+            params=list((params or {}).items()),
+            strict=strict,
+            hazards=hazards,
+            random_order=None if order == "program" else order,
+            seed=seed,
+            max_cycles=max_cycles,
+            events=events,
+            reference=engine == "reference",
+        )
+        own_program, own_platform = self.program, self.platform  # not self: no cycle of references
+        self._again: Callable[[], Simulation] = lambda: Simulation(
+            own_program,
+            own_platform,
+            mode=mode,
+            params=params,
+            strict=strict,
+            hazards=hazards,
+            order=order,
+            seed=seed,
+            max_cycles=max_cycles,
+            events=True,
+            engine=engine,
+        )
+        self._generation = 0  #: changes whenever the state does
+        self._written = False  #: memory was written to since it was at cycle 0
+        self._inputs: dict[str, Array] = {}
+        self._fill: Literal["zeros"] | int | None = None
+
+    # Inputs
+
+    @property
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        """Tensors that need data."""
+        return tuple(TensorSpec(*row) for row in self._core.inputs())
+
+    @property
+    def output_specs(self) -> tuple[TensorSpec, ...]:
+        """Tensors that the program gives."""
+        return tuple(TensorSpec(*row) for row in self._core.outputs())
+
+    def set_inputs(
+        self, inputs: Mapping[str, npt.ArrayLike] | None = None, fill: Literal["zeros"] | int | None = None
+    ) -> None:
+        """Bind input data, for this and later runs.
+
+        Parameters
+        ----------
+        inputs : mapping of str to array_like
+            Data by name, of the exact dtype (see :class:`TensorSpec`); it is copied.
+        fill : "zeros" or int, optional
+            Data of the other inputs: zeros, or random values from a seed.
+
+        Raises
+        ------
+        UserError
+            For unknown names, wrong dtypes and wrong shapes.
+        """
+        for name, value in (inputs or {}).items():
+            if not isinstance(name, str):
+                raise UserError(f"{name!r} names no input. Fix: give a mapping of names to arrays.")
+            array, dtype = host_array(name, value)
+            self._core.set_input(name, array, dtype)
+            self._inputs[name] = array
+        if fill is None:
+            return
+        self._fill = fill
+        if fill == "zeros":
+            self._core.fill_zeros()
+        elif isinstance(fill, int) and fill >= 0:
+            self._core.fill_random(fill)
+        else:
+            raise UserError(f"fill={fill!r} is no fill. Fix: give 'zeros', or a seed of 0 or more.")
+
+    # Running
+
+    def run(
+        self,
+        inputs: Mapping[str, npt.ArrayLike] | None = None,
+        *,
+        fill: Literal["zeros"] | int | None = None,
+        progress: Progress | None = None,
+    ) -> Run:
+        """Run to the end; after a run that ended, or with `inputs`, again from cycle 0.
+
+        Parameters
+        ----------
+        inputs, fill
+            As of :meth:`set_inputs`.
+        progress : callable, optional
+            Called now and then with the core cycle and the number of completed tasks. What it raises ends the
+            run.
+
+        Returns
+        -------
+        Run
+            The results.
+
+        Raises
+        ------
+        UserError
+            For inputs that are missing or wrong.
+        SimulationError
+            For a deadlock, a limit that was reached, and a hazard under ``strict``; its ``run`` has the
+            results until then.
+        KeyboardInterrupt
+            After Ctrl-C; the simulation can be run again.
+        """
+        if inputs or fill is not None:
+            self.reset()
+        self.set_inputs(inputs, fill)
+        self._need_inputs()
+        if self._core.status() != "paused":
+            self._written = False
+        self._generation += 1
+        status = self._core.run(progress)
+        run = self.result()
+        if not run.complete:
+            error = SimulationError(self._failure(status, run))
+            error.run = run
+            raise error
+        return run
+
+    def step(self, cycles: int) -> Status:
+        """Run so many core cycles further; in functional mode, so many tasks. Does nothing after the end."""
+        if cycles < 0:
+            raise UserError(f"a simulation cannot step {cycles} cycles. Fix: give 0 or more.")
+        self._need_inputs()
+        if self.status != "paused":
+            return self.status
+        self._generation += 1
+        return self._core.step(cycles)
+
+    def step_task(self) -> CompletedTask | None:
+        """Run to the next completion of a task; None when none is left."""
+        self._need_inputs()
+        if self.status != "paused":
+            return None
+        self._generation += 1
+        _, row = self._core.step_task()
+        return None if row is None else CompletedTask(**row)
+
+    def reset(self) -> None:
+        """Go back to cycle 0; inputs stay bound."""
+        self._generation += 1
+        self._written = False
+        self._core.reset()
+
+    # State and results
+
+    @property
+    def status(self) -> Status:
+        """``paused`` before the first step and between steps."""
+        return self._core.status()
+
+    @property
+    def cycle(self) -> int:
+        """Core cycle; in functional mode an estimate."""
+        return self._core.now()
+
+    def state(self) -> State:
+        """What every unit does, and every task that is issued and not complete."""
+        row = self._core.state()
+        tasks = tuple(TaskStatus(*task) for task in row.pop("tasks"))
+        return State(tasks=tasks, **row)
+
+    def output(self, name: str) -> Array:
+        """An output as it is now."""
+        return self._core.output(name)
+
+    def outputs(self) -> dict[str, Array]:
+        """Every output as it is now."""
+        return {spec.name: self._core.output(spec.name) for spec in self.output_specs}
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Warnings about the program on this device."""
+        return self.program.diagnostics + tuple(Diagnostic.from_row(row) for row in self._core.findings())
+
+    def result(self) -> Run:
+        """What it gave so far. Ends a run that is paused: the next one starts from cycle 0."""
+        repeats = not self._written and self.status in ("finished", "deadlock", "limit_reached")
+        return Run(self, self._replay() if repeats else None)
+
+    def __repr__(self) -> str:
+        """Program, platform, status and cycle."""
+        where = "" if self.platform is None else f" on {self.platform.name}"
+        return f"Simulation({self.program.name}{where}, {self.mode}, {self.status} at cycle {self.cycle:,})"
+
+    def _need_inputs(self) -> None:
+        missing = self._core.missing_inputs()
+        if missing and self.mode != "timing":
+            raise UserError(
+                f"{self.program.origin}: no data for input{'s' if len(missing) > 1 else ''} "
+                f"{', '.join(missing)}. Fix: give an array for each, or fill='zeros'."
+            )
+
+    def _replay(self) -> Callable[[], Simulation]:
+        inputs, fill, make = dict(self._inputs), self._fill, self._again
+
+        def replay() -> Simulation:
+            simulation = make()
+            simulation.set_inputs(inputs, fill)
+            simulation._core.run(None)
+            return simulation
+
+        return replay
+
+    def _failure(self, status: str, run: Run) -> str:
+        if status == "deadlock":
+            return (
+                f"deadlock at cycle {self.cycle}: work remains and nothing can run.\n"
+                f"{self._core.deadlock_report()}"
+            )
+        if status == "limit_reached":
+            return f"stopped at the limit of {self.cycle} cycles with work left. Fix: raise max_cycles."
+        if status == "finished":
+            return (
+                f"{len(run.hazards)} hazards, and strict is on. Fix: add the missing dependencies.\n"
+                + "\n".join(map(str, run.hazards))
+            )
+        return f"the run ended as {status}"
+
+    def _save(self, folder: str, force: bool) -> None:
+        source = "" if self.platform is None else self.platform.source
+        names = [spec.name for spec in self.input_specs]
+        inputs = [(name, input_digest(self._inputs.get(name), self._fill)) for name in names]
+        self._core.save(folder, force, list(sys.argv), source, inputs)
+
+
+def simulate(
+    program: Program | StrPath | bytes,
+    platform: Platform | StrPath | None = None,
+    inputs: Mapping[str, npt.ArrayLike] | None = None,
+    *,
+    mode: Mode = "values+timing",
+    fill: Literal["zeros"] | int | None = None,
+    params: Mapping[str, int] | None = None,
+    strict: bool = False,
+    hazards: bool = True,
+    order: Literal["program"] | int = "program",
+    seed: int = 0,
+    max_cycles: int | None = None,
+    events: bool = False,
+    engine: Literal["fast", "reference"] = "fast",
+    progress: Progress | None = None,
+    **overrides: OverrideValue,
+) -> Run:
+    """Run a program on a platform: values, cycles, causes and energy from one execution.
+
+    Parameters
+    ----------
+    program, platform, mode, params, strict, hazards, order, seed, max_cycles, events, engine, **overrides
+        As of :class:`Simulation`.
+    inputs, fill, progress
+        As of :meth:`Simulation.run`.
+
+    Returns
+    -------
+    Run
+        The results.
+
+    Raises
+    ------
+    UserError
+        For a mistake in any argument; it says where and what to do.
+    SimulationError
+        For a deadlock, a limit that was reached, and a hazard under ``strict``; its ``run`` has the results
+        until then.
+
+    Examples
+    --------
+    >>> import kpusim
+    >>> run = kpusim.simulate("examples/gemm_relu/gemm_relu.nem", "npm_lite", fill=1,
+    ...                       **{"engine.array.rows": 32})  # doctest: +SKIP
+    >>> run.stats["cycles.total"]  # doctest: +SKIP
+    """
+    simulation = Simulation(
+        program,
+        platform,
+        mode=mode,
+        params=params,
+        strict=strict,
+        hazards=hazards,
+        order=order,
+        seed=seed,
+        max_cycles=max_cycles,
+        events=events,
+        engine=engine,
+        **overrides,
+    )
+    return simulation.run(inputs, fill=fill, progress=progress)
+
+
+def resolve_platform(
+    program: Program, platform: Platform | StrPath | None, overrides: Mapping[str, OverrideValue]
+) -> Platform | None:
+    """Platform of a run: the one given, else the program's own, with overrides."""
+    if platform is None:
+        own = program.platform(**overrides)
+        if own is None and overrides:
+            raise UserError("overrides need a platform. Fix: give one.")
+        return own
+    if not isinstance(platform, Platform):
+        folder = os.path.dirname(program.origin)
+        platform = Platform.load(platform, [folder] if folder else [])
+    return platform.with_(**overrides) if overrides else platform
+
+
+def check_overrides(overrides: Mapping[str, OverrideValue]) -> None:
+    """Refuse misspelt options: parameters of platforms have dots in their names."""
+    for path in overrides:
+        if "." not in path:
+            raise TypeError(
+                f"there is no option {path!r}. Fix: see help(kpusim.simulate); parameters of the platform "
+                "have dots: **{'clock.core_mhz': 800}"
+            )
+
+
+def check_options(mode: str, order: object, engine: str, events: bool) -> None:
+    """Refuse options that exclude each other, or are none."""
+    if order != "program" and mode != "functional":
+        raise UserError("order is for mode='functional': with timing, the model decides the order.")
+    if order != "program" and (not isinstance(order, int) or order < 0):
+        raise UserError(f"order={order!r} is no order. Fix: give 'program', or a seed of 0 or more.")
+    if engine not in ("fast", "reference"):
+        raise UserError(f"there is no engine {engine!r}. Fix: give 'fast' or 'reference'.")
+    if events and mode == "functional":
+        raise UserError("mode='functional' has no time to trace. Fix: leave out events.")
+
+
+def input_digest(array: Array | None, fill: str | int | None) -> str:
+    """What the manifest says of an input: SHA-256 of its elements, or how it was filled."""
+    if array is not None:
+        return hashlib.sha256(array.tobytes()).hexdigest()
+    if fill is None:
+        return "unbound"
+    return "zeros" if fill == "zeros" else f"random:{fill}"

@@ -1,0 +1,63 @@
+#include "runtime/save_run.hpp"
+
+#include "isa/container.hpp"
+#include "isa/digest.hpp"
+#include "runtime/program_loader.hpp"
+
+namespace kpu::runtime {
+
+namespace {
+
+/// Every parameter of the program with the value of this run.
+std::vector<std::pair<std::string, int64_t>> bound_parameters(const Module& module,
+                                                              const ParamBindings& given) {
+    std::vector<std::pair<std::string, int64_t>> parameters;
+    for (const auto& param : module.program.param()) {
+        parameters.emplace_back(param.name(), param.default_value());
+        for (const auto& [name, value] : given) {
+            if (name == param.name()) parameters.back().second = value;
+        }
+    }
+    return parameters;
+}
+
+}  // namespace
+
+void save_run(const std::string& folder, bool force, Simulation& simulation,
+              const std::vector<traces::OpRow>& ops, traces::Manifest manifest) {
+    const bool complete = simulation.complete();
+    const std::string stats = simulation.stats().to_json(complete);
+    std::string ops_csv;
+    auto output = traces::Output::to_string(ops_csv);
+    traces::write_ops_csv(ops, output);
+    output.finish();
+
+    traces::RunFolder files(folder, force);
+    files.write_stats(stats);
+    files.write_ops(ops_csv);
+    std::string platform_text;
+    if (const platforms::Platform* platform = simulation.platform()) {
+        platform_text = platforms::to_textproto(*platform);
+        files.write_platform(platform_text);
+        manifest.platform.name = platform->name();
+    }
+    const Module& module = *simulation.program().module;
+    files.write_program(program_text(module));
+    if (simulation.options().mode != Mode::timing) {
+        for (const auto& spec : simulation.output_specs()) {
+            const auto array = simulation.output(spec.name);
+            files.write_output(spec.name, spec.elem, array.shape, array.data);
+        }
+    }
+    manifest.tool_version = KPUSIM_VERSION;
+    manifest.seed = simulation.options().seed;
+    manifest.mode = simulation.run_info().mode;
+    manifest.parameters = bound_parameters(module, simulation.options().params);
+    manifest.time = traces::utc_now();
+    manifest.program.name = module.program.name();
+    manifest.program.sha256 = sha256_hex(serialize_container(module));
+    manifest.platform.sha256 = sha256_hex(platform_text);
+    files.write_manifest(manifest);
+}
+
+}  // namespace kpu::runtime
