@@ -11,6 +11,7 @@
 
 namespace kpu::tile_schedule {
 
+inline constexpr const char* default_platform = "tile32";
 constexpr uint64_t address_align = 64;  ///< bytes, of the arena and of every address in it
 
 /// DRAM tile -> arena, in the tile type.

@@ -1,0 +1,101 @@
+#include "runtime/schedule_engine/timing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "compiler/tile_schedule/lower.hpp"
+#include "platforms/platform.hpp"
+#include "runtime/simulation.hpp"
+
+namespace kpu::tile_schedule {
+namespace {
+
+constexpr size_t most_runs = 8;  ///< different schedules that are remembered
+
+/// Core cycles in which a unit of the class executes a task.
+uint64_t busy_cycles(const traces::Recording& recording, traces::UnitClass unit_class) {
+    const Clock clock = recording.info.clock();
+    uint64_t cycles = 0;
+    uint32_t active = 0;
+    Cycles since = 0;
+    for (const traces::Event& event : recording.events) {
+        const bool begin = event.kind == traces::EventKind::begin, end = event.kind == traces::EventKind::end;
+        if ((!begin && !end) || event.unit >= recording.info.units.size() ||
+            recording.info.units[event.unit].unit_class != unit_class)
+            continue;
+        const Cycles now = clock.edges_before(event.time_ps);
+        if (begin && active++ == 0) since = now;
+        if (end && --active == 0) cycles += now - since;
+    }
+    return cycles;
+}
+
+}  // namespace
+
+ScheduleTiming time_schedule(const Schedule& schedule, const std::string& platform, uint64_t arena_bytes) {
+    AnalysisOptions options;
+    options.arena_bytes = arena_bytes;
+    const Analysis analysis = analyse(schedule, options);
+    platforms::Platform device = platforms::load(platform);
+    for (auto& engine : *device.mutable_engine()) {
+        if (schedule.header.format.arena != Level::l1 || engine.l1().size_bytes() >= analysis.peak_bytes)
+            continue;
+        platforms::apply_override(device, "engine.l1.size_bytes", fmt::format("{}", arena_bytes));
+        platforms::validate(device);
+        break;
+    }
+    runtime::SimulationOptions simulation_options;
+    simulation_options.mode = runtime::Mode::timing;
+    simulation_options.hazards = false;
+    simulation_options.record_events = true;
+    runtime::Simulation simulation(std::make_shared<Module>(lower(schedule, analysis, "schedule")), &device,
+                                   simulation_options);
+    if (simulation.run() != runtime::RunStatus::finished)
+        throw InternalError("a schedule did not end: " + simulation.deadlock_report());
+    const auto recording = simulation.take_recording();
+    return {recording.info.total_cycles, busy_cycles(recording, traces::UnitClass::sdma),
+            busy_cycles(recording, traces::UnitClass::nmu)};
+}
+
+void TimedRuns::add(const std::vector<Op>& ops, const Header& header) {
+    const auto same =
+        std::find_if(runs_.rbegin(), runs_.rend(), [&](const Run& run) { return run.ops == ops; });
+    if (same != runs_.rend()) {
+        ++same->count;
+        return;
+    }
+    if (runs_.size() == most_runs) {
+        settle(runs_.front(), header);
+        runs_.erase(runs_.begin());
+    }
+    Run run;
+    run.ops = ops;
+    run.count = 1;
+    runs_.push_back(std::move(run));
+}
+
+void TimedRuns::settle(Run& run, const Header& header) {
+    if (run.count == 0) return;
+    if (!run.known) {
+        Schedule schedule;
+        schedule.origin = "schedule";
+        schedule.has_header = true;
+        schedule.header = header;
+        schedule.ops = run.ops;
+        run.timing = time_schedule(schedule, platform_, arena_bytes_);
+        run.known = true;
+    }
+    total_.cycles += run.count * run.timing.cycles;
+    total_.dma_busy += run.count * run.timing.dma_busy;
+    total_.compute_busy += run.count * run.timing.compute_busy;
+    run.count = 0;
+}
+
+ScheduleTiming TimedRuns::total(const Header& header) {
+    for (Run& run : runs_) settle(run, header);
+    return total_;
+}
+
+}  // namespace kpu::tile_schedule
