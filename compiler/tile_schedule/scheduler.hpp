@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/tile_schedule/schedule.hpp"
+
+namespace kpu::tile_schedule {
+
+/// An operation of a graph on matrices.
+///   matmul  inputs a (M x K), b (K x N)
+///   relu    input x
+///   add     inputs x, y of one shape
+struct Node {
+    enum class Kind : uint8_t { matmul, relu, add } kind = Kind::matmul;
+    std::vector<std::string> inputs;
+    std::string output;
+};
+std::string_view name_of(Node::Kind kind);
+
+/// Nodes in an order in which each finds its inputs; tensors get the ids 0, 1, ... in their order.
+struct Graph {
+    std::vector<Tensor> tensors;
+    std::vector<Node> nodes;
+};
+
+/// What the scheduler made of a graph.
+struct SchedulerReport {
+    uint64_t loads = 0, executes = 0, stores = 0;
+    uint64_t loads_without_reuse = 0;  ///< two per EXECUTE, and those that no EXECUTE needs
+    uint64_t peak_bytes = 0;
+    double removed() const {  ///< share of the loads that reuse removed
+        return loads_without_reuse == 0
+                   ? 0
+                   : 1 - static_cast<double>(loads) / static_cast<double>(loads_without_reuse);
+    }
+};
+
+/// Schedules a graph in an arena of `arena_bytes`. A product is computed block by block of accumulators;
+/// block and order are those with the fewest loads when an operand tile is dropped whose next use is the
+/// latest; at least one slot stays free for the next load, where there is room, so that moving and computing
+/// overlap. ReLU is fused with the product or sum before it if nothing else reads that; Add with a product,
+/// whose sum then begins with the other addend (f32). Throws UserError on a graph that is wrong, on what no
+/// op of a schedule can do, and when three tiles (two operands, one accumulator) do not fit.
+Schedule schedule_graph(const Graph& graph, const Format& format, uint64_t arena_bytes,
+                        SchedulerReport* report = nullptr);
+
+}  // namespace kpu::tile_schedule
