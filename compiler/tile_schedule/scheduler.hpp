@@ -38,11 +38,12 @@ struct SchedulerReport {
 };
 
 /// Schedules a graph in an arena of `arena_bytes`. A product is computed block by block of accumulators;
-/// block and order are those with the fewest loads when an operand tile is dropped whose next use is the
-/// latest; at least one slot stays free for the next load, where there is room, so that moving and computing
-/// overlap. ReLU is fused with the product or sum before it if nothing else reads that; Add with a product,
-/// whose sum then begins with the other addend (f32). Throws UserError on a graph that is wrong, on what no
-/// op of a schedule can do, and when three tiles (two operands, one accumulator) do not fit.
+/// block and order are those with the fewest loads when the operand tile is dropped whose next use is the
+/// latest. One slot at least stays free for the next load, so that moving and computing overlap, unless that
+/// costs more than one load in eight. ReLU is fused with the product or sum before it if nothing else reads
+/// that; Add with a product, whose sum then begins with the other addend (f32). Throws UserError on a graph
+/// that is wrong, on what no op of a schedule can do, and when three tiles (two operands, one accumulator) do
+/// not fit.
 Schedule schedule_graph(const Graph& graph, const Format& format, uint64_t arena_bytes,
                         SchedulerReport* report = nullptr);
 

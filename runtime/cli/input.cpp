@@ -129,11 +129,8 @@ std::shared_ptr<const Module> load_module(const std::string& path, const std::st
         return lower_schedule(schedule, uint64_t{1} << 32, diagnostics);
     }
     if (!header.empty()) refuse_header(path);
-    if (!contents.read) return runtime::load_program(path, search_paths, diagnostics);
-    auto module =
-        runtime::parse_program_or_devices(contents.bytes, origin_of(path), search_paths, diagnostics);
-    if (module == nullptr) runtime::refuse_devices(path);
-    return module;
+    return contents.read ? runtime::parse_program(contents.bytes, origin_of(path), search_paths, diagnostics)
+                         : runtime::load_program(path, search_paths, diagnostics);
 }
 
 Input load_input(const std::string& path, const DeviceOptions& device, Diagnostics& diagnostics,
