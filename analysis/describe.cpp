@@ -2,27 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <vector>
+#include "isa/iterations.hpp"
 
 namespace kpu::analysis {
 
 std::string task_text(const BoundProgram& program, uint32_t statement, const LoopValues& loops,
                       bool with_place) {
-    std::vector<std::string> parts;
-    size_t depth = loops.depth;
-    for (int32_t s = program.statements[statement].parent; s >= 0 && depth > 0;
-         s = program.statements[static_cast<size_t>(s)].parent) {
-        const BoundLoop& loop = program.loops[program.statements[static_cast<size_t>(s)].index];
-        parts.push_back(fmt::format("{}={}", loop.variable, loops[--depth]));
-    }
-    std::reverse(parts.begin(), parts.end());
-    std::string text = fmt::format("task `{}`", program.tasks[program.statements[statement].index].name);
-    if (!parts.empty()) text += fmt::format(" ({})", fmt::join(parts, ", "));
-    if (!with_place || statement >= program.positions.size() || program.positions[statement].line == 0)
-        return text;
-    const SourcePos& pos = program.positions[statement];
-    return text + fmt::format(" at {}:{}:{}", pos.file, pos.line, pos.column);
+    const std::string text =
+        fmt::format("task `{}`{}", program.tasks[program.statements[statement].index].name,
+                    in_iteration(program, statement, loops));
+    return with_place ? text + place_text(program, statement) : text;
 }
 
 std::string bytes_text(const BoundProgram& program, uint32_t buffer, uint64_t first, uint64_t last) {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "analysis/describe.hpp"
-#include "isa/footprint.hpp"
+#include "isa/footprint_runs.hpp"
 
 namespace kpu::analysis {
 namespace {
@@ -108,21 +108,12 @@ class MemoryWalk {
             return;
         }
         const Footprint f = footprint_of(region, static_cast<uint64_t>(address - base));
-        int64_t at[max_rank] = {};
-        uint64_t offset = f.address;
-        for (;;) {
+        kpu::for_each_run(f, [&](uint64_t offset, uint64_t bytes) {
             if (++runs_ > max_runs) stopped_ = true;
-            if (stopped_) return;
-            visit(pieces_[region.buffer], offset, offset + f.run_bytes);
-            int d = 0;
-            for (; d < f.dims; ++d) {
-                offset += static_cast<uint64_t>(f.stride_bytes[d]);
-                if (++at[d] < f.count[d]) break;
-                offset -= static_cast<uint64_t>(f.stride_bytes[d] * f.count[d]);
-                at[d] = 0;
-            }
-            if (d == f.dims) return;
-        }
+            if (stopped_) return false;
+            visit(pieces_[region.buffer], offset, offset + bytes);
+            return true;
+        });
     }
 
     using Pieces = std::map<uint64_t, Piece>;

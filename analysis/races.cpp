@@ -9,7 +9,7 @@
 #include "analysis/pair_case.hpp"
 #include "analysis/pair_proof.hpp"
 #include "isa/expr.hpp"
-#include "isa/footprint.hpp"
+#include "isa/footprint_runs.hpp"
 #include "isa/iterations.hpp"
 
 namespace kpu::analysis {
@@ -27,33 +27,19 @@ struct Placed {
     int64_t low = 0, end = 0;
 };
 
-/// Calls visit(address, bytes) for the runs of a footprint until it returns false, at most runs_in_all.
-template <class Visit>
-void for_each_run(const Footprint& f, Visit visit) {
-    int64_t index[max_rank] = {};
-    uint64_t address = f.address;
-    for (uint64_t n = 0; n < runs_in_all; ++n) {
-        if (!visit(address, f.run_bytes)) return;
-        int d = 0;
-        for (; d < f.dims; ++d) {
-            address += static_cast<uint64_t>(f.stride_bytes[d]);
-            if (++index[d] < f.count[d]) break;
-            address -= static_cast<uint64_t>(f.stride_bytes[d] * f.count[d]);
-            index[d] = 0;
-        }
-        if (d == f.dims) return;
-    }
-}
-
-/// First common range of bytes of two footprints that overlap, both ends inclusive.
+/// First common range of bytes of two footprints that overlap, both ends inclusive; what holds it when there
+/// are too many runs to look at.
 std::pair<uint64_t, uint64_t> common_bytes(const Footprint& a, const Footprint& b) {
     std::pair<uint64_t, uint64_t> result{std::max(a.address, b.address), std::min(a.end(), b.end()) - 1};
+    uint64_t runs = 0, others = 0;
     for_each_run(a, [&](uint64_t x, uint64_t x_bytes) {
+        if (runs++ == runs_in_all) return false;
         Footprint run;
         run.address = x;
         run.run_bytes = x_bytes;
         if (!overlap(run, b)) return true;
         for_each_run(b, [&](uint64_t y, uint64_t y_bytes) {
+            if (others++ == runs_in_all) return false;
             if (x >= y + y_bytes || y >= x + x_bytes) return true;
             result = {std::max(x, y), std::min(x + x_bytes, y + y_bytes) - 1};
             return false;
@@ -92,17 +78,9 @@ class RaceSearch {
         const BoundBuffer& buffer = program_.buffers[region.buffer];
         Placed placed{access, static_cast<int64_t>(buffer.base),
                       static_cast<int64_t>(buffer.base + buffer.size)};
-        std::vector<Interval> ranges;
-        bool bounded = true;
-        for (const uint32_t index : order_.loops_of(access.statement)) {
-            const BoundLoop& loop = program_.loops[index];
-            const auto first = bound_of(loop.first, ranges), last = bound_of(loop.last, ranges);
-            bounded = bounded && first && last;
-            if (!bounded) break;
-            if (first->lo > last->hi) return;  // never executed
-            ranges.push_back({first->lo, last->hi});
-        }
-        const auto address = bounded ? bound_of(region.address, ranges) : std::nullopt;
+        const auto ranges = loop_ranges(program_, access.statement);
+        if (ranges && !ranges->empty() && ranges->back().lo > ranges->back().hi) return;  // never executed
+        const auto address = ranges ? bound_of(region.address, *ranges) : std::nullopt;
         if (address) {  // bytes outside the buffer are no race: the bounds are checked elsewhere
             placed.low = std::max(placed.low, address->lo);
             const auto reach = static_cast<int64_t>(footprint_of(region, 0).end());

@@ -16,21 +16,20 @@ using Kind = BoundStatement::Kind;
 constexpr uint64_t evaluation_budget = 1 << 14;  ///< evaluations of loop bounds, for all loops together
 
 /// Whether every execution of the loop has at least `wanted` iterations.
-bool has_iterations(const BoundProgram& program, const Nesting& nesting, uint32_t statement, uint64_t wanted,
-                    uint64_t& budget) {
+bool has_iterations(const BoundProgram& program, uint32_t statement, uint64_t wanted, uint64_t& budget) {
     const BoundLoop& loop = program.loops[program.statements[statement].index];
     if (wanted > static_cast<uint64_t>(INT64_MAX)) return false;
     const auto enough = [&](int64_t first, int64_t last) {
         return last >= first && static_cast<uint64_t>(last) - static_cast<uint64_t>(first) >= wanted - 1;
     };
-    const auto ranges = loop_ranges(program, nesting, statement);
+    const auto ranges = loop_ranges(program, statement);
     if (ranges) {
         const auto first = bound_of(loop.first, *ranges), last = bound_of(loop.last, *ranges);
         if (first && last && enough(first->hi, last->lo)) return true;
         if (first && last && loop.first.is_constant() && loop.last.is_constant()) return false;
     }
     try {
-        return for_each_iteration(program, nesting, statement, budget, [&](const LoopValues& outer) {
+        return for_each_iteration(program, statement, budget, [&](const LoopValues& outer) {
                    return enough(loop.first.eval(outer), loop.last.eval(outer));
                }) == Visited::all;
     } catch (const UserError&) {
@@ -41,22 +40,15 @@ bool has_iterations(const BoundProgram& program, const Nesting& nesting, uint32_
 }  // namespace
 
 std::vector<LoopFacts> loop_facts(const BoundProgram& program) {
-    Nesting nesting;
-    for (const BoundStatement& statement : program.statements) {
-        nesting.parent.push_back(statement.parent);
-        const bool top = statement.parent < 0;
-        nesting.depth.push_back(
-            top ? 0 : static_cast<uint16_t>(nesting.depth[static_cast<size_t>(statement.parent)] + 1));
-    }
     std::vector<LoopFacts> facts(program.loops.size());
     uint64_t budget = evaluation_budget;
     for (uint32_t s = 0; s < program.statements.size(); ++s) {
         if (program.statements[s].kind != Kind::loop) continue;
         const uint32_t index = program.statements[s].index;
         const uint64_t window = program.loops[index].max_in_flight;
-        facts[index].never_empty = has_iterations(program, nesting, s, 1, budget);
+        facts[index].never_empty = has_iterations(program, s, 1, budget);
         facts[index].longer_than_window =
-            facts[index].never_empty && has_iterations(program, nesting, s, window + 1, budget);
+            facts[index].never_empty && has_iterations(program, s, window + 1, budget);
     }
     return facts;
 }

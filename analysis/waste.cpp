@@ -8,6 +8,7 @@
 #include "analysis/describe.hpp"
 #include "isa/expr.hpp"
 #include "isa/footprint.hpp"
+#include "isa/iterations.hpp"
 
 namespace kpu::analysis {
 namespace {
@@ -34,18 +35,11 @@ bool uses_loop(const BoundExpr& expr, uint16_t depth) {
 Interval reach_of(const BoundProgram& program, uint32_t statement, const BoundRegion& region) {
     const BoundBuffer& buffer = program.buffers[region.buffer];
     const Interval whole{static_cast<int64_t>(buffer.base), static_cast<int64_t>(buffer.base + buffer.size)};
-    std::vector<uint32_t> loops;
-    for (int32_t s = program.statements[statement].parent; s >= 0;
-         s = program.statements[static_cast<size_t>(s)].parent)
-        loops.push_back(program.statements[static_cast<size_t>(s)].index);
-    std::vector<Interval> ranges;
-    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
-        const auto first = bound_of(program.loops[*loop].first, ranges);
-        const auto last = bound_of(program.loops[*loop].last, ranges);
-        if (!first || !last) return whole;
-        ranges.push_back({first->lo, std::max(first->lo, last->hi)});
-    }
-    const auto address = bound_of(region.address, ranges);
+    const auto ranges = loop_ranges(program, statement);
+    if (!ranges) return whole;
+    if (!ranges->empty() && ranges->back().lo > ranges->back().hi)
+        return {whole.lo, whole.lo};  // never executed
+    const auto address = bound_of(region.address, *ranges);
     if (!address || address->hi > whole.hi) return whole;
     return {address->lo, address->hi + static_cast<int64_t>(footprint_of(region, 0).end())};
 }

@@ -6,6 +6,7 @@
 
 #include "isa/binder.hpp"
 #include "isa/checked.hpp"
+#include "isa/output_shapes.hpp"
 
 namespace kpu {
 namespace {
@@ -30,17 +31,6 @@ uint64_t capacity_of(const DeviceLimits& limits, Level level) {
 constexpr std::array<int, 4> nchw_to_logical = {0, 3, 1, 2};
 
 }  // namespace
-
-Dims row_major(const Dims& shape) {
-    Dims strides;
-    strides.rank = shape.rank;
-    int64_t stride = 1;
-    for (size_t d = shape.rank; d-- > 0;) {
-        strides[d] = stride;
-        stride *= shape[d];
-    }
-    return strides;
-}
 
 std::optional<int64_t> reach_bytes(ElemType elem, const Dims& shape, const Dims& strides) {
     int64_t last = 0;

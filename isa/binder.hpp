@@ -37,7 +37,6 @@ class Binder {
     bool bind_host();                               ///< inputs, outputs, data images
 
     BoundProgram& result() { return result_; }
-    const Nesting& nesting() const { return nesting_; }
 
   private:
     bool constant_of(const proto::Expr& expr, const SourcePos& pos, const Phrase& what, int64_t& value);
@@ -89,8 +88,6 @@ class Binder {
     std::unordered_set<std::string> op_ids_;
 };
 
-/// Row-major strides of a shape, in elements.
-Dims row_major(const Dims& shape);
 /// Bytes from the first element to past the last one; nothing when that does not fit in 62 bits.
 std::optional<int64_t> reach_bytes(ElemType elem, const Dims& shape, const Dims& strides);
 /// Smallest and largest value of an integer element type.

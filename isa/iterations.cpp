@@ -1,11 +1,24 @@
 #include "isa/iterations.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace kpu {
 
-std::optional<std::vector<Interval>> loop_ranges(const BoundProgram& program, const Nesting& nesting,
-                                                 uint32_t statement) {
+std::vector<uint32_t> loops_around(const BoundProgram& program, uint32_t statement) {
+    std::vector<uint32_t> loops;
+    for (int32_t s = program.statements[statement].parent; s >= 0;
+         s = program.statements[static_cast<size_t>(s)].parent) {
+        loops.push_back(static_cast<uint32_t>(s));
+    }
+    std::reverse(loops.begin(), loops.end());
+    return loops;
+}
+
+std::optional<std::vector<Interval>> loop_ranges(const BoundProgram& program, uint32_t statement) {
     std::vector<Interval> ranges;
-    for (const uint32_t index : loops_around(nesting, statement)) {
+    for (const uint32_t index : loops_around(program, statement)) {
         const BoundLoop& loop = program.loops[program.statements[index].index];
         const auto first = bound_of(loop.first, ranges), last = bound_of(loop.last, ranges);
         if (!first || !last) return std::nullopt;
@@ -25,10 +38,10 @@ LoopValues values_of(const std::vector<int64_t>& variables, size_t depth) {
 
 }  // namespace
 
-Visited for_each_iteration(const BoundProgram& program, const Nesting& nesting, uint32_t statement,
-                           uint64_t& budget, const std::function<bool(const LoopValues&)>& visit) {
+Visited for_each_iteration(const BoundProgram& program, uint32_t statement, uint64_t& budget,
+                           const std::function<bool(const LoopValues&)>& visit) {
     std::vector<const BoundLoop*> loops;
-    for (const uint32_t index : loops_around(nesting, statement)) {
+    for (const uint32_t index : loops_around(program, statement)) {
         loops.push_back(&program.loops[program.statements[index].index]);
     }
     if (loops.empty()) return visit({}) ? Visited::all : Visited::stopped;
@@ -55,6 +68,27 @@ Visited for_each_iteration(const BoundProgram& program, const Nesting& nesting, 
         if (value[depth] == INT64_MAX) return Visited::too_many;
         ++value[depth];
     }
+}
+
+std::string iteration_text(const BoundProgram& program, uint32_t statement, const LoopValues& loops) {
+    std::string text;
+    const std::vector<uint32_t> around = loops_around(program, statement);
+    for (size_t d = 0; d < std::min<size_t>(around.size(), loops.depth); ++d) {
+        const BoundLoop& loop = program.loops[program.statements[around[d]].index];
+        text += fmt::format("{}{}={}", d == 0 ? "" : ", ", loop.variable, loops[d]);
+    }
+    return text;
+}
+
+std::string in_iteration(const BoundProgram& program, uint32_t statement, const LoopValues& loops) {
+    const std::string text = iteration_text(program, statement, loops);
+    return text.empty() ? text : fmt::format(" ({})", text);
+}
+
+std::string place_text(const BoundProgram& program, uint32_t statement) {
+    if (statement >= program.positions.size()) return {};
+    const SourcePos& pos = program.positions[statement];
+    return pos.line == 0 ? std::string() : fmt::format(" at {}:{}:{}", pos.file, pos.line, pos.column);
 }
 
 }  // namespace kpu

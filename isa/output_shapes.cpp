@@ -172,6 +172,17 @@ Dims reduced(const Dims& x, const std::vector<bool>& axes, const BoundAttrs& att
 
 }  // namespace
 
+Dims row_major(const Dims& shape) {
+    Dims strides;
+    strides.rank = shape.rank;
+    int64_t stride = 1;
+    for (size_t d = shape.rank; d-- > 0;) {
+        strides[d] = stride;
+        stride *= shape[d];
+    }
+    return strides;
+}
+
 size_t axis_of(const Dims& shape, const BoundAttrs& attrs) {
     const BoundAttr* attr = attrs.find("axis");
     if (attr == nullptr) reject("axis is required. Fix: name a dimension of X.");

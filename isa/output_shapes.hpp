@@ -7,6 +7,9 @@
 
 namespace kpu {
 
+/// Row-major strides of a shape, in elements.
+Dims row_major(const Dims& shape);
+
 /// The `axis` attribute as a dimension of `shape`. Throws UserError when there is no such dimension.
 size_t axis_of(const Dims& shape, const BoundAttrs& attrs);
 

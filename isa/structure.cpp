@@ -486,13 +486,4 @@ Nesting nesting_of(const KPUProgram& program) {
     return nesting;
 }
 
-std::vector<uint32_t> loops_around(const Nesting& nesting, uint32_t index) {
-    std::vector<uint32_t> loops;
-    for (int32_t i = nesting.parent[index]; i >= 0; i = nesting.parent[static_cast<size_t>(i)]) {
-        loops.push_back(static_cast<uint32_t>(i));
-    }
-    std::reverse(loops.begin(), loops.end());
-    return loops;
-}
-
 }  // namespace kpu

@@ -14,9 +14,6 @@ struct Nesting {
 };
 Nesting nesting_of(const KPUProgram& program);
 
-/// Statement indices of the loops around statement `index`, outermost first.
-std::vector<uint32_t> loops_around(const Nesting& nesting, uint32_t index);
-
 /// Refuses fields and enum values that this version does not know, naming message and field. By reflection:
 /// slow.
 void check_known_fields(const google::protobuf::Message& message, const std::string& origin);

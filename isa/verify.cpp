@@ -61,7 +61,7 @@ void run_passes(const Module& module, const DeviceLimits& limits, const VerifyOp
     // each step needs clean results of the one before; later ones would only repeat its errors
     if (!binder.bind_values(options.params) || !binder.bind_buffers() || !binder.bind_regions()) return;
     const bool bound = binder.bind_statements();
-    const VerifyContext context{module, limits, binder.result(), binder.nesting(), found};
+    const VerifyContext context{module, limits, binder.result(), found};
     verify_bare_l1(context);
     if (!bound) return;
     for (uint32_t i = 0; i < context.program.statements.size(); ++i) {

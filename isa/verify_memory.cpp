@@ -24,16 +24,6 @@ bool same_window(const BoundRegion& a, const BoundRegion& b) {
            a.shape == b.shape && a.strides == b.strides;
 }
 
-std::string iteration_text(const VerifyContext& context, uint32_t statement, const LoopValues& values) {
-    std::string text;
-    const std::vector<uint32_t> loops = loops_around(context.nesting, statement);
-    for (size_t d = 0; d < loops.size(); ++d) {
-        const BoundLoop& loop = context.program.loops[context.program.statements[loops[d]].index];
-        text += fmt::format("{}{}={}", d == 0 ? "" : ", ", loop.variable, values[d]);
-    }
-    return text.empty() ? "" : fmt::format(" ({})", text);
-}
-
 /// Whether two regions share an element in some iteration of the task; the first such iteration.
 /// Undecided (too many iterations) counts as no: the race detector of a run decides then.
 std::optional<LoopValues> overlap_in(const VerifyContext& context, uint32_t statement, const BoundRegion& a,
@@ -46,7 +36,7 @@ std::optional<LoopValues> overlap_in(const VerifyContext& context, uint32_t stat
             return found;
         }
         uint64_t steps = 256;
-        for_each_iteration(context.program, context.nesting, statement, steps, [&](const LoopValues& values) {
+        for_each_iteration(context.program, statement, steps, [&](const LoopValues& values) {
             if (windows_overlap(a, a.address.eval(values), b, b.address.eval(values))) found = values;
             return !found;
         });
@@ -126,7 +116,7 @@ bool in_place_input(const OpcodeSpec& spec, size_t i) {
 void check_region(const VerifyContext& context, uint32_t index, uint32_t statement, uint64_t& budget) {
     const BoundRegion& region = context.region(index);
     const BoundBuffer& buffer = context.program.buffers[region.buffer];
-    const auto ranges = loop_ranges(context.program, context.nesting, statement);
+    const auto ranges = loop_ranges(context.program, statement);
     if (ranges) {
         for (const Interval& range : *ranges) {
             if (range.lo > range.hi) return;  // never executed
@@ -144,14 +134,14 @@ void check_region(const VerifyContext& context, uint32_t index, uint32_t stateme
     uint64_t steps = std::min(enumeration_limit, budget);
     budget -= steps;  // given back below, as far as it was not needed
     try {
-        for_each_iteration(context.program, context.nesting, statement, steps, [&](const LoopValues& values) {
+        for_each_iteration(context.program, statement, steps, [&](const LoopValues& values) {
             current = values;
             check_region_bounds(context.program, index, region.address.eval(values));
             return true;
         });
     } catch (const UserError& e) {
         Diagnostic diagnostic{Severity::error, e.what(), pos, {}};
-        const std::string where = iteration_text(context, statement, current);
+        const std::string where = in_iteration(context.program, statement, current);
         if (!where.empty()) diagnostic.notes.push_back("first in iteration" + where);
         context.diagnostics.add(std::move(diagnostic));
     }
@@ -188,10 +178,10 @@ void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32
             const BoundRegion &a = context.region(task.outputs[i]), &b = context.region(task.outputs[j]);
             const auto found = overlap_in(context, statement, a, b);
             if (!found) continue;
-            context.error(
-                pos,
-                fmt::format("task `{}`: outputs {} and {} overlap{}. Fix: use separate regions.", task.name,
-                            region_text(a), region_text(b), iteration_text(context, statement, *found)));
+            context.error(pos,
+                          fmt::format("task `{}`: outputs {} and {} overlap{}. Fix: use separate regions.",
+                                      task.name, region_text(a), region_text(b),
+                                      in_iteration(context.program, statement, *found)));
         }
     }
     const bool compute = task.kind == proto::Task::COMPUTE;
@@ -204,7 +194,7 @@ void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32
             if (!found) continue;
             context.error(
                 pos, fmt::format("task `{}`: {} overlaps {}{}. Fix: {}.", task.name, region_text(dst),
-                                 region_text(src), iteration_text(context, statement, *found),
+                                 region_text(src), in_iteration(context.program, statement, *found),
                                  compute ? "use separate regions, or the same one where the opcode allows it"
                                          : "use separate regions, or @memmove"));
         }

@@ -10,7 +10,6 @@ struct VerifyContext {
     const Module& module;
     const DeviceLimits& limits;
     const BoundProgram& program;
-    const Nesting& nesting;
     Diagnostics& diagnostics;
 
     void error(const SourcePos& pos, std::string message) const {

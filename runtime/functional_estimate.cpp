@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/device/device.hpp"
 #include "model/timing/systolic.hpp"
 
 namespace kpu::runtime {
@@ -64,15 +65,7 @@ void functional_stats(const BoundProgram& program, const control::FunctionalDriv
         stats.set(fmt::format("bytes.{}.write", levels[i]), work.written[i], "byte",
                   "bytes that tasks wrote");
     }
-    stats.set("hazards.count", driver.hazards().count(), "count",
-              "races between tasks and reads of bytes that nobody wrote");
-    for (int k = 0; k < control::hazard_kind_count; ++k) {
-        const auto kind = static_cast<control::HazardKind>(k);
-        stats.set(fmt::format("hazards.{}", name_of(kind)), driver.hazards().count(kind), "count",
-                  meaning_of(kind));
-    }
-    stats.set("hazards.benign", driver.hazards().benign(), "count",
-              "of hazards.count: rewrites of the bytes that were there already");
+    model::hazard_statistics(driver.hazards(), stats);
     if (platform) {
         stats.set(
             "cycles.estimate", estimate_cycles(program, driver, platform), "cycle",

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "isa/diagnostics.hpp"
+#include "isa/footprint_runs.hpp"
 #include "isa/values/compute.hpp"
 
 namespace kpu::values {
@@ -124,20 +125,10 @@ void check_inside(const MemoryLevel& level, const RegionView& view) {
 }
 
 void mark_region(MemoryLevel& level, const RegionView& view) {
-    const Footprint footprint = footprint_of(view);
-    int64_t index[max_rank] = {};
-    uint64_t address = footprint.address;
-    while (true) {
-        level.mark_written(address, footprint.run_bytes);
-        int d = 0;
-        for (; d < footprint.dims; ++d) {
-            address += static_cast<uint64_t>(footprint.stride_bytes[d]);
-            if (++index[d] < footprint.count[d]) break;
-            address -= static_cast<uint64_t>(footprint.stride_bytes[d] * footprint.count[d]);
-            index[d] = 0;
-        }
-        if (d == footprint.dims) return;
-    }
+    for_each_run(footprint_of(view), [&](uint64_t address, uint64_t bytes) {
+        level.mark_written(address, bytes);
+        return true;
+    });
 }
 
 void gather_nibbles(const uint8_t* base, const BoundRegion& region, uint8_t* dense) {

@@ -14,18 +14,6 @@ namespace {
 /// Bytes of one element of the dense form.
 int64_t element_bytes(ElemType type) { return std::max(1, bit_width(type) / 8); }
 
-/// Row-major strides in elements.
-Dims dense_strides(const Dims& shape) {
-    Dims strides;
-    strides.rank = shape.rank;
-    int64_t step = 1;
-    for (size_t d = shape.rank; d-- > 0;) {
-        strides[d] = step;
-        step *= shape[d];
-    }
-    return strides;
-}
-
 /// Where an output takes its elements: index i along dimension d lies at `first + i * stride` elements.
 struct Source {
     int64_t first = 0;
@@ -72,7 +60,7 @@ void copy_view(const Tensor& x, const Source& source, const Tensor& y) {
 }
 
 void transpose(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
-    const Dims strides = dense_strides(x.shape);
+    const Dims strides = row_major(x.shape);
     Source source;
     for (const int64_t from : attrs.find("perm")->ints) {
         source.stride[source.stride.rank++] = strides[static_cast<size_t>(from)];
@@ -81,7 +69,7 @@ void transpose(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
 }
 
 void slice(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
-    Source source{0, dense_strides(x.shape)};
+    Source source{0, row_major(x.shape)};
     const std::vector<SliceRange> ranges = slice_ranges(x.shape, attrs);
     for (size_t d = 0; d < x.shape.rank; ++d) {
         source.first += ranges[d].first * source.stride[d];
@@ -152,7 +140,7 @@ void pad(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
         maps.push_back(padding_map(x.shape[d], pads[d], pads[d + rank], attrs.find("mode")->text));
     alignas(4) uint8_t constant[4] = {};
     fill_constant(y, attrs.real("constant_value", 0), constant);
-    const Dims strides = dense_strides(x.shape);
+    const Dims strides = row_major(x.shape);
     int64_t index[max_rank] = {};
     const auto count = static_cast<int64_t>(y.elements());
     for (int64_t i = 0; i < count; ++i) {

@@ -59,6 +59,14 @@ Cycles due_of(size_t operand, const timing::SystolicArray& array, const timing::
     return time.stationary_in;
 }
 
+timing::OperandPorts operand_ports(const proto::SystolicArray& array, const control::TaskInstance& task) {
+    const uint64_t bits = 8 * uint64_t{array.operand_bytes_per_cycle()};
+    const auto element = [&](size_t i) {
+        return static_cast<uint32_t>(bit_width(task.inputs[i].region->elem));
+    };
+    return {bits, bits, element(0), element(1)};
+}
+
 }  // namespace
 
 void ArrayUnit::plan(Job& job) {
@@ -97,7 +105,12 @@ void ArrayUnit::plan(Job& job) {
         // the reference tool's array asks for its operands in the steady state, and has the fill to get them
         if (!physical) job.operands.back().stream->extension.request.pace_cycles = time.steady;
     }
-    if (physical) starve_uneven_folds(job, array, shape, time.operands_in);
+    if (physical) {
+        const auto [entry, first_met] = starved_.try_emplace(task.task);
+        if (first_met)
+            entry->second = timing::starved_operands_in(array, shape, operand_ports(parameters, task));
+        if (entry->second) starve_uneven_folds(job, clock.in_core(*entry->second), time.operands_in);
+    }
     const values::RegionView& result = task.outputs[0];
     const uint64_t partial = time.partial_reads * accumulator_bytes;
     // folds over K after the first read the partial sums back, from the place of the result
@@ -112,19 +125,13 @@ void ArrayUnit::plan(Job& job) {
 
 /// A stream's reads are spread evenly over the task. Where whole folds ask for more than a port delivers, and
 /// edge folds for less, the array waits for longer than that.
-void ArrayUnit::starve_uneven_folds(Job& job, const timing::SystolicArray& array,
-                                    const timing::GemmShape& shape, Cycles operands_in) {
-    const auto& inputs = job.command->task->inputs;
-    const uint64_t port = place().engine_platform->array().operand_bytes_per_cycle();
-    const auto bits = [&](size_t i) { return static_cast<uint32_t>(bit_width(inputs[i].region->elem)); };
-    const auto starved = timing::starved_operands_in(array, shape, {8 * port, 8 * port, bits(0), bits(1)});
-    if (!starved) return;
+void ArrayUnit::starve_uneven_folds(Job& job, Cycles starved, Cycles operands_in) {
     Cycles waits = 0;  // of streams that are spread evenly
     for (size_t i = 0; i < 2; ++i) {
         const Cycles through = job.operands[i].earliest - job.lead, due = job.operands[i].due;
         waits = std::max(waits, through - std::min(through, due));
     }
-    job.uneven = *starved - std::min(*starved, operands_in + waits);
+    job.uneven = starved - std::min(starved, operands_in + waits);
 }
 
 void ArrayUnit::add_operand(Job& job, const values::RegionView& view, uint64_t bytes, Window window,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "isa/diagnostics.hpp"
+#include "isa/iterations.hpp"
 #include "model/control/controller_impl.hpp"
 #include "model/control/describe.hpp"
 

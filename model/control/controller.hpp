@@ -90,7 +90,6 @@ class Controller {
 };
 
 /// "i=3, j=0" for messages and traces; empty outside loops.
-std::string iteration_text(const BoundProgram& program, uint32_t statement, const LoopValues& loops);
 std::string iteration_text(const BoundProgram& program, const TaskInstance& instance);
 
 }  // namespace kpu::control

@@ -7,8 +7,6 @@
 
 namespace kpu::control {
 
-/// " at file:line:column" of a statement; empty when the program carries no positions.
-std::string place_text(const BoundProgram& program, uint32_t statement);
 /// "task `tA` (i=3) at gemm.nem:21:7"; iteration and position only where there are any.
 std::string statement_text(const BoundProgram& program, uint32_t statement, const LoopValues& loops);
 

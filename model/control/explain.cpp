@@ -5,6 +5,7 @@
 #include <set>
 
 #include "isa/diagnostics.hpp"
+#include "isa/iterations.hpp"
 #include "model/control/controller_impl.hpp"
 #include "model/control/describe.hpp"
 
@@ -59,7 +60,7 @@ class Controller::Impl::Explainer {
         const Thread& th = impl_.threads_[t];
         if (th.parent == none) return "the top level";
         const uint32_t first = impl_.plan_.blocks[th.block].first;
-        return fmt::format("iteration {}", iteration_text(impl_.program_, first, th.loops));
+        return fmt::format("iteration {}", kpu::iteration_text(impl_.program_, first, th.loops));
     }
 
     Place follow_task(uint32_t n) {

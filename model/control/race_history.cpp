@@ -2,29 +2,13 @@
 
 #include <algorithm>
 
+#include "isa/footprint_runs.hpp"
+
 namespace kpu::control {
 namespace {
 
 constexpr size_t max_readers =
     64;  ///< of a piece that nothing orders; beyond, some races of theirs go unseen
-
-/// Calls visit(first, end) for every contiguous run.
-template <class Visit>
-void for_each_run(const Footprint& f, Visit visit) {
-    int64_t index[max_rank] = {};
-    uint64_t address = f.address;
-    for (;;) {
-        visit(address, address + f.run_bytes);
-        int d = 0;
-        for (; d < f.dims; ++d) {
-            address += static_cast<uint64_t>(f.stride_bytes[d]);
-            if (++index[d] < f.count[d]) break;
-            address -= static_cast<uint64_t>(f.stride_bytes[d] * f.count[d]);
-            index[d] = 0;
-        }
-        if (d == f.dims) return;
-    }
-}
 
 }  // namespace
 
@@ -53,8 +37,10 @@ void RaceHistory::begin(const RaceSide& task, const std::vector<Operand>& inputs
             if (!followed_[operand.region->buffer] || operand.bytes->run_bytes == 0) continue;
             Pieces& pieces = pieces_[operand.region->buffer];
             count_ -= pieces.size();
-            for_each_run(*operand.bytes,
-                         [&](uint64_t first, uint64_t end) { visit(pieces, first, end, *operand.region); });
+            for_each_run(*operand.bytes, [&](uint64_t address, uint64_t bytes) {
+                visit(pieces, address, address + bytes, *operand.region);
+                return true;
+            });
             count_ += pieces.size();
         }
     };

@@ -99,6 +99,9 @@ class Device {
     std::unique_ptr<Impl> impl_;
 };
 
+/// Sets hazards.count, hazards.<kind>, hazards.benign.
+void hazard_statistics(const control::HazardLog& log, traces::StatSet& stats);
+
 /// The module list of a platform without a program.
 std::string list_modules(const proto::Platform& platform);
 /// The units of a platform, in order of unit id.

@@ -48,10 +48,13 @@ void Device::Impl::count_statistics(traces::StatSet& stats) {
               "ratio", "DRAM bytes / (peak DRAM bandwidth * time)");
     stats.set("tasks.issued", controller->issued_count(), "count", "tasks issued");
     stats.set("tasks.completed", controller->completed_count(), "count", "tasks completed");
-    stats.set("hazards.count", data ? data->hazard_count() : uint64_t{0}, "count",
-              "races between tasks and reads of bytes that nobody wrote");
     const control::HazardLog none;
-    const control::HazardLog& log = data ? data->hazards() : none;
+    hazard_statistics(data ? data->hazards() : none, stats);
+}
+
+void hazard_statistics(const control::HazardLog& log, traces::StatSet& stats) {
+    stats.set("hazards.count", log.count(), "count",
+              "races between tasks and reads of bytes that nobody wrote");
     for (int k = 0; k < control::hazard_kind_count; ++k) {
         const auto kind = static_cast<control::HazardKind>(k);
         stats.set(fmt::format("hazards.{}", name_of(kind)), log.count(kind), "count", meaning_of(kind));
@@ -127,13 +130,11 @@ void Device::Impl::busy_statistics(traces::StatSet& stats) {
         const char* name;
         Clock clock;
     };
-    const proto::Clock& clock = platform.clock();
-    const Domain arrays{"array", platforms::array_clock(platform)}, others{"core", core};
-    const Domain sram{"sram", clock.has_sram_mhz() ? platforms::clock_of_mhz(clock.sram_mhz()) : core};
-    const Domain links{"interconnect", clock.has_interconnect_mhz()
-                                           ? platforms::clock_of_mhz(clock.interconnect_mhz())
-                                           : core};
-    const Domain ddr{"ddr", Clock(interconnect->fabric().config().ddr.timing.clock_hz)};
+    const FabricConfig& fabric = interconnect->fabric().config();
+    const Domain arrays{"array", platforms::array_clock(platform)}, others{"core", core},
+        sram{"sram", fabric.sram_clock.value_or(core)},
+        links{"interconnect", fabric.link_clock.value_or(core)},
+        ddr{"ddr", Clock(fabric.ddr.timing.clock_hz)};
     const auto domain_of = [&](traces::UnitClass unit_class) -> const Domain& {
         switch (unit_class) {
             case traces::UnitClass::nmu:

@@ -152,7 +152,9 @@ int main(int argc, char** argv) {
         const auto platform = runtime::resolve_platform(*module, "", {}, {}, diagnostics);
         proof.program(name, module, *platform);
     }
-    const platforms::Platform platform = platforms::load("npm_lite");
+    // random programs are in order, but leave it to the device to hold as many tokens as they ask for
+    const platforms::Platform platform =
+        platforms::load("npm_lite", {{"sequencer.max_active_tokens", "4096"}});
     for (uint64_t seed = 1; seed <= programs; ++seed) {
         const model::RandomProgram random(platform, seed, false);
         proof.program(fmt::format("random {}", seed), std::make_shared<Module>(random.program().build()),

@@ -80,6 +80,17 @@ TEST(ArrayUnit, NarrowOperandPortStarves) {
     EXPECT_EQ(cause_sum(r, "e0_nmu0"), r.cycles);
 }
 
+// An array at half the core's clock that starves in its edge folds takes twice the core cycles.
+TEST(ArrayUnit, NarrowOperandPortStarvesInCyclesOfTheArray) {
+    const auto cycles = [](const std::vector<Change>& clock) {
+        std::vector<Change> changes = {{"engine.array.operand_bytes_per_cycle", "24"}};
+        changes.insert(changes.end(), clock.begin(), clock.end());
+        return run_gemm(platform_with("tile32", changes), 33, 64, 256).cycles;
+    };
+    const Cycles whole = cycles({}), half = cycles({{"clock.array_mhz", "500"}});
+    EXPECT_NEAR(static_cast<double>(half), 2.0 * static_cast<double>(whole), 20);
+}
+
 Outcome run_relu(const proto::Platform& platform, int64_t elements) {
     Program p("relu");
     const auto buffer = p.l1_buffer("b", 0, 2 * elements);

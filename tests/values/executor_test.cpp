@@ -50,7 +50,7 @@ TEST_F(ExecutorTest, TypedTransferThroughStrides) {
         BoundRegion source = testing::random_region(random_, types[round % 4]);
         BoundRegion target = round % 5 == 0 ? testing::region(source.elem, {}) : source;
         target.shape = source.shape;
-        target.strides = testing::row_major(source.shape);
+        target.strides = row_major(source.shape);
         target.dense = true;
         if (round % 3 == 0) std::swap(source, target);
         target.level = round % 2 == 0 ? Level::l2 : Level::ddr;  // the same level: the regions may overlap

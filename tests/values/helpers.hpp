@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "isa/output_shapes.hpp"
 #include "isa/values/compute.hpp"
 #include "isa/values/scalar.hpp"
 
@@ -23,17 +24,6 @@ inline Dims dims(const std::vector<int64_t>& values) {
     Dims result;
     for (const int64_t v : values) result[result.rank++] = v;
     return result;
-}
-
-inline Dims row_major(const Dims& shape) {
-    Dims strides;
-    strides.rank = shape.rank;
-    int64_t step = 1;
-    for (size_t d = shape.rank; d-- > 0;) {
-        strides[d] = step;
-        step *= shape[d];
-    }
-    return strides;
 }
 
 inline BoundRegion region(ElemType elem, const std::vector<int64_t>& shape, Level level = Level::ddr) {
