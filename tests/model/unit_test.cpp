@@ -85,7 +85,7 @@ TEST(ArrayUnit, NarrowOperandPortStarvesInCyclesOfTheArray) {
     const auto cycles = [](const std::vector<Change>& clock) {
         std::vector<Change> changes = {{"engine.array.operand_bytes_per_cycle", "24"}};
         changes.insert(changes.end(), clock.begin(), clock.end());
-        return run_gemm(platform_with("tile32", changes), 33, 64, 256).cycles;
+        return run_gemm(platform_with("tile32", changes), 33, 33, 256).cycles;
     };
     const Cycles whole = cycles({}), half = cycles({{"clock.array_mhz", "500"}});
     EXPECT_NEAR(static_cast<double>(half), 2.0 * static_cast<double>(whole), 20);
