@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "isa/iterations.hpp"
 #include "isa/values/compute.hpp"
 #include "isa/values/memory_image.hpp"
 #include "isa/verify.hpp"
@@ -227,7 +228,7 @@ struct Simulation::Impl {
         const auto describe = [&](const auto& last) {
             return Completion{last.serial, last.statement,
                               program.tasks[program.statements[last.statement].index].name,
-                              control::iteration_text(program, last.statement, last.loops), ""};
+                              kpu::iteration_text(program, last.statement, last.loops), ""};
         };
         if (functional) return describe(functional->last_completed());
         const auto last = device->last_completed();
