@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cmath>
+#include <map>
+#include <mutex>
 #include <set>
 
 #include "isa/text.hpp"
@@ -183,10 +185,19 @@ proto::EnergyTable scale_table(const proto::EnergyTable& table, const proto::Ene
     return scaled;
 }
 
+/// A shipped table is parsed once: reading its text would take a quarter of a small run.
+const proto::EnergyTable& shipped_energy_table(const std::string& name, std::string_view text) {
+    static std::mutex mutex;
+    static std::map<std::string, proto::EnergyTable> tables;
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto known = tables.find(name);
+    if (known != tables.end()) return known->second;
+    return tables.emplace(name, parse_energy_table(text, "<energy_" + name + ".textproto>")).first->second;
+}
+
 proto::EnergyTable find_energy_table(const std::string& name) {
-    if (const auto text = embedded_text("energy_" + name + ".textproto")) {
-        return parse_energy_table(*text, "<energy_" + name + ".textproto>");
-    }
+    if (const auto text = embedded_text("energy_" + name + ".textproto"))
+        return shipped_energy_table(name, *text);
     if (is_regular_file(name)) return parse_energy_table(read_text_file(name), name);
     throw UserError(
         fmt::format("`energy.table`: `{}` is neither a shipped table nor a file. Fix: use generic_16nm or "

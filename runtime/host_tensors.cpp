@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "isa/random.hpp"
 #include "isa/text.hpp"
@@ -86,7 +87,57 @@ std::string unknown_input(const BoundProgram& program, std::string_view name) {
                        nearest_name(name, names), fmt::join(names, ", "));
 }
 
+/// The element type that all typed regions of a buffer have, or u8.
+ElemType type_of(const BoundProgram& program, uint32_t buffer) {
+    ElemType type = ElemType::none;
+    for (const BoundRegion& region : program.regions) {
+        if (region.buffer != buffer || !region.typed()) continue;
+        if (type != ElemType::none && type != region.elem) return ElemType::u8;
+        type = region.elem;
+    }
+    return type == ElemType::none ? ElemType::u8 : type;
+}
+
 }  // namespace
+
+std::vector<TensorSpec> stored_tensors(const BoundProgram& program) {
+    std::vector<TensorSpec> specs;
+    std::set<std::string> names;
+    const auto add = [&](TensorSpec spec) {
+        if (names.insert(spec.name).second) specs.push_back(std::move(spec));
+    };
+    for (const auto* list : {&program.inputs, &program.outputs}) {
+        for (const TensorSpec& spec : *list) add(spec);
+    }
+    if (program.module) {
+        for (const proto::Tensor& tensor : program.module->program.tensor()) {
+            if (tensor.buffer().empty()) continue;  // lives in the graph only
+            TensorSpec spec;
+            spec.name = tensor.id();
+            spec.buffer = static_cast<uint32_t>(
+                std::find_if(program.buffers.begin(), program.buffers.end(),
+                             [&](const BoundBuffer& buffer) { return buffer.name == tensor.buffer(); }) -
+                program.buffers.begin());
+            spec.offset = static_cast<uint64_t>(tensor.offset());
+            spec.elem = static_cast<ElemType>(tensor.elem());
+            spec.shape.assign(tensor.shape().begin(), tensor.shape().end());
+            spec.strides.assign(tensor.stride().begin(), tensor.stride().end());
+            spec.declared = true;
+            add(std::move(spec));
+        }
+    }
+    for (uint32_t i = 0; i < program.buffers.size(); ++i) {
+        TensorSpec spec;
+        spec.name = program.buffers[i].name;
+        spec.buffer = i;
+        spec.elem = type_of(program, i);
+        const uint64_t bits = program.buffers[i].size * 8;
+        if (bits % static_cast<uint64_t>(bit_width(spec.elem)) != 0) spec.elem = ElemType::u8;
+        spec.shape = {static_cast<int64_t>(bits / static_cast<uint64_t>(bit_width(spec.elem)))};
+        add(std::move(spec));
+    }
+    return specs;
+}
 
 HostTensors::HostTensors(const BoundProgram& program) : program_(program), inputs_(program.inputs.size()) {}
 

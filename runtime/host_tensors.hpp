@@ -35,6 +35,11 @@ class HostTensors {
     std::vector<Input> inputs_;  ///< parallel to program.inputs
 };
 
+/// What a program stores by name: its declared tensors, inputs and outputs, then its other buffers, each as a
+/// whole with the element type of its regions (u8 when they differ). Earlier ones hide later ones of the same
+/// name.
+std::vector<TensorSpec> stored_tensors(const BoundProgram& program);
+
 /// The bytes of a tensor as a dense array.
 traces::NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec,
                              const values::MemoryImage& memory);

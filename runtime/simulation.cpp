@@ -391,6 +391,28 @@ traces::NpyArray Simulation::output(std::string_view name) const {
                                 fmt::join(names, ", ")));
 }
 
+traces::NpyArray Simulation::read(std::string_view name) const {
+    if (!impl_->memory) no_values();
+    for (const TensorSpec& spec : stored_tensors(impl_->program)) {
+        if (spec.name == name) return read_tensor(impl_->program, spec, *impl_->memory);
+    }
+    throw UserError(fmt::format("`{}` is no tensor or buffer of the program. Fix: name one of: {}.", name,
+                                fmt::join(stored_names(), ", ")));
+}
+
+std::vector<std::string> Simulation::stored_names() const {
+    std::vector<std::string> names;
+    for (const TensorSpec& spec : stored_tensors(impl_->program)) names.push_back(spec.name);
+    return names;
+}
+
+uint64_t Simulation::completions(uint32_t statement) const {
+    if (impl_->functional) return impl_->functional->executions()[impl_->program.statements[statement].index];
+    return impl_->device ? impl_->device->completions(statement) : 0;
+}
+
+void Simulation::place_inputs() { impl_->start(); }
+
 std::vector<uint8_t> Simulation::read_bytes(Level level, unsigned engine, uint64_t address,
                                             uint64_t count) const {
     impl_->check_range(level, engine, address, count);

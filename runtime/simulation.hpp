@@ -128,6 +128,10 @@ class Simulation {
     /// A dense array of an output tensor, as it is now. Throws UserError on an unknown name or in timing
     /// mode.
     traces::NpyArray output(std::string_view name) const;
+    /// A tensor of the program or a whole buffer, by name, as it is now. A tensor has its shape; a buffer has
+    /// one dimension and the type of its regions, u8 when they differ. Throws UserError as output().
+    traces::NpyArray read(std::string_view name) const;
+    std::vector<std::string> stored_names() const;  ///< what read() takes
     /// Bytes of a level, while stopped. Throws UserError outside the allocated memory and in timing mode.
     std::vector<uint8_t> read_bytes(Level level, unsigned engine, uint64_t address, uint64_t count) const;
     void write_bytes(Level level, unsigned engine, uint64_t address, const std::vector<uint8_t>& bytes);
@@ -141,6 +145,10 @@ class Simulation {
     /// 0.
     const traces::StatSet& stats();
     const std::vector<traces::OpRow>& op_rows();
+    /// Completed instances of a task statement so far.
+    uint64_t completions(uint32_t statement) const;
+    /// Puts inputs into memory, as the first step does, so that it can be looked at before.
+    void place_inputs();
     /// Races and reads of unwritten bytes so far.
     const control::HazardLog& hazards() const;
     /// Warnings that only the run could tell: in functional mode, more tasks in flight than the device's

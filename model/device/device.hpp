@@ -59,6 +59,7 @@ class Device {
         Cycles start = 0, end = 0;
     };
     Completed last_completed() const;
+    uint64_t completions(uint32_t statement) const;  ///< completed instances of a task statement
 
     struct UnitState {
         uint16_t unit = traces::no_unit;

@@ -114,6 +114,8 @@ void TaskArbiter::collect(Cycles) {
 void TaskArbiter::complete(TaskCommand& command) {
     control::TaskInstance& task = *command.task;
     last_ = {task.serial, task.statement, task.loops, command.unit, command.report.start, command.report.end};
+    if (completions_.size() <= task.statement) completions_.resize(task.statement + 1);
+    ++completions_[task.statement];
     if (parts_.data != nullptr) parts_.data->task_completed(task);
     parts_.accounting->completed(command);
     if (!command.freed) parts_.board->set_free(command.unit, true);

@@ -65,6 +65,10 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
 
     const CompletedTask& last_completed() const { return last_; }
     const std::vector<TaskCommand*>& running() const { return running_; }
+    /// Completed instances of a statement.
+    uint64_t completions(uint32_t statement) const {
+        return statement < completions_.size() ? completions_[statement] : 0;
+    }
 
   private:
     struct Placement {
@@ -94,6 +98,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
     std::vector<TaskCommand*> completed_, freed_;
     std::vector<TaskCommand*> running_;
     CompletedTask last_;
+    std::vector<uint64_t> completions_;  ///< by statement, as far as needed
     sc_core::sc_event arbitrate_;
 };
 

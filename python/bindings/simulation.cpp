@@ -3,14 +3,16 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
-#include "isa/digest.hpp"
+#include "isa/opcodes.hpp"
 #include "python/bindings/bindings.hpp"
 #include "runtime/save_run.hpp"
 #include "traces/report.hpp"
@@ -185,12 +187,21 @@ py::list specs(const BoundProgram& program, const std::vector<TensorSpec>& list)
     return rows;
 }
 
-/// key -> (value, unit, meaning)
-py::dict to_python(const traces::StatSet& stats) {
-    py::dict rows;
-    for (const auto& [key, stat] : stats.all())
-        rows[py::str(key)] = py::make_tuple(stat.value, stat.unit, stat.meaning);
-    return rows;
+/// Keys that start with `prefix`.
+std::vector<std::string> keys(const traces::StatSet& stats, const std::string& prefix) {
+    std::vector<std::string> found;
+    for (auto row = stats.all().lower_bound(prefix); row != stats.all().end(); ++row) {
+        if (row->first.compare(0, prefix.size(), prefix) != 0) break;
+        found.push_back(row->first);
+    }
+    return found;
+}
+
+/// (value, unit, meaning), or None.
+py::object find(const traces::StatSet& stats, const std::string& key) {
+    const auto row = stats.all().find(key);
+    if (row == stats.all().end()) return py::none();
+    return py::make_tuple(row->second.value, row->second.unit, row->second.meaning);
 }
 
 py::list to_python(const std::vector<traces::OpRow>& ops) {
@@ -258,6 +269,84 @@ py::dict to_python(const runtime::State& state) {
     return row;
 }
 
+/// Variables of the loops around a statement, outermost first.
+std::vector<std::string> loops_of(const BoundProgram& program, uint32_t statement) {
+    std::vector<std::string> names;
+    for (int32_t at = program.statements[statement].parent; at >= 0;
+         at = program.statements[static_cast<size_t>(at)].parent) {
+        names.push_back(program.loops[program.statements[static_cast<size_t>(at)].index].variable);
+    }
+    std::reverse(names.begin(), names.end());
+    return names;
+}
+
+py::tuple region_names(const BoundProgram& program, const std::vector<uint32_t>& list) {
+    py::list names;
+    for (const uint32_t index : list) {
+        const BoundRegion& region = program.regions[index];
+        names.append(region.name.empty() ? program.buffers[region.buffer].name : region.name);
+    }
+    return py::tuple(names);
+}
+
+py::list tasks(const BoundProgram& program) {
+    py::list rows;
+    for (uint32_t statement = 0; statement < program.statements.size(); ++statement) {
+        if (program.statements[statement].kind != BoundStatement::Kind::task) continue;
+        const BoundTask& task = program.tasks[program.statements[statement].index];
+        py::list deps;
+        for (const uint32_t dep : task.deps) deps.append(program.tasks[program.statements[dep].index].name);
+        py::dict row;
+        row["statement"] = statement;
+        row["name"] = task.name;
+        row["opcode"] = task.kind == proto::Task::COMPUTE    ? std::string(opcode(task.opcode).name)
+                        : task.kind == proto::Task::TRANSFER ? "transfer"
+                                                             : "store";
+        row["unit"] = kpu::name_of(task.unit);
+        row["place"] =
+            place_of(statement < program.positions.size() ? program.positions[statement] : SourcePos{});
+        row["loops"] = py::tuple(py::cast(loops_of(program, statement)));
+        row["deps"] = py::tuple(deps);
+        row["inputs"] = region_names(program, task.inputs);
+        row["outputs"] = region_names(program, task.outputs);
+        rows.append(row);
+    }
+    return rows;
+}
+
+/// Named regions: with the loops around the first task that uses each, and by position those that it moves
+/// with.
+py::list regions(const BoundProgram& program) {
+    std::vector<std::optional<uint32_t>> users(program.regions.size());
+    for (uint32_t statement = 0; statement < program.statements.size(); ++statement) {
+        if (program.statements[statement].kind != BoundStatement::Kind::task) continue;
+        const BoundTask& task = program.tasks[program.statements[statement].index];
+        for (const auto* list : {&task.inputs, &task.outputs}) {
+            for (const uint32_t region : *list) {
+                if (!users[region]) users[region] = statement;
+            }
+        }
+    }
+    py::list rows;
+    for (size_t i = 0; i < program.regions.size(); ++i) {
+        const BoundRegion& region = program.regions[i];
+        if (region.name.empty()) continue;
+        std::set<int64_t> moves;
+        for (size_t token = 0; token < region.address.kinds.size(); ++token) {
+            if (region.address.kinds[token] == proto::ExprToken::LOOP)
+                moves.insert(region.address.values[token]);
+        }
+        py::dict row;
+        row["name"] = region.name;
+        row["buffer"] = program.buffers[region.buffer].name;
+        row["element_type"] = region.typed() ? kpu::name_of(region.elem) : "";
+        row["loops"] = users[i] ? loops_of(program, *users[i]) : std::vector<std::string>{};
+        row["moves"] = std::vector<int64_t>(moves.begin(), moves.end());
+        rows.append(row);
+    }
+    return rows;
+}
+
 std::string report(runtime::Simulation& simulation, size_t width) {
     traces::ReportOptions options;
     options.width = width;
@@ -279,6 +368,9 @@ void bind_simulation(py::module_& module) {
     using runtime::Simulation;
     using Held = kpu::bindings::Simulation;
     using Release = py::call_guard<py::gil_scoped_release>;
+    py::class_<traces::StatSet>(module, "StatSet")
+        .def("keys", &keys, arg("prefix"))
+        .def("find", &find, arg("key"));
     py::class_<Held>(module, "Simulation", py::release_gil_before_calling_cpp_dtor())
         .def(py::init(&make_simulation), arg("program"), arg("platform").none(true), py::kw_only(),
              arg("mode"), arg("params"), arg("strict"), arg("hazards"), arg("random_order"), arg("seed"),
@@ -323,7 +415,37 @@ void bind_simulation(py::module_& module) {
                 return to_numpy(self.with([&](Simulation& s) { return s.output(name); }));
             },
             arg("name"))
-        .def("stats", converted([](Simulation& s) { return to_python(s.stats()); }))
+        .def(
+            "read",
+            [](Held& self, const std::string& name) {
+                return to_numpy(self.with([&](Simulation& s) { return s.read(name); }));
+            },
+            arg("name"))
+        .def(
+            "read_region",
+            [](Held& self, const std::string& name, const std::vector<int64_t>& loop_values) {
+                return to_numpy(self.with([&](Simulation& s) { return s.read_region(name, loop_values); }));
+            },
+            arg("name"), arg("loop_values"))
+        .def(
+            "write_region",
+            [](Held& self, const std::string& name, const py::buffer& array, std::string dtype,
+               const std::vector<int64_t>& loop_values) {
+                const traces::NpyArray host = to_host(array, std::move(dtype));
+                self.with([&](Simulation& s) { s.write_region(name, host, loop_values); });
+            },
+            arg("name"), arg("array"), arg("dtype"), arg("loop_values"))
+        .def("stored_names", converted([](Simulation& s) { return s.stored_names(); }))
+        .def("place_inputs", converted([](Simulation& s) { s.place_inputs(); }))
+        .def(
+            "completions",
+            [](Held& self, uint32_t statement) {
+                return self.with([&](Simulation& s) { return s.completions(statement); });
+            },
+            arg("statement"))
+        .def("tasks", converted([](Simulation& s) { return tasks(s.program()); }))
+        .def("regions", converted([](Simulation& s) { return regions(s.program()); }))
+        .def("stats", converted([](Simulation& s) { return s.stats(); }))
         .def("ops", converted([](Simulation& s) { return to_python(s.op_rows()); }))
         .def("hazards", converted([](Simulation& s) { return to_python(s.hazards()); }))
         .def("hazards_limited", converted([](Simulation& s) { return s.hazards().limited(); }))

@@ -7,6 +7,7 @@ One run of a program gives its values, its cycles, the cause of every cycle, and
 >>> run.outputs["Y"], run.stats["cycles.total"]  # doctest: +SKIP
 """
 
+from kpusim import nem
 from kpusim._core import version as __version__
 from kpusim.errors import Diagnostic, InternalError, KpusimError, SimulationError, UserError
 from kpusim.platform import Parameter, Platform
@@ -37,5 +38,6 @@ __all__ = [
     "TensorSpec",
     "UserError",
     "__version__",
+    "nem",
     "simulate",
 ]

@@ -43,14 +43,15 @@ def host_array(name: str, value: npt.ArrayLike) -> tuple[Array, str]:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
         raise UserError(f"input `{name}` is no array: {error}. Fix: give a NumPy array.") from error
-    if array.dtype.name == "bfloat16":
-        array = array.view(np.uint16)
-    elif array.dtype.name == "int4":
-        array = array.astype(np.int8)
+    if array.dtype.kind == "V":  # types of ml_dtypes
+        if array.dtype.name == "bfloat16":
+            array = array.view(np.uint16)
+        elif array.dtype.name == "int4":
+            array = array.astype(np.int8)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise UserError(
             f"input `{name}` has dtype {array.dtype}, which no element type has. "
             "Fix: give integers or floats of at most 64 bits."
         )
-    array = np.require(array, array.dtype.newbyteorder("<"), "C")
-    return array, array.dtype.str
+    dtype = array.dtype.newbyteorder("<")
+    return np.asarray(array, dtype, order="C"), dtype.str

@@ -51,48 +51,45 @@ class Stats(Mapping[str, int | float]):
     ``stats.under("units.e0_nmu0")`` are all keys below a prefix.
     """
 
-    def __init__(self, rows: Mapping[str, tuple[int | float, str, str]]) -> None:
-        self._rows = rows
+    def __init__(self, core: _core.StatSet, prefix: str = "") -> None:
+        self._core = core
+        self._prefix = prefix
 
     def stat(self, key: str) -> Stat:
         """Value, unit and meaning of a key."""
-        return Stat(*self._row(key))
+        row = self._core.find(self._prefix + key)
+        if row is None:
+            raise KeyError(f"there is no statistic {self._prefix + key!r}; list(run.stats) has all keys")
+        return Stat(*row)
 
     def unit(self, key: str) -> str:
         """Unit of a key."""
-        return self._row(key)[1]
+        return self.stat(key).unit
 
     def under(self, prefix: str) -> Stats:
         """The statistics whose keys start with ``prefix.``, under what follows it."""
-        head = prefix + "."
-        return Stats({key[len(head) :]: row for key, row in self._rows.items() if key.startswith(head)})
+        return Stats(self._core, f"{self._prefix}{prefix}.")
 
     def __getitem__(self, key: str) -> int | float:
         """Value of a key."""
-        return self._row(key)[0]
+        return self.stat(key).value
 
     def __iter__(self) -> Iterator[str]:
         """Keys, sorted."""
-        return iter(self._rows)
+        return (key[len(self._prefix) :] for key in self._core.keys(self._prefix))
 
     def __len__(self) -> int:
         """How many keys there are."""
-        return len(self._rows)
+        return len(self._core.keys(self._prefix))
 
     def __repr__(self) -> str:
         """A table of the statistics that are not zero; causes of units are left out of long ones."""
-        shown = {key: Stat(*row) for key, row in self._rows.items() if row[0]}
+        shown = {key: self.stat(key) for key in self if self[key]}
         if len(shown) > 60:
             shown = {key: stat for key, stat in shown.items() if not key.startswith("units.")}
         width = max((len(key) for key in shown), default=0)
         lines = [f"  {key:{width}}  {stat}" for key, stat in shown.items()]
         return "\n".join([f"Stats: {len(self)} keys, not zero are", *lines])
-
-    def _row(self, key: str) -> tuple[int | float, str, str]:
-        try:
-            return self._rows[key]
-        except KeyError:
-            raise KeyError(f"there is no statistic {key!r}; list(stats) has all keys") from None
 
 
 def number_text(value: int | float) -> str:

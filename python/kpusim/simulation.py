@@ -16,7 +16,7 @@ from kpusim.arrays import Array, host_array
 from kpusim.errors import Diagnostic, Place, SimulationError, UserError
 from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program, StrPath
-from kpusim.results import Run
+from kpusim.results import Run, Stats
 
 Mode = Literal["values+timing", "timing", "functional"]
 Status = Literal["finished", "paused", "deadlock", "limit_reached", "interrupted"]
@@ -205,7 +205,7 @@ class Simulation:
             reference=engine == "reference",
         )
         own_program, own_platform = self.program, self.platform  # not self: no cycle of references
-        self._again: Callable[[], Simulation] = lambda: Simulation(
+        self._again: Callable[[bool], Simulation] = lambda record: Simulation(
             own_program,
             own_platform,
             mode=mode,
@@ -215,7 +215,7 @@ class Simulation:
             order=order,
             seed=seed,
             max_cycles=max_cycles,
-            events=True,
+            events=record,
             engine=engine,
         )
         self._generation = 0  #: changes whenever the state does
@@ -357,7 +357,9 @@ class Simulation:
     def state(self) -> State:
         """What every unit does, and every task that is issued and not complete."""
         row = self._core.state()
-        tasks = tuple(TaskStatus(*task) for task in row.pop("tasks"))
+        tasks = tuple(
+            TaskStatus(serial, name, state, missing) for serial, _, name, state, missing in row.pop("tasks")
+        )
         return State(tasks=tasks, **row)
 
     def output(self, name: str) -> Array:
@@ -372,6 +374,23 @@ class Simulation:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Warnings about the program on this device."""
         return self.program.diagnostics + tuple(Diagnostic.from_row(row) for row in self._core.findings())
+
+    def stats_so_far(self) -> Stats:
+        """Statistics up to now. Between steps, they come from a second simulation up to the same point.
+
+        Raises
+        ------
+        UserError
+            Between steps of a simulation whose memory was written to.
+        """
+        if self.status != "paused":
+            return Stats(self._core.stats())
+        if self._written:
+            raise UserError("memory was written to, so the run cannot be repeated. Fix: call result().")
+        twin = self._again(False)
+        twin.set_inputs(self._inputs, self._fill)
+        twin._core.step(self.state().completed if self.mode == "functional" else self.cycle)
+        return Stats(twin._core.stats())
 
     def result(self) -> Run:
         """What it gave so far. Ends a run that is paused: the next one starts from cycle 0."""
@@ -395,7 +414,7 @@ class Simulation:
         inputs, fill, make = dict(self._inputs), self._fill, self._again
 
         def replay() -> Simulation:
-            simulation = make()
+            simulation = make(True)
             simulation.set_inputs(inputs, fill)
             simulation._core.run(None)
             return simulation
@@ -516,7 +535,7 @@ def check_overrides(overrides: Mapping[str, OverrideValue]) -> None:
 def check_options(mode: str, order: object, engine: str, events: bool) -> None:
     """Refuse options that exclude each other, or are none."""
     if order != "program" and mode != "functional":
-        raise UserError("order is for mode='functional': with timing, the model decides the order.")
+        raise UserError("order is for mode='functional': with timing, the model decides. Fix: leave it out.")
     if order != "program" and (not isinstance(order, int) or order < 0):
         raise UserError(f"order={order!r} is no order. Fix: give 'program', or a seed of 0 or more.")
     if engine not in ("fast", "reference"):

@@ -263,8 +263,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
         traces::ReportOptions report_options;
         report_options.width = terminal_width();
         report_options.colour = isatty(STDERR_FILENO) != 0;
-        print_err(
-            traces::report(simulation.stats(), simulation.run_info(), ops, report_options));
+        print_err(traces::report(simulation.stats(), simulation.run_info(), ops, report_options));
     }
     const int code = conclude(options, status, simulation);
     if (code != exit_ok || options.budgets.judge(simulation.stats(), ops)) return code;

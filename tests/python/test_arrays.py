@@ -1,0 +1,66 @@
+"""Element types that NumPy lacks: bf16, posits and i4 travel as bit patterns and int8."""
+
+from __future__ import annotations
+
+import kpusim
+import ml_dtypes
+import numpy as np
+import pytest
+from kpusim.nem import NemInterpreter
+
+#: y = x through L2; both sides have the type.
+COPY = """
+program copy:
+buffer x : DDR (size = 64)
+buffer y : DDR (size = 64)
+buffer m : L2 (size = 64)
+let a = region(x, 0, 64) elem={type}, shape=[{count}], layout=N
+let b = region(m, 0, 64) elem={type}, shape=[{count}], layout=N
+let c = region(y, 0, 64) elem={type}, shape=[{count}], layout=N
+load = transfer.async(dst=b, src=a)
+save = transfer.async(dst=c, src=b, deps=[load])
+"""
+
+TYPES = [
+    ("i4", np.int8, 128),
+    ("i8", np.int8, 64),
+    ("i16", np.int16, 32),
+    ("i32", np.int32, 16),
+    ("u8", np.uint8, 64),
+    ("u16", np.uint16, 32),
+    ("u32", np.uint32, 16),
+    ("f16", np.float16, 32),
+    ("bf16", np.uint16, 32),
+    ("f32", np.float32, 16),
+    ("posit8", np.uint8, 64),
+    ("posit16", np.uint16, 32),
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "count"), TYPES, ids=[name for name, _, _ in TYPES])
+def test_every_type_travels(name: str, dtype: type, count: int) -> None:
+    """What goes in comes out, in its dtype; any other dtype is refused."""
+    interpreter = NemInterpreter()
+    interpreter.load(COPY.format(type=name, count=count))
+    x = (np.arange(count) % 16 - 8 if name == "i4" else np.arange(count)).astype(dtype)
+    y = interpreter.run({"x": x})["y"]
+    assert y.dtype == dtype
+    assert np.array_equal(y, x)
+    assert np.array_equal(interpreter.inspect("b"), x)
+    for other in (np.int64, np.float64, np.bool_):
+        with pytest.raises(kpusim.UserError, match=f"for element type {name}"):
+            interpreter.run({"x": x.astype(other)})
+
+
+def test_dtypes_of_ml_dtypes() -> None:
+    """Arrays of bfloat16 and int4 are taken as the bits that they are."""
+    interpreter = NemInterpreter()
+    interpreter.load(COPY.format(type="bf16", count=32))
+    x = np.linspace(-1, 1, 32).astype(ml_dtypes.bfloat16)
+    y = interpreter.run({"x": x})["y"]
+    assert np.array_equal(y.view(ml_dtypes.bfloat16), x)
+    interpreter.load(COPY.format(type="i4", count=128))
+    small = (np.arange(128) % 16 - 8).astype(ml_dtypes.int4)
+    assert np.array_equal(interpreter.run({"x": small})["y"], small.astype(np.int8))
+    with pytest.raises(kpusim.UserError, match="no element type has"):
+        interpreter.run({"x": np.zeros(128, ml_dtypes.float8_e4m3fn)})
