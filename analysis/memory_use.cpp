@@ -13,7 +13,7 @@ namespace kpu::analysis {
 namespace {
 
 constexpr uint64_t max_instances = 1 << 17;
-constexpr uint64_t max_runs = 1 << 21;        ///< contiguous pieces of operands, all together
+constexpr uint64_t max_runs = 1 << 20;        ///< contiguous pieces of operands, all together
 constexpr uint64_t max_iterations = 1 << 20;  ///< of loops without tasks
 
 constexpr uint32_t from_host = UINT32_MAX;

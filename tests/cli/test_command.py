@@ -20,6 +20,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import sarif_form
 
 KPUSIM = os.environ["KPUSIM"]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -482,6 +483,7 @@ class ToolTest(CommandTest):
             self.assertEqual(log["version"], "2.1.0")
             self.assertTrue(log["$schema"].endswith("sarif-schema-2.1.0.json"))
             self.assertEqual(set(log), {"version", "$schema", "runs"})
+            sarif_form.build("sarifLog", log)  # nothing that the schema lacks, everything that it requires
             (run,) = log["runs"]
             rules = run["tool"]["driver"]["rules"]
             self.assertEqual(run["tool"]["driver"]["name"], "kpusim")
