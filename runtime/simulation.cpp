@@ -462,10 +462,16 @@ traces::RunInfo Simulation::run_info() {
         info.core_hz = platforms::core_clock(*impl_->platform).hz();
         info.prices = platforms::energy_prices(*impl_->platform);
         info.bin_ns = impl_->platform->energy().trace_bin_ns();
+        const proto::Ddr& ddr = impl_->platform->ddr();
+        if (ddr.fidelity() == "burst")
+            info.dram_posted_bytes = uint64_t{ddr.channels()} * ddr.controller().write_queue() *
+                                     platforms::ddr_device(*impl_->platform).burst_bytes();
+        info.dispatch_cycles = impl_->platform->sequencer().dispatch_cycles();
         info.dram_burst_bytes = platforms::ddr_device(*impl_->platform).burst_bytes();
     }
     if (impl_->device) {
         info.units = impl_->device->units();
+        info.works = impl_->device->works();
         info.total_cycles = impl_->device->now();
         info.end_ps = info.clock().edge(info.total_cycles);
     }

@@ -54,6 +54,8 @@ struct UnitInfo {
     UnitClass unit_class = UnitClass::device;
     int engine = -1;  ///< -1: device level
     int index = 0;
+    /// Of its work per core cycle at best: MACs of its base type, elements, bytes. 0: not known.
+    double peak_per_cycle = 0;
 };
 
 constexpr uint16_t no_unit = 0xffff;
@@ -64,10 +66,11 @@ constexpr std::string_view background_name = "__background";
 
 /// Kinds of event records. `op` is the operation index (or background_op) in every record but `issue`.
 enum class EventKind : uint8_t {
-    issue,  ///< a task instance was issued: task, op = statement, value = innermost loop variable
+    issue,  ///< a task instance was issued: task, op = statement, value = innermost loop variable, cause = an
+            ///< IssueCause, reserved = 1 + serial of the task whose completion let it be issued (0: none)
     loop,   ///< outer loop values of that instance: unit = depth (0 = outermost), value = loop variable
-    ready,  ///< its tokens are satisfied
-    begin,  ///< unit starts executing task
+    ready,  ///< its tokens are satisfied; reserved as in issue: the task whose token was the last
+    begin,  ///< unit starts executing task; value = engine of the sequencer that dispatched it
     end,    ///< unit completes task
     cause,  ///< unit's state from here on: cause, task = executing or waiting task (or none), value = blame.
             ///< Before its first record a unit is idle.no_work; of several at one time the last one counts.
@@ -77,8 +80,19 @@ enum class EventKind : uint8_t {
     energy,   ///< value = count of action `unit` (an ActionId), spread over `duration()` core cycles from
               ///< time_ps
     active,   ///< component `unit` (a Component) does something for `duration()` core cycles from time_ps
+    work,     ///< what task does: value = index into RunInfo::works; at its end
 };
-constexpr int event_kind_count = 11;
+constexpr int event_kind_count = 12;
+
+/// What held back the control thread that issued a task, until another task completed.
+enum class IssueCause : uint8_t {
+    start,   ///< nothing: the program began
+    token,   ///< a wait, or a task that the text waits for (sync)
+    table,   ///< the token table was full
+    window,  ///< max_in_flight of a loop
+    limit    ///< the simulator's own limit of live tasks
+};
+constexpr int issue_cause_count = 5;
 
 /// queue_depth and tokens_in_flight step at their records. `bytes` is cumulative and taken as linear between
 /// its records, so a unit records it at the start and at the end of every burst of activity. power_mw is not
@@ -96,7 +110,7 @@ struct Event {
     uint16_t unit = no_unit;
     EventKind kind = EventKind::cause;
     uint8_t cause = 0;      ///< Cause or CounterId
-    uint32_t reserved = 0;  ///< energy, active: high half of duration; else 0
+    uint32_t reserved = 0;  ///< energy, active: high half of duration; issue, ready: see there; else 0
     /// Core cycles of an energy or active record.
     Cycles duration() const { return static_cast<Cycles>(reserved) << 32 | task; }
 };

@@ -10,7 +10,7 @@ namespace kpu::traces {
 namespace {
 
 constexpr std::string_view magic{"KPUEVNT\0", 8};
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2;
 constexpr size_t record_size = sizeof(Event);
 constexpr size_t header_size = 32;
 constexpr size_t trailer_size = 4;
@@ -61,8 +61,13 @@ const char* fault_of(const Event& event, const RunInfo& info, size_t events) {
         return "duration out of range";
     }
     if (!interval && event.task != no_task && event.task >= events) return "task number out of range";
-    if (event.kind == EventKind::issue)
+    if (event.kind == EventKind::issue) {
+        if (event.cause >= issue_cause_count) return "unknown cause of issue";
         return event.op < info.statements.size() ? nullptr : "unknown statement";
+    }
+    if (!interval && event.reserved > events) return "task number out of range";
+    if (event.kind == EventKind::work && (event.value < 0 || static_cast<size_t>(event.value) >= info.works.size()))
+        return "unknown work";
     if (event.op != background_op && event.op >= info.ops.size() && event.op != 0) return "unknown operation";
     const bool of_unit = event.kind == EventKind::cause || event.kind == EventKind::counter ||
                          event.kind == EventKind::begin || event.kind == EventKind::end;

@@ -16,12 +16,12 @@ struct Recording {
     std::vector<Event> events;
 };
 
-/// Event file (.kpuev), version 1. Little-endian, no padding between fields:
+/// Event file (.kpuev), version 2. Little-endian, no padding between fields:
 ///
 /// | bytes | field                                                                             |
 /// |-------|-----------------------------------------------------------------------------------|
 /// | 8     | magic "KPUEVNT\0"                                                                 |
-/// | 4     | version: 1                                                                        |
+/// | 4     | version: 2                                                                        |
 /// | 4     | size of one record: 32                                                            |
 /// | 8     | M: bytes of the description                                                       |
 /// | 8     | N: number of records                                                              |
@@ -30,7 +30,8 @@ struct Recording {
 /// |       | u8 kind, u8 cause, u32 reserved (meanings: event.hpp)                             |
 /// | 4     | CRC-32 (zlib) of everything before it                                             |
 ///
-/// A reader refuses other versions. A change of the meaning of a field raises the version.
+/// A reader refuses other versions. A change of the meaning of a field raises the version. Version 2 added
+/// what a task does (work records, RunInfo::works), why it was issued when it was, and peaks of units.
 void write_event_file(const RunInfo& info, const std::vector<Event>& events, Output& output);
 
 /// Reads one. Throws UserError naming `origin` and what is wrong: truncated, damaged, other version, or a

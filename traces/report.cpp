@@ -41,23 +41,6 @@ const std::vector<Band>& bands() {
     return table;
 }
 
-std::string grouped(uint64_t value) {
-    std::string text = fmt::format("{}", value);
-    for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
-    return text;
-}
-
-std::string percent(double part, double whole) {
-    return whole > 0 ? fmt::format("{:5.1f} %", 100 * part / whole) : "    - ";
-}
-
-std::string time_text(double us) {
-    if (us < 1) return fmt::format("{:.1f} ns", us * 1e3);
-    if (us < 1e3) return fmt::format("{:.2f} us", us);
-    if (us < 1e6) return fmt::format("{:.3f} ms", us / 1e3);
-    return fmt::format("{:.3f} s", us / 1e6);
-}
-
 std::string energy_text(double uj) {
     if (uj < 1e-3) return fmt::format("{:.1f} pJ", uj * 1e6);
     if (uj < 1) return fmt::format("{:.2f} nJ", uj * 1e3);
@@ -245,6 +228,23 @@ class Report {
 };
 
 }  // namespace
+
+std::string grouped(uint64_t value) {
+    std::string text = fmt::format("{}", value);
+    for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+    return text;
+}
+
+std::string percent(double part, double whole) {
+    return whole > 0 ? fmt::format("{:5.1f} %", 100 * part / whole) : "    - ";
+}
+
+std::string time_text(double us) {
+    if (us < 1) return fmt::format("{:.1f} ns", us * 1e3);
+    if (us < 1e3) return fmt::format("{:.2f} us", us);
+    if (us < 1e6) return fmt::format("{:.3f} ms", us / 1e3);
+    return fmt::format("{:.3f} s", us / 1e6);
+}
 
 std::string bytes_text(uint64_t bytes) {
     constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};

@@ -22,5 +22,11 @@ std::string report(const StatSet& stats, const RunInfo& info, const std::vector<
 
 /// "1.50 MiB" and the like.
 std::string bytes_text(uint64_t bytes);
+/// "1,234,567".
+std::string grouped(uint64_t value);
+/// " 12.3 %", of equal width; "    - " of nothing.
+std::string percent(double part, double whole);
+/// "66.19 us" and the like.
+std::string time_text(double us);
 
 }  // namespace kpu::traces

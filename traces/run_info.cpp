@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "isa/diagnostics.hpp"
+#include "isa/opcodes.hpp"
 
 namespace kpu::traces {
 
@@ -82,6 +83,85 @@ EnergyPrices prices_from(const json& in) {
     return prices;
 }
 
+json to_json_value(const StreamWork::End& end) {
+    return end.is_memory ? json{static_cast<int>(end.level), end.engine} : json{-1, end.engine};
+}
+
+StreamWork::End end_from(const json& in) {
+    const int level = in_range<int>(in.at(0), -1, 2, "level of a stream");
+    StreamWork::End end;
+    end.is_memory = level >= 0;
+    if (end.is_memory) end.level = static_cast<Level>(level);
+    end.engine = in_range<uint16_t>(in.at(1), 0, 65535, "engine of a stream");
+    return end;
+}
+
+json to_json_value(const TaskWork& work) {
+    json out{{"mover", work.mover},         {"overlaps", work.overlaps}, {"lead", work.lead},
+             {"fill", work.fill},           {"steady", work.steady},     {"drain", work.drain},
+             {"uneven", work.uneven},       {"work", work.work},         {"occupancy", work.occupancy},
+             {"peak_q16", work.peak_q16},   {"macs", work.macs},         {"streams", json::array()}};
+    for (const StreamWork& stream : work.streams) {
+        json row{{"role", static_cast<int>(stream.role)},
+                 {"source", to_json_value(stream.source)},
+                 {"destination", to_json_value(stream.destination)},
+                 {"bytes", stream.bytes},
+                 {"runs", stream.runs},
+                 {"port_bytes_per_cycle", stream.port_bytes_per_cycle},
+                 {"burst_bytes", stream.burst_bytes},
+                 {"max_outstanding", stream.max_outstanding},
+                 {"descriptor_cycles", stream.descriptor_cycles},
+                 {"row_cycles", stream.row_cycles},
+                 {"due", stream.due},
+                 {"hops", json::array()}};
+        for (const StreamHop& hop : stream.hops) row["hops"].push_back({hop.unit, hop.latency});
+        out["streams"].push_back(std::move(row));
+    }
+    return out;
+}
+
+constexpr double max_work = 1e18;  ///< of anything countable: sums of it stay in 64 bits
+
+StreamWork stream_from(const json& in, size_t units) {
+    const auto count = [&](const char* key) { return in_range<uint64_t>(in.at(key), 0, max_work, key); };
+    const auto width = [&](const char* key) { return in_range<uint32_t>(in.at(key), 1, UINT32_MAX, key); };
+    StreamWork stream;
+    stream.role = static_cast<StreamWork::Role>(in_range<int>(in.at("role"), 0, 2, "role"));
+    stream.source = end_from(in.at("source"));
+    stream.destination = end_from(in.at("destination"));
+    stream.bytes = count("bytes");
+    stream.runs = count("runs");
+    stream.port_bytes_per_cycle = width("port_bytes_per_cycle");
+    stream.burst_bytes = width("burst_bytes");
+    stream.max_outstanding = width("max_outstanding");
+    stream.descriptor_cycles = in_range<uint32_t>(in.at("descriptor_cycles"), 0, UINT32_MAX, "descriptor_cycles");
+    stream.row_cycles = in_range<uint32_t>(in.at("row_cycles"), 0, UINT32_MAX, "row_cycles");
+    stream.due = count("due");
+    for (const json& hop : in.at("hops")) {
+        stream.hops.push_back({in_range<uint16_t>(hop.at(0), 0, double(units) - 1, "unit of a hop"),
+                               in_range<Cycles>(hop.at(1), 0, max_work, "latency of a hop")});
+    }
+    return stream;
+}
+
+TaskWork work_from(const json& in, size_t units) {
+    const auto count = [&](const char* key) { return in_range<uint64_t>(in.at(key), 0, max_work, key); };
+    TaskWork work;
+    in.at("mover").get_to(work.mover);
+    in.at("overlaps").get_to(work.overlaps);
+    work.lead = count("lead");
+    work.fill = count("fill");
+    work.steady = count("steady");
+    work.drain = count("drain");
+    work.uneven = count("uneven");
+    work.occupancy = count("occupancy");
+    work.work = count("work");
+    work.peak_q16 = in_range<uint64_t>(in.at("peak_q16"), 1, max_work, "peak_q16");
+    work.macs = count("macs");
+    for (const json& stream : in.at("streams")) work.streams.push_back(stream_from(stream, units));
+    return work;
+}
+
 RunInfo info_from(const json& in) {
     RunInfo info;
     in.at("program").get_to(info.program);
@@ -97,7 +177,8 @@ RunInfo info_from(const json& in) {
         info.units.push_back({unit.at("name").get<std::string>(),
                               static_cast<UnitClass>(in_range<int>(
                                   unit.at("class"), 0, static_cast<int>(UnitClass::device), "class")),
-                              unit.at("engine").get<int>(), unit.at("index").get<int>()});
+                              unit.at("engine").get<int>(), unit.at("index").get<int>(),
+                              in_range<double>(unit.at("peak"), 0, 1e15, "peak")});
     }
     for (const json& op : in.at("ops")) {
         info.ops.push_back({op.at("id").get<std::string>(), op.at("type").get<std::string>(),
@@ -108,8 +189,13 @@ RunInfo info_from(const json& in) {
         info.statements.push_back({row.at("name").get<std::string>(), row.at("file").get<std::string>(),
                                    row.at("line").get<uint32_t>(), row.at("column").get<uint32_t>(),
                                    row.at("loops").get<std::vector<std::string>>(),
-                                   row.value("profile", "")});
+                                   row.value("profile", ""), row.at("type").get<std::string>(),
+                                   in_range<int>(row.at("engine"), -1, 65535, "engine"),
+                                   in_range<int>(row.at("instance"), -1, 65535, "instance")});
     }
+    for (const json& work : in.at("works")) info.works.push_back(work_from(work, info.units.size()));
+    info.dram_posted_bytes = in_range<uint64_t>(in.at("dram_posted_bytes"), 0, max_work, "dram_posted_bytes");
+    info.dispatch_cycles = in_range<uint32_t>(in.at("dispatch_cycles"), 0, UINT32_MAX, "dispatch_cycles");
     info.prices = prices_from(in.at("prices"));
     return info;
 }
@@ -134,8 +220,14 @@ RunInfo describe(const BoundProgram& program) {
         const BoundStatement& statement = program.statements[i];
         RunInfo::Statement row;
         if (statement.kind == BoundStatement::Kind::task) {
-            row.name = program.tasks[statement.index].name;
-            row.profile = program.tasks[statement.index].profile;
+            const BoundTask& task = program.tasks[statement.index];
+            row.name = task.name;
+            row.profile = task.profile;
+            row.type = task.kind == proto::Task::COMPUTE ? std::string(opcode(task.opcode).name)
+                       : task.kind == proto::Task::STORE ? "store"
+                                                         : "transfer";
+            row.engine = task.engine;
+            row.instance = task.instance;
         }
         if (i < program.positions.size()) {
             const SourcePos& pos = program.positions[i];
@@ -165,12 +257,16 @@ std::string to_json(const RunInfo& info) {
              {"units", json::array()},
              {"ops", json::array()},
              {"statements", json::array()},
+             {"works", json::array()},
+             {"dispatch_cycles", info.dispatch_cycles},
+             {"dram_posted_bytes", info.dram_posted_bytes},
              {"prices", to_json_value(info.prices)}};
     for (const UnitInfo& unit : info.units) {
         out["units"].push_back({{"name", unit.name},
                                 {"class", static_cast<int>(unit.unit_class)},
                                 {"engine", unit.engine},
-                                {"index", unit.index}});
+                                {"index", unit.index},
+                                {"peak", unit.peak_per_cycle}});
     }
     for (const RunInfo::Op& op : info.ops) {
         out["ops"].push_back({{"id", op.id},
@@ -183,9 +279,13 @@ std::string to_json(const RunInfo& info) {
                                      {"file", row.file},
                                      {"line", row.line},
                                      {"column", row.column},
-                                     {"loops", row.loops}});
+                                     {"loops", row.loops},
+                                     {"type", row.type},
+                                     {"engine", row.engine},
+                                     {"instance", row.instance}});
         if (!row.profile.empty()) out["statements"].back()["profile"] = row.profile;
     }
+    for (const TaskWork& work : info.works) out["works"].push_back(to_json_value(work));
     try {
         return out.dump();
     } catch (const json::exception&) {

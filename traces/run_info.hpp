@@ -7,6 +7,7 @@
 #include "isa/bound_program.hpp"
 #include "traces/event.hpp"
 #include "traces/ledger.hpp"
+#include "traces/task_work.hpp"
 
 namespace kpu::traces {
 
@@ -23,6 +24,8 @@ struct RunInfo {
         uint32_t line = 0, column = 0;   ///< 0: unknown
         std::vector<std::string> loops;  ///< variables of the enclosing loops, outermost first
         std::string profile;             ///< tag of @profile; empty without one
+        std::string type = {};           ///< transfer, store, or the opcode; empty for what is no task
+        int engine = -1, instance = -1;  ///< that it must run on; -1: any
     };
     std::string program, platform, mode;
     uint64_t core_hz = 1;
@@ -32,6 +35,9 @@ struct RunInfo {
     std::vector<UnitInfo> units;  ///< unit id = index
     std::vector<Op> ops;
     std::vector<Statement> statements;
+    std::vector<TaskWork> works;   ///< what tasks do: see EventKind::work
+    uint64_t dram_posted_bytes = 0;  ///< that DRAM controllers may hold unwritten at the end
+    uint32_t dispatch_cycles = 0;  ///< between two dispatches of one sequencer
     EnergyPrices prices;
     uint32_t dram_burst_bytes =
         0;                 ///< bytes of one dram read or write action; 0 = unknown: no DRAM bandwidth

@@ -41,15 +41,26 @@ Accounting::Accounting(const Parts& parts)
     if (parts.ledger != nullptr) energy_ = std::make_unique<EnergyBooking>(*parts.ledger);
 }
 
-void Accounting::record(traces::EventKind kind, uint16_t unit, uint32_t task, uint32_t op, int64_t value) {
+traces::Event Accounting::event_of(traces::EventKind kind, uint32_t task, uint32_t op) const {
     traces::Event event;
     event.time_ps = parts_.core.edge(now_);
     event.kind = kind;
-    event.unit = unit;
     event.task = task;
     event.op = op;
+    return event;
+}
+
+void Accounting::record(traces::EventKind kind, uint16_t unit, uint32_t task, uint32_t op, int64_t value) {
+    traces::Event event = event_of(kind, task, op);
+    event.unit = unit;
     event.value = value;
     parts_.sink->record(event);
+}
+
+/// What the task does, as its unit planned it.
+void Accounting::trace_work(const TaskCommand& command) {
+    record(traces::EventKind::work, traces::no_unit, command.serial, command.task->task->op,
+           work_table_.index_of(command));
 }
 
 void Accounting::issued(const control::TaskInstance& task) {
@@ -58,7 +69,12 @@ void Accounting::issued(const control::TaskInstance& task) {
     if (parts_.sink == nullptr) return;
     const int depth = task.loops.depth;
     const int64_t innermost = depth > 0 ? task.loops[static_cast<size_t>(depth) - 1] : 0;
-    record(traces::EventKind::issue, traces::no_unit, task.serial, task.statement, innermost);
+    static_assert(static_cast<int>(control::IssueReason::limit) + 1 == traces::issue_cause_count);
+    traces::Event issue = event_of(traces::EventKind::issue, task.serial, task.statement);
+    issue.value = innermost;
+    issue.cause = static_cast<uint8_t>(task.reason);
+    issue.reserved = completing_ + 1;  // no_task + 1 is 0
+    parts_.sink->record(issue);
     for (int d = 0; d + 1 < depth; ++d) {
         record(traces::EventKind::loop, static_cast<uint16_t>(d), task.serial, task.task->op,
                task.loops[static_cast<size_t>(d)]);
@@ -69,8 +85,10 @@ void Accounting::issued(const control::TaskInstance& task) {
 }
 
 void Accounting::ready(const control::TaskInstance& task) {
-    if (parts_.sink != nullptr)
-        record(traces::EventKind::ready, traces::no_unit, task.serial, task.task->op, 0);
+    if (parts_.sink == nullptr) return;
+    traces::Event ready = event_of(traces::EventKind::ready, task.serial, task.task->op);
+    ready.reserved = completing_ + 1;
+    parts_.sink->record(ready);
 }
 
 void Accounting::trace_counter(traces::CounterId counter, uint16_t unit, uint64_t time_ps, uint64_t value) {
@@ -203,7 +221,8 @@ void Accounting::started(const TaskCommand& command) {
         account.known_to = now_;
         ++account.executing;
         account.ever = true;
-        if (parts_.sink != nullptr) record(traces::EventKind::begin, unit, command.serial, op, 0);
+        if (parts_.sink != nullptr)
+            record(traces::EventKind::begin, unit, command.serial, op, command.sequencer);
     }
 }
 
@@ -221,6 +240,8 @@ void Accounting::completed(const TaskCommand& command) {
         settle_waits(report, command.serial);
         device_->add(DeviceTimeline::Activity::memory, report.start, report.end, command.serial, op);
     }
+    completing_ = command.serial;
+    if (parts_.sink != nullptr) trace_work(command);
     OpAccount& account = op_account(op);
     account.last = std::max(account.last, report.end);
     count_work(command);
@@ -308,6 +329,7 @@ void Accounting::finish(Cycles end, const std::vector<TaskCommand*>& running) {
         TaskReport& report = command->report;
         report.end = end;
         const uint32_t op = command->task->task->op;
+        if (parts_.sink != nullptr) trace_work(*command);
         if (report.mover && report.streams.empty()) throw InternalError("a transfer runs without a stream");
         for (const uint16_t unit : {command->unit, command->partner}) {
             if (unit == traces::no_unit) continue;

@@ -11,6 +11,7 @@
 #include "model/accounting/segment.hpp"
 #include "model/accounting/waiting.hpp"
 #include "model/accounting/work_counts.hpp"
+#include "model/accounting/work_table.hpp"
 #include "model/control/controller.hpp"
 #include "model/sequencer/task_board.hpp"
 #include "model/worker/command_protocol.hpp"
@@ -63,6 +64,8 @@ class Accounting {
     const DeviceTimeline& device() const { return *device_; }
     std::vector<traces::OpRow> op_rows() const;  ///< the background last
     const WorkCounts& work() const { return work_; }
+    /// What the traced tasks did: index = value of their work records; hops are left to the device.
+    const WorkTable& work_table() const { return work_table_; }
     Cycles unattributed() const;
 
     /// What a unit does at cycle `now`, at which the run stopped; `running`: the tasks that execute.
@@ -102,17 +105,21 @@ class Accounting {
     void trace_queues();
     void trace_counter(traces::CounterId counter, uint16_t unit, uint64_t time_ps, uint64_t value);
     void settle_device();
+    void trace_work(const TaskCommand& command);
+    traces::Event event_of(traces::EventKind kind, uint32_t task, uint32_t op) const;
     void record(traces::EventKind kind, uint16_t unit, uint32_t task, uint32_t op, int64_t value);
     OpAccount& op_account(uint32_t op) { return ops_[std::min<size_t>(op, ops_.size() - 1)]; }
 
     Parts parts_;
     Waiting waiting_;
     WorkCounts work_;
+    WorkTable work_table_;
     std::unique_ptr<EnergyBooking> energy_;
     std::vector<Account> accounts_;
     std::vector<OpAccount> ops_;  ///< the background last
     std::unique_ptr<DeviceTimeline> device_;
     Cycles now_ = 0;
+    uint32_t completing_ = traces::no_task;  ///< the task that completed last
     std::vector<uint64_t> moved_;   ///< by unit: bytes, for the trace
     std::vector<uint32_t> tokens_;  ///< by unit: as recorded last
     std::vector<uint64_t> queued_;  ///< by unit: the same

@@ -12,6 +12,8 @@ namespace kpu::model {
 struct StreamUse {
     const StreamRequest* request = nullptr;
     const StreamResult* result = nullptr;
+    bool is_result = false;
+    Cycles due = 0;  ///< operand: from the begin, when its last byte is late
 };
 
 /// How a unit spent the time of one task, in core cycles. The formula's terms are filled in at the start, the
@@ -23,6 +25,8 @@ struct TaskReport {
     Cycles operand_wait = 0;  ///< before the first operand enters
     Cycles fill = 0, steady = 0, drain = 0;
     Cycles own_cycles = 0;             ///< of fill, steady and drain, what no other task of the unit shares
+    Cycles lead = 0, occupancy = 0, first_result = 0, uneven = 0;  ///< as in Job (worker.hpp)
+    bool overlap = false;                                          ///< the next task may enter meanwhile
     uint64_t work = 0;                 ///< done in the steady state: MACs, elements; bytes of a mover
     uint64_t peak_q16 = 1;             ///< of that, per cycle, in 1/65536
     uint64_t unit_cycles_q16 = 65536;  ///< cycles of the unit's own clock in a core cycle, in 1/65536

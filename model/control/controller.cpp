@@ -76,6 +76,7 @@ void Controller::Impl::pump() {
             if (stack_.empty()) {
                 stack_.push_back(woken_.front());
                 woken_.pop_front();
+                reason_ = threads_[stack_.back()].woken_from;
             }
             const uint32_t t = stack_.back();
             stack_.pop_back();
@@ -98,8 +99,26 @@ bool Controller::Impl::resume_limited() {
 }
 
 void Controller::Impl::wake(uint32_t t) {
+    threads_[t].woken_from = reason_of(threads_[t].state);
     threads_[t].state = Block::running;
     woken_.push_back(t);
+}
+
+IssueReason Controller::Impl::reason_of(Block block) {
+    switch (block) {
+        case Block::token:
+            return IssueReason::token;
+        case Block::table:
+            return IssueReason::table;
+        case Block::window:
+            return IssueReason::window;
+        case Block::limit:
+            return IssueReason::limit;
+        case Block::running:
+        case Block::ended:
+            break;
+    }
+    return IssueReason::start;
 }
 
 void Controller::Impl::block(Thread& thread, Block state) { thread.state = state; }

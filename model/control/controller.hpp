@@ -12,6 +12,15 @@ namespace kpu::control {
 
 enum class TaskState : uint8_t { waiting, ready, running, complete };
 
+/// What the control thread that issues had waited for last: why a task was not issued earlier.
+enum class IssueReason : uint8_t {
+    start,   ///< nothing: the program began
+    token,   ///< a wait, or a task that is waited for (sync)
+    table,   ///< an entry of the token table
+    window,  ///< max_in_flight of a loop
+    limit    ///< ControlOptions::max_live_tasks
+};
+
 /// One execution of a task statement. Lives from issue to completion; its slot is then used again, so a
 /// reference to it ends with Controller::completed().
 struct TaskInstance {
@@ -30,6 +39,7 @@ struct TaskInstance {
     std::vector<uint32_t> all_producers;
     int32_t engine = -1;  ///< resolved when pinned or placed
     uint64_t thread = 0;  ///< control thread that issued it
+    IssueReason reason = IssueReason::start;
 };
 
 /// Called by the controller, at once, in issue order. Must not call back into the controller.

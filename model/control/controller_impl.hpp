@@ -72,6 +72,7 @@ class Controller::Impl {
         uint64_t outstanding = 0;           ///< own live tasks and unfinished loop runs
         uint32_t missing = 0;               ///< tokens that hold it back
         Block state = Block::running;
+        IssueReason woken_from = IssueReason::start;
         bool has_entry = false;  ///< a token table entry is kept for it
         LoopValues loops;
         std::vector<Slot> slots;
@@ -108,6 +109,7 @@ class Controller::Impl {
     void free_thread(uint32_t t);
     void retire(uint32_t t);
     void wake(uint32_t t);
+    static IssueReason reason_of(Block block);
     void block(Thread& thread, Block state);
     void count_idle_step(const Thread& thread);
 
@@ -157,6 +159,7 @@ class Controller::Impl {
     std::deque<uint32_t> limited_tasks_;  ///< threads paused by max_live_tasks before a task
     std::deque<uint32_t> limited_loops_;  ///< the same before an iteration
     uint32_t top_ = none;
+    IssueReason reason_ = IssueReason::start;  ///< of the thread that was woken last
     bool started_ = false;
     bool finished_ = false;
     uint64_t issued_ = 0;

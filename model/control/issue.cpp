@@ -78,6 +78,7 @@ void Controller::Impl::issue(uint32_t t, const BoundTask& task, uint32_t table) 
     node.loops = thread.loops;
     node.engine = task.engine;
     node.thread = thread.id;
+    node.reason = reason_;
     resolve(thread, thread.pc, task.inputs, node.inputs);
     resolve(thread, thread.pc, task.outputs, node.outputs);
     ++issued_;

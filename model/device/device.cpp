@@ -22,10 +22,33 @@ namespace {
 constexpr Cycles slice_cycles = 1u << 24;
 
 void add_units(std::vector<traces::UnitInfo>& units, const char* pattern, UnitClass unit_class, int engine,
-               uint32_t count) {
+               uint32_t count, double peak) {
     for (uint32_t i = 0; i < count; ++i) {
         units.push_back(
-            {fmt::format(fmt::runtime(pattern), engine, i), unit_class, engine, static_cast<int>(i)});
+            {fmt::format(fmt::runtime(pattern), engine, i), unit_class, engine, static_cast<int>(i), peak});
+    }
+}
+
+/// Bytes per core cycle of a memory resource at best.
+double peak_of(const ResourceInfo& resource, const FabricConfig& config) {
+    const auto core = static_cast<double>(config.core.hz());
+    const auto in_core = [&](double per_cycle, const std::optional<Clock>& own) {
+        return own ? per_cycle * static_cast<double>(own->hz()) / core : per_cycle;
+    };
+    const auto sram = [&](const SramConfig& s) {
+        const double ports = double(s.ports) * s.bytes_per_cycle, banks = double(s.banks) * s.bank_width_bytes;
+        return in_core(std::min(ports, banks), config.sram_clock);
+    };
+    const DramTiming& dram = config.ddr.timing;
+    switch (resource.unit_class) {
+        case UnitClass::ddr:
+            return double(dram.burst_bytes) / dram.burst_nck * static_cast<double>(dram.clock_hz) / core;
+        case UnitClass::link:
+            return in_core(config.link.bytes_per_cycle, config.link_clock);
+        case UnitClass::l2:
+            return sram(config.l2);
+        default:
+            return sram(config.l1.at(static_cast<size_t>(resource.engine)));
     }
 }
 
@@ -34,20 +57,29 @@ void add_units(std::vector<traces::UnitInfo>& units, const char* pattern, UnitCl
 std::vector<traces::UnitInfo> unit_table(const proto::Platform& platform) {
     std::vector<traces::UnitInfo> units;
     const std::vector<proto::Engine> engines = platforms::engines_of(platform);
+    const double array_cycles = static_cast<double>(platforms::array_clock(platform).hz()) /
+                                static_cast<double>(platforms::core_clock(platform).hz());
     for (size_t k = 0; k < engines.size(); ++k) {
         const int engine = static_cast<int>(k);
-        add_units(units, "e{}_nmu{}", UnitClass::nmu, engine, engines[k].array().count());
-        add_units(units, "e{}_cstl{}", UnitClass::cstl, engine, engines[k].vector().cstl_count());
-        add_units(units, "e{}_vpu{}", UnitClass::vpu, engine, engines[k].vector().vpu_count());
-        add_units(units, "e{}_dma{}", UnitClass::dma, engine, engines[k].dma().channels());
-        units.push_back({fmt::format("e{}_seq", k), UnitClass::sequencer, engine, 0});
+        const proto::SystolicArray& array = engines[k].array();
+        const proto::Vector& vector = engines[k].vector();
+        add_units(units, "e{}_nmu{}", UnitClass::nmu, engine, array.count(),
+                  double(array.rows()) * array.cols() * array_cycles);
+        add_units(units, "e{}_cstl{}", UnitClass::cstl, engine, vector.cstl_count(), vector.lanes());
+        add_units(units, "e{}_vpu{}", UnitClass::vpu, engine, vector.vpu_count(), vector.lanes());
+        add_units(units, "e{}_dma{}", UnitClass::dma, engine, engines[k].dma().channels(),
+                  engines[k].dma().bytes_per_cycle());
+        units.push_back({fmt::format("e{}_seq", k), UnitClass::sequencer, engine, 0, 0});
     }
     for (uint32_t i = 0; i < platform.system_dma().channels(); ++i) {
-        units.push_back({fmt::format("sdma{}", i), UnitClass::sdma, -1, static_cast<int>(i)});
+        units.push_back({fmt::format("sdma{}", i), UnitClass::sdma, -1, static_cast<int>(i),
+                         double(platform.system_dma().bytes_per_cycle())});
     }
-    const Fabric fabric(fabric_config(platform));
+    const FabricConfig config = fabric_config(platform);
+    const Fabric fabric(config);
     for (const ResourceInfo& resource : fabric.resources()) {
-        units.push_back({resource.name, resource.unit_class, resource.engine, resource.index});
+        units.push_back({resource.name, resource.unit_class, resource.engine, resource.index,
+                         peak_of(resource, config)});
     }
     units.push_back({"device", UnitClass::device, -1, 0});
     return units;
@@ -240,15 +272,18 @@ void Device::Impl::add_arbiter(Steps& make, Steps& wire) {
         wire.push_back([this, k] { bind(sequencers[k]->arbiter, arbiter->requests); });
 }
 
-void Device::Impl::trace_memories() {
+/// Unit ids, parallel to the resources of the fabric.
+std::vector<uint16_t> Device::Impl::units_of_resources() const {
     std::vector<uint16_t> resource_units;
     for (size_t u = 0; u + 1 < units.size(); ++u) {
         const UnitClass c = units[u].unit_class;
         if (!executes_tasks(c) && c != UnitClass::sequencer)
             resource_units.push_back(static_cast<uint16_t>(u));
     }
-    interconnect->trace_to(options.sink, resource_units);
+    return resource_units;
 }
+
+void Device::Impl::trace_memories() { interconnect->trace_to(options.sink, units_of_resources()); }
 
 Device::Stop Device::Impl::outcome(Cycles until_cycle) const {
     if (stop.finished) return Stop::finished;
@@ -320,6 +355,18 @@ Device::State Device::Impl::state() const {
     return state;
 }
 
+std::vector<traces::TaskWork> Device::Impl::works() const {
+    std::vector<uint16_t> resource_units = units_of_resources();
+    std::vector<traces::TaskWork> works = accounting->work_table().works();
+    for (traces::TaskWork& work : works) {
+        for (traces::StreamWork& stream : work.streams) {
+            for (const RouteHop& hop : interconnect->fabric().route(request_like(stream)))
+                stream.hops.push_back({resource_units[hop.resource], hop.latency});
+        }
+    }
+    return works;
+}
+
 void Device::Impl::finish(traces::StatSet& stats) {
     if (ended_) throw InternalError("a device is finished once");
     ended_ = true;
@@ -359,6 +406,7 @@ Device::State Device::state() const { return impl_->state(); }
 std::string Device::explain_deadlock() const { return impl_->controller->explain_block(); }
 void Device::finish(traces::StatSet& stats) { impl_->finish(stats); }
 std::vector<traces::OpRow> Device::op_rows() const { return impl_->op_rows; }
+std::vector<traces::TaskWork> Device::works() const { return impl_->works(); }
 traces::EnergyLedger& Device::ledger() { return *impl_->ledger; }
 std::string Device::module_list() const { return impl_->module_list(); }
 

@@ -12,6 +12,7 @@
 #include "platforms/platform.pb.h"
 #include "traces/event.hpp"
 #include "traces/stats.hpp"
+#include "traces/task_work.hpp"
 #include "traces/writers.hpp"
 
 namespace kpu::model {
@@ -89,6 +90,8 @@ class Device {
     /// After finish(): a row for each operation, the background last.
     std::vector<traces::OpRow> op_rows() const;
     traces::EnergyLedger& ledger();
+    /// What the traced tasks did; index = value of their work records. Empty without a sink.
+    std::vector<traces::TaskWork> works() const;
     /// Races and reads of unwritten bytes found so far; null when neither values nor hazards were asked for.
     const control::HazardLog* hazards() const;
 

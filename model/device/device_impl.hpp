@@ -28,6 +28,7 @@ class Device::Impl {
     void finish(traces::StatSet& stats);
     State state() const;
     std::string module_list() const;
+    std::vector<traces::TaskWork> works() const;
     Cycles now() const { return now_; }
     std::string task_name(const control::TaskInstance& task) const;
 
@@ -65,6 +66,7 @@ class Device::Impl {
     void add_arbiter(Steps& make, Steps& wire);
     void in_order(Steps& steps) const;
     std::unique_ptr<Worker> make_worker(uint16_t unit);
+    std::vector<uint16_t> units_of_resources() const;
     void trace_memories();
     template <class Initiator, class Target>
     void bind(Initiator& initiator, Target& target);

@@ -109,17 +109,32 @@ void Fabric::Impl::add_hops(int from, int to, StreamPath& path) const {
     }
 }
 
-std::vector<size_t> Fabric::Impl::resources_of(const StreamRequest& request) const {
-    std::vector<size_t> indices;
+std::vector<RouteHop> Fabric::Impl::route(const StreamRequest& request) const {
+    std::vector<RouteHop> hops;
     for (const StreamStage& stage : path_of(request)) {
         if (stage.kind == Kind::dram_response) continue;
+        const Cycles moving = stage.kind == Kind::dram ? dram_burst_cycles() : 1;
+        const Cycles latency = stage.least > moving ? stage.least - moving : 0;
         if (stage.kind == Kind::link)
-            indices.push_back(resource_of_link_[stage.resource]);
+            hops.push_back({resource_of_link_[stage.resource], latency});
         else if (stage.kind == Kind::sram)
-            indices.push_back(resource_of_sram_[stage.resource]);
+            hops.push_back({resource_of_sram_[stage.resource], latency});
         else
-            indices.push_back(0);
+            hops.push_back({0, latency});
     }
+    return hops;
+}
+
+/// Of one DRAM burst on the bus, rounded up.
+Cycles Fabric::Impl::dram_burst_cycles() const {
+    const DramTiming& t = config.ddr.timing;
+    return static_cast<Cycles>((static_cast<Wide>(t.burst_nck) * config.core.hz() + t.clock_hz - 1) /
+                               t.clock_hz);
+}
+
+std::vector<size_t> Fabric::Impl::resources_of(const StreamRequest& request) const {
+    std::vector<size_t> indices;
+    for (const RouteHop& hop : route(request)) indices.push_back(hop.resource);
     std::sort(indices.begin(), indices.end());
     indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
     return indices;
@@ -352,6 +367,7 @@ const std::vector<ResourceInfo>& Fabric::resources() const { return impl_->resou
 std::vector<size_t> Fabric::resources_of(const StreamRequest& request) const {
     return impl_->resources_of(request);
 }
+std::vector<RouteHop> Fabric::route(const StreamRequest& request) const { return impl_->route(request); }
 ResourceStats Fabric::stats(size_t resource, Cycles elapsed) const { return impl_->stats(resource, elapsed); }
 void Fabric::trace_to(traces::EventSink* sink, const std::vector<uint16_t>& ids) {
     impl_->trace_to(sink, ids);

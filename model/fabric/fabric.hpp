@@ -24,6 +24,12 @@ struct ResourceInfo {
     size_t place = 0;  ///< in the fabric's own list of its kind
 };
 
+/// A resource that a stream passes.
+struct RouteHop {
+    size_t resource = 0;  ///< index of resources(); all channels of the DRAM count as the first
+    Cycles latency = 0;
+};
+
 /// What a resource did up to a time. useful + overhead + idle == elapsed.
 struct ResourceStats {
     Cycles useful = 0, overhead = 0, idle = 0;
@@ -71,6 +77,9 @@ class Fabric {
     /// Links and SRAMs that a stream passes, as indices of resources(), ascending; all channels of the DRAM
     /// count as the first.
     std::vector<size_t> resources_of(const StreamRequest& request) const;
+    /// The same in the order in which the bytes pass them, with the least time that a burst spends at each
+    /// beside being moved.
+    std::vector<RouteHop> route(const StreamRequest& request) const;
     ResourceStats stats(size_t resource, Cycles elapsed) const;
     /// Records changes of state of every resource; unit_ids parallel to resources().
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);

@@ -27,6 +27,7 @@ class Fabric::Impl {
     void close(Handle handle, StreamResult& result);
     ResourceStats stats(size_t resource, Cycles elapsed) const;
     std::vector<size_t> resources_of(const StreamRequest& request) const;
+    std::vector<RouteHop> route(const StreamRequest& request) const;
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
     void finish(Cycles elapsed);
 
@@ -47,6 +48,7 @@ class Fabric::Impl {
     unsigned next_node(unsigned at, unsigned to) const;
     /// Nodes of the interconnect: L2, then the engines.
     unsigned node_count() const { return 1 + static_cast<unsigned>(config.l1.size()); }
+    Cycles dram_burst_cycles() const;
     uint64_t alignment_of(const StreamSide& side, uint64_t burst_bytes) const;
 
     /// A stage of an active stream, at its resource.

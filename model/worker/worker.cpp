@@ -69,7 +69,15 @@ tlm::tlm_sync_enum Worker::nb_transport_fw(tlm::tlm_generic_payload& payload, tl
     report(job) = {};
     report(job).start = now_cycle();
     plan(job);
-    for (const Job::Operand& operand : job.operands) post(*operand.stream, job);
+    report(job).lead = job.lead;
+    report(job).occupancy = job.occupancy;
+    report(job).first_result = job.first_result;
+    report(job).uneven = job.uneven;
+    report(job).overlap = job.overlap;
+    for (const Job::Operand& operand : job.operands) {
+        post(*operand.stream, job);
+        report(job).streams.back().due = operand.due;
+    }
     job.operands_open = job.operands.size();
     begin_in_order();
     // answers never come from within the command
@@ -86,7 +94,8 @@ void Worker::post(StreamTransaction& transaction, Job& job) {
     stream.post(transaction);
     const StreamExtension& extension = transaction.extension;
     report(job).streams.push_back(
-        {&extension.request, extension.progress != nullptr ? extension.progress : &extension.result});
+        {&extension.request, extension.progress != nullptr ? extension.progress : &extension.result, false,
+         0});
 }
 
 void Worker::stream_completed(StreamTransaction& transaction) {
@@ -154,6 +163,7 @@ void Worker::advance(Job& job, Cycles now) {
         for (const auto& result : job.results) {
             if (!report(job).mover) result->extension.request.pace_cycles = end - now;
             post(*result, job);
+            report(job).streams.back().is_result = true;
         }
     }
     if (job.overlap && !job.command->freed && (operands_in || job.prefetch) && now >= free_at(job)) {

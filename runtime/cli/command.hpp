@@ -36,6 +36,7 @@ void add_program_tools(CLI::App& app, int& exit_code);  ///< check, asm, disasm
 void add_list(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_diff(CLI::App& app, int& exit_code);
+void add_explain(CLI::App& app, int& exit_code);
 void add_dram(CLI::App& app, int& exit_code);
 
 /// Options that several verbs share.

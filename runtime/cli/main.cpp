@@ -38,6 +38,7 @@ int run_app(int argc, char** argv) {
     add_list(app, exit_code);
     add_export(app, exit_code);
     add_diff(app, exit_code);
+    add_explain(app, exit_code);
     add_dram(app, exit_code);
     try {
         app.parse(argc, argv);

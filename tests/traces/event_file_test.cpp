@@ -78,7 +78,7 @@ TEST(EventFile, LayoutIsAsDocumented) {
     const auto sample = sample_run();
     const std::string bytes = file_of(sample.info, sample.events);
     EXPECT_EQ(bytes.substr(0, 8), std::string("KPUEVNT\0", 8));
-    EXPECT_EQ(bytes.substr(8, 8), std::string("\1\0\0\0\x20\0\0\0", 8));
+    EXPECT_EQ(bytes.substr(8, 8), std::string("\2\0\0\0\x20\0\0\0", 8));
     uint64_t description = 0, count = 0;
     std::memcpy(&description, bytes.data() + 16, 8);
     std::memcpy(&count, bytes.data() + 24, 8);

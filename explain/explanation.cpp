@@ -1,0 +1,83 @@
+#include "explain/explanation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "isa/diagnostics.hpp"
+#include "isa/text.hpp"
+
+namespace kpu::explain {
+
+using traces::UnitClass;
+
+namespace {
+
+/// What a cycle of the path would have needed to be shorter.
+std::string share_name(const RunGraph& graph, const PathSegment& segment, traces::Cause cause) {
+    if (segment.kind == PathSegment::Kind::dispatch) return "sequencer dispatch";
+    if (segment.kind == PathSegment::Kind::stands) return "nothing goes on";
+    const UnitClass unit = graph.info().units[segment.unit].unit_class;
+    const traces::TaskWork* work = graph.work_of(graph.tasks()[segment.task]);
+    const bool moves = work != nullptr && work->mover;
+    const std::string text = text_of(moves ? Term::Kind::move : Term::Kind::compute, cause);
+    if (cause == traces::Cause::busy_useful && moves) return unit == UnitClass::sdma ? "rate of the system DMA"
+                                                          : unit == UnitClass::dma ? "rate of an engine's DMA"
+                                                                                   : "rate of a store";
+    if (moves || traces::group_of(cause) != "busy") return text;
+    return fmt::format("{} of {}", text, unit == UnitClass::nmu ? "an array" : "a vector unit");
+}
+
+std::vector<PathShare> shares_of(const RunGraph& graph, const CriticalPath& path) {
+    struct Sum {
+        Cycles cycles = 0;
+        std::map<std::pair<uint32_t, uint16_t>, Cycles> by;
+    };
+    std::map<std::string, Sum> sums;
+    for (const PathSegment& segment : path.segments()) {
+        const uint32_t statement =
+            segment.task < graph.tasks().size() ? graph.tasks()[segment.task].statement : traces::no_task;
+        const auto add = [&](traces::Cause cause, Cycles cycles) {
+            Sum& sum = sums[share_name(graph, segment, cause)];
+            sum.cycles += cycles;
+            sum.by[{statement, segment.unit}] += cycles;
+        };
+        if (segment.kind == PathSegment::Kind::executes) {
+            for (const auto& [cause, cycles] : segment.causes) add(cause, cycles);
+        } else {
+            add(traces::Cause::idle_no_work, segment.to - segment.from);
+        }
+    }
+    std::vector<PathShare> shares;
+    for (const auto& [what, sum] : sums) {
+        const auto most = std::max_element(sum.by.begin(), sum.by.end(), [](const auto& a, const auto& b) {
+            return a.second < b.second;
+        });
+        shares.push_back({what, sum.cycles, most->first.first, most->first.second});
+    }
+    std::stable_sort(shares.begin(), shares.end(),
+                     [](const PathShare& a, const PathShare& b) { return a.cycles > b.cycles; });
+    return shares;
+}
+
+}  // namespace
+
+Explanation::Explanation(const RunGraph& run)
+    : graph(run), ops(op_terms(run)), path(run), shares(shares_of(run, path)) {}
+
+uint32_t find_op(const traces::RunInfo& info, const std::string& name) {
+    std::vector<std::string_view> names;
+    for (size_t i = 0; i < info.ops.size(); ++i) {
+        if (info.ops[i].id == name) return static_cast<uint32_t>(i);
+        names.push_back(info.ops[i].id);
+    }
+    if (name == traces::background_name) return traces::background_op;
+    const std::string nearest = nearest_name(name, names);
+    throw UserError(nearest.empty()
+                        ? fmt::format("the run has no operation `{}`. Fix: leave the name out.", name)
+                        : fmt::format("the run has no operation `{}`. Fix: did you mean `{}`? `ops.csv` lists them.",
+                                      name, nearest));
+}
+
+}  // namespace kpu::explain

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "explain/run_graph.hpp"
+#include "explain/what_if.hpp"
+
+namespace kpu::explain {
+
+/// The least time of tasks: their formulas, with nothing else on the device, and one resource that moves or
+/// computes in no time.
+class LeastTime {
+  public:
+    LeastTime(const RunGraph& graph, Resource free) : graph_(graph), free_(free) {}
+
+    /// From its begin to its end.
+    Cycles of(const TaskRun& task) const;
+    /// How long the unit takes no other task.
+    Cycles occupancy(const TaskRun& task) const;
+    /// What is left of the task after that.
+    Cycles after_occupancy(const TaskRun& task) const;
+    /// Whether any engine may take the task: another run may place it elsewhere.
+    bool floats(const TaskRun& task) const;
+    /// Of `bytes` through a unit at its peak; 0 when it is free.
+    double moving(uint16_t unit, double bytes) const;
+    bool is_free(uint16_t unit) const {
+        return free_ != Resource::none && resource_of_unit(graph_.info().units[unit].unit_class) == free_;
+    }
+
+  private:
+    Cycles of_stream(const TaskRun& task, const traces::StreamWork& stream) const;
+    double port_cycles(const TaskRun& task, const traces::StreamWork& stream, double bytes) const;
+
+    const RunGraph& graph_;
+    Resource free_;
+};
+
+/// Whole cycles of a time that was computed from rates: rounding errors never add one.
+Cycles whole(double cycles);
+
+/// Bytes per core cycle of a unit at best; of a DRAM channel: of all channels.
+double peak_of(const RunGraph& graph, uint16_t unit);
+
+}  // namespace kpu::explain
