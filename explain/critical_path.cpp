@@ -153,7 +153,8 @@ bool CriticalPath::released(uint32_t serial, PathSegment& segment, PathSegment& 
         segment.because = Because::start;
         return false;
     }
-    segment.because = task.ready > task.issue ? Because::dependency : because_of(task.issue_cause);
+    const bool by_token = task.ready > task.issue || task.readied_by != task.issued_by;
+    segment.because = by_token ? Because::dependency : because_of(task.issue_cause);
     segment.because_task = task.readied_by;
     next = execution(task.readied_by, task.ready);
     return true;

@@ -31,6 +31,7 @@ std::string share_name(const RunGraph& graph, const PathSegment& segment, traces
 
 std::vector<PathShare> shares_of(const RunGraph& graph, const CriticalPath& path) {
     struct Sum {
+        traces::Cause cause = traces::Cause::idle_no_work;
         Cycles cycles = 0;
         std::map<std::pair<uint32_t, uint16_t>, Cycles> by;
     };
@@ -40,6 +41,7 @@ std::vector<PathShare> shares_of(const RunGraph& graph, const CriticalPath& path
             segment.task < graph.tasks().size() ? graph.tasks()[segment.task].statement : traces::no_task;
         const auto add = [&](traces::Cause cause, Cycles cycles) {
             Sum& sum = sums[share_name(graph, segment, cause)];
+            sum.cause = cause;
             sum.cycles += cycles;
             sum.by[{statement, segment.unit}] += cycles;
         };
@@ -54,7 +56,7 @@ std::vector<PathShare> shares_of(const RunGraph& graph, const CriticalPath& path
         const auto most = std::max_element(sum.by.begin(), sum.by.end(), [](const auto& a, const auto& b) {
             return a.second < b.second;
         });
-        shares.push_back({what, sum.cycles, most->first.first, most->first.second});
+        shares.push_back({what, sum.cause, sum.cycles, most->first.first, most->first.second});
     }
     std::stable_sort(shares.begin(), shares.end(),
                      [](const PathShare& a, const PathShare& b) { return a.cycles > b.cycles; });
@@ -64,7 +66,37 @@ std::vector<PathShare> shares_of(const RunGraph& graph, const CriticalPath& path
 }  // namespace
 
 Explanation::Explanation(const RunGraph& run)
-    : graph(run), ops(op_terms(run)), path(run), shares(shares_of(run, path)) {}
+    : graph(run),
+      ops(op_terms(run)),
+      path(run),
+      shares(shares_of(run, path)),
+      bounds(run.info().complete ? what_if(run) : std::vector<Bound>{}),
+      roofs(roofline(run, ops)) {}
+
+std::string reason_of(const RunGraph& graph, const PathSegment& segment) {
+    const std::string other = graph.label(segment.because_task);
+    switch (segment.because) {
+        case Because::start:
+            return "the run begins";
+        case Because::dependency:
+            return "needs the result of " + other;
+        case Because::unit_busy:
+            return "the unit had " + other;
+        case Because::dispatch:
+            return "the sequencer dispatched " + other;
+        case Because::wait:
+            return "the program waits for " + other + " before it issues this";
+        case Because::window:
+            return "max_in_flight: the iteration of " + other + " had to end";
+        case Because::table:
+            return "the token table was full until " + other + " ended";
+        case Because::limit:
+            return "too many live tasks until " + other + " ended";
+        case Because::unknown:
+            break;
+    }
+    return segment.kind == PathSegment::Kind::stands ? "the run stopped: nothing ends any more" : "not recorded";
+}
 
 uint32_t find_op(const traces::RunInfo& info, const std::string& name) {
     std::vector<std::string_view> names;

@@ -5,13 +5,16 @@
 
 #include "explain/critical_path.hpp"
 #include "explain/cycle_terms.hpp"
+#include "explain/roofline.hpp"
 #include "explain/run_graph.hpp"
+#include "explain/what_if.hpp"
 
 namespace kpu::explain {
 
 /// Cycles of the critical path with one reason: what would have to be faster.
 struct PathShare {
     std::string what;                       ///< "DRAM bandwidth", "ideal compute of an array", ...
+    traces::Cause cause = traces::Cause::idle_no_work;
     Cycles cycles = 0;
     uint32_t statement = traces::no_task;   ///< most of it
     uint16_t unit = traces::no_unit;        ///< most of it
@@ -24,7 +27,12 @@ struct Explanation {
     std::vector<OpTerms> ops;  ///< the background last
     CriticalPath path;
     std::vector<PathShare> shares;  ///< most cycles first; sum to cycles.total
+    std::vector<Bound> bounds;      ///< empty of a run that did not end
+    std::vector<RooflinePoint> roofs;  ///< the run first
 };
+
+/// Why a segment could not begin earlier, as words.
+std::string reason_of(const RunGraph& graph, const PathSegment& segment);
 
 struct TextOptions {
     size_t width = 100;
@@ -35,6 +43,11 @@ struct TextOptions {
 std::string text_of_run(const Explanation& explanation, const TextOptions& options);
 /// ... of one operation. Throws UserError naming the nearest operation when there is none of this name.
 std::string text_of_op(const Explanation& explanation, const std::string& op, const TextOptions& options);
+
+/// All of it as JSON, one line; docs/explain.md has the fields.
+std::string json_of(const Explanation& explanation);
+/// A page of HTML that needs nothing else: timeline, bars, critical path, bounds, roofline.
+std::string html_of(const Explanation& explanation);
 
 /// Index of an operation by its name. Throws UserError with the nearest one.
 uint32_t find_op(const traces::RunInfo& info, const std::string& name);

@@ -128,13 +128,15 @@ void RunGraph::check(const std::string& origin) const {
         if (task.ended() && (!task.begun() || task.end < task.begin || task.end > total()))
             bad("ended before it began, or after the run");
         for (const uint32_t cause : {task.issued_by, task.readied_by}) {
-            if (cause != no_task && (cause >= serial || !tasks_[cause].ended()))
-                bad("was released by a later task, or by one that did not end");
+            if (cause == no_task) continue;
+            if (cause >= tasks_.size() || !tasks_[cause].ended()) bad("was released by a task that did not end");
+            // a loop's token may come from a later task; else chains of releases could close
+            if (cause >= serial && tasks_[cause].begin == tasks_[cause].end) bad("was released by a later task");
         }
         if (task.issued_by != no_task && tasks_[task.issued_by].end != task.issue)
             bad("was issued by a task that ended at another time");
-        if (task.ready != never && task.ready > task.issue &&
-            (task.readied_by == no_task || tasks_[task.readied_by].end != task.ready))
+        const bool released = task.readied_by != no_task;
+        if (released ? tasks_[task.readied_by].end != task.ready : task.ready != never && task.ready > task.issue)
             bad("was made ready by a task that ended at another time");
     }
 }

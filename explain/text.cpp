@@ -27,6 +27,8 @@ class Text {
         operations();
         path();
         slack();
+        bounds();
+        roofs();
         units();
         return fmt::to_string(out_);
     }
@@ -225,31 +227,6 @@ class Text {
         segments();
     }
 
-    std::string reason(const PathSegment& segment) const {
-        const std::string other = graph_.label(segment.because_task);
-        switch (segment.because) {
-            case Because::start:
-                return "the run begins";
-            case Because::dependency:
-                return "needs the result of " + other;
-            case Because::unit_busy:
-                return "the unit had " + other;
-            case Because::dispatch:
-                return "the sequencer dispatched " + other;
-            case Because::wait:
-                return "the program waits for " + other + " before it issues this";
-            case Because::window:
-                return "max_in_flight: the iteration of " + other + " had to end";
-            case Because::table:
-                return "the token table was full until " + other + " ended";
-            case Because::limit:
-                return "too many live tasks until " + other + " ended";
-            case Because::unknown:
-                break;
-        }
-        return segment.kind == PathSegment::Kind::stands ? "the run stopped: nothing ends any more" : "not recorded";
-    }
-
     void segments() {
         const auto& all = explanation_.path.segments();
         const size_t most = options_.most_rows;
@@ -269,7 +246,7 @@ class Text {
                                          ? "dispatch " + graph_.label(segment.task)
                                          : graph_.label(segment.task);
             line("  {:>12} {:>12} {:>10}  {:<23.23} {:<12}{}", grouped(segment.from), grouped(segment.to),
-                 grouped(segment.to - segment.from), task, graph_.unit_name(segment.unit), reason(segment));
+                 grouped(segment.to - segment.from), task, graph_.unit_name(segment.unit), reason_of(graph_, segment));
         }
     }
 
@@ -299,6 +276,48 @@ class Text {
                  grouped(sorted[i].second.tasks));
     }
 
+    void bounds() {
+        if (explanation_.bounds.empty()) return;
+        const double total = static_cast<double>(graph_.total());
+        line("\nWhat if one resource were infinitely fast (its latency stays)? At least so many cycles would remain:");
+        line("  {:<14}{:>12}  {:>8}  {}", "resource", "at least", "of now", "set by");
+        for (const Bound& bound : explanation_.bounds) {
+            const std::string set_by =
+                bound.work > bound.path ? "the work of " + bound.busiest : "the longest chain of tasks";
+            line("  {:<14}{:>12}  {}   {}{}", bound.resource == Resource::none ? "as it is" : name_of(bound.resource),
+                 grouped(bound.cycles), percent(double(bound.cycles), total), set_by,
+                 bound.resource == Resource::none ? "" : fmt::format("   ({})", fields_of(bound.resource)));
+        }
+    }
+
+    void roofs() {
+        line("\nRoofline (operations: 2 per MAC, 1 per element; each while its tasks are under way)");
+        line("  {:<20}{:>12}{:>12}{:>9}  {:<8}{:>9}{:>9}{:>9}   bytes/cycle of peak: DRAM, L2, L1", "operation",
+             "ops/cycle", "roof", "of roof", "limit", "ops/B ", "ops/B ", "ops/B ");
+        line("  {:<20}{:>12}{:>12}{:>9}  {:<8}{:>9}{:>9}{:>9}", "", "", "", "", "", "DRAM", "L2", "L1");
+        size_t shown = 0;
+        for (const RooflinePoint& point : explanation_.roofs) {
+            if (++shown > options_.most_rows + 1) break;
+            std::string rates;
+            for (const RooflineLevel& level : point.levels)
+                rates += fmt::format("{}{}", rates.empty() ? "" : ", ",
+                                     trimmed(percent(level.attained_bytes, level.peak_bytes)));
+            const std::string_view name = shown == 1 ? "the run" : graph_.info().op_name(point.op);
+            if (point.operations == 0) {
+                line("  {:<20.20}{:>12}{:>12}{:>9}  {:<8}{:>9}{:>9}{:>9}   {}", name, "-", "-", "-", "-", "-", "-", "-",
+                     rates);
+                continue;
+            }
+            const auto intensity = [&](size_t i) {
+                return point.levels[i].bytes == 0 ? std::string("-") : fmt::format("{:.3g}", point.levels[i].intensity);
+            };
+            line("  {:<20.20}{:>12.5g}{:>12.5g}{:>9}  {:<8}{:>9}{:>9}{:>9}   {}", name, point.attained, point.roof,
+                 percent(point.attained, point.roof), point.limit, intensity(0), intensity(1), intensity(2), rates);
+        }
+        if (explanation_.roofs.size() > options_.most_rows + 1)
+            line("  ... and {} more operations (--json has all)", explanation_.roofs.size() - options_.most_rows - 1);
+    }
+
     /// For every unit with tasks: its states sum to the run.
     void units() {
         line("\nWhat each unit did ({} cycles each)", grouped(graph_.total()));
@@ -309,9 +328,15 @@ class Text {
             std::stable_sort(causes.begin(), causes.end(),
                              [](const auto& a, const auto& b) { return a.second > b.second; });
             std::string text;
+            size_t column = 0;
             for (const auto& [cause, cycles] : causes) {
-                if (!text.empty()) text += " + ";
-                text += fmt::format("{} {}", grouped(cycles), traces::full_name_of(cause));
+                const std::string term = fmt::format("{} {}", grouped(cycles), traces::full_name_of(cause));
+                if (column + term.size() + 16 > options_.width && column > 0) {
+                    text += fmt::format("\n  {:<10}", "");
+                    column = 0;
+                }
+                text += (text.empty() ? "" : " + ") + term;
+                column += term.size() + 3;
             }
             line("  {:<10} {}", graph_.info().units[u].name, text);
         }

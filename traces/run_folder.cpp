@@ -63,27 +63,6 @@ json to_json(const Manifest::File& file) {
 
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
-std::string events_of_folder(const std::string& folder) {
-    const std::string path = folder + "/manifest.json";
-    if (!fs::exists(path))
-        refuse(folder, "is not a folder that `kpusim run -o` wrote: it has no manifest.json. Fix: name one.");
-    const json content = json::parse(read_file(path), nullptr, false);
-    if (!content.is_object()) refuse(path, "is damaged. Fix: run again.");
-    if (!content.contains("events") || !content["events"].is_string()) {
-        refuse(folder, fmt::format("the run kept no events. Fix: run again with `-o {0} --force --events "
-                                   "{0}/events.kpuev`.",
-                                   folder));
-    }
-    const fs::path events(content["events"].get<std::string>());
-    const fs::path found = events.is_absolute() ? events : fs::path(folder) / events;
-    if (!fs::exists(found)) {
-        refuse(found.string(), fmt::format("the event file that {} names is not there. Fix: put it back, or run "
-                                           "again with --events.",
-                                           path));
-    }
-    return found.string();
-}
-
 void RunFolder::check(const std::string& path, bool force) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
@@ -141,7 +120,6 @@ void RunFolder::write_manifest(const Manifest& manifest) const {
              {"inputs", json::array()},
              {"outputs", json::array()}};
     for (const auto& [name, value] : manifest.parameters) out["parameters"][name] = value;
-    if (!manifest.events.empty()) out["events"] = manifest.events;
     for (const Manifest::File& file : manifest.inputs) out["inputs"].push_back(to_json(file));
     for (const std::string& file : outputs_) {
         out["outputs"].push_back({{"file", file}, {"sha256", sha256_hex_of_file(path_ + "/" + file)}});

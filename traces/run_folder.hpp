@@ -23,10 +23,7 @@ struct Manifest {
     std::string time;                                         ///< UTC, ISO 8601: utc_now()
     File program, platform;
     std::vector<File> inputs;
-    std::string events;  ///< event file of the run, relative to the folder if it lies in it; empty: none
 };
-/// The event file that the manifest of a run folder names. Throws UserError when there is none.
-std::string events_of_folder(const std::string& folder);
 std::string utc_now();
 
 /// The folder that `run -o DIR` leaves: stats.json, ops.csv, manifest.json, platform.textproto, program.nem

@@ -1,25 +1,56 @@
 // explain: why a run took the cycles that it took, from its event file.
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <memory>
 
 #include "explain/explanation.hpp"
 #include "runtime/cli/command.hpp"
 #include "traces/event_file.hpp"
-#include "traces/run_folder.hpp"
+#include "traces/run_reader.hpp"
+#include "traces/text_output.hpp"
 
 namespace kpu::cli {
 namespace {
 
 struct ExplainOptions {
-    std::string run, op;
+    std::string run, op, html;
+    bool json = false;
 };
 
+/// Of a run folder, the event file in it.
+std::string event_file_of(const std::string& run) {
+    if (!std::filesystem::is_directory(run)) return run;
+    const std::string events = (std::filesystem::path(run) / traces::events_file_name).string();
+    if (!std::filesystem::exists(events)) {
+        throw UserError(fmt::format("{}: the run kept no events. Fix: run again with `-o {} --force --events {}`.",
+                                    run, run, events));
+    }
+    return events;
+}
+
+/// `run --force` without --events leaves the event file of the run before in the folder.
+void check_same_run(const std::string& run, const std::string& events, const traces::Recording& recording) {
+    if (run == events) return;
+    const traces::RunResults results = traces::read_run(run);
+    if (results.stats.integer("cycles.total") == recording.info.total_cycles) return;
+    throw UserError(fmt::format("{}: it is of another run than stats.json beside it: {} cycles, not {}. Fix: run again "
+                                "with --events {}.",
+                                events, recording.info.total_cycles, results.stats.integer("cycles.total"), events));
+}
+
 void explain(const ExplainOptions& options) {
-    const std::string events =
-        std::filesystem::is_directory(options.run) ? traces::events_of_folder(options.run) : options.run;
+    const std::string events = event_file_of(options.run);
     const traces::Recording recording = traces::read_event_file(events);
+    check_same_run(options.run, events, recording);
     const explain::RunGraph graph(recording, events);
     const explain::Explanation explanation(graph);
+    if (!options.html.empty()) traces::write_file(options.html, html_of(explanation));
+    if (options.json) {
+        print_out(json_of(explanation));
+        return;
+    }
+    if (!options.html.empty() && options.op.empty()) return;
     const explain::TextOptions text;
     print_out(options.op.empty() ? text_of_run(explanation, text) : text_of_op(explanation, options.op, text));
 }
@@ -35,6 +66,8 @@ void add_explain(CLI::App& app, int&) {
                      "folder of `run -o DIR --events DIR/events.kpuev`, or an event file")
         ->required();
     command->add_option("op", options->op, "one operation, by its name in ops.csv; default: the whole run");
+    command->add_flag("--json", options->json, "all of it as JSON on standard output");
+    command->add_option("--html", options->html, "page to write: timeline, bars, critical path, bounds, roofline");
     command->callback([options] { explain(*options); });
 }
 

@@ -77,8 +77,10 @@ TEST(CriticalPath, NamesWhyItCouldNotBeginEarlier) {
                 const TaskRun& task = tasks[segment.task];
                 const auto& graph = explanation.graph;
                 EXPECT_EQ(before.end, segment.from);
-                EXPECT_NE(std::find(graph.producers_begin(task), graph.producers_end(task), segment.because_task),
-                          graph.producers_end(task));
+                // of a loop's token, tasks that are issued later are not listed
+                const bool listed = std::find(graph.producers_begin(task), graph.producers_end(task),
+                                              segment.because_task) != graph.producers_end(task);
+                EXPECT_TRUE(listed || segment.because_task > segment.task);
             }
         }
     });

@@ -1,0 +1,147 @@
+// The explanation as one page of HTML: page.html with the data of the run in it.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+
+#include "explain/explanation.hpp"
+#include "explain/json_value.hpp"
+#include "isa/diagnostics.hpp"
+#include "isa/embedded_file.hpp"
+
+namespace kpu {
+extern const EmbeddedFile explain_page[];
+extern const std::size_t explain_page_count;
+}  // namespace kpu
+
+namespace kpu::explain {
+
+using nlohmann::json;
+using traces::Cause;
+
+namespace {
+
+/// More bars than this in one row cannot be told apart on a screen: they become as many stretches of equal
+/// length, each with what takes most of it.
+constexpr size_t most_bars = 1500;
+
+/// Strings by number, each once.
+class Labels {
+  public:
+    size_t operator()(const std::string& text) {
+        const auto [place, added] = index_.try_emplace(text, texts_.size());
+        if (added) texts_.push_back(text);
+        return place->second;
+    }
+    const std::vector<std::string>& texts() const { return texts_; }
+
+  private:
+    std::map<std::string, size_t> index_;
+    std::vector<std::string> texts_;
+};
+
+bool is_idle(Cause cause) { return cause == Cause::idle_no_work || cause == Cause::idle_finished; }
+
+std::vector<UnitState> thinned(const std::vector<UnitState>& states, Cycles total) {
+    if (states.size() <= most_bars) return states;
+    std::vector<UnitState> result;
+    auto at = states.begin();
+    for (size_t bar = 0; bar < most_bars; ++bar) {
+        UnitState stretch;
+        stretch.from = total * bar / most_bars;
+        stretch.to = total * (bar + 1) / most_bars;
+        std::array<Cycles, traces::cause_count> cycles{};
+        while (at != states.end() && at->to <= stretch.from) ++at;
+        for (auto state = at; state != states.end() && state->from < stretch.to; ++state) {
+            const Cycles from = std::max(state->from, stretch.from), to = std::min(state->to, stretch.to);
+            Cycles& sum = cycles[static_cast<size_t>(state->cause)];
+            sum += to - from;
+            const bool most = sum >= *std::max_element(cycles.begin(), cycles.end());
+            if (!most) continue;
+            stretch.cause = state->cause;
+            stretch.task = state->task;
+        }
+        if (stretch.from < stretch.to) result.push_back(stretch);
+    }
+    return result;
+}
+
+class Page {
+  public:
+    explicit Page(const Explanation& explanation) : explanation_(explanation), graph_(explanation.graph) {}
+
+    json data() {
+        json out = summary_of(explanation_);
+        out.erase("units");
+        out["rows"] = rows();
+        out["path"] = path();
+        out["segment_count"] = explanation_.path.segments().size();
+        out["labels"] = labels_.texts();
+        out["causes"] = json::array();
+        for (int c = 0; c < traces::cause_count; ++c)
+            out["causes"].push_back(traces::full_name_of(static_cast<Cause>(c)));
+        return out;
+    }
+
+  private:
+    json rows() {
+        json out = json::array();
+        for (size_t u = 0; u < graph_.info().units.size(); ++u) {
+            const auto unit = static_cast<uint16_t>(u);
+            const auto& states = graph_.states(unit);
+            const bool works = std::any_of(states.begin(), states.end(),
+                                           [](const UnitState& state) { return !is_idle(state.cause); });
+            if (!works || unit == graph_.device()) continue;
+            json row{{"name", graph_.unit_name(unit)}, {"states", json::array()}};
+            for (const UnitState& state : thinned(states, graph_.total())) {
+                if (is_idle(state.cause)) continue;
+                row["states"].push_back({state.from, state.to, static_cast<int>(state.cause),
+                                         labels_(graph_.label(state.task))});
+            }
+            out.push_back(std::move(row));
+        }
+        return out;
+    }
+
+    static Cause mostly(const PathSegment& segment) {
+        const auto most = std::max_element(segment.causes.begin(), segment.causes.end(),
+                                           [](const auto& a, const auto& b) { return a.second < b.second; });
+        return most == segment.causes.end() ? Cause::idle_no_work : most->first;
+    }
+
+    /// Neighbours are one bar where there are too many of them.
+    json path() {
+        const auto& segments = explanation_.path.segments();
+        json out = json::array();
+        const size_t stride = segments.size() / most_bars + 1;
+        for (size_t i = 0; i < segments.size(); i += stride) {
+            const size_t last = std::min(i + stride, segments.size()) - 1;
+            const auto longest = std::max_element(
+                segments.begin() + static_cast<std::ptrdiff_t>(i), segments.begin() + static_cast<std::ptrdiff_t>(last + 1),
+                [](const PathSegment& a, const PathSegment& b) { return a.to - a.from < b.to - b.from; });
+            out.push_back({segments[i].from, segments[last].to, static_cast<int>(mostly(*longest)),
+                           labels_(graph_.label(longest->task)), labels_(graph_.unit_name(longest->unit)),
+                           labels_(reason_of(graph_, *longest))});
+        }
+        return out;
+    }
+
+    const Explanation& explanation_;
+    const RunGraph& graph_;
+    Labels labels_;
+};
+
+}  // namespace
+
+std::string html_of(const Explanation& explanation) {
+    std::string data = Page(explanation).data().dump(-1, ' ', false, json::error_handler_t::replace);
+    // nothing in the data may end the script
+    for (size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
+    std::string page(explain_page[0].text);
+    constexpr std::string_view mark = "@DATA@";
+    const size_t place = page.find(mark);
+    if (place == std::string::npos) throw InternalError("the page has no place for its data");
+    return page.replace(place, mark.size(), data);
+}
+
+}  // namespace kpu::explain

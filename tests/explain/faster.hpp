@@ -1,0 +1,61 @@
+#pragma once
+// A platform with one resource made faster, for checking what-if bounds by simulation.
+
+#include <string>
+
+#include "explain/what_if.hpp"
+#include "platforms/platform.hpp"
+
+namespace kpu::explain::test {
+
+/// The rate of `resource` times `factor`; its latency stays. Beyond what a platform file may say, so nothing
+/// validates the result.
+inline platforms::Platform faster(platforms::Platform platform, Resource resource, uint32_t factor) {
+    const auto sram = [factor](proto::Sram& s) {
+        s.set_bytes_per_cycle(s.bytes_per_cycle() * factor);
+        s.set_bank_width_bytes(s.bank_width_bytes() * factor);
+    };
+    switch (resource) {
+        case Resource::none:
+            break;
+        case Resource::ddr: {
+            // controllers count refresh intervals in clocks, up to a limit: the rest by channels
+            const uint32_t channels = platform.ddr().fidelity() == "burst" ? 10 : 1;
+            platform.mutable_ddr()->set_data_rate_mtps(platform.ddr().data_rate_mtps() * (factor / channels));
+            platform.mutable_ddr()->set_channels(platform.ddr().channels() * channels);
+            break;
+        }
+        case Resource::links:
+            platform.mutable_interconnect()->set_link_bytes_per_cycle(
+                platform.interconnect().link_bytes_per_cycle() * factor);
+            break;
+        case Resource::l2:
+            sram(*platform.mutable_l2());
+            break;
+        case Resource::system_dma:
+            platform.mutable_system_dma()->set_bytes_per_cycle(platform.system_dma().bytes_per_cycle() * factor);
+            break;
+        default:
+            break;
+    }
+    for (proto::Engine& engine : *platform.mutable_engine()) {
+        proto::SystolicArray& array = *engine.mutable_array();
+        proto::Vector& vector = *engine.mutable_vector();
+        if (resource == Resource::l1) sram(*engine.mutable_l1());
+        if (resource == Resource::engine_dma)
+            engine.mutable_dma()->set_bytes_per_cycle(engine.dma().bytes_per_cycle() * factor);
+        if (resource == Resource::arrays) {
+            for (proto::MacRate& rate : *array.mutable_rate()) rate.set_relative(rate.relative() * factor);
+            array.set_operand_bytes_per_cycle(array.operand_bytes_per_cycle() * factor);
+            array.set_result_bytes_per_cycle(array.result_bytes_per_cycle() * factor);
+        }
+        if (resource == Resource::vector_units) {
+            vector.set_lanes(vector.lanes() * factor);
+            vector.set_operand_bytes_per_cycle(vector.operand_bytes_per_cycle() * factor);
+            vector.set_result_bytes_per_cycle(vector.result_bytes_per_cycle() * factor);
+        }
+    }
+    return platform;
+}
+
+}  // namespace kpu::explain::test

@@ -1,0 +1,227 @@
+"""The page of `explain --html`, as headless Chromium renders it, and the command around it.
+
+The environment names the command (KPUSIM) and the browser (CHROMIUM); without a browser the rendering is not tested.
+"""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+KPUSIM = os.environ["KPUSIM"]
+CHROMIUM = os.environ.get("CHROMIUM", "")
+EXAMPLE = ROOT / "examples/gemm_relu/gemm_relu.nem"
+WIDTH, HEIGHT = 1280, 2400
+
+
+def kpusim(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the command; its exit code must be `code`."""
+    result = subprocess.run(
+        [KPUSIM, *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False
+    )
+    if result.returncode != code:
+        raise AssertionError(f"exit {result.returncode}, not {code}: {result.stderr}")
+    return result
+
+
+class Elements(html.parser.HTMLParser):
+    """Attributes and text of every element of a page, by tag."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: dict[str, list[dict[str, str]]] = {}
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.found.setdefault(tag, []).append({name: value or "" for name, value in attrs})
+
+    def handle_data(self, data: str) -> None:
+        """Note a text."""
+        self.texts.append(data.strip())
+
+    def of_class(self, tag: str, name: str) -> list[dict[str, str]]:
+        """Elements of a tag with a class."""
+        return [element for element in self.found.get(tag, []) if element.get("class") == name]
+
+
+class ExplainTest(unittest.TestCase):
+    """Each test has a folder with a traced run of an example in it."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.run_folder = Path(cls.folder.name) / "run"
+        kpusim("run", EXAMPLE, "--mode", "timing", "--quiet", "-o", cls.run_folder,
+               "--events", cls.run_folder / "events.kpuev")  # fmt: skip
+        cls.stats = json.loads((cls.run_folder / "stats.json").read_text())["stats"]
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.folder.cleanup()
+
+    def total(self) -> int:
+        """Cycles of the run."""
+        return int(self.stats["cycles.total"]["value"])
+
+    def page(self, run: Path) -> Path:
+        """The page of a run."""
+        page = Path(self.folder.name) / "page.html"
+        kpusim("explain", run, "--html", page)
+        return page
+
+
+class Command(ExplainTest):
+    """Text and JSON of the command."""
+
+    def test_sums_close(self) -> None:
+        """Operations, terms, units, segments and shares sum to cycles.total; units agree with stats.json."""
+        data = json.loads(kpusim("explain", self.run_folder, "--json").stdout)
+        self.assertEqual(data["cycles"], self.total())
+        self.assertEqual(sum(op["charged_cycles"] for op in data["operations"]), self.total())
+        for op in data["operations"]:
+            self.assertEqual(sum(term["cycles"] for term in op["terms"]), op["charged_cycles"])
+        for unit in data["units"]:
+            self.assertEqual(sum(unit["causes"].values()), self.total())
+            for cause, cycles in unit["causes"].items():
+                self.assertEqual(self.stats[f"units.{unit['unit']}.{cause}"]["value"], cycles)
+        path = data["critical_path"]
+        self.assertEqual(sum(share["cycles"] for share in path["shares"]), self.total())
+        self.assertEqual(path["segments"][0]["from"], 0)
+        self.assertEqual(path["segments"][-1]["to"], self.total())
+        for before, after in zip(path["segments"], path["segments"][1:]):
+            self.assertEqual(before["to"], after["from"])
+
+    def test_roofs_hold(self) -> None:
+        """No operation is above the roof of compute or of a level, and none moves more than a level can."""
+        for point in json.loads(kpusim("explain", self.run_folder, "--json").stdout)["roofline"]:
+            for level in point["levels"].values():
+                self.assertLessEqual(level["attained_bytes_per_cycle"], level["peak_bytes_per_cycle"])
+            if point["operations"] > 0:
+                self.assertLessEqual(point["attained"], point["roof"])
+
+    def test_same_bytes_again(self) -> None:
+        """The same event file gives the same bytes, from the folder or by its name."""
+        first = kpusim("explain", self.run_folder, "--json").stdout
+        self.assertEqual(kpusim("explain", self.run_folder / "events.kpuev", "--json").stdout, first)
+
+    def test_folder_without_events(self) -> None:
+        """The error says how to get them."""
+        bare = Path(self.folder.name) / "bare"
+        kpusim("run", EXAMPLE, "--mode", "timing", "--quiet", "-o", bare)
+        error = kpusim("explain", bare, code=1).stderr
+        self.assertIn(f"--force --events {bare}/events.kpuev", error)
+
+    def test_events_of_another_run(self) -> None:
+        """An event file that was left by an earlier run is not taken for this one's."""
+        other = Path(self.folder.name) / "other"
+        kpusim("run", EXAMPLE, "--mode", "timing", "--quiet", "-o", other, "--set", "ddr.channels=4")
+        (other / "events.kpuev").write_bytes((self.run_folder / "events.kpuev").read_bytes())
+        self.assertIn("another run", kpusim("explain", other, code=1).stderr)
+
+    def test_damaged_file(self) -> None:
+        """A file that is cut off is refused, naming it."""
+        damaged = Path(self.folder.name) / "damaged.kpuev"
+        damaged.write_bytes((self.run_folder / "events.kpuev").read_bytes()[:-100])
+        self.assertIn("damaged.kpuev", kpusim("explain", damaged, code=1).stderr)
+        self.assertIn("missing.kpuev", kpusim("explain", "missing.kpuev", code=1).stderr)
+
+    def test_unknown_operation(self) -> None:
+        """The nearest name is named."""
+        self.assertIn("`g3`", kpusim("explain", self.run_folder, "g33", code=1).stderr)
+
+    def test_deadlock(self) -> None:
+        """A deadlocked run is explained up to there, and said to be incomplete."""
+        program = Path(self.folder.name) / "deadlock.nem"
+        program.write_text(
+            "buffer X : DDR (size = 4096)\nbuffer Y : L2 (size = 4096)\nbuffer Z : L1[0] (size = 4096)\n"
+            "let x = region(X, 0, 4096)\nlet y = region(Y, 0, 4096)\nlet z = region(Z, 0, 4096)\n"
+            "a = transfer.async(dst=y, src=x)\n"
+            "b = transfer.async(dst=z, src=y, deps=[c])\n"
+            "c = transfer.async(dst=y, src=z, deps=[b])\n"
+        )
+        events = Path(self.folder.name) / "deadlock.kpuev"
+        result = subprocess.run(
+            [KPUSIM, "run", program, "--platform", "npm_lite", "--mode", "timing", "--quiet", "--events", events],
+            capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        if result.returncode == 1:
+            self.skipTest(f"no such program: {result.stderr}")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("INCOMPLETE", kpusim("explain", events).stdout)
+
+
+class Page(ExplainTest):
+    """What a browser shows."""
+
+    def render(self, page: Path, *options: str) -> subprocess.CompletedProcess[str]:
+        """Render with a profile of its own."""
+        if not CHROMIUM:
+            self.skipTest("no chromium")
+        return subprocess.run(
+            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+             "--no-first-run", "--disable-background-networking", "--enable-logging=stderr",
+             f"--user-data-dir={self.folder.name}/profile", f"--window-size={WIDTH},{HEIGHT}",
+             "--virtual-time-budget=5000", *options, page.as_uri()],
+            capture_output=True, text=True, timeout=100, check=True,
+        )  # fmt: skip
+
+    def test_needs_nothing_else(self) -> None:
+        """No script, style, picture or font from elsewhere, and a page of moderate size."""
+        text = self.page(self.run_folder).read_text(encoding="utf-8")
+        self.assertEqual(text.replace("http://www.w3.org/2000/svg", "").count("http"), 0)
+        self.assertNotIn("@import", text)
+        self.assertLess(len(text), 1_000_000)
+
+    def test_rendered(self) -> None:
+        """The browser draws every part from the data, without an error."""
+        page = self.page(self.run_folder)
+        result = self.render(page, "--dump-dom")
+        self.assertNotIn("Uncaught", result.stderr)
+        dom = Elements(result.stdout)
+        data = json.loads(kpusim("explain", self.run_folder, "--json").stdout)
+        self.assertIn(f"gemm_relu on npm_lite: {self.total():,} cycles", dom.texts)
+        # the bar of the run is whole
+        self.assertAlmostEqual(sum(float(r["width"]) for r in dom.of_class("rect", "term")), 1200, delta=1)
+        # the path covers the time axis: bars side by side over its whole width
+        path = sorted((float(r["x"]), float(r["width"])) for r in dom.of_class("rect", "path"))
+        self.assertEqual(len(path), len(data["critical_path"]["segments"]))
+        self.assertAlmostEqual(sum(width for _, width in path), 1200 - 92, delta=len(path) * 0.4)
+        working = [u for u in data["units"] if u["unit"] != "device" and
+                   any(not cause.startswith("idle") for cause in u["causes"])]  # fmt: skip
+        for unit in working:
+            self.assertIn(unit["unit"], dom.texts)
+        self.assertGreater(len(dom.of_class("rect", "state")), len(working))
+        self.assertEqual(len(dom.of_class("rect", "bound")), len(data["what_if"]))
+        points = sum(1 for p in data["roofline"] for level in p["levels"].values()
+                     if p["operations"] > 0 and level["bytes"] > 0)  # fmt: skip
+        self.assertEqual(len(dom.of_class("circle", "point")), points)
+        self.assertGreaterEqual(len(dom.of_class("line", "roof")), 2)
+        self.assertFalse([r for r in dom.found["rect"] if "NaN" in str(r)])
+        self.assertFalse([r for r in dom.found["circle"] if "NaN" in str(r)])
+
+    def test_screenshot(self) -> None:
+        """The picture has the size of the window and is not empty paper."""
+        picture = Path(self.folder.name) / "page.png"
+        self.render(self.page(self.run_folder), f"--screenshot={picture}")
+        content = picture.read_bytes()
+        width, height = struct.unpack(">II", content[16:24])
+        self.assertEqual((width, height), (WIDTH, HEIGHT))
+        self.assertGreater(len(content), 50_000)  # a page without drawings compresses to a tenth of it
+        keep = os.environ.get("KEEP_PICTURE")
+        if keep:
+            Path(keep).write_bytes(content)
+
+
+
+
+if __name__ == "__main__":
+    unittest.main()
