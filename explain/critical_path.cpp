@@ -11,7 +11,7 @@ using traces::no_task;
 using traces::no_unit;
 
 std::string_view name_of(Because because) {
-    static constexpr std::string_view names[] = {"start",  "dependency", "unit busy", "dispatch", "wait",
+    static constexpr std::string_view names[] = {"start",  "dependency",  "unit busy",  "dispatch", "wait",
                                                  "window", "token table", "task limit", "unknown"};
     return names[static_cast<size_t>(because)];
 }
@@ -206,7 +206,7 @@ traces::UnitClass resource_of(traces::Cause limiter, const traces::StreamWork& s
     using traces::Cause;
     using traces::UnitClass;
     const auto memory = [](const traces::StreamWork::End& end) {
-        return !end.is_memory                 ? UnitClass::device
+        return !end.is_memory            ? UnitClass::device
                : end.level == Level::ddr ? UnitClass::ddr
                : end.level == Level::l2  ? UnitClass::l2
                                          : UnitClass::l1;
@@ -250,8 +250,8 @@ bool share(const std::vector<uint16_t>& a, const std::vector<uint16_t>& b) {
 
 }  // namespace
 
-std::vector<Competitor> competitors(const RunGraph& graph, uint32_t serial, traces::Cause limiter, Cycles from,
-                                    Cycles to) {
+std::vector<Competitor> competitors(const RunGraph& graph, uint32_t serial, traces::Cause limiter,
+                                    Cycles from, Cycles to) {
     const std::vector<TaskRun>& tasks = graph.tasks();
     const traces::TaskWork* work = graph.work_of(tasks[serial]);
     if (work == nullptr) return {};

@@ -64,8 +64,8 @@ class OpCollector {
         const TaskRun& task = graph_.tasks()[charged.task];
         if (task.unit == no_unit) return 0;
         const traces::TaskWork* work = graph_.work_of(task);
-        const bool moves = work != nullptr ? work->mover
-                                           : !is_compute(graph_.info().units[task.unit].unit_class);
+        const bool moves =
+            work != nullptr ? work->mover : !is_compute(graph_.info().units[task.unit].unit_class);
         const auto& states = graph_.states(task.unit);
         auto at = std::lower_bound(states.begin(), states.end(), charged.from,
                                    [](const UnitState& s, Cycles time) { return s.to <= time; });
@@ -126,7 +126,8 @@ class OpCollector {
             const auto unit = static_cast<uint16_t>(u);
             if (graph_.tasks_of(unit).empty()) continue;
             for (const UnitState& state : graph_.states(unit)) {
-                if (state.task >= graph_.tasks().size() || traces::group_of(state.cause) != "stalled") continue;
+                if (state.task >= graph_.tasks().size() || traces::group_of(state.cause) != "stalled")
+                    continue;
                 const TaskRun& task = graph_.tasks()[state.task];
                 if (task.unit != unit || task.begin > state.from) continue;  // it waits elsewhere
                 hold_up(index_of(task.op), unit, state);

@@ -33,8 +33,8 @@ struct WorkTerm {
 struct Holdup {
     traces::Cause cause = traces::Cause::idle_no_work;
     uint16_t unit = traces::no_unit;
-    Cycles cycles = 0;                             ///< unit-cycles
-    uint32_t competitor = traces::no_task;         ///< statement that most often used the resource meanwhile
+    Cycles cycles = 0;                      ///< unit-cycles
+    uint32_t competitor = traces::no_task;  ///< statement that most often used the resource meanwhile
     uint16_t competitor_unit = traces::no_unit;
     Cycles competitor_cycles = 0;
 };
@@ -43,13 +43,13 @@ struct Holdup {
 struct OpTerms {
     uint32_t op = traces::background_op;
     uint64_t tasks = 0;
-    Cycles charged = 0;  ///< sums to cycles.total over all operations, the background included
-    Cycles span = 0;     ///< first issue to last end
+    Cycles charged = 0;       ///< sums to cycles.total over all operations, the background included
+    Cycles span = 0;          ///< first issue to last end
     std::vector<Term> terms;  ///< sum to charged
     std::vector<WorkTerm> works;
-    std::vector<Holdup> holdups;  ///< most cycles first
-    uint64_t macs = 0;            ///< done by arrays
-    uint64_t operations = 0;      ///< 2 per MAC, 1 per element of a vector unit
+    std::vector<Holdup> holdups;    ///< most cycles first
+    uint64_t macs = 0;              ///< done by arrays
+    uint64_t operations = 0;        ///< 2 per MAC, 1 per element of a vector unit
     uint64_t bytes[3] = {0, 0, 0};  ///< read and written, by Level
 };
 

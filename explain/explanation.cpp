@@ -22,9 +22,10 @@ std::string share_name(const RunGraph& graph, const PathSegment& segment, traces
     const traces::TaskWork* work = graph.work_of(graph.tasks()[segment.task]);
     const bool moves = work != nullptr && work->mover;
     const std::string text = text_of(moves ? Term::Kind::move : Term::Kind::compute, cause);
-    if (cause == traces::Cause::busy_useful && moves) return unit == UnitClass::sdma ? "rate of the system DMA"
-                                                          : unit == UnitClass::dma ? "rate of an engine's DMA"
-                                                                                   : "rate of a store";
+    if (cause == traces::Cause::busy_useful && moves)
+        return unit == UnitClass::sdma  ? "rate of the system DMA"
+               : unit == UnitClass::dma ? "rate of an engine's DMA"
+                                        : "rate of a store";
     if (moves || traces::group_of(cause) != "busy") return text;
     return fmt::format("{} of {}", text, unit == UnitClass::nmu ? "an array" : "a vector unit");
 }
@@ -53,9 +54,8 @@ std::vector<PathShare> shares_of(const RunGraph& graph, const CriticalPath& path
     }
     std::vector<PathShare> shares;
     for (const auto& [what, sum] : sums) {
-        const auto most = std::max_element(sum.by.begin(), sum.by.end(), [](const auto& a, const auto& b) {
-            return a.second < b.second;
-        });
+        const auto most = std::max_element(sum.by.begin(), sum.by.end(),
+                                           [](const auto& a, const auto& b) { return a.second < b.second; });
         shares.push_back({what, sum.cause, sum.cycles, most->first.first, most->first.second});
     }
     std::stable_sort(shares.begin(), shares.end(),
@@ -95,7 +95,8 @@ std::string reason_of(const RunGraph& graph, const PathSegment& segment) {
         case Because::unknown:
             break;
     }
-    return segment.kind == PathSegment::Kind::stands ? "the run stopped: nothing ends any more" : "not recorded";
+    return segment.kind == PathSegment::Kind::stands ? "the run stopped: nothing ends any more"
+                                                     : "not recorded";
 }
 
 uint32_t find_op(const traces::RunInfo& info, const std::string& name) {
@@ -106,10 +107,11 @@ uint32_t find_op(const traces::RunInfo& info, const std::string& name) {
     }
     if (name == traces::background_name) return traces::background_op;
     const std::string nearest = nearest_name(name, names);
-    throw UserError(nearest.empty()
-                        ? fmt::format("the run has no operation `{}`. Fix: leave the name out.", name)
-                        : fmt::format("the run has no operation `{}`. Fix: did you mean `{}`? `ops.csv` lists them.",
-                                      name, nearest));
+    throw UserError(
+        nearest.empty()
+            ? fmt::format("the run has no operation `{}`. Fix: leave the name out.", name)
+            : fmt::format("the run has no operation `{}`. Fix: did you mean `{}`? `ops.csv` lists them.",
+                          name, nearest));
 }
 
 }  // namespace kpu::explain

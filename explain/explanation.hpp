@@ -13,11 +13,11 @@ namespace kpu::explain {
 
 /// Cycles of the critical path with one reason: what would have to be faster.
 struct PathShare {
-    std::string what;                       ///< "DRAM bandwidth", "ideal compute of an array", ...
+    std::string what;  ///< "DRAM bandwidth", "ideal compute of an array", ...
     traces::Cause cause = traces::Cause::idle_no_work;
     Cycles cycles = 0;
-    uint32_t statement = traces::no_task;   ///< most of it
-    uint16_t unit = traces::no_unit;        ///< most of it
+    uint32_t statement = traces::no_task;  ///< most of it
+    uint16_t unit = traces::no_unit;       ///< most of it
 };
 
 /// Everything that can be said about a run.
@@ -26,8 +26,8 @@ struct Explanation {
     const RunGraph& graph;
     std::vector<OpTerms> ops;  ///< the background last
     CriticalPath path;
-    std::vector<PathShare> shares;  ///< most cycles first; sum to cycles.total
-    std::vector<Bound> bounds;      ///< empty of a run that did not end
+    std::vector<PathShare> shares;     ///< most cycles first; sum to cycles.total
+    std::vector<Bound> bounds;         ///< empty of a run that did not end
     std::vector<RooflinePoint> roofs;  ///< the run first
 };
 

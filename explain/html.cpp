@@ -95,8 +95,8 @@ class Page {
             json row{{"name", graph_.unit_name(unit)}, {"states", json::array()}};
             for (const UnitState& state : thinned(states, graph_.total())) {
                 if (is_idle(state.cause)) continue;
-                row["states"].push_back({state.from, state.to, static_cast<int>(state.cause),
-                                         labels_(graph_.label(state.task))});
+                row["states"].push_back(
+                    {state.from, state.to, static_cast<int>(state.cause), labels_(graph_.label(state.task))});
             }
             out.push_back(std::move(row));
         }
@@ -117,7 +117,8 @@ class Page {
         for (size_t i = 0; i < segments.size(); i += stride) {
             const size_t last = std::min(i + stride, segments.size()) - 1;
             const auto longest = std::max_element(
-                segments.begin() + static_cast<std::ptrdiff_t>(i), segments.begin() + static_cast<std::ptrdiff_t>(last + 1),
+                segments.begin() + static_cast<std::ptrdiff_t>(i),
+                segments.begin() + static_cast<std::ptrdiff_t>(last + 1),
                 [](const PathSegment& a, const PathSegment& b) { return a.to - a.from < b.to - b.from; });
             out.push_back({segments[i].from, segments[last].to, static_cast<int>(mostly(*longest)),
                            labels_(graph_.label(longest->task)), labels_(graph_.unit_name(longest->unit)),

@@ -62,12 +62,18 @@ class Json {
     json operations() const {
         json out = json::array();
         for (const OpTerms& op : explanation_.ops) {
-            json row{{"op", graph_.info().op_name(op.op)}, {"tasks", op.tasks},
-                     {"charged_cycles", op.charged},       {"span_cycles", op.span},
-                     {"macs", op.macs},                    {"operations", op.operations},
-                     {"bytes_dram", op.bytes[0]},          {"bytes_l2", op.bytes[1]},
-                     {"bytes_l1", op.bytes[2]},            {"terms", json::array()},
-                     {"formulas", json::array()},          {"held_up", json::array()}};
+            json row{{"op", graph_.info().op_name(op.op)},
+                     {"tasks", op.tasks},
+                     {"charged_cycles", op.charged},
+                     {"span_cycles", op.span},
+                     {"macs", op.macs},
+                     {"operations", op.operations},
+                     {"bytes_dram", op.bytes[0]},
+                     {"bytes_l2", op.bytes[1]},
+                     {"bytes_l1", op.bytes[2]},
+                     {"terms", json::array()},
+                     {"formulas", json::array()},
+                     {"held_up", json::array()}};
             row["type"] = op.op < graph_.info().ops.size() ? graph_.info().ops[op.op].type : "";
             for (const Term& term : op.terms) {
                 row["terms"].push_back({{"kind", name_of(term.kind)},
@@ -93,7 +99,9 @@ class Json {
 
     json formula(const WorkTerm& term) const {
         const traces::TaskWork& work = graph_.info().works[term.work];
-        json out{{"statement", statement(term.statement)}, {"count", term.count}, {"work", work.work},
+        json out{{"statement", statement(term.statement)},
+                 {"count", term.count},
+                 {"work", work.work},
                  {"peak_per_cycle", double(work.peak_q16) / 65536}};
         if (!work.mover) {
             out["first_operand"] = work.lead;

@@ -76,9 +76,10 @@ Cycles LeastTime::of_stream(const TaskRun& task, const StreamWork& stream) const
     for (const traces::StreamHop& hop : stream.hops) {
         const bool dram = graph_.info().units[hop.unit].unit_class == UnitClass::ddr;
         // a burst of every channel may come at once, and what controllers hold be written later
-        const double at_once = dram ? static_cast<double>(channels_of(graph_) * graph_.info().dram_burst_bytes +
-                                                          graph_.info().dram_posted_bytes)
-                                    : 0;
+        const double at_once =
+            dram ? static_cast<double>(channels_of(graph_) * graph_.info().dram_burst_bytes +
+                                       graph_.info().dram_posted_bytes)
+                 : 0;
         longest = std::max(longest, moving(hop.unit, std::max(0.0, before_last - at_once)));
     }
     if (window) {

@@ -19,9 +19,12 @@ class Rooflines {
     Rooflines(const RunGraph& graph, const std::vector<OpTerms>& ops) : graph_(graph), ops_(ops) {
         for (const traces::UnitInfo& unit : graph.info().units) {
             ++counts_[unit.unit_class];
-            if (unit.unit_class == UnitClass::ddr) peaks_[static_cast<size_t>(Level::ddr)] += unit.peak_per_cycle;
-            if (unit.unit_class == UnitClass::l2) peaks_[static_cast<size_t>(Level::l2)] += unit.peak_per_cycle;
-            if (unit.unit_class == UnitClass::l1) peaks_[static_cast<size_t>(Level::l1)] += unit.peak_per_cycle;
+            if (unit.unit_class == UnitClass::ddr)
+                peaks_[static_cast<size_t>(Level::ddr)] += unit.peak_per_cycle;
+            if (unit.unit_class == UnitClass::l2)
+                peaks_[static_cast<size_t>(Level::l2)] += unit.peak_per_cycle;
+            if (unit.unit_class == UnitClass::l1)
+                peaks_[static_cast<size_t>(Level::l1)] += unit.peak_per_cycle;
         }
         read_tasks();
     }
@@ -33,8 +36,7 @@ class Rooflines {
         for (size_t i = 0; i < ops_.size(); ++i) {
             all.operations += ops_[i].operations;
             for (size_t level = 0; level < 3; ++level) all.bytes[level] += ops_[i].bytes[level];
-            for (const auto& [kind, peak] : sums_[i].peaks)
-                run.peaks[kind] = std::max(run.peaks[kind], peak);
+            for (const auto& [kind, peak] : sums_[i].peaks) run.peaks[kind] = std::max(run.peaks[kind], peak);
         }
         run.active = graph_.total();
         result.push_back(point(all, run));

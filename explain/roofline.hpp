@@ -10,10 +10,10 @@ namespace kpu::explain {
 
 /// What one memory level allows an operation: its operations per byte of it, and how fast that could be.
 struct RooflineLevel {
-    uint64_t bytes = 0;          ///< read and written
-    double intensity = 0;        ///< operations per byte; 0: no operations, or no bytes
-    double peak_bytes = 0;       ///< bytes per cycle of the level, all its instances together
-    double attained_bytes = 0;   ///< bytes per active cycle
+    uint64_t bytes = 0;         ///< read and written
+    double intensity = 0;       ///< operations per byte; 0: no operations, or no bytes
+    double peak_bytes = 0;      ///< bytes per cycle of the level, all its instances together
+    double attained_bytes = 0;  ///< bytes per active cycle
 };
 
 /// Where an operation stands under the roofs: attained <= peak, and attained <= intensity x peak_bytes of

@@ -20,8 +20,8 @@ constexpr int max_sequencers = 65536;
 
 [[noreturn]] void refuse(const std::string& origin, const std::string& what) {
     throw UserError(fmt::format(
-        "{}: the records contradict each other: {}. Fix: write the file again with `kpusim run --events`.", origin,
-        what));
+        "{}: the records contradict each other: {}. Fix: write the file again with `kpusim run --events`.",
+        origin, what));
 }
 
 /// Links are given by 1 + serial.
@@ -36,9 +36,10 @@ RunGraph::RunGraph(const traces::Recording& recording, const std::string& origin
         if (info().units[u].unit_class == traces::UnitClass::device) device_ = static_cast<uint16_t>(u);
     }
     if (device_ == no_unit)
-        throw UserError(fmt::format(
-            "{}: a run without a device has no time to explain. Fix: run with --mode timing or values+timing.",
-            origin));
+        throw UserError(
+            fmt::format("{}: a run without a device has no time to explain. Fix: run with --mode timing or "
+                        "values+timing.",
+                        origin));
     read_tasks(origin);
     read_states();
     check(origin);
@@ -47,8 +48,7 @@ RunGraph::RunGraph(const traces::Recording& recording, const std::string& origin
 void RunGraph::read_tasks(const std::string& origin) {
     const Clock clock = info().clock();
     size_t count = 0;
-    for (const Event& event : recording_.events)
-        count += event.kind == EventKind::issue ? 1 : 0;
+    for (const Event& event : recording_.events) count += event.kind == EventKind::issue ? 1 : 0;
     tasks_.resize(count);
     std::vector<std::pair<uint32_t, uint32_t>> flows;  // consumer, producer
     for (const Event& event : recording_.events) {
@@ -123,20 +123,24 @@ void RunGraph::check(const std::string& origin) const {
         const TaskRun& task = tasks_[serial];
         const auto bad = [&](const char* what) { refuse(origin, fmt::format("task {} {}", serial, what)); };
         if (task.issue == never) bad("was never issued");
-        if (task.begun() && (task.ready == never || task.ready > task.begin)) bad("began before it was ready");
+        if (task.begun() && (task.ready == never || task.ready > task.begin))
+            bad("began before it was ready");
         if (task.ready != never && task.ready < task.issue) bad("was ready before it was issued");
         if (task.ended() && (!task.begun() || task.end < task.begin || task.end > total()))
             bad("ended before it began, or after the run");
         for (const uint32_t cause : {task.issued_by, task.readied_by}) {
             if (cause == no_task) continue;
-            if (cause >= tasks_.size() || !tasks_[cause].ended()) bad("was released by a task that did not end");
+            if (cause >= tasks_.size() || !tasks_[cause].ended())
+                bad("was released by a task that did not end");
             // a loop's token may come from a later task; else chains of releases could close
-            if (cause >= serial && tasks_[cause].begin == tasks_[cause].end) bad("was released by a later task");
+            if (cause >= serial && tasks_[cause].begin == tasks_[cause].end)
+                bad("was released by a later task");
         }
         if (task.issued_by != no_task && tasks_[task.issued_by].end != task.issue)
             bad("was issued by a task that ended at another time");
         const bool released = task.readied_by != no_task;
-        if (released ? tasks_[task.readied_by].end != task.ready : task.ready != never && task.ready > task.issue)
+        if (released ? tasks_[task.readied_by].end != task.ready
+                     : task.ready != never && task.ready > task.issue)
             bad("was made ready by a task that ended at another time");
     }
 }
@@ -145,7 +149,8 @@ const std::vector<uint32_t>& RunGraph::dispatched_by(int sequencer) const {
     return by_sequencer_.at(static_cast<size_t>(sequencer));
 }
 
-uint32_t RunGraph::before(const std::vector<uint32_t>& list, const std::vector<TaskRun>& tasks, uint32_t task) {
+uint32_t RunGraph::before(const std::vector<uint32_t>& list, const std::vector<TaskRun>& tasks,
+                          uint32_t task) {
     // begins ascend; within one instant the list has the order of dispatch
     auto at = std::lower_bound(list.begin(), list.end(), tasks[task].begin,
                                [&](uint32_t t, Cycles begin) { return tasks[t].begin < begin; });

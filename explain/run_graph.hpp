@@ -19,7 +19,7 @@ struct TaskRun {
     uint16_t unit = traces::no_unit, partner = traces::no_unit;
     int sequencer = 0;
     traces::IssueCause issue_cause = traces::IssueCause::start;
-    uint32_t issued_by = traces::no_task;  ///< whose completion let it be issued
+    uint32_t issued_by = traces::no_task;   ///< whose completion let it be issued
     uint32_t readied_by = traces::no_task;  ///< whose completion made it ready; no_task: ready at the start
     uint32_t first_producer = 0, producer_count = 0;
     bool begun() const { return begin != never; }
@@ -55,7 +55,8 @@ class RunGraph {
     /// Tasks that a sequencer dispatched, in order.
     const std::vector<uint32_t>& dispatched_by(int sequencer) const;
     /// The one before `task` in such a list; no_task: none.
-    static uint32_t before(const std::vector<uint32_t>& list, const std::vector<TaskRun>& tasks, uint32_t task);
+    static uint32_t before(const std::vector<uint32_t>& list, const std::vector<TaskRun>& tasks,
+                           uint32_t task);
 
     /// States of a unit in order of time, without gaps over [0, total).
     const std::vector<UnitState>& states(uint16_t unit) const { return states_[unit]; }

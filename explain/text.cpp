@@ -65,7 +65,9 @@ class Text {
 
     void incomplete() {
         if (!graph_.info().complete)
-            line("  INCOMPLETE: the run was stopped before its program ended; this explains what ran until then");
+            line(
+                "  INCOMPLETE: the run was stopped before its program ended; this explains what ran until "
+                "then");
     }
 
     void headline() {
@@ -116,8 +118,8 @@ class Text {
                  grouped(rows[i]->charged), percent(double(rows[i]->charged), total), largest(*rows[i]));
         }
         if (rest > 0)
-            line("  {:<38}{:>12}  {}", fmt::format("{} more", rows.size() - options_.most_rows), grouped(rest),
-                 percent(double(rest), total));
+            line("  {:<38}{:>12}  {}", fmt::format("{} more", rows.size() - options_.most_rows),
+                 grouped(rest), percent(double(rest), total));
         line("  {:<38}{:>12}  = cycles.total", "sum", grouped(graph_.total()));
     }
 
@@ -170,10 +172,10 @@ class Text {
         const Cycles rows = stream.runs * stream.row_cycles;
         Cycles latency = 0;
         for (const traces::StreamHop& hop : stream.hops) latency += hop.latency;
-        return fmt::format("{} bytes / {} per cycle = {} + descriptor {} + {} rows x {} + latency {} = {} cycles",
-                           grouped(stream.bytes), port, grouped(moving), stream.descriptor_cycles,
-                           grouped(stream.runs), stream.row_cycles, latency,
-                           grouped(moving + stream.descriptor_cycles + rows + latency));
+        return fmt::format(
+            "{} bytes / {} per cycle = {} + descriptor {} + {} rows x {} + latency {} = {} cycles",
+            grouped(stream.bytes), port, grouped(moving), stream.descriptor_cycles, grouped(stream.runs),
+            stream.row_cycles, latency, grouped(moving + stream.descriptor_cycles + rows + latency));
     }
 
     void holdups(const OpTerms& op) {
@@ -205,7 +207,8 @@ class Text {
         if (on_path > 0) {
             line("\n  critical path: {} of its {} cycles", grouped(on_path), grouped(graph_.total()));
         } else if (least != never) {
-            line("\n  critical path: none of its cycles; its tasks could end {} cycles later", grouped(least));
+            line("\n  critical path: none of its cycles; its tasks could end {} cycles later",
+                 grouped(least));
         }
     }
 
@@ -230,8 +233,8 @@ class Text {
     void segments() {
         const auto& all = explanation_.path.segments();
         const size_t most = options_.most_rows;
-        line("\n  {:>12} {:>12} {:>10}  {:<24}{:<12}could not begin earlier because", "from", "to", "cycles", "task",
-             "unit");
+        line("\n  {:>12} {:>12} {:>10}  {:<24}{:<12}could not begin earlier because", "from", "to", "cycles",
+             "task", "unit");
         for (size_t i = 0; i < all.size(); ++i) {
             if (all.size() > most && i == most / 2) {
                 const size_t skipped = all.size() - most;
@@ -246,7 +249,8 @@ class Text {
                                          ? "dispatch " + graph_.label(segment.task)
                                          : graph_.label(segment.task);
             line("  {:>12} {:>12} {:>10}  {:<23.23} {:<12}{}", grouped(segment.from), grouped(segment.to),
-                 grouped(segment.to - segment.from), task, graph_.unit_name(segment.unit), reason_of(graph_, segment));
+                 grouped(segment.to - segment.from), task, graph_.unit_name(segment.unit),
+                 reason_of(graph_, segment));
         }
     }
 
@@ -265,12 +269,15 @@ class Text {
             ++row.tasks;
         }
         std::vector<std::pair<uint32_t, Row>> sorted(rows.begin(), rows.end());
-        sorted.erase(std::remove_if(sorted.begin(), sorted.end(), [](const auto& r) { return r.second.least == 0; }),
-                     sorted.end());
+        sorted.erase(
+            std::remove_if(sorted.begin(), sorted.end(), [](const auto& r) { return r.second.least == 0; }),
+            sorted.end());
         if (sorted.empty()) return;
         std::stable_sort(sorted.begin(), sorted.end(),
                          [](const auto& a, const auto& b) { return a.second.least > b.second.least; });
-        line("\n  slack: every task of these could end so much later (in the order that was) and cost nothing");
+        line(
+            "\n  slack: every task of these could end so much later (in the order that was) and cost "
+            "nothing");
         for (size_t i = 0; i < std::min(sorted.size(), options_.most_rows); ++i)
             line("    {:>14}  {} ({} tasks)", grouped(sorted[i].second.least), statement(sorted[i].first),
                  grouped(sorted[i].second.tasks));
@@ -279,12 +286,15 @@ class Text {
     void bounds() {
         if (explanation_.bounds.empty()) return;
         const double total = static_cast<double>(graph_.total());
-        line("\nWhat if one resource were infinitely fast (its latency stays)? At least so many cycles would remain:");
+        line(
+            "\nWhat if one resource were infinitely fast (its latency stays)? At least so many cycles would "
+            "remain:");
         line("  {:<14}{:>12}  {:>8}  {}", "resource", "at least", "of now", "set by");
         for (const Bound& bound : explanation_.bounds) {
             const std::string set_by =
                 bound.work > bound.path ? "the work of " + bound.busiest : "the longest chain of tasks";
-            line("  {:<14}{:>12}  {}   {}{}", bound.resource == Resource::none ? "as it is" : name_of(bound.resource),
+            line("  {:<14}{:>12}  {}   {}{}",
+                 bound.resource == Resource::none ? "as it is" : name_of(bound.resource),
                  grouped(bound.cycles), percent(double(bound.cycles), total), set_by,
                  bound.resource == Resource::none ? "" : fmt::format("   ({})", fields_of(bound.resource)));
         }
@@ -292,8 +302,8 @@ class Text {
 
     void roofs() {
         line("\nRoofline (operations: 2 per MAC, 1 per element; each while its tasks are under way)");
-        line("  {:<20}{:>12}{:>12}{:>9}  {:<8}{:>9}{:>9}{:>9}   bytes/cycle of peak: DRAM, L2, L1", "operation",
-             "ops/cycle", "roof", "of roof", "limit", "ops/B ", "ops/B ", "ops/B ");
+        line("  {:<20}{:>12}{:>12}{:>9}  {:<8}{:>9}{:>9}{:>9}   bytes/cycle of peak: DRAM, L2, L1",
+             "operation", "ops/cycle", "roof", "of roof", "limit", "ops/B ", "ops/B ", "ops/B ");
         line("  {:<20}{:>12}{:>12}{:>9}  {:<8}{:>9}{:>9}{:>9}", "", "", "", "", "", "DRAM", "L2", "L1");
         size_t shown = 0;
         for (const RooflinePoint& point : explanation_.roofs) {
@@ -304,18 +314,21 @@ class Text {
                                      trimmed(percent(level.attained_bytes, level.peak_bytes)));
             const std::string_view name = shown == 1 ? "the run" : graph_.info().op_name(point.op);
             if (point.operations == 0) {
-                line("  {:<20.20}{:>12}{:>12}{:>9}  {:<8}{:>9}{:>9}{:>9}   {}", name, "-", "-", "-", "-", "-", "-", "-",
-                     rates);
+                line("  {:<20.20}{:>12}{:>12}{:>9}  {:<8}{:>9}{:>9}{:>9}   {}", name, "-", "-", "-", "-", "-",
+                     "-", "-", rates);
                 continue;
             }
             const auto intensity = [&](size_t i) {
-                return point.levels[i].bytes == 0 ? std::string("-") : fmt::format("{:.3g}", point.levels[i].intensity);
+                return point.levels[i].bytes == 0 ? std::string("-")
+                                                  : fmt::format("{:.3g}", point.levels[i].intensity);
             };
-            line("  {:<20.20}{:>12.5g}{:>12.5g}{:>9}  {:<8}{:>9}{:>9}{:>9}   {}", name, point.attained, point.roof,
-                 percent(point.attained, point.roof), point.limit, intensity(0), intensity(1), intensity(2), rates);
+            line("  {:<20.20}{:>12.5g}{:>12.5g}{:>9}  {:<8}{:>9}{:>9}{:>9}   {}", name, point.attained,
+                 point.roof, percent(point.attained, point.roof), point.limit, intensity(0), intensity(1),
+                 intensity(2), rates);
         }
         if (explanation_.roofs.size() > options_.most_rows + 1)
-            line("  ... and {} more operations (--json has all)", explanation_.roofs.size() - options_.most_rows - 1);
+            line("  ... and {} more operations (--json has all)",
+                 explanation_.roofs.size() - options_.most_rows - 1);
     }
 
     /// For every unit with tasks: its states sum to the run.
@@ -356,7 +369,8 @@ std::string text_of_run(const Explanation& explanation, const TextOptions& optio
 
 std::string text_of_op(const Explanation& explanation, const std::string& op, const TextOptions& options) {
     const uint32_t index = find_op(explanation.graph.info(), op);
-    return Text(explanation, options).op(explanation.ops[std::min<size_t>(index, explanation.ops.size() - 1)]);
+    return Text(explanation, options)
+        .op(explanation.ops[std::min<size_t>(index, explanation.ops.size() - 1)]);
 }
 
 }  // namespace kpu::explain

@@ -13,7 +13,7 @@ using traces::no_unit;
 using traces::UnitClass;
 
 std::string_view name_of(Resource resource) {
-    static constexpr std::string_view names[] = {"nothing", "DRAM",        "links",  "L2",          "L1",
+    static constexpr std::string_view names[] = {"nothing",    "DRAM",       "links",  "L2",          "L1",
                                                  "system DMA", "engine DMA", "arrays", "vector units"};
     return names[static_cast<size_t>(resource)];
 }
@@ -124,7 +124,8 @@ class Bounds {
         const auto [known, added] = least_of_statement_.try_emplace(task.statement, never);
         if (added) {
             for (const TaskRun& other : graph_.tasks()) {
-                if (other.statement == task.statement) known->second = std::min(known->second, least_.of(other));
+                if (other.statement == task.statement)
+                    known->second = std::min(known->second, least_.of(other));
             }
         }
         return known->second;
@@ -132,9 +133,10 @@ class Bounds {
 
     template <class Visit>
     void each_before(const TaskRun& task, Visit visit) const {
-        for (const uint32_t* p = graph_.producers_begin(task); p != graph_.producers_end(task); ++p) visit(*p);
-        const bool always = task.issue_cause == traces::IssueCause::token ||
-                            task.issue_cause == traces::IssueCause::window;
+        for (const uint32_t* p = graph_.producers_begin(task); p != graph_.producers_end(task); ++p)
+            visit(*p);
+        const bool always =
+            task.issue_cause == traces::IssueCause::token || task.issue_cause == traces::IssueCause::window;
         if (always && task.issued_by != no_task) visit(task.issued_by);
     }
 
@@ -151,8 +153,8 @@ class Bounds {
         std::string name;
     };
 
-    /// Units that execute tasks, and sequencers: all of a kind; of one engine, for the tasks bound to it; one, for
-    /// the tasks bound to that.
+    /// Units that execute tasks, and sequencers: all of a kind; of one engine, for the tasks bound to it;
+    /// one, for the tasks bound to that.
     void pools() {
         using Key = std::tuple<UnitClass, int, int>;
         std::map<Key, Pool> pools;

@@ -23,8 +23,8 @@ struct Bound {
     Resource resource = Resource::none;  ///< none: the device as it is
     Cycles cycles = 0;                   ///< the larger of what follows
     Cycles path = 0;                     ///< longest chain of tasks, each as fast as its formula
-    Cycles work = 0;                     ///< most work of another unit at its peak, with what must come before and after
-    std::string busiest;                 ///< that unit
+    Cycles work = 0;      ///< most work of another unit at its peak, with what must come before and after
+    std::string busiest;  ///< that unit
 };
 
 /// A bound for every resource that the run used, the device as it is first.

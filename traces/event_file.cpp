@@ -66,7 +66,8 @@ const char* fault_of(const Event& event, const RunInfo& info, size_t events) {
         return event.op < info.statements.size() ? nullptr : "unknown statement";
     }
     if (!interval && event.reserved > events) return "task number out of range";
-    if (event.kind == EventKind::work && (event.value < 0 || static_cast<size_t>(event.value) >= info.works.size()))
+    if (event.kind == EventKind::work &&
+        (event.value < 0 || static_cast<size_t>(event.value) >= info.works.size()))
         return "unknown work";
     if (event.op != background_op && event.op >= info.ops.size() && event.op != 0) return "unknown operation";
     const bool of_unit = event.kind == EventKind::cause || event.kind == EventKind::counter ||

@@ -97,10 +97,10 @@ StreamWork::End end_from(const json& in) {
 }
 
 json to_json_value(const TaskWork& work) {
-    json out{{"mover", work.mover},         {"overlaps", work.overlaps}, {"lead", work.lead},
-             {"fill", work.fill},           {"steady", work.steady},     {"drain", work.drain},
-             {"uneven", work.uneven},       {"work", work.work},         {"occupancy", work.occupancy},
-             {"peak_q16", work.peak_q16},   {"macs", work.macs},         {"streams", json::array()}};
+    json out{{"mover", work.mover},       {"overlaps", work.overlaps}, {"lead", work.lead},
+             {"fill", work.fill},         {"steady", work.steady},     {"drain", work.drain},
+             {"uneven", work.uneven},     {"work", work.work},         {"occupancy", work.occupancy},
+             {"peak_q16", work.peak_q16}, {"macs", work.macs},         {"streams", json::array()}};
     for (const StreamWork& stream : work.streams) {
         json row{{"role", static_cast<int>(stream.role)},
                  {"source", to_json_value(stream.source)},
@@ -134,7 +134,8 @@ StreamWork stream_from(const json& in, size_t units) {
     stream.port_bytes_per_cycle = width("port_bytes_per_cycle");
     stream.burst_bytes = width("burst_bytes");
     stream.max_outstanding = width("max_outstanding");
-    stream.descriptor_cycles = in_range<uint32_t>(in.at("descriptor_cycles"), 0, UINT32_MAX, "descriptor_cycles");
+    stream.descriptor_cycles =
+        in_range<uint32_t>(in.at("descriptor_cycles"), 0, UINT32_MAX, "descriptor_cycles");
     stream.row_cycles = in_range<uint32_t>(in.at("row_cycles"), 0, UINT32_MAX, "row_cycles");
     stream.due = count("due");
     for (const json& hop : in.at("hops")) {
@@ -188,8 +189,8 @@ RunInfo info_from(const json& in) {
     for (const json& row : in.at("statements")) {
         info.statements.push_back({row.at("name").get<std::string>(), row.at("file").get<std::string>(),
                                    row.at("line").get<uint32_t>(), row.at("column").get<uint32_t>(),
-                                   row.at("loops").get<std::vector<std::string>>(),
-                                   row.value("profile", ""), row.at("type").get<std::string>(),
+                                   row.at("loops").get<std::vector<std::string>>(), row.value("profile", ""),
+                                   row.at("type").get<std::string>(),
                                    in_range<int>(row.at("engine"), -1, 65535, "engine"),
                                    in_range<int>(row.at("instance"), -1, 65535, "instance")});
     }

@@ -35,9 +35,9 @@ struct RunInfo {
     std::vector<UnitInfo> units;  ///< unit id = index
     std::vector<Op> ops;
     std::vector<Statement> statements;
-    std::vector<TaskWork> works;   ///< what tasks do: see EventKind::work
+    std::vector<TaskWork> works;     ///< what tasks do: see EventKind::work
     uint64_t dram_posted_bytes = 0;  ///< that DRAM controllers may hold unwritten at the end
-    uint32_t dispatch_cycles = 0;  ///< between two dispatches of one sequencer
+    uint32_t dispatch_cycles = 0;    ///< between two dispatches of one sequencer
     EnergyPrices prices;
     uint32_t dram_burst_bytes =
         0;                 ///< bytes of one dram read or write action; 0 = unknown: no DRAM bandwidth

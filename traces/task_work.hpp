@@ -51,14 +51,14 @@ struct StreamWork {
 /// The terms of a task's formula and its streams, without what contention adds: equal for all tasks that do
 /// the same. model/worker/worker.md has the meaning of the terms.
 struct TaskWork {
-    bool mover = false;        ///< transfer or store: one stream, no formula terms
-    bool overlaps = false;     ///< the unit takes the next task before this one completes
+    bool mover = false;     ///< transfer or store: one stream, no formula terms
+    bool overlaps = false;  ///< the unit takes the next task before this one completes
     Cycles lead = 0, fill = 0, steady = 0, drain = 0;
-    Cycles uneven = 0;         ///< more than steady, for operand ports that are too narrow for whole folds
-    Cycles occupancy = 0;      ///< of the unit's entrance, from the first operand on
-    uint64_t work = 0;         ///< MACs, elements, bytes
-    uint64_t peak_q16 = 65536; ///< of that per core cycle, in 1/65536
-    uint64_t macs = 0;         ///< algorithmic multiply-accumulates
+    Cycles uneven = 0;          ///< more than steady, for operand ports that are too narrow for whole folds
+    Cycles occupancy = 0;       ///< of the unit's entrance, from the first operand on
+    uint64_t work = 0;          ///< MACs, elements, bytes
+    uint64_t peak_q16 = 65536;  ///< of that per core cycle, in 1/65536
+    uint64_t macs = 0;          ///< algorithmic multiply-accumulates
     std::vector<StreamWork> streams;
 
     bool same_request(const TaskWork& o) const;

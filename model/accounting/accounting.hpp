@@ -120,9 +120,9 @@ class Accounting {
     std::unique_ptr<DeviceTimeline> device_;
     Cycles now_ = 0;
     uint32_t completing_ = traces::no_task;  ///< the task that completed last
-    std::vector<uint64_t> moved_;   ///< by unit: bytes, for the trace
-    std::vector<uint32_t> tokens_;  ///< by unit: as recorded last
-    std::vector<uint64_t> queued_;  ///< by unit: the same
+    std::vector<uint64_t> moved_;            ///< by unit: bytes, for the trace
+    std::vector<uint32_t> tokens_;           ///< by unit: as recorded last
+    std::vector<uint64_t> queued_;           ///< by unit: the same
 };
 
 }  // namespace kpu::model

@@ -24,7 +24,7 @@ struct TaskReport {
     Cycles start = 0, end = 0;
     Cycles operand_wait = 0;  ///< before the first operand enters
     Cycles fill = 0, steady = 0, drain = 0;
-    Cycles own_cycles = 0;             ///< of fill, steady and drain, what no other task of the unit shares
+    Cycles own_cycles = 0;  ///< of fill, steady and drain, what no other task of the unit shares
     Cycles lead = 0, occupancy = 0, first_result = 0, uneven = 0;  ///< as in Job (worker.hpp)
     bool overlap = false;                                          ///< the next task may enter meanwhile
     uint64_t work = 0;                 ///< done in the steady state: MACs, elements; bytes of a mover

@@ -14,7 +14,9 @@ uint64_t runs_of(const StreamSide& side) {
     return runs;
 }
 
-uint64_t bytes_of(const StreamSide& side) { return side.is_memory ? runs_of(side) * side.pattern.run_bytes : 0; }
+uint64_t bytes_of(const StreamSide& side) {
+    return side.is_memory ? runs_of(side) * side.pattern.run_bytes : 0;
+}
 
 traces::StreamWork::End end_of(const StreamSide& side) { return {side.is_memory, side.level, side.engine}; }
 

@@ -36,7 +36,8 @@ double peak_of(const ResourceInfo& resource, const FabricConfig& config) {
         return own ? per_cycle * static_cast<double>(own->hz()) / core : per_cycle;
     };
     const auto sram = [&](const SramConfig& s) {
-        const double ports = double(s.ports) * s.bytes_per_cycle, banks = double(s.banks) * s.bank_width_bytes;
+        const double ports = double(s.ports) * s.bytes_per_cycle,
+                     banks = double(s.banks) * s.bank_width_bytes;
         return in_core(std::min(ports, banks), config.sram_clock);
     };
     const DramTiming& dram = config.ddr.timing;
@@ -78,8 +79,8 @@ std::vector<traces::UnitInfo> unit_table(const proto::Platform& platform) {
     const FabricConfig config = fabric_config(platform);
     const Fabric fabric(config);
     for (const ResourceInfo& resource : fabric.resources()) {
-        units.push_back({resource.name, resource.unit_class, resource.engine, resource.index,
-                         peak_of(resource, config)});
+        units.push_back(
+            {resource.name, resource.unit_class, resource.engine, resource.index, peak_of(resource, config)});
     }
     units.push_back({"device", UnitClass::device, -1, 0});
     return units;

@@ -93,9 +93,9 @@ void Worker::post(StreamTransaction& transaction, Job& job) {
     transaction.context = &job;
     stream.post(transaction);
     const StreamExtension& extension = transaction.extension;
-    report(job).streams.push_back(
-        {&extension.request, extension.progress != nullptr ? extension.progress : &extension.result, false,
-         0});
+    report(job).streams.push_back({&extension.request,
+                                   extension.progress != nullptr ? extension.progress : &extension.result,
+                                   false, 0});
 }
 
 void Worker::stream_completed(StreamTransaction& transaction) {

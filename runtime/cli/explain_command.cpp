@@ -23,8 +23,9 @@ std::string event_file_of(const std::string& run) {
     if (!std::filesystem::is_directory(run)) return run;
     const std::string events = (std::filesystem::path(run) / traces::events_file_name).string();
     if (!std::filesystem::exists(events)) {
-        throw UserError(fmt::format("{}: the run kept no events. Fix: run again with `-o {} --force --events {}`.",
-                                    run, run, events));
+        throw UserError(
+            fmt::format("{}: the run kept no events. Fix: run again with `-o {} --force --events {}`.", run,
+                        run, events));
     }
     return events;
 }
@@ -34,9 +35,10 @@ void check_same_run(const std::string& run, const std::string& events, const tra
     if (run == events) return;
     const traces::RunResults results = traces::read_run(run);
     if (results.stats.integer("cycles.total") == recording.info.total_cycles) return;
-    throw UserError(fmt::format("{}: it is of another run than stats.json beside it: {} cycles, not {}. Fix: run again "
-                                "with --events {}.",
-                                events, recording.info.total_cycles, results.stats.integer("cycles.total"), events));
+    throw UserError(
+        fmt::format("{}: it is of another run than stats.json beside it: {} cycles, not {}. Fix: run again "
+                    "with --events {}.",
+                    events, recording.info.total_cycles, results.stats.integer("cycles.total"), events));
 }
 
 void explain(const ExplainOptions& options) {
@@ -52,7 +54,8 @@ void explain(const ExplainOptions& options) {
     }
     if (!options.html.empty() && options.op.empty()) return;
     const explain::TextOptions text;
-    print_out(options.op.empty() ? text_of_run(explanation, text) : text_of_op(explanation, options.op, text));
+    print_out(options.op.empty() ? text_of_run(explanation, text)
+                                 : text_of_op(explanation, options.op, text));
 }
 
 }  // namespace
@@ -67,7 +70,8 @@ void add_explain(CLI::App& app, int&) {
         ->required();
     command->add_option("op", options->op, "one operation, by its name in ops.csv; default: the whole run");
     command->add_flag("--json", options->json, "all of it as JSON on standard output");
-    command->add_option("--html", options->html, "page to write: timeline, bars, critical path, bounds, roofline");
+    command->add_option("--html", options->html,
+                        "page to write: timeline, bars, critical path, bounds, roofline");
     command->callback([options] { explain(*options); });
 }
 

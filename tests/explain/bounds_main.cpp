@@ -1,5 +1,6 @@
-// How far what-if bounds are below simulations in which that resource is a thousand times faster: on the examples and
-// on random programs. Writes the table of docs/explain.md; ends with 1 if a bound is above its simulation.
+// How far what-if bounds are below simulations in which that resource is a thousand times faster: on the
+// examples and on random programs. Writes the table of docs/explain.md; ends with 1 if a bound is above its
+// simulation.
 //
 //     build/release/bin/explain_bounds [PROGRAMS]
 #include <fmt/format.h>
@@ -27,14 +28,15 @@ class Survey {
         const test::TracedRun run = test::traced_run(module, platform);
         const RunGraph graph(run.recording, name);
         for (const Bound& bound : what_if(graph)) {
-            const Cycles fast = test::traced_run(module, test::faster(platform, bound.resource, 1000)).total();
+            const Cycles fast =
+                test::traced_run(module, test::faster(platform, bound.resource, 1000)).total();
             Gaps& gaps = gaps_[bound.resource];
             gaps.percent.push_back(100 * (1 - double(bound.cycles) / double(std::max<Cycles>(fast, 1))));
             if (bound.cycles <= fast) continue;
             ++gaps.above;
-            fmt::print(stderr, "{} on {}, {}: bound {} (chain {}, work {} of {}) above the simulation's {}\n", name,
-                       platform.name(), name_of(bound.resource), bound.cycles, bound.path, bound.work, bound.busiest,
-                       fast);
+            fmt::print(stderr, "{} on {}, {}: bound {} (chain {}, work {} of {}) above the simulation's {}\n",
+                       name, platform.name(), name_of(bound.resource), bound.cycles, bound.path, bound.work,
+                       bound.busiest, fast);
         }
     }
 
@@ -59,14 +61,15 @@ class Survey {
 };
 
 int survey(uint64_t programs) {
-    fmt::print("| programs | resource | runs | median gap | 9 of 10 below | largest |\n|---|---|---|---|---|---|\n");
+    fmt::print(
+        "| programs | resource | runs | median gap | 9 of 10 below | largest |\n|---|---|---|---|---|---|\n");
     Survey survey;
     for (const char* name : {"gemm_relu", "conv_pool", "gemm_rmsnorm"})
         survey.look(name, test::example(name), platforms::load("npm_lite"));
     bool good = survey.print("examples");
-    const std::vector<platforms::Platform> devices{
-        platforms::load("npm_lite"), platforms::load("npm_mid"), platforms::load("edge16"),
-        platforms::load("npm_lite", {{"ddr.fidelity", "burst"}})};
+    const std::vector<platforms::Platform> devices{platforms::load("npm_lite"), platforms::load("npm_mid"),
+                                                   platforms::load("edge16"),
+                                                   platforms::load("npm_lite", {{"ddr.fidelity", "burst"}})};
     for (uint64_t seed = 1; seed <= programs; ++seed) {
         const platforms::Platform& platform = devices[seed % devices.size()];
         survey.look(fmt::format("seed {}", seed), test::random_module(platform, seed), platform);

@@ -13,9 +13,9 @@ using test::example;
 using test::random_module;
 using test::traced_run;
 using test::TracedRun;
-using traces::no_task;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
+using traces::no_task;
 
 constexpr uint64_t seeds = 40;
 
@@ -29,7 +29,8 @@ void for_each_run(const std::function<void(const TracedRun&, const Explanation&)
     const platforms::Platform lite = platforms::load("npm_lite");
     for (const char* name : {"gemm_relu", "conv_pool", "gemm_rmsnorm"})
         explained(traced_run(example(name), lite), name);
-    const std::vector<platforms::Platform> devices{lite, platforms::load("npm_mid"), platforms::load("edge16")};
+    const std::vector<platforms::Platform> devices{lite, platforms::load("npm_mid"),
+                                                   platforms::load("edge16")};
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
         const platforms::Platform& platform = devices[seed % devices.size()];
         explained(traced_run(random_module(platform, seed), platform), "seed " + std::to_string(seed));
@@ -163,7 +164,8 @@ TEST(RunGraph, RefusesContradictions) {
         broken(of_kind(traces::EventKind::end, [](traces::Event& e) { e.task = 1'000'000; }))};
     for (size_t i = 0; i < recordings.size(); ++i) {
         SCOPED_TRACE(i);
-        EXPECT_THAT([&] { RunGraph(recordings[i], "bad.kpuev"); }, ThrowsMessage<UserError>(HasSubstr("bad.kpuev")));
+        EXPECT_THAT([&] { RunGraph(recordings[i], "bad.kpuev"); },
+                    ThrowsMessage<UserError>(HasSubstr("bad.kpuev")));
     }
 }
 

@@ -33,7 +33,8 @@ inline platforms::Platform faster(platforms::Platform platform, Resource resourc
             sram(*platform.mutable_l2());
             break;
         case Resource::system_dma:
-            platform.mutable_system_dma()->set_bytes_per_cycle(platform.system_dma().bytes_per_cycle() * factor);
+            platform.mutable_system_dma()->set_bytes_per_cycle(platform.system_dma().bytes_per_cycle() *
+                                                               factor);
             break;
         default:
             break;

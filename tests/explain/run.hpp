@@ -40,7 +40,8 @@ inline std::shared_ptr<const Module> module_of(const std::string& text) {
 }
 
 inline std::shared_ptr<const Module> example(const std::string& name) {
-    return module_of(traces::read_file(std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem"));
+    return module_of(
+        traces::read_file(std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem"));
 }
 
 inline std::shared_ptr<const Module> random_module(const platforms::Platform& platform, uint64_t seed) {

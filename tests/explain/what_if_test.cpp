@@ -24,8 +24,8 @@ void check_bounds(const std::shared_ptr<const Module>& module, const platforms::
     EXPECT_LE(bounds.front().cycles, run.total());
     for (const Bound& bound : bounds) {
         const TracedRun fast = traced_run(module, faster(platform, bound.resource, factor));
-        EXPECT_LE(bound.cycles, fast.total()) << name_of(bound.resource) << ", chain " << bound.path << ", work "
-                                              << bound.work << " of " << bound.busiest;
+        EXPECT_LE(bound.cycles, fast.total()) << name_of(bound.resource) << ", chain " << bound.path
+                                              << ", work " << bound.work << " of " << bound.busiest;
         // a resource can only lower the bound
         EXPECT_LE(bound.cycles, bounds.front().cycles) << name_of(bound.resource);
     }
@@ -39,13 +39,13 @@ TEST(WhatIf, IsNeverAboveTheSimulationOfAnExample) {
     }
 }
 
-// Random programs on devices with one and with several engines, DRAM with and without controllers. `explain_bounds`
-// does the same with a thousand of them.
+// Random programs on devices with one and with several engines, DRAM with and without controllers.
+// `explain_bounds` does the same with a thousand of them.
 TEST(WhatIf, IsNeverAboveTheSimulationOfRandomPrograms) {
     constexpr uint64_t seeds = 16;
-    const std::vector<platforms::Platform> devices{
-        platforms::load("npm_lite"), platforms::load("npm_mid"), platforms::load("edge16"),
-        platforms::load("npm_lite", {{"ddr.fidelity", "burst"}})};
+    const std::vector<platforms::Platform> devices{platforms::load("npm_lite"), platforms::load("npm_mid"),
+                                                   platforms::load("edge16"),
+                                                   platforms::load("npm_lite", {{"ddr.fidelity", "burst"}})};
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
         SCOPED_TRACE(seed);
         const platforms::Platform& platform = devices[seed % devices.size()];
