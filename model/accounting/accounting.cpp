@@ -29,8 +29,11 @@ Accounting::Accounting(const Parts& parts)
     const auto& units = *parts.units;
     accounts_.resize(units.size());
     for (size_t u = 0; u < units.size(); ++u) {
-        accounts_[u].tasks = executes_tasks(units[u].unit_class);
         accounts_[u].compute = is_compute(units[u].unit_class);
+        accounts_[u].tasks = executes_tasks(units[u].unit_class);
+        if (!accounts_[u].tasks) continue;
+        const auto unit = static_cast<uint16_t>(u);
+        (parts.board->classes_of_unit(unit).empty() ? unable_ : able_).push_back(unit);
     }
     moved_.resize(units.size(), 0);
     tokens_.resize(units.size(), 0);
@@ -111,14 +114,12 @@ void Accounting::tokens(uint16_t unit, uint32_t count) {
 /// Queue depth of a unit: ready tasks, not yet started, that it may take; as of the end of the present
 /// instant.
 void Accounting::trace_queues() {
-    for (size_t u = 0; u < accounts_.size(); ++u) {
-        if (!accounts_[u].tasks) continue;
-        const auto unit = static_cast<uint16_t>(u);
+    for (const uint16_t unit : able_) {
         uint64_t depth = 0;
         for (const uint32_t c : parts_.board->classes_of_unit(unit))
             depth += parts_.board->classes()[c].ready.size();
-        if (depth == queued_[u]) continue;
-        queued_[u] = depth;
+        if (depth == queued_[unit]) continue;
+        queued_[unit] = depth;
         trace_counter(traces::CounterId::queue_depth, unit, parts_.core.edge(now_), depth);
     }
 }
@@ -134,19 +135,23 @@ void Accounting::dispatched(uint16_t unit, Cycles from, Cycles to) {
 void Accounting::advance(Cycles now) {
     if (now <= now_) return;
     if (parts_.sink != nullptr) trace_queues();
-    for (size_t u = 0; u < accounts_.size(); ++u) {
-        Account& account = accounts_[u];
-        if (!account.tasks || account.executing > 0) continue;
-        Segment segment = waiting_.of(static_cast<uint16_t>(u), account.ever);
-        segment.from = account.known_to;
-        segment.to = now;
-        append(static_cast<uint16_t>(u), segment);
-    }
+    for (const uint16_t unit : able_)
+        if (accounts_[unit].executing == 0) wait(unit, now);
+    if (now_ == 0)  // the rest of their time is charged at the end
+        for (const uint16_t unit : unable_) wait(unit, now);
     if (const control::TaskInstance* earliest = parts_.board->earliest()) {
         device_->add(DeviceTimeline::Activity::waiting, now_, now, earliest->serial, earliest->task->op);
     }
     now_ = now;
     if (device_->due()) settle_device();
+}
+
+/// Charges a unit that executes nothing up to `until`.
+void Accounting::wait(uint16_t unit, Cycles until) {
+    Segment segment = waiting_.of(unit, accounts_[unit].ever);
+    segment.from = accounts_[unit].known_to;
+    segment.to = until;
+    append(unit, segment);
 }
 
 void Accounting::append(uint16_t unit, Segment segment) {
@@ -288,15 +293,15 @@ void Accounting::settle_execution(uint16_t unit, const TaskReport& report, uint3
 /// Units that waited for this transfer are charged what limited it.
 void Accounting::settle_waits(const TaskReport& report, uint32_t serial) {
     const StreamResult& transfer = *report.streams.front().result;
-    for (size_t u = 0; u < accounts_.size(); ++u) {
-        std::deque<Segment>& open = accounts_[u].open;
+    for (const uint16_t unit : able_) {
+        std::deque<Segment>& open = accounts_[unit].open;
         for (size_t s = 0; s < open.size(); ++s) {
             if (open[s].kind != Segment::Kind::on_transfer || open[s].transfer != serial) continue;
             const Segments pieces = wait_pieces(open[s], transfer);
             replace(open, s, pieces);
             s += pieces.size() - 1;
         }
-        flush(static_cast<uint16_t>(u));
+        flush(unit);
     }
 }
 
@@ -317,14 +322,16 @@ void Accounting::count_work(const TaskCommand& command) {
 /// What lies before every segment that is still open is certain.
 void Accounting::settle_device() {
     Cycles until = now_;
-    for (const Account& account : accounts_) {
-        if (account.tasks && !account.open.empty()) until = std::min(until, account.open.front().from);
+    for (const uint16_t unit : able_) {
+        const auto& open = accounts_[unit].open;
+        if (!open.empty()) until = std::min(until, open.front().from);
     }
     device_->settle(until);
 }
 
 void Accounting::finish(Cycles end, const std::vector<TaskCommand*>& running) {
     advance(end);
+    for (const uint16_t unit : unable_) wait(unit, end);
     for (TaskCommand* command : running) {
         TaskReport& report = command->report;
         report.end = end;

@@ -37,6 +37,7 @@ class Accounting {
     };
     explicit Accounting(const Parts& parts);
     void attach(const control::Controller& controller) { waiting_.attach(controller); }
+    bool traces() const { return parts_.sink != nullptr; }
 
     /// Time reaches `now`, and nothing that happens at `now` has happened yet.
     void advance(Cycles now);
@@ -94,6 +95,7 @@ class Accounting {
         uint64_t macs = 0;
         uint64_t bytes[3] = {0, 0, 0};
     };
+    void wait(uint16_t unit, Cycles until);
     void append(uint16_t unit, Segment segment);
     void flush(uint16_t unit);
     void count(uint16_t unit, const Segment& segment);
@@ -116,6 +118,9 @@ class Accounting {
     WorkTable work_table_;
     std::unique_ptr<EnergyBooking> energy_;
     std::vector<Account> accounts_;
+    /// Units that some task of the program may take. The others have nothing to do all the time: they cost
+    /// nothing.
+    std::vector<uint16_t> able_, unable_;
     std::vector<OpAccount> ops_;  ///< the background last
     std::unique_ptr<DeviceTimeline> device_;
     Cycles now_ = 0;

@@ -105,6 +105,7 @@ class Fabric::Impl {
     std::vector<StreamBuffers> spare_;  ///< of closed streams
     std::vector<StreamState*> active_;  ///< not complete, in order of precedes()
     std::vector<Inputs> inputs_;        ///< DRAM, links, SRAMs
+    std::vector<size_t> in_use_;        ///< those with inputs, ascending
     DramRate dram_rate_;
     std::vector<Handle> finished_;  ///< complete, not taken
     Cycles first_completion_ = never;

@@ -71,7 +71,10 @@ void Fabric::Impl::start(StreamState* stream) {
     active_.insert(std::upper_bound(active_.begin(), active_.end(), stream, precedes), stream);
     for (int k = stream->stage_count - 1; k >= 0; --k) {
         if (stream->stages[static_cast<size_t>(k)].kind == Kind::dram_response) continue;
-        Inputs& inputs = inputs_[inputs_index(stream->stages[static_cast<size_t>(k)])];
+        const size_t resource = inputs_index(stream->stages[static_cast<size_t>(k)]);
+        Inputs& inputs = inputs_[resource];
+        if (inputs.empty())
+            in_use_.insert(std::upper_bound(in_use_.begin(), in_use_.end(), resource), resource);
         const auto place =
             std::upper_bound(inputs.begin(), inputs.end(), stream,
                              [](const StreamState* a, const Input& b) { return precedes(a, b.stream); });
@@ -89,10 +92,15 @@ void Fabric::Impl::take_complete() {
         finished_.push_back((*it)->handle);
         first_completion_ = std::min(first_completion_, (*it)->result.end);
     }
-    for (Inputs& inputs : inputs_)
+    for (const size_t resource : in_use_) {
+        Inputs& inputs = inputs_[resource];
         inputs.erase(std::remove_if(inputs.begin(), inputs.end(),
                                     [&](const Input& input) { return complete(input.stream); }),
                      inputs.end());
+    }
+    in_use_.erase(std::remove_if(in_use_.begin(), in_use_.end(),
+                                 [&](size_t resource) { return inputs_[resource].empty(); }),
+                  in_use_.end());
     active_.erase(std::remove_if(first, active_.end(), complete), active_.end());
 }
 
@@ -109,8 +117,7 @@ Cycles Fabric::Impl::advance(Cycles horizon) {
     for (bool progress = true; progress;) {
         const Cycles limit = safe_until(horizon);
         progress = false;
-        for (size_t resource = 0; resource < inputs_.size(); ++resource)
-            if (!inputs_[resource].empty()) progress |= sweep(resource, limit);
+        for (const size_t resource : in_use_) progress |= sweep(resource, limit);
         if (progress) take_complete();
     }
     served_until_ = std::max(served_until_, std::min(horizon, next_time()));

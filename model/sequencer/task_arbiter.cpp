@@ -75,7 +75,7 @@ void TaskArbiter::arbitrate() {
     } else {
         dispatch(now);
     }
-    for (size_t k = 0; k < parts_.sequencer_units.size(); ++k) {
+    for (size_t k = 0; parts_.accounting->traces() && k < parts_.sequencer_units.size(); ++k) {
         parts_.accounting->tokens(parts_.sequencer_units[k],
                                   controller_->tokens_in_flight(static_cast<unsigned>(k)));
     }
