@@ -18,6 +18,8 @@ using builder::Task;
 
 constexpr uint64_t staging_slots = 4;  ///< conversions that may be on their way to DRAM at a time
 
+constexpr uint64_t most_padding = uint64_t{1} << 28;  ///< bytes of padded tensors in all
+
 uint64_t aligned(uint64_t bytes) { return (bytes + address_align - 1) / address_align * address_align; }
 
 /// What a schedule does with a tensor.
@@ -106,9 +108,8 @@ class Lowering {
         const uint64_t bytes = rows * cols * static_cast<uint64_t>(bit_width(tensor.elem)) / 8;
         const std::string buffer = fmt::format("t{}", tensor.id);
         homes_[index] = program_.buffer(buffer, Level::ddr, size(bytes), address_align);
-        // zeros around what the host gives
         if (use.load_first && (rows != tensor.rows || cols != tensor.cols))
-            program_.data(fmt::format("padding_{}", tensor.id), buffer, std::string(bytes, '\0'));
+            add_padding(tensor, buffer, bytes);
         proto::Tensor& message = program_.tensor(tensor.name, role_of(tensor, use), tensor.elem,
                                                  {tensor.rows, tensor.cols}, buffer);
         if (cols != tensor.cols) {
@@ -116,6 +117,18 @@ class Lowering {
             message.add_stride(1);
         }
         if (tensor.scale != 0) *message.mutable_quant() = builder::per_tensor(tensor.scale);
+    }
+
+    /// Zeros around what the host gives.
+    void add_padding(const Tensor& tensor, const std::string& buffer, uint64_t bytes) {
+        if (bytes > most_padding - padding_)
+            throw UserError(
+                fmt::format("{}: tensors that are no whole tiles take more than {} bytes with their "
+                            "padding, which travels with the program. Fix: declare `{}` in multiples of "
+                            "{} rows and columns.",
+                            schedule_.origin, most_padding, tensor.name, format_.tile));
+        padding_ += bytes;
+        program_.data(fmt::format("padding_{}", tensor.id), buffer, std::string(bytes, '\0'));
     }
 
     // ---- regions, each declared once
@@ -279,6 +292,7 @@ class Lowering {
     std::vector<Task> staged_;    ///< transfers out of staging so far
     SourceMap source_;
     size_t op_ = 0;
+    uint64_t padding_ = 0;
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ void bind_platform(py::module_& module);
 void bind_program(py::module_& module);
 void bind_simulation(py::module_& module);
 void bind_recording(py::module_& module);
+void bind_schedule(py::module_& module);
 
 /// (severity, file, line, column, message, notes); file empty, line and column 0 when unknown.
 py::list rows_of(const Diagnostics& diagnostics);

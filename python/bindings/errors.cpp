@@ -1,3 +1,4 @@
+#include "compiler/tile_schedule/check.hpp"
 #include "python/bindings/bindings.hpp"
 
 namespace kpu::bindings {
@@ -9,15 +10,21 @@ std::string_view name_of(Severity severity) {
 }
 
 /// Raises a class of kpusim.errors.
-void raise(const char* name, const char* message, const Diagnostics& diagnostics) {
+void raise(const char* name, const char* message, const Diagnostics& diagnostics, const py::dict& more = {}) {
     const py::object type = py::module_::import("kpusim.errors").attr(name);
     const py::object error = type(py::str(message), rows_of(diagnostics));
+    for (const auto& [key, value] : more) py::setattr(error, key, value);
     PyErr_SetObject(type.ptr(), error.ptr());
 }
 
 void translate(std::exception_ptr thrown) {
     try {
         std::rethrow_exception(std::move(thrown));
+    } catch (const tile_schedule::ScheduleError& error) {
+        py::dict more;
+        more["kind"] = tile_schedule::name_of(error.kind());
+        more["op"] = error.op();
+        raise("ScheduleError", error.what(), error.diagnostics(), more);
     } catch (const UserError& error) {
         raise("UserError", error.what(), error.diagnostics());
     } catch (const SimulationError& error) {

@@ -93,6 +93,22 @@ class UserError(KpusimError, ValueError):
     """A mistake in a program, a platform or an argument; the text says what, where, and the fix."""
 
 
+class ScheduleError(UserError):
+    """A tile schedule that is not legal; nothing of it has run.
+
+    Attributes
+    ----------
+    kind : str
+        ``unknown_tensor``, ``tile_outside``, ``wrong_bytes``, ``unaligned``, ``outside_arena``,
+        ``never_loaded``, ``overlap``, ``unstored_sum``, ``wrong_type`` or ``wrong_role``, of the first error.
+    op : int
+        Index of its op.
+    """
+
+    kind: str = ""
+    op: int = -1
+
+
 class SimulationError(KpusimError, RuntimeError):
     """The simulated program failed: deadlock, hazard under ``strict``, limit reached.
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "compiler/tile_schedule/forms.hpp"
+#include "compiler/tile_schedule/form_parts.hpp"
 
 namespace kpu::tile_schedule {
 namespace {
@@ -71,12 +71,15 @@ void Engine::get_tensor(std::string_view name, void* data, uint64_t elements) co
 }
 
 void Engine::execute_packed(std::string_view bytes) {
-    if (bytes.empty()) return execute({});
-    if (form_of(bytes) != Form::packed)
+    if (!bytes.empty() && !is_packed(bytes))
         throw UserError(
             "these bytes are no schedule in the packed form. Fix: give the bytes of the packed form, or a "
-            "list of ops.");
-    execute(read_schedule(bytes, "schedule").ops);
+            "list of "
+            "ops.");
+    Schedule schedule;
+    schedule.origin = "schedule";
+    read_packed(bytes, schedule);
+    execute(schedule.ops);
 }
 
 void Engine::execute(const std::vector<Op>& ops) {

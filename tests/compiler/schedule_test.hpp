@@ -13,7 +13,7 @@
 namespace kpu::tile_schedule {
 
 inline std::string data_path(const std::string& name) {
-    return std::string(KPUSIM_SOURCE_DIR) + "/tests/compiler/data/" + name;
+    return std::string(KPUSIM_SOURCE_DIR) + "/examples/tile_schedule/" + name;
 }
 
 /// The three-layer network of the original runtime, scheduled by it, with a header beside it.
