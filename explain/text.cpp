@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "explain/explanation.hpp"
+#include "explain/least_time.hpp"
 #include "traces/report.hpp"
 
 namespace kpu::explain {
@@ -165,17 +167,27 @@ class Text {
         return text + fmt::format(" = {} cycles", grouped(own));
     }
 
-    static std::string move_formula(const traces::TaskWork& work) {
+    /// At the slowest of the mover's port and what the bytes pass.
+    std::string move_formula(const traces::TaskWork& work) const {
         const traces::StreamWork& stream = work.streams.front();
-        const uint64_t port = stream.port_bytes_per_cycle;
-        const Cycles moving = (stream.bytes + port - 1) / port;
-        const Cycles rows = stream.runs * stream.row_cycles;
+        double rate = stream.port_bytes_per_cycle;
+        std::string slowest = "the port";
         Cycles latency = 0;
-        for (const traces::StreamHop& hop : stream.hops) latency += hop.latency;
+        for (const traces::StreamHop& hop : stream.hops) {
+            latency += hop.latency;
+            const double peak = peak_of(graph_, hop.unit);
+            if (peak <= 0 || peak >= rate) continue;
+            rate = peak;
+            const bool dram = graph_.info().units[hop.unit].unit_class == UnitClass::ddr;
+            slowest = dram ? "the DRAM" : graph_.unit_name(hop.unit);
+        }
+        const auto moving = static_cast<Cycles>(std::ceil(static_cast<double>(stream.bytes) / rate));
+        const Cycles rows = stream.runs * stream.row_cycles;
         return fmt::format(
-            "{} bytes / {} per cycle = {} + descriptor {} + {} rows x {} + latency {} = {} cycles",
-            grouped(stream.bytes), port, grouped(moving), stream.descriptor_cycles, grouped(stream.runs),
-            stream.row_cycles, latency, grouped(moving + stream.descriptor_cycles + rows + latency));
+            "{} bytes / {:.6g} per cycle of {} = {} + descriptor {} + {} rows x {} + latency {} = {} cycles",
+            grouped(stream.bytes), rate, slowest, grouped(moving), stream.descriptor_cycles,
+            grouped(stream.runs), stream.row_cycles, latency,
+            grouped(moving + stream.descriptor_cycles + rows + latency));
     }
 
     void holdups(const OpTerms& op) {
@@ -306,7 +318,10 @@ class Text {
              "operation", "ops/cycle", "roof", "of roof", "limit", "ops/B ", "ops/B ", "ops/B ");
         line("  {:<20}{:>12}{:>12}{:>9}  {:<8}{:>9}{:>9}{:>9}", "", "", "", "", "", "DRAM", "L2", "L1");
         size_t shown = 0;
-        for (const RooflinePoint& point : explanation_.roofs) {
+        std::vector<RooflinePoint> points = explanation_.roofs;  // those that compute first
+        std::stable_partition(points.begin(), points.end(),
+                              [](const RooflinePoint& p) { return p.operations > 0; });
+        for (const RooflinePoint& point : points) {
             if (++shown > options_.most_rows + 1) break;
             std::string rates;
             for (const RooflineLevel& level : point.levels)
