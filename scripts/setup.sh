@@ -10,7 +10,7 @@ packages=(
     libsystemc-dev libprotobuf-dev protobuf-compiler libboost-dev libboost-iostreams-dev libfmt-dev
     nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libsleef-dev libmpfr-dev libisl-dev
     libgtest-dev libgmock-dev libbenchmark-dev gtkwave verilator
-    python3 python3-venv python3-numpy python3-sarif-python-om chromium
+    python3 python3-dev python3-venv python3-numpy python3-sarif-python-om chromium
 )
 
 install_packages() {

@@ -17,13 +17,13 @@ from kpusim.errors import UserError
 Array = npt.NDArray[Any]
 
 
-def host_array(name: str, value: npt.ArrayLike) -> tuple[Array, str]:
+def host_array(what: str, value: npt.ArrayLike) -> tuple[Array, str]:
     """Bring an array into the form that the runtime reads.
 
     Parameters
     ----------
-    name : str
-        Of the tensor, for messages.
+    what : str
+        What it is, for messages.
     value : array_like
         Any strides and byte order; it is only read.
 
@@ -38,11 +38,11 @@ def host_array(name: str, value: npt.ArrayLike) -> tuple[Array, str]:
         For masked arrays, and dtypes that no element type has.
     """
     if isinstance(value, np.ma.MaskedArray):
-        raise UserError(f"input `{name}` is a masked array. Fix: fill it, for example with .filled(0).")
+        raise UserError(f"{what} is a masked array. Fix: fill it, for example with .filled(0).")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise UserError(f"input `{name}` is no array: {error}. Fix: give a NumPy array.") from error
+        raise UserError(f"{what} is no array: {error}. Fix: give a NumPy array.") from error
     if array.dtype.kind == "V":  # types of ml_dtypes
         if array.dtype.name == "bfloat16":
             array = array.view(np.uint16)
@@ -50,7 +50,7 @@ def host_array(name: str, value: npt.ArrayLike) -> tuple[Array, str]:
             array = array.astype(np.int8)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise UserError(
-            f"input `{name}` has dtype {array.dtype}, which no element type has. "
+            f"{what} has dtype {array.dtype}, which no element type has. "
             "Fix: give integers or floats of at most 64 bits."
         )
     dtype = array.dtype.newbyteorder("<")

@@ -200,24 +200,15 @@ class NemInterpreter:
             For a name that the program does not have, or has twice, and for loop values that are missing or
             outside of memory.
         """
-        core = self._loaded._core
-        core.place_inputs()
-        tasks, regions = core.tasks(), core.regions()
-        if name in core.stored_names():
-            if loop_values:
-                raise UserError(f"`{name}` does not move with loops. Fix: leave out the loop values.")
-            return core.read(name)
-        found = [row for row in regions if row["name"] == name]
-        if len(found) > 1:
-            raise UserError(f"the program has {len(found)} regions `{name}`. Fix: give them different names.")
-        if found:
-            values = ordered_loop_values(name, found[0]["loops"], found[0]["moves"], loop_values)
-            return core.read_region(name, values)
-        for row in tasks:
-            if row["name"] == name:
-                return self._task_record(row)
-        names = sorted(core.stored_names()) + [row["name"] for row in regions + tasks if row["name"]]
-        raise UserError(f"the program has no `{name}`. Fix: name one of {', '.join(dict.fromkeys(names))}.")
+        simulation = self._loaded
+        readable = simulation.readable_names
+        if name in readable:
+            return simulation.read(name, **loop_values)
+        tasks = {row["name"]: row for row in simulation._core.tasks()}
+        if name not in tasks:
+            names = ", ".join([*readable, *tasks])
+            raise UserError(f"the program has no `{name}`. Fix: name one of {names}.")
+        return self._task_record(tasks[name])
 
     @property
     def program(self) -> Program:
@@ -298,30 +289,6 @@ def furthest_state(live: tuple[TaskStatus, ...], completed: int) -> TaskState:
         if state in states:
             return state
     return "complete" if completed else "not issued"
-
-
-def ordered_loop_values(
-    region: str, loops: list[str], moves: list[int], given: Mapping[str, int]
-) -> list[int]:
-    """Values of the loops around a region, outermost first; those that it does not move with are 0."""
-    if not moves:
-        if given:
-            raise UserError(f"region `{region}` does not move with loops. Fix: leave out the loop values.")
-        return []
-    if len(loops) <= max(moves):
-        raise UserError(f"no task uses region `{region}`, so its loops have no names.")
-    needed = [loops[index] for index in moves]
-    for name in given:
-        if name not in needed:
-            raise UserError(f"region `{region}` does not move with `{name}`. Fix: give {', '.join(needed)}.")
-    missing = [name for name in needed if name not in given]
-    if missing:
-        raise UserError(
-            f"region `{region}` moves with {', '.join(needed)}. Fix: inspect('{region}', "
-            + ", ".join(f"{name}=0" for name in needed)
-            + ")."
-        )
-    return [given.get(name, 0) for name in loops[: max(moves) + 1]]
 
 
 def check_memory(state: State) -> None:

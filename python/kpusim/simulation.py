@@ -255,7 +255,7 @@ class Simulation:
         for name, value in (inputs or {}).items():
             if not isinstance(name, str):
                 raise UserError(f"{name!r} names no input. Fix: give a mapping of names to arrays.")
-            array, dtype = host_array(name, value)
+            array, dtype = host_array(f"input `{name}`", value)
             self._core.set_input(name, array, dtype)
             self._inputs[name] = array
         if fill is None:
@@ -371,6 +371,64 @@ class Simulation:
         return {spec.name: self._core.output(spec.name) for spec in self.output_specs}
 
     @property
+    def readable_names(self) -> list[str]:
+        """What :meth:`read` takes: tensors, buffers and regions."""
+        regions = [row["name"] for row in self._core.regions()]
+        return list(dict.fromkeys(self._core.stored_names() + regions))
+
+    def read(self, name: str, **loop_values: int) -> Array:
+        """Read a tensor, a buffer or a region as it is now.
+
+        Parameters
+        ----------
+        name : str
+            Of the tensor, buffer or region.
+        **loop_values
+            For a region that moves with loops: the value of each variable that it moves with.
+
+        Returns
+        -------
+        ndarray
+            A copy. Tensors and regions have their shape and type; a buffer has one dimension, and the type of
+            its regions (uint8 when they differ or have none).
+
+        Raises
+        ------
+        UserError
+            For a name that the program does not have, or has twice; for loop values that are missing or
+            outside of memory; in timing mode.
+        """
+        self._core.place_inputs()
+        if name not in self._core.stored_names():
+            return self._core.read_region(name, self._loop_values(name, loop_values))
+        if loop_values:
+            raise UserError(f"`{name}` does not move with loops. Fix: leave out the loop values.")
+        return self._core.read(name)
+
+    def write(self, region: str, value: npt.ArrayLike, **loop_values: int) -> None:
+        """Write a region while the simulation is stopped; what reads it later sees the new values.
+
+        Parameters
+        ----------
+        region : str
+            Name of the region.
+        value : array_like
+            Of its shape and dtype.
+        **loop_values
+            As of :meth:`read`.
+
+        Raises
+        ------
+        UserError
+            As of :meth:`read`, and for a wrong shape or dtype.
+        """
+        array, dtype = host_array(f"the array for region `{region}`", value)
+        values = self._loop_values(region, loop_values)
+        self._written = True
+        self._generation += 1
+        self._core.write_region(region, array, dtype, values)
+
+    @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Warnings about the program on this device."""
         return self.program.diagnostics + tuple(Diagnostic.from_row(row) for row in self._core.findings())
@@ -401,6 +459,17 @@ class Simulation:
         """Program, platform, status and cycle."""
         where = "" if self.platform is None else f" on {self.platform.name}"
         return f"Simulation({self.program.name}{where}, {self.mode}, {self.status} at cycle {self.cycle:,})"
+
+    def _loop_values(self, region: str, given: Mapping[str, int]) -> list[int]:
+        found = [row for row in self._core.regions() if row["name"] == region]
+        if not found:
+            names = ", ".join(self.readable_names)
+            raise UserError(f"the program has no `{region}`. Fix: name one of {names}.")
+        if len(found) > 1:
+            raise UserError(
+                f"the program has {len(found)} regions `{region}`. Fix: give them different names."
+            )
+        return ordered_loop_values(region, found[0]["loops"], found[0]["moves"], given)
 
     def _need_inputs(self) -> None:
         missing = self._core.missing_inputs()
@@ -520,6 +589,30 @@ def resolve_platform(
         folder = os.path.dirname(program.origin)
         platform = Platform.load(platform, [folder] if folder else [])
     return platform.with_(**overrides) if overrides else platform
+
+
+def ordered_loop_values(
+    region: str, loops: list[str], moves: list[int], given: Mapping[str, int]
+) -> list[int]:
+    """Values of the loops around a region, outermost first; those that it does not move with are 0."""
+    if not moves:
+        if given:
+            raise UserError(f"region `{region}` does not move with loops. Fix: leave out the loop values.")
+        return []
+    if len(loops) <= max(moves):
+        raise UserError(f"no task uses region `{region}`, so its loops have no names.")
+    needed = [loops[index] for index in moves]
+    for name in given:
+        if name not in needed:
+            raise UserError(f"region `{region}` does not move with `{name}`. Fix: give {', '.join(needed)}.")
+    missing = [name for name in needed if name not in given]
+    if missing:
+        raise UserError(
+            f"region `{region}` moves with {', '.join(needed)}. Fix: inspect('{region}', "
+            + ", ".join(f"{name}=0" for name in needed)
+            + ")."
+        )
+    return [given.get(name, 0) for name in loops[: max(moves) + 1]]
 
 
 def check_overrides(overrides: Mapping[str, OverrideValue]) -> None:

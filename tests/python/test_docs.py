@@ -19,6 +19,8 @@ def test_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (PAGE.parent / target).exists(), target
     blank = re.sub(r"^```.*$", "", text, flags=re.MULTILINE)
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
     runner.run(doctest.DocTestParser().get_doctest(blank, {}, PAGE.name, str(PAGE), 0))

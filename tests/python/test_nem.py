@@ -110,7 +110,7 @@ def test_inspect_refuses_what_it_cannot_show(relu: str, x: np.ndarray) -> None:
     interpreter = NemInterpreter()
     interpreter.load(relu)
     interpreter.set_inputs({"x": x})
-    with pytest.raises(kpusim.UserError, match=r"no `nowhere`.*act"):
+    with pytest.raises(kpusim.UserError, match=r"no `nowhere`.*near.*act"):
         interpreter.inspect("nowhere")
     with pytest.raises(kpusim.UserError, match="moves with i"):
         interpreter.inspect("near")

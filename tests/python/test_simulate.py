@@ -223,6 +223,27 @@ def test_steps_by_task_visit_every_task_once(relu: str) -> None:
     assert simulation.status == "finished"
 
 
+def test_memory_can_be_written_between_steps(relu: str) -> None:
+    """What a task reads later is what was written; the run is then not repeated to record it."""
+    x = x_of()
+    simulation = kpusim.Simulation(relu, "npm_lite")
+    simulation.set_inputs({"x": x})
+    while (task := simulation.step_task()) is not None and task.name != "fetch":
+        pass
+    assert np.array_equal(simulation.read("near", i=0), x[:64])
+    simulation.write("near", -x[:64], i=0)
+    run = simulation.run()
+    assert np.array_equal(run.outputs["y"], np.maximum(np.concatenate([-x[:64], x[64:]]), 0))
+    with pytest.raises(kpusim.UserError, match="events=True"):
+        _ = run.events
+    with pytest.raises(kpusim.UserError, match="float32"):
+        simulation.write("near", x[:64].astype(np.float32), i=0)
+    with pytest.raises(kpusim.UserError, match="shape"):
+        simulation.write("near", x[:63], i=0)
+    with pytest.raises(kpusim.UserError, match="nowhere"):
+        simulation.write("nowhere", x)
+
+
 def test_readable_reprs(relu: str) -> None:
     """Objects say what they are."""
     run = kpusim.simulate(relu, "npm_lite", {"x": x_of()})
