@@ -69,16 +69,10 @@ void merge_implied(const BoundProgram& program, const ScheduleOrder& order, std:
 }  // namespace
 
 std::string_view name_of(FindingKind kind) {
-    constexpr std::array<std::string_view, finding_kind_count> names = {"raw",
-                                                                        "war",
-                                                                        "waw",
-                                                                        "not-proved",
-                                                                        "uninitialised-read",
-                                                                        "empty-token",
-                                                                        "deadlock",
-                                                                        "hoistable-reload",
-                                                                        "dead-write",
-                                                                        "unused-buffer"};
+    constexpr std::array<std::string_view, finding_kind_count> names = {
+        "raw",          "war",      "waw",         "not-proved",       "uninitialised-read",
+        "empty-token",  "deadlock", "token-limit", "hoistable-reload", "dead-write",
+        "unused-buffer"};
     return names[static_cast<size_t>(kind)];
 }
 
@@ -92,6 +86,7 @@ std::string_view meaning_of(FindingKind kind) {
         "A task reads bytes that no task has written before it.",
         "A task or wait needs the token of a loop without iterations, which orders nothing.",
         "Waiting tasks can fill the token table while those that they wait for get no entry.",
+        "More tasks are in flight than the token table holds, so that issue waits for entries.",
         "A loop brings the same bytes to the same place in every iteration.",
         "Nothing reads what a task writes.",
         "No task touches a buffer."};
@@ -121,6 +116,7 @@ ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& l
     add_findings(find_empty_tokens(program), report);
     add_findings(find_table_deadlocks(program, limits), report);
     report.peak_tokens = peak_tokens(program, limits);
+    add_findings(find_token_limits(report.peak_tokens, limits), report);
     add_findings(find_hoistable_reloads(program), report);
     add_findings(find_unused_buffers(program), report);
     if (report.findings.size() > ScheduleReport::max_findings) {

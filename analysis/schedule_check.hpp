@@ -20,11 +20,12 @@ enum class FindingKind : uint8_t {
     uninitialised,     ///< a read of bytes that no task has written
     empty_token,       ///< a token of a loop that never runs
     deadlock,          ///< the token table fills with tasks that wait for others which get no entry
+    token_limit,       ///< more tasks in flight than the token table holds: issue waits
     hoistable_reload,  ///< a loop that brings the same bytes to the same place each time
     dead_write,        ///< a transfer, store or result that nothing reads
     unused_buffer,
 };
-constexpr int finding_kind_count = 10;
+constexpr int finding_kind_count = 11;
 std::string_view name_of(FindingKind kind);  ///< raw, war, waw, not-proved, uninitialised-read ...
 /// One sentence on what findings of a kind mean.
 std::string_view meaning_of(FindingKind kind);

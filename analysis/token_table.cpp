@@ -101,6 +101,24 @@ std::vector<Finding> find_table_deadlocks(const BoundProgram& program, const Dev
     return {};
 }
 
+std::vector<Finding> find_token_limits(const std::vector<uint32_t>& peaks, const DeviceLimits& limits) {
+    std::vector<Finding> findings;
+    if (limits.agnostic || limits.max_active_tokens == 0) return findings;
+    for (size_t engine = 0; engine < peaks.size(); ++engine) {
+        if (peaks[engine] <= limits.max_active_tokens) continue;
+        Finding finding;
+        finding.kind = FindingKind::token_limit;
+        finding.severity = Severity::info;
+        finding.message = fmt::format(
+            "token limit: up to {} tasks of engine {} are in flight, and the token table of the device holds "
+            "{}: issue "
+            "waits for entries. Fix: nothing if that is meant; else reduce @max_in_flight.",
+            peaks[engine], engine, limits.max_active_tokens);
+        findings.push_back(std::move(finding));
+    }
+    return findings;
+}
+
 std::vector<uint32_t> peak_tokens(const BoundProgram& program, const DeviceLimits& limits) {
     DeviceLimits unlimited = limits;
     unlimited.max_active_tokens = 0;

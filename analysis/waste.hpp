@@ -25,4 +25,7 @@ std::vector<Finding> find_table_deadlocks(const BoundProgram& program, const Dev
 /// next; empty when the program is too long to follow.
 std::vector<uint32_t> peak_tokens(const BoundProgram& program, const DeviceLimits& limits);
 
+/// Engines of whose tasks more are in flight than the device's token table holds: issue waits there.
+std::vector<Finding> find_token_limits(const std::vector<uint32_t>& peaks, const DeviceLimits& limits);
+
 }  // namespace kpu::analysis

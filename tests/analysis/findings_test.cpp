@@ -133,6 +133,26 @@ c = transfer.async(dst=region(T, 0, 64), src=region(Y, 0, 64), deps=[b])
     EXPECT_THAT(findings_of(text, limits), Not(HasSubstr("deadlock")));
 }
 
+TEST(Findings, MoreTasksInFlightThanTokens) {
+    // Two copies that nothing orders are in flight together: a table of one makes the second wait, one of two
+    // does not.
+    const std::string text = R"(buffer X : DDR (size = 128)
+buffer Y : DDR (size = 128)
+a = transfer.async(dst=region(Y, 0, 64), src=region(X, 0, 64))
+b = transfer.async(dst=region(Y, 64, 64), src=region(X, 64, 64))
+)";
+    DeviceLimits limits;
+    limits.agnostic = false;
+    limits.units.fill(2);
+    limits.max_active_tokens = 1;
+    EXPECT_THAT(
+        findings_of(text, limits),
+        HasSubstr("info: token limit: up to 2 tasks of engine 0 are in flight, and the token table of the "
+                  "device holds 1"));
+    limits.max_active_tokens = 2;
+    EXPECT_EQ(findings_of(text, limits), "");
+}
+
 TEST(Findings, FixNamesTheLargestSafeWindow) {
     // Slots repeat after 4 iterations: a window of 6 must shrink to 4.
     EXPECT_THAT(findings_of(R"(buffer X : DDR (size = 65536)
