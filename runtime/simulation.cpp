@@ -140,6 +140,7 @@ struct Simulation::Impl {
         model::DeviceOptions device_options;
         device_options.oracle_stepper = options.oracle_stepper;
         device_options.sink = log.get();
+        device_options.accesses = options.record_accesses;
         device_options.backend = backend.get();
         device_options.hazards = options.hazards;
         device = std::make_unique<model::Device>(*platform, program, memory.get(), device_options);
@@ -469,6 +470,7 @@ traces::RunInfo Simulation::run_info() {
         info.dispatch_cycles = impl_->platform->sequencer().dispatch_cycles();
         info.dram_burst_bytes = platforms::ddr_device(*impl_->platform).burst_bytes();
     }
+    info.accesses = impl_->log && impl_->options.record_accesses;
     if (impl_->device) {
         info.units = impl_->device->units();
         info.works = impl_->device->works();

@@ -33,6 +33,7 @@ struct SimulationOptions {
     uint64_t seed = 0;
     Cycles max_cycles = UINT64_MAX;
     bool record_events = false;     ///< keep the event stream for traces
+    bool record_accesses = false;   ///< in it also every request to a memory, for the memory trace
     bool oracle_stepper = false;    ///< one event per burst: the slow oracle of the memory stepper
     bool reference_values = false;  ///< the reference engine instead of the fast one: same bits
 };

@@ -5,6 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(
     textmate-grammar-python==0.6.1
+    perfetto==0.59.1                                               # reads our traces
     scikit-build-core==1.1.2 pybind11==3.1.0                       # build the package
     pytest==8.4.2 mypy==1.18.2 ruff==0.14.4 nbclient==0.10.2 ipykernel==6.30.1 ml_dtypes==0.5.3 # test it
 )

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "traces/intervals.hpp"
@@ -23,7 +24,14 @@ std::string ratio_text(double value, double estimate) {
 void write_stalls_csv(const RunInfo& info, const std::vector<Event>& events, Output& output) {
     const TaskTable tasks(info, events);
     output.print("unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed,profile\n");
-    for_each_interval(info, events, [&](const StateInterval& row) {
+    std::vector<bool> shown;
+    for (const UnitInfo& unit : info.units) shown.push_back(info.view.shows(unit.name));
+    const Clock clock = info.clock();
+    for_each_interval(info, events, [&](StateInterval row) {
+        if (!shown[row.unit] || row.start >= info.to() || row.end <= info.from()) return;
+        row.start = std::max(row.start, info.from());
+        row.end = std::min(row.end, info.to());
+        row.cycles = clock.edges_before(row.end) - clock.edges_before(row.start);
         const std::string_view op = row.task == no_task ? std::string_view() : info.op_name(row.op);
         output.print("{},{},{},{},{},{},{},{},{},{}\n", info.units[row.unit].name, row.start, row.end,
                      row.cycles, full_name_of(row.cause), csv_field(tasks.name(row.task)),
@@ -46,6 +54,7 @@ void write_power_csv(const RunInfo& info, const std::vector<Event>& events, Outp
     }
     output.print("dram_dyn_w,dram_bg_w,phy_w,static_w,total_w,op\n");
     for (size_t bin = 0; bin < bins.count(); ++bin) {
+        if (bins.start(bin) >= info.to() || bins.start(bin) + bins.width() <= info.from()) continue;
         const PowerBins::Row& row = bins.row(bin);
         output.print("{},{}", ns_text(bins.start(bin)), ns_text(bins.real_width(bin)));
         for (size_t c = 0; c <= static_cast<size_t>(Component::dram); ++c) {
@@ -74,15 +83,17 @@ void write_ops_csv(const std::vector<OpRow>& rows, Output& output) {
     for (int cause = 0; cause < unit_cause_count; ++cause)
         output.print(",{}", full_name_of(static_cast<Cause>(cause)));
     output.print(
-        ",macs,bytes_dram,bytes_l2,bytes_l1,utilization,energy_pj,estimated_cycles,cycles_over_estimate,"
+        ",macs,bytes_dram,bytes_l2,bytes_l1,utilization,energy_pj,power_w,estimated_cycles,cycles_over_"
+        "estimate,"
         "estimated_energy_pj,energy_over_estimate,profile\n");
     for (const OpRow& row : rows) {
         output.print("{},{},{},{}", csv_field(row.id), csv_field(row.type), row.span_cycles,
                      row.charged_cycles);
         for (const Cycles cycles : row.causes) output.print(",{}", cycles);
         output.print(
-            ",{},{},{},{},{},{},{},{},{},{},{}\n", row.macs, row.bytes_dram, row.bytes_l2, row.bytes_l1,
-            real_text(row.utilization), real_text(row.energy_pj), row.estimated_cycles,
+            ",{},{},{},{},{},{},{},{},{},{},{},{}\n", row.macs, row.bytes_dram, row.bytes_l2, row.bytes_l1,
+            real_text(row.utilization), real_text(row.energy_pj), real_text(row.power_w),
+            row.estimated_cycles,
             ratio_text(static_cast<double>(row.charged_cycles), static_cast<double>(row.estimated_cycles)),
             real_text(row.estimated_energy_pj), ratio_text(row.energy_pj, row.estimated_energy_pj),
             csv_field(row.profile));

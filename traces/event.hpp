@@ -81,8 +81,10 @@ enum class EventKind : uint8_t {
               ///< time_ps
     active,   ///< component `unit` (a Component) does something for `duration()` core cycles from time_ps
     work,     ///< what task does: value = index into RunInfo::works; at its end
+    access,   ///< a request of `unit` comes to a memory: value = its address (isa/bus_address.hpp), cause = 0
+              ///< read, 1 write, reserved = bytes. Only in recordings that have them (RunInfo::accesses)
 };
-constexpr int event_kind_count = 12;
+constexpr int event_kind_count = 13;
 
 /// What held back the control thread that issued a task, until another task completed.
 enum class IssueCause : uint8_t {
@@ -110,7 +112,7 @@ struct Event {
     uint16_t unit = no_unit;
     EventKind kind = EventKind::cause;
     uint8_t cause = 0;      ///< Cause or CounterId
-    uint32_t reserved = 0;  ///< energy, active: high half of duration; issue, ready: see there; else 0
+    uint32_t reserved = 0;  ///< energy, active: high half of duration; issue, ready, access: see there; else 0
     /// Core cycles of an energy or active record.
     Cycles duration() const { return static_cast<Cycles>(reserved) << 32 | task; }
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include "isa/bus_address.hpp"
 #include "isa/diagnostics.hpp"
 
 namespace kpu::traces {
@@ -71,8 +72,13 @@ const char* fault_of(const Event& event, const RunInfo& info, size_t events) {
         return "unknown work";
     if (event.op != background_op && event.op >= info.ops.size() && event.op != 0) return "unknown operation";
     const bool of_unit = event.kind == EventKind::cause || event.kind == EventKind::counter ||
-                         event.kind == EventKind::begin || event.kind == EventKind::end;
+                         event.kind == EventKind::begin || event.kind == EventKind::end ||
+                         event.kind == EventKind::access;
     if (of_unit && event.unit >= info.units.size()) return "unknown unit";
+    if (event.kind == EventKind::access &&
+        level_of_bus_address(static_cast<uint64_t>(event.value)) > Level::l1) {
+        return "unknown memory level";
+    }
     if (event.kind == EventKind::cause && event.cause >= cause_count) return "unknown cause";
     if (event.kind == EventKind::counter && event.cause >= counter_count) return "unknown counter";
     return nullptr;

@@ -1,6 +1,7 @@
 #include "traces/run_info.hpp"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -163,6 +164,15 @@ TaskWork work_from(const json& in, size_t units) {
     return work;
 }
 
+/// Which way a task moves data, or that it computes.
+const char* stage_of(const BoundProgram& program, const BoundTask& task) {
+    if (task.kind == proto::Task::STORE) return "store";
+    if (task.kind != proto::Task::TRANSFER) return "compute";
+    if (task.inputs.empty() || task.outputs.empty()) return "load";
+    const Level from = program.regions[task.inputs[0]].level, to = program.regions[task.outputs[0]].level;
+    return to >= from ? "load" : "store";
+}
+
 RunInfo info_from(const json& in) {
     RunInfo info;
     in.at("program").get_to(info.program);
@@ -172,6 +182,7 @@ RunInfo info_from(const json& in) {
     info.total_cycles = in_range<Cycles>(in.at("total_cycles"), 0, 9e18, "total_cycles");
     info.end_ps = in_range<Picoseconds>(in.at("end_ps"), 0, 9e18, "end_ps");
     in.at("complete").get_to(info.complete);
+    info.accesses = in.value("accesses", false);
     info.bin_ns = in_range<double>(in.at("bin_ns"), 1e-3, max_bin_ns, "bin_ns");
     info.dram_burst_bytes = in_range<uint32_t>(in.at("dram_burst_bytes"), 0, UINT32_MAX, "dram_burst_bytes");
     for (const json& unit : in.at("units")) {
@@ -192,7 +203,7 @@ RunInfo info_from(const json& in) {
                                    row.at("loops").get<std::vector<std::string>>(), row.value("profile", ""),
                                    row.at("type").get<std::string>(),
                                    in_range<int>(row.at("engine"), -1, 65535, "engine"),
-                                   in_range<int>(row.at("instance"), -1, 65535, "instance")});
+                                   in_range<int>(row.at("instance"), -1, 65535, "instance"), row.value("stage", "")});
     }
     for (const json& work : in.at("works")) info.works.push_back(work_from(work, info.units.size()));
     info.dram_posted_bytes = in_range<uint64_t>(in.at("dram_posted_bytes"), 0, max_work, "dram_posted_bytes");
@@ -202,6 +213,12 @@ RunInfo info_from(const json& in) {
 }
 
 }  // namespace
+
+bool TraceView::shows(const std::string& unit) const {
+    return units.empty() || std::any_of(units.begin(), units.end(), [&](const std::string& pattern) {
+               return fnmatch(pattern.c_str(), unit.c_str(), 0) == 0;
+           });
+}
 
 Picoseconds RunInfo::bin_ps() const {
     return static_cast<Picoseconds>(std::max(1.0, std::round(std::min(bin_ns, max_bin_ns) * 1000)));
@@ -229,6 +246,7 @@ RunInfo describe(const BoundProgram& program) {
                                                          : "transfer";
             row.engine = task.engine;
             row.instance = task.instance;
+            row.stage = stage_of(program, task);
         }
         if (i < program.positions.size()) {
             const SourcePos& pos = program.positions[i];
@@ -253,6 +271,7 @@ std::string to_json(const RunInfo& info) {
              {"total_cycles", info.total_cycles},
              {"end_ps", info.end_ps},
              {"complete", info.complete},
+             {"accesses", info.accesses},
              {"bin_ns", info.bin_ns},
              {"dram_burst_bytes", info.dram_burst_bytes},
              {"units", json::array()},
@@ -285,6 +304,7 @@ std::string to_json(const RunInfo& info) {
                                      {"engine", row.engine},
                                      {"instance", row.instance}});
         if (!row.profile.empty()) out["statements"].back()["profile"] = row.profile;
+        if (!row.stage.empty()) out["statements"].back()["stage"] = row.stage;
     }
     for (const TaskWork& work : info.works) out["works"].push_back(to_json_value(work));
     try {

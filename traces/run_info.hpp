@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,13 @@
 #include "traces/task_work.hpp"
 
 namespace kpu::traces {
+
+/// The part of a run that traces show: a window of time, and units by name.
+struct TraceView {
+    Picoseconds from = 0, to = ~Picoseconds{0};
+    std::vector<std::string> units;  ///< shell patterns (fnmatch), any of which may match; empty: every unit
+    bool shows(const std::string& unit) const;
+};
 
 /// What the readers of an event stream need beside the records. Plain data; travels as JSON in event files.
 struct RunInfo {
@@ -26,12 +34,14 @@ struct RunInfo {
         std::string profile;             ///< tag of @profile; empty without one
         std::string type = {};           ///< transfer, store, or the opcode; empty for what is no task
         int engine = -1, instance = -1;  ///< that it must run on; -1: any
+        std::string stage = {};  ///< of a task: load (towards the arrays), compute or store (away from them)
     };
     std::string program, platform, mode;
     uint64_t core_hz = 1;
     Cycles total_cycles = 0;  ///< edges before end_ps: cycles.total
     Picoseconds end_ps = 0;   ///< last completion
     bool complete = true;
+    bool accesses = false;        ///< the recording has access records
     std::vector<UnitInfo> units;  ///< unit id = index
     std::vector<Op> ops;
     std::vector<Statement> statements;
@@ -42,9 +52,12 @@ struct RunInfo {
     uint32_t dram_burst_bytes =
         0;                 ///< bytes of one dram read or write action; 0 = unknown: no DRAM bandwidth
     double bin_ns = 1000;  ///< width of the bins of power and bandwidth in traces
+    TraceView view;        ///< what writers show; not stored
 
     Clock clock() const { return Clock(core_hz); }
-    Picoseconds bin_ps() const;  ///< at least 1
+    Picoseconds bin_ps() const;                                       ///< at least 1
+    Picoseconds from() const { return std::min(view.from, end_ps); }  ///< of what traces show
+    Picoseconds to() const { return std::min(view.to, end_ps); }
     /// Name of an operation; background_name for background_op.
     std::string_view op_name(uint32_t op) const;
 };

@@ -4,19 +4,17 @@
 #include <cmath>
 #include <optional>
 
+#include "traces/binned_signals.hpp"
 #include "traces/writers.hpp"
 
 namespace kpu::traces {
 
 namespace {
 
-constexpr size_t max_bins = 100'000;
-constexpr double gbps_per_byte_per_ps = 1000;
-
 /// A signal whose value changes only at the edges of bins.
 struct BinnedSignal {
     std::string name, code;
-    std::vector<double> values;  ///< per bin
+    const std::vector<double>* values;  ///< per bin
     double last = 0;
 };
 
@@ -63,35 +61,36 @@ class VcdWriter {
         : info_(info),
           events_(events),
           output_(output),
-          power_(power_trace(info, events, info.bin_ps(), max_bins).bins),
-          width_(power_.width()),
-          bin_count_(power_.count()) {
+          bins_(info, events),
+          width_(bins_.width),
+          bin_count_(bins_.count) {
         for (const RunInfo::Statement& statement : info.statements)
             task_text_.push_back("s" + word(task_text(statement)) + " ");
     }
 
     void write() {
         collect();
-        bin_bandwidth();
-        bin_power();
         header();
+        now_ = info_.from();
+        while (next_bin_ < bin_count_ && (next_bin_ + 1) * width_ <= now_) ++next_bin_;
         for (const Event& event : events_) {
-            if (event.time_ps >= info_.end_ps) break;
+            if (event.time_ps >= info_.to()) break;
             if (event.kind == EventKind::issue && event.task < statement_of_.size())
                 statement_of_[event.task] = event.op;
             if (event.kind != EventKind::cause && event.kind != EventKind::counter) continue;
             advance(event.time_ps);
-            apply(event);
+            if (shown_[event.unit]) apply(event);
         }
-        advance(info_.end_ps);
-        if (info_.end_ps == 0) changes();
-        if (shown_time_ != info_.end_ps) stamp(info_.end_ps);
+        advance(info_.to());
+        if (shown_time_ == no_time) changes();
+        if (shown_time_ != info_.to()) stamp(info_.to());
     }
 
   private:
     /// Which units and tasks have which signals, and a code for each.
     void collect() {
         units_.resize(info_.units.size());
+        for (const UnitInfo& unit : info_.units) shown_.push_back(info_.view.shows(unit.name));
         size_t next = 0;
         uint32_t serials = 0;
         std::vector<bool> has_task(units_.size()), has_bytes(units_.size());
@@ -106,6 +105,7 @@ class VcdWriter {
         }
         statement_of_.assign(serials, no_task);
         for (size_t i = 0; i < units_.size(); ++i) {
+            if (!shown_[i]) continue;
             UnitSignals& unit = units_[i];
             unit.state = code_of(next++);
             unit.cause = code_of(next++);
@@ -120,80 +120,15 @@ class VcdWriter {
             }
             if (!has_bytes[i]) continue;
             unit.bandwidth = binned_.size();
-            binned_.push_back({"bandwidth_gbps", code_of(next++), {}});
+            binned_.push_back({"bandwidth_gbps", code_of(next++), &bins_.bandwidth[i]});
         }
         first_device_ = binned_.size();
         if (info_.dram_burst_bytes > 0) {
-            for (const char* name : {"dram.read_gbps", "dram.write_gbps"})
-                binned_.push_back({name, code_of(next++), {}});
+            binned_.push_back({"dram.read_gbps", code_of(next++), &bins_.dram[0]});
+            binned_.push_back({"dram.write_gbps", code_of(next++), &bins_.dram[1]});
         }
-        first_power_ = binned_.size();
-        for (int c = 0; c < component_count; ++c) {
-            binned_.push_back(
-                {fmt::format("power.{}", name_of(static_cast<Component>(c))), code_of(next++), {}});
-        }
-        for (const char* name : {"power.static", "power.total"})
-            binned_.push_back({name, code_of(next++), {}});
-        for (BinnedSignal& signal : binned_) signal.values.resize(bin_count_);
-    }
-
-    void bin_bandwidth() {
-        struct Point {
-            Picoseconds time = 0;
-            int64_t bytes = 0;
-        };
-        std::vector<Point> last(units_.size());
-        for (const Event& event : events_) {
-            if (event.kind != EventKind::counter || event.cause != static_cast<uint8_t>(CounterId::bytes))
-                continue;
-            Point& point = last[event.unit];
-            const Point now{std::min<Picoseconds>(event.time_ps, info_.end_ps), event.value};
-            if (bin_count_ > 0 && now.bytes != point.bytes) {
-                const double bytes = static_cast<double>(now.bytes) - static_cast<double>(point.bytes);
-                auto& values = binned_[*units_[event.unit].bandwidth].values;
-                for_each_share(width_, point.time, now.time, [&](size_t bin, double share) {
-                    values[std::min(bin, bin_count_ - 1)] += bytes * share;
-                });
-            }
-            point = now;
-        }
-        bin_dram();
-        for (size_t i = 0; i < first_power_; ++i) {
-            for (size_t bin = 0; bin < bin_count_; ++bin) {
-                const Picoseconds dt = std::min(width_, info_.end_ps - bin * width_);
-                binned_[i].values[bin] *= gbps_per_byte_per_ps / static_cast<double>(dt);
-            }
-        }
-    }
-
-    void bin_dram() {
-        if (info_.dram_burst_bytes == 0 || bin_count_ == 0) return;
-        const Clock clock = info_.clock();
-        for (const Event& event : events_) {
-            if (event.kind != EventKind::energy) continue;
-            const ActionPrice& price = info_.prices.actions[event.unit];
-            if (price.component != Component::dram || (price.action != "read" && price.action != "write"))
-                continue;
-            const double bytes = static_cast<double>(event.value) * info_.dram_burst_bytes;
-            auto& values = binned_[first_device_ + (price.action == "write" ? 1 : 0)].values;
-            const Picoseconds to = clock.edge(clock.edges_before(event.time_ps) + event.duration());
-            const Picoseconds from = std::min(event.time_ps, info_.end_ps - 1);
-            for_each_share(width_, from, std::min(to, info_.end_ps),
-                           [&](size_t bin, double share) { values[bin] += bytes * share; });
-        }
-    }
-
-    void bin_power() {
-        for (size_t bin = 0; bin < bin_count_; ++bin) {
-            PowerBins::Row row = power_.row(bin);
-            row[static_cast<size_t>(Component::dram)] += row[PowerBins::dram_background];
-            row[static_cast<size_t>(Component::phy)] += row[PowerBins::phy_static];
-            for (size_t c = 0; c < component_count; ++c) {
-                binned_[first_power_ + c].values[bin] = power_.watts(bin, row[c]);
-            }
-            binned_[first_power_ + component_count].values[bin] = power_.watts(bin, row[PowerBins::statics]);
-            binned_[first_power_ + component_count + 1].values[bin] = power_.watts(bin, power_.total(bin));
-        }
+        for (size_t row = 0; row < bins_.power.size(); ++row)
+            binned_.push_back({BinnedSignals::power_name(row), code_of(next++), &bins_.power[row]});
     }
 
     void header() {
@@ -206,6 +141,7 @@ class VcdWriter {
         output_.print(" $end\n$comment bin_ps={} $end\n$timescale 1 ps $end\n$scope module kpusim $end\n",
                       width_);
         for (size_t i = 0; i < units_.size(); ++i) {
+            if (!shown_[i]) continue;
             const UnitSignals& unit = units_[i];
             output_.print("$scope module {} $end\n", word(info_.units[i].name));
             output_.print("$var string 1 {} state $end\n$var reg 5 {} cause $end\n", unit.state, unit.cause);
@@ -258,7 +194,8 @@ class VcdWriter {
         if (first) {
             stamp(now_);
             output_.write("$dumpvars\n");
-            for (UnitSignals& unit : units_) show(unit, true);
+            for (size_t i = 0; i < units_.size(); ++i)
+                if (shown_[i]) show(units_[i], true);
         }
         for (const uint16_t unit : touched_) {
             units_[unit].touched = false;
@@ -268,10 +205,10 @@ class VcdWriter {
         if (first && bin_count_ == 0) {
             for (const BinnedSignal& signal : binned_) real(0, signal.code);
         }
-        if (next_bin_ < bin_count_ && next_bin_ * width_ == now_) {
+        if (next_bin_ < bin_count_ && (first || next_bin_ * width_ == now_)) {
             for (BinnedSignal& signal : binned_) {
-                if (!first && signal.values[next_bin_] == signal.last) continue;
-                signal.last = signal.values[next_bin_];
+                if (!first && (*signal.values)[next_bin_] == signal.last) continue;
+                signal.last = (*signal.values)[next_bin_];
                 stamp(now_);
                 real(signal.last, signal.code);
             }
@@ -335,17 +272,18 @@ class VcdWriter {
     const RunInfo& info_;
     const std::vector<Event>& events_;
     Output& output_;
-    PowerBins power_;
+    BinnedSignals bins_;
     Picoseconds width_;
     size_t bin_count_;
     Picoseconds now_ = 0, shown_time_ = no_time;
     std::vector<std::string> task_text_;
     std::string line_;  ///< of put(), kept for its storage
     std::vector<UnitSignals> units_;
+    std::vector<bool> shown_;             ///< by unit: the view has it
     std::vector<uint32_t> statement_of_;  ///< by task serial
     std::vector<uint16_t> touched_;
     std::vector<BinnedSignal> binned_;
-    size_t first_device_ = 0, first_power_ = 0, next_bin_ = 0;
+    size_t first_device_ = 0, next_bin_ = 0;
 };
 
 }  // namespace

@@ -11,6 +11,9 @@
 
 namespace kpu::traces {
 
+/// Writers show the units and the time that info.view names, everything unless asked otherwise. A state that
+/// began earlier is cut off at the window's edge; bins of power are shown whole.
+///
 /// Writers are pure functions of what is known of the run and its records in order of time
 /// (EventLog::take_sorted, read_event_file): the same bytes during a run and from an event file.
 
@@ -55,14 +58,15 @@ struct OpRow {
     double utilization =
         0;  ///< of MACs: busy.useful / all busy unit-cycles; stalls stand in their own columns
     double energy_pj = 0;
+    double power_w = 0;           ///< energy_pj over the time of span_cycles; of the background: over the run
     Cycles estimated_cycles = 0;  ///< of the compiler; 0 = none
     double estimated_energy_pj = 0;
     std::string profile;  ///< @profile tags of its tasks, joined by |
 };
 /// Columns:
 /// op,type,span_cycles,charged_cycles,<group.cause>...,macs,bytes_dram,bytes_l2,bytes_l1,utilization,energy_pj,
-/// estimated_cycles,cycles_over_estimate,estimated_energy_pj,energy_over_estimate,profile; the ratios are
-/// empty without estimate.
+/// power_w,estimated_cycles,cycles_over_estimate,estimated_energy_pj,energy_over_estimate,profile; the ratios
+/// are empty without estimate.
 void write_ops_csv(const std::vector<OpRow>& rows, Output& output);
 
 }  // namespace kpu::traces

@@ -284,7 +284,10 @@ std::vector<uint16_t> Device::Impl::units_of_resources() const {
     return resource_units;
 }
 
-void Device::Impl::trace_memories() { interconnect->trace_to(options.sink, units_of_resources()); }
+void Device::Impl::trace_memories() {
+    interconnect->trace_to(options.sink, units_of_resources());
+    if (options.accesses) interconnect->trace_accesses_to(*options.sink);
+}
 
 Device::Stop Device::Impl::outcome(Cycles until_cycle) const {
     if (stop.finished) return Stop::finished;
@@ -385,6 +388,11 @@ void Device::Impl::finish(traces::StatSet& stats) {
     for (size_t i = 0; i + 1 < op_rows.size(); ++i)
         op_rows[i].energy_pj = ledger->op_pj(static_cast<uint32_t>(i));
     op_rows.back().energy_pj = ledger->background_pj();
+    for (traces::OpRow& row : op_rows) {
+        const bool background = &row == &op_rows.back();
+        const double ps = double(core.edge(background ? now_ : row.span_cycles));
+        row.power_w = ps > 0 ? row.energy_pj / ps : 0;
+    }
 }
 
 Device::Device(const proto::Platform& platform, const BoundProgram& program, values::MemoryImage* memory,

@@ -20,6 +20,7 @@ namespace kpu::model {
 struct DeviceOptions {
     bool oracle_stepper = false;                ///< one kernel event per burst: slow, same results
     traces::EventSink* sink = nullptr;          ///< receives every event of the run
+    bool accesses = false;                      ///< to the sink also every request to a memory
     values::ComputeBackend* backend = nullptr;  ///< null: timing only
     bool hazards = true;                        ///< look for races and reads of bytes that nobody wrote
     /// Other than 0: the modules are made and bound in an order shuffled by this seed. Changes nothing that a

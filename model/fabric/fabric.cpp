@@ -218,6 +218,7 @@ Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
                                 alignment_of(request.destination, request.burst_bytes)},
         dram_rate_, config.link.queue_bursts);
     stream->order = opened_++;
+    if (access_trace_.sink != nullptr) stream->trace = &access_trace_;
     Handle handle = static_cast<Handle>(slots_.size());
     if (free_.empty()) {
         slots_.emplace_back();
@@ -372,6 +373,7 @@ ResourceStats Fabric::stats(size_t resource, Cycles elapsed) const { return impl
 void Fabric::trace_to(traces::EventSink* sink, const std::vector<uint16_t>& ids) {
     impl_->trace_to(sink, ids);
 }
+void Fabric::trace_accesses_to(traces::EventSink& sink) { impl_->trace_accesses_to(sink); }
 void Fabric::finish(Cycles elapsed) { impl_->finish(elapsed); }
 const FabricConfig& Fabric::config() const { return impl_->config; }
 

@@ -83,6 +83,8 @@ class Fabric {
     ResourceStats stats(size_t resource, Cycles elapsed) const;
     /// Records changes of state of every resource; unit_ids parallel to resources().
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
+    /// Records every burst of the streams opened from now on, when it comes to a memory.
+    void trace_accesses_to(traces::EventSink& sink);
     /// Ends the accounting: refreshes and states up to `elapsed`. No stream may be advanced afterwards.
     void finish(Cycles elapsed);
     const FabricConfig& config() const;

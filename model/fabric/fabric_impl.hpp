@@ -29,6 +29,7 @@ class Fabric::Impl {
     std::vector<size_t> resources_of(const StreamRequest& request) const;
     std::vector<RouteHop> route(const StreamRequest& request) const;
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
+    void trace_accesses_to(traces::EventSink& sink) { access_trace_ = {&sink, &config.core}; }
     void finish(Cycles elapsed);
 
     FabricConfig config;
@@ -107,6 +108,7 @@ class Fabric::Impl {
     std::vector<Inputs> inputs_;        ///< DRAM, links, SRAMs
     std::vector<size_t> in_use_;        ///< those with inputs, ascending
     DramRate dram_rate_;
+    AccessTrace access_trace_;
     std::vector<Handle> finished_;  ///< complete, not taken
     Cycles first_completion_ = never;
     uint64_t opened_ = 0;

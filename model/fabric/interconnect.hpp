@@ -37,6 +37,7 @@ class Interconnect : public sc_core::sc_module {
 
     /// Records states and queue depths of every memory resource; unit_ids parallel to fabric().resources().
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
+    void trace_accesses_to(traces::EventSink& sink) { fabric_.trace_accesses_to(sink); }
     /// Ends the accounting at `elapsed`; no stream moves afterwards.
     void finish(Cycles elapsed);
 

@@ -15,6 +15,7 @@ namespace {
 [[gnu::always_inline]] inline Cycles serve_at(Sram& sram, StreamState& stream, int k, Burst& burst) {
     const uint8_t side = stream.stages[static_cast<size_t>(k)].side;
     const bool write = side == 1;
+    if (stream.trace != nullptr) stream.record_access(burst, side);
     const Sram::Service service = sram.serve(burst.time, burst.address[side], burst.bytes, write);
     stream.accesses(side) += service.words;
     const Cycles wait = service.port_wait + service.bank_wait;
@@ -52,6 +53,7 @@ template <typename Waits>
 [[gnu::always_inline]] inline Cycles serve_at(Dram& dram, StreamState& stream, int k, Burst& burst) {
     const uint8_t side = stream.stages[static_cast<size_t>(k)].side;
     const bool write = side == 1;
+    if (stream.trace != nullptr) stream.record_access(burst, side);
     const DdrChannel::Service service = dram.serve(burst.time, burst.address[side], burst.bytes, write);
     stream.accesses(side) += service.bursts;
     stream.result.dram_activates += service.activates;
@@ -256,6 +258,7 @@ void Fabric::Impl::enter(StreamState& stream, int k) {
     const uint8_t side = stream.stages[static_cast<size_t>(k)].side;
     const uint64_t address = burst.address[side];
     const uint32_t bytes = burst.bytes;
+    if (stream.trace != nullptr) stream.record_access(burst, side);
     DdrRequest request;
     request.stream = &stream;
     request.stage = k + 1;

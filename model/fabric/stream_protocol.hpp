@@ -4,6 +4,7 @@
 #include <tlm>
 #include <vector>
 
+#include "isa/bus_address.hpp"
 #include "model/stream/stream.hpp"
 
 namespace kpu::model {
@@ -20,7 +21,7 @@ namespace kpu::model {
 ///
 /// The time argument is always zero. Requests are posted at edges of the core clock; a request between two
 /// edges is taken as of the next. b_transport, transport_dbg and get_direct_mem_ptr carry plain payloads
-/// without extension at bus addresses: back doors that take no time.
+/// without extension at bus addresses (isa/bus_address.hpp): back doors that take no time.
 struct StreamProtocol {
     using tlm_payload_type = tlm::tlm_generic_payload;
     using tlm_phase_type = tlm::tlm_phase;
@@ -44,18 +45,6 @@ class StreamExtension : public tlm::tlm_extension<StreamExtension> {
         *this = static_cast<const StreamExtension&>(other);
     }
 };
-
-/// Address of byte `offset` of a memory in payloads without a stream extension: level in bits 56.., engine in
-/// bits 40..55 (L1 only), offset below.
-constexpr uint64_t bus_address(Level level, unsigned engine, uint64_t offset) {
-    return static_cast<uint64_t>(level) << 56 |
-           (level == Level::l1 ? static_cast<uint64_t>(engine) << 40 : 0) | offset;
-}
-constexpr Level level_of_bus_address(uint64_t address) { return static_cast<Level>(address >> 56 & 0xff); }
-constexpr unsigned engine_of_bus_address(uint64_t address) {
-    return static_cast<unsigned>(address >> 40 & 0xffff);
-}
-constexpr uint64_t offset_of_bus_address(uint64_t address) { return address & ((uint64_t{1} << 40) - 1); }
 
 /// A descriptor in flight. The poster owns it from construction to destruction and must keep it until its
 /// completion.

@@ -33,6 +33,10 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamP
       unit(request.unit),
       cursor_{PatternCursor(request.source, align_bytes[0]),
               PatternCursor(request.destination, align_bytes[1])},
+      memory_{bus_address(request.source.level, request.source.engine, 0),
+              bus_address(request.destination.level, request.destination.engine, 0)},
+      task_(request.task),
+      op_(request.op),
       burst_bytes_(request.burst_bytes),
       port_bytes_per_cycle_(request.port_bytes_per_cycle),
       window_(request.max_outstanding),
@@ -84,6 +88,19 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamP
     last_pace_ = now + pace_offset_ +
                  static_cast<Cycles>(static_cast<Wide>(before_last) * pace_cycles_ / total_bytes_);
     prepare_issue();
+}
+
+void StreamState::record_access(const Burst& burst, uint8_t side) const {
+    traces::Event event;
+    event.kind = traces::EventKind::access;
+    event.time_ps = trace->core->edge(burst.time);
+    event.unit = unit;
+    event.task = task_;
+    event.op = op_;
+    event.value = static_cast<int64_t>(memory_[side] | burst.address[side]);
+    event.cause = side;
+    event.reserved = burst.bytes;
+    trace->sink->record(event);
 }
 
 StreamBuffers StreamState::take_buffers() { return {std::move(ring_), std::move(result.limiters)}; }

@@ -5,6 +5,8 @@
 #include <boost/container/static_vector.hpp>
 #include <vector>
 
+#include "isa/bus_address.hpp"
+#include "isa/clock.hpp"
 #include "model/fabric/divide.hpp"
 #include "model/fabric/fabric_config.hpp"
 #include "model/fabric/pattern_cursor.hpp"
@@ -51,6 +53,12 @@ struct DramRate {
     uint64_t cycles_per_byte_q16 = 0;     ///< core cycles, rounded down
     uint64_t parallel_bytes = 0;          ///< a burst of every channel: these may come at once
     const Cycles* next_answer = nullptr;  ///< controllers: no burst in them leaves before this time
+};
+
+/// Where the bursts of streams are recorded as they come to memories.
+struct AccessTrace {
+    traces::EventSink* sink = nullptr;
+    const Clock* core = nullptr;
 };
 
 /// Memory that one stream leaves to the next.
@@ -120,6 +128,10 @@ class StreamState {
     uint16_t unit;
     uint64_t order = 0;  ///< of opening
     uint32_t handle = 0;
+    const AccessTrace* trace = nullptr;  ///< null: not recorded
+
+    /// A burst comes to the memory at a side of the stream, at its time.
+    void record_access(const Burst& burst, uint8_t side) const;
 
   private:
     const Burst& at(uint64_t index) const { return ring_[index & mask_]; }
@@ -150,6 +162,8 @@ class StreamState {
     void limit(Cycles from, traces::Cause cause);
 
     std::array<PatternCursor, 2> cursor_;
+    std::array<uint64_t, 2> memory_;  ///< bus address of the first byte of the level at each side
+    uint32_t task_, op_;
     uint32_t burst_bytes_, port_bytes_per_cycle_, window_;
     Cycles descriptor_cycles_, row_cycles_;
     Cycles pace_offset_, pace_cycles_;

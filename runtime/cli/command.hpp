@@ -77,10 +77,19 @@ double parse_percent(const std::string& text, const std::string& option);
 
 /// Traces to write, by file name; empty: not wanted. `run` and `export` write the same bytes through this.
 struct TracePaths {
-    std::string vcd, power, stalls;
-    bool empty() const { return (vcd + power + stalls).empty(); }
+    std::string vcd, power, stalls, memory, perfetto, konata;
+    std::string window, perfetto_time = "cycles";
+    std::vector<std::string> filter;
+    std::vector<std::string> files() const { return {vcd, power, stalls, memory, perfetto, konata}; }
+    bool empty() const { return (vcd + power + stalls + memory + perfetto + konata).empty(); }
     void add_to(CLI::App& command);
-    void write(const traces::Recording& recording) const;
+    /// Throws UserError on a window that is none, before anything is simulated.
+    void check() const { parse_window(); }
+    /// Also says how large a big one will be, and refuses one that its disk has no room for.
+    void write(traces::Recording& recording) const;
+
+  private:
+    std::pair<Cycles, Cycles> parse_window() const;
 };
 /// One trace, unless `path` is empty. Throws UserError.
 void write_trace(const std::string& path, const traces::Recording& recording,

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "isa/digest.hpp"
 #include "runtime/cli/budgets.hpp"
 #include "runtime/cli/command.hpp"
+#include "runtime/cli/long_run.hpp"
 #include "runtime/program_loader.hpp"
 #include "runtime/save_run.hpp"
 #include "runtime/simulation.hpp"
@@ -33,6 +33,7 @@ struct RunOptions {
     std::string out, events, hazards;
     TracePaths traces;
     Budgets budgets;
+    LongRun long_run;
     bool wants_traces() const { return !events.empty() || !traces.empty(); }
 };
 
@@ -75,10 +76,12 @@ runtime::SimulationOptions simulation_options(const RunOptions& options) {
         result.seed = *seed;
     }
     if (options.max_cycles > 0) result.max_cycles = options.max_cycles;
+    options.traces.check();
     result.record_events = options.wants_traces();
+    result.record_accesses = !options.traces.memory.empty();
     if (result.record_events && result.mode == runtime::Mode::functional) {
         throw UserError(
-            "--mode functional has no time to trace. Fix: leave out --events, --vcd, --power, --stalls.");
+            "--mode functional has no time to trace. Fix: leave out --events, --vcd and the other traces.");
     }
     result.oracle_stepper = options.stepper == "oracle";
     result.reference_values = options.values == "reference";
@@ -113,27 +116,13 @@ std::vector<traces::Manifest::File> bind_inputs(const RunOptions& options, runti
     return files;
 }
 
-/// Runs to the end with a line of progress now and then when a person watches.
-runtime::RunStatus simulate(runtime::Simulation& simulation, bool progress) {
-    using Clock = std::chrono::steady_clock;
-    auto next = Clock::now() + std::chrono::seconds(2);
-    bool shown = false;
-    const auto status = simulation.run(&interrupted, [&](Cycles cycle, uint64_t tasks) {
-        if (!progress || Clock::now() < next) return;
-        next = Clock::now() + std::chrono::seconds(1);
-        print_err(fmt::format("\r{} cycles, {} tasks done ", cycle, tasks));
-        shown = true;
-    });
-    if (shown) print_err("\n");
-    return status;
-}
-
 /// A trace that cannot be written is known before the run, not after it. The output folder is still to be
 /// made.
 void check_trace_paths(const RunOptions& options) {
     namespace fs = std::filesystem;
-    for (const auto& path :
-         {options.events, options.traces.vcd, options.traces.power, options.traces.stalls}) {
+    auto paths = options.traces.files();
+    paths.push_back(options.events);
+    for (const auto& path : paths) {
         const fs::path folder = fs::path(path).parent_path();
         if (path.empty() ||
             (!options.out.empty() && folder.lexically_normal() == fs::path(options.out).lexically_normal())) {
@@ -149,6 +138,16 @@ size_t terminal_width() {
     return std::clamp<size_t>(size.ws_col, 60, 140);
 }
 
+/// The time or the memory for the run was used up.
+int stopped(const LongRun& run, const runtime::Simulation& simulation) {
+    const bool time = run.stop() == LongRun::Stop::time;
+    print_err(fmt::format(
+        "error: stopped at cycle {} after {}: results are partial. Fix: {}.\n", simulation.now(),
+        time ? fmt::format("{:g} seconds", run.timeout_seconds()) : "the memory was nearly used up",
+        time ? "raise --timeout" : "leave traces out, or limit the run with --max-cycles"));
+    return exit_failed;
+}
+
 /// What went wrong, for people; the exit code says it to programs.
 int conclude(const RunOptions& options, runtime::RunStatus status, const runtime::Simulation& simulation) {
     switch (status) {
@@ -162,6 +161,7 @@ int conclude(const RunOptions& options, runtime::RunStatus status, const runtime
                 options.max_cycles));
             return exit_failed;
         case runtime::RunStatus::interrupted:
+            if (options.long_run.stop() != LongRun::Stop::none) return stopped(options.long_run, simulation);
             print_err(fmt::format("interrupted at cycle {}: results are partial\n", simulation.now()));
             return exit_interrupted;
         default:
@@ -236,10 +236,11 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     traces::Manifest manifest;
     manifest.inputs = bind_inputs(options, simulation);
     options.budgets.prepare(simulation, settings.mode);
+    options.long_run.prepare(simulation.program(), settings);
     if (!options.out.empty()) traces::RunFolder::check(options.out, options.force);
     check_trace_paths(options);
 
-    const auto status = simulate(simulation, !options.quiet && isatty(STDERR_FILENO) != 0);
+    const auto status = options.long_run.run(simulation, !options.quiet && isatty(STDERR_FILENO) != 0);
 
     print_findings(simulation.run_findings());
     std::vector<traces::OpRow> ops = simulation.op_rows();
@@ -304,6 +305,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     command->add_option("--events", options->events, "event file, for `kpusim export`");
     options->traces.add_to(*command);
     options->budgets.add_to(*command);
+    options->long_run.add_to(*command);
     command->add_option("--hazards", options->hazards,
                         "file for the hazards found: SARIF 2.1.0 if it ends in .sarif, else JSON");
     command->add_flag("--json", options->json, "statistics as JSON on standard output");

@@ -1,0 +1,118 @@
+#include "runtime/cli/long_run.hpp"
+
+#include <fmt/format.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+
+#include "runtime/cli/command.hpp"
+#include "traces/report.hpp"
+
+namespace kpu::cli {
+namespace {
+
+/// A run that records stops when less than this is left: what its files need.
+constexpr uint64_t reserve_bytes = 256u << 20;
+
+std::atomic<bool> timed_out{false};
+
+void on_alarm(int) {
+    timed_out = true;
+    interrupted = true;
+}
+
+/// Sets `interrupted` when the time is over; the flag is as before when this goes.
+class Alarm {
+  public:
+    explicit Alarm(double seconds) : seconds_(seconds) {
+        timed_out = false;
+        if (seconds_ <= 0) return;
+        std::signal(SIGALRM, on_alarm);
+        set(seconds_);
+    }
+    ~Alarm() {
+        if (seconds_ <= 0) return;
+        set(0);
+        std::signal(SIGALRM, SIG_DFL);
+    }
+    Alarm(const Alarm&) = delete;
+    Alarm& operator=(const Alarm&) = delete;
+
+  private:
+    static void set(double seconds) {
+        itimerval timer{};
+        timer.it_value.tv_sec = static_cast<time_t>(seconds);
+        timer.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
+        setitimer(ITIMER_REAL, &timer, nullptr);
+    }
+    double seconds_;
+};
+
+std::string size_text(double bytes) {
+    return traces::bytes_text(static_cast<uint64_t>(std::min(bytes, 1e18)));
+}
+
+}  // namespace
+
+void LongRun::add_to(CLI::App& command) {
+    command
+        .add_option("--timeout", timeout_, "seconds: stop the simulation then, with partial results (exit 2)")
+        ->check(CLI::Range(1e-3, 1e8));
+}
+
+void LongRun::prepare(const BoundProgram& program, const runtime::SimulationOptions& options) {
+    const runtime::RunEstimate estimate = runtime::estimate_run(program, options);
+    tasks_ = estimate.tasks;
+    recording_ = options.record_events;
+    const auto available = static_cast<double>(runtime::available_bytes());
+    if (available == 0 || estimate.bytes() <= available) return;
+    const bool limited = timeout_ > 0 || options.max_cycles != UINT64_MAX;
+    const std::string what = fmt::format(
+        "the run may need {} of memory ({} for its data, {} for its events), and {} are "
+        "available",
+        size_text(estimate.bytes()), size_text(estimate.values_bytes), size_text(estimate.event_bytes),
+        size_text(available));
+    if (estimate.event_bytes > available && !limited) {
+        throw UserError(what +
+                        ". Fix: leave the traces out, or limit the run with --max-cycles or --timeout: it "
+                        "then keeps what "
+                        "it has when the memory is nearly used up.");
+    }
+    print_err("warning: " + what +
+              ". Fix: use --mode timing, fewer traces, or a machine with more memory.\n");
+}
+
+runtime::RunStatus LongRun::run(runtime::Simulation& simulation, bool watched) {
+    using Clock = std::chrono::steady_clock;
+    const Alarm alarm(timeout_);
+    const auto begin = Clock::now();
+    auto next = begin + std::chrono::seconds(2);
+    bool shown = false;
+    const auto status = simulation.run(&interrupted, [&](Cycles cycle, uint64_t tasks) {
+        if (Clock::now() < next) return;
+        next = Clock::now() + std::chrono::seconds(1);
+        const uint64_t available = recording_ ? runtime::available_bytes() : 0;
+        if (recording_ && available > 0 && available < reserve_bytes) {
+            stop_ = Stop::memory;
+            interrupted = true;
+        }
+        if (!watched) return;
+        const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+        const double share = tasks_ > 0 ? std::min(1.0, static_cast<double>(tasks) / tasks_) : 0;
+        print_err(fmt::format("\r{} cycles, {} tasks done ({:.1f} %), {:.3g} M cycles/s ", cycle, tasks,
+                              100 * share, static_cast<double>(cycle) / seconds / 1e6));
+        shown = true;
+    });
+    if (shown) print_err("\n");
+    if (status != runtime::RunStatus::interrupted) {
+        stop_ = Stop::none;
+    } else if (timed_out) {
+        stop_ = Stop::time;
+    }
+    return status;
+}
+
+}  // namespace kpu::cli

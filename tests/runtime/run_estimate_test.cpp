@@ -1,0 +1,90 @@
+// What is said about a run and its traces beforehand, against what they then take.
+#include "runtime/run_estimate.hpp"
+
+#include <gtest/gtest.h>
+
+#include "platforms/platform.hpp"
+#include "runtime/program_loader.hpp"
+#include "traces/konata.hpp"
+#include "traces/memory_trace.hpp"
+#include "traces/perfetto/perfetto.hpp"
+#include "traces/trace_sizes.hpp"
+#include "traces/writers.hpp"
+
+namespace kpu::runtime {
+namespace {
+
+Simulation run_example(const std::string& name, const SimulationOptions& options) {
+    Diagnostics diagnostics;
+    const std::string path = std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem";
+    const auto module = load_program(path, {}, diagnostics);
+    const auto platform = platforms::load("npm_lite");
+    Simulation simulation(module, &platform, options);
+    simulation.run();
+    return simulation;
+}
+
+template <typename Writer>
+double size_of(const traces::Recording& run, Writer writer) {
+    std::string text;
+    auto output = traces::Output::to_string(text);
+    writer(run.info, run.events, output);
+    output.finish();
+    return static_cast<double>(text.size());
+}
+
+void expect_about(uint64_t estimate, double actual, const std::string& what) {
+    EXPECT_GT(static_cast<double>(estimate), actual / 2) << what;
+    EXPECT_LT(static_cast<double>(estimate), actual * 2) << what;
+}
+
+// The estimates of traces hold within a factor of two, on programs of different kinds, whole and in a window.
+TEST(TraceSizes, HoldWithinAFactorOfTwo) {
+    SimulationOptions options;
+    options.mode = Mode::timing;
+    options.record_events = options.record_accesses = true;
+    for (const char* name : {"digits", "gemm_relu", "conv_pool", "gemm_rmsnorm"}) {
+        auto run = run_example(name, options).take_recording();
+        for (const bool window : {false, true}) {
+            if (window) run.info.view.to = run.info.end_ps / 2;
+            const traces::TraceSizes sizes = traces::estimate_sizes(run.info, run.events);
+            expect_about(sizes.stalls, size_of(run, traces::write_stalls_csv), name);
+            expect_about(sizes.vcd, size_of(run, traces::write_vcd), name);
+            expect_about(sizes.memory, size_of(run, traces::write_memory_trace_csv), name);
+            expect_about(sizes.konata, size_of(run, traces::write_konata), name);
+            const auto perfetto = [](const auto& info, const auto& events, traces::Output& output) {
+                traces::write_perfetto(info, events, traces::PerfettoTime::cycles, output);
+            };
+            expect_about(sizes.perfetto, size_of(run, perfetto), name);
+        }
+    }
+}
+
+// Tasks are counted exactly where loop bounds are constant; events within a factor of three; timing mode has
+// no values.
+TEST(RunEstimate, CountsTasksAndEvents) {
+    for (const char* name : {"digits", "gemm_relu", "conv_pool", "gemm_rmsnorm"}) {
+        for (const bool accesses : {false, true}) {
+            SimulationOptions options;
+            options.mode = Mode::timing;
+            options.record_events = true;
+            options.record_accesses = accesses;
+            auto simulation = run_example(name, options);
+            const RunEstimate estimate = estimate_run(simulation.program(), options);
+            EXPECT_EQ(estimate.tasks, static_cast<double>(simulation.stats().integer("tasks.issued")))
+                << name;
+            EXPECT_EQ(estimate.values_bytes, 0);
+            const double taken = static_cast<double>(simulation.take_recording().events.size()) * 32 * 2.5;
+            EXPECT_GT(estimate.event_bytes, taken / 3) << name;
+            EXPECT_LT(estimate.event_bytes, taken * 3) << name;
+            options.record_events = false;
+            options.mode = Mode::values_timing;
+            EXPECT_GE(estimate_run(simulation.program(), options).values_bytes,
+                      simulation.stats().real("memory.dram.peak_bytes"));
+        }
+    }
+    EXPECT_GT(available_bytes(), uint64_t{1} << 20);
+}
+
+}  // namespace
+}  // namespace kpu::runtime

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "traces/event.hpp"
+#include "traces/ledger.hpp"
+#include "traces/run_info.hpp"
+
+namespace kpu::traces {
+
+/// Bandwidth and power of a recording as means over bins of time: what the waveforms and Perfetto show.
+/// Bins are info.bin_ns wide, doubled while the run has more than 100,000 of them.
+struct BinnedSignals {
+    Picoseconds width = 1;
+    size_t count = 0;
+    Picoseconds end = 0;
+    std::vector<std::vector<double>>
+        bandwidth;  ///< by unit, 10^9 bytes/s; empty of a unit that counts no bytes
+    /// read, write over all channels, 10^9 bytes/s; empty when info.dram_burst_bytes is not known
+    std::array<std::vector<double>, 2> dram;
+    /// W: by Component (dram with its background, phy with its static power), then static, then total
+    std::array<std::vector<double>, component_count + 2> power;
+
+    BinnedSignals(const RunInfo& info, const std::vector<Event>& events);
+    Picoseconds start(size_t bin) const { return bin * width; }
+    /// Name of a row of `power`: power.array, ..., power.static, power.total.
+    static std::string power_name(size_t row);
+
+  private:
+    void bin_bandwidth(const RunInfo& info, const std::vector<Event>& events);
+    void bin_dram(const RunInfo& info, const std::vector<Event>& events);
+    void bin_power(const PowerBins& bins);
+    void to_gbps(std::vector<double>& bytes) const;
+};
+
+}  // namespace kpu::traces

@@ -1,0 +1,63 @@
+#include "traces/memory_trace.hpp"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "isa/bus_address.hpp"
+#include "isa/diagnostics.hpp"
+#include "traces/intervals.hpp"
+
+namespace kpu::traces {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> level_names{"dram", "l2", "l1"};  ///< by Level
+
+/// The model serves one memory at a time, so records of one instant come in no order that means anything.
+bool precedes(const Event& a, const Event& b) {
+    return std::tie(a.time_ps, a.unit, a.task, a.cause, a.value) <
+           std::tie(b.time_ps, b.unit, b.task, b.cause, b.value);
+}
+
+std::vector<bool> completed_tasks(const std::vector<Event>& events) {
+    std::vector<bool> completed;
+    for (const Event& event : events) {
+        if (event.kind != EventKind::end || event.task >= events.size()) continue;
+        if (event.task >= completed.size()) completed.resize(event.task + size_t{1});
+        completed[event.task] = true;
+    }
+    return completed;
+}
+
+}  // namespace
+
+void write_memory_trace_csv(const RunInfo& info, const std::vector<Event>& events, Output& output) {
+    if (!info.accesses) {
+        throw UserError(
+            "the recording has no memory accesses. Fix: run again with --memory-trace beside --events.");
+    }
+    const TaskTable tasks(info, events);
+    const std::vector<bool> completed = completed_tasks(events);
+    std::vector<bool> shown;
+    for (const UnitInfo& unit : info.units) shown.push_back(info.view.shows(unit.name));
+    std::vector<Event> rows;
+    for (const Event& event : events) {
+        const bool wanted = event.kind == EventKind::access && event.time_ps >= info.view.from &&
+                            event.time_ps < info.view.to && event.task < completed.size() &&
+                            completed[event.task] && shown[event.unit];
+        if (wanted) rows.push_back(event);
+    }
+    std::sort(rows.begin(), rows.end(), precedes);
+    const Clock clock = info.clock();
+    output.print("cycle,access,level,address,bytes,unit,task\n");
+    for (const Event& row : rows) {
+        const auto address = static_cast<uint64_t>(row.value);
+        output.print("{},{},{},{:#018x},{},{},{}\n", clock.edges_before(row.time_ps),
+                     row.cause == 0 ? "read" : "write",
+                     level_names[static_cast<size_t>(level_of_bus_address(address))], address, row.reserved,
+                     info.units[row.unit].name, csv_field(tasks.label(row.task)));
+    }
+}
+
+}  // namespace kpu::traces

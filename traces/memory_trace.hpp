@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "traces/event.hpp"
+#include "traces/run_info.hpp"
+#include "traces/text_output.hpp"
+
+namespace kpu::traces {
+
+/// Memory trace, CSV: cycle,access,level,address,bytes,unit,task. One row per request of a unit to a memory,
+/// in order of time:
+///   cycle    core cycle at which the request comes to the memory; what it waits there follows
+///   access   read or write
+///   level    dram, l2 or l1, as in the statistics bytes.<level>.<access>
+///   address  of its first byte, hexadecimal, in the map of isa/bus_address.hpp: level (0 DRAM, 1 L2, 2 L1)
+///   in bits
+///            56 to 63, engine of an L1 in bits 40 to 55, byte in the level below. Buffers lie where the run
+///            placed them
+///   bytes    that were asked for: a run of consecutive addresses, at most the unit's burst
+///   unit     that asks: a DMA, an array, a vector unit
+///   task     its statement with the iteration, "la0[t=3]"
+/// Rows of tasks that completed, so that the bytes of a level and direction sum to the statistic exactly.
+/// Throws UserError when the recording has no access records.
+void write_memory_trace_csv(const RunInfo& info, const std::vector<Event>& events, Output& output);
+
+}  // namespace kpu::traces
