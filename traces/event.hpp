@@ -111,8 +111,9 @@ struct Event {
     uint32_t op = 0;  ///< operation index
     uint16_t unit = no_unit;
     EventKind kind = EventKind::cause;
-    uint8_t cause = 0;      ///< Cause or CounterId
-    uint32_t reserved = 0;  ///< energy, active: high half of duration; issue, ready, access: see there; else 0
+    uint8_t cause = 0;  ///< Cause or CounterId
+    uint32_t reserved =
+        0;  ///< energy, active: high half of duration; issue, ready, access: see there; else 0
     /// Core cycles of an energy or active record.
     Cycles duration() const { return static_cast<Cycles>(reserved) << 32 | task; }
 };

@@ -198,12 +198,12 @@ RunInfo info_from(const json& in) {
                             op.at("estimated_energy_pj").get<double>()});
     }
     for (const json& row : in.at("statements")) {
-        info.statements.push_back({row.at("name").get<std::string>(), row.at("file").get<std::string>(),
-                                   row.at("line").get<uint32_t>(), row.at("column").get<uint32_t>(),
-                                   row.at("loops").get<std::vector<std::string>>(), row.value("profile", ""),
-                                   row.at("type").get<std::string>(),
-                                   in_range<int>(row.at("engine"), -1, 65535, "engine"),
-                                   in_range<int>(row.at("instance"), -1, 65535, "instance"), row.value("stage", "")});
+        info.statements.push_back(
+            {row.at("name").get<std::string>(), row.at("file").get<std::string>(),
+             row.at("line").get<uint32_t>(), row.at("column").get<uint32_t>(),
+             row.at("loops").get<std::vector<std::string>>(), row.value("profile", ""),
+             row.at("type").get<std::string>(), in_range<int>(row.at("engine"), -1, 65535, "engine"),
+             in_range<int>(row.at("instance"), -1, 65535, "instance"), row.value("stage", "")});
     }
     for (const json& work : in.at("works")) info.works.push_back(work_from(work, info.units.size()));
     info.dram_posted_bytes = in_range<uint64_t>(in.at("dram_posted_bytes"), 0, max_work, "dram_posted_bytes");

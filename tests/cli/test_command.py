@@ -383,6 +383,30 @@ class LimitTest(CommandTest):
         self.refused(result, "100000", code=2)
         self.assertIs(json.loads((out / "stats.json").read_text())["complete"], False)
 
+    def test_timeout(self) -> None:
+        """A run that takes longer than it may leaves partial results, marked incomplete, and exit 2."""
+        program = self.write("endless.nem", ENDLESS)
+        for mode in ("timing", "functional"):
+            out = self.work / mode
+            options = ("--mode", mode, "--fill", "zeros", "--timeout", "0.5", "-o", out)
+            start = time.monotonic()
+            result = kpusim("run", program, *options)
+            self.assertLess(time.monotonic() - start, 30)
+            self.refused(result, "0.5 seconds", "Fix:", code=2)
+            self.assertIs(json.loads((out / "stats.json").read_text())["complete"], False)
+        result = kpusim("run", self.program, "--fill", "zeros", "--quiet", "--timeout", "60")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_memory_estimate(self) -> None:
+        """Events that cannot fit are refused before the run, or allowed with a warning where it is limited."""
+        program = self.write("endless.nem", ENDLESS)
+        run = ("run", program, "--fill", "zeros", "--quiet", "--events", self.work / "e")
+        self.refused(kpusim(*run), "of memory", "--max-cycles", "available")
+        self.assertFalse((self.work / "e").exists())
+        result = kpusim(*run, "--max-cycles", 10000)
+        self.refused(result, "warning: the run may need", "10000", code=2)
+        self.assertTrue((self.work / "e").exists())
+
     def test_interrupt(self) -> None:
         """Ctrl-C leaves partial results, marked incomplete, and exit 130."""
         program = self.write("endless.nem", ENDLESS)

@@ -33,6 +33,7 @@ KINDS = (
     "op",
     "energy",
     "active",
+    "work",
     "access",
 )
 
