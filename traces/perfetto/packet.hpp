@@ -55,10 +55,15 @@ class Message {
         append(buffer, Coded::WriteLittleEndian64ToArray(value, buffer));
     }
     void bytes(uint32_t number, std::string_view value) {
-        tag(number, 2);
-        varint(value.size());
+        length(number, value.size());
         bytes_.append(value);
     }
+    /// The start of a field of so many bytes, which the caller writes.
+    void length(uint32_t number, size_t size) {
+        tag(number, 2);
+        varint(size);
+    }
+    void append(const Message& other) { bytes_.append(other.bytes_); }
     void message(uint32_t number, const Message& value) { bytes(number, value.bytes()); }
 
   private:

@@ -75,14 +75,16 @@ class Writer {
     }
     /// The packet of an event or a descriptor, which is complete.
     void emit(uint32_t number, const Message& content, const uint64_t* timestamp) {
-        packet_.clear();
-        if (timestamp != nullptr) packet_.uint(field::timestamp, *timestamp);
-        packet_.uint(field::sequence_id, 1);
-        packet_.uint(field::sequence_flags, needs_state);
-        packet_.message(number, content);
+        head_.clear();
+        if (timestamp != nullptr) head_.uint(field::timestamp, *timestamp);
+        head_.uint(field::sequence_id, 1);
+        head_.uint(field::sequence_flags, needs_state);
+        head_.length(number, content.bytes().size());
         frame_.clear();
-        frame_.message(field::trace_packet, packet_);
+        frame_.length(field::trace_packet, head_.bytes().size() + content.bytes().size());
+        frame_.append(head_);
         output_.write(frame_.bytes());
+        output_.write(content.bytes());
     }
     void emit_event(Picoseconds at) {
         const uint64_t timestamp = time_of(at);
@@ -117,16 +119,7 @@ class Writer {
 
     // --- names ---
 
-    enum Annotation : uint32_t {
-        iteration = 1,
-        operation,
-        place,
-        issued,
-        ready,
-        serial,
-        blamed,
-        annotation_count
-    };
+    enum Annotation : uint32_t { iteration = 1, operation, place, issued, ready, serial, annotation_count };
     uint64_t statement_name(uint32_t statement) const { return cause_count + 1 + statement; }
 
     void interned(Message& data, uint32_t table, uint64_t iid, std::string_view text) {
@@ -155,7 +148,7 @@ class Writer {
         for (uint32_t i = 0; i < info_.ops.size(); ++i)
             interned(data, field::annotation_strings, op_string(i), info_.ops[i].id);
         static constexpr const char* annotations[] = {"",       "iteration", "operation", "place",
-                                                      "issued", "ready",     "serial",    "blamed"};
+                                                      "issued", "ready",     "serial"};
         for (uint32_t i = 1; i < annotation_count; ++i)
             interned(data, field::annotation_names, i, annotations[i]);
         Message first;
@@ -385,7 +378,7 @@ class Writer {
     std::vector<uint64_t> consumed_first_, consumed_;  ///< flows of a producer
     uint64_t last_uuid_ = process_uuid;
     uint32_t last_rank_ = 0;
-    Message event_, annotation_, packet_, frame_;
+    Message event_, annotation_, head_, frame_;
 };
 
 }  // namespace
