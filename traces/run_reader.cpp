@@ -63,7 +63,7 @@ std::vector<OpRow> parse_ops_csv(std::string_view text, const std::string& origi
                  charged = table.column("charged_cycles"), macs = table.column("macs"),
                  dram = table.column("bytes_dram"), l2 = table.column("bytes_l2"),
                  l1 = table.column("bytes_l1"), utilization = table.column("utilization"),
-                 energy = table.column("energy_pj"), power = table.column("power_w"),
+                 energy = table.column("energy_pj"), power = table.find("power_w"),
                  profile = table.column("profile");
     std::array<size_t, unit_cause_count> causes{};
     for (int i = 0; i < unit_cause_count; ++i)
@@ -82,7 +82,7 @@ std::vector<OpRow> parse_ops_csv(std::string_view text, const std::string& origi
         row.bytes_l1 = table.integer(i, l1);
         row.utilization = table.real(i, utilization);
         row.energy_pj = table.real(i, energy);
-        row.power_w = table.real(i, power);
+        if (power != CsvTable::absent) row.power_w = table.real(i, power);
         row.profile = table.at(i, profile);
     }
     return rows;
