@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace kpu::tile_schedule::plain {
 namespace {
@@ -36,9 +37,12 @@ uint16_t half_bits(double value) {
 
 double half_value(uint16_t bits) {
     const int exponent = (bits >> 10) & 31;
+    const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+    if (exponent == 31)
+        return (bits & 1023) != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
     const double size =
         exponent == 0 ? std::ldexp(bits & 1023, -24) : std::ldexp(1024 + (bits & 1023), exponent - 25);
-    return (bits & 0x8000) != 0 ? -size : size;
+    return sign * size;
 }
 
 double read(ElemType elem, const uint8_t* at) {
