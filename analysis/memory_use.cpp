@@ -147,17 +147,18 @@ class MemoryWalk {
         split(pieces, first);
         split(pieces, end);
         for (auto it = pieces.lower_bound(first); it != pieces.end() && it->first < end;) {
-            close(buffer, it->first, it->second);
+            close(buffer, it->first, it->second, number);
             it = pieces.erase(it);
         }
         pieces[first] = {end, number, 0};
     }
 
-    /// The bytes of a piece are needed from their writer to their last reader.
-    void close(uint32_t buffer, uint64_t first, const Piece& piece) {
+    /// The bytes of a piece are needed from their writer to their last reader, or to instance `until`, which
+    /// puts others in their place.
+    void close(uint32_t buffer, uint64_t first, const Piece& piece, uint64_t until) {
         if (piece.last_read == 0) return;
         const uint64_t from = piece.writer == from_host ? 0 : piece.writer;
-        live(buffer, from, piece.last_read, piece.end - first);
+        live(buffer, from, std::max(from, std::min<uint64_t>(piece.last_read, until)), piece.end - first);
     }
 
     void live(uint32_t buffer, uint64_t from, uint64_t to, uint64_t bytes) {
@@ -189,7 +190,7 @@ class MemoryWalk {
         for (uint32_t b = 0; b < pieces_.size(); ++b) {
             for (auto& [first, piece] : pieces_[b]) {
                 if (!kept_[b]) {
-                    close(b, first, piece);
+                    close(b, first, piece, instances_.size());
                     continue;
                 }
                 const bool written = piece.writer != from_host;

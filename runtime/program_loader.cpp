@@ -153,7 +153,9 @@ std::string read_file(const std::string& path, size_t limit) {
     if (fs::is_directory(path, error))
         throw UserError(fmt::format("`{}` is a folder. Fix: name a file.", path));
     const std::unique_ptr<std::FILE, FileCloser> file(std::fopen(path.c_str(), "rb"));
-    if (!file) throw UserError(fmt::format("cannot open `{}`: {}. Fix: check the path.", path, std::strerror(errno)));
+    if (!file)
+        throw UserError(
+            fmt::format("cannot open `{}`: {}. Fix: check the path.", path, std::strerror(errno)));
     return read_stream(file.get(), path, limit);
 }
 

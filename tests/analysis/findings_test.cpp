@@ -215,5 +215,21 @@ d = store.async(dst=region(Y, 0, 64), src=region(B, 0, 64), deps=[c])
     EXPECT_EQ(report.memory.size(), 2u);
 }
 
+TEST(Findings, BytesReadAndWrittenInPlaceAreNeededOnce) {
+    // relu in place: the slot holds either its input or its result.
+    const BoundProgram program = bind(test::module_of(R"(buffer X : DDR (size = 64)
+buffer T : L1[0] (size = 64)
+a = transfer.async(dst=region(T, 0, 64), src=region(X, 0, 64))
+let t = region(T, 0, 64) elem=i8, shape=[64], layout=C
+r = relu.async in t out t deps=[a]
+b = transfer.async(dst=region(X, 0, 64), src=region(T, 0, 64), deps=[r])
+)"),
+                                      {}, {});
+    for (const MemoryUse& use : check_schedule(program, {}).memory) {
+        if (use.level != Level::l1) continue;
+        EXPECT_EQ(use.peak_live, 64u);
+    }
+}
+
 }  // namespace
 }  // namespace kpu::analysis
