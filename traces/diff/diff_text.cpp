@@ -6,18 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "traces/diff/diff.hpp"
+#include "traces/report.hpp"
 
 namespace kpu::traces {
 
 namespace {
 
 using nlohmann::json;
-
-std::string grouped(uint64_t value) {
-    std::string text = fmt::format("{}", value);
-    for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
-    return text;
-}
 
 std::string number(const std::optional<double>& value) {
     if (!value) return "-";
