@@ -139,7 +139,7 @@ struct Simulation::Impl {
         if (options.record_events) log = std::make_unique<traces::EventLog>();
         model::DeviceOptions device_options;
         device_options.oracle_stepper = options.oracle_stepper;
-        device_options.sink = log.get();
+        device_options.sink = log ? log.get() : options.observer;
         device_options.accesses = options.record_accesses;
         device_options.backend = backend.get();
         device_options.hazards = options.hazards;
@@ -450,6 +450,10 @@ const std::vector<traces::OpRow>& Simulation::op_rows() {
 }
 
 const control::HazardLog& Simulation::hazards() const { return impl_->hazards(); }
+
+std::vector<traces::UnitInfo> Simulation::units() const {
+    return impl_->device ? impl_->device->units() : std::vector<traces::UnitInfo>{};
+}
 
 traces::RunInfo Simulation::run_info() {
     impl_->close();

@@ -32,8 +32,11 @@ struct SimulationOptions {
     bool random_order = false;  ///< functional mode: any ready task next, by `seed`; else program order
     uint64_t seed = 0;
     Cycles max_cycles = UINT64_MAX;
-    bool record_events = false;     ///< keep the event stream for traces
-    bool record_accesses = false;   ///< in it also every request to a memory, for the memory trace
+    bool record_events = false;    ///< keep the event stream for traces
+    bool record_accesses = false;  ///< in it also every request to a memory, for the memory trace
+    /// Gets the event stream as it comes instead of it being kept: records of one unit in order of time, the
+    /// last ones when the run is ended (stats()). It must outlive the simulation.
+    traces::EventSink* observer = nullptr;
     bool oracle_stepper = false;    ///< one event per burst: the slow oracle of the memory stepper
     bool reference_values = false;  ///< the reference engine instead of the fast one: same bits
 };
@@ -155,6 +158,9 @@ class Simulation {
     /// Warnings that only the run could tell: in functional mode, more tasks in flight than the device's
     /// token table holds, so that with timing issue would stall.
     Diagnostics run_findings() const;
+    /// Units of the device, by the number that events give; of none before the first step, and in functional
+    /// mode.
+    std::vector<traces::UnitInfo> units() const;
     /// What is known of the run, for reports and traces; ends a paused run.
     traces::RunInfo run_info();
     /// The recorded events, in order of time; leaves none. Ends a paused run.

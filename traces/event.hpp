@@ -124,11 +124,28 @@ constexpr int64_t blame_none = -1;
 constexpr int64_t blame_task(uint32_t serial) { return static_cast<int64_t>(serial) * 2; }
 constexpr int64_t blame_unit(uint16_t unit) { return static_cast<int64_t>(unit) * 2 + 1; }
 
+/// A unit's state that no task causes.
+inline Event state_record(uint16_t unit, Cause cause, Picoseconds time) {
+    Event event;
+    event.time_ps = time;
+    event.unit = unit;
+    event.kind = EventKind::cause;
+    event.cause = static_cast<uint8_t>(cause);
+    event.value = blame_none;
+    return event;
+}
+
 /// What the model calls. A null sink costs one branch.
 class EventSink {
   public:
     virtual ~EventSink() = default;
     virtual void record(const Event& event) = 0;
+    /// `unit` is in the state `cause` over [from, to), then idle.no_work: two records. Memory resources make
+    /// so many of them that a log may want them together.
+    virtual void pulse(uint16_t unit, Cause cause, Picoseconds from, Picoseconds to) {
+        record(state_record(unit, cause, from));
+        record(state_record(unit, Cause::idle_no_work, to));
+    }
 };
 
 }  // namespace kpu::traces

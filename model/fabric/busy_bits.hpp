@@ -24,7 +24,7 @@ class BusyBits {
         *this = flushed();
         if (recorder.connected())
             for (uint64_t w = base_; w * 64 < end && w < base_ + words_.size(); ++w) record(w, end);
-        recorder.idle_until(end);
+        recorder.finish(end);
     }
 
     StateRecorder recorder;

@@ -26,7 +26,7 @@ class BusyTrack {
     /// Records what is still unrecorded, up to `end`.
     void finish(Cycles end) {
         if (from_ < end && to_ > from_) recorder.state(from_, std::min(to_, end), traces::Cause::busy_useful);
-        recorder.idle_until(end);
+        recorder.finish(end);
     }
 
     StateRecorder recorder;

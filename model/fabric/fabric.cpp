@@ -132,12 +132,17 @@ Cycles Fabric::Impl::dram_burst_cycles() const {
                                t.clock_hz);
 }
 
-std::vector<size_t> Fabric::Impl::resources_of(const StreamRequest& request) const {
-    std::vector<size_t> indices;
-    for (const RouteHop& hop : route(request)) indices.push_back(hop.resource);
-    std::sort(indices.begin(), indices.end());
-    indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
-    return indices;
+void Fabric::Impl::add_resources(Handle handle, std::vector<size_t>& indices) const {
+    const StreamState& stream = state(handle);
+    const auto begin = static_cast<std::ptrdiff_t>(indices.size());
+    for (int k = 0; k < stream.stage_count; ++k) {
+        const StreamStage& stage = stream.stages[static_cast<size_t>(k)];
+        if (stage.kind != Kind::link && stage.kind != Kind::sram) continue;
+        const size_t index =
+            (stage.kind == Kind::link ? resource_of_link_ : resource_of_sram_)[stage.resource];
+        if (std::find(indices.begin() + begin, indices.end(), index) == indices.end())
+            indices.push_back(index);
+    }
 }
 
 int Fabric::Impl::node_of(const StreamSide& side) const {
@@ -365,8 +370,8 @@ void Fabric::close(Handle stream) {
 }
 size_t Fabric::open_streams() const { return impl_->open_count; }
 const std::vector<ResourceInfo>& Fabric::resources() const { return impl_->resources; }
-std::vector<size_t> Fabric::resources_of(const StreamRequest& request) const {
-    return impl_->resources_of(request);
+void Fabric::add_resources(Handle stream, std::vector<size_t>& indices) const {
+    impl_->add_resources(stream, indices);
 }
 std::vector<RouteHop> Fabric::route(const StreamRequest& request) const { return impl_->route(request); }
 ResourceStats Fabric::stats(size_t resource, Cycles elapsed) const { return impl_->stats(resource, elapsed); }

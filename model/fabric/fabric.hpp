@@ -74,11 +74,10 @@ class Fabric {
     /// ddr0.., link_sys, l2, then link and L1 of every engine; in a ring or mesh the L1s, then the links
     /// between its nodes.
     const std::vector<ResourceInfo>& resources() const;
-    /// Links and SRAMs that a stream passes, as indices of resources(), ascending; all channels of the DRAM
-    /// count as the first.
-    std::vector<size_t> resources_of(const StreamRequest& request) const;
-    /// The same in the order in which the bytes pass them, with the least time that a burst spends at each
-    /// beside being moved.
+    /// Links and SRAMs that an open stream passes, as indices of resources(), each once: added to `indices`.
+    void add_resources(Handle stream, std::vector<size_t>& indices) const;
+    /// What a stream passes in the order in which its bytes do, with the least time that a burst spends at
+    /// each beside being moved.
     std::vector<RouteHop> route(const StreamRequest& request) const;
     ResourceStats stats(size_t resource, Cycles elapsed) const;
     /// Records changes of state of every resource; unit_ids parallel to resources().

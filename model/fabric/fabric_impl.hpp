@@ -26,7 +26,7 @@ class Fabric::Impl {
     StreamState& state(Handle handle) const;
     void close(Handle handle, StreamResult& result);
     ResourceStats stats(size_t resource, Cycles elapsed) const;
-    std::vector<size_t> resources_of(const StreamRequest& request) const;
+    void add_resources(Handle stream, std::vector<size_t>& indices) const;
     std::vector<RouteHop> route(const StreamRequest& request) const;
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
     void trace_accesses_to(traces::EventSink& sink) { access_trace_ = {&sink, &config.core}; }

@@ -124,7 +124,7 @@ void Interconnect::accept(Port& port, tlm::tlm_generic_payload& payload) {
     if (extension == nullptr) throw InternalError("a stream transaction lacks its mandatory extension");
     const Cycles now = core_.edges_before(kernel_time());
     const Fabric::Handle handle = fabric_.open(extension->request, now);
-    if (open_streams_) open_streams_->opened(extension->request, now);
+    if (open_streams_) open_streams_->opened(handle, extension->request, now);
     if (handle >= in_flight_.size()) in_flight_.resize(handle + 1);
     in_flight_[handle] = {&port, &payload, extension};
     extension->progress = &fabric_.result(handle);
@@ -178,7 +178,7 @@ void Interconnect::deliver(Cycles now) {
         const InFlight done = in_flight_[handle];
         done.extension->progress = nullptr;
         fabric_.close(handle, done.extension->result);
-        if (open_streams_) open_streams_->closed(done.extension->request, now);
+        if (open_streams_) open_streams_->closed(handle, now);
         tlm::tlm_phase phase = tlm::BEGIN_RESP;
         sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
         const tlm::tlm_sync_enum status = done.port->socket->nb_transport_bw(*done.payload, phase, delay);

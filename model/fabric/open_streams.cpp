@@ -18,28 +18,30 @@ OpenStreams::OpenStreams(const Fabric& fabric, traces::EventSink& sink, std::vec
         throw InternalError("one unit id per memory resource is needed");
 }
 
-void OpenStreams::add_channels(const StreamSide& side) {
+void OpenStreams::add_channels(const StreamSide& side, std::vector<size_t>& resources) const {
     const uint64_t first = side.pattern.address / interleave_bytes_;
     const uint64_t last = (std::max(side.pattern.end(), side.pattern.address + 1) - 1) / interleave_bytes_;
-    for (uint64_t block = first; block <= last && block - first < channels_; ++block)
-        resources_.push_back(block % channels_);
+    for (uint64_t block = first; block <= last && block - first < channels_; ++block) {
+        const size_t channel = block % channels_;
+        if (std::find(resources.begin(), resources.end(), channel) == resources.end())
+            resources.push_back(channel);
+    }
 }
 
-void OpenStreams::find_resources(const StreamRequest& request) {
-    resources_ = fabric_.resources_of(request);
-    // the first channel stands for all of the DRAM
-    if (!resources_.empty() && resources_.front() < channels_) resources_.erase(resources_.begin());
+void OpenStreams::opened(Fabric::Handle stream, const StreamRequest& request, Cycles now) {
+    if (stream >= resources_.size()) resources_.resize(stream + 1);
+    std::vector<size_t>& resources = resources_[stream];
+    resources.clear();
     for (const StreamSide* side : {&request.source, &request.destination})
-        if (side->is_memory && side->level == Level::ddr) add_channels(*side);
-    std::sort(resources_.begin(), resources_.end());
-    resources_.erase(std::unique(resources_.begin(), resources_.end()), resources_.end());
+        if (side->is_memory && side->level == Level::ddr) add_channels(*side, resources);
+    fabric_.add_resources(stream, resources);
+    change(stream, now, 1);
 }
 
-void OpenStreams::change(const StreamRequest& request, Cycles now, int by) {
+void OpenStreams::change(Fabric::Handle stream, Cycles now, int by) {
     if (now != at_) flush();
     at_ = now;
-    find_resources(request);
-    for (const size_t resource : resources_) {
+    for (const size_t resource : resources_[stream]) {
         Depth& depth = depths_[resource];
         depth.now += by;
         if (!depth.changed) touched_.push_back(resource);

@@ -15,8 +15,8 @@ class OpenStreams {
   public:
     /// units: ids of the resources, in the order of Fabric::resources().
     OpenStreams(const Fabric& fabric, traces::EventSink& sink, std::vector<uint16_t> units);
-    void opened(const StreamRequest& request, Cycles now) { change(request, now, 1); }
-    void closed(const StreamRequest& request, Cycles now) { change(request, now, -1); }
+    void opened(Fabric::Handle stream, const StreamRequest& request, Cycles now);
+    void closed(Fabric::Handle stream, Cycles now) { change(stream, now, -1); }
     /// Records what the last instant left.
     void flush();
 
@@ -25,9 +25,8 @@ class OpenStreams {
         int64_t now = 0, recorded = 0;
         bool changed = false;
     };
-    void change(const StreamRequest& request, Cycles now, int by);
-    void find_resources(const StreamRequest& request);
-    void add_channels(const StreamSide& side);
+    void change(Fabric::Handle stream, Cycles now, int by);
+    void add_channels(const StreamSide& side, std::vector<size_t>& resources) const;
 
     const Fabric& fabric_;
     uint32_t channels_;
@@ -36,8 +35,8 @@ class OpenStreams {
     traces::EventSink& sink_;
     std::vector<uint16_t> units_;
     std::vector<Depth> depths_;
-    std::vector<size_t> touched_;    ///< since the last flush
-    std::vector<size_t> resources_;  ///< of the stream at hand
+    std::vector<size_t> touched_;                 ///< since the last flush
+    std::vector<std::vector<size_t>> resources_;  ///< by stream: what it passes
     Cycles at_ = 0;
 };
 

@@ -6,7 +6,8 @@
 
 namespace kpu::model {
 
-/// Writes the states of one memory resource as cause events: changes only, in time order, idle in between.
+/// Writes the states of one memory resource as cause events: changes only, in time order, idle in between. A
+/// state is written once the next one is known.
 class StateRecorder {
   public:
     void connect(traces::EventSink* sink, uint16_t unit, const Clock* core) {
@@ -15,35 +16,40 @@ class StateRecorder {
         core_ = core;
     }
     bool connected() const { return sink_ != nullptr; }
-    /// The resource was so over [from, to); calls in time order, without overlap.
+    /// The resource was so over [from, to), not idle; calls in time order, without overlap.
     void state(Cycles from, Cycles to, traces::Cause cause) {
         if (sink_ == nullptr) return;
-        idle_until(from);
-        emit(from, cause);
-        recorded_to_ = to;
+        if (from == to_ && cause == cause_) {
+            to_ = to;
+            return;
+        }
+        write(from);
+        from_ = from;
+        to_ = to;
+        cause_ = cause;
     }
-    void idle_until(Cycles end) {
-        if (sink_ != nullptr && recorded_to_ < end) emit(recorded_to_, traces::Cause::idle_no_work);
+    /// Idle from the last state on, up to the end of the run.
+    void finish(Cycles end) {
+        if (sink_ != nullptr) write(end);
     }
 
   private:
-    void emit(Cycles at, traces::Cause cause) {
-        if (cause == recorded_) return;
-        recorded_ = cause;
-        traces::Event event;
-        event.time_ps = core_->edge(at);
-        event.unit = unit_;
-        event.kind = traces::EventKind::cause;
-        event.cause = static_cast<uint8_t>(cause);
-        event.value = traces::blame_none;
-        sink_->record(event);
+    /// The last state; the next one begins at `next`.
+    void write(Cycles next) {
+        if (to_ == next) {
+            if (next != 0) sink_->record(traces::state_record(unit_, cause_, core_->edge(from_)));
+        } else if (cause_ == traces::Cause::idle_no_work) {
+            sink_->record(traces::state_record(unit_, cause_, 0));
+        } else {
+            sink_->pulse(unit_, cause_, core_->edge(from_), core_->edge(to_));
+        }
     }
 
     traces::EventSink* sink_ = nullptr;
     const Clock* core_ = nullptr;
     uint16_t unit_ = traces::no_unit;
-    Cycles recorded_to_ = 0;
-    traces::Cause recorded_ = traces::Cause::unattributed;  ///< nothing yet
+    Cycles from_ = 0, to_ = 0;
+    traces::Cause cause_ = traces::Cause::idle_no_work;  ///< of the last state; idle before the first
 };
 
 }  // namespace kpu::model

@@ -16,23 +16,39 @@ namespace {
 
 constexpr size_t most_runs = 8;  ///< different schedules that are remembered
 
-/// Core cycles in which a unit of the class executes a task.
-uint64_t busy_cycles(const traces::Recording& recording, traces::UnitClass unit_class) {
-    const Clock clock = recording.info.clock();
-    uint64_t cycles = 0;
-    uint32_t active = 0;
-    Cycles since = 0;
-    for (const traces::Event& event : recording.events) {
-        const bool begin = event.kind == traces::EventKind::begin, end = event.kind == traces::EventKind::end;
-        if ((!begin && !end) || event.unit >= recording.info.units.size() ||
-            recording.info.units[event.unit].unit_class != unit_class)
-            continue;
-        const Cycles now = clock.edges_before(event.time_ps);
-        if (begin && active++ == 0) since = now;
-        if (end && --active == 0) cycles += now - since;
+/// When units began and ended tasks: they do it in order of time.
+class TaskEdges final : public traces::EventSink {
+  public:
+    void record(const traces::Event& event) override {
+        const bool begin = event.kind == traces::EventKind::begin;
+        if (begin || event.kind == traces::EventKind::end)
+            edges_.push_back({event.time_ps, event.unit, begin});
     }
-    return cycles;
-}
+    void pulse(uint16_t, traces::Cause, Picoseconds, Picoseconds) override {}
+
+    /// Core cycles in which a unit of the class executes a task.
+    uint64_t busy_cycles(const std::vector<traces::UnitInfo>& units, traces::UnitClass unit_class,
+                         const Clock& clock) const {
+        uint64_t cycles = 0;
+        uint32_t active = 0;
+        Cycles since = 0;
+        for (const Edge& edge : edges_) {
+            if (units.at(edge.unit).unit_class != unit_class) continue;
+            const Cycles now = clock.edges_before(edge.time);
+            if (edge.begin && active++ == 0) since = now;
+            if (!edge.begin && --active == 0) cycles += now - since;
+        }
+        return cycles;
+    }
+
+  private:
+    struct Edge {
+        Picoseconds time;
+        uint16_t unit;
+        bool begin;
+    };
+    std::vector<Edge> edges_;
+};
 
 /// Shipped platforms are read once: that takes as long as simulating a small schedule.
 platforms::Platform load_platform(const std::string& name) {
@@ -61,14 +77,16 @@ ScheduleTiming time_schedule(const Schedule& schedule, const std::string& platfo
     runtime::SimulationOptions simulation_options;
     simulation_options.mode = runtime::Mode::timing;
     simulation_options.hazards = false;
-    simulation_options.record_events = true;
+    TaskEdges edges;
+    simulation_options.observer = &edges;
     runtime::Simulation simulation(std::make_shared<Module>(lower(schedule, analysis, "schedule")), &device,
                                    simulation_options);
     if (simulation.run() != runtime::RunStatus::finished)
         throw InternalError("a schedule did not end: " + simulation.deadlock_report());
-    const auto recording = simulation.take_recording();
-    return {recording.info.total_cycles, busy_cycles(recording, traces::UnitClass::sdma),
-            busy_cycles(recording, traces::UnitClass::nmu)};
+    const auto units = simulation.units();
+    const Clock clock = platforms::core_clock(device);
+    return {simulation.now(), edges.busy_cycles(units, traces::UnitClass::sdma, clock),
+            edges.busy_cycles(units, traces::UnitClass::nmu, clock)};
 }
 
 void TimedRuns::add(const std::vector<Op>& ops, const Header& header) {

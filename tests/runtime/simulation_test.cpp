@@ -238,6 +238,44 @@ TEST(SimulationTest, LimitStopsTheRun) {
     EXPECT_EQ(simulation.stats().integer("cycles.total"), 500u);
 }
 
+/// Every field, so that two streams compare as sets.
+std::vector<std::string> sorted_bytes(const std::vector<traces::Event>& events) {
+    std::vector<std::string> all;
+    for (const traces::Event& event : events)
+        all.emplace_back(reinterpret_cast<const char*>(&event), sizeof event);
+    std::sort(all.begin(), all.end());
+    return all;
+}
+
+// An observer sees what a recording holds, and tasks begin and end in order of time.
+TEST(SimulationTest, ObserverSeesWhatARecordingHolds) {
+    struct Observer final : traces::EventSink {
+        void record(const traces::Event& event) override { events.push_back(event); }
+        std::vector<traces::Event> events;
+    } observer;
+    SimulationOptions options;
+    options.observer = &observer;
+    Simulation observed = make("conv_pool", options);
+    EXPECT_TRUE(observed.units().empty());
+    observed.run();
+    observed.stats();  // ends the run: what resources did last is known now
+    options.observer = nullptr;
+    options.record_events = true;
+    Simulation recorded = make("conv_pool", options);
+    recorded.run();
+    const traces::Recording recording = recorded.take_recording();
+    ASSERT_EQ(observer.events.size(), recording.events.size());
+    EXPECT_EQ(sorted_bytes(observer.events), sorted_bytes(recording.events));
+    ASSERT_EQ(observed.units().size(), recording.info.units.size());
+    EXPECT_EQ(observed.units().front().name, recording.info.units.front().name);
+    Picoseconds last = 0;
+    for (const traces::Event& event : observer.events) {
+        if (event.kind != traces::EventKind::begin && event.kind != traces::EventKind::end) continue;
+        EXPECT_LE(last, event.time_ps);
+        last = event.time_ps;
+    }
+}
+
 // Tracing observes: with events recorded nothing changes.
 TEST(SimulationTest, RecordingChangesNothing) {
     SimulationOptions options;

@@ -57,6 +57,33 @@ TEST(EventLog, SortsStably) {
     EXPECT_EQ(log.size(), 0u);
 }
 
+// A pulse comes out as the two records it stands for, however long it is.
+TEST(EventLog, PulsesAreTwoRecords) {
+    EventLog log;
+    const Picoseconds lengths[] = {1, 7000, 0xffffffff, uint64_t{1} << 32, uint64_t{1} << 50};
+    Picoseconds from = 5;
+    for (uint16_t unit = 0; unit < 5; ++unit) {
+        log.pulse(unit, Cause::busy_overhead, from, from + lengths[unit]);
+        from += lengths[unit] + 3;
+    }
+    EXPECT_EQ(log.size(), 10u);
+    const auto events = log.take_sorted();
+    ASSERT_EQ(events.size(), 10u);
+    from = 5;
+    for (uint16_t unit = 0; unit < 5; ++unit) {
+        const Event &busy = events[2u * unit], &idle = events[2u * unit + 1];
+        EXPECT_EQ(busy.unit, unit);
+        EXPECT_EQ(idle.unit, unit);
+        EXPECT_EQ(static_cast<Cause>(busy.cause), Cause::busy_overhead);
+        EXPECT_EQ(static_cast<Cause>(idle.cause), Cause::idle_no_work);
+        EXPECT_EQ(busy.time_ps, from);
+        EXPECT_EQ(idle.time_ps, from + lengths[unit]);
+        EXPECT_EQ(busy.value, blame_none);
+        from += lengths[unit] + 3;
+    }
+    EXPECT_EQ(log.size(), 0u);
+}
+
 // What is written is read back: every record, and a description that gives the same text.
 TEST(EventFile, RoundTrip) {
     const auto sample = sample_run();
