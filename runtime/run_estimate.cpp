@@ -1,5 +1,8 @@
 #include "runtime/run_estimate.hpp"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -102,13 +105,22 @@ RunEstimate estimate_run(const BoundProgram& program, const SimulationOptions& o
 
 uint64_t available_bytes() {
     uint64_t available = number_in("/proc/meminfo", "MemAvailable:").value_or(0) * 1024;
+    const auto limit_to = [&](uint64_t limit, uint64_t used) {
+        const uint64_t left = limit > used ? limit - used : 0;
+        available = available == 0 ? left : std::min(available, left);
+    };
     const std::string group = "/sys/fs/cgroup/";
     const auto limit = number_in(group + "memory.max", ""), used = number_in(group + "memory.current", "");
-    if (limit && used) {
-        const uint64_t left = *limit > *used ? *limit - *used : 0;
-        available = available == 0 ? left : std::min(available, left);
-    }
+    if (limit && used) limit_to(*limit, *used);
+    rlimit space{};  // ulimit -v
+    const auto pages = number_in("/proc/self/statm", "");
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && pages)
+        limit_to(space.rlim_cur, *pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
     return available;
+}
+
+uint64_t ordering_bytes(uint64_t records) {
+    return static_cast<uint64_t>(static_cast<double>(records) * record_bytes * (sorting - 1));
 }
 
 }  // namespace kpu::runtime

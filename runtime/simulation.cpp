@@ -451,6 +451,8 @@ const std::vector<traces::OpRow>& Simulation::op_rows() {
 
 const control::HazardLog& Simulation::hazards() const { return impl_->hazards(); }
 
+uint64_t Simulation::recorded() const { return impl_->log ? impl_->log->size() : 0; }
+
 std::vector<traces::UnitInfo> Simulation::units() const {
     return impl_->device ? impl_->device->units() : std::vector<traces::UnitInfo>{};
 }

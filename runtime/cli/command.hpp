@@ -91,6 +91,8 @@ struct TracePaths {
   private:
     std::pair<Cycles, Cycles> parse_window() const;
 };
+/// Says how large a big trace will be. Throws UserError when its disk has no room for it.
+void announce_trace(const std::string& path, uint64_t bytes);
 /// One trace, unless `path` is empty. Throws UserError.
 void write_trace(const std::string& path, const traces::Recording& recording,
                  void (*writer)(const traces::RunInfo&, const std::vector<traces::Event>&, traces::Output&));

@@ -100,24 +100,25 @@ traces::TraceView view_of(const traces::RunInfo& info, std::pair<Cycles, Cycles>
     return view;
 }
 
-/// Says how large a big trace will be; refuses what does not fit on its disk.
-void announce(const std::string& path, uint64_t bytes) {
+}  // namespace
+
+void announce_trace(const std::string& path, uint64_t bytes) {
     constexpr uint64_t big = 256u << 20;
-    if (path.empty() || bytes < big) return;
-    print_err(fmt::format("{}: about {}. --trace-window and --trace-filter make it smaller.\n", path,
-                          traces::bytes_text(bytes)));
+    if (path.empty()) return;
+    if (bytes >= big)
+        print_err(fmt::format("{}: about {}. --trace-window and --trace-filter make it smaller.\n", path,
+                              traces::bytes_text(bytes)));
     std::error_code error;
     const auto folder = std::filesystem::absolute(path, error).parent_path();
     const auto space = std::filesystem::space(folder, error);
-    if (!error && space.available < bytes) {
+    const bool is_disk = !error && space.capacity > 0;  // /proc/self/fd is none
+    if (is_disk && space.available < bytes) {
         throw UserError(
             fmt::format("{}: about {} are needed, and its disk has {}. Fix: use --trace-window or "
                         "--trace-filter, or another disk.",
                         path, traces::bytes_text(bytes), traces::bytes_text(space.available)));
     }
 }
-
-}  // namespace
 
 void write_trace(const std::string& path, const traces::Recording& recording,
                  void (*writer)(const traces::RunInfo&, const std::vector<traces::Event>&, traces::Output&)) {
@@ -130,11 +131,11 @@ void write_trace(const std::string& path, const traces::Recording& recording,
 void TracePaths::write(traces::Recording& recording) const {
     recording.info.view = view_of(recording.info, parse_window(), filter);
     const traces::TraceSizes sizes = traces::estimate_sizes(recording.info, recording.events);
-    announce(vcd, sizes.vcd);
-    announce(stalls, sizes.stalls);
-    announce(memory, sizes.memory);
-    announce(perfetto, sizes.perfetto);
-    announce(konata, sizes.konata);
+    announce_trace(vcd, sizes.vcd);
+    announce_trace(stalls, sizes.stalls);
+    announce_trace(memory, sizes.memory);
+    announce_trace(perfetto, sizes.perfetto);
+    announce_trace(konata, sizes.konata);
     write_trace(vcd, recording, traces::write_vcd);
     write_trace(stalls, recording, traces::write_stalls_csv);
     write_trace(power, recording, traces::write_power_csv);

@@ -14,8 +14,16 @@
 namespace kpu::cli {
 namespace {
 
-/// A run that records stops when less than this is left: what its files need.
+/// A run that records stops when no more than this is left beside what ordering its records takes: it records
+/// at most so much between two looks, or its files need it.
 constexpr uint64_t reserve_bytes = 256u << 20;
+constexpr auto look_every = std::chrono::milliseconds(100);
+
+/// Whether a run that records has to end for its records to be kept.
+bool memory_is_low(const runtime::Simulation& simulation) {
+    const uint64_t available = runtime::available_bytes();
+    return available > 0 && available < reserve_bytes + runtime::ordering_bytes(simulation.recorded());
+}
 
 std::atomic<bool> timed_out{false};
 
@@ -89,18 +97,20 @@ runtime::RunStatus LongRun::run(runtime::Simulation& simulation, bool watched) {
     using Clock = std::chrono::steady_clock;
     const Alarm alarm(timeout_);
     const auto begin = Clock::now();
-    auto next = begin + std::chrono::seconds(2);
+    auto next_look = begin, next_line = begin + std::chrono::seconds(2);
     bool shown = false;
     const auto status = simulation.run(&interrupted, [&](Cycles cycle, uint64_t tasks) {
-        if (Clock::now() < next) return;
-        next = Clock::now() + std::chrono::seconds(1);
-        const uint64_t available = recording_ ? runtime::available_bytes() : 0;
-        if (recording_ && available > 0 && available < reserve_bytes) {
-            stop_ = Stop::memory;
-            interrupted = true;
+        const auto now = Clock::now();
+        if (recording_ && now >= next_look) {
+            next_look = now + look_every;
+            if (memory_is_low(simulation)) {
+                stop_ = Stop::memory;
+                interrupted = true;
+            }
         }
-        if (!watched) return;
-        const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+        if (!watched || now < next_line) return;
+        next_line = now + std::chrono::seconds(1);
+        const double seconds = std::chrono::duration<double>(now - begin).count();
         const double share = tasks_ > 0 ? std::min(1.0, static_cast<double>(tasks) / tasks_) : 0;
         print_err(fmt::format("\r{} cycles, {} tasks done ({:.1f} %), {:.3g} M cycles/s ", cycle, tasks,
                               100 * share, static_cast<double>(cycle) / seconds / 1e6));

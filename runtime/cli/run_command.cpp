@@ -255,6 +255,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     if (options.wants_traces()) {
         auto recording = simulation.take_recording();
         options.budgets.fill_in(recording.info);
+        announce_trace(options.events, recording.events.size() * sizeof(traces::Event));
         write_trace(options.events, recording, traces::write_event_file);
         options.traces.write(recording);
     }

@@ -1,5 +1,8 @@
-"""Whether a SARIF log has the form of the standard: checked by the classes that the sarif_om project generated
-from the schema of SARIF 2.1.0 (Debian package python3-sarif-python-om)."""
+"""Whether a SARIF log has the form of the standard.
+
+Checked by the classes that the sarif_om project generated from the schema of SARIF 2.1.0 (Debian package
+python3-sarif-python-om).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ CLASS_OF = {
 
 
 def build(name: str, value: object) -> object:
-    """The object of a property, with all below it. Throws when the schema has no such property or needs another."""
+    """The object of a property, with all below it. Throws when the schema lacks it or needs more."""
     if isinstance(value, list):
         return [build(name, item) for item in value]
     if not isinstance(value, dict):

@@ -5,12 +5,15 @@ usage: KPUSIM=path/to/kpusim python3 -m unittest test_command
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import json
 import os
 import pickle
 import pty
+import re
+import resource
 import signal
 import subprocess
 import tempfile
@@ -398,7 +401,7 @@ class LimitTest(CommandTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
 
     def test_memory_estimate(self) -> None:
-        """Events that cannot fit are refused before the run, or allowed with a warning where it is limited."""
+        """Events that cannot fit are refused before the run, or only warned of where it is limited."""
         program = self.write("endless.nem", ENDLESS)
         run = ("run", program, "--fill", "zeros", "--quiet", "--events", self.work / "e")
         self.refused(kpusim(*run), "of memory", "--max-cycles", "available")
@@ -406,6 +409,67 @@ class LimitTest(CommandTest):
         result = kpusim(*run, "--max-cycles", 10000)
         self.refused(result, "warning: the run may need", "10000", code=2)
         self.assertTrue((self.work / "e").exists())
+
+    def test_memory_runs_low(self) -> None:
+        """A recording that fills the memory it may take stops in time to keep what it has."""
+        most = 700 << 20
+
+        def limited(*arguments: object) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [KPUSIM, *map(str, arguments)],
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
+            )
+
+        if limited("--version").returncode != 0:
+            self.skipTest("a sanitizer takes more address space than the limit")
+        program, events = self.write("endless.nem", ENDLESS), self.work / "e"
+        result = limited("run", program, "--fill", "zeros", "--quiet", "--events", events, "--timeout", 90)
+        self.refused(result, "the memory was nearly used up", "Fix:", code=2)
+        self.assertGreater(events.stat().st_size, 32 << 20)
+        self.assertLess(events.stat().st_size, most)
+        exported = kpusim("export", events, "--stalls", self.work / "s", "--trace-window", "0:1000")
+        self.assertEqual(exported.returncode, 0, exported.stderr)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can mount a small disk")
+    def test_disk_has_no_room(self) -> None:
+        """A trace that its disk cannot hold is refused, and nothing of it is written."""
+        program, disk = self.write("endless.nem", ENDLESS), self.work / "disk"
+        disk.mkdir()
+        for option in ("--vcd", "--events", "--stalls"):
+            run = f"{KPUSIM} run {program} --fill zeros --quiet --max-cycles 100000 {option} {disk}/t"
+            script = f"mount -t tmpfs -o size=64k none {disk} && ({run}; echo $?; ls {disk})"
+            result = subprocess.run(
+                ["unshare", "-m", "sh", "-c", script],
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
+            )
+            self.refused(result, f"{disk}/t: about", "its disk has 64.00 KiB", "Fix:", code=0)
+            self.assertEqual(result.stdout, "1\n")
+
+    def test_progress(self) -> None:
+        """On a terminal a long run says how far it is, on one line; --quiet and files get nothing."""
+        program = self.write("endless.nem", ENDLESS)
+        command = [KPUSIM, "run", program, "--fill", "zeros", "--mode", "timing", "--timeout", "2.5"]
+        for extra, lines in (([], True), (["--quiet"], False)):
+            terminal, child = pty.openpty()
+            subprocess.run([*command, *extra], stderr=child, timeout=100, check=False)
+            os.close(child)
+            text = b""
+            with contextlib.suppress(OSError):  # the end of a terminal
+                while block := os.read(terminal, 65536):
+                    text += block
+            os.close(terminal)
+            found = re.findall(rb"\r(\d+) cycles, (\d+) tasks done \((\d+\.\d) %\), [\d.]+ M cycles/s ", text)
+            self.assertEqual(bool(found), lines, text)
+            for cycles, tasks, share in found:
+                self.assertGreater(int(cycles), int(tasks))
+                self.assertEqual(share, b"0.0")
 
     def test_interrupt(self) -> None:
         """Ctrl-C leaves partial results, marked incomplete, and exit 130."""
