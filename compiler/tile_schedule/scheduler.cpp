@@ -24,6 +24,7 @@ struct Fused {
     const Tensor* x = nullptr;
     bool relu = false;
     const Tensor* y = nullptr;
+    std::vector<size_t> nodes;
 };
 
 // ---- the graph
@@ -142,6 +143,7 @@ class Fuser {
         }
         check_types(result);
         result.y = tensor(node.output);
+        result.nodes.push_back(at);
         return result;
     }
 
@@ -414,21 +416,11 @@ class Emitter {
     uint64_t other_loads_ = 0;
 };
 
-}  // namespace
-
-std::string_view name_of(Node::Kind kind) {
-    static constexpr std::string_view names[] = {"MatMul", "ReLU", "Add"};
-    return names[static_cast<size_t>(kind)];
-}
-
-Schedule schedule_graph(const Graph& graph, const Format& format, uint64_t arena_bytes,
-                        SchedulerReport* report) {
-    Schedule schedule;
-    schedule.origin = "graph";
-    schedule.has_header = true;
-    HeaderBuilder header(schedule.header);
+/// The tensors of a graph, with ids.
+void set_header(Header& target, const Graph& graph, const Format& format) {
+    HeaderBuilder header(target);
     std::string why = header.set_tile(format.tile, format.elem);
-    schedule.header.format.arena = format.arena;
+    target.format.arena = format.arena;
     for (size_t i = 0; i < graph.tensors.size() && why.empty(); ++i) {
         Tensor tensor = graph.tensors[i];
         tensor.id = static_cast<uint32_t>(i);
@@ -438,6 +430,34 @@ Schedule schedule_graph(const Graph& graph, const Format& format, uint64_t arena
         if (why.empty()) why = header.add(std::move(tensor));
     }
     if (!why.empty()) throw UserError(why);
+}
+
+}  // namespace
+
+std::string_view name_of(Node::Kind kind) {
+    static constexpr std::string_view names[] = {"MatMul", "ReLU", "Add"};
+    return names[static_cast<size_t>(kind)];
+}
+
+std::vector<FusedNodes> fuse_nodes(const Graph& graph, const Format& format) {
+    Header header;
+    set_header(header, graph, format);
+    std::vector<FusedNodes> all;
+    for (const Fused& fused : Fuser(graph, header).run()) {
+        const uint32_t tile = header.format.tile;
+        all.push_back({fused.nodes, static_cast<uint32_t>(fused.y->tile_rows(tile)),
+                       static_cast<uint32_t>(fused.y->tile_cols(tile)),
+                       fused.a == nullptr ? 0 : static_cast<uint32_t>(fused.a->tile_cols(tile))});
+    }
+    return all;
+}
+
+Schedule schedule_graph(const Graph& graph, const Format& format, uint64_t arena_bytes,
+                        SchedulerReport* report) {
+    Schedule schedule;
+    schedule.origin = "graph";
+    schedule.has_header = true;
+    set_header(schedule.header, graph, format);
     const uint64_t reachable = std::min<uint64_t>(arena_bytes, uint64_t{1} << 32);
     Emitter emitter(schedule, reachable);
     for (const Fused& fused : Fuser(graph, schedule.header).run()) emitter.emit(fused);

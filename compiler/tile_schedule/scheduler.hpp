@@ -37,6 +37,14 @@ struct SchedulerReport {
     }
 };
 
+/// Nodes that become one set of ops, and the tiles that it goes over.
+struct FusedNodes {
+    std::vector<size_t> nodes;           ///< in their order; the last one makes the result
+    uint32_t rows = 0, cols = 0, k = 0;  ///< tiles of the result, and of the sum for each; k 0: no product
+};
+/// What the scheduler makes of the nodes of a graph. Throws UserError as schedule_graph(), but for the arena.
+std::vector<FusedNodes> fuse_nodes(const Graph& graph, const Format& format);
+
 /// Schedules a graph in an arena of `arena_bytes`. A product is computed block by block of accumulators;
 /// block and order are those with the fewest loads when the operand tile is dropped whose next use is the
 /// latest. One slot at least stays free for the next load, so that moving and computing overlap, unless that

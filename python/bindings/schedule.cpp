@@ -343,6 +343,30 @@ void bind_engine(py::module_& module) {
         .def("trace", [](SharedEngine& engine) { return engine.with([](Engine& e) { return e.trace(); }); });
 }
 
+/// Kind, inputs, output.
+using NodeRow = std::tuple<std::string, std::vector<std::string>, std::string>;
+
+Graph graph_of(const std::vector<TensorRow>& tensors, const std::vector<NodeRow>& nodes) {
+    Graph graph;
+    for (const TensorRow& row : tensors) graph.tensors.push_back(tensor_of(row));
+    for (const auto& [kind, inputs, output] : nodes) {
+        const Node::Kind kinds[] = {Node::Kind::matmul, Node::Kind::relu, Node::Kind::add};
+        const auto* found = std::find_if(std::begin(kinds), std::end(kinds),
+                                         [&, wanted = kind](Node::Kind k) { return name_of(k) == wanted; });
+        if (found == std::end(kinds))
+            throw UserError(fmt::format("`{}` cannot be scheduled. Fix: MatMul, ReLU and Add can.", kind));
+        graph.nodes.push_back({*found, inputs, output});
+    }
+    return graph;
+}
+
+Format format_of(uint32_t tile, const std::string& elem) {
+    Format format;
+    format.tile = tile;
+    format.elem = elem_of(elem);
+    return format;
+}
+
 /// A schedule with its header, as files carry it.
 void bind_schedule_files(py::module_& module) {
     using py::arg;
@@ -400,27 +424,22 @@ void bind_schedule_files(py::module_& module) {
         },
         arg("ops"), arg("names"));
     module.def(
+        "fuse_nodes",
+        [](const std::vector<TensorRow>& tensors, const std::vector<NodeRow>& nodes, uint32_t tile,
+           const std::string& elem) {
+            std::vector<std::tuple<std::vector<size_t>, uint32_t, uint32_t, uint32_t>> all;
+            for (const FusedNodes& set : fuse_nodes(graph_of(tensors, nodes), format_of(tile, elem)))
+                all.emplace_back(set.nodes, set.rows, set.cols, set.k);
+            return all;
+        },
+        arg("tensors"), arg("nodes"), arg("tile"), arg("elem"), Release());
+    module.def(
         "schedule_graph",
-        [](const std::vector<TensorRow>& tensors,
-           const std::vector<std::tuple<std::string, std::vector<std::string>, std::string>>& nodes,
-           uint32_t tile, const std::string& elem, uint64_t sram_bytes) {
-            Graph graph;
-            for (const TensorRow& row : tensors) graph.tensors.push_back(tensor_of(row));
-            for (const auto& [kind, inputs, output] : nodes) {
-                const Node::Kind kinds[] = {Node::Kind::matmul, Node::Kind::relu, Node::Kind::add};
-                const auto* found =
-                    std::find_if(std::begin(kinds), std::end(kinds),
-                                 [&, wanted = kind](Node::Kind k) { return name_of(k) == wanted; });
-                if (found == std::end(kinds))
-                    throw UserError(
-                        fmt::format("`{}` cannot be scheduled. Fix: MatMul, ReLU and Add can.", kind));
-                graph.nodes.push_back({*found, inputs, output});
-            }
-            Format format;
-            format.tile = tile;
-            format.elem = elem_of(elem);
+        [](const std::vector<TensorRow>& tensors, const std::vector<NodeRow>& nodes, uint32_t tile,
+           const std::string& elem, uint64_t sram_bytes) {
             SchedulerReport report;
-            Schedule schedule = schedule_graph(graph, format, sram_bytes, &report);
+            Schedule schedule =
+                schedule_graph(graph_of(tensors, nodes), format_of(tile, elem), sram_bytes, &report);
             return std::make_pair(std::move(schedule),
                                   std::make_tuple(report.loads, report.executes, report.stores,
                                                   report.loads_without_reuse, report.peak_bytes));

@@ -13,7 +13,8 @@ from kpusim.errors import Diagnostic, InternalError, KpusimError, SimulationErro
 from kpusim.platform import Parameter, Platform
 from kpusim.program import Program
 from kpusim.results import Events, Hazard, Intervals, OpRow, Power, Run, Stat, Stats
-from kpusim.simulation import CompletedTask, Simulation, State, TaskStatus, TensorSpec, simulate
+from kpusim.simulation import Simulation, simulate
+from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
 
 __all__ = [
     "CompletedTask",

@@ -229,6 +229,12 @@ class Schedule:
 
 def read_schedule(bytes: bytes, origin: str, header: bytes, header_origin: str) -> Schedule: ...
 def pack_ops(ops: Sequence[SchedLoad | SchedExecute | SchedStore], names: Sequence[str]) -> bytes: ...
+def fuse_nodes(
+    tensors: Sequence[tuple[str, int, int, str, str, float]],
+    nodes: Sequence[tuple[str, Sequence[str], str]],
+    tile: int,
+    elem: str,
+) -> list[tuple[list[int], int, int, int]]: ...
 def schedule_graph(
     tensors: Sequence[tuple[str, int, int, str, str, float]],
     nodes: Sequence[tuple[str, Sequence[str], str]],

@@ -19,7 +19,8 @@ from kpusim.errors import Diagnostic, Place, UserError
 from kpusim.platform import Platform
 from kpusim.program import Program, StrPath
 from kpusim.results import Run, Stats
-from kpusim.simulation import CompletedTask, Mode, Simulation, State, TaskStatus
+from kpusim.simulation import Mode, Simulation
+from kpusim.state import CompletedTask, State, TaskStatus
 
 MIB = 1 << 20
 #: Memory of the interpreter when no device is named, in bytes.

@@ -24,11 +24,9 @@ asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +35,16 @@ from kpusim import _core
 from kpusim._core import SchedExecute, SchedLoad, SchedStore
 from kpusim.arrays import Array, host_array
 from kpusim.errors import ScheduleError, UserError
-from kpusim.program import Program, StrPath
+from kpusim.schedule_files import GraphTensor, SchedOp, Schedule, load, pack
+from kpusim.scheduler import (
+    FusionPass,
+    Graph,
+    LoweringPass,
+    Scheduler,
+    SchedulerConfig,
+    SchedulerStats,
+    TilingPass,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -46,8 +53,10 @@ __all__ = [
     "Engine",
     "EngineConfig",
     "EngineStats",
+    "FusionPass",
     "Graph",
     "GraphTensor",
+    "LoweringPass",
     "Runtime",
     "SchedExecute",
     "SchedLoad",
@@ -58,12 +67,11 @@ __all__ = [
     "Scheduler",
     "SchedulerConfig",
     "SchedulerStats",
+    "TilingPass",
     "load",
     "pack",
 ]
 
-SchedOp = SchedLoad | SchedExecute | SchedStore
-Form = Literal["text", "packed", "protobuf", "json"]
 #: NumPy types of tensors; bf16 travels as its bit patterns.
 _DTYPES: dict[str, npt.DTypeLike] = {
     "f32": np.float32,
@@ -378,286 +386,6 @@ class Runtime:
     def trace(self) -> list[str]:
         """As `Engine.trace`."""
         return self._engine.trace
-
-
-@dataclass(frozen=True)
-class GraphTensor:
-    """A matrix of a graph.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    shape : tuple of int
-        Rows and columns.
-    role : str
-        input, weight, intermediate or output.
-    elem : str
-        Its type.
-    scale : float
-        Real value of one step of an i8 tensor; 0 when not given.
-    """
-
-    name: str
-    shape: tuple[int, int]
-    role: str
-    elem: str = "f32"
-    scale: float = 0.0
-
-
-class Graph:
-    """MatMul, ReLU and Add on matrices, in an order in which each finds its inputs.
-
-    Examples
-    --------
-    >>> graph = Graph()
-    >>> x, w = graph.input("x", (128, 128)), graph.weight("w", (128, 64))
-    >>> y = graph.relu(graph.matmul(x, w), "y", role="output")
-    >>> ops, stats = Scheduler(SchedulerConfig(53248)).run_on_graph(graph)
-    >>> stats.loads, stats.loads_without_reuse
-    (24, 64)
-    """
-
-    def __init__(self, elem: str = "f32") -> None:
-        self.elem = elem
-        self._tensors: dict[str, GraphTensor] = {}
-        self._nodes: list[tuple[str, list[str], str]] = []
-
-    @property
-    def tensors(self) -> Mapping[str, GraphTensor]:
-        """Every tensor by its name, in the order of their ids."""
-        return MappingProxyType(self._tensors)
-
-    @property
-    def nodes(self) -> tuple[tuple[str, tuple[str, ...], str], ...]:
-        """Kind, inputs and output of every node."""
-        return tuple((kind, tuple(inputs), output) for kind, inputs, output in self._nodes)
-
-    def input(
-        self, name: str, shape: tuple[int, int], elem: str | None = None, scale: float = 0.0
-    ) -> GraphTensor:
-        """Add a tensor that the host gives."""
-        return self._add(GraphTensor(name, shape, "input", elem or self.elem, scale))
-
-    def weight(
-        self, name: str, shape: tuple[int, int], elem: str | None = None, scale: float = 0.0
-    ) -> GraphTensor:
-        """Add a tensor that the host gives once."""
-        return self._add(GraphTensor(name, shape, "weight", elem or self.elem, scale))
-
-    def matmul(
-        self,
-        a: GraphTensor,
-        b: GraphTensor,
-        name: str | None = None,
-        role: str = "intermediate",
-        elem: str | None = None,
-        scale: float = 0.0,
-    ) -> GraphTensor:
-        """Add ``a @ b``."""
-        return self._node("MatMul", [a, b], (a.shape[0], b.shape[1]), name, role, elem, scale)
-
-    def relu(
-        self,
-        x: GraphTensor,
-        name: str | None = None,
-        role: str = "intermediate",
-        elem: str | None = None,
-        scale: float = 0.0,
-    ) -> GraphTensor:
-        """Add ``maximum(x, 0)``; fused with what comes before where nothing else reads that."""
-        return self._node("ReLU", [x], x.shape, name, role, elem, scale)
-
-    def add(
-        self,
-        x: GraphTensor,
-        y: GraphTensor,
-        name: str | None = None,
-        role: str = "intermediate",
-        elem: str | None = None,
-        scale: float = 0.0,
-    ) -> GraphTensor:
-        """Add ``x + y``; one of them must be a MatMul that nothing else reads."""
-        return self._node("Add", [x, y], x.shape, name, role, elem, scale)
-
-    def _node(
-        self,
-        kind: str,
-        inputs: list[GraphTensor],
-        shape: tuple[int, int],
-        name: str | None,
-        role: str,
-        elem: str | None,
-        scale: float,
-    ) -> GraphTensor:
-        output = GraphTensor(
-            name or f"{kind.lower()}{len(self._nodes)}", shape, role, elem or self.elem, scale
-        )
-        self._add(output)
-        self._nodes.append((kind, [tensor.name for tensor in inputs], output.name))
-        return output
-
-    def _add(self, tensor: GraphTensor) -> GraphTensor:
-        if tensor.name in self._tensors:
-            raise UserError(f"tensor `{tensor.name}` is in the graph already. Fix: give another name.")
-        self._tensors[tensor.name] = tensor
-        return tensor
-
-
-@dataclass(frozen=True)
-class SchedulerConfig:
-    """What a schedule may use.
-
-    Attributes
-    ----------
-    total_bytes : int
-        Size of the arena; three tiles are the least.
-    tile : int
-        Rows and columns of a tile.
-    elem : str
-        Type of the operands.
-    """
-
-    total_bytes: int = 256 * 1024
-    tile: int = 32
-    elem: str = "f32"
-
-
-@dataclass(frozen=True)
-class SchedulerStats:
-    """What the scheduler made of a graph.
-
-    Attributes
-    ----------
-    loads, executes, stores : int
-        Ops of each kind.
-    loads_without_reuse : int
-        Loads if no tile were used twice.
-    peak_bytes : int
-        End of the highest tile in the arena.
-    """
-
-    loads: int
-    executes: int
-    stores: int
-    loads_without_reuse: int
-    peak_bytes: int
-
-    @property
-    def loads_removed(self) -> float:
-        """Share of the loads that reuse removed."""
-        return 1 - self.loads / self.loads_without_reuse if self.loads_without_reuse else 0.0
-
-
-class Scheduler:
-    """Makes schedules of graphs: by blocks of sums; the tile is dropped whose next use is the latest."""
-
-    def __init__(self, config: SchedulerConfig | None = None) -> None:
-        self.config = config or SchedulerConfig()
-
-    def run_on_graph(self, graph: Graph) -> tuple[list[SchedOp], SchedulerStats]:
-        """Schedule a graph.
-
-        Parameters
-        ----------
-        graph : Graph
-            MatMul, ReLU and Add.
-
-        Returns
-        -------
-        tuple
-            The ops, which name their tensors, and what they amount to.
-
-        Raises
-        ------
-        UserError
-            For what no op of a schedule can do, and for an arena too small.
-        """
-        schedule, stats = self.schedule(graph)
-        return schedule.ops, stats
-
-    def schedule(self, graph: Graph) -> tuple[Schedule, SchedulerStats]:
-        """Schedule a graph, with its tensors as header: for files and programs."""
-        tensors = [(t.name, t.shape[0], t.shape[1], t.role, t.elem, t.scale) for t in graph.tensors.values()]
-        nodes = [(kind, list(inputs), output) for kind, inputs, output in graph.nodes]
-        core, numbers = _core.schedule_graph(
-            tensors, nodes, self.config.tile, self.config.elem, self.config.total_bytes
-        )
-        return Schedule(core), SchedulerStats(*numbers)
-
-
-class Schedule:
-    """A schedule as a file carries it: ops, and tensors where it has a header."""
-
-    def __init__(self, core: _core.Schedule) -> None:
-        self._core = core
-
-    @property
-    def ops(self) -> list[SchedOp]:
-        """Its ops; they name their tensors where there is a header."""
-        return self._core.ops
-
-    @property
-    def tensors(self) -> dict[str, GraphTensor]:
-        """The tensors of its header, by name, in the order of their ids."""
-        return {
-            name: GraphTensor(name, (rows, cols), role, elem, scale)
-            for _, name, rows, cols, role, elem, scale in self._core.tensors
-        }
-
-    def write(self, form: Form = "text") -> bytes:
-        """Give its bytes in one of the forms: text, packed, protobuf, json."""
-        return self._core.write(form)
-
-    def program(self, arena_bytes: int = 256 * 1024) -> Program:
-        """Make a program of it, for `kpusim.simulate`.
-
-        Raises
-        ------
-        ScheduleError
-            When it is not legal.
-        """
-        return Program(self._core.program(arena_bytes))
-
-    def __repr__(self) -> str:
-        """Show how much there is."""
-        return f"<Schedule of {len(self._core.ops)} ops on {len(self._core.tensors)} tensors>"
-
-
-def load(path: StrPath, header: StrPath | None = None) -> Schedule:
-    """Read a schedule of any form from a file.
-
-    Parameters
-    ----------
-    path : str or path
-        The schedule.
-    header : str or path, optional
-        Tile and tensors, when the schedule itself has none.
-
-    Raises
-    ------
-    UserError
-        With every mistake found and its line or op.
-    """
-    try:
-        content = Path(path).read_bytes()
-        side = Path(header).read_bytes() if header is not None else b""
-    except OSError as error:
-        raise UserError(f"cannot read `{error.filename}`: {error.strerror}.") from error
-    return Schedule(_core.read_schedule(content, os.fspath(path), side, os.fspath(header or "")))
-
-
-def pack(ops: Sequence[SchedOp], tensors: Sequence[str] = ()) -> bytes:
-    """Give the packed form of ops.
-
-    Parameters
-    ----------
-    ops : sequence of ops
-        What to pack.
-    tensors : sequence of str
-        Names in the order of their ids, for ops that name their tensor.
-    """
-    return _core.pack_ops(ops, list(tensors))
 
 
 def _check_int(name: str, value: object) -> None:

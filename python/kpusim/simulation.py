@@ -6,130 +6,22 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy.typing as npt
 
 from kpusim import _core
 from kpusim.arrays import Array, host_array
-from kpusim.errors import Diagnostic, Place, SimulationError, UserError
+from kpusim.errors import Diagnostic, SimulationError, UserError
 from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program, StrPath
 from kpusim.results import Run, Stats
+from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
 
 Mode = Literal["values+timing", "timing", "functional"]
 Status = Literal["finished", "paused", "deadlock", "limit_reached", "interrupted"]
 #: Called now and then during a run: core cycle, tasks completed so far.
 Progress = Callable[[int, int], object]
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """A tensor that the host gives or gets.
-
-    Attributes
-    ----------
-    name : str
-        Of the tensor, or of the buffer.
-    element_type : str
-        f32, bf16, i4 ...
-    dtype : str
-        NumPy dtype of its arrays.
-    shape : tuple of int
-        Of outputs, and of inputs that the program declares; other inputs may have any shape of that many
-        elements.
-    declared : bool
-        Whether the program declares the shape.
-    level : str
-        DDR or L2.
-    """
-
-    name: str
-    element_type: str
-    dtype: str
-    shape: tuple[int, ...]
-    declared: bool
-    level: str
-
-
-@dataclass(frozen=True)
-class TaskStatus:
-    """A task that is issued and not complete.
-
-    Attributes
-    ----------
-    serial : int
-        Counts tasks in the order of their issue.
-    name : str
-        Name of its token, and the iteration.
-    state : str
-        ``waiting``, ``ready`` or ``running``.
-    missing : tuple of int
-        Serials of the tasks whose tokens it still needs.
-    """
-
-    serial: int
-    name: str
-    state: str
-    missing: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class State:
-    """What a device does at an instant.
-
-    Attributes
-    ----------
-    cycle : int
-        Core cycle.
-    completed : int
-        Tasks that are complete.
-    units : dict of str
-        ``group.cause`` of each unit; empty in functional mode.
-    tasks : tuple of TaskStatus
-        In the order of their issue.
-    ddr_bytes, l2_bytes : int
-        Memory that the program takes.
-    l1_bytes : tuple of int
-        The same by engine.
-    """
-
-    cycle: int
-    completed: int
-    units: dict[str, str]
-    tasks: tuple[TaskStatus, ...]
-    ddr_bytes: int
-    l2_bytes: int
-    l1_bytes: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class CompletedTask:
-    """The end of a task.
-
-    Attributes
-    ----------
-    serial : int
-        Counts tasks in the order of their issue.
-    name : str
-        Name of its token.
-    iteration : str
-        ``i=3, j=0``; empty outside loops.
-    unit : str
-        What executed it; empty in functional mode.
-    place : tuple
-        (file, line, column); line 0 when the program came from a container.
-    cycle : int
-        Core cycle; in functional mode an estimate.
-    """
-
-    serial: int
-    name: str
-    iteration: str
-    unit: str
-    place: Place
-    cycle: int
 
 
 class Simulation:

@@ -14,11 +14,14 @@ import kpusim
 import numpy as np
 import numpy.typing as npt
 import pytest
+from kpusim import UserError
 from kpusim import schedule as tile_schedule
 from kpusim.schedule import (
     Engine,
     EngineConfig,
+    FusionPass,
     Graph,
+    LoweringPass,
     Runtime,
     SchedExecute,
     SchedLoad,
@@ -27,6 +30,7 @@ from kpusim.schedule import (
     ScheduleError,
     Scheduler,
     SchedulerConfig,
+    TilingPass,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -195,9 +199,12 @@ def build_mlp_graph() -> Graph:
 
 @pytest.mark.parametrize("total_bytes", [12 * 1024, 53248, 256 * 1024])
 def test_mlp_end_to_end(total_bytes: int) -> None:
-    """Seed section 4.2: the scheduler does what the original's passes do."""
+    """Seed section 4.2, as it stands there but for the imports."""
     g = build_mlp_graph()
     config = SchedulerConfig(total_bytes=total_bytes)
+    FusionPass().run(g)
+    TilingPass().run(g)
+    LoweringPass().run(g)
     schedule, stats = Scheduler(config).run_on_graph(g)
     rt = Runtime(sram_bytes=config.total_bytes)
     for tensor in g.tensors.values():
@@ -215,6 +222,29 @@ def test_mlp_end_to_end(total_bytes: int) -> None:
     assert stats.loads_without_reuse == 88
     if total_bytes >= 53248:
         assert stats.loads_removed >= 0.5568
+
+
+def test_passes_say_what_the_scheduler_does() -> None:
+    """Fused nodes, tiles and loops of a graph are those of its schedule."""
+    g = build_mlp_graph()
+    assert FusionPass().run(g) == [("h1", "a1"), ("h2", "a2"), ("out",)]
+    tiles = TilingPass().run(g)
+    assert (tiles["x"], tiles["w1"], tiles["a2"]) == ((4, 4), (4, 2), (4, 1))
+    loops = LoweringPass().run(g)
+    assert loops == {"a1": (4, 2, 4), "a2": (4, 1, 2), "out": (4, 1, 1)}
+    ops, stats = Scheduler().run_on_graph(g)
+    assert sum(m * n * k for m, n, k in loops.values()) == stats.executes
+    assert {op.tensor for op in ops if isinstance(op, SchedStore)} == set(loops)
+    odd = Graph()
+    x = odd.input("x", (33, 20))
+    relu = odd.relu(x, "r")
+    odd.add(odd.matmul(relu, odd.weight("w", (20, 70)), "p"), odd.input("y", (33, 70)), "s", role="output")
+    assert FusionPass().run(odd) == [("r",), ("p", "s")]
+    assert LoweringPass().run(odd) == {"r": (2, 1, 0), "s": (2, 3, 1)}
+    assert TilingPass(64).run(odd)["s"] == (1, 2)
+    odd.add(x, relu, "refused", role="output")
+    with pytest.raises(UserError, match="adds two tensors"):
+        FusionPass().run(odd)
 
 
 @pytest.mark.parametrize(
