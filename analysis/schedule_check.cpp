@@ -70,9 +70,9 @@ void merge_implied(const BoundProgram& program, const ScheduleOrder& order, std:
 
 std::string_view name_of(FindingKind kind) {
     constexpr std::array<std::string_view, finding_kind_count> names = {
-        "raw",          "war",      "waw",         "not-proved",       "uninitialised-read",
-        "empty-token",  "deadlock", "token-limit", "hoistable-reload", "dead-write",
-        "unused-buffer"};
+        "raw",           "war",          "waw",         "not-proved",       "uninitialised-read",
+        "empty-token",   "deadlock",     "token-limit", "hoistable-reload", "dead-write",
+        "unused-buffer", "refused-value"};
     return names[static_cast<size_t>(kind)];
 }
 
@@ -89,7 +89,8 @@ std::string_view meaning_of(FindingKind kind) {
         "More tasks are in flight than the token table holds, so that issue waits for entries.",
         "A loop brings the same bytes to the same place in every iteration.",
         "Nothing reads what a task writes.",
-        "No task touches a buffer."};
+        "No task touches a buffer.",
+        "For a value in the range of a parameter the program is refused."};
     return meanings[static_cast<size_t>(kind)];
 }
 

@@ -24,8 +24,9 @@ enum class FindingKind : uint8_t {
     hoistable_reload,  ///< a loop that brings the same bytes to the same place each time
     dead_write,        ///< a transfer, store or result that nothing reads
     unused_buffer,
+    refused_value,  ///< a value in the range of a parameter for which the program does not load
 };
-constexpr int finding_kind_count = 11;
+constexpr int finding_kind_count = 12;
 std::string_view name_of(FindingKind kind);  ///< raw, war, waw, not-proved, uninitialised-read ...
 /// One sentence on what findings of a kind mean.
 std::string_view meaning_of(FindingKind kind);

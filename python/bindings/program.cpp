@@ -1,6 +1,6 @@
 #include <pybind11/stl.h>
 
-#include "analysis/schedule_check.hpp"
+#include "analysis/parameters.hpp"
 #include "isa/container.hpp"
 #include "isa/text.hpp"
 #include "isa/verify.hpp"
@@ -33,7 +33,7 @@ Diagnostics check(const Program& program, const Platform* platform, const ParamB
     verify(*program.module, limits, options, found);
     if (found.has_errors()) return found;
     const BoundProgram bound = kpu::bind(program.module, params, limits);
-    analysis::add_to(analysis::check_schedule(bound, limits), bound, found);
+    analysis::add_to(analysis::check_all_values(program.module, params, bound, limits), bound, found);
     return found;
 }
 

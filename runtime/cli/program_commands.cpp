@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "analysis/mend.hpp"
+#include "analysis/parameters.hpp"
 #include "analysis/schedule_check.hpp"
 #include "compiler/tile_schedule/forms.hpp"
 #include "isa/container.hpp"
@@ -77,9 +78,12 @@ void check_into(const CheckOptions& options, Checked& checked) {
         const analysis::Mended mended = analysis::mend(module, verify_options.params, limits);
         print_out(runtime::program_text(*mended.module));
         print_err(fmt::format("{} change{} made\n", mended.changes, mended.changes == 1 ? "" : "s"));
-        return analysis::add_to(mended.left, mended.program, diagnostics, &checked.origins);
+        const analysis::ScheduleReport left =
+            analysis::check_all_values(mended.module, verify_options.params, mended.program, limits);
+        return analysis::add_to(left, mended.program, diagnostics, &checked.origins);
     }
-    const analysis::ScheduleReport report = analysis::check_schedule(program, limits);
+    const analysis::ScheduleReport report =
+        analysis::check_all_values(module, verify_options.params, program, limits);
     analysis::add_to(report, program, diagnostics, &checked.origins);
     if (options.memory) checked.memory = memory_text(report, program, limits);
 }
