@@ -142,8 +142,9 @@ class Writer {
             return list;
         }
         const uint32_t statement = statement_[task];
-        const std::string_view stage =
-            statement < info_.statements.size() ? info_.statements[statement].stage : "";
+        const std::string_view stage = statement < info_.statements.size()
+                                           ? std::string_view(info_.statements[statement].stage)
+                                           : std::string_view();
         return {{tasks_[task].begin, stage == "store" ? "store" : stage == "compute" ? "compute" : "load"}};
     }
 

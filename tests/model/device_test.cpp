@@ -270,6 +270,12 @@ TEST(Device, ModuleCountsAreThePlatforms) {
     }
 }
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool keeps_what_is_freed = true;
+#else
+constexpr bool keeps_what_is_freed = false;
+#endif
+
 uint64_t resident_pages() {
     std::ifstream file("/proc/self/statm");
     uint64_t size = 0, resident = 0;
@@ -294,7 +300,7 @@ TEST(Device, TenThousandRunsInFlatMemory) {
                   i % 2 == 0 ? Device::Stop::finished : Device::Stop::cycle_limit);
         if (i == 1000) before = resident_pages();
     }
-    EXPECT_LE(resident_pages(), before + 256);  // 1 MiB
+    if (!keeps_what_is_freed) EXPECT_LE(resident_pages(), before + 256);  // 1 MiB
 }
 
 }  // namespace
