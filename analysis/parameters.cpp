@@ -11,7 +11,7 @@
 namespace kpu::analysis {
 namespace {
 
-constexpr uint64_t max_bindings = 64;       ///< checks of one program
+constexpr uint64_t max_bindings = 64;        ///< checks of one program
 constexpr uint64_t max_statements = 20'000;  ///< all checks together
 
 /// A parameter that the check may choose.
@@ -141,9 +141,9 @@ class AllValues {
         finding.kind = FindingKind::refused_value;
         finding.severity = Severity::info;
         finding.statement = UINT32_MAX;
-        finding.message = fmt::format(
-            "{} of the values that parameters may have {} refused, the first with {}: {}", refused_,
-            refused_ == 1 ? "is" : "are", first_refused_, first_refusal_);
+        finding.message =
+            fmt::format("{} of the values that parameters may have {} refused, the first with {}: {}",
+                        refused_, refused_ == 1 ? "is" : "are", first_refused_, first_refusal_);
         report_.findings.push_back(std::move(finding));
     }
 

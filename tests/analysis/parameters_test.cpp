@@ -65,8 +65,8 @@ TEST(Parameters, TooManyValuesAreNotProved) {
     EXPECT_THAT(found, testing::Contains(HasSubstr(
                            "not proved: parameters may have 1000 values, too many to check each. Checked, "
                            "one parameter at a time: T = 1, 499, 500, 501, 1000.")));
-    const auto huge = messages(slots(
-        "#! param T = 2 in [1..9223372036854775807]\n#! param U = 0 in [-9223372036854775807..9]\n"));
+    const auto huge = messages(
+        slots("#! param T = 2 in [1..9223372036854775807]\n#! param U = 0 in [-9223372036854775807..9]\n"));
     EXPECT_THAT(huge, testing::Contains(HasSubstr("may have over 10^19 values")));
 }
 
