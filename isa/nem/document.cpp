@@ -25,6 +25,7 @@ class DocumentReader : public ConfigReader {
         const std::string_view body = devices > 0 && devices_end_ > first.offset
                                           ? lexer_.text().substr(first.offset, devices_end_ - first.offset)
                                           : "";
+        check_encoding(body, first.line);
         context_.document.module.source.device = {0, first.line, first.column};
         ProgramReader program(lexer_, context_, path_);
         program.read(includes_, body);
@@ -42,6 +43,17 @@ class DocumentReader : public ConfigReader {
     }
 
   private:
+    /// The program keeps the text of its device, comments too, as a string of UTF-8.
+    void check_encoding(std::string_view body, uint32_t line) {
+        for (; !body.empty(); ++line) {
+            const std::string_view text = body.substr(0, body.find('\n'));
+            if (!is_valid_utf8(text))
+                return report_at(
+                    line, 1, "the device declaration is not valid UTF-8 here. Fix: save the file as UTF-8");
+            body.remove_prefix(std::min(body.size(), text.size() + 1));
+        }
+    }
+
     bool starts_program() {
         for (const Word word :
              {Word::program, Word::device, Word::const_, Word::buffer, Word::let, Word::loop, Word::wait})

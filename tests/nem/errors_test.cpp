@@ -130,6 +130,10 @@ TEST(messages, form_of_statements) {
         {"x = relu.async in $ out a", "unexpected character `$`"},
     };
     for (const Bad& bad : cases) expect_one_error(fmt::format("{}{}", prelude, bad.text), bad.message);
+    // comments may hold any byte, but the program keeps those of its device
+    EXPECT_FALSE(parse_text("# caf\xE9\nconst A = 1").diagnostics.has_errors());
+    EXPECT_THAT(parse_text("device d {\n  # caf\xE9\n};\nprogram p:\n").errors(),
+                HasSubstr("t.nem:2:1: error: the device declaration is not valid UTF-8 here. Fix: save"));
     expect_one_error(std::string("const A = \0 1", 13), "NUL byte outside a comment");
     expect_one_error(std::string("const A = 1 \0\0\0\0", 16), "NUL byte outside a comment");
 }
