@@ -20,7 +20,7 @@ constexpr double records_per_task = 30, records_per_request = 1.7, request_bytes
 /// Iterations of each loop per iteration of its parents.
 class Trips {
   public:
-    explicit Trips(const BoundProgram& program) : program_(program), of_(program.statements.size(), 1) {
+    explicit Trips(const BoundProgram& program) : of_(program.statements.size(), 1) {
         std::vector<LoopValues> middle(program.statements.size());
         for (size_t i = 0; i < program.statements.size(); ++i) {
             const BoundStatement& statement = program.statements[i];
@@ -47,7 +47,6 @@ class Trips {
             return 0;
         }
     }
-    const BoundProgram& program_;
     std::vector<double> of_;
 };
 

@@ -1,5 +1,5 @@
 // Writes or checks the tables of docs/accuracy.md: the systolic array against SCALE-Sim's figures and against
-// RTL.
+// RTL, the energy of ResNet-50 against an estimate.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "tests/accuracy/energy_table.hpp"
 #include "tests/reference/systolic_rows.hpp"
 #include "tests/rtl/checks.hpp"
 
@@ -20,8 +22,14 @@ using kpu::reference::array_of;
 using kpu::reference::number;
 using kpu::reference::shape_of;
 
-constexpr const char* begin_mark = "<!-- array tables: begin (generated) -->\n";
-constexpr const char* end_mark = "<!-- array tables: end -->\n";
+/// Generated text stands between `<!-- NAME tables: begin (generated) -->` and `<!-- NAME tables: end -->`.
+void replace_tables(std::string& page, const std::string& name, const std::string& text) {
+    const std::string begin = fmt::format("<!-- {} tables: begin (generated) -->\n", name);
+    const size_t from = page.find(begin), to = page.find(fmt::format("<!-- {} tables: end -->\n", name));
+    if (from == std::string::npos || to == std::string::npos || to < from)
+        throw std::runtime_error(fmt::format("the page lacks the marks of the {} tables", name));
+    page.replace(from + begin.size(), to - from - begin.size(), "\n" + text + "\n");
+}
 
 std::string scale_sim_table() {
     std::string text =
@@ -100,6 +108,22 @@ std::string read_file(const char* path) {
     return text.str();
 }
 
+int check_or_update(bool update, const char* path) {
+    const std::string page = read_file(path);
+    std::string fresh = page;
+    replace_tables(fresh, "array",
+                   "### Against SCALE-Sim\n\n" + scale_sim_table() + "\n### Against RTL\n\n" + rtl_table());
+    replace_tables(fresh, "energy", kpu::accuracy::energy_table());
+    if (fresh == page) return 0;
+    if (!update) {
+        std::fprintf(stderr, "%s is stale. Fix: accuracy_page --update %s. It should be:\n%s", path, path,
+                     fresh.c_str());
+        return 1;
+    }
+    std::ofstream(path) << fresh;
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -108,21 +132,10 @@ int main(int argc, char** argv) {
         std::fputs("usage: accuracy_page --check|--update docs/accuracy.md\n", stderr);
         return 1;
     }
-    const std::string page = read_file(argv[2]);
-    const size_t from = page.find(begin_mark), to = page.find(end_mark);
-    if (from == std::string::npos || to == std::string::npos || to < from) {
-        std::fprintf(stderr, "%s lacks the marks of the generated part\n", argv[2]);
+    try {
+        return check_or_update(verb == "--update", argv[2]);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
         return 1;
     }
-    const std::string fresh = page.substr(0, from) + begin_mark + "\n### Against SCALE-Sim\n\n" +
-                              scale_sim_table() + "\n### Against RTL\n\n" + rtl_table() + "\n" +
-                              page.substr(to);
-    if (fresh == page) return 0;
-    if (verb == "--check") {
-        std::fprintf(stderr, "%s is stale. Fix: accuracy_page --update %s. It should be:\n%s", argv[2],
-                     argv[2], fresh.c_str());
-        return 1;
-    }
-    std::ofstream(argv[2]) << fresh;
-    return 0;
 }
