@@ -149,6 +149,7 @@ class AllValues {
 
     void add_not_proved(const Choice& choice, const std::vector<Open>& open) {
         std::vector<std::string> checked;
+        checked.reserve(open.size());
         for (const Open& each : open)
             checked.push_back(fmt::format("{} = {}", each.name, fmt::join(each.samples(), ", ")));
         Finding finding;
