@@ -11,7 +11,6 @@
 
 namespace kpu::explain {
 
-using traces::Cause;
 using traces::grouped;
 using traces::no_task;
 using traces::percent;
@@ -57,7 +56,7 @@ class Text {
         fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
         out_.push_back('\n');
     }
-    static std::string trimmed(std::string text) { return text.substr(text.find_first_not_of(' ')); }
+    static std::string trimmed(const std::string& text) { return text.substr(text.find_first_not_of(' ')); }
     std::string type_of(const OpTerms& op) const {
         return op.op < graph_.info().ops.size() ? graph_.info().ops[op.op].type : "no operation";
     }

@@ -34,6 +34,7 @@ class ViewCheck {
 
     std::vector<Dims> shapes(const std::vector<uint32_t>& regions) const {
         std::vector<Dims> result;
+        result.reserve(regions.size());
         for (const uint32_t index : regions) result.push_back(context_.region(index).shape);
         return result;
     }

@@ -121,6 +121,10 @@ struct Simulation::Impl {
         backend = options.reference_values ? values::make_reference_backend() : values::make_fast_backend();
     }
 
+    /// Null in timing mode.
+    values::ComputeBackend* engine() const {
+        return backend && options.backend != nullptr ? options.backend : backend.get();
+    }
     bool started() const { return device || functional; }
 
     void start() {
@@ -133,7 +137,7 @@ struct Simulation::Impl {
             functional_options.num_engines = limits.num_engines;
             functional_options.report_hazards = options.hazards;
             functional =
-                std::make_unique<control::FunctionalDriver>(program, *memory, *backend, functional_options);
+                std::make_unique<control::FunctionalDriver>(program, *memory, *engine(), functional_options);
             return;
         }
         if (options.record_events) log = std::make_unique<traces::EventLog>();
@@ -141,7 +145,7 @@ struct Simulation::Impl {
         device_options.oracle_stepper = options.oracle_stepper;
         device_options.sink = log ? log.get() : options.observer;
         device_options.accesses = options.record_accesses;
-        device_options.backend = backend.get();
+        device_options.backend = engine();
         device_options.hazards = options.hazards;
         device = std::make_unique<model::Device>(*platform, program, memory.get(), device_options);
     }

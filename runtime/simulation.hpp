@@ -16,6 +16,10 @@
 #include "traces/stats.hpp"
 #include "traces/writers.hpp"
 
+namespace kpu::values {
+class ComputeBackend;
+}
+
 namespace kpu::runtime {
 
 enum class Mode : uint8_t {
@@ -39,6 +43,9 @@ struct SimulationOptions {
     traces::EventSink* observer = nullptr;
     bool oracle_stepper = false;    ///< one event per burst: the slow oracle of the memory stepper
     bool reference_values = false;  ///< the reference engine instead of the fast one: same bits
+    /// Computes instead of an engine of ours, for cross-checks: its bits count. It must outlive the
+    /// simulation.
+    values::ComputeBackend* backend = nullptr;
 };
 
 enum class RunStatus : uint8_t { finished, paused, deadlock, limit_reached, interrupted };

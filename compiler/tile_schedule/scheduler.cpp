@@ -292,7 +292,7 @@ class ProductPlanner {
         for (const uint64_t spare : spares) add_blocks(spare, choices);
         std::stable_sort(choices.begin(), choices.end(),
                          [&](const Choice& a, const Choice& b) { return estimate(a) < estimate(b); });
-        const uint64_t work = uint64_t{2} * tiles_.m * tiles_.n * tiles_.k;
+        const uint64_t work = std::max<uint64_t>(1, uint64_t{2} * tiles_.m * tiles_.n * tiles_.k);
         choices.resize(std::min<size_t>(choices.size(), std::max<uint64_t>(1, most_work / work)));
         std::optional<Choice> best;
         uint64_t fewest = UINT64_MAX / 2;

@@ -11,7 +11,6 @@
 namespace kpu::control {
 namespace {
 
-using values::Footprint;
 using values::RegionView;
 
 bool same_memory(const BoundRegion& a, const BoundRegion& b) {

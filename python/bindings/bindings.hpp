@@ -9,6 +9,7 @@
 
 #include "isa/diagnostics.hpp"
 #include "isa/module.hpp"
+#include "isa/values/compute.hpp"
 #include "platforms/platform.hpp"
 #include "traces/npy.hpp"
 
@@ -32,6 +33,9 @@ py::tuple place_of(const SourcePos& pos);  ///< (file, line, column)
 /// A C-order, little-endian array as a host array and back; both copy.
 traces::NpyArray to_host(const py::buffer& array, std::string dtype);
 py::object to_numpy(const traces::NpyArray& array);
+
+/// Arithmetic by an object of the package (kpusim/backend.py); null for None.
+std::unique_ptr<values::ComputeBackend> python_backend(py::object object);
 
 /// A program as the package holds it.
 struct Program {

@@ -74,9 +74,11 @@ std::string name_of(RunStatus status) { return std::string(status_names[static_c
 /// A simulation that refuses to be used twice at the same time, by threads or by its own callbacks.
 class Simulation {
   public:
-    Simulation(const Program& program, const Platform* platform, runtime::SimulationOptions options)
-        : simulation_(program.module, platform != nullptr ? &platform->resolved : nullptr,
-                      std::move(options)) {}
+    Simulation(const Program& program, const Platform* platform, runtime::SimulationOptions options,
+               std::unique_ptr<values::ComputeBackend> backend)
+        : backend_(std::move(backend)),
+          simulation_(program.module, platform != nullptr ? &platform->resolved : nullptr,
+                      with_backend(std::move(options), backend_.get())) {}
 
     /// Calls `use` with the simulation, which is nobody else's meanwhile.
     template <typename Use>
@@ -148,6 +150,13 @@ class Simulation {
     }
 
   private:
+    static runtime::SimulationOptions with_backend(runtime::SimulationOptions options,
+                                                   values::ComputeBackend* backend) {
+        options.backend = backend;
+        return options;
+    }
+
+    std::unique_ptr<values::ComputeBackend> backend_;  ///< null: one of ours
     runtime::Simulation simulation_;
     std::atomic<bool> in_use_{false};
 };
@@ -162,7 +171,8 @@ runtime::Mode mode_named(const std::string& name) {
 std::unique_ptr<Simulation> make_simulation(const Program& program, const Platform* platform,
                                             const std::string& mode, ParamBindings params, bool strict,
                                             bool hazards, std::optional<uint64_t> random_order, uint64_t seed,
-                                            std::optional<Cycles> max_cycles, bool events, bool reference) {
+                                            std::optional<Cycles> max_cycles, bool events, bool reference,
+                                            const py::object& backend) {
     runtime::SimulationOptions options;
     options.mode = mode_named(mode);
     options.params = std::move(params);
@@ -173,7 +183,9 @@ std::unique_ptr<Simulation> make_simulation(const Program& program, const Platfo
     if (max_cycles) options.max_cycles = *max_cycles;
     options.record_events = events;
     options.reference_values = reference;
-    return std::make_unique<Simulation>(program, platform, std::move(options));
+    auto own = python_backend(backend);
+    const py::gil_scoped_release release;
+    return std::make_unique<Simulation>(program, platform, std::move(options), std::move(own));
 }
 
 py::list specs(const BoundProgram& program, const std::vector<TensorSpec>& list) {
@@ -374,7 +386,7 @@ void bind_simulation(py::module_& module) {
     py::class_<Held>(module, "Simulation", py::release_gil_before_calling_cpp_dtor())
         .def(py::init(&make_simulation), arg("program"), arg("platform").none(true), py::kw_only(),
              arg("mode"), arg("params"), arg("strict"), arg("hazards"), arg("random_order"), arg("seed"),
-             arg("max_cycles"), arg("events"), arg("reference"), Release())
+             arg("max_cycles"), arg("events"), arg("reference"), arg("backend"))
         .def("findings", converted([](Simulation& s) {
                  Diagnostics all = s.diagnostics();
                  const Diagnostics found = s.run_findings();

@@ -9,6 +9,7 @@ One run of a program gives its values, its cycles, the cause of every cycle, and
 
 from kpusim import nem
 from kpusim._core import version as __version__
+from kpusim.backend import ComputeBackend, Operand
 from kpusim.errors import Diagnostic, InternalError, KpusimError, SimulationError, UserError
 from kpusim.platform import Parameter, Platform
 from kpusim.program import Program
@@ -18,6 +19,7 @@ from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
 
 __all__ = [
     "CompletedTask",
+    "ComputeBackend",
     "Diagnostic",
     "Events",
     "Hazard",
@@ -25,6 +27,7 @@ __all__ = [
     "Intervals",
     "KpusimError",
     "OpRow",
+    "Operand",
     "Parameter",
     "Platform",
     "Power",

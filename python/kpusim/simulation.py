@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kpusim import _core
 from kpusim.arrays import Array, host_array
+from kpusim.backend import Adapter, ComputeBackend
 from kpusim.errors import Diagnostic, SimulationError, UserError
 from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program, StrPath
@@ -50,8 +51,8 @@ class Simulation:
         Stop there.
     events : bool
         Record the event stream.
-    engine : "fast" or "reference"
-        Arithmetic; the same bits.
+    engine : "fast", "reference" or ComputeBackend
+        Arithmetic: one of ours, with the same bits, or one's own.
     **overrides
         Parameters of the platform: ``**{"clock.core_mhz": 800}``.
 
@@ -74,7 +75,7 @@ class Simulation:
         seed: int = 0,
         max_cycles: int | None = None,
         events: bool = False,
-        engine: Literal["fast", "reference"] = "fast",
+        engine: Literal["fast", "reference"] | ComputeBackend = "fast",
         **overrides: OverrideValue,
     ) -> None:
         check_options(mode, order, engine, events)
@@ -95,6 +96,7 @@ class Simulation:
             max_cycles=max_cycles,
             events=events,
             reference=engine == "reference",
+            backend=None if isinstance(engine, str) else Adapter(engine),
         )
         own_program, own_platform = self.program, self.platform  # not self: no cycle of references
         self._again: Callable[[bool], Simulation] = lambda record: Simulation(
@@ -418,7 +420,7 @@ def simulate(
     seed: int = 0,
     max_cycles: int | None = None,
     events: bool = False,
-    engine: Literal["fast", "reference"] = "fast",
+    engine: Literal["fast", "reference"] | ComputeBackend = "fast",
     progress: Progress | None = None,
     **overrides: OverrideValue,
 ) -> Run:
@@ -517,14 +519,16 @@ def check_overrides(overrides: Mapping[str, OverrideValue]) -> None:
             )
 
 
-def check_options(mode: str, order: object, engine: str, events: bool) -> None:
+def check_options(mode: str, order: object, engine: object, events: bool) -> None:
     """Refuse options that exclude each other, or are none."""
     if order != "program" and mode != "functional":
         raise UserError("order is for mode='functional': with timing, the model decides. Fix: leave it out.")
     if order != "program" and (not isinstance(order, int) or order < 0):
         raise UserError(f"order={order!r} is no order. Fix: give 'program', or a seed of 0 or more.")
-    if engine not in ("fast", "reference"):
-        raise UserError(f"there is no engine {engine!r}. Fix: give 'fast' or 'reference'.")
+    if engine not in ("fast", "reference") and (
+        isinstance(engine, str) or not isinstance(engine, ComputeBackend)
+    ):
+        raise UserError(f"there is no engine {engine!r}. Fix: give 'fast', 'reference' or a ComputeBackend.")
     if events and mode == "functional":
         raise UserError("mode='functional' has no time to trace. Fix: leave out events.")
 

@@ -174,7 +174,7 @@ std::string as_text(const Json& report) {
             line(key, value);
             continue;
         }
-        for (const auto& [inner, number] : value.items()) line(key + "." + inner, number);
+        for (const auto& [inner, number] : value.items()) line(fmt::format("{}.{}", key, inner), number);
     }
     return text;
 }

@@ -1,0 +1,121 @@
+"""Arithmetic engines of one's own, for cross-checks: values from Python in a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kpusim.arrays import Array, host_array
+from kpusim.errors import UserError
+
+
+@dataclass(frozen=True)
+class Quant:
+    """Quantisation of an operand: real value = scale * (element - zero point).
+
+    Attributes
+    ----------
+    scales, zero_points : tuple
+        One of each per tensor, or per index (or group of indices) of an axis.
+    axis : int
+        The axis, when there are several.
+    group_size : int
+        Indices that share a scale; 0 when groups are not meant.
+    """
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int
+    group_size: int
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of an operation.
+
+    Attributes
+    ----------
+    element_type : str
+        i4 (one element per int8), bf16 (its bits as uint16), f32 ...
+    shape : tuple of int
+        Its shape; elements are in C order.
+    quant : Quant or None
+        Its quantisation.
+    array : ndarray or None
+        The elements, a copy; None for results.
+    """
+
+    element_type: str
+    shape: tuple[int, ...]
+    quant: Quant | None
+    array: Array | None
+
+
+@runtime_checkable
+class ComputeBackend(Protocol):
+    """Computes operations in the place of the simulator's own engine: ``Simulation(..., engine=mine)``."""
+
+    def supports(self, opcode: str, inputs: Sequence[str], outputs: Sequence[str]) -> bool:
+        """Tell whether it computes the opcode on these element types; the own engine does the rest."""
+
+    def execute(
+        self,
+        opcode: str,
+        inputs: Sequence[Operand],
+        outputs: Sequence[Operand],
+        attributes: Mapping[str, object],
+    ) -> Sequence[npt.ArrayLike]:
+        """Compute: one array for each of `outputs`, of its shape and the dtype of its element type."""
+
+
+_Row = tuple[str, tuple[int, ...], tuple[tuple[float, ...], tuple[int, ...], int, int] | None, Array | None]
+
+
+class Adapter:
+    """What the core calls: operands from and to plain tuples, results checked."""
+
+    def __init__(self, backend: ComputeBackend) -> None:
+        self._backend = backend
+
+    def call(
+        self, opcode: str, inputs: Sequence[_Row], outputs: Sequence[_Row], attributes: Mapping[str, object]
+    ) -> list[bytes] | None:
+        """Compute, or None for what the backend does not support."""
+        if not self._backend.supports(opcode, [row[0] for row in inputs], [row[0] for row in outputs]):
+            return None
+        wanted = [_operand(row) for row in outputs]
+        results = self._backend.execute(opcode, [_operand(row) for row in inputs], wanted, attributes)
+        if not isinstance(results, (list, tuple)) or len(results) != len(wanted):
+            raise UserError(
+                f"the engine gives no list of {len(wanted)} results of {opcode}. Fix: one array each."
+            )
+        return [
+            _checked(f"result {i} of {opcode}", result, operand)
+            for i, (result, operand) in enumerate(zip(results, wanted, strict=True))
+        ]
+
+
+def _operand(row: _Row) -> Operand:
+    element_type, shape, quant, array = row
+    return Operand(element_type, shape, None if quant is None else Quant(*quant), array)
+
+
+#: Dtypes of results by element type.
+_DTYPES = {"f16": "float16", "bf16": "uint16", "f32": "float32", "posit8": "uint8", "posit16": "uint16"}
+_DTYPES |= {"i4": "int8", "i8": "int8", "i16": "int16", "i32": "int32"}
+_DTYPES |= {"u8": "uint8", "u16": "uint16", "u32": "uint32"}
+
+
+def _checked(what: str, result: npt.ArrayLike, wanted: Operand) -> bytes:
+    array, _ = host_array(what, result)
+    dtype = np.dtype(_DTYPES[wanted.element_type])
+    if array.shape != wanted.shape or array.dtype != dtype:
+        raise UserError(
+            f"{what} is {array.dtype}{list(array.shape)}, and {wanted.element_type} is "
+            f"{dtype}{list(wanted.shape)} here. Fix: give such an array."
+        )
+    return array.tobytes()
