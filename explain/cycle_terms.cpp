@@ -9,7 +9,6 @@
 namespace kpu::explain {
 
 using traces::Cause;
-using traces::no_task;
 using traces::no_unit;
 using traces::UnitClass;
 
@@ -220,6 +219,7 @@ std::vector<Term> sum_of(const std::vector<OpTerms>& ops) {
     for (const OpTerms& op : ops)
         for (const Term& term : op.terms) sums[{term.kind, term.cause}] += term.cycles;
     std::vector<Term> terms;
+    terms.reserve(sums.size());
     for (const auto& [key, cycles] : sums) terms.push_back({key.first, key.second, cycles});
     return terms;
 }

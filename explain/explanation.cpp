@@ -21,7 +21,7 @@ std::string share_name(const RunGraph& graph, const PathSegment& segment, traces
     const UnitClass unit = graph.info().units[segment.unit].unit_class;
     const traces::TaskWork* work = graph.work_of(graph.tasks()[segment.task]);
     const bool moves = work != nullptr && work->mover;
-    const std::string text = text_of(moves ? Term::Kind::move : Term::Kind::compute, cause);
+    std::string text = text_of(moves ? Term::Kind::move : Term::Kind::compute, cause);
     if (cause == traces::Cause::busy_useful && moves)
         return unit == UnitClass::sdma  ? "rate of the system DMA"
                : unit == UnitClass::dma ? "rate of an engine's DMA"

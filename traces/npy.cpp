@@ -159,10 +159,10 @@ std::string canonical_dtype(std::string descr, const std::string& origin) {
 /// Element count, or nothing when its bytes overflow what a file can hold.
 std::optional<uint64_t> checked_elements(const std::vector<int64_t>& shape, uint64_t item) {
     if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+    const uint64_t most = static_cast<uint64_t>(INT64_MAX) / std::max<uint64_t>(1, item);
     uint64_t elements = 1;
     for (const int64_t size : shape) {
-        if (static_cast<uint64_t>(size) > static_cast<uint64_t>(INT64_MAX) / item / elements)
-            return std::nullopt;
+        if (static_cast<uint64_t>(size) > most / elements) return std::nullopt;
         elements *= static_cast<uint64_t>(size);
     }
     return elements;

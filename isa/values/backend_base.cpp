@@ -13,6 +13,8 @@ void check_shapes(const OpcodeSpec& spec, const std::vector<Tensor>& inputs,
                   const std::vector<Tensor>& outputs, const BoundAttrs& attrs) {
     std::vector<Dims> in;
     std::vector<Dims> out;
+    in.reserve(inputs.size());
+    out.reserve(outputs.size());
     for (const Tensor& tensor : inputs) in.push_back(tensor.shape);
     for (const Tensor& tensor : outputs) out.push_back(tensor.shape);
     try {

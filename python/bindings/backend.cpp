@@ -16,8 +16,8 @@ size_t element_bytes(ElemType type) { return std::max<size_t>(1, static_cast<siz
 
 py::object quant_of(const BoundQuant* quant) {
     if (quant == nullptr || !*quant) return py::none();
-    return py::make_tuple(py::tuple(py::cast(quant->scales)), py::tuple(py::cast(quant->zero_points)), quant->axis,
-                          quant->group_size);
+    return py::make_tuple(py::tuple(py::cast(quant->scales)), py::tuple(py::cast(quant->zero_points)),
+                          quant->axis, quant->group_size);
 }
 
 /// (element type, shape, quantisation, array): the array is a copy; of a result there is none.
@@ -27,7 +27,8 @@ py::tuple operand_of(const Tensor& tensor, bool has_values) {
         traces::NpyArray host;
         host.dtype = traces::npy_dtype(tensor.type);
         host.shape.assign(tensor.shape.begin(), tensor.shape.end());
-        host.data.assign(reinterpret_cast<const char*>(tensor.data), tensor.elements() * element_bytes(tensor.type));
+        host.data.assign(reinterpret_cast<const char*>(tensor.data),
+                         tensor.elements() * element_bytes(tensor.type));
         array = to_numpy(host);
     }
     const std::vector<int64_t> shape(tensor.shape.begin(), tensor.shape.end());
@@ -70,11 +71,12 @@ py::dict attributes_of(OpcodeId id, const BoundAttrs& attributes) {
     return all;
 }
 
-/// Calls an object with supports() and execute(); what it does not support our own engine computes. Simulations
-/// run without the interpreter lock: it is taken for each call.
+/// Calls an object with supports() and execute(); what it does not support our own engine computes.
+/// Simulations run without the interpreter lock: it is taken for each call.
 class PythonBackend final : public values::ComputeBackend {
   public:
-    explicit PythonBackend(py::object object) : object_(std::move(object)), own_(values::make_fast_backend()) {}
+    explicit PythonBackend(py::object object)
+        : object_(std::move(object)), own_(values::make_fast_backend()) {}
     PythonBackend(const PythonBackend&) = delete;
     PythonBackend& operator=(const PythonBackend&) = delete;
     ~PythonBackend() override {
@@ -97,8 +99,9 @@ class PythonBackend final : public values::ComputeBackend {
     bool call(OpcodeId id, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
               const BoundAttrs& attributes) {
         const py::gil_scoped_acquire acquire;
-        const py::object results = object_.attr("call")(opcode(id).name, operands_of(inputs, true),
-                                                        operands_of(outputs, false), attributes_of(id, attributes));
+        const py::object results =
+            object_.attr("call")(opcode(id).name, operands_of(inputs, true), operands_of(outputs, false),
+                                 attributes_of(id, attributes));
         if (results.is_none()) return false;
         const auto bytes = results.cast<std::vector<std::string>>();
         if (bytes.size() != outputs.size()) throw InternalError("an engine gives another number of results");

@@ -21,7 +21,7 @@ struct ExplainOptions {
 /// Of a run folder, the event file in it.
 std::string event_file_of(const std::string& run) {
     if (!std::filesystem::is_directory(run)) return run;
-    const std::string events = (std::filesystem::path(run) / traces::events_file_name).string();
+    std::string events = (std::filesystem::path(run) / traces::events_file_name).string();
     if (!std::filesystem::exists(events)) {
         throw UserError(
             fmt::format("{}: the run kept no events. Fix: run again with `-o {} --force --events {}`.", run,
