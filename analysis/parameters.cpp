@@ -76,9 +76,9 @@ Choice choose(const std::vector<Open>& open, uint64_t statements) {
         }
         return choice;
     }
-    for (size_t i = 0; i < open.size() && choice.values.size() < most; ++i)
+    for (size_t i = 0; i < open.size(); ++i)
         for (const int64_t value : open[i].samples()) {
-            if (value == open[i].value) continue;
+            if (value == open[i].value || choice.values.size() + 1 >= most) continue;
             choice.values.push_back(defaults);
             choice.values.back()[i].second = value;
         }
@@ -96,11 +96,11 @@ std::string refusal(const Module& module, const ParamBindings& params, const Dev
     return {};
 }
 
-class AllValues {
+class OtherValues {
   public:
-    AllValues(const std::shared_ptr<const Module>& module, const ParamBindings& given,
-              const BoundProgram& program, const DeviceLimits& limits)
-        : module_(module), given_(given), limits_(limits), report_(check_schedule(program, limits)) {
+    OtherValues(const std::shared_ptr<const Module>& module, const ParamBindings& given,
+                const DeviceLimits& limits, ScheduleReport report)
+        : module_(module), given_(given), limits_(limits), report_(std::move(report)) {
         for (const Finding& finding : report_.findings) known_.insert(key_of(finding));
     }
 
@@ -108,10 +108,7 @@ class AllValues {
         for (const ParamBindings& values : choice.values) check(values);
         if (refused_ > 0) add_refused();
         if (!choice.complete) add_not_proved(choice, open);
-        if (report_.findings.size() > ScheduleReport::max_findings) {
-            report_.unlisted += report_.findings.size() - ScheduleReport::max_findings;
-            report_.findings.resize(ScheduleReport::max_findings);
-        }
+        report_.keep_listed();
         return std::move(report_);
     }
 
@@ -133,7 +130,7 @@ class AllValues {
             finding.message = fmt::format("with {}: {}", text_of(values), finding.message);
             report_.findings.push_back(std::move(finding));
         }
-        report_.unlisted += report.unlisted;
+        report_.unlisted = std::max(report_.unlisted, report.unlisted);  // mostly the same ones
     }
 
     void add_refused() {
@@ -150,8 +147,11 @@ class AllValues {
     void add_not_proved(const Choice& choice, const std::vector<Open>& open) {
         std::vector<std::string> checked;
         checked.reserve(open.size());
-        for (const Open& each : open)
-            checked.push_back(fmt::format("{} = {}", each.name, fmt::join(each.samples(), ", ")));
+        for (size_t i = 0; i < open.size(); ++i) {
+            std::set<int64_t> values = {open[i].value};
+            for (const ParamBindings& binding : choice.values) values.insert(binding[i].second);
+            checked.push_back(fmt::format("{} = {}", open[i].name, fmt::join(values, ", ")));
+        }
         Finding finding;
         finding.kind = FindingKind::not_proved;
         finding.statement = UINT32_MAX;
@@ -174,12 +174,12 @@ class AllValues {
 
 }  // namespace
 
-ScheduleReport check_all_values(const std::shared_ptr<const Module>& module, const ParamBindings& given,
-                                const BoundProgram& program, const DeviceLimits& limits) {
+ScheduleReport check_other_values(const std::shared_ptr<const Module>& module, const ParamBindings& given,
+                                  const DeviceLimits& limits, ScheduleReport report) {
     const std::vector<Open> open = open_parameters(module->program, given);
-    if (open.empty()) return check_schedule(program, limits);
-    const Choice choice = choose(open, program.statements.size());
-    return AllValues(module, given, program, limits).run(choice, open);
+    if (open.empty()) return report;
+    const Choice choice = choose(open, static_cast<uint64_t>(module->program.statement_size()));
+    return OtherValues(module, given, limits, std::move(report)).run(choice, open);
 }
 
 }  // namespace kpu::analysis

@@ -120,10 +120,7 @@ ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& l
     add_findings(find_token_limits(report.peak_tokens, limits), report);
     add_findings(find_hoistable_reloads(program), report);
     add_findings(find_unused_buffers(program), report);
-    if (report.findings.size() > ScheduleReport::max_findings) {
-        report.unlisted = report.findings.size() - ScheduleReport::max_findings;
-        report.findings.resize(ScheduleReport::max_findings);
-    }
+    report.keep_listed();
     return report;
 }
 

@@ -71,6 +71,12 @@ struct ScheduleReport {
     std::vector<uint32_t>
         peak_tokens;        ///< most tasks in flight by engine; empty when it is too long to follow
     uint64_t unlisted = 0;  ///< findings beyond max_findings
+    /// Counts the findings beyond max_findings instead of listing them.
+    void keep_listed() {
+        if (findings.size() <= max_findings) return;
+        unlisted += findings.size() - max_findings;
+        findings.resize(max_findings);
+    }
 };
 
 /// Looks for everything that a legal schedule of the program may do wrong, without running it: for any timing

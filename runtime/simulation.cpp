@@ -140,6 +140,8 @@ struct Simulation::Impl {
                 std::make_unique<control::FunctionalDriver>(program, *memory, *engine(), functional_options);
             return;
         }
+        if (options.record_events && options.observer != nullptr)
+            throw InternalError("events are kept or observed, not both");
         if (options.record_events) log = std::make_unique<traces::EventLog>();
         model::DeviceOptions device_options;
         device_options.oracle_stepper = options.oracle_stepper;

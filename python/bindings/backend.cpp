@@ -2,6 +2,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <cstring>
+
 #include "isa/opcodes.hpp"
 #include "isa/values/compute.hpp"
 #include "python/bindings/bindings.hpp"
@@ -12,7 +14,7 @@ namespace {
 
 using values::Tensor;
 
-size_t element_bytes(ElemType type) { return std::max<size_t>(1, static_cast<size_t>(bit_width(type)) / 8); }
+py::dtype dtype_of(const Tensor& tensor) { return py::dtype(std::string(traces::npy_dtype(tensor.type))); }
 
 py::object quant_of(const BoundQuant* quant) {
     if (quant == nullptr || !*quant) return py::none();
@@ -20,19 +22,14 @@ py::object quant_of(const BoundQuant* quant) {
                           quant->axis, quant->group_size);
 }
 
-/// (element type, shape, quantisation, array): the array is a copy; of a result there is none.
+/// (element type, dtype, shape, quantisation, array): the array is a copy; of a result there is none.
 py::tuple operand_of(const Tensor& tensor, bool has_values) {
-    py::object array = py::none();
-    if (has_values) {
-        traces::NpyArray host;
-        host.dtype = traces::npy_dtype(tensor.type);
-        host.shape.assign(tensor.shape.begin(), tensor.shape.end());
-        host.data.assign(reinterpret_cast<const char*>(tensor.data),
-                         tensor.elements() * element_bytes(tensor.type));
-        array = to_numpy(host);
-    }
     const std::vector<int64_t> shape(tensor.shape.begin(), tensor.shape.end());
-    return py::make_tuple(name_of(tensor.type), py::tuple(py::cast(shape)), quant_of(tensor.quant), array);
+    const py::dtype dtype = dtype_of(tensor);
+    const py::object array =
+        has_values ? py::object(py::array(dtype, shape, static_cast<const void*>(tensor.data))) : py::none();
+    return py::make_tuple(name_of(tensor.type), dtype, py::tuple(py::cast(shape)), quant_of(tensor.quant),
+                          array);
 }
 
 py::list operands_of(const std::vector<Tensor>& tensors, bool have_values) {
@@ -103,12 +100,13 @@ class PythonBackend final : public values::ComputeBackend {
             object_.attr("call")(opcode(id).name, operands_of(inputs, true), operands_of(outputs, false),
                                  attributes_of(id, attributes));
         if (results.is_none()) return false;
-        const auto bytes = results.cast<std::vector<std::string>>();
-        if (bytes.size() != outputs.size()) throw InternalError("an engine gives another number of results");
+        const auto arrays = results.cast<std::vector<py::array>>();
+        if (arrays.size() != outputs.size()) throw InternalError("an engine gives another number of results");
         for (size_t i = 0; i < outputs.size(); ++i) {
-            if (bytes[i].size() != outputs[i].elements() * element_bytes(outputs[i].type))
+            const auto bytes = static_cast<size_t>(arrays[i].nbytes());
+            if (bytes != outputs[i].elements() * static_cast<size_t>(dtype_of(outputs[i]).itemsize()))
                 throw InternalError("a result of an engine has another size");
-            std::copy(bytes[i].begin(), bytes[i].end(), outputs[i].data);
+            std::memcpy(outputs[i].data, arrays[i].data(), bytes);
         }
         return true;
     }

@@ -33,7 +33,9 @@ Diagnostics check(const Program& program, const Platform* platform, const ParamB
     verify(*program.module, limits, options, found);
     if (found.has_errors()) return found;
     const BoundProgram bound = kpu::bind(program.module, params, limits);
-    analysis::add_to(analysis::check_all_values(program.module, params, bound, limits), bound, found);
+    analysis::add_to(
+        analysis::check_other_values(program.module, params, limits, analysis::check_schedule(bound, limits)),
+        bound, found);
     return found;
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,9 @@ class Operand:
     Attributes
     ----------
     element_type : str
-        i4 (one element per int8), bf16 (its bits as uint16), f32 ...
+        i4, bf16, f32 ...
+    dtype : numpy.dtype
+        Of its arrays: i4 is one element per int8, bf16 its bits as uint16.
     shape : tuple of int
         Its shape; elements are in C order.
     quant : Quant or None
@@ -50,6 +52,7 @@ class Operand:
     """
 
     element_type: str
+    dtype: np.dtype[Any]
     shape: tuple[int, ...]
     quant: Quant | None
     array: Array | None
@@ -72,7 +75,8 @@ class ComputeBackend(Protocol):
         """Compute: one array for each of `outputs`, of its shape and the dtype of its element type."""
 
 
-_Row = tuple[str, tuple[int, ...], tuple[tuple[float, ...], tuple[int, ...], int, int] | None, Array | None]
+_QuantRow = tuple[tuple[float, ...], tuple[int, ...], int, int]
+_Row = tuple[str, "np.dtype[Any]", tuple[int, ...], _QuantRow | None, Array | None]
 
 
 class Adapter:
@@ -83,7 +87,7 @@ class Adapter:
 
     def call(
         self, opcode: str, inputs: Sequence[_Row], outputs: Sequence[_Row], attributes: Mapping[str, object]
-    ) -> list[bytes] | None:
+    ) -> list[Array] | None:
         """Compute, or None for what the backend does not support."""
         if not self._backend.supports(opcode, [row[0] for row in inputs], [row[0] for row in outputs]):
             return None
@@ -100,22 +104,15 @@ class Adapter:
 
 
 def _operand(row: _Row) -> Operand:
-    element_type, shape, quant, array = row
-    return Operand(element_type, shape, None if quant is None else Quant(*quant), array)
+    element_type, dtype, shape, quant, array = row
+    return Operand(element_type, dtype, shape, None if quant is None else Quant(*quant), array)
 
 
-#: Dtypes of results by element type.
-_DTYPES = {"f16": "float16", "bf16": "uint16", "f32": "float32", "posit8": "uint8", "posit16": "uint16"}
-_DTYPES |= {"i4": "int8", "i8": "int8", "i16": "int16", "i32": "int32"}
-_DTYPES |= {"u8": "uint8", "u16": "uint16", "u32": "uint32"}
-
-
-def _checked(what: str, result: npt.ArrayLike, wanted: Operand) -> bytes:
+def _checked(what: str, result: npt.ArrayLike, wanted: Operand) -> Array:
     array, _ = host_array(what, result)
-    dtype = np.dtype(_DTYPES[wanted.element_type])
-    if array.shape != wanted.shape or array.dtype != dtype:
+    if array.shape != wanted.shape or array.dtype != wanted.dtype:
         raise UserError(
             f"{what} is {array.dtype}{list(array.shape)}, and {wanted.element_type} is "
-            f"{dtype}{list(wanted.shape)} here. Fix: give such an array."
+            f"{wanted.dtype}{list(wanted.shape)} here. Fix: give such an array."
         )
-    return array.tobytes()
+    return array

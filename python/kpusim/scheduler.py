@@ -221,17 +221,15 @@ class FusionPass:
         return [tuple(graph.nodes[node][2] for node in nodes) for nodes, _, _, _ in _fused(graph, 32)]
 
 
-class TilingPass:
-    """Into how many tiles every tensor is cut; what is left over is padded with zeros.
+@dataclass(frozen=True)
+class _TilePass:
+    """A pass that counts tiles of `tile` rows and columns."""
 
-    Parameters
-    ----------
-    tile : int
-        Rows and columns of a tile.
-    """
+    tile: int = 32
 
-    def __init__(self, tile: int = 32) -> None:
-        self.tile = tile
+
+class TilingPass(_TilePass):
+    """Into how many tiles every tensor is cut; what is left over is padded with zeros."""
 
     def run(self, graph: Graph) -> dict[str, tuple[int, int]]:
         """Give rows and columns of tiles of every tensor, by name."""
@@ -241,17 +239,8 @@ class TilingPass:
         }
 
 
-class LoweringPass:
-    """The loops over tiles that each set of ops becomes.
-
-    Parameters
-    ----------
-    tile : int
-        Rows and columns of a tile.
-    """
-
-    def __init__(self, tile: int = 32) -> None:
-        self.tile = tile
+class LoweringPass(_TilePass):
+    """The loops over tiles that each set of ops becomes."""
 
     def run(self, graph: Graph) -> dict[str, tuple[int, int, int]]:
         """Look at a graph.

@@ -75,15 +75,15 @@ void check_into(const CheckOptions& options, Checked& checked) {
     const BoundProgram program = kpu::bind(module, verify_options.params, limits);
     if (topology) return;  // nothing writes a topology's operands
     if (options.fix) {
-        const analysis::Mended mended = analysis::mend(module, verify_options.params, limits);
+        analysis::Mended mended = analysis::mend(module, verify_options.params, limits);
         print_out(runtime::program_text(*mended.module));
         print_err(fmt::format("{} change{} made\n", mended.changes, mended.changes == 1 ? "" : "s"));
-        const analysis::ScheduleReport left =
-            analysis::check_all_values(mended.module, verify_options.params, mended.program, limits);
+        const analysis::ScheduleReport left = analysis::check_other_values(
+            mended.module, verify_options.params, limits, std::move(mended.left));
         return analysis::add_to(left, mended.program, diagnostics, &checked.origins);
     }
-    const analysis::ScheduleReport report =
-        analysis::check_all_values(module, verify_options.params, program, limits);
+    const analysis::ScheduleReport report = analysis::check_other_values(
+        module, verify_options.params, limits, analysis::check_schedule(program, limits));
     analysis::add_to(report, program, diagnostics, &checked.origins);
     if (options.memory) checked.memory = memory_text(report, program, limits);
 }

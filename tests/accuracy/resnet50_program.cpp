@@ -121,7 +121,7 @@ class Builder {
         const Buffer weights =
             p_.buffer(name + "_weights", Level::ddr, kernel * kernel * x.channels * channels, 64);
         const int64_t step = std::min(x.channels, kernel == 1 && stride == 1 ? flat_chunk : chunk);
-        const int64_t rows = block_rows(x, y, kernel, stride, step);
+        const int64_t rows = block_rows(y, kernel, stride, step);
         for (int64_t n = 0; n < channels; n += slab) {
             const int64_t count = std::min(slab, channels - n);
             const int64_t bytes = kernel * kernel * x.channels * count;
@@ -140,14 +140,12 @@ class Builder {
         return y;
     }
 
-    static int64_t block_rows(const Tensor& x, const Tensor& y, int64_t kernel, int64_t stride,
-                              int64_t step) {
+    static int64_t block_rows(const Tensor& y, int64_t kernel, int64_t stride, int64_t step) {
         int64_t rows = std::max<int64_t>(1, std::min(y.size, most_pixels / y.size));
         const auto input = [&](int64_t r) {
             return ((r - 1) * stride + kernel) * ((y.size - 1) * stride + kernel) * step;
         };
         while (rows > 1 && input(rows) > most_input) --rows;
-        (void)x;
         return rows;
     }
 

@@ -15,7 +15,8 @@ using ::testing::StartsWith;
 std::vector<std::string> messages(const std::string& text, const ParamBindings& given = {}) {
     const auto module = test::module_of(text);
     const DeviceLimits limits;
-    const ScheduleReport report = check_all_values(module, given, bind(module, given, limits), limits);
+    const ScheduleReport report =
+        check_other_values(module, given, limits, check_schedule(kpu::bind(module, given, limits), limits));
     std::vector<std::string> all;
     for (const Finding& finding : report.findings) all.push_back(finding.message);
     return all;
@@ -68,6 +69,16 @@ TEST(Parameters, TooManyValuesAreNotProved) {
     const auto huge = messages(
         slots("#! param T = 2 in [1..9223372036854775807]\n#! param U = 0 in [-9223372036854775807..9]\n"));
     EXPECT_THAT(huge, testing::Contains(HasSubstr("may have over 10^19 values")));
+}
+
+// More parameters than there are checks: those that were left out are not named as checked.
+TEST(Parameters, OnlyWhatWasCheckedIsNamed) {
+    std::string params = "#! param T = 2 in [1..1000]\n";
+    for (int i = 0; i < 30; ++i) params += "#! param P" + std::to_string(i) + " = 5 in [0..9]\n";
+    const auto found = messages(slots(params));
+    EXPECT_THAT(found,
+                testing::Contains(AllOf(HasSubstr("T = 1, 2, 3, 1000;"), HasSubstr("P0 = 0, 4, 5, 6, 9;"),
+                                        HasSubstr("P29 = 5. Fix:"))));
 }
 
 // Two parameters: every pair of values.
