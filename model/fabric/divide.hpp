@@ -7,12 +7,8 @@ namespace kpu::model {
 /// Division by a number fixed at construction: a shift when it is a power of two. The number must not be 0.
 class Divisor {
   public:
-    explicit Divisor(uint64_t value = 1) : value_(value) {
-        if ((value & (value - 1)) == 0)
-            while (uint64_t{1} << (shift_ + 1) <= value && shift_ < 62) ++shift_;
-        else
-            shift_ = -1;
-    }
+    explicit Divisor(uint64_t value = 1)
+        : value_(value), shift_((value & (value - 1)) == 0 ? __builtin_ctzll(value) : -1) {}
     uint64_t value() const { return value_; }
     uint64_t quotient(uint64_t x) const { return shift_ >= 0 ? x >> shift_ : x / value_; }
     uint64_t remainder(uint64_t x) const { return shift_ >= 0 ? x & (value_ - 1) : x % value_; }
@@ -20,7 +16,7 @@ class Divisor {
 
   private:
     uint64_t value_;
-    int shift_ = 0;
+    int shift_;  ///< -1: no power of two
 };
 
 }  // namespace kpu::model

@@ -38,17 +38,7 @@ Fabric::Impl::Impl(const FabricConfig& c) : config(c) {
         resources.push_back({fmt::format("e{}_l1", k), UnitClass::l1, engine, 0, k + 1});
     }
     build_links();
-    inputs_.resize(1 + links_.size() + srams_.size());
-    if (burst_) {
-        dram_rate_.next_answer = &burst_->bound();  // queues take bursts faster than the device
-        return;
-    }
-    const DramTiming& t = config.ddr.timing;
-    const uint64_t parallel = uint64_t{config.ddr.channels} * t.burst_bytes;
-    dram_rate_.cycles_per_byte_q16 =
-        static_cast<uint64_t>((static_cast<Wide>(t.burst_nck) * config.core.hz() << 16) /
-                              (static_cast<Wide>(t.clock_hz) * parallel));
-    dram_rate_.parallel_bytes = parallel;
+    if (config.link.arbitration != Arbitration::age) link_inputs_.resize(links_.size());
 }
 
 void Fabric::Impl::add_link(const std::string& name, int engine) {
@@ -95,7 +85,7 @@ unsigned Fabric::Impl::next_node(unsigned at, unsigned to) const {
 
 /// The links between two nodes of the interconnect; -1 is L2.
 void Fabric::Impl::add_hops(int from, int to, StreamPath& path) const {
-    const auto link = [&](uint32_t index) { path.push_back({Kind::link, 0, index, 1}); };
+    const auto link = [&](uint32_t index) { path.add({Kind::link, 0, index}); };
     if (config.topology == Topology::crossbar) {
         for (const int node : {from, to})
             if (node >= 0) link(static_cast<uint32_t>(node + 1));
@@ -111,10 +101,10 @@ void Fabric::Impl::add_hops(int from, int to, StreamPath& path) const {
 
 std::vector<RouteHop> Fabric::Impl::route(const StreamRequest& request) const {
     std::vector<RouteHop> hops;
-    for (const StreamStage& stage : path_of(request)) {
+    for (const StreamStage& stage : new_path(request).stages) {
         if (stage.kind == Kind::dram_response) continue;
         const Cycles moving = stage.kind == Kind::dram ? dram_burst_cycles() : 1;
-        const Cycles latency = stage.least > moving ? stage.least - moving : 0;
+        const Cycles least = least_time(stage), latency = least > moving ? least - moving : 0;
         if (stage.kind == Kind::link)
             hops.push_back({resource_of_link_[stage.resource], latency});
         else if (stage.kind == Kind::sram)
@@ -132,11 +122,11 @@ Cycles Fabric::Impl::dram_burst_cycles() const {
                                t.clock_hz);
 }
 
-void Fabric::Impl::add_resources(Handle handle, std::vector<size_t>& indices) const {
+void Fabric::Impl::add_resources(Handle handle, std::vector<size_t>& indices) {
     const StreamState& stream = state(handle);
     const auto begin = static_cast<std::ptrdiff_t>(indices.size());
     for (int k = 0; k < stream.stage_count; ++k) {
-        const StreamStage& stage = stream.stages[static_cast<size_t>(k)];
+        const StreamStage& stage = stream.stages[k];
         if (stage.kind != Kind::link && stage.kind != Kind::sram) continue;
         const size_t index =
             (stage.kind == Kind::link ? resource_of_link_ : resource_of_sram_)[stage.resource];
@@ -159,30 +149,38 @@ void Fabric::Impl::add_memory(const StreamSide& side, uint8_t index, StreamPath&
     if (!side.is_memory) return;
     const int node = node_of(side);
     if (node != node_ddr) {
-        path.push_back({Kind::sram, index, static_cast<uint32_t>(node + 1), 1});
+        path.add({Kind::sram, index, static_cast<uint32_t>(node + 1)});
     } else if (simple_) {
-        path.push_back({Kind::dram, index, 0, 1});
+        path.add({Kind::dram, index, 0});
     } else {
-        path.push_back({Kind::dram_request, index, 0, 1});
-        path.push_back({Kind::dram_response, index, 0, 0});
+        path.add({Kind::dram_request, index, 0});
+        path.add({Kind::dram_response, index, 0});
     }
 }
 
-StreamPath Fabric::Impl::path_of(const StreamRequest& request) const {
+StreamPath Fabric::Impl::new_path(const StreamRequest& request) const {
     StreamPath path;
     add_memory(request.source, 0, path);
     const int from = node_of(request.source), to = node_of(request.destination);
     if (from != to) {
-        if (from == node_ddr) path.push_back({Kind::link, 0, 0, 1});
+        if (from == node_ddr) path.add({Kind::link, 0, 0});
         add_hops(std::max(from, node_l2), std::max(to, node_l2), path);
-        if (to == node_ddr) path.push_back({Kind::link, 0, 0, 1});
+        if (to == node_ddr) path.add({Kind::link, 0, 0});
     }
     add_memory(request.destination, 1, path);
-    for (StreamStage& stage : path) stage.least = least_time(stage);
     return path;
 }
 
-/// What a burst spends at a stage at least: never too much, or order would be lost.
+const StreamPath& Fabric::Impl::path_of(const StreamRequest& request) {
+    const auto end = [this](const StreamSide& side) {
+        return 2 * static_cast<uint64_t>(node_of(side) - node_ddr) + (side.is_memory ? 1 : 0);
+    };
+    const uint64_t ends = end(request.source) << 32 | end(request.destination);
+    const auto found = paths_.find(ends);
+    return found != paths_.end() ? found->second : paths_.emplace(ends, new_path(request)).first->second;
+}
+
+/// What a burst spends at a stage at least.
 Cycles Fabric::Impl::least_time(const StreamStage& stage) const {
     switch (stage.kind) {
         case Kind::dram:
@@ -217,13 +215,6 @@ Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
         buffers = std::move(spare_.back());
         spare_.pop_back();
     }
-    auto stream = std::make_unique<StreamState>(
-        request, now, path_of(request), std::move(buffers),
-        std::array<uint64_t, 2>{alignment_of(request.source, request.burst_bytes),
-                                alignment_of(request.destination, request.burst_bytes)},
-        dram_rate_, config.link.queue_bursts);
-    stream->order = opened_++;
-    if (access_trace_.sink != nullptr) stream->trace = &access_trace_;
     Handle handle = static_cast<Handle>(slots_.size());
     if (free_.empty()) {
         slots_.emplace_back();
@@ -231,21 +222,26 @@ Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
         handle = free_.back();
         free_.pop_back();
     }
-    stream->handle = handle;
-    slots_[handle] = std::move(stream);
+    StreamState& stream = slots_[handle].emplace(
+        request, now, path_of(request), std::move(buffers),
+        std::array<uint64_t, 2>{alignment_of(request.source, request.burst_bytes),
+                                alignment_of(request.destination, request.burst_bytes)},
+        config.link.queue_bursts);
+    stream.order = opened_++;
+    if (access_trace_.sink != nullptr) stream.trace = &access_trace_;
+    stream.handle = handle;
     ++open_count;
-    StreamState* added = slots_[handle].get();
-    if (added->complete) {
+    if (stream.complete) {
         finished_.push_back(handle);
-        first_completion_ = std::min(first_completion_, added->result.end);
+        first_completion_ = std::min(first_completion_, stream.result.end);
     } else {
-        start(added);
+        start(&stream);
     }
     return handle;
 }
 
-StreamState& Fabric::Impl::state(Handle handle) const {
-    if (handle >= slots_.size() || slots_[handle] == nullptr) throw InternalError("no such stream is open");
+StreamState& Fabric::Impl::state(Handle handle) {
+    if (handle >= slots_.size() || !slots_[handle]) throw InternalError("no such stream is open");
     return *slots_[handle];
 }
 
@@ -261,31 +257,20 @@ void Fabric::Impl::close(Handle handle, StreamResult& result) {
 }
 
 std::vector<Fabric::Handle> Fabric::Impl::take_completed(Cycles now) {
+    std::vector<Handle> taken;
+    if (first_completion_ > now) return taken;
+    const auto later = [&](Handle h) { return slots_[h]->result.end > now; };
+    const auto rest = std::partition(finished_.begin(), finished_.end(), later);
+    taken.assign(rest, finished_.end());
+    finished_.erase(rest, finished_.end());
     const auto key = [&](Handle h) {
         const StreamState& s = *slots_[h];
         return std::tie(s.result.end, s.priority, s.unit, s.order);
     };
-    std::sort(finished_.begin(), finished_.end(), [&](Handle a, Handle b) { return key(a) < key(b); });
-    const auto later = std::find_if(finished_.begin(), finished_.end(),
-                                    [&](Handle h) { return slots_[h]->result.end > now; });
-    std::vector<Handle> taken(finished_.begin(), later);
-    finished_.erase(finished_.begin(), later);
-    first_completion_ = finished_.empty() ? never : slots_[finished_.front()]->result.end;
+    std::sort(taken.begin(), taken.end(), [&](Handle a, Handle b) { return key(a) < key(b); });
+    first_completion_ = never;
+    for (const Handle h : finished_) first_completion_ = std::min(first_completion_, slots_[h]->result.end);
     return taken;
-}
-
-size_t Fabric::Impl::inputs_index(const StreamStage& stage) const {
-    switch (stage.kind) {
-        case Kind::dram:
-        case Kind::dram_request:
-        case Kind::dram_response:
-            return 0;
-        case Kind::link:
-            return 1 + stage.resource;
-        case Kind::sram:
-            break;
-    }
-    return 1 + links_.size() + stage.resource;
 }
 
 template <typename Function>

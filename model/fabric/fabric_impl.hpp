@@ -1,14 +1,18 @@
 #pragma once
 // The fabric's own state; only fabric.cpp and stepper.cpp include this.
 
+#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "model/fabric/ddr_controllers.hpp"
+#include "model/fabric/earliest.hpp"
 #include "model/fabric/fabric.hpp"
 #include "model/fabric/stream_state.hpp"
 
@@ -23,10 +27,10 @@ class Fabric::Impl {
     bool advance_one(Cycles horizon);
     Cycles next_time() const;
     std::vector<Handle> take_completed(Cycles now);
-    StreamState& state(Handle handle) const;
+    StreamState& state(Handle handle);
     void close(Handle handle, StreamResult& result);
     ResourceStats stats(size_t resource, Cycles elapsed) const;
-    void add_resources(Handle stream, std::vector<size_t>& indices) const;
+    void add_resources(Handle stream, std::vector<size_t>& indices);
     std::vector<RouteHop> route(const StreamRequest& request) const;
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
     void trace_accesses_to(traces::EventSink& sink) { access_trace_ = {&sink, &config.core}; }
@@ -40,7 +44,8 @@ class Fabric::Impl {
     /// Where a stream's end sits: DDR behind the system link, L2 in the middle, engines behind their links.
     static constexpr int node_ddr = -2, node_l2 = -1;
     int node_of(const StreamSide& side) const;
-    StreamPath path_of(const StreamRequest& request) const;
+    StreamPath new_path(const StreamRequest& request) const;
+    const StreamPath& path_of(const StreamRequest& request);
     void add_memory(const StreamSide& side, uint8_t index, StreamPath& path) const;
     void add_hops(int from, int to, StreamPath& path) const;
     void build_links();
@@ -52,43 +57,31 @@ class Fabric::Impl {
     Cycles dram_burst_cycles() const;
     uint64_t alignment_of(const StreamSide& side, uint64_t burst_bytes) const;
 
-    /// A stage of an active stream, at its resource.
-    struct Input {
+    /// A link that a stream passes, and the stage at which it does.
+    struct LinkInput {
         StreamState* stream;
         int stage;
-        Cycles time;  ///< its next arrival is at this time if known, else not before
-        bool known;
-        bool revisits;  ///< the stream passes the resource twice
-
-        void look() {
-            const Cycles head = stream->head(stage);
-            known = head != never_known;
-            time = known ? head : stream->arrival_bound(stage);
-        }
     };
-    /// By (priority, unit, order of opening); of one stream the older bursts first.
+    /// Whose next arrivals serving a burst may have changed; of others they are up to date then.
+    enum class Changed : uint8_t { itself, others };
+    /// By (priority, unit, order of opening).
     static bool precedes(const StreamState* a, const StreamState* b) {
         return std::tie(a->priority, a->unit, a->order) < std::tie(b->priority, b->unit, b->order);
     }
-    using Inputs = std::vector<Input>;
-    size_t inputs_index(const StreamStage& stage) const;
     Cycles least_time(const StreamStage& stage) const;
-    Cycles safe_until(Cycles horizon) const;
-    bool sweep(size_t resource, Cycles limit);
+    void start(StreamState* stream);
+    void end(StreamState& stream);
+    void number_places();
+    void settle(StreamState& stream);
+    void advance(StreamState& stream, Cycles until);
+    Changed serve(StreamState& stream, StreamState::Arrival arrival, Cycles until);
     template <typename Resource>
-    bool sweep(Inputs& inputs, Resource& resource, Cycles limit);
-    template <typename Resource>
-    static void pass(Resource& resource, StreamState& stream, int k);
-    bool sweep_arbitrated(Inputs& inputs, Link& link, Cycles limit);
-    const Input* grant(const Inputs& inputs, const Link& link, Cycles time) const;
-    bool sweep_controllers(Inputs& inputs, Cycles limit);
+    static void pass(Resource& resource, StreamState& stream, int k, Cycles until);
+    void arbitrate(StreamState& stream, StreamState::Arrival arrival);
+    const LinkInput& grant(const std::vector<LinkInput>& inputs, const Link& link, Cycles time) const;
     void enter(StreamState& stream, int k);
     void take_answers();
     Cycles next_answer() const { return burst_ ? burst_->bound() : never; }
-    void serve(StreamState& stream, int k);
-    static int earliest_stage(const StreamState& stream);
-    void start(StreamState* stream);
-    void take_complete();
 
     template <typename Function>
     void each_busy_track(Function function);
@@ -101,13 +94,14 @@ class Fabric::Impl {
     std::map<std::pair<unsigned, unsigned>, uint32_t> link_between_;  ///< of two nodes, the lower first
     unsigned mesh_columns_ = 1;
     std::vector<size_t> resource_of_link_, resource_of_sram_;
-    std::vector<std::unique_ptr<StreamState>> slots_;
+    std::unordered_map<uint64_t, StreamPath> paths_;  ///< by the two ends
+    std::deque<std::optional<StreamState>> slots_;
     std::vector<Handle> free_;
     std::vector<StreamBuffers> spare_;  ///< of closed streams
     std::vector<StreamState*> active_;  ///< not complete, in order of precedes()
-    std::vector<Inputs> inputs_;        ///< DRAM, links, SRAMs
-    std::vector<size_t> in_use_;        ///< those with inputs, ascending
-    DramRate dram_rate_;
+    Earliest arrivals_;                 ///< the next of each of them
+    std::vector<std::vector<LinkInput>>
+        link_inputs_;  ///< in order of precedes(); of links that arbitrate by more than age
     AccessTrace access_trace_;
     std::vector<Handle> finished_;  ///< complete, not taken
     Cycles first_completion_ = never;

@@ -11,9 +11,7 @@ using traces::Cause;
 namespace {
 
 uint64_t power_of_two_at_least(uint64_t value) {
-    uint64_t power = 1;
-    while (power < value) power *= 2;
-    return power;
+    return value <= 1 ? 1 : uint64_t{1} << (64 - __builtin_clzll(value - 1));
 }
 
 uint64_t total_of(const StreamRequest& request) {
@@ -25,10 +23,20 @@ uint64_t total_of(const StreamRequest& request) {
 
 }  // namespace
 
-StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamPath& path,
-                         StreamBuffers buffers, std::array<uint64_t, 2> align_bytes, const DramRate& dram,
-                         uint32_t link_queue)
-    : stage_count(static_cast<int>(path.size())),
+void StreamPath::add(StreamStage stage) {
+    using Kind = StreamStage::Kind;
+    links += stage.kind == Kind::link ? 1 : 0;
+    uses_dram |= stage.kind == Kind::dram || stage.kind == Kind::dram_request;
+    for (const StreamStage& other : stages)
+        revisits |= other.kind == stage.kind && other.resource == stage.resource;
+    stages.push_back(stage);
+}
+
+StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamPath& its_path,
+                         StreamBuffers buffers, std::array<uint64_t, 2> align_bytes, uint32_t link_queue)
+    : path(&its_path),
+      stages(its_path.stages.data()),
+      stage_count(static_cast<int>(its_path.stages.size())),
       priority(request.priority),
       unit(request.unit),
       cursor_{PatternCursor(request.source, align_bytes[0]),
@@ -47,27 +55,18 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamP
       paced_(request.pace_cycles > 0 || request.pace_offset > 0),
       total_bytes_(total_of(request)),
       left_bytes_(total_bytes_),
-      port_(request.port_bytes_per_cycle == 0 ? 1 : request.port_bytes_per_cycle),
-      dram_(dram),
       queue_(link_queue),
-      last_in_(link_queue == 0 ? 0 : path.size(), 0),
-      left_(link_queue * path.size(), 0),
+      last_in_(link_queue == 0 ? 0 : its_path.stages.size(), 0),
+      left_(link_queue * its_path.stages.size(), 0),
       ring_(std::move(buffers.ring)),
       issue_free_(now + request.descriptor_cycles),
       last_delivery_(now + request.descriptor_cycles) {
     if (burst_bytes_ == 0 || port_bytes_per_cycle_ == 0 || window_ == 0)
         throw InternalError("a stream needs burst_bytes, port_bytes_per_cycle and max_outstanding above 0");
     if (window_ > max_window) throw InternalError("a stream has too many outstanding bursts");
-    if (path.empty()) throw InternalError("a stream has no path");
-    std::copy(path.begin(), path.end(), stages.begin());
-    for (int k = 0; k < stage_count; ++k) {
-        result.links += stages[k].kind == StreamStage::Kind::link ? 1 : 0;
-        uses_dram |=
-            stages[k].kind == StreamStage::Kind::dram || stages[k].kind == StreamStage::Kind::dram_request;
-        for (int j = 0; j < k; ++j)
-            revisits |= stages[j].kind == stages[k].kind && stages[j].resource == stages[k].resource;
-    }
-    if (uses_dram) latency_cause_ = Cause::stalled_operand_dram_latency;
+    if (stage_count == 0) throw InternalError("a stream has no path");
+    result.links = path->links;
+    if (path->uses_dram) latency_cause_ = Cause::stalled_operand_dram_latency;
     const uint64_t slots = power_of_two_at_least(std::min<uint64_t>(window_, total_bytes_));
     if (ring_.size() < slots) ring_.resize(slots);
     mask_ = slots - 1;
@@ -83,10 +82,6 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamP
         result.end = now + std::max<Cycles>(1, descriptor_cycles_);
         return;
     }
-    for (int k = stage_count - 1; k >= 0; --k) transit_[k] = transit_[k + 1] + stages[k].least;
-    const uint64_t before_last = total_bytes_ > burst_bytes_ ? total_bytes_ - burst_bytes_ : 0;
-    last_pace_ = now + pace_offset_ +
-                 static_cast<Cycles>(static_cast<Wide>(before_last) * pace_cycles_ / total_bytes_);
     prepare_issue();
 }
 

@@ -25,11 +25,18 @@ struct StreamStage {
     Kind kind = Kind::link;
     uint8_t side = 0;       ///< whose addresses: 0 source (read), 1 destination (write)
     uint32_t resource = 0;  ///< index among the resources of its kind; DRAM: 0, all channels together
-    Cycles least = 1;       ///< a burst spends here at least; at least 1, dram_response: 0
 };
 
-/// The stages that a stream's bursts pass, in order.
-using StreamPath = boost::container::static_vector<StreamStage, max_hops + 4>;
+/// The way of all streams between two places.
+struct StreamPath {
+    static constexpr size_t max_stages = max_hops + 4;
+    boost::container::static_vector<StreamStage, max_stages> stages;  ///< in the order in which bursts pass
+    uint32_t links = 0;
+    bool uses_dram = false;
+    bool revisits = false;  ///< two stages are the same resource
+
+    void add(StreamStage stage);
+};
 
 /// A burst between its issue and its delivery.
 struct Burst {
@@ -48,13 +55,6 @@ struct Burst {
     }
 };
 
-/// What all channels of a DRAM together can do at best.
-struct DramRate {
-    uint64_t cycles_per_byte_q16 = 0;     ///< core cycles, rounded down
-    uint64_t parallel_bytes = 0;          ///< a burst of every channel: these may come at once
-    const Cycles* next_answer = nullptr;  ///< controllers: no burst in them leaves before this time
-};
-
 /// Where the bursts of streams are recorded as they come to memories.
 struct AccessTrace {
     traces::EventSink* sink = nullptr;
@@ -70,32 +70,32 @@ struct StreamBuffers {
 /// Progress of one stream: which burst comes next at each stage, and the limiter timeline.
 class StreamState {
   public:
-    static constexpr int max_stages = StreamPath::static_capacity;
+    static constexpr int max_stages = StreamPath::max_stages;
 
     /// Alignments: of the pieces of either side, 0 = none.
-    /// `dram`: how fast the DRAM is at best. `link_queue`: bursts that a link holds, 0: any number.
+    /// `link_queue`: bursts that a link holds, 0: any number.
     StreamState(const StreamRequest& request, Cycles now, const StreamPath& path, StreamBuffers buffers,
-                std::array<uint64_t, 2> align_bytes, const DramRate& dram, uint32_t link_queue);
+                std::array<uint64_t, 2> align_bytes, uint32_t link_queue);
     StreamBuffers take_buffers();
 
     /// Arrival time of the next burst at stage k; never when none is known.
     Cycles head(int k) const { return heads_[k]; }
-    Cycles earliest() const {
-        Cycles time = heads_[0];
-        for (int k = 1; k < stage_count; ++k) time = std::min(time, heads_[k]);
-        return time;
+    struct Arrival {
+        Cycles time;  ///< never when none is known
+        int stage;
+    };
+    /// Of stages with equal times the last, where the older burst is.
+    Arrival first_arrival() const {
+        Arrival first{heads_[0], 0};
+        for (int k = 1; k < stage_count; ++k) {
+            const bool older = heads_[k] <= first.time;
+            first.stage = older ? k : first.stage;
+            first.time = older ? heads_[k] : first.time;
+        }
+        return first;
     }
     /// The next burst at stage k, a link, is not taken before.
-    bool postpone(int k, Cycles time) {
-        if (heads_[k] >= time) return false;  // or unknown
-        heads_[k] = time;
-        return true;
-    }
-    /// The next burst does not arrive at stage k before this.
-    Cycles arrival_bound(int k) const;
-    Cycles bound_at(int i) const;
-    /// The stream does not complete before this, which lies after its earliest arrival.
-    Cycles completion_bound() const;
+    void postpone(int k, Cycles time) { heads_[k] = time; }
     Burst& burst_at(int k) { return ring_[next_[k] & mask_]; }
     /// SRAM words or DRAM bursts touched, of either side.
     uint64_t& accesses(uint8_t side) {
@@ -119,15 +119,16 @@ class StreamState {
     Burst& burst_of(uint64_t number) { return at(number); }
 
     StreamResult result;
-    std::array<StreamStage, max_stages> stages{};
-    int stage_count = 0;
-    bool revisits = false;  ///< two stages are the same resource
-    bool uses_dram = false;
+    const StreamPath* path;
+    const StreamStage* stages;  ///< of the path
+    int stage_count;
     bool complete = false;
     uint8_t priority;
     uint16_t unit;
     uint64_t order = 0;  ///< of opening
     uint32_t handle = 0;
+    size_t place = 0;                    ///< among the active streams
+    Arrival next{never_known, 0};        ///< kept by the stepper
     const AccessTrace* trace = nullptr;  ///< null: not recorded
 
     /// A burst comes to the memory at a side of the stream, at its time.
@@ -138,15 +139,14 @@ class StreamState {
     Burst& at(uint64_t index) { return ring_[index & mask_]; }
     /// A controller has bursts of the stream that will leave at stage k.
     bool in_controller(int k) const {
-        return k > 0 && stages[static_cast<size_t>(k)].kind == StreamStage::Kind::dram_response &&
-               next_[k] < next_[k - 1];
+        return k > 0 && stages[k].kind == StreamStage::Kind::dram_response && next_[k] < next_[k - 1];
     }
     static constexpr Cycles not_answered = 0;
     /// Stage k waits until the link behind it has room. What a controller answers is not held up.
     bool holds_back(int k) const {
         return queue_ != 0 && k + 1 < stage_count && next_[k] >= queue_ &&
-               stages[static_cast<size_t>(k) + 1].kind == StreamStage::Kind::link &&
-               stages[static_cast<size_t>(k)].kind != StreamStage::Kind::dram_response;
+               stages[k + 1].kind == StreamStage::Kind::link &&
+               stages[k].kind != StreamStage::Kind::dram_response;
     }
     /// A burst has come to stage k, and waits because the link behind it is full.
     bool held_back(int k) const { return holds_back(k) && next_[k + 1] + queue_ <= next_[k]; }
@@ -169,10 +169,6 @@ class StreamState {
     Cycles pace_offset_, pace_cycles_;
     bool paced_;
     uint64_t total_bytes_, left_bytes_;
-    Divisor port_;
-    DramRate dram_;
-    Cycles last_pace_ = 0;                          ///< the last burst is not issued before
-    std::array<Cycles, max_stages + 1> transit_{};  ///< least time from the arrival at a stage to delivery
     uint64_t pace_quotient_ = 0,
              pace_remainder_ = 0;              ///< floor and rest of issued bytes * pace_cycles / total
     uint64_t plain_bursts_ = 0;                ///< so many more have full size and begin no run
@@ -282,7 +278,7 @@ inline void StreamState::prepare_issue() {
 
 /// A burst has left stage k: if that is a link, the one that waits before it may come.
 inline void StreamState::make_room(int k, uint64_t served, Cycles out) {
-    if (k == 0 || stages[static_cast<size_t>(k)].kind != StreamStage::Kind::link) return;
+    if (k == 0 || stages[k].kind != StreamStage::Kind::link) return;
     left_[static_cast<size_t>(k) * queue_ + (served - 1) % queue_] = out;
     if (heads_[k - 1] == never_known && present(k - 1) && holds_back(k - 1)) arrive(k - 1);
 }
@@ -295,7 +291,7 @@ inline void StreamState::arrive(int k) {
 
 /// ... and is taken as soon as the link behind has room, and not before the burst before it.
 inline void StreamState::arrive_in_queue(int k) {
-    if (stages[static_cast<size_t>(k)].kind == StreamStage::Kind::dram_response) return;
+    if (stages[k].kind == StreamStage::Kind::dram_response) return;
     if (k == 0) waits_at_issue_ = held_back(0);
     if (held_back(k)) {
         heads_[k] = never_known;
@@ -381,44 +377,6 @@ inline void StreamState::limit(Cycles from, traces::Cause cause) {
     std::vector<LimiterChange>& list = result.limiters;
     if (!list.empty() && list.back().from == from) list.pop_back();
     if (list.empty() || list.back().cause != cause) list.push_back({from, cause, result.bytes});
-}
-
-/// Not before this the oldest burst at stage i leaves for the next; never when none is there.
-inline Cycles StreamState::bound_at(int i) const {
-    if (heads_[i] != never_known) return heads_[i];
-    if (in_controller(i)) return *dram_.next_answer;
-    if (queue_ == 0 || !present(i)) return never_known;
-    // it waits for the oldest one in the link behind it
-    return std::max(at(next_[i]).time, bound_at(i + 1) + stages[static_cast<size_t>(i) + 1].least);
-}
-
-inline Cycles StreamState::arrival_bound(int k) const {
-    // bursts keep their order: the next to come is the oldest before this stage
-    for (int i = k; i >= 0; --i)
-        if (const Cycles bound = bound_at(i); bound != never_known) return bound + transit_[i] - transit_[k];
-    if (left_bytes_ == 0) return never_known;
-    // the window is full of bursts beyond: the delivery of the oldest admits the next
-    for (int i = stage_count - 1; i > k; --i)
-        if (const Cycles bound = bound_at(i); bound != never_known)
-            return bound + transit_[i] + transit_[0] - transit_[k];
-    return never_known;
-}
-
-inline Cycles StreamState::completion_bound() const {
-    if (left_bytes_ > 0) {
-        const uint64_t before_last = left_bytes_ > burst_bytes_ ? left_bytes_ - burst_bytes_ : 0;
-        const uint64_t in_turn =
-            uses_dram && left_bytes_ > dram_.parallel_bytes ? left_bytes_ - dram_.parallel_bytes : 0;
-        const Cycles on_dram = in_turn * dram_.cycles_per_byte_q16 >> 16;
-        const Cycles waits = std::max(port_.quotient(before_last), on_dram);
-        return std::max(std::max(issue_free_, arrival_bound(0)) + waits, last_pace_) + transit_[0];
-    }
-    for (int k = 0; k < stage_count; ++k) {
-        // the youngest burst leaves behind the oldest of its stage
-        if (const Cycles bound = bound_at(k); bound != never_known)
-            return std::max(at(next_[0] - (k == 0 ? 0 : 1)).time, bound) + transit_[k];
-    }
-    return result.end;
 }
 
 }  // namespace kpu::model
