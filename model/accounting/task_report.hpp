@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "model/stream/stream.hpp"
@@ -36,6 +37,14 @@ struct TaskReport {
     traces::Cause operand_cause = traces::Cause::stalled_operand_interconnect;
     traces::Cause result_cause = traces::Cause::stalled_backpressure;
     std::vector<StreamUse> streams;
+
+    /// As new, but keeps the list's memory.
+    void clear() {
+        std::vector<StreamUse> list = std::move(streams);
+        list.clear();
+        *this = {};
+        streams = std::move(list);
+    }
 };
 
 }  // namespace kpu::model

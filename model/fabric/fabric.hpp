@@ -61,6 +61,8 @@ class Fabric {
     bool advance_one(Cycles horizon);
     /// Earliest arrival not served, or completion not taken; `never` when nothing is in flight.
     Cycles next_time() const;
+    /// Earliest completion not taken; `never` when none is known.
+    Cycles first_completion() const;
     /// The streams that complete at or before `now` and were not yet taken, by (end, priority, unit, order of
     /// opening).
     std::vector<Handle> take_completed(Cycles now);

@@ -26,6 +26,7 @@ class Fabric::Impl {
     Cycles advance(Cycles horizon);
     bool advance_one(Cycles horizon);
     Cycles next_time() const;
+    Cycles first_completion() const { return first_completion_; }
     std::vector<Handle> take_completed(Cycles now);
     StreamState& state(Handle handle);
     void close(Handle handle, StreamResult& result);

@@ -12,6 +12,10 @@ namespace {
 
 Picoseconds kernel_time() { return sc_core::sc_time_stamp().value(); }
 
+/// Arrivals are served so long after the core edge of their time, when all that happens at the edge is over.
+/// No clock is so fast that its next edge is nearer.
+constexpr Picoseconds after_edge = 1;
+
 }  // namespace
 
 /// The socket of one unit.
@@ -128,36 +132,33 @@ void Interconnect::accept(Port& port, tlm::tlm_generic_payload& payload) {
     if (handle >= in_flight_.size()) in_flight_.resize(handle + 1);
     in_flight_[handle] = {&port, &payload, extension};
     extension->progress = &fabric_.result(handle);
-    step_event_.notify(sc_core::SC_ZERO_TIME);
+    wake_at(core_.edge(now) + after_edge);
 }
 
-/// At a time: first nothing but a delta, so that all that was due at that time has run; then completions;
-/// then, when nothing else is pending at that time, the arrivals.
+/// At an edge: first nothing but a delta, so that all that was due at that time has run; then completions.
+/// Behind the edge: arrivals.
 void Interconnect::step() {
     const Picoseconds now = kernel_time();
+    const Cycles cycle = core_.edges_before(now + 1) - 1;
+    if (now != core_.edge(cycle)) return serve_arrivals(cycle);
     if (woken_ != now) {
         woken_ = now;
         step_event_.notify(sc_core::SC_ZERO_TIME);
         return;
     }
-    // completions are certain once they are due, so they come before the arrivals of their time
-    if (now == core_.edge(core_.edges_before(now))) deliver(core_.edges_before(now));
-    if (sc_core::sc_pending_activity_at_current_time()) {
-        step_event_.notify(sc_core::SC_ZERO_TIME);
-        return;
-    }
-    serve_arrivals();
+    deliver(cycle);
+    wake_at(now + after_edge);
 }
 
-void Interconnect::serve_arrivals() {
+void Interconnect::serve_arrivals(Cycles now) {
     const Cycles limit = horizon();
-    if (stepping_ == Stepping::fast) {
+    if (stepping_ == Stepping::fast)
         fabric_.advance(limit);
-    } else {
-        const Cycles now = core_.edges_before(kernel_time());
+    else
         fabric_.advance_one(std::min(limit, now + 1));
-    }
-    wake_at(fabric_.next_time());
+    const Cycles completion = fabric_.first_completion(), next = fabric_.next_time();
+    if (next == never) return;
+    wake_at(core_.edge(next) + (completion == next ? 0 : after_edge));
 }
 
 /// First cycle at which something else may happen: the kernel's next event, or the end of the step.
@@ -167,9 +168,8 @@ Cycles Interconnect::horizon() const {
     return std::min(step_end_, core_.edges_before(next.value()));
 }
 
-void Interconnect::wake_at(Cycles cycle) {
-    if (cycle == never) return;
-    const Picoseconds time = core_.edge(cycle), now = kernel_time();
+void Interconnect::wake_at(Picoseconds time) {
+    const Picoseconds now = kernel_time();
     step_event_.notify(sc_core::sc_time::from_value(time > now ? time - now : 0));
 }
 

@@ -55,10 +55,10 @@ class Interconnect : public sc_core::sc_module {
     };
 
     void step();
-    void serve_arrivals();
+    void serve_arrivals(Cycles now);
     void deliver(Cycles now);
     void accept(Port& port, tlm::tlm_generic_payload& payload);
-    void wake_at(Cycles cycle);
+    void wake_at(Picoseconds time);
     Cycles horizon() const;
     MemoryPort* memory_at(uint64_t bus_address) const;
     bool direct_memory(tlm::tlm_generic_payload& payload, tlm::tlm_dmi& dmi);
@@ -75,7 +75,7 @@ class Interconnect : public sc_core::sc_module {
     std::vector<std::unique_ptr<MemoryPort>> memories_;  ///< L2, L1 by engine, DDR channels
     std::vector<InFlight> in_flight_;                    ///< by stream handle
     sc_core::sc_event step_event_{"step_due"};
-    Picoseconds woken_ = ~Picoseconds{0};  ///< kernel time of the last first step
+    Picoseconds woken_ = ~Picoseconds{0};  ///< last edge at which a delta passed
 };
 
 }  // namespace kpu::model

@@ -47,16 +47,7 @@ void TaskArbiter::wake() {
 
 /// Units answer in the first delta of an instant, or in the second, when the interconnect delivers. Whoever
 /// wakes the arbiter, and in whatever order processes run, it looks at nothing before both are over.
-bool TaskArbiter::requests_may_come() {
-    const Picoseconds instant = sc_core::sc_time_stamp().value();
-    if (settled_at_ != instant) {
-        settled_at_ = instant;
-        settling_ = 2;
-    }
-    if (settling_ == 0) return false;
-    --settling_;
-    return true;
-}
+bool TaskArbiter::requests_may_come() { return sc_core::sc_delta_count_at_current_time() < 2; }
 
 void TaskArbiter::arbitrate() {
     const Cycles now = parts_.core.edges_before(sc_core::sc_time_stamp().value());

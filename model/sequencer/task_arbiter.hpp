@@ -78,7 +78,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
     };
     void wake();
     void arbitrate();
-    bool requests_may_come();
+    static bool requests_may_come();
     void collect(Cycles now);
     void complete(TaskCommand& command);
     void dispatch(Cycles now);
@@ -91,10 +91,8 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
     control::Controller* controller_ = nullptr;
     std::vector<Sequencer*> sequencers_;
     bool started_ = false;
-    Picoseconds settled_at_ = ~Picoseconds{0};  ///< instant of the last first activation
-    int settling_ = 0;                          ///< deltas still to wait at it
-    std::vector<uint32_t> load_;                ///< by engine: tasks running
-    std::vector<Cycles> dispatch_free_;         ///< by sequencer
+    std::vector<uint32_t> load_;         ///< by engine: tasks running
+    std::vector<Cycles> dispatch_free_;  ///< by sequencer
     std::vector<TaskCommand*> completed_, freed_;
     std::vector<TaskCommand*> running_;
     CompletedTask last_;

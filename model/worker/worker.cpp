@@ -62,11 +62,11 @@ tlm::tlm_sync_enum Worker::nb_transport_fw(tlm::tlm_generic_payload& payload, tl
     TaskCommand* received = payload.get_extension<TaskCommand>();
     if (phase != tlm::BEGIN_REQ || received == nullptr)
         throw InternalError("a unit got something that is no command");
-    jobs_.push_back(std::make_unique<Job>());
+    jobs_.push_back(take_job());
     Job& job = *jobs_.back();
     job.payload = &payload;
     job.command = received;
-    report(job) = {};
+    report(job).clear();
     report(job).start = now_cycle();
     plan(job);
     report(job).lead = job.lead;
@@ -184,9 +184,10 @@ void Worker::update() {
     const Cycles now = now_cycle();
     for (const auto& job : jobs_) advance(*job, now);
     while (!jobs_.empty() && complete(*jobs_.front(), now)) {
-        const std::unique_ptr<Job> job = std::move(jobs_.front());
+        std::unique_ptr<Job> job = std::move(jobs_.front());
         jobs_.pop_front();
         finish(*job, now);
+        spare_jobs_.push_back(std::move(job));
     }
     Cycles next = never;
     for (const auto& job : jobs_) {
@@ -215,6 +216,8 @@ void Worker::finish(Job& job, Cycles now) {
     answer(job, tlm::BEGIN_RESP);
     for (Job::Operand& operand : job.operands) spare_.push_back(std::move(operand.stream));
     for (auto& result : job.results) spare_.push_back(std::move(result));
+    job.operands.clear();
+    job.results.clear();
 }
 
 /// What of the task's formula the unit spent on it alone: the next task's fill runs below this one's work,
@@ -236,6 +239,18 @@ void Worker::hand_over(const Job& job) {
 void Worker::answer(Job& job, tlm::tlm_phase phase) {
     sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
     command[job.command->port]->nb_transport_bw(*job.payload, phase, delay);
+}
+
+/// As new, but keeps the memory of its lists.
+std::unique_ptr<Job> Worker::take_job() {
+    if (spare_jobs_.empty()) return std::make_unique<Job>();
+    std::unique_ptr<Job> job = std::move(spare_jobs_.back());
+    spare_jobs_.pop_back();
+    Job fresh;
+    fresh.operands.swap(job->operands);
+    fresh.results.swap(job->results);
+    *job = std::move(fresh);
+    return job;
 }
 
 std::unique_ptr<StreamTransaction> Worker::take_transaction() {

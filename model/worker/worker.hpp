@@ -103,6 +103,7 @@ class Worker : public sc_core::sc_module,
     void answer(Job& job, tlm::tlm_phase phase);
     void wake_at(Cycles cycle, Cycles now, Cycles& next) const;
     Cycles now_cycle() const { return place_.core.edges_before(sc_core::sc_time_stamp().value()); }
+    std::unique_ptr<Job> take_job();
     std::unique_ptr<StreamTransaction> take_transaction();
 
     UnitPlace place_;
@@ -110,6 +111,7 @@ class Worker : public sc_core::sc_module,
     Cycles entrance_free_ = 0;               ///< of completed jobs: no operand of theirs enters any more
     Cycles work_ended_ = 0;                  ///< of completed jobs: end of the last steady state
     std::vector<std::unique_ptr<StreamTransaction>> spare_;
+    std::vector<std::unique_ptr<Job>> spare_jobs_;
     sc_core::sc_event wake_;
 };
 
