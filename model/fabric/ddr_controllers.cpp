@@ -62,25 +62,37 @@ uint64_t DdrController::bound() const {
 /// Work holds a channel from its arrival until the data of the last column command has moved.
 void DdrController::on_command(const dram::IssuedCommand& command) {
     const bool is_write = command.command == dram::Command::write;
-    const bool is_column = is_write || command.command == dram::Command::read;
-    if (!is_column && command.command != dram::Command::refresh) return;
-    const Cycles now = accounted_, at = crossing_.to_core(command.time);
-    const Cycles worked_since = std::max(now, busy_since_);
-    if (is_column) {
+    if (is_write || command.command == dram::Command::read) {
         const uint64_t data = command.time + (is_write ? timing_.cwl : timing_.cl);
-        const Cycles moves = crossing_.to_core(data);
-        account.busy.overhead(now, worked_since, moves);
-        account.busy.useful(now, moves, crossing_.to_core(data + timing_.burst));
-    } else {
-        account.busy.overhead(now, channel_.idle() ? std::max(now, at) : worked_since,
+        if (data != moves_.to) {
+            account_moves();
+            moves_.worked_since = std::max(accounted_, busy_since_);
+            moves_.from = data;
+        }
+        moves_.to = data + timing_.burst;  // back to back: nothing else holds the bus between
+        moves_.last_command = command.time;
+    } else if (command.command == dram::Command::refresh) {
+        account_moves();
+        const Cycles now = accounted_, at = crossing_.to_core(command.time);
+        account.busy.overhead(now, channel_.idle() ? std::max(now, at) : std::max(now, busy_since_),
                               crossing_.to_core(command.time + timing_.trfc));
+        accounted_ = std::max(now, at);
     }
-    accounted_ = std::max(now, at);
+}
+
+void DdrController::account_moves() {
+    if (moves_.from == moves_.to) return;
+    const Cycles from = crossing_.to_core(moves_.from);
+    account.busy.overhead(accounted_, moves_.worked_since, from);
+    account.busy.useful(accounted_, from, crossing_.to_core(moves_.to));
+    accounted_ = std::max(accounted_, crossing_.to_core(moves_.last_command));
+    moves_.from = moves_.to;
 }
 
 void DdrController::finish(uint64_t end) {
     if (channel_.now() < end) advance(end);
     const dram::Counters at_end = channel_.counters(std::max(end, channel_.now()));
+    account_moves();
     channel_.observe(nullptr);
     channel_.advance_to_idle(dram::never / 2);
     const dram::Counters all = channel_.counters(0);

@@ -57,6 +57,13 @@ class DdrController final : public dram::CommandObserver {
         uint64_t address, arrival;
         uint32_t tag;
     };
+    /// Bursts whose data move back to back; nCK but for the core cycle since which there has been work.
+    struct Moves {
+        Cycles worked_since = 0;
+        uint64_t from = 0, to = 0;
+        uint64_t last_command = 0;
+    };
+    void account_moves();
     void refill();
     void push(uint64_t arrival, uint64_t address, bool is_write, uint32_t tag);
 
@@ -68,6 +75,7 @@ class DdrController final : public dram::CommandObserver {
     uint64_t burst_bytes_;
     Cycles busy_since_ = 0;  ///< there has been work since
     Cycles accounted_ = 0;   ///< last command that is in `account.busy`
+    Moves moves_;            ///< not yet in it
     uint64_t peak_queue_ = 0;
     DramCounters counters_;
 };
