@@ -131,6 +131,22 @@ void bm_resnet50_tiles(benchmark::State& state, const char* fidelity) {
     state.counters["cycles"] = static_cast<double>(cycles);
 }
 
+/// The same work on eight engines, whose loads contend for the DRAM and the system's link.
+void bm_tiles_on_eight_engines(benchmark::State& state) {
+    static const auto module = std::make_shared<const Module>(bench::resnet50_tiles(8));
+    const auto platform = platforms::load("tile32", {{"engine.count", "8"}});
+    runtime::SimulationOptions options;
+    options.mode = runtime::Mode::timing;
+    options.hazards = false;
+    Cycles cycles = 0;
+    for (auto _ : state) {
+        runtime::Simulation simulation(module, &platform, options);
+        if (simulation.run() != runtime::RunStatus::finished) state.SkipWithError("did not finish");
+        cycles = simulation.now();
+    }
+    state.counters["cycles"] = static_cast<double>(cycles);
+}
+
 /// The GEMM on one of 1 to 64 engines: the others cost nothing.
 void bm_idle_engines(benchmark::State& state) {
     const auto platform = platforms::load("tile32", {{"engine.count", std::to_string(state.range(0))}});
@@ -144,6 +160,7 @@ void bm_idle_engines(benchmark::State& state) {
 
 BENCHMARK_CAPTURE(bm_resnet50_tiles, simple, "simple")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(bm_resnet50_tiles, burst, "burst")->Unit(benchmark::kMillisecond);
+BENCHMARK(bm_tiles_on_eight_engines)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_idle_engines)->Arg(1)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_resnet18_compat)->Unit(benchmark::kMillisecond);
 BENCHMARK(bm_gemm_timing)->Unit(benchmark::kMillisecond);
