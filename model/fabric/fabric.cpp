@@ -256,21 +256,21 @@ void Fabric::Impl::close(Handle handle, StreamResult& result) {
     --open_count;
 }
 
-std::vector<Fabric::Handle> Fabric::Impl::take_completed(Cycles now) {
-    std::vector<Handle> taken;
-    if (first_completion_ > now) return taken;
+const std::vector<Fabric::Handle>& Fabric::Impl::take_completed(Cycles now) {
+    taken_.clear();
+    if (first_completion_ > now) return taken_;
     const auto later = [&](Handle h) { return slots_[h]->result.end > now; };
     const auto rest = std::partition(finished_.begin(), finished_.end(), later);
-    taken.assign(rest, finished_.end());
+    taken_.assign(rest, finished_.end());
     finished_.erase(rest, finished_.end());
     const auto key = [&](Handle h) {
         const StreamState& s = *slots_[h];
         return std::tie(s.result.end, s.priority, s.unit, s.order);
     };
-    std::sort(taken.begin(), taken.end(), [&](Handle a, Handle b) { return key(a) < key(b); });
+    std::sort(taken_.begin(), taken_.end(), [&](Handle a, Handle b) { return key(a) < key(b); });
     first_completion_ = never;
     for (const Handle h : finished_) first_completion_ = std::min(first_completion_, slots_[h]->result.end);
-    return taken;
+    return taken_;
 }
 
 template <typename Function>
@@ -347,7 +347,7 @@ Cycles Fabric::advance(Cycles horizon) { return impl_->advance(horizon); }
 bool Fabric::advance_one(Cycles horizon) { return impl_->advance_one(horizon); }
 Cycles Fabric::next_time() const { return impl_->next_time(); }
 Cycles Fabric::first_completion() const { return impl_->first_completion(); }
-std::vector<Fabric::Handle> Fabric::take_completed(Cycles now) { return impl_->take_completed(now); }
+const std::vector<Fabric::Handle>& Fabric::take_completed(Cycles now) { return impl_->take_completed(now); }
 const StreamResult& Fabric::result(Handle stream) const { return impl_->state(stream).result; }
 void Fabric::close(Handle stream, StreamResult& result) { impl_->close(stream, result); }
 void Fabric::close(Handle stream) {

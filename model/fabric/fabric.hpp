@@ -64,8 +64,8 @@ class Fabric {
     /// Earliest completion not taken; `never` when none is known.
     Cycles first_completion() const;
     /// The streams that complete at or before `now` and were not yet taken, by (end, priority, unit, order of
-    /// opening).
-    std::vector<Handle> take_completed(Cycles now);
+    /// opening). The list lives until the next call.
+    const std::vector<Handle>& take_completed(Cycles now);
     /// What is known of an open stream; valid until close().
     const StreamResult& result(Handle stream) const;
     /// Forgets a completed stream; its result goes to `result`.

@@ -27,7 +27,7 @@ class Fabric::Impl {
     bool advance_one(Cycles horizon);
     Cycles next_time() const;
     Cycles first_completion() const { return first_completion_; }
-    std::vector<Handle> take_completed(Cycles now);
+    const std::vector<Handle>& take_completed(Cycles now);
     StreamState& state(Handle handle);
     void close(Handle handle, StreamResult& result);
     ResourceStats stats(size_t resource, Cycles elapsed) const;
@@ -105,6 +105,7 @@ class Fabric::Impl {
         link_inputs_;  ///< in order of precedes(); of links that arbitrate by more than age
     AccessTrace access_trace_;
     std::vector<Handle> finished_;  ///< complete, not taken
+    std::vector<Handle> taken_;     ///< by the last call of take_completed()
     Cycles first_completion_ = never;
     uint64_t opened_ = 0;
     Cycles served_until_ = 0;  ///< no stream may open before

@@ -7,6 +7,12 @@
 
 namespace kpu::model {
 
+namespace {
+
+constexpr Cycles never = ~Cycles{0};
+
+}  // namespace
+
 TaskArbiter::TaskArbiter(const sc_core::sc_module_name& name, Parts parts)
     : sc_module(name), requests("requests"), parts_(std::move(parts)) {
     requests.bind(*this);
@@ -151,11 +157,6 @@ bool TaskArbiter::place(const TaskClass& wanted, Cycles now, Placement& best) co
     return true;
 }
 
-bool TaskArbiter::ready_tasks() const {
-    const auto& classes = parts_.board->classes();
-    return std::any_of(classes.begin(), classes.end(), [](const TaskClass& c) { return !c.ready.empty(); });
-}
-
 void TaskArbiter::dispatch(Cycles now) {
     for (;;) {
         Placement best;
@@ -163,15 +164,25 @@ void TaskArbiter::dispatch(Cycles now) {
         if (best.task == nullptr) break;
         start(best, now);
     }
-    if (!ready_tasks()) return;
-    Cycles next = 0;
-    for (const Cycles free : dispatch_free_) {
-        if (free > now && (next == 0 || free < next)) next = free;
+    const Cycles next = next_dispatch();
+    if (next == never) return;
+    arbitrate_.notify(
+        sc_core::sc_time::from_value(parts_.core.edge(next) - sc_core::sc_time_stamp().value()));
+}
+
+/// When a sequencer comes to a ready task that its units could take already; `never` when all that is ready
+/// waits for units.
+Cycles TaskArbiter::next_dispatch() const {
+    const auto is_free = [&](uint16_t unit) { return parts_.board->is_free(unit); };
+    Cycles next = never;
+    for (const TaskClass& wanted : parts_.board->classes()) {
+        if (wanted.ready.empty()) continue;
+        if (wanted.engine_dma && std::none_of(wanted.partners.begin(), wanted.partners.end(), is_free))
+            continue;
+        for (const uint16_t unit : wanted.units)
+            if (is_free(unit)) next = std::min(next, dispatch_free_[sequencer_of(wanted, unit)]);
     }
-    if (next != 0) {
-        arbitrate_.notify(
-            sc_core::sc_time::from_value(parts_.core.edge(next) - sc_core::sc_time_stamp().value()));
-    }
+    return next;
 }
 
 void TaskArbiter::start(const Placement& placement, Cycles now) {

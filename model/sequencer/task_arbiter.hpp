@@ -85,7 +85,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
     bool place(const TaskClass& wanted, Cycles now, Placement& best) const;
     void start(const Placement& placement, Cycles now);
     uint32_t sequencer_of(const TaskClass& wanted, uint16_t unit) const;
-    bool ready_tasks() const;
+    Cycles next_dispatch() const;
 
     Parts parts_;
     control::Controller* controller_ = nullptr;
