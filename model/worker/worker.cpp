@@ -80,8 +80,8 @@ tlm::tlm_sync_enum Worker::nb_transport_fw(tlm::tlm_generic_payload& payload, tl
     }
     job.operands_open = job.operands.size();
     begin_in_order();
-    // answers never come from within the command
-    wake_.notify(sc_core::SC_ZERO_TIME);
+    // answers never come from within the command; a mover has none before its stream
+    if (!report(job).mover) wake_.notify(sc_core::SC_ZERO_TIME);
     return tlm::TLM_ACCEPTED;
 }
 
