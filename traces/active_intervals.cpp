@@ -8,7 +8,8 @@ void ActiveIntervals::add(Cycles from, Cycles to) {
     if (to <= from) return;
     if (intervals_.size() > merged_) {  // most activity continues where it was
         Interval& last = intervals_.back();
-        if (from >= last.first && from <= last.second + hysteresis_) {
+        if (from <= last.second + hysteresis_ && last.first <= to + hysteresis_) {
+            last.first = std::min(last.first, from);
             last.second = std::max(last.second, to);
             return;
         }

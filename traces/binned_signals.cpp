@@ -44,7 +44,7 @@ void BinnedSignals::bin_bandwidth(const RunInfo& info, const std::vector<Event>&
         const Point now{std::min<Picoseconds>(event.time_ps, info.end_ps), event.value};
         if (count > 0 && now.bytes != point.bytes) {
             const double bytes = static_cast<double>(now.bytes) - static_cast<double>(point.bytes);
-            for_each_share(width, point.time, now.time, [&](size_t bin, double share) {
+            Spread(width, point.time, now.time).for_each([&](size_t bin, double share) {
                 bandwidth[event.unit][std::min(bin, count - 1)] += bytes * share;
             });
         }
@@ -67,8 +67,9 @@ void BinnedSignals::bin_dram(const RunInfo& info, const std::vector<Event>& even
         auto& values = dram[price.action == "write" ? 1 : 0];
         const Picoseconds to = clock.edge(clock.edges_before(event.time_ps) + event.duration());
         const Picoseconds from = std::min(event.time_ps, info.end_ps - 1);
-        for_each_share(width, from, std::min(to, info.end_ps),
-                       [&](size_t bin, double share) { values[bin] += bytes * share; });
+        Spread(width, from, std::min(to, info.end_ps)).for_each([&](size_t bin, double share) {
+            values[bin] += bytes * share;
+        });
     }
     for (auto& row : dram) to_gbps(row);
 }

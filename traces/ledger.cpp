@@ -247,8 +247,9 @@ PowerTrace power_trace(const RunInfo& info, const std::vector<Event>& events, Pi
         const Picoseconds stop = std::min(clock.edge(from + event.duration()), info.end_ps);
         trace.bins.add(static_cast<size_t>(price.component), pj, start, stop);
         if (event.op == background_op || by_op.empty()) continue;
-        for_each_share(width_ps, start, stop,
-                       [&](size_t bin, double share) { by_op[bin][event.op] += pj * share; });
+        Spread(width_ps, start, stop).for_each([&](size_t bin, double share) {
+            by_op[bin][event.op] += pj * share;
+        });
     }
     states.finish(clock, clock.edges_before(info.end_ps), trace.bins);
     trace.bins.finish(info.end_ps);

@@ -36,12 +36,18 @@ PowerBins::Row& PowerBins::at(Picoseconds time) {
 }
 
 void PowerBins::add(size_t column, double pj, Picoseconds from, Picoseconds to) {
-    at(to > from ? to - 1 : from);  // settles the width
-    for_each_share(width_, from, to, [&](size_t bin, double share) { rows_[bin][column] += pj * share; });
+    if (!spread_ || from != from_ || to != to_) {
+        at(to > from ? to - 1 : from);  // settles the width
+        spread_ = Spread(width_, from, to);
+        from_ = from;
+        to_ = to;
+    }
+    spread_->for_each([&](size_t bin, double share) { rows_[bin][column] += pj * share; });
 }
 
 void PowerBins::finish(Picoseconds end) {
     end_ = end;
+    spread_.reset();
     if (end == 0) {
         rows_.clear();
         return;

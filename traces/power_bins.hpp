@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -15,20 +16,28 @@ enum class Component : uint8_t { array, vector, l1, l2, noc, dma, ctrl, dram, ph
 constexpr int component_count = 9;
 std::string_view name_of(Component component);
 
-/// Calls visit(bin, share) for every bin of `width` that [from, to) touches; the shares of its time sum to 1.
-/// An interval without length lies in the bin of `from`.
-template <typename Visit>
-void for_each_share(Picoseconds width, Picoseconds from, Picoseconds to, Visit visit) {
-    const size_t first = from / width, last = to > from ? (to - 1) / width : first;
-    if (first == last) {
-        visit(first, 1.0);
-        return;
+/// How [from, to) spreads over bins of a width; the shares of its time sum to 1. An interval without length
+/// lies in the bin of `from`.
+struct Spread {
+    Spread(Picoseconds width, Picoseconds from, Picoseconds to)
+        : first(from / width), last(to > from ? (to - 1) / width : first) {
+        if (first == last) return;
+        const double length = static_cast<double>(to - from);
+        of_first = static_cast<double>((first + 1) * width - from) / length;
+        of_middle = static_cast<double>(width) / length;
+        of_last = static_cast<double>(to - last * width) / length;
     }
-    const double length = static_cast<double>(to - from);
-    visit(first, static_cast<double>((first + 1) * width - from) / length);
-    for (size_t bin = first + 1; bin < last; ++bin) visit(bin, static_cast<double>(width) / length);
-    visit(last, static_cast<double>(to - last * width) / length);
-}
+    /// Calls visit(bin, share) for every bin.
+    template <typename Visit>
+    void for_each(Visit visit) const {
+        visit(first, of_first);
+        if (first == last) return;
+        for (size_t bin = first + 1; bin < last; ++bin) visit(bin, of_middle);
+        visit(last, of_last);
+    }
+    size_t first, last;
+    double of_first = 1, of_middle = 0, of_last = 0;
+};
 
 /// Energy over time: one row per bin, one column per source of energy. Bins are [i w, (i+1) w); the last one
 /// ends with the run, so its real width may be smaller.
@@ -62,6 +71,9 @@ class PowerBins {
     size_t max_bins_;
     Picoseconds end_ = 0;
     std::vector<Row> rows_;
+    /// Of the interval added last: the actions of a stream have one interval.
+    std::optional<Spread> spread_;
+    Picoseconds from_ = 0, to_ = 0;
 };
 
 }  // namespace kpu::traces

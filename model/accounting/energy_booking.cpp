@@ -8,12 +8,16 @@ namespace kpu::model {
 
 using traces::Component;
 
-std::string mac_action(ElemType a, ElemType b) {
-    if (a == ElemType::i8 && b == ElemType::i4) return "mac.i4";
-    return "mac." + std::string(name_of(a));
+namespace {
+
+/// The type that a MAC is priced as.
+ElemType mac_type(ElemType a, ElemType b) {
+    return a == ElemType::i8 && b == ElemType::i4 ? ElemType::i4 : a;
 }
 
-std::string vector_action(OpcodeId opcode_id, ElemType type) {
+}  // namespace
+
+std::string_view vector_action(OpcodeId opcode_id, ElemType type) {
     const OpcodeSpec& spec = opcode(opcode_id);
     if (spec.op_class == OpcodeClass::view) return "move";
     if (spec.transcendental) return "op.transcendental";
@@ -36,27 +40,23 @@ std::string vector_action(OpcodeId opcode_id, ElemType type) {
     }
 }
 
-EnergyBooking::EnergyBooking(traces::EnergyLedger& ledger) : ledger_(ledger) {}
-
-traces::ActionId EnergyBooking::id(Component component, std::string_view action) {
-    auto& known = ids_[static_cast<size_t>(component)];
-    const auto found = known.find(action);
-    if (found != known.end()) return found->second;
-    const std::string name(action);
-    return known[name] = ledger_.prices().find(component, name);
+EnergyBooking::EnergyBooking(traces::EnergyLedger& ledger) : ledger_(ledger) {
+    for (int type = 0; type < elem_type_count; ++type) {
+        macs_.push_back({Component::array, "mac." + std::string(name_of(static_cast<ElemType>(type)))});
+    }
 }
 
-void EnergyBooking::book(Component component, const char* action, uint64_t count, Cycles from, Cycles to,
-                         uint32_t op) {
+void EnergyBooking::book(Action& action, uint64_t count, Cycles from, Cycles to, uint32_t op) {
     if (count == 0) return;
-    ledger_.add(id(component, action), count, from, to, op);
-    ledger_.active(component, from, std::max(to, from + 1));
+    if (!action.id) action.id = ledger_.prices().find(action.component, action.name);
+    ledger_.add(*action.id, count, from, to, op);
+    ledger_.active(action.component, from, std::max(to, from + 1));
 }
 
 void EnergyBooking::completed(const TaskCommand& command) {
     const TaskReport& report = command.report;
     const BoundTask& task = *command.task->task;
-    book(Component::ctrl, "instr", 1, report.start, report.start, task.op);
+    book(instr_, 1, report.start, report.start, task.op);
     if (task.unit == UnitKind::nmu) {
         array_work(command);
     } else if (!report.mover) {
@@ -69,16 +69,16 @@ void EnergyBooking::array_work(const TaskCommand& command) {
     const TaskReport& report = command.report;
     const auto& inputs = command.task->inputs;
     const uint32_t op = command.task->task->op;
-    book(Component::array, mac_action(inputs[0].region->elem, inputs[1].region->elem).c_str(), report.work,
-         report.start, report.end, op);
+    const ElemType type = mac_type(inputs[0].region->elem, inputs[1].region->elem);
+    book(macs_[static_cast<size_t>(type)], report.work, report.start, report.end, op);
     const auto unit_cycles = static_cast<double>(report.unit_cycles_q16);
     const uint64_t all =
         static_cast<uint64_t>(double(report.own_cycles) * unit_cycles / 65536.0) * report.processing_elements;
     // at rate r an element does r MACs in a cycle in which it is active
     const auto active = static_cast<uint64_t>(double(report.work) * double(report.processing_elements) *
                                               unit_cycles / double(report.peak_q16));
-    book(Component::array, "pe.shift", std::min(active, all), report.start, report.end, op);
-    book(Component::array, "pe.idle", all - std::min(active, all), report.start, report.end, op);
+    book(shift_, std::min(active, all), report.start, report.end, op);
+    book(idle_, all - std::min(active, all), report.start, report.end, op);
 }
 
 void EnergyBooking::vector_work(const TaskCommand& command) {
@@ -87,24 +87,25 @@ void EnergyBooking::vector_work(const TaskCommand& command) {
     // a reduction works on the elements that it reads
     const bool reduces = opcode(task.opcode).op_class == OpcodeClass::reduction;
     const ElemType type = (reduces ? command.task->inputs : command.task->outputs).at(0).region->elem;
-    book(Component::vector, vector_action(task.opcode, type).c_str(), report.work * report.passes,
-         report.start, report.end, task.op);
+    const std::string_view name = vector_action(task.opcode, type);
+    Action& action =
+        vector_ops_.try_emplace(name, Action{Component::vector, std::string(name)}).first->second;
+    book(action, report.work * report.passes, report.start, report.end, task.op);
 }
 
 void EnergyBooking::side(const StreamSide& side, uint64_t accesses, bool read, const StreamResult& result,
                          uint32_t op) {
     if (!side.is_memory) return;
-    const char* action = read ? "read" : "write";
     switch (side.level) {
         case Level::l1:
-            book(Component::l1, action, accesses, result.start, result.end, op);
+            book(read ? l1_read_ : l1_write_, accesses, result.start, result.end, op);
             break;
         case Level::l2:
-            book(Component::l2, action, accesses, result.start, result.end, op);
+            book(read ? l2_read_ : l2_write_, accesses, result.start, result.end, op);
             break;
         case Level::ddr:
-            book(Component::dram, action, accesses, result.start, result.end, op);
-            book(Component::phy, "burst", accesses, result.start, result.end, op);
+            book(read ? dram_read_ : dram_write_, accesses, result.start, result.end, op);
+            book(phy_burst_, accesses, result.start, result.end, op);
             break;
     }
 }
@@ -114,17 +115,18 @@ void EnergyBooking::stream(const StreamUse& use, uint32_t op, bool mover) {
     const StreamRequest& request = *use.request;
     side(request.source, result.source_accesses, true, result, op);
     side(request.destination, result.destination_accesses, false, result, op);
-    book(Component::dram, "activate", result.dram_activates, result.start, result.end, op);
-    book(Component::noc, "byte", result.bytes * result.links, result.start, result.end, op);
+    book(activate_, result.dram_activates, result.start, result.end, op);
+    book(link_byte_, result.bytes * result.links, result.start, result.end, op);
     if (!mover) return;
-    book(Component::dma, "descriptor", 1, result.start, result.start, op);
+    book(descriptor_, 1, result.start, result.start, op);
     const uint64_t group = traces::dma_beat_group_bytes(request.burst_bytes);
-    book(Component::dma, "burst", (result.bytes + group - 1) / group, result.start, result.end, op);
+    book(dma_burst_, (result.bytes + group - 1) / group, result.start, result.end, op);
 }
 
 void EnergyBooking::dram_background(const DramCounters& all, Cycles end) {
     const auto add = [&](const char* action, uint64_t count) {
-        if (count > 0) ledger_.add(id(Component::dram, action), count, 0, end, traces::background_op);
+        if (count == 0) return;
+        ledger_.add(ledger_.prices().find(Component::dram, action), count, 0, end, traces::background_op);
     };
     add("refresh", all.refreshes);
     add("activate", all.activates - all.charged_activates);

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
-#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "isa/bound_program.hpp"
 #include "isa/opcodes.hpp"
@@ -26,21 +26,33 @@ class EnergyBooking {
     void dram_background(const DramCounters& all, Cycles end);
 
   private:
+    /// Found in the table when it occurs first: a table need not price what never happens.
+    struct Action {
+        traces::Component component;
+        std::string name;
+        std::optional<traces::ActionId> id{};
+    };
+
     void array_work(const TaskCommand& command);
     void vector_work(const TaskCommand& command);
     void stream(const StreamUse& use, uint32_t op, bool mover);
     void side(const StreamSide& side, uint64_t accesses, bool read, const StreamResult& result, uint32_t op);
-    void book(traces::Component component, const char* action, uint64_t count, Cycles from, Cycles to,
-              uint32_t op);
-    traces::ActionId id(traces::Component component, std::string_view action);
+    void book(Action& action, uint64_t count, Cycles from, Cycles to, uint32_t op);
 
     traces::EnergyLedger& ledger_;
-    std::array<std::map<std::string, traces::ActionId, std::less<>>, traces::component_count> ids_;
+    std::vector<Action> macs_;                       ///< by type
+    std::map<std::string_view, Action> vector_ops_;  ///< by vector_action
+    Action instr_{traces::Component::ctrl, "instr"};
+    Action shift_{traces::Component::array, "pe.shift"}, idle_{traces::Component::array, "pe.idle"};
+    Action l1_read_{traces::Component::l1, "read"}, l1_write_{traces::Component::l1, "write"};
+    Action l2_read_{traces::Component::l2, "read"}, l2_write_{traces::Component::l2, "write"};
+    Action dram_read_{traces::Component::dram, "read"}, dram_write_{traces::Component::dram, "write"};
+    Action activate_{traces::Component::dram, "activate"}, phy_burst_{traces::Component::phy, "burst"};
+    Action link_byte_{traces::Component::noc, "byte"};
+    Action descriptor_{traces::Component::dma, "descriptor"}, dma_burst_{traces::Component::dma, "burst"};
 };
 
-/// The action of a MAC on these operand types: mac.i8, mac.i4 for i8 x i4.
-std::string mac_action(ElemType a, ElemType b);
 /// The action of one vector operation on elements of this type; of a view, of one byte.
-std::string vector_action(OpcodeId opcode, ElemType type);
+std::string_view vector_action(OpcodeId opcode, ElemType type);
 
 }  // namespace kpu::model

@@ -85,7 +85,7 @@ Json energy_of(OpcodeId id) {
     const OpcodeSpec& spec = opcode(id);
     if (spec.movement) return {"dma.descriptor", "dma.burst"};
     if (spec.unit == UnitKind::nmu) return {"array.mac.TYPE", "array.pe.shift", "array.pe.idle"};
-    const std::string action = model::vector_action(id, ElemType::f32);
+    const std::string action(model::vector_action(id, ElemType::f32));
     return {action == "op.f32" ? "vector.op.TYPE" : "vector." + action};
 }
 
