@@ -12,10 +12,8 @@ Segment Waiting::of(uint16_t unit, bool worked) const {
     const control::TaskInstance* oldest = nullptr;
     for (const uint32_t c : board_.classes_of_unit(unit)) {
         const TaskClass& wanted = board_.classes()[c];
-        if (!wanted.ready.empty() && (ready == nullptr || wanted.ready.begin()->first < ready->serial))
-            ready = wanted.ready.begin()->second;
-        if (!wanted.waiting.empty() && (oldest == nullptr || wanted.waiting.begin()->first < oldest->serial))
-            oldest = wanted.waiting.begin()->second;
+        ready = earlier(ready, wanted.first_ready());
+        oldest = earlier(oldest, wanted.first_waiting());
     }
     Segment segment;
     const control::TaskInstance* task = ready != nullptr ? ready : oldest;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/intrusive/list_hook.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,6 +41,10 @@ struct TaskInstance {
     int32_t engine = -1;  ///< resolved when pinned or placed
     uint64_t thread = 0;  ///< control thread that issued it
     IssueReason reason = IssueReason::start;
+    /// For a list of the listener's; the controller leaves it alone.
+    using ListHook =
+        boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
+    ListHook list_hook;
 };
 
 /// Called by the controller, at once, in issue order. Must not call back into the controller.

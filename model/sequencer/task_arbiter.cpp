@@ -130,9 +130,8 @@ uint32_t TaskArbiter::sequencer_of(const TaskClass& wanted, uint16_t unit) const
 
 /// The earliest-issued task of a class, on the least loaded engine that can take it now, lowest unit first.
 bool TaskArbiter::place(const TaskClass& wanted, Cycles now, Placement& best) const {
-    if (wanted.ready.empty()) return false;
-    const auto& [serial, task] = *wanted.ready.begin();
-    if (best.task != nullptr && best.task->serial < serial) return false;
+    control::TaskInstance* const task = wanted.first_ready();
+    if (task == nullptr || (best.task != nullptr && best.task->serial < task->serial)) return false;
     uint16_t partner = traces::no_unit;
     if (wanted.engine_dma) {
         const auto found = std::find_if(wanted.partners.begin(), wanted.partners.end(),

@@ -109,27 +109,24 @@ size_t TaskBoard::class_of(const BoundTask& task) const {
 }
 
 void TaskBoard::issued(control::TaskInstance& task) {
-    classes_[class_of(*task.task)].waiting.emplace(task.serial, &task);
+    classes_[class_of(*task.task)].waiting.push_back(task);
 }
 
 void TaskBoard::ready(control::TaskInstance& task) {
     TaskClass& own = classes_[class_of(*task.task)];
-    own.waiting.erase(task.serial);
-    own.ready.emplace(task.serial, &task);
+    own.waiting.erase(own.waiting.iterator_to(task));
+    own.ready.push(&task);
 }
 
 void TaskBoard::started(control::TaskInstance& task) {
-    classes_[class_of(*task.task)].ready.erase(task.serial);
+    auto& ready = classes_[class_of(*task.task)].ready;
+    if (ready.top() != &task) throw InternalError("a task started before an earlier one of its class");
+    ready.pop();
 }
 
 const control::TaskInstance* TaskBoard::earliest() const {
     const control::TaskInstance* best = nullptr;
-    for (const TaskClass& c : classes_) {
-        for (const auto* list : {&c.waiting, &c.ready}) {
-            if (list->empty()) continue;
-            if (best == nullptr || list->begin()->first < best->serial) best = list->begin()->second;
-        }
-    }
+    for (const TaskClass& c : classes_) best = earlier(best, earlier(c.first_waiting(), c.first_ready()));
     return best;
 }
 

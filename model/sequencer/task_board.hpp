@@ -1,7 +1,8 @@
 #pragma once
 
+#include <boost/intrusive/list.hpp>
 #include <cstdint>
-#include <map>
+#include <queue>
 #include <vector>
 
 #include "isa/bound_program.hpp"
@@ -21,9 +22,30 @@ struct TaskClass {
     std::vector<uint16_t> units;  ///< that may execute it, ascending
     std::vector<uint16_t> partners;  ///< that may be its second DMA, ascending
 
-    std::map<uint32_t, control::TaskInstance*> waiting;  ///< issued, tokens missing; by serial
-    std::map<uint32_t, control::TaskInstance*> ready;    ///< not yet started; by serial
+    /// The earliest-issued one that misses tokens, or that is ready and not yet started; null when there is
+    /// none.
+    const control::TaskInstance* first_waiting() const {
+        return waiting.empty() ? nullptr : &waiting.front();
+    }
+    control::TaskInstance* first_ready() const { return ready.empty() ? nullptr : ready.top(); }
+
+    struct IssuedLater {
+        bool operator()(const control::TaskInstance* a, const control::TaskInstance* b) const {
+            return a->serial > b->serial;
+        }
+    };
+    using Hook = boost::intrusive::member_hook<control::TaskInstance, control::TaskInstance::ListHook,
+                                               &control::TaskInstance::list_hook>;
+    /// In order of issue. No count, no memory: tasks come and go at every instant.
+    boost::intrusive::list<control::TaskInstance, Hook, boost::intrusive::constant_time_size<false>> waiting;
+    std::priority_queue<control::TaskInstance*, std::vector<control::TaskInstance*>, IssuedLater> ready;
 };
+
+/// The one issued first; either may be null.
+inline const control::TaskInstance* earlier(const control::TaskInstance* a, const control::TaskInstance* b) {
+    if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
+    return b->serial < a->serial ? b : a;
+}
 
 /// Every live task that is not running, by class, and which units can take one. Written by the arbiter, read
 /// by the accounting.
@@ -34,7 +56,7 @@ class TaskBoard {
 
     void issued(control::TaskInstance& task);
     void ready(control::TaskInstance& task);
-    void started(control::TaskInstance& task);
+    void started(control::TaskInstance& task);  ///< the first ready one of its class
     void set_free(uint16_t unit, bool free) { free_[unit] = free; }
     /// Whether the unit could take a task now.
     bool is_free(uint16_t unit) const { return free_[unit]; }
