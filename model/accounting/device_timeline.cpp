@@ -1,7 +1,6 @@
 #include "model/accounting/device_timeline.hpp"
 
 #include <algorithm>
-#include <set>
 #include <tuple>
 
 namespace kpu::model {
@@ -43,45 +42,36 @@ void DeviceTimeline::charge(Cycles from, Cycles to, const Item* item) {
 
 void DeviceTimeline::settle(Cycles until) {
     if (until <= settled_) return;
-    std::vector<Item> now, later;
-    for (Item item : items_) {
-        if (item.to > until)
-            later.push_back({std::max(item.from, until), item.to, item.serial, item.op, item.activity});
-        item.to = std::min(item.to, until);
-        item.from = std::max(item.from, settled_);
-        if (item.from < item.to) now.push_back(item);
-    }
-    struct Edge {
-        Cycles at;
-        size_t item;
-        bool begins;
+    by_begin_.clear();
+    for (const Item& item : items_)
+        if (item.from < until) by_begin_.push_back(item);
+    std::sort(by_begin_.begin(), by_begin_.end(),
+              [](const Item& a, const Item& b) { return a.from < b.from; });
+    // a heap of the items that have begun; one that has ended stays until it comes to the top
+    const auto yields = [](const Item* a, const Item* b) {
+        return std::tie(a->activity, a->serial) > std::tie(b->activity, b->serial);
     };
-    std::vector<Edge> edges;
-    for (size_t i = 0; i < now.size(); ++i) {
-        edges.push_back({now[i].from, i, true});
-        edges.push_back({now[i].to, i, false});
-    }
-    std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
-    const auto before = [&](size_t a, size_t b) {
-        return std::tie(now[a].activity, now[a].serial, a) < std::tie(now[b].activity, now[b].serial, b);
-    };
-    std::set<size_t, decltype(before)> active(before);
-    Cycles at = settled_;
-    for (size_t e = 0; e < edges.size();) {
-        const Cycles next = edges[e].at;
-        charge(at, next, active.empty() ? nullptr : &now[*active.begin()]);
-        at = next;
-        for (; e < edges.size() && edges[e].at == next; ++e) {
-            if (edges[e].begins) {
-                active.insert(edges[e].item);
-            } else {
-                active.erase(edges[e].item);
-            }
+    begun_.clear();
+    auto next = by_begin_.begin();
+    for (Cycles at = settled_; at < until;) {
+        for (; next != by_begin_.end() && next->from <= at; ++next) {
+            begun_.push_back(&*next);
+            std::push_heap(begun_.begin(), begun_.end(), yields);
         }
+        while (!begun_.empty() && begun_.front()->to <= at) {
+            std::pop_heap(begun_.begin(), begun_.end(), yields);
+            begun_.pop_back();
+        }
+        const Item* const first = begun_.empty() ? nullptr : begun_.front();
+        Cycles to = next == by_begin_.end() ? until : next->from;
+        if (first != nullptr) to = std::min({to, first->to, until});
+        charge(at, to, first);
+        at = to;
     }
-    charge(at, until, nullptr);
     settled_ = until;
-    items_ = std::move(later);
+    const auto over = [&](const Item& item) { return item.to <= until; };
+    items_.erase(std::remove_if(items_.begin(), items_.end(), over), items_.end());
+    for (Item& item : items_) item.from = std::max(item.from, until);
     kept_ = items_.size();
 }
 
