@@ -253,9 +253,17 @@ void Accounting::completed(const TaskCommand& command) {
     if (energy_) energy_->completed(command);
 }
 
-void Accounting::replace(std::deque<Segment>& open, size_t index, const Segments& pieces) {
-    const auto at = open.erase(open.begin() + static_cast<std::ptrdiff_t>(index));
-    open.insert(at, pieces.begin(), pieces.end());
+/// What an open segment was is known now. Most are the first of their unit: they are counted at once.
+void Accounting::settle(uint16_t unit, size_t index, const Segments& pieces) {
+    std::deque<Segment>& open = accounts_[unit].open;
+    if (index == 0) {
+        open.pop_front();
+        for (const Segment& piece : pieces) count(unit, piece);
+        flush(unit);
+    } else {
+        const auto at = open.erase(open.begin() + static_cast<std::ptrdiff_t>(index));
+        open.insert(at, pieces.begin(), pieces.end());
+    }
 }
 
 void Accounting::settle_execution(uint16_t unit, const TaskReport& report, uint32_t serial, uint32_t op) {
@@ -285,9 +293,8 @@ void Accounting::settle_execution(uint16_t unit, const TaskReport& report, uint3
         piece.from = std::clamp(piece.from, from, to);
         piece.to = std::clamp(piece.to, from, to);
     }
-    replace(account.open, static_cast<size_t>(found - account.open.begin()), pieces);
+    settle(unit, static_cast<size_t>(found - account.open.begin()), pieces);
     if (last) account.known_to = to;
-    flush(unit);
 }
 
 /// Units that waited for this transfer are charged what limited it.
@@ -295,13 +302,15 @@ void Accounting::settle_waits(const TaskReport& report, uint32_t serial) {
     const StreamResult& transfer = *report.streams.front().result;
     for (const uint16_t unit : able_) {
         std::deque<Segment>& open = accounts_[unit].open;
-        for (size_t s = 0; s < open.size(); ++s) {
-            if (open[s].kind != Segment::Kind::on_transfer || open[s].transfer != serial) continue;
+        for (size_t s = 0; s < open.size();) {
+            if (open[s].kind != Segment::Kind::on_transfer || open[s].transfer != serial) {
+                ++s;
+                continue;
+            }
             const Segments pieces = wait_pieces(open[s], transfer);
-            replace(open, s, pieces);
-            s += pieces.size() - 1;
+            settle(unit, s, pieces);
+            if (s > 0) s += pieces.size();
         }
-        flush(unit);
     }
 }
 
