@@ -42,7 +42,12 @@ void WorkCounts::count_hits(const StreamUse& use, bool mover) {
 
 WorkCounts::TypeWork& WorkCounts::type_of(const control::TaskInstance& task) {
     const ElemType a = task.inputs[0].region->elem, b = task.inputs[1].region->elem;
-    const std::string name = timing::rate_name(a, b);
+    TypeWork*& known = of_operands_[static_cast<size_t>(a)][static_cast<size_t>(b)];
+    if (known == nullptr) known = &type_named(timing::rate_name(a, b), a, b);
+    return *known;
+}
+
+WorkCounts::TypeWork& WorkCounts::type_named(const std::string& name, ElemType a, ElemType b) {
     const auto [place, added] = by_type_.try_emplace(name);
     TypeWork& type = place->second;
     if (!added) return type;

@@ -36,9 +36,11 @@ class WorkCounts {
     };
     void count_hits(const StreamUse& use, bool mover);
     TypeWork& type_of(const control::TaskInstance& task);
+    TypeWork& type_named(const std::string& name, ElemType a, ElemType b);
 
     const proto::Platform& platform_;
     std::map<std::string, TypeWork> by_type_;
+    TypeWork* of_operands_[elem_type_count][elem_type_count] = {};  ///< null: none came yet
     uint64_t bytes_[3][2] = {};
     uint64_t hits_[3] = {}, misses_[3] = {};
 };
