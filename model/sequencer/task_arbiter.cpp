@@ -103,9 +103,9 @@ void TaskArbiter::collect(Cycles) {
         sc_core::sc_pause();
         return;
     }
-    std::vector<TaskCommand*> done;
-    done.swap(completed_);
-    for (TaskCommand* command : done) complete(*command);
+    done_.clear();
+    done_.swap(completed_);
+    for (TaskCommand* command : done_) complete(*command);
 }
 
 void TaskArbiter::complete(TaskCommand& command) {

@@ -94,6 +94,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
     std::vector<uint32_t> load_;         ///< by engine: tasks running
     std::vector<Cycles> dispatch_free_;  ///< by sequencer
     std::vector<TaskCommand*> completed_, freed_;
+    std::vector<TaskCommand*> done_;  ///< only within collect(): its memory is kept
     std::vector<TaskCommand*> running_;
     CompletedTask last_;
     std::vector<uint64_t> completions_;  ///< by statement, as far as needed
