@@ -42,19 +42,21 @@ void DeviceTimeline::charge(Cycles from, Cycles to, const Item* item) {
 
 void DeviceTimeline::settle(Cycles until) {
     if (until <= settled_) return;
-    by_begin_.clear();
-    for (const Item& item : items_)
-        if (item.from < until) by_begin_.push_back(item);
-    std::sort(by_begin_.begin(), by_begin_.end(),
-              [](const Item& a, const Item& b) { return a.from < b.from; });
-    // a heap of the items that have begun; one that has ended stays until it comes to the top
+    active_.clear();
+    waiting_.clear();
+    for (const Item& item : items_) {
+        if (item.from < until) (item.activity == Activity::waiting ? waiting_ : active_).push_back(item);
+    }
+    std::sort(active_.begin(), active_.end(), [](const Item& a, const Item& b) { return a.from < b.from; });
+    // of what is active: an item that has ended stays until it comes to the top
     const auto yields = [](const Item* a, const Item* b) {
         return std::tie(a->activity, a->serial) > std::tie(b->activity, b->serial);
     };
     begun_.clear();
-    auto next = by_begin_.begin();
+    auto next = active_.begin();
+    auto waiting = waiting_.begin();
     for (Cycles at = settled_; at < until;) {
-        for (; next != by_begin_.end() && next->from <= at; ++next) {
+        for (; next != active_.end() && next->from <= at; ++next) {
             begun_.push_back(&*next);
             std::push_heap(begun_.begin(), begun_.end(), yields);
         }
@@ -62,8 +64,16 @@ void DeviceTimeline::settle(Cycles until) {
             std::pop_heap(begun_.begin(), begun_.end(), yields);
             begun_.pop_back();
         }
-        const Item* const first = begun_.empty() ? nullptr : begun_.front();
-        Cycles to = next == by_begin_.end() ? until : next->from;
+        while (waiting != waiting_.end() && waiting->to <= at) ++waiting;
+        const Item* first = nullptr;
+        Cycles to = next == active_.end() ? until : next->from;
+        if (!begun_.empty()) {
+            first = begun_.front();
+        } else if (waiting != waiting_.end() && waiting->from <= at) {
+            first = &*waiting;
+        } else if (waiting != waiting_.end()) {
+            to = std::min(to, waiting->from);
+        }
         if (first != nullptr) to = std::min({to, first->to, until});
         charge(at, to, first);
         at = to;

@@ -40,9 +40,10 @@ class DeviceTimeline {
     void charge(Cycles from, Cycles to, const Item* item);
 
     std::vector<Item> items_;
-    std::vector<Item> by_begin_;  ///< only while it settles, as the next one: their memory is kept
-    std::vector<const Item*> begun_;
-    size_t kept_ = 0;  ///< items left over from the last settlement
+    // only while it settles: their memory is kept
+    std::vector<Item> active_, waiting_;  ///< by begin
+    std::vector<const Item*> begun_;      ///< a heap
+    size_t kept_ = 0;                     ///< items left over from the last settlement
     Cycles settled_ = 0;
     std::array<Cycles, traces::cause_count> totals_{};
     std::vector<Cycles> charged_;
