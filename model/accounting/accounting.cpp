@@ -236,7 +236,7 @@ void Accounting::completed(const TaskCommand& command) {
     const uint32_t op = command.task->task->op;
     for (const uint16_t unit : {command.unit, command.partner}) {
         if (unit == traces::no_unit) continue;
-        settle_execution(unit, report, command.serial, op);
+        settle_execution(unit, report, command.serial);
         --accounts_[unit].executing;
         if (parts_.sink != nullptr && report.mover) trace_bytes(unit, report);
         if (parts_.sink != nullptr) record(traces::EventKind::end, unit, command.serial, op, 0);
@@ -253,20 +253,29 @@ void Accounting::completed(const TaskCommand& command) {
     if (energy_) energy_->completed(command);
 }
 
-/// What an open segment was is known now. Most are the first of their unit: they are counted at once.
-void Accounting::settle(uint16_t unit, size_t index, const Segments& pieces) {
+/// An open segment was `pieces`, as far as it reaches. Most are the first of their unit: counted at once.
+void Accounting::settle(uint16_t unit, size_t index, const Pieces& pieces) {
     std::deque<Segment>& open = accounts_[unit].open;
-    if (index == 0) {
-        open.pop_front();
-        for (const Segment& piece : pieces) count(unit, piece);
-        flush(unit);
-    } else {
-        const auto at = open.erase(open.begin() + static_cast<std::ptrdiff_t>(index));
-        open.insert(at, pieces.begin(), pieces.end());
+    Segment known = open[index];
+    known.work = known.kind == Segment::Kind::executing;
+    known.kind = Segment::Kind::done;
+    known.transfer = traces::no_task;
+    const Cycles from = known.from, to = known.to;
+    auto at = open.erase(open.begin() + static_cast<std::ptrdiff_t>(index));
+    for (const Piece& piece : pieces) {
+        known.from = std::clamp(piece.from, from, to);
+        known.to = std::clamp(piece.to, from, to);
+        known.cause = piece.cause;
+        if (index == 0) {
+            count(unit, known);
+        } else {
+            at = open.insert(at, known) + 1;
+        }
     }
+    if (index == 0) flush(unit);
 }
 
-void Accounting::settle_execution(uint16_t unit, const TaskReport& report, uint32_t serial, uint32_t op) {
+void Accounting::settle_execution(uint16_t unit, const TaskReport& report, uint32_t serial) {
     Account& account = accounts_[unit];
     const auto found = std::find_if(account.open.begin(), account.open.end(), [&](const Segment& s) {
         return s.kind == Segment::Kind::executing && s.task == serial;
@@ -279,20 +288,11 @@ void Accounting::settle_execution(uint16_t unit, const TaskReport& report, uint3
     const Cycles to = std::max(from, std::min(std::max(found->to, report.mover ? 0 : worked), report.end));
     const bool last = found + 1 == account.open.end();
     if (!last) (found + 1)->from = to;
-    Segments pieces = execution_pieces(report, account.carry);
+    Pieces pieces = execution_pieces(report, account.carry);
     // an unfinished task that is starved beyond its formula's time
-    Segment rest;
-    rest.from = pieces.empty() ? from : pieces.back().to;
-    rest.to = to;
-    rest.cause = stall_of(report.operand_cause);
-    if (rest.from < to) pieces.push_back(rest);
-    for (Segment& piece : pieces) {
-        piece.task = serial;
-        piece.op = op;
-        piece.work = true;
-        piece.from = std::clamp(piece.from, from, to);
-        piece.to = std::clamp(piece.to, from, to);
-    }
+    const Cycles known_to = pieces.empty() ? from : pieces.back().to;
+    if (known_to < to) pieces.push_back({known_to, to, stall_of(report.operand_cause)});
+    found->to = to;
     settle(unit, static_cast<size_t>(found - account.open.begin()), pieces);
     if (last) account.known_to = to;
 }
@@ -307,7 +307,7 @@ void Accounting::settle_waits(const TaskReport& report, uint32_t serial) {
                 ++s;
                 continue;
             }
-            const Segments pieces = wait_pieces(open[s], transfer);
+            const Pieces pieces = wait_pieces(open[s], transfer);
             settle(unit, s, pieces);
             if (s > 0) s += pieces.size();
         }
@@ -349,7 +349,7 @@ void Accounting::finish(Cycles end, const std::vector<TaskCommand*>& running) {
         if (report.mover && report.streams.empty()) throw InternalError("a transfer runs without a stream");
         for (const uint16_t unit : {command->unit, command->partner}) {
             if (unit == traces::no_unit) continue;
-            settle_execution(unit, report, command->serial, op);
+            settle_execution(unit, report, command->serial);
             --accounts_[unit].executing;
         }
         if (report.mover) {

@@ -99,9 +99,9 @@ class Accounting {
     void append(uint16_t unit, Segment segment);
     void flush(uint16_t unit);
     void count(uint16_t unit, const Segment& segment);
-    void settle_execution(uint16_t unit, const TaskReport& report, uint32_t serial, uint32_t op);
+    void settle_execution(uint16_t unit, const TaskReport& report, uint32_t serial);
     void settle_waits(const TaskReport& report, uint32_t serial);
-    void settle(uint16_t unit, size_t index, const Segments& pieces);
+    void settle(uint16_t unit, size_t index, const Pieces& pieces);
     void trace_bytes(uint16_t unit, const TaskReport& report);
     void count_work(const TaskCommand& command);
     void trace_queues();

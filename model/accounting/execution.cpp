@@ -9,20 +9,17 @@ using traces::Cause;
 namespace {
 
 /// In order: wait for operands, fill, useful, padding, late operands, drain, late results.
-Segments compute_pieces(const TaskReport& report, WorkCarry& carry) {
+Pieces compute_pieces(const TaskReport& report, WorkCarry& carry) {
     const uint64_t peak = std::max<uint64_t>(report.peak_q16, 1);
     __extension__ typedef unsigned __int128 Wide;
     const Wide work = (static_cast<Wide>(report.work) << 16) + carry.work;
     const auto useful = static_cast<Cycles>(std::min<Wide>(work / peak, report.steady));
     carry.work = static_cast<uint64_t>(std::min<Wide>(work - Wide{useful} * peak, peak - 1));
-    Segments pieces;
+    Pieces pieces;
     Cycles at = report.start;
     const auto add = [&](Cycles length, Cause cause) {
-        Segment piece;
-        piece.from = at;
-        piece.to = at += length;
-        piece.cause = cause;
-        if (length > 0) pieces.push_back(piece);
+        if (length > 0) pieces.push_back({at, at + length, cause});
+        at += length;
     };
     add(report.operand_wait, Cause::stalled_operand_interconnect);
     add(report.fill, Cause::busy_fill_drain);
@@ -35,14 +32,10 @@ Segments compute_pieces(const TaskReport& report, WorkCarry& carry) {
 }
 
 /// Between two changes of limiter: the cycles that the port needed for the bytes delivered, then the limiter.
-Segments mover_pieces(const TaskReport& report, WorkCarry& carry) {
-    Segments pieces;
+Pieces mover_pieces(const TaskReport& report, WorkCarry& carry) {
+    Pieces pieces;
     const auto add = [&](Cycles from, Cycles to, Cause cause) {
-        Segment piece;
-        piece.from = from;
-        piece.to = to;
-        piece.cause = cause;
-        if (from < to) pieces.push_back(piece);
+        if (from < to) pieces.push_back({from, to, cause});
     };
     const StreamResult& result = *report.streams.front().result;
     const uint64_t peak = std::max<uint64_t>(report.peak_q16, 1);
@@ -69,23 +62,18 @@ Segments mover_pieces(const TaskReport& report, WorkCarry& carry) {
 
 }  // namespace
 
-Segments execution_pieces(const TaskReport& report, WorkCarry& carry) {
+Pieces execution_pieces(const TaskReport& report, WorkCarry& carry) {
     return report.mover ? mover_pieces(report, carry) : compute_pieces(report, carry);
 }
 
-Segments wait_pieces(const Segment& wait, const StreamResult& transfer) {
-    Segments pieces;
+Pieces wait_pieces(const Segment& wait, const StreamResult& transfer) {
+    Pieces pieces;
     Cycles at = wait.from;
     const auto add = [&](Cycles to, Cause cause) {
         to = std::min(to, wait.to);
         if (to <= at) return;
-        Segment piece = wait;
-        piece.kind = Segment::Kind::done;
-        piece.transfer = traces::no_task;
-        piece.from = at;
-        piece.to = at = to;
-        piece.cause = cause;
-        pieces.push_back(piece);
+        pieces.push_back({at, to, cause});
+        at = to;
     };
     Cause cause = Cause::stalled_dma_issue;
     for (const LimiterChange& change : transfer.limiters) {

@@ -13,10 +13,10 @@ struct WorkCarry {
 /// How an executing unit spent the time of a task that ended (rule 1 of accounting.md): pieces in time order
 /// from report.start on. Of a task cut off by the end of the run the last ones may lie beyond it, or end
 /// before it.
-Segments execution_pieces(const TaskReport& report, WorkCarry& carry);
+Pieces execution_pieces(const TaskReport& report, WorkCarry& carry);
 
 /// A wait for a transfer, cut where the transfer's limiter changed.
-Segments wait_pieces(const Segment& wait, const StreamResult& transfer);
+Pieces wait_pieces(const Segment& wait, const StreamResult& transfer);
 
 /// What limits a stream at cycle `now`, as far as is known.
 traces::Cause limiter_at(const StreamResult& stream, Cycles now);

@@ -24,7 +24,13 @@ struct Segment {
     uint32_t transfer = traces::no_task;  ///< on_transfer: its serial
     int64_t blame = traces::blame_none;
 };
-using Segments = boost::container::small_vector<Segment, 8>;
+
+/// A part of a segment, once its cause is known.
+struct Piece {
+    Cycles from, to;
+    traces::Cause cause;
+};
+using Pieces = boost::container::small_vector<Piece, 8>;
 
 constexpr bool is_busy(traces::Cause cause) { return cause <= traces::Cause::busy_overhead; }
 
