@@ -88,14 +88,16 @@ class ComponentStates {
 struct EnergyLedger::State {
     State(EnergyPrices given, Clock core, size_t op_count, EventSink* events)
         : prices(std::move(given)),
+          op_rows(op_count + 1),
           clock(core),
           sink(events),
           states(prices),
           bins(peak_bin_ps, peak_max_bins) {
         counts.actions = prices.actions.size();
-        counts.by_op.resize((op_count + 1) * counts.actions);
+        counts.by_op.resize(op_rows * counts.actions);
     }
     EnergyPrices prices;
+    size_t op_rows;  ///< the background last
     Clock clock;
     EventSink* sink;
     EnergyCounts counts;
@@ -117,8 +119,8 @@ const EnergyPrices& EnergyLedger::prices() const { return state_->prices; }
 void EnergyLedger::add(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op) {
     State& s = *state_;
     if (count == 0) return;
-    const size_t row = op == background_op ? s.counts.op_rows() - 1 : op;
-    if (action >= s.counts.actions || (op != background_op && op + size_t{1} >= s.counts.op_rows())) {
+    const size_t row = op == background_op ? s.op_rows - 1 : op;
+    if (action >= s.counts.actions || (op != background_op && op + size_t{1} >= s.op_rows)) {
         throw InternalError(fmt::format("energy: action {} of operation {} does not exist", action, op));
     }
     s.counts.by_op[row * s.counts.actions + action] += count;
