@@ -167,16 +167,18 @@ void Accounting::append(uint16_t unit, Segment segment) {
             return;
         }
     }
-    account.open.push_back(segment);
-    flush(unit);
+    if (account.open.empty() && segment.kind == Segment::Kind::done) {
+        count(unit, segment);
+    } else {
+        account.open.push_back(segment);
+    }
 }
 
 void Accounting::flush(uint16_t unit) {
-    Account& account = accounts_[unit];
-    while (!account.open.empty() && account.open.front().kind == Segment::Kind::done) {
-        count(unit, account.open.front());
-        account.open.pop_front();
-    }
+    std::vector<Segment>& open = accounts_[unit].open;
+    auto at = open.begin();
+    for (; at != open.end() && at->kind == Segment::Kind::done; ++at) count(unit, *at);
+    open.erase(open.begin(), at);
 }
 
 void Accounting::count(uint16_t unit, const Segment& segment) {
@@ -255,7 +257,7 @@ void Accounting::completed(const TaskCommand& command) {
 
 /// An open segment was `pieces`, as far as it reaches. Most are the first of their unit: counted at once.
 void Accounting::settle(uint16_t unit, size_t index, const Pieces& pieces) {
-    std::deque<Segment>& open = accounts_[unit].open;
+    std::vector<Segment>& open = accounts_[unit].open;
     Segment known = open[index];
     known.work = known.kind == Segment::Kind::executing;
     known.kind = Segment::Kind::done;
@@ -301,7 +303,7 @@ void Accounting::settle_execution(uint16_t unit, const TaskReport& report, uint3
 void Accounting::settle_waits(const TaskReport& report, uint32_t serial) {
     const StreamResult& transfer = *report.streams.front().result;
     for (const uint16_t unit : able_) {
-        std::deque<Segment>& open = accounts_[unit].open;
+        std::vector<Segment>& open = accounts_[unit].open;
         for (size_t s = 0; s < open.size();) {
             if (open[s].kind != Segment::Kind::on_transfer || open[s].transfer != serial) {
                 ++s;
@@ -360,10 +362,8 @@ void Accounting::finish(Cycles end, const std::vector<TaskCommand*>& running) {
     }
     for (size_t u = 0; u < accounts_.size(); ++u) {
         Account& account = accounts_[u];
-        flush(static_cast<uint16_t>(u));
         if ((*parts_.units)[u].unit_class != traces::UnitClass::sequencer) continue;
         append(static_cast<uint16_t>(u), {account.known_to, end, Cause::idle_no_work});
-        flush(static_cast<uint16_t>(u));
         // a dispatch that reaches beyond the end
         if (account.known_to > end) {
             account.cycles[static_cast<size_t>(Cause::busy_useful)] -= account.known_to - end;

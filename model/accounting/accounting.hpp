@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -78,7 +77,8 @@ class Accounting {
 
   private:
     struct Account {
-        std::deque<Segment> open;  ///< not yet counted, in time order without gaps
+        /// Not yet counted, in time order without gaps; the first one is not done.
+        std::vector<Segment> open;
         std::array<Cycles, traces::cause_count> cycles{};
         WorkCarry carry;
         int executing = 0;
