@@ -88,9 +88,10 @@ void EnergyBooking::vector_work(const TaskCommand& command) {
     const bool reduces = opcode(task.opcode).op_class == OpcodeClass::reduction;
     const ElemType type = (reduces ? command.task->inputs : command.task->outputs).at(0).region->elem;
     const std::string_view name = vector_action(task.opcode, type);
-    Action& action =
-        vector_ops_.try_emplace(name, Action{Component::vector, std::string(name)}).first->second;
-    book(action, report.work * report.passes, report.start, report.end, task.op);
+    auto found = vector_ops_.find(name);
+    if (found == vector_ops_.end())
+        found = vector_ops_.try_emplace(name, Action{Component::vector, std::string(name)}).first;
+    book(found->second, report.work * report.passes, report.start, report.end, task.op);
 }
 
 void EnergyBooking::side(const StreamSide& side, uint64_t accesses, bool read, const StreamResult& result,
