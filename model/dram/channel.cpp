@@ -92,8 +92,11 @@ void Channel::push(const Request& request) {
     const Waiting before = waiting_[request.is_write];
     queue.push(place.bank, bank.open ? bank.row : ~0u,
                {arrival, arrivals_++, burst, request.tag, refresh_time_until(rank, arrival), turn_around_sum_,
-                place.row, 0, 0});
-    classify(place.bank, request.is_write);
+                place.row, 0, 0, 0, 0});
+    // behind others of its bank it changes what is useful only as the first to the open row
+    const RequestQueue::List& list = queue.list(place.bank);
+    if (list.head == list.tail || (list.hits == 1 && list.hit == list.tail))
+        classify(place.bank, request.is_write);
     add_candidate(request.is_write, place.bank, before);
 }
 
@@ -159,9 +162,22 @@ void Channel::run(uint64_t limit) {
     now_ = std::max(now_, limit);
 }
 
+/// Most often the oldest burst of all can go as soon as the bus can, and there is no row to open or close.
+inline bool Channel::choose_oldest() {
+    const Waiting& waiting = waiting_[writing_];
+    if ((waiting.activate | waiting.precharge | held_) != 0 || rank_count_ > 1) return false;
+    const Entry* oldest = queues_[writing_].oldest_hit();
+    if (oldest == nullptr || (waiting.column >> oldest->bank & 1) == 0) return false;
+    const uint64_t soonest = std::max({now_, column_slot_, ranks_.front().column_after[writing_]});
+    if (column_time(oldest->bank) > soonest || next_timer_ <= soonest) return false;
+    choice_ = {soonest, oldest->bank, Kind::column};
+    return true;
+}
+
 inline void Channel::choose() {
     chosen_ = true;
     writing_ = direction_now();
+    if (choose_oldest()) return;
     Candidate best;
     choose_column(best);
     choose_row(best);
@@ -292,17 +308,18 @@ inline void Channel::take_slot(uint64_t time, bool column) {
 }
 
 inline void Channel::issue_column(uint32_t b, uint64_t time) {
+    const bool write = writing_;
     Bank& bank = banks_[b];
     Rank& rank = ranks_[bank.rank];
-    RequestQueue& queue = queues_[writing_];
+    RequestQueue& queue = queues_[write];
     const Entry& entry = queue.hit(b);
-    if (any_column_ && writing_ != last_was_write_) {
+    if (any_column_ && write != last_was_write_) {
         const uint64_t otherwise =
-            std::max({column_ready_[writing_][b], entry.arrival, last_column_ + spacing_[0][0][1]});
+            std::max({column_ready_[write][b], entry.arrival, last_column_ + spacing_[0][0][1]});
         if (time > otherwise) turn_around_sum_ += time - otherwise;
     }
     if (bank.served++ > 0) ++counters_.row_hits;
-    if (writing_) {
+    if (write) {
         ++counters_.writes;
         counters_.last_write = time + 1;
     } else {
@@ -310,20 +327,22 @@ inline void Channel::issue_column(uint32_t b, uint64_t time) {
         complete(entry, b, time);
     }
     counters_.data_clocks += t_.burst;
-    const uint64_t data_end = time + (writing_ ? t_.cwl : t_.cl) + t_.burst;
-    const uint64_t close = writing_ ? data_end + t_.twr : time + t_.trtp;
+    const uint64_t data_end = time + (write ? t_.cwl : t_.cl) + t_.burst;
+    const uint64_t close = write ? data_end + t_.twr : time + t_.trtp;
     precharge_ready_[b] = std::max(precharge_ready_[b], close);
-    rank.idle_since = std::max(rank.idle_since, writing_ ? close : data_end);
+    rank.idle_since = std::max(rank.idle_since, write ? close : data_end);
     queue.pop_hit(b);
     if (--rank.waiting == 0) set_timer();
-    classify(b, writing_);
-    if (bank.served == config_.policy.row_hit_cap) classify(b, !writing_);
+    // while the oldest of the bank is to the open row, the next one's command is the same
+    const RequestQueue::List& list = queue.list(b);
+    if (list.hits == 0 || list.hit != list.head) classify(b, write);
+    if (bank.served == config_.policy.row_hit_cap) classify(b, !write);
     space_columns(bank, time);
     last_column_ = time;
-    last_was_write_ = writing_;
+    last_was_write_ = write;
     any_column_ = true;
     take_slot(time, true);
-    report(time, writing_ ? Command::write : Command::read, bank.rank, b);
+    report(time, write ? Command::write : Command::read, bank.rank, b);
 }
 
 inline void Channel::space_columns(const Bank& bank, uint64_t time) {

@@ -134,6 +134,7 @@ class Channel {
     template <Stop stop>
     void run(uint64_t limit);
     void choose();
+    bool choose_oldest();
     void choose_column(Candidate& best) const;
     void choose_row(Candidate& best) const;
     uint64_t key_of(uint64_t time, uint64_t number) const;

@@ -17,6 +17,8 @@ struct Entry {
     uint64_t refresh_before;      ///< Channel's sum of refresh times at arrival
     uint64_t turn_around_before;  ///< Channel's sum of turn-around times at arrival
     uint32_t row;
+    uint32_t turn;  ///< order of arrival in its queue
+    uint16_t bank;
     uint16_t next, previous;
 };
 
@@ -42,6 +44,13 @@ class RequestQueue {
     const Entry& entry(uint16_t index) const { return entries_[index]; }
     const Entry& head(uint32_t bank) const { return entries_[lists_[bank].head]; }
     const Entry& hit(uint32_t bank) const { return entries_[lists_[bank].hit]; }
+    /// The oldest burst of all banks, when it is the next to the open row of its own; else null.
+    const Entry* oldest_hit() const {
+        if (size_ == 0) return nullptr;
+        const uint16_t index = at_turn(first_turn_);
+        const Entry& oldest = entries_[index];
+        return lists_[oldest.bank].hit == index ? &oldest : nullptr;
+    }
     /// Order of arrival of the oldest burst, and of the oldest to the open row.
     uint64_t head_number(uint32_t bank) const { return head_number_[bank]; }
     uint64_t hit_number(uint32_t bank) const { return hit_number_[bank]; }
@@ -54,8 +63,12 @@ class RequestQueue {
         List& list = lists_[bank];
         Entry& added = entries_[index];
         added = entry;
+        added.bank = static_cast<uint16_t>(bank);
         added.next = none;
         added.previous = list.tail;
+        added.turn = next_turn_++;
+        if (next_turn_ - first_turn_ > turns_.size()) grow_turns();
+        at_turn(added.turn) = index;
         if (list.tail == none) {
             list.head = index;
             head_number_[bank] = entry.number;
@@ -84,6 +97,8 @@ class RequestQueue {
             set_hit(bank, find(entry.next, entry.row));
         free_.push_back(index);
         --size_;
+        at_turn(entry.turn) = none;
+        while (first_turn_ != next_turn_ && at_turn(first_turn_) == none) ++first_turn_;
     }
 
     /// A row was opened.
@@ -113,6 +128,13 @@ class RequestQueue {
         lists_[bank].hit = index;
         hit_number_[bank] = entries_[index].number;
     }
+    uint16_t& at_turn(uint32_t turn) { return turns_[turn & (turns_.size() - 1)]; }
+    uint16_t at_turn(uint32_t turn) const { return turns_[turn & (turns_.size() - 1)]; }
+    void grow_turns() {
+        std::vector<uint16_t> larger(2 * turns_.size(), none);
+        for (uint32_t t = first_turn_; t != next_turn_ - 1; ++t) larger[t & (larger.size() - 1)] = at_turn(t);
+        turns_.swap(larger);
+    }
     uint16_t find(uint16_t from, uint32_t row) const {
         while (entries_[from].row != row) from = entries_[from].next;
         return from;
@@ -121,6 +143,8 @@ class RequestQueue {
     std::vector<Entry> entries_;
     std::vector<uint16_t> free_;
     uint32_t size_ = 0;
+    std::vector<uint16_t> turns_ = std::vector<uint16_t>(128, none);  ///< ring, a power of two: by turn
+    uint32_t first_turn_ = 0, next_turn_ = 0;                         ///< of the oldest, of the next to come
     std::array<List, max_banks> lists_{};
     std::array<uint64_t, max_banks> head_number_{}, hit_number_{};
 };

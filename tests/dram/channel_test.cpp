@@ -8,6 +8,7 @@
 
 #include "isa/diagnostics.hpp"
 #include "model/dram/energy.hpp"
+#include "model/dram/request_queue.hpp"
 #include "tests/dram/support.hpp"
 
 namespace kpu::dram {
@@ -35,6 +36,35 @@ TEST(DramChannel, IdleRowHitTakesCasLatencyAndBurstAndTwo) {
         EXPECT_TRUE(hit.row_hit);
         EXPECT_EQ(hit.waits.row + hit.waits.busy + hit.waits.refresh + hit.waits.turn_around, 0u);
     }
+}
+
+/// However many younger bursts go by, the oldest is known; it hits once its row is open.
+TEST(DramQueue, KnowsTheOldestBurst) {
+    constexpr uint32_t first_bank = 0, busy_bank = 1, first_row = 7, busy_row = 3;
+    RequestQueue queue(4);
+    EXPECT_EQ(queue.oldest_hit(), nullptr);
+    uint64_t number = 0;
+    const auto push = [&](uint32_t bank, uint32_t row, uint32_t open_row) {
+        Entry entry{};
+        entry.number = number++;
+        entry.row = row;
+        queue.push(bank, open_row, entry);
+    };
+    push(first_bank, first_row, ~0u);
+    for (int i = 0; i < 1000; ++i) {
+        push(busy_bank, busy_row, busy_row);
+        push(busy_bank, busy_row, busy_row);
+        EXPECT_EQ(queue.oldest_hit(), nullptr);
+        queue.pop_hit(busy_bank);
+        queue.pop_hit(busy_bank);
+    }
+    queue.open(first_bank, first_row);
+    ASSERT_NE(queue.oldest_hit(), nullptr);
+    EXPECT_EQ(queue.oldest_hit()->number, 0u);
+    push(busy_bank, busy_row, busy_row);
+    queue.pop_hit(first_bank);
+    ASSERT_NE(queue.oldest_hit(), nullptr);
+    EXPECT_EQ(queue.oldest_hit()->number, 2001u);
 }
 
 /// A stream runs at max(burst, tCCD of its mapping) plus refresh; conflicts of one bank cost tRC each; random
