@@ -20,12 +20,13 @@ void DdrController::push(uint64_t arrival, uint64_t address, bool is_write, uint
     channel_.push({arrival, address, is_write, tag});
 }
 
-void DdrController::take(uint64_t arrival, uint64_t address, bool is_write, uint32_t tag) {
+void DdrController::take(uint64_t arrival, uint64_t first, uint32_t bursts, bool is_write, uint32_t tag) {
     if (channel_.now() < arrival) advance(arrival);
-    if (waiting_[is_write].empty() && channel_.has_room(is_write))
+    auto& waiting = waiting_[is_write];
+    uint64_t address = first;
+    for (; bursts > 0 && waiting.empty() && channel_.has_room(is_write); --bursts, address += burst_bytes_)
         push(arrival, address, is_write, tag);
-    else
-        waiting_[is_write].push_back({address, arrival, tag});
+    for (; bursts > 0; --bursts, address += burst_bytes_) waiting.push_back({address, arrival, tag});
     peak_queue_ =
         std::max<uint64_t>(peak_queue_, channel_.waiting() + waiting_[0].size() + waiting_[1].size());
 }
@@ -138,8 +139,7 @@ void DdrControllers::take(const DdrRequest& request, uint64_t address, uint32_t 
     open.left = static_cast<uint32_t>((local + bytes - first + burst_bytes_ - 1) / burst_bytes_);
     ++channel.requests;
     ++requests_;
-    for (uint64_t at = first; at < local + bytes; at += burst_bytes_)
-        channel.take(arrival, at, is_write, tag);
+    channel.take(arrival, first, open.left, is_write, tag);
     collect(channel);
     if (channel.requests > 0) bound_ = std::min(bound_, crossing_.to_core(channel.bound()));
 }

@@ -35,8 +35,9 @@ class DdrController final : public dram::CommandObserver {
     DdrController(const DdrController&) = delete;
     DdrController& operator=(const DdrController&) = delete;
 
-    /// A DRAM burst that arrives at nCK `arrival`. Calls come in order of arrival.
-    void take(uint64_t arrival, uint64_t address, bool is_write, uint32_t tag);
+    /// DRAM bursts from the address `first` on, which arrive at nCK `arrival`. Calls come in order of
+    /// arrival.
+    void take(uint64_t arrival, uint64_t first, uint32_t bursts, bool is_write, uint32_t tag);
     /// Everything before nCK `until` has happened.
     void advance(uint64_t until);
     std::vector<dram::Completion>& completions() { return channel_.completions(); }
