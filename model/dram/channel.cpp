@@ -100,6 +100,22 @@ void Channel::push(const Request& request) {
     add_candidate(request.is_write, place.bank, before);
 }
 
+void Channel::post(const Request& request) {
+    std::deque<Posted>& posted = posted_[request.is_write];
+    if (posted.empty() && has_room(request.is_write))
+        push(request);
+    else
+        posted.push_back({request.address, request.tag});
+}
+
+/// A burst has left its queue at `time`.
+void Channel::admit(bool is_write, uint64_t time) {
+    now_ = time + 1;
+    std::deque<Posted>& posted = posted_[is_write];
+    for (; !posted.empty() && has_room(is_write); posted.pop_front())
+        push({now(), posted.front().address, is_write, posted.front().tag});
+}
+
 inline void Channel::classify(uint32_t bank, bool is_write) {
     const uint64_t bit = uint64_t{1} << bank;
     Waiting& waiting = waiting_[is_write];
@@ -138,8 +154,6 @@ void Channel::advance_to_room(bool is_write, uint64_t until) {
         run<Stop::at_room_to_read>(until + front_);
 }
 
-void Channel::advance_to_column(uint64_t until) { run<Stop::at_column>(until + front_); }
-
 void Channel::advance_to_idle(uint64_t until) {
     if (!idle()) run<Stop::at_idle>(until + front_);
 }
@@ -152,10 +166,10 @@ void Channel::run(uint64_t limit) {
         if (choice.time >= limit) break;
         chosen_ = false;
         execute(choice);
-        if (stop == Stop::at_limit || choice.kind != Kind::column) continue;
-        if (stop == Stop::at_idle && !idle()) continue;
-        if (stop != Stop::at_idle && stop != Stop::at_column && writing_ != (stop == Stop::at_room_to_write))
-            continue;
+        if (choice.kind != Kind::column) continue;
+        if (!posted_[writing_].empty()) admit(writing_, choice.time);
+        if (stop == Stop::at_limit || (stop == Stop::at_idle && !idle())) continue;
+        if (stop != Stop::at_idle && writing_ != (stop == Stop::at_room_to_write)) continue;
         now_ = choice.time + 1;
         return;
     }
@@ -544,6 +558,9 @@ inline uint64_t Channel::refresh_time_until(const Rank& rank, uint64_t time) {
 }
 
 uint64_t Channel::next_completion_bound() const {
+    // what is posted enters behind the next column command at the earliest, and is then answered at once if
+    // it is a write, or reads what waits to be written
+    if (!posted_[1].empty() || (!posted_[0].empty() && !queues_[1].empty())) return now_ + 1 + back_;
     if (queues_[0].empty()) return never;
     return std::max(now_, column_slot_) + t_.cl + t_.burst + back_;
 }

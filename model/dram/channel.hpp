@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "model/dram/command.hpp"
@@ -64,6 +65,8 @@ class Channel {
     bool has_room(bool is_write) const { return !queues_[is_write].full(); }
     /// Throws InternalError when there is no room or the time has passed.
     void push(const Request& request);
+    /// As push(), but what finds no room waits in front of its queue and enters as soon as there is some.
+    void post(const Request& request);
 
     /// Issues every command that can be issued before requests of clock `until` are seen.
     void advance(uint64_t until);
@@ -71,8 +74,6 @@ class Channel {
     void advance_to_completion(uint64_t until);
     /// The same, but stops when there is room.
     void advance_to_room(bool is_write, uint64_t until);
-    /// The same, but stops when a burst has left its queue, of either direction.
-    void advance_to_column(uint64_t until);
     /// The same, but stops when no request waits.
     void advance_to_idle(uint64_t until);
 
@@ -80,9 +81,10 @@ class Channel {
     std::vector<Completion>& completions() { return completions_; }
     /// No read that is not among completions() is done before this clock, unless a waiting write answers it.
     uint64_t next_completion_bound() const;
-    /// Bursts in the queues.
-    size_t waiting() const { return queues_[0].size() + size_t{queues_[1].size()}; }
-    bool has_writes() const { return !queues_[1].empty(); }
+    /// Bursts in the queues and in front of them.
+    size_t waiting() const {
+        return queues_[0].size() + size_t{queues_[1].size()} + posted_[0].size() + posted_[1].size();
+    }
     /// No request waits, of either direction.
     bool idle() const { return queues_[0].empty() && queues_[1].empty(); }
 
@@ -109,14 +111,7 @@ class Channel {
             key = other < key ? other : key;
         }
     };
-    enum class Stop : uint8_t {
-        at_limit,
-        at_completion,
-        at_room_to_read,
-        at_room_to_write,
-        at_column,
-        at_idle
-    };
+    enum class Stop : uint8_t { at_limit, at_completion, at_room_to_read, at_room_to_write, at_idle };
     struct Bank {
         uint64_t opening = 0;  ///< precharge or activate that began to open its row
         uint32_t row = 0;
@@ -131,8 +126,14 @@ class Channel {
         uint64_t column = 0, activate = 0, precharge = 0;
     };
 
+    /// A burst in front of a full queue.
+    struct Posted {
+        uint64_t address, tag;
+    };
+
     template <Stop stop>
     void run(uint64_t limit);
+    void admit(bool is_write, uint64_t time);
     void choose();
     bool choose_oldest();
     void choose_column(Candidate& best) const;
@@ -174,7 +175,8 @@ class Channel {
     uint64_t rank_banks_;  ///< the banks of rank 0, a bit each
     /// From a column command to a later one: [first is a write][second is][same group, same rank, other rank]
     std::array<std::array<std::array<uint32_t, 3>, 2>, 2> spacing_{};
-    std::array<RequestQueue, 2> queues_;  ///< reads, writes
+    std::array<RequestQueue, 2> queues_;        ///< reads, writes
+    std::array<std::deque<Posted>, 2> posted_;  ///< oldest first
     std::array<Bank, max_banks> banks_{};
     std::array<uint64_t, max_banks> activate_ready_{}, precharge_ready_{};
     std::array<std::array<uint64_t, max_banks>, 2>

@@ -10,54 +10,20 @@ DdrController::DdrController(const dram::Config& config, const ClockCrossing& cr
     : channel_(config),
       crossing_(crossing),
       timing_(config.timing),
-      least_nck_(uint64_t{config.policy.request_nck} + config.policy.response_nck),
       burst_bytes_(config.geometry.burst_bytes) {
     channel_.observe(this);
 }
 
-void DdrController::push(uint64_t arrival, uint64_t address, bool is_write, uint32_t tag) {
-    if (channel_.idle()) busy_since_ = crossing_.to_core(arrival);
-    channel_.push({arrival, address, is_write, tag});
-}
-
 void DdrController::take(uint64_t arrival, uint64_t first, uint32_t bursts, bool is_write, uint32_t tag) {
-    if (channel_.now() < arrival) advance(arrival);
-    auto& waiting = waiting_[is_write];
-    uint64_t address = first;
-    for (; bursts > 0 && waiting.empty() && channel_.has_room(is_write); --bursts, address += burst_bytes_)
-        push(arrival, address, is_write, tag);
-    for (; bursts > 0; --bursts, address += burst_bytes_) waiting.push_back({address, arrival, tag});
-    peak_queue_ =
-        std::max<uint64_t>(peak_queue_, channel_.waiting() + waiting_[0].size() + waiting_[1].size());
-}
-
-/// Gives the controller what waits and has room.
-void DdrController::refill() {
-    for (const bool is_write : {false, true}) {
-        auto& waiting = waiting_[is_write];
-        while (!waiting.empty() && channel_.has_room(is_write)) {
-            const Waiting& first = waiting.front();
-            push(channel_.now(), first.address, is_write, first.tag);
-            waiting.pop_front();
-        }
-    }
+    if (channel_.now() < arrival) channel_.advance(arrival);
+    if (channel_.idle()) busy_since_ = crossing_.to_core(arrival);
+    for (uint64_t address = first; bursts > 0; --bursts, address += burst_bytes_)
+        channel_.post({arrival, address, is_write, tag});
+    peak_queue_ = std::max<uint64_t>(peak_queue_, channel_.waiting());
 }
 
 void DdrController::advance(uint64_t until) {
-    while (!waiting_[0].empty() || !waiting_[1].empty()) {
-        if (channel_.now() >= until) return;
-        channel_.advance_to_column(until);
-        refill();
-    }
     if (channel_.now() < until) channel_.advance(until);
-}
-
-uint64_t DdrController::bound() const {
-    // what waits gets in behind the next column command at the earliest, and is then answered at once if it
-    // is a write, or reads what waits to be written
-    if (!waiting_[1].empty() || (!waiting_[0].empty() && channel_.has_writes()))
-        return channel_.now() + 1 + least_nck_;
-    return channel_.next_completion_bound();
 }
 
 /// Work holds a channel from its arrival until the data of the last column command has moved.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -27,8 +26,7 @@ struct DdrAnswer {
     uint32_t bursts = 0, activates = 0;  ///< that the device executed for it
 };
 
-/// One channel with its controller (model/dram), in its own clocks, and the bursts that wait because the
-/// controller's queue is full.
+/// One channel with its controller (model/dram), in its own clocks, and its accounting.
 class DdrController final : public dram::CommandObserver {
   public:
     DdrController(const dram::Config& config, const ClockCrossing& crossing);
@@ -42,7 +40,7 @@ class DdrController final : public dram::CommandObserver {
     void advance(uint64_t until);
     std::vector<dram::Completion>& completions() { return channel_.completions(); }
     /// No completion to come is done before.
-    uint64_t bound() const;
+    uint64_t bound() const { return channel_.next_completion_bound(); }
     /// Ends the accounting at nCK `end`. Bursts that the controller has taken are still carried out.
     void finish(uint64_t end);
     const DramCounters& counters() const { return counters_; }
@@ -54,10 +52,6 @@ class DdrController final : public dram::CommandObserver {
     uint64_t charged_activates = 0;
 
   private:
-    struct Waiting {
-        uint64_t address, arrival;
-        uint32_t tag;
-    };
     /// Bursts whose data move back to back; nCK but for the core cycle since which there has been work.
     struct Moves {
         Cycles worked_since = 0;
@@ -65,14 +59,10 @@ class DdrController final : public dram::CommandObserver {
         uint64_t last_command = 0;
     };
     void account_moves();
-    void refill();
-    void push(uint64_t arrival, uint64_t address, bool is_write, uint32_t tag);
 
     dram::Channel channel_;
-    std::array<std::deque<Waiting>, 2> waiting_;  ///< reads, writes
     const ClockCrossing& crossing_;
     dram::Timing timing_;
-    uint64_t least_nck_;  ///< to the controller and back
     uint64_t burst_bytes_;
     Cycles busy_since_ = 0;  ///< there has been work since
     Cycles accounted_ = 0;   ///< last command that is in `account.busy`
