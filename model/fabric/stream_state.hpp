@@ -284,7 +284,7 @@ inline void StreamState::make_room(int k, uint64_t served, Cycles out) {
 }
 
 /// The next burst of stage k has come to it.
-inline void StreamState::arrive(int k) {
+[[gnu::always_inline]] inline void StreamState::arrive(int k) {
     heads_[k] = at(next_[k]).time;
     if (queue_ != 0) arrive_in_queue(k);
 }
