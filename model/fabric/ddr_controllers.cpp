@@ -115,7 +115,7 @@ bool DdrControllers::advance(Cycles until) {
     const uint64_t clock = crossing_.to_memory(until);
     if (clock <= advanced_) return false;
     advanced_ = clock;
-    bound_ = none;
+    bound_ = never;
     for (const auto& channel : channels_) {
         if (channel->requests == 0) continue;
         channel->advance(clock);
@@ -145,7 +145,7 @@ void DdrControllers::collect(DdrController& channel) {
         free_.push_back(static_cast<uint32_t>(completion.tag));
     }
     channel.completions().clear();
-    if (requests_ == 0) bound_ = none;
+    if (requests_ == 0) bound_ = never;
 }
 
 void DdrControllers::answer(const Open& open) {

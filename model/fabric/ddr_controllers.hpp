@@ -5,6 +5,7 @@
 
 #include "model/dram/channel.hpp"
 #include "model/fabric/ddr.hpp"
+#include "model/stream/stream.hpp"
 
 namespace kpu::model {
 
@@ -84,9 +85,8 @@ class DdrControllers final : public DramModel {
     /// could change by that.
     bool advance(Cycles until);
     std::vector<DdrAnswer>& answers() { return answers_; }
-    /// No request without an answer is done before; `none` when all have one.
+    /// No request without an answer is done before; `never` when all have one.
     const Cycles& bound() const { return bound_; }
-    static constexpr Cycles none = ~Cycles{0};
 
     size_t channel_count() const override { return channels_.size(); }
     DdrAccount& account(size_t channel) override { return channels_[channel]->account; }
@@ -117,7 +117,7 @@ class DdrControllers final : public DramModel {
     std::vector<DdrAnswer> answers_;
     uint64_t requests_ = 0;  ///< without an answer
     uint64_t advanced_ = 0;  ///< nCK
-    Cycles bound_ = none;
+    Cycles bound_ = never;
 };
 
 }  // namespace kpu::model

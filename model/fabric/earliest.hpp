@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "isa/types.hpp"
+#include "model/stream/stream.hpp"
 
 namespace kpu::model {
 
@@ -11,8 +11,6 @@ namespace kpu::model {
 /// lowest place is first.
 class Earliest {
   public:
-    static constexpr Cycles none = ~Cycles{0};
-
     /// New times for `count` places: time_of(place).
     template <typename TimeOf>
     void assign(size_t count, TimeOf time_of) {
@@ -20,7 +18,7 @@ class Earliest {
         while (leaves_ < count) leaves_ *= 2;
         if (tree_.size() < 2 * leaves_) tree_.resize(2 * leaves_);
         for (size_t place = 0; place < leaves_; ++place)
-            tree_[leaves_ + place] = place < count ? time_of(place) : none;
+            tree_[leaves_ + place] = place < count ? time_of(place) : never;
         for (size_t node = leaves_ - 1; node > 0; --node)
             tree_[node] = std::min(tree_[2 * node], tree_[2 * node + 1]);
     }
@@ -38,13 +36,13 @@ class Earliest {
 
     struct First {
         size_t place;
-        Cycles until;  ///< none of the others has a time before this
+        Cycles until;  ///< never of the others has a time before this
     };
     First first() const {
         const Cycles* const tree = tree_.data();
         const Cycles least = tree[1];
         size_t node = 1;
-        Cycles until = none;
+        Cycles until = never;
         do {
             node *= 2;
             const Cycles left = tree[node], right = tree[node + 1];
@@ -57,7 +55,7 @@ class Earliest {
 
   private:
     size_t leaves_ = 2;  ///< a power of two
-    std::vector<Cycles> tree_ = {none, none, none, none};
+    std::vector<Cycles> tree_ = {never, never, never, never};
 };
 
 }  // namespace kpu::model

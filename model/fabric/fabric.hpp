@@ -13,8 +13,6 @@
 
 namespace kpu::model {
 
-constexpr Cycles never = ~Cycles{0};
-
 /// A memory resource as a unit of the statistics.
 struct ResourceInfo {
     std::string name;  ///< ddr0, link_sys, l2, e0_link, e0_l1; link_n0_n1 between two nodes of a ring or mesh

@@ -73,7 +73,7 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamP
     result.start = now;
     result.limiters = std::move(buffers.limiters);
     result.limiters.clear();
-    heads_.fill(never_known);
+    heads_.fill(never);
     limit(now, descriptor_cycles_ > 0 ? Cause::stalled_dma_issue
                : paced_               ? Cause::busy_useful
                                       : latency_cause_);

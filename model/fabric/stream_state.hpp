@@ -14,7 +14,6 @@
 
 namespace kpu::model {
 
-constexpr Cycles never_known = ~Cycles{0};
 __extension__ typedef unsigned __int128 Wide;
 
 /// A resource that a stream's bursts pass.
@@ -128,7 +127,7 @@ class StreamState {
     uint64_t order = 0;  ///< of opening
     uint32_t handle = 0;
     size_t place = 0;                    ///< among the active streams
-    Arrival next{never_known, 0};        ///< kept by the stepper
+    Arrival next{never, 0};              ///< kept by the stepper
     const AccessTrace* trace = nullptr;  ///< null: not recorded
 
     /// A burst comes to the memory at a side of the stream, at its time.
@@ -242,7 +241,7 @@ inline bool StreamState::cut(Burst& burst) {
 
 /// Computes the time of the next issue as soon as it is known: the window must have room.
 inline void StreamState::prepare_issue() {
-    heads_[0] = never_known;
+    heads_[0] = never;
     const uint64_t index = next_[0];
     if (left_bytes_ == 0) return;
     Cycles window_free = 0;
@@ -280,7 +279,7 @@ inline void StreamState::prepare_issue() {
 inline void StreamState::make_room(int k, uint64_t served, Cycles out) {
     if (k == 0 || stages[k].kind != StreamStage::Kind::link) return;
     left_[static_cast<size_t>(k) * queue_ + (served - 1) % queue_] = out;
-    if (heads_[k - 1] == never_known && present(k - 1) && holds_back(k - 1)) arrive(k - 1);
+    if (heads_[k - 1] == never && present(k - 1) && holds_back(k - 1)) arrive(k - 1);
 }
 
 /// The next burst of stage k has come to it.
@@ -294,7 +293,7 @@ inline void StreamState::arrive_in_queue(int k) {
     if (stages[k].kind == StreamStage::Kind::dram_response) return;
     if (k == 0) waits_at_issue_ = held_back(0);
     if (held_back(k)) {
-        heads_[k] = never_known;
+        heads_[k] = never;
         return;
     }
     Burst& burst = at(next_[k]);
@@ -316,7 +315,7 @@ inline void StreamState::arrive_in_queue(int k) {
     const uint64_t served = ++next_[k];
     const bool last_stage = k == stage_count - 1;
     if (k > 0) {
-        heads_[k] = never_known;
+        heads_[k] = never;
         if (served < next_[k - 1]) arrive(k);
     }
     if (queue_ != 0) make_room(k, served, out);
@@ -326,8 +325,8 @@ inline void StreamState::arrive_in_queue(int k) {
         return;
     }
     deliver(burst, served == 1);
-    if (k == 0 || (heads_[0] == never_known && !waits_at_issue_)) prepare_issue();
-    if (left_bytes_ == 0 && heads_[0] == never_known && served == next_[0]) {
+    if (k == 0 || (heads_[0] == never && !waits_at_issue_)) prepare_issue();
+    if (left_bytes_ == 0 && heads_[0] == never && served == next_[0]) {
         complete = true;
         result.end = last_delivery_;
     }
@@ -339,7 +338,7 @@ inline uint64_t StreamState::enter(int k) {
     if (k == 0)
         prepare_issue();
     else
-        heads_[k] = number + 1 < next_[k - 1] ? at(number + 1).time : never_known;
+        heads_[k] = number + 1 < next_[k - 1] ? at(number + 1).time : never;
     return number;
 }
 
@@ -350,7 +349,7 @@ inline void StreamState::answer(int k, uint64_t number, Cycles done) {
         if (oldest.time == not_answered) break;
         leave(k, oldest, oldest.time);
     }
-    heads_[k] = never_known;
+    heads_[k] = never;
 }
 
 /// Decides what the time up to this delivery was lost to.

@@ -7,12 +7,6 @@
 
 namespace kpu::model {
 
-namespace {
-
-constexpr Cycles never = ~Cycles{0};
-
-}  // namespace
-
 TaskArbiter::TaskArbiter(const sc_core::sc_module_name& name, Parts parts)
     : sc_module(name), requests("requests"), parts_(std::move(parts)) {
     requests.bind(*this);

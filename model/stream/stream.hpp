@@ -10,6 +10,8 @@
 
 namespace kpu::model {
 
+constexpr Cycles never = ~Cycles{0};  ///< a time that does not come, or is not known
+
 /// Place of a unit that belongs to no engine (the system DMA): it sits at L2.
 constexpr uint16_t no_engine = 0xffff;
 

@@ -9,8 +9,6 @@ namespace kpu::model {
 
 namespace {
 
-constexpr Cycles never = ~Cycles{0};
-
 bool is_stall(traces::Cause cause) { return traces::group_of(cause) == "stalled"; }
 
 }  // namespace
