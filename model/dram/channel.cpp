@@ -167,7 +167,10 @@ void Channel::run(uint64_t limit) {
         chosen_ = false;
         execute(choice);
         if (choice.kind != Kind::column) continue;
-        if (!posted_[writing_].empty()) admit(writing_, choice.time);
+        if (!posted_[0].empty() || !posted_[1].empty()) {
+            admit(writing_, choice.time);
+            if (now_ >= limit) return;  // what arrives now is seen before the next decision
+        }
         if (stop == Stop::at_limit || (stop == Stop::at_idle && !idle())) continue;
         if (stop != Stop::at_idle && writing_ != (stop == Stop::at_room_to_write)) continue;
         now_ = choice.time + 1;

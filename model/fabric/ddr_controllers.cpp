@@ -31,7 +31,7 @@ void DdrController::on_command(const dram::IssuedCommand& command) {
     const bool is_write = command.command == dram::Command::write;
     if (is_write || command.command == dram::Command::read) {
         const uint64_t data = command.time + (is_write ? timing_.cwl : timing_.cl);
-        if (data != moves_.to) {
+        if (moves_.from == moves_.to || data != moves_.to) {
             account_moves();
             moves_.worked_since = std::max(accounted_, busy_since_);
             moves_.from = data;

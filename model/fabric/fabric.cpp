@@ -346,7 +346,9 @@ Fabric::Handle Fabric::open(const StreamRequest& request, Cycles now) { return i
 Cycles Fabric::advance(Cycles horizon) { return impl_->advance(horizon); }
 bool Fabric::advance_one(Cycles horizon) { return impl_->advance_one(horizon); }
 Cycles Fabric::next_time() const { return impl_->next_time(); }
-Cycles Fabric::first_completion() const { return impl_->first_completion(); }
+Cycles Fabric::next_completion() const { return impl_->next_completion(); }
+Cycles Fabric::next_arrival() const { return impl_->next_arrival(); }
+void Fabric::take_answers(Cycles now) { impl_->take_answers(now); }
 const std::vector<Fabric::Handle>& Fabric::take_completed(Cycles now) { return impl_->take_completed(now); }
 const StreamResult& Fabric::result(Handle stream) const { return impl_->state(stream).result; }
 void Fabric::close(Handle stream, StreamResult& result) { impl_->close(stream, result); }

@@ -57,10 +57,15 @@ class Fabric {
     /// Serves the earliest arrival if it lies before `horizon` and before the first completion; false
     /// otherwise. Same results as advance(): the oracle.
     bool advance_one(Cycles horizon);
-    /// Earliest arrival not served, or completion not taken; `never` when nothing is in flight.
+    /// The earlier of next_completion() and next_arrival(); `never` when nothing is in flight.
     Cycles next_time() const;
-    /// Earliest completion not taken; `never` when none is known.
-    Cycles first_completion() const;
+    /// Earliest completion not taken, or answer of a DRAM's controller, which may be one.
+    Cycles next_completion() const;
+    /// Earliest arrival not served.
+    Cycles next_arrival() const;
+    /// Takes what controllers answer at or before `now`: nothing that arrives at `now` can change it. Nothing
+    /// completes at or before `now` any more that take_completed() would not give.
+    void take_answers(Cycles now);
     /// The streams that complete at or before `now` and were not yet taken, by (end, priority, unit, order of
     /// opening). The list lives until the next call.
     const std::vector<Handle>& take_completed(Cycles now);

@@ -25,8 +25,10 @@ class Fabric::Impl {
     Handle open(const StreamRequest& request, Cycles now);
     Cycles advance(Cycles horizon);
     bool advance_one(Cycles horizon);
-    Cycles next_time() const;
-    Cycles first_completion() const { return first_completion_; }
+    Cycles next_completion() const { return std::min(first_completion_, next_answer()); }
+    Cycles next_arrival() const { return arrivals_.time(); }
+    Cycles next_time() const { return std::min(next_completion(), next_arrival()); }
+    void take_answers(Cycles now);
     const std::vector<Handle>& take_completed(Cycles now);
     StreamState& state(Handle handle);
     void close(Handle handle, StreamResult& result);
@@ -63,7 +65,8 @@ class Fabric::Impl {
         StreamState* stream;
         int stage;
     };
-    /// Whose next arrivals serving a burst may have changed; of others they are up to date then.
+    /// Whose next arrivals changed with a burst that was served: only its own, which are yet to be looked up,
+    /// or those of others too, and all were.
     enum class Changed : uint8_t { itself, others };
     /// By (priority, unit, order of opening).
     static bool precedes(const StreamState* a, const StreamState* b) {

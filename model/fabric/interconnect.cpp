@@ -135,8 +135,8 @@ void Interconnect::accept(Port& port, tlm::tlm_generic_payload& payload) {
     wake_at(core_.edge(now) + after_edge);
 }
 
-/// At an edge: first nothing but a delta, so that all that was due at that time has run; then completions.
-/// Behind the edge: arrivals.
+/// At an edge: first nothing but a delta, so that all that was due at that time has run; then completions,
+/// those included of which only the answer of a DRAM tells. Behind the edge: arrivals.
 void Interconnect::step() {
     const Picoseconds now = kernel_time();
     const Cycles cycle = core_.edges_before(now + 1) - 1;
@@ -146,6 +146,7 @@ void Interconnect::step() {
         step_event_.notify(sc_core::SC_ZERO_TIME);
         return;
     }
+    fabric_.take_answers(cycle);
     deliver(cycle);
     wake_at(now + after_edge);
 }
@@ -156,9 +157,11 @@ void Interconnect::serve_arrivals(Cycles now) {
         fabric_.advance(limit);
     else
         fabric_.advance_one(std::min(limit, now + 1));
-    const Cycles completion = fabric_.first_completion(), next = fabric_.next_time();
-    if (next == never) return;
-    wake_at(core_.edge(next) + (completion == next ? 0 : after_edge));
+    const Cycles completion = fabric_.next_completion(), arrival = fabric_.next_arrival();
+    if (completion <= arrival && completion != never)
+        wake_at(core_.edge(completion));
+    else if (arrival != never)
+        wake_at(core_.edge(arrival) + after_edge);
 }
 
 /// First cycle at which something else may happen: the kernel's next event, or the end of the step.

@@ -63,10 +63,6 @@ template <typename Waits>
 
 }  // namespace
 
-Cycles Fabric::Impl::next_time() const {
-    return std::min({first_completion_, next_answer(), arrivals_.time()});
-}
-
 void Fabric::Impl::start(StreamState* stream) {
     stream->next = stream->first_arrival();
     active_.insert(std::upper_bound(active_.begin(), active_.end(), stream, precedes), stream);
@@ -157,8 +153,7 @@ Cycles Fabric::Impl::advance(Cycles horizon) {
         const Cycles answer = next_answer(), time = arrivals_.time();
         if (std::min(answer, time) >= limit) break;
         if (answer <= time) {
-            burst_->advance(answer);
-            take_answers();
+            take_answers(answer);
         } else {
             const Earliest::First first = arrivals_.first();
             advance(*active_[first.place], std::min({first.until, limit, answer}));
@@ -184,12 +179,10 @@ bool Fabric::Impl::advance_one(Cycles horizon) {
     const Cycles answer = next_answer(), time = arrivals_.time();
     if (std::min(answer, time) >= limit) return false;
     served_until_ = std::max(served_until_, std::min(answer, time));
-    if (answer <= time) {
-        burst_->advance(answer);
-        take_answers();
-    } else {
+    if (answer <= time)
+        take_answers(answer);
+    else
         advance(*active_[arrivals_.first().place], time);
-    }
     return true;
 }
 
@@ -245,6 +238,13 @@ void Fabric::Impl::enter(StreamState& stream, int k) {
     settle(stream);
     burst_->take(request, address, bytes, side == 1);
     take_answers();
+}
+
+void Fabric::Impl::take_answers(Cycles now) {
+    while (next_answer() <= now) {
+        burst_->advance(next_answer());
+        take_answers();
+    }
 }
 
 /// What the controllers have finished leaves them.

@@ -114,7 +114,7 @@ std::string simulate(const FabricConfig& config, const Workload& workload, Inter
 }
 
 TEST(Stepper, equals_one_event_per_burst_and_the_fabric_alone_on_random_mixes) {
-    for (unsigned seed = 0; seed < 40; ++seed) {
+    for (unsigned seed = 0; seed < 600; ++seed) {
         std::mt19937 random(seed);
         const FabricConfig config = rough_config(random);
         const Workload workload = rough_workload(random, 1 + seed % 6, 4);
@@ -128,7 +128,7 @@ TEST(Stepper, equals_one_event_per_burst_and_the_fabric_alone_on_random_mixes) {
 }
 
 TEST(Stepper, does_not_depend_on_where_the_run_pauses) {
-    for (unsigned seed = 100; seed < 110; ++seed) {
+    for (unsigned seed = 100; seed < 200; ++seed) {
         std::mt19937 random(seed);
         const FabricConfig config = rough_config(random);
         const Workload workload = rough_workload(random, 4, 3);

@@ -13,7 +13,7 @@ using namespace test;
 using traces::Cause;
 
 TEST(Horizons, results_do_not_depend_on_the_sequence_of_horizons) {
-    for (unsigned seed = 0; seed < 60; ++seed) {
+    for (unsigned seed = 0; seed < 400; ++seed) {
         std::mt19937 random(seed);
         const FabricConfig config = rough_config(random);
         const Workload workload = rough_workload(random, 1 + seed % 7, 4);
@@ -26,7 +26,7 @@ TEST(Horizons, results_do_not_depend_on_the_sequence_of_horizons) {
 }
 
 TEST(Conservation, bytes_arrive_and_cycles_add_up) {
-    for (unsigned seed = 200; seed < 230; ++seed) {
+    for (unsigned seed = 200; seed < 400; ++seed) {
         std::mt19937 random(seed);
         const FabricConfig config = rough_config(random);
         const Workload workload = rough_workload(random, 5, 4);
@@ -121,7 +121,7 @@ TEST(Metamorphic, more_of_a_resource_is_not_slower_beyond_the_anomaly_bound) {
         {"turn-around", [](FabricConfig& c) { c.l2.turnaround_cycles = 0; }},
         {"channels", [](FabricConfig& c) { c.ddr.channels *= 2; }}};
     std::vector<double> sums(changes.size(), 0);
-    for (unsigned seed = 5000; seed < 5080; ++seed) {
+    for (unsigned seed = 5000; seed < 5400; ++seed) {
         std::mt19937 random(seed);
         FabricConfig config = rough_config(random);
         const Workload workload = rough_workload(random, 2 + seed % 5, 5);
