@@ -260,11 +260,13 @@ bool check_program(const proto::Platform& platform, uint64_t seed, bool careless
     auto image = filled_image(platform, program, seed);
     DeviceOptions options;
     options.backend = backend.get();
-    const Outcome timed = measure(platform, program, options, &image);
+    Outcome timed = measure(platform, program, options, &image);
     EXPECT_TRUE(timed.stop == Device::Stop::finished || timed.stop == Device::Stop::deadlock);
     expect_every_cycle_has_a_cause(platform, timed);
     expect_overlaps_reported(program, timed);
 
+    // the other runs compute no values, so they cannot tell that a race changes nothing
+    timed.stats.set("hazards.benign", uint64_t{0}, "count", "");
     expect_same(measure(platform, program, {}), timed, "timing without values");
     const Outcome any_order = in_any_order(timed);
     expect_same(in_any_order(measure(platform, program, {}, nullptr, 1 + seed * 37 % 500)), any_order,
@@ -305,7 +307,7 @@ class RandomPrograms : public ::testing::TestWithParam<const char*> {};
 
 // Causes, charges, events, energy, values: all close and agree on programs that nobody thought of.
 TEST_P(RandomPrograms, EverythingAddsUpAndAgrees) {
-    const uint64_t count = setting("KPUSIM_RANDOM_PROGRAMS", 10), first = setting("KPUSIM_RANDOM_SEED", 1);
+    const uint64_t count = setting("KPUSIM_RANDOM_PROGRAMS", 25), first = setting("KPUSIM_RANDOM_SEED", 1);
     uint64_t clean = 0;
     for (uint64_t seed = first; seed < first + count && !HasFatalFailure(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed) + " on " + GetParam());
