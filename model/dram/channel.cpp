@@ -5,19 +5,12 @@
 #include <algorithm>
 
 #include "isa/diagnostics.hpp"
+#include "model/dram/bits.hpp"
 
 // Private functions are inline here: in position-independent code the compiler may not inline others, and a
 // burst passes most of them.
 namespace kpu::dram {
 namespace {
-
-uint32_t lowest(uint64_t mask) { return static_cast<uint32_t>(__builtin_ctzll(mask)); }
-
-/// Visits the set bits of a mask, lowest first.
-template <typename Visit>
-void for_each_bit(uint64_t mask, Visit visit) {
-    for (; mask != 0; mask &= mask - 1) visit(lowest(mask));
-}
 
 /// Clocks between the commands of two column accesses, so that the second one's data, `gap` clocks after the
 /// first one's, find the bus free.
@@ -54,10 +47,6 @@ Channel::Channel(const Config& config)
     spacing_[1][0] = {write_end + t_.twtr_l, write_end + t_.twtr_s,
                       bus_spacing(t_.cwl, t_.cl, t_.burst, t_.trtrs)};
     set_timer();
-}
-
-inline void Channel::report(uint64_t time, Command command, uint32_t rank, uint32_t bank, uint32_t row) {
-    if (observer_ != nullptr) observer_->on_command({time, command, rank, bank, row});
 }
 
 void Channel::push(const Request& request) {
@@ -318,12 +307,6 @@ inline void Channel::execute(const Choice& choice) {
     }
 }
 
-inline void Channel::take_slot(uint64_t time, bool column) {
-    const bool both = !t_.separate_row_commands;
-    if (column || both) column_slot_ = time + 1;
-    if (!column || both) row_slot_ = time + 1;
-}
-
 inline void Channel::issue_column(uint32_t b, uint64_t time) {
     const bool write = writing_;
     Bank& bank = banks_[b];
@@ -420,7 +403,7 @@ inline void Channel::issue_activate(uint32_t b, uint64_t time) {
     report(time, Command::activate, bank.rank, b, bank.row);
 }
 
-inline void Channel::close_row(Bank& bank, uint32_t b, uint64_t time, uint64_t trp) {
+void Channel::close_row(Bank& bank, uint32_t b, uint64_t time, uint64_t trp) {
     bank.open = false;
     activate_ready_[b] = std::max(activate_ready_[b], time + trp);
     --ranks_[bank.rank].open_banks;
@@ -441,118 +424,6 @@ inline void Channel::issue_precharge(uint32_t b, uint64_t time) {
     if (rank.open_banks == 0) rank.enter(RankState::precharged, time);
     take_slot(time, false);
     report(time, Command::precharge, bank.rank, b);
-}
-
-inline uint64_t Channel::timer_of(const Rank& rank) const {
-    if (rank.drain != Drain::nothing || rank.state == RankState::self_refresh) return never;
-    uint64_t time = rank.refresh_due;
-    if (rank.waiting > 0) return time;
-    if (config_.policy.power_down_nck > 0 && !rank.asleep())
-        time = std::min(time, std::max(rank.idle_since + config_.policy.power_down_nck, rank.refresh_end));
-    if (config_.policy.self_refresh_nck > 0)
-        time = std::min(time, std::max(rank.idle_since + config_.policy.self_refresh_nck, rank.refresh_end));
-    return time;
-}
-
-inline void Channel::set_timer() {
-    next_timer_ = never;
-    for (const Rank& rank : ranks_) next_timer_ = std::min(next_timer_, timer_of(rank));
-}
-
-void Channel::hold(uint32_t r, Drain drain) {
-    ranks_[r].drain = drain;
-    held_ |= banks_of(r);
-}
-
-void Channel::release(uint32_t r) {
-    ranks_[r].drain = Drain::nothing;
-    held_ &= ~banks_of(r);
-}
-
-void Channel::on_timer(uint32_t r, uint64_t time) {
-    Rank& rank = ranks_[r];
-    now_ = time;
-    if (time >= rank.refresh_due) {
-        if (rank.asleep()) wake(r, time);
-        rank.refresh_begin = std::max(rank.refresh_due, rank.refresh_end);
-        hold(r, Drain::refresh);
-    } else if (config_.policy.self_refresh_nck > 0 &&
-               time >= rank.idle_since + config_.policy.self_refresh_nck) {
-        if (rank.asleep()) wake(r, time);
-        hold(r, Drain::self_refresh);
-    } else {
-        const bool open = rank.open_banks > 0;
-        rank.enter(open ? RankState::active_power_down : RankState::precharge_power_down, time);
-        report(time, Command::enter_power_down, r);
-    }
-    set_timer();
-}
-
-uint64_t Channel::drain_time(const Rank& rank) const {
-    const auto r = static_cast<uint32_t>(&rank - ranks_.data());
-    uint64_t time = std::max({now_, row_slot_, rank.open_banks > 0 ? rank.precharge_after : 0});
-    for_each_bit(banks_of(r), [&](uint32_t b) {
-        if (rank.open_banks == 0)
-            time = std::max(time, activate_ready_[b]);
-        else if (banks_[b].open)
-            time = std::max(time, precharge_ready_[b]);
-    });
-    return time;
-}
-
-/// The next step of a rank whose banks are to be precharged.
-void Channel::drain(uint32_t r, uint64_t time) {
-    Rank& rank = ranks_[r];
-    take_slot(time, false);
-    if (rank.open_banks > 0) {
-        for_each_bit(banks_of(r), [&](uint32_t b) {
-            if (banks_[b].open) close_row(banks_[b], b, time, t_.trp_ab);
-        });
-        for_each_bit(banks_of(r), [&](uint32_t b) {
-            banks_[b].precharged_for_row = false;
-            activate_ready_[b] = std::max(activate_ready_[b], time + t_.trp_ab);
-        });
-        rank.enter(RankState::precharged, time);
-        report(time, Command::precharge_all, r);
-        return;
-    }
-    if (rank.drain == Drain::refresh) {
-        refresh(r, time);
-    } else {
-        rank.enter(RankState::self_refresh, time);
-        report(time, Command::enter_self_refresh, r);
-    }
-    release(r);
-    set_timer();
-}
-
-void Channel::refresh(uint32_t r, uint64_t time) {
-    Rank& rank = ranks_[r];
-    rank.enter(RankState::refreshing, time);
-    rank.refresh_end = time + t_.trfc;
-    rank.refresh_sum += rank.refresh_end - rank.refresh_begin;
-    rank.refresh_due += t_.trefi;
-    ++counters_.refreshes;
-    for_each_bit(banks_of(r), [&](uint32_t b) {
-        activate_ready_[b] = rank.refresh_end;
-        banks_[b].precharged_for_row = false;
-    });
-    report(time, Command::refresh, r);
-}
-
-void Channel::wake(uint32_t r, uint64_t time) {
-    Rank& rank = ranks_[r];
-    const bool self_refresh = rank.state == RankState::self_refresh;
-    const uint64_t exit = std::max(time, rank.state_since + t_.tcke);
-    const uint64_t resume = exit + (self_refresh ? t_.txs : t_.txp);
-    if (self_refresh) rank.refresh_due = exit + t_.trefi;
-    for_each_bit(banks_of(r), [&](uint32_t b) {
-        activate_ready_[b] = std::max(activate_ready_[b], resume);
-        precharge_ready_[b] = std::max(precharge_ready_[b], resume);
-        for (auto& ready : column_ready_) ready[b] = std::max(ready[b], resume);
-    });
-    rank.enter(rank.open_banks > 0 ? RankState::active : RankState::precharged, exit);
-    report(exit, self_refresh ? Command::exit_self_refresh : Command::exit_power_down, r);
 }
 
 inline uint64_t Channel::refresh_time_until(const Rank& rank, uint64_t time) {

@@ -203,4 +203,14 @@ class Channel {
     CommandObserver* observer_ = nullptr;
 };
 
+inline void Channel::report(uint64_t time, Command command, uint32_t rank, uint32_t bank, uint32_t row) {
+    if (observer_ != nullptr) observer_->on_command({time, command, rank, bank, row});
+}
+
+inline void Channel::take_slot(uint64_t time, bool column) {
+    const bool both = !t_.separate_row_commands;
+    if (column || both) column_slot_ = time + 1;
+    if (!column || both) row_slot_ = time + 1;
+}
+
 }  // namespace kpu::dram
