@@ -17,7 +17,7 @@ struct Entry {
     uint64_t refresh_before;      ///< Channel's sum of refresh times at arrival
     uint64_t turn_around_before;  ///< Channel's sum of turn-around times at arrival
     uint32_t row;
-    uint32_t turn;  ///< order of arrival in its queue
+    uint32_t turn;  ///< order of arrival in its own queue, whose numbers may lie far apart
     uint16_t bank;
     uint16_t next, previous;
 };

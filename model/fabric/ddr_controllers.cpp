@@ -15,7 +15,7 @@ DdrController::DdrController(const dram::Config& config, const ClockCrossing& cr
 }
 
 void DdrController::take(uint64_t arrival, uint64_t first, uint32_t bursts, bool is_write, uint32_t tag) {
-    if (channel_.now() < arrival) channel_.advance(arrival);
+    advance(arrival);
     if (channel_.idle()) busy_since_ = crossing_.to_core(arrival);
     for (uint64_t address = first; bursts > 0; --bursts, address += burst_bytes_)
         channel_.post({arrival, address, is_write, tag});
@@ -57,7 +57,7 @@ void DdrController::account_moves() {
 }
 
 void DdrController::finish(uint64_t end) {
-    if (channel_.now() < end) advance(end);
+    advance(end);
     const dram::Counters at_end = channel_.counters(std::max(end, channel_.now()));
     account_moves();
     channel_.observe(nullptr);
@@ -110,10 +110,10 @@ void DdrControllers::take(const DdrRequest& request, uint64_t address, uint32_t 
     if (channel.requests > 0) bound_ = std::min(bound_, crossing_.to_core(channel.bound()));
 }
 
-bool DdrControllers::advance(Cycles until) {
-    if (requests_ == 0) return false;
+void DdrControllers::advance(Cycles until) {
+    if (requests_ == 0) return;
     const uint64_t clock = crossing_.to_memory(until);
-    if (clock <= advanced_) return false;
+    if (clock <= advanced_) return;
     advanced_ = clock;
     bound_ = never;
     for (const auto& channel : channels_) {
@@ -122,7 +122,6 @@ bool DdrControllers::advance(Cycles until) {
         collect(*channel);
         if (channel->requests > 0) bound_ = std::min(bound_, crossing_.to_core(channel->bound()));
     }
-    return true;
 }
 
 void DdrControllers::collect(DdrController& channel) {

@@ -81,9 +81,8 @@ class DdrControllers final : public DramModel {
 
     /// A request for [address, address + bytes), which lies in one channel.
     void take(const DdrRequest& request, uint64_t address, uint32_t bytes, bool is_write);
-    /// Issues every command that can be issued before arrivals of cycle `until` are seen. False when nothing
-    /// could change by that.
-    bool advance(Cycles until);
+    /// Issues every command that can be issued before arrivals of cycle `until` are seen.
+    void advance(Cycles until);
     std::vector<DdrAnswer>& answers() { return answers_; }
     /// No request without an answer is done before; `never` when all have one.
     const Cycles& bound() const { return bound_; }

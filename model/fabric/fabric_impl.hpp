@@ -77,6 +77,7 @@ class Fabric::Impl {
     void end(StreamState& stream);
     void number_places();
     void settle(StreamState& stream);
+    bool turn(Cycles horizon, bool single);
     void advance(StreamState& stream, Cycles until);
     Changed serve(StreamState& stream, StreamState::Arrival arrival, Cycles until);
     template <typename Resource>

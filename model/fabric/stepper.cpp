@@ -144,21 +144,27 @@ template <typename Resource>
     throw InternalError("a burst leaves a DRAM controller when that says so");
 }
 
+/// What is first: answers of controllers, or arrivals of the stream whose next one it is; `single`: only that
+/// one. False when nothing is left before the horizon and the first completion.
+[[gnu::always_inline]] inline bool Fabric::Impl::turn(Cycles horizon, bool single) {
+    const Cycles limit = std::min(horizon, first_completion_);
+    const Cycles answer = next_answer(), time = arrivals_.time();
+    if (std::min(answer, time) >= limit) return false;
+    served_until_ = std::max(served_until_, std::min(answer, time));
+    if (answer <= time) {
+        take_answers(answer);
+    } else {
+        const Earliest::First first = arrivals_.first();
+        advance(*active_[first.place], single ? time : std::min({first.until, limit, answer}));
+    }
+    return true;
+}
+
 /// In order of time, so that nothing is ever served that something unknown could come before. Ties go by
 /// precedes(), within a stream to the older burst. Controllers that may answer before the next arrival work
 /// up to that answer first.
 Cycles Fabric::Impl::advance(Cycles horizon) {
-    for (;;) {
-        const Cycles limit = std::min(horizon, first_completion_);
-        const Cycles answer = next_answer(), time = arrivals_.time();
-        if (std::min(answer, time) >= limit) break;
-        if (answer <= time) {
-            take_answers(answer);
-        } else {
-            const Earliest::First first = arrivals_.first();
-            advance(*active_[first.place], std::min({first.until, limit, answer}));
-        }
-    }
+    while (turn(horizon, false)) continue;
     served_until_ = std::max(served_until_, std::min(horizon, next_time()));
     return first_completion_ <= horizon ? first_completion_ : never;
 }
@@ -174,17 +180,7 @@ void Fabric::Impl::advance(StreamState& stream, Cycles until) {
     arrivals_.set(stream.place, stream.next.time);
 }
 
-bool Fabric::Impl::advance_one(Cycles horizon) {
-    const Cycles limit = std::min(horizon, first_completion_);
-    const Cycles answer = next_answer(), time = arrivals_.time();
-    if (std::min(answer, time) >= limit) return false;
-    served_until_ = std::max(served_until_, std::min(answer, time));
-    if (answer <= time)
-        take_answers(answer);
-    else
-        advance(*active_[arrivals_.first().place], time);
-    return true;
-}
+bool Fabric::Impl::advance_one(Cycles horizon) { return turn(horizon, true); }
 
 /// A burst has come to a link that chooses among those that wait when it becomes free.
 void Fabric::Impl::arbitrate(StreamState& stream, StreamState::Arrival arrival) {

@@ -214,8 +214,6 @@ void Worker::finish(Job& job, Cycles now) {
     answer(job, tlm::BEGIN_RESP);
     for (Job::Operand& operand : job.operands) spare_.push_back(std::move(operand.stream));
     for (auto& result : job.results) spare_.push_back(std::move(result));
-    job.operands.clear();
-    job.results.clear();
 }
 
 /// What of the task's formula the unit spent on it alone: the next task's fill runs below this one's work,
@@ -239,15 +237,11 @@ void Worker::answer(Job& job, tlm::tlm_phase phase) {
     command[job.command->port]->nb_transport_bw(*job.payload, phase, delay);
 }
 
-/// As new, but keeps the memory of its lists.
 std::unique_ptr<Job> Worker::take_job() {
     if (spare_jobs_.empty()) return std::make_unique<Job>();
     std::unique_ptr<Job> job = std::move(spare_jobs_.back());
     spare_jobs_.pop_back();
-    Job fresh;
-    fresh.operands.swap(job->operands);
-    fresh.results.swap(job->results);
-    *job = std::move(fresh);
+    job->clear();
     return job;
 }
 

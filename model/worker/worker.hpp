@@ -49,6 +49,16 @@ struct Job {
     Cycles begin = 0;  ///< the first operand enters
     size_t operands_open = 0, results_open = 0;
     bool results_posted = false;
+
+    /// As new, but keeps the lists' memory.
+    void clear() {
+        Job fresh;
+        fresh.operands.swap(operands);
+        fresh.results.swap(results);
+        fresh.operands.clear();
+        fresh.results.clear();
+        *this = std::move(fresh);
+    }
 };
 
 /// A unit that executes tasks: takes commands, posts the task's streams, completes when its formula's time

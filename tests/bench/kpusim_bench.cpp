@@ -114,11 +114,10 @@ void bm_resnet18_compat(benchmark::State& state) {
     state.counters["cycles"] = static_cast<double>(cycles);
 }
 
-/// Whole timing-only runs of ResNet-50 as tiles, a fidelity of the DRAM each; goals: simple 40 ms, burst 400
-/// ms.
-void bm_resnet50_tiles(benchmark::State& state, const char* fidelity) {
-    static const auto module = std::make_shared<const Module>(bench::resnet50_tiles());
-    const auto platform = platforms::load("tile32", {{"ddr.fidelity", fidelity}});
+/// Whole timing-only runs on tile32, changed so.
+void run_tiles(benchmark::State& state, const std::shared_ptr<const Module>& module,
+               const std::vector<std::pair<std::string, std::string>>& changes) {
+    const auto platform = platforms::load("tile32", changes);
     runtime::SimulationOptions options;
     options.mode = runtime::Mode::timing;
     options.hazards = false;
@@ -131,20 +130,16 @@ void bm_resnet50_tiles(benchmark::State& state, const char* fidelity) {
     state.counters["cycles"] = static_cast<double>(cycles);
 }
 
+/// ResNet-50 as tiles, a fidelity of the DRAM each; goals: simple 40 ms, burst 400 ms.
+void bm_resnet50_tiles(benchmark::State& state, const char* fidelity) {
+    static const auto module = std::make_shared<const Module>(bench::resnet50_tiles());
+    run_tiles(state, module, {{"ddr.fidelity", fidelity}});
+}
+
 /// The same work on eight engines, whose loads contend for the DRAM and the system's link.
 void bm_tiles_on_eight_engines(benchmark::State& state) {
     static const auto module = std::make_shared<const Module>(bench::resnet50_tiles(8));
-    const auto platform = platforms::load("tile32", {{"engine.count", "8"}});
-    runtime::SimulationOptions options;
-    options.mode = runtime::Mode::timing;
-    options.hazards = false;
-    Cycles cycles = 0;
-    for (auto _ : state) {
-        runtime::Simulation simulation(module, &platform, options);
-        if (simulation.run() != runtime::RunStatus::finished) state.SkipWithError("did not finish");
-        cycles = simulation.now();
-    }
-    state.counters["cycles"] = static_cast<double>(cycles);
+    run_tiles(state, module, {{"engine.count", "8"}});
 }
 
 /// The GEMM on one of 1 to 64 engines: the others cost nothing.
