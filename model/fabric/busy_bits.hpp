@@ -47,10 +47,13 @@ class BusyBits {
 
     void add(Cycles now, Cycles from, Cycles to, Pending& pending) {
         if (to <= from) return;
-        if (from >= pending.from && from <= pending.to && to - pending.from < longest_pending) {
+        if (from >= pending.from && from <= pending.to && to - pending.from < longest_pending)
             pending.to = std::max(pending.to, to);
-            return;
-        }
+        else
+            begin(now, from, to, pending);
+    }
+    /// Another interval: the one before is set, and what lies before `now` is settled.
+    [[gnu::noinline]] void begin(Cycles now, Cycles from, Cycles to, Pending& pending) {
         set(pending);
         pending.from = from;
         pending.to = to;

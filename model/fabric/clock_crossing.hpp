@@ -1,7 +1,10 @@
 #pragma once
 
+#include <numeric>
+
 #include "isa/clock.hpp"
 #include "isa/types.hpp"
+#include "model/fabric/divide.hpp"
 
 namespace kpu::model {
 
@@ -9,9 +12,14 @@ namespace kpu::model {
 /// Exactly what Clock says, without its divisions where both periods are whole picoseconds.
 class ClockCrossing {
   public:
-    ClockCrossing(const Clock& core, const Clock& memory) : core_(core), memory_(memory) {}
-    uint64_t to_memory(Cycles core_edge) const { return cross(core_, memory_, core_edge); }
-    Cycles to_core(uint64_t memory_edge) const { return cross(memory_, core_, memory_edge); }
+    ClockCrossing(const Clock& core, const Clock& memory)
+        : to_memory_(core, memory),
+          to_core_(memory, core),
+          ratio_q32_(
+              static_cast<uint64_t>(((static_cast<Wide>(core.hz()) << 32) + memory.hz() / 2) / memory.hz())) {
+    }
+    uint64_t to_memory(Cycles core_edge) const { return to_memory_.cross(core_edge); }
+    Cycles to_core(uint64_t memory_edge) const { return to_core_.cross(memory_edge); }
     /// About how long a time of the memory's clock is in core cycles.
     Cycles duration_in_core(uint64_t memory_cycles) const {
         if (memory_cycles == 0) return 0;
@@ -26,31 +34,29 @@ class ClockCrossing {
 
   private:
     __extension__ typedef unsigned __int128 Wide;
-    struct Domain {
-        explicit Domain(const Clock& c)
-            : clock(c), period(per_second % c.hz() == 0 ? per_second / c.hz() : 0) {
-            if (period > 1) reciprocal = ~uint64_t{0} / period;
+    /// From one domain to the other.
+    class Way {
+      public:
+        Way(const Clock& from, const Clock& to) : from_(from), to_(to) {
+            if (per_second % from.hz() != 0 || per_second % to.hz() != 0) return;
+            const uint64_t common = std::gcd(from.hz(), to.hz());
+            multiplier_ = to.hz() / common;
+            divisor_ = Divisor(from.hz() / common);
         }
-        Clock clock;
-        uint64_t period;          ///< picoseconds, 0: not whole
-        uint64_t reciprocal = 0;  ///< floor((2^64 - 1) / period)
+        [[gnu::always_inline]] uint64_t cross(uint64_t edge) const {
+            return multiplier_ != 0 ? divisor_.ceil(edge * multiplier_) : to_.edges_before(from_.edge(edge));
+        }
+
+      private:
+        Clock from_, to_;
+        uint64_t multiplier_ = 0;  ///< edges of `to` in divisor_ edges of `from`; 0: their times are rounded
+        Divisor divisor_;
     };
     static constexpr uint64_t per_second = 1'000'000'000'000;
 
-    static uint64_t cross(const Domain& from, const Domain& to, uint64_t edge) {
-        if (from.period == 0 || to.reciprocal == 0) return to.clock.edges_before(from.clock.edge(edge));
-        const uint64_t time = edge * from.period + to.period - 1;
-        // the estimate is never too large, and too small by two at most
-        auto quotient = static_cast<uint64_t>((static_cast<Wide>(time) * to.reciprocal) >> 64);
-        while (time - quotient * to.period >= to.period) ++quotient;
-        return quotient;
-    }
-
-    Domain core_, memory_;
+    Way to_memory_, to_core_;
     static constexpr uint64_t half_q32 = uint64_t{1} << 31;
-    /// core cycles in a cycle of the memory, to the nearest 2^-32
-    uint64_t ratio_q32_ = static_cast<uint64_t>(
-        ((static_cast<Wide>(core_.clock.hz()) << 32) + memory_.clock.hz() / 2) / memory_.clock.hz());
+    uint64_t ratio_q32_;  ///< core cycles in a cycle of the memory, to the nearest 2^-32
 };
 
 }  // namespace kpu::model

@@ -17,6 +17,7 @@ int log2_of(uint64_t value) {
 DramChannel::DramChannel(const DramTiming& timing)
     : t_(timing),
       spacing_(std::max(timing.tccd_s, timing.burst_nck)),
+      group_spacing_(std::max<uint64_t>(timing.tccd_l, spacing_)),
       bank_bits_(log2_of(uint64_t{timing.banks_per_group} * timing.ranks)),
       group_mask_(timing.bank_groups - 1),
       bank_mask_(timing.banks_per_group * timing.ranks - 1),  // a rank is more banks
@@ -48,7 +49,9 @@ uint64_t DramChannel::refresh_start(uint64_t due) const {
     return start;
 }
 
-void DramChannel::refresh_until(uint64_t now) {
+/// Takes the refreshes due by `now`; true when there were any.
+bool DramChannel::refresh_until(uint64_t now) {
+    if (next_refresh_ > now) return false;
     while (next_refresh_ <= now) {
         const uint64_t start = refresh_start(next_refresh_);
         refresh_end_ = start + t_.trfc;
@@ -59,9 +62,10 @@ void DramChannel::refresh_until(uint64_t now) {
             bank.activate_ready = refresh_end_;
         }
         gaps_.clear();
-        ++counters_.refreshes;
+        ++refresh_count_;
         next_refresh_ += t_.trefi;
     }
+    return true;
 }
 
 uint64_t DramChannel::activate_time(uint64_t earliest, const Bank& bank, uint32_t group) const {
@@ -74,20 +78,18 @@ uint64_t DramChannel::activate_time(uint64_t earliest, const Bank& bank, uint32_
     return time;
 }
 
-inline uint64_t DramChannel::after_last(uint64_t earliest, uint32_t group, bool is_write) const {
-    if (!any_column_) return earliest;
-    const uint64_t spacing = group == last_group_ ? std::max<uint64_t>(t_.tccd_l, spacing_) : spacing_;
-    uint64_t time = std::max(earliest, last_column_ + spacing);
-    if (is_write == last_write_) return time;
+/// The next column behind the last one, which has the other direction.
+uint64_t DramChannel::turn_around(uint64_t earliest, uint32_t group, bool is_write) const {
+    const uint64_t spacing = group == last_group_ ? group_spacing_ : spacing_;
+    const uint64_t time = std::max(earliest, last_column_ + spacing);
     if (is_write) return std::max(time, last_column_ + t_.rd_to_wr);
-    time = std::max(time, last_write_end_ + t_.twtr_s);
-    if (group_write_end_[group] != 0) time = std::max(time, group_write_end_[group] + t_.twtr_l);
-    return time;
+    const uint64_t written = group_write_end_[group];
+    return std::max({time, last_write_end_ + t_.twtr_s, written == 0 ? 0 : written + t_.twtr_l});
 }
 
 /// A place among the columns already given out, for a burst that is ready early enough; 0 when there is none.
 uint64_t DramChannel::fill_gap(uint64_t earliest, uint32_t group, bool is_write) {
-    const uint64_t same_group = std::max<uint64_t>(t_.tccd_l, spacing_) - spacing_;
+    const uint64_t same_group = group_spacing_ - spacing_;
     for (size_t i = 0; i < gaps_.size(); ++i) {
         Gap& gap = gaps_[i];
         const uint64_t time = std::max(earliest, gap.from + (group == gap.group_before ? same_group : 0));
@@ -116,15 +118,20 @@ inline uint64_t DramChannel::take_column(uint64_t request, uint64_t earliest, ui
         const uint64_t time = fill_gap(earliest, group, is_write);
         if (time != 0) return time;
     }
-    const uint64_t time = after_last(earliest, group, is_write);
-    if (any_column_ && last_write_ == is_write && time >= last_column_ + 2 * spacing_) {
-        gaps_.push_back({last_column_ + spacing_, time - spacing_, last_group_, group, is_write});
-        if (gaps_.size() > max_gaps) gaps_.erase(gaps_.begin());
+    const Column direction = is_write ? Column::write : Column::read;
+    uint64_t time = earliest;
+    if (last_ == direction) {
+        time = std::max(time, last_column_ + (group == last_group_ ? group_spacing_ : spacing_));
+        if (time >= last_column_ + 2 * spacing_) {
+            gaps_.push_back({last_column_ + spacing_, time - spacing_, last_group_, group, is_write});
+            if (gaps_.size() > max_gaps) gaps_.erase(gaps_.begin());
+        }
+    } else if (last_ != Column::none) {
+        time = turn_around(time, group, is_write);
     }
-    any_column_ = true;
+    last_ = direction;
     last_column_ = time;
     last_group_ = group;
-    last_write_ = is_write;
     return time;
 }
 
@@ -139,81 +146,72 @@ bool DramChannel::hit_closed(Bank& bank, uint32_t row, uint64_t request) {
     return false;
 }
 
-/// Opens the row of a burst, closing another one.
-void DramChannel::activate(Bank& bank, const Place& place, uint64_t request, DramService& result) {
-    uint64_t ready = std::max(request, refresh_end_);
-    if (bank.row != no_row) {
-        const uint64_t precharge = std::max(ready, bank.precharge_ready);
-        bank.closed[bank.next_closed++ % bank.closed.size()] = {bank.row, bank.streak, precharge};
-        result.command = precharge;
-        result.row_wait = t_.trp;
-        ready = precharge + t_.trp;
+/// Opens a row, closing another one.
+DramChannel::Opening DramChannel::activate(Bank& bank, uint32_t group, uint32_t row, uint64_t request) {
+    uint64_t ready = std::max(request, refresh_end_), command = 0, wait = t_.trcd;
+    const bool closes = bank.row != no_row;
+    if (closes) {
+        command = std::max(ready, bank.precharge_ready);
+        bank.closed[bank.next_closed++ % bank.closed.size()] = {bank.row, bank.streak, command};
+        wait += t_.trp;
+        ready = command + t_.trp;
     }
-    const uint64_t time = activate_time(ready, bank, place.group);
-    if (bank.row == no_row) result.command = time;
-    bank.row = place.row;
+    const uint64_t time = activate_time(ready, bank, group);
+    bank.row = row;
     bank.streak = 1;
     bank.column_ready = time + t_.trcd;
     bank.precharge_ready = time + t_.tras;
     bank.activate_ready = time + t_.trc;
-    group_activate_[place.group] = time + 1;
+    group_activate_[group] = time + 1;
     last_activates_[activate_index_] = time + 1;
     activate_index_ = (activate_index_ + 1) % 4;
-    result.row_wait += t_.trcd;
-    result.activated = true;
-    ++counters_.activates;
+    ++activates_;
+    return {closes ? command : time, wait};
 }
 
 [[gnu::always_inline]] inline DramService DramChannel::serve(uint64_t address, bool is_write,
-                                                             uint64_t arrival) {
-    DramService result;
+                                                             uint64_t request) {
     const Place place = place_of(address);
-    Bank& bank = banks_[place.bank];
-    const uint64_t request = arrival + t_.controller_nck / 2;
+    Bank* bank = &banks_[place.bank];
+    uint64_t refresh_wait = 0, row_wait = 0, opened = ~uint64_t{0};
+    bool refreshed = false;
     // Refreshes due before the burst would be served come first. A postponed burst may meet the next one.
     const uint64_t earliest = std::max(request, last_column_);
-    if (next_refresh_ <= earliest) {
-        result.refreshed = true;
-        refresh_until(earliest);
+    if (earliest >= next_refresh_ || earliest < refresh_end_) {
+        refreshed = refresh_until(earliest);
+        refresh_wait = refresh_end_ > earliest ? refresh_end_ - earliest : 0;
     }
-    if (refresh_end_ > earliest) result.refresh_wait = refresh_end_ - earliest;
-    if (bank.row == place.row) {
-        ++bank.streak;
-        ++counters_.row_hits;
-    } else if (hit_closed(bank, place.row, request)) {
-        ++counters_.row_hits;
+    if (bank->row == place.row) {
+        ++bank->streak;
+    } else if (hit_closed(*bank, place.row, request)) {
+        bank = &closed_bank_;
     } else {
-        activate(bank, place, request, result);
+        const Opening opening = activate(*bank, place.group, place.row, request);
+        opened = opening.command;
+        row_wait = opening.wait;
     }
-    const bool open = bank.row == place.row;
-    const uint64_t ready = open ? std::max(request, bank.column_ready) : request;
+    const uint64_t ready = std::max(request, bank->column_ready);
     const uint64_t column = take_column(request, ready, place.group, is_write);
-    if (!result.activated) result.command = column;
+    uint64_t data = column + t_.cl, precharge = column + t_.trtp;
     if (is_write) {
-        result.data = column + t_.cwl;
-        const uint64_t data_end = result.data + t_.burst_nck;
-        ++counters_.writes;
+        data = column + t_.cwl;
+        const uint64_t data_end = data + t_.burst_nck;
         last_write_end_ = std::max(last_write_end_, data_end);
         group_write_end_[place.group] = std::max(group_write_end_[place.group], data_end);
-        if (open) bank.precharge_ready = std::max(bank.precharge_ready, data_end + t_.twr);
-    } else {
-        result.data = column + t_.cl;
-        ++counters_.reads;
-        if (open) bank.precharge_ready = std::max(bank.precharge_ready, column + t_.trtp);
+        precharge = data_end + t_.twr;
     }
-    const uint64_t waited = column - request;
-    result.refresh_wait = std::min(result.refresh_wait, waited);
-    result.row_wait = std::min(result.row_wait, waited - result.refresh_wait);
-    result.busy_wait = waited - result.refresh_wait - result.row_wait;
-    return result;
+    bank->precharge_ready = std::max(bank->precharge_ready, precharge);
+    uint64_t busy_wait = column - request;
+    if (refresh_wait + row_wait > 0) {
+        refresh_wait = std::min(refresh_wait, busy_wait);
+        row_wait = std::min(row_wait, busy_wait - refresh_wait);
+        busy_wait -= refresh_wait + row_wait;
+    }
+    return {std::min(opened, column), data, refresh_wait, row_wait, busy_wait, refreshed};
 }
 
-DramCounters DramChannel::counters(uint64_t now) const {
-    DramCounters counters = counters_;
-    if (next_refresh_ <= now) counters.refreshes += (now - next_refresh_) / t_.trefi + 1;
-    counters.refreshes *= t_.ranks;
-    counters.charged_activates = counters.activates;
-    return counters;
+uint64_t DramChannel::refreshes(uint64_t now) const {
+    return refresh_count_ + (next_refresh_ <= now ? (now - next_refresh_) / t_.trefi + 1 : 0);
 }
 
 void DramChannel::take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, uint64_t>>& into) {
@@ -224,6 +222,7 @@ void DramChannel::take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, u
 
 DdrChannel::DdrChannel(const DramTiming& timing, const Clock& core)
     : crossing_(core, Clock(timing.clock_hz)),
+      ranks_(timing.ranks),
       burst_bytes_(timing.burst_bytes),
       burst_nck_(timing.burst_nck),
       // one less: the edges of the two clocks are rounded to picoseconds
@@ -241,39 +240,60 @@ void DdrChannel::account_refreshes(Cycles now) {
     refreshes_.clear();
 }
 
+DramCounters DdrChannel::counters(Cycles now) const {
+    DramCounters counters;
+    counters.reads = account.bytes_read / burst_bytes_;
+    counters.writes = account.bytes_written / burst_bytes_;
+    counters.activates = counters.charged_activates = channel_.activates();
+    counters.row_hits = counters.reads + counters.writes - counters.activates;
+    counters.refreshes = channel_.refreshes(crossing_.to_memory(now)) * ranks_;
+    return counters;
+}
+
 DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
-    const uint64_t arrived = crossing_.to_memory(arrival);
-    Service result;
-    uint64_t last_data = 0, command = 0, data = 0, data_end = 0;
+    const uint64_t request = crossing_.to_memory(arrival) + channel_.arrival_to_request();
+    const uint64_t activates = channel_.activates();
+    Cycles refresh_waits = 0, row_waits = 0, first_busy_wait = 0;
+    uint64_t command = 0, data = 0, data_end = 0, last_end = 0;  // of bursts that are back to back; of all
+    uint32_t bursts = 0;
     const auto book = [&] {
+        last_end = std::max(last_end, data_end);
         const Cycles from = crossing_.to_core(data);
         account.busy.overhead(arrival, std::max(arrival, crossing_.to_core(command)), from);
         account.busy.useful(arrival, from, crossing_.to_core(data_end));
     };
-    for (uint64_t at = address & ~(burst_bytes_ - 1); at < address + bytes; at += burst_bytes_) {
-        const DramService burst = channel_.serve(at, write, arrived);
+    for (uint64_t at = address & ~(burst_bytes_ - 1); at < address + bytes; at += burst_bytes_, ++bursts) {
+        const DramService burst = channel_.serve(at, write, request);
         if (burst.refreshed) account_refreshes(arrival);
-        if (burst.data == data_end && burst.command >= command) {
-            data_end += burst_nck_;  // back to back with the one before
-        } else {
-            if (result.bursts != 0) book();
-            command = burst.command;
-            data = burst.data;
-            data_end = burst.data + burst_nck_;
-        }
-        last_data = std::max(last_data, burst.data);
         const Cycles busy_wait = crossing_.duration_in_core(burst.busy_wait);
-        const Cycles refresh_wait = crossing_.duration_in_core(burst.refresh_wait);
-        if (busy_wait + refresh_wait > 0) queue.waits(arrival, arrival + busy_wait + refresh_wait);
-        if (result.bursts++ == 0) result.busy_wait = busy_wait;  // the others wait for their own request
-        result.refresh_wait += refresh_wait;
-        result.row_wait += crossing_.duration_in_core(burst.row_wait);
-        result.activates += burst.activated ? 1 : 0;
+        Cycles queued = busy_wait;
+        if (burst.refresh_wait + burst.row_wait > 0) {
+            const Cycles refresh_wait = crossing_.duration_in_core(burst.refresh_wait);
+            queued += refresh_wait;
+            refresh_waits += refresh_wait;
+            row_waits += crossing_.duration_in_core(burst.row_wait);
+        }
+        if (queued > 0) queue.waits(arrival, arrival + queued);
+        if (burst.data == data_end && burst.command >= command) {
+            data_end += burst_nck_;
+            continue;
+        }
+        if (bursts == 0)
+            first_busy_wait = busy_wait;  // the others wait for their own request
+        else
+            book();
+        command = burst.command;
+        data = burst.data;
+        data_end = burst.data + burst_nck_;
     }
     book();
-    (write ? account.bytes_written : account.bytes_read) += uint64_t{result.bursts} * burst_bytes_;
-    result.done = crossing_.to_core(last_data + channel_.data_to_done());
-    return result;
+    (write ? account.bytes_written : account.bytes_read) += bursts * burst_bytes_;
+    return {crossing_.to_core(last_end + channel_.data_to_done()),
+            refresh_waits,
+            row_waits,
+            first_busy_wait,
+            bursts,
+            static_cast<uint32_t>(channel_.activates() - activates)};
 }
 
 }  // namespace kpu::model

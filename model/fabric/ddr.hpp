@@ -17,13 +17,12 @@ namespace kpu::model {
 
 /// One burst at a DRAM channel; times in nCK of the channel.
 struct DramService {
-    uint64_t command = 0;       ///< first command of this burst
-    uint64_t data = 0;          ///< first clock of its data on the bus
-    uint64_t refresh_wait = 0;  ///< of the time to `data`: waited for a refresh
-    uint64_t row_wait = 0;      ///< for its own precharge and activate
-    uint64_t busy_wait = 0;     ///< for the bus, the bank, or command spacing
-    bool activated = false;     ///< row miss
-    bool refreshed = false;     ///< refreshes began since the last burst
+    uint64_t command;       ///< first command of this burst
+    uint64_t data;          ///< first clock of its data on the bus
+    uint64_t refresh_wait;  ///< of the time to `data`: waited for a refresh
+    uint64_t row_wait;      ///< for its own precharge and activate
+    uint64_t busy_wait;     ///< for the bus, the bank, or command spacing
+    bool refreshed;         ///< refreshes began since the last burst
 };
 
 /// Commands of a channel.
@@ -79,13 +78,16 @@ class ChannelInterleave {
 class DramChannel {
   public:
     explicit DramChannel(const DramTiming& timing);
-    /// Serves the burst that holds channel-local byte `address`, which arrives at nCK `arrival`. Calls come
-    /// in order of arrival.
-    DramService serve(uint64_t address, bool is_write, uint64_t arrival);
-    /// From the first clock of data to the time at which the requester sees it (read), or it is stored.
-    uint64_t data_to_done() const { return t_.burst_nck + t_.controller_nck - t_.controller_nck / 2; }
-    /// Commands issued before nCK `now`, refreshes of idle time included.
-    DramCounters counters(uint64_t now) const;
+    /// Serves the burst that holds channel-local byte `address`, whose commands may come from nCK `request`
+    /// on. Calls come in order of `request`.
+    DramService serve(uint64_t address, bool is_write, uint64_t request);
+    /// From the arrival at the controller to `request`.
+    uint64_t arrival_to_request() const { return t_.controller_nck / 2; }
+    /// From the last clock of data to the time at which the requester sees it (read), or it is stored.
+    uint64_t data_to_done() const { return t_.controller_nck - t_.controller_nck / 2; }
+    uint64_t activates() const { return activates_; }
+    /// Begun before nCK `now`, those of idle time included.
+    uint64_t refreshes(uint64_t now) const;
     /// Intervals [from, to) of refreshes begun since the last call, ascending.
     void take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, uint64_t>>& into);
 
@@ -116,25 +118,31 @@ class DramChannel {
     struct Place {
         uint32_t group, bank, row;  ///< bank: of all banks of the channel
     };
+    struct Opening {
+        uint64_t command, wait;  ///< the first command, and how long a burst waits for it and those behind
+    };
+    /// The direction of a column command.
+    enum class Column : uint8_t { read, write, none };
     Place place_of(uint64_t address) const;
     static bool hit_closed(Bank& bank, uint32_t row, uint64_t request);
-    void activate(Bank& bank, const Place& place, uint64_t request, DramService& result);
-    void refresh_until(uint64_t now);
+    Opening activate(Bank& bank, uint32_t group, uint32_t row, uint64_t request);
+    bool refresh_until(uint64_t now);
     uint64_t refresh_start(uint64_t due) const;
     uint64_t activate_time(uint64_t earliest, const Bank& bank, uint32_t group) const;
     uint64_t take_column(uint64_t request, uint64_t earliest, uint32_t group, bool is_write);
     uint64_t fill_gap(uint64_t earliest, uint32_t group, bool is_write);
-    uint64_t after_last(uint64_t earliest, uint32_t group, bool is_write) const;
+    uint64_t turn_around(uint64_t earliest, uint32_t group, bool is_write) const;
 
     DramTiming t_;
-    uint64_t spacing_;  ///< of columns of two groups, at least
+    uint64_t spacing_, group_spacing_;  ///< of columns at least: of two groups, of one group
     int group_shift_, bank_shift_, row_shift_, bank_bits_;
     uint64_t group_mask_, bank_mask_, row_mask_;
     std::vector<Bank> banks_;
+    Bank closed_bank_;  ///< stands for the bank of a burst whose row is closed again: nothing to wait for
     std::vector<uint64_t> group_activate_;       ///< last activate of each group, + 1 (0: never)
     uint64_t last_activates_[4] = {0, 0, 0, 0};  ///< ring, + 1 (0: never)
     unsigned activate_index_ = 0;
-    bool any_column_ = false, last_write_ = false;
+    Column last_ = Column::none;
     uint32_t last_group_ = 0;
     uint64_t last_column_ = 0;
     std::vector<Gap> gaps_;  ///< ascending, the newest max_gaps
@@ -142,8 +150,8 @@ class DramChannel {
     std::vector<uint64_t> group_write_end_;
     uint64_t next_refresh_;  ///< due
     uint64_t refresh_end_ = 0;
-    std::vector<std::pair<uint64_t, uint64_t>> refreshes_;
-    DramCounters counters_;
+    std::vector<std::pair<uint64_t, uint64_t>> refreshes_;  ///< not taken
+    uint64_t activates_ = 0, refresh_count_ = 0;
 };
 
 /// A DRAM channel in the time of the core: the two clock crossings, and the accounting.
@@ -152,14 +160,15 @@ class DdrChannel {
     DdrChannel(const DramTiming& timing, const Clock& core);
 
     struct Service {
-        Cycles done = 0;
-        Cycles refresh_wait = 0, row_wait = 0, busy_wait = 0;
-        uint32_t bursts = 0, activates = 0;
+        Cycles done;
+        Cycles refresh_wait, row_wait, busy_wait;
+        uint32_t bursts, activates;
     };
     /// A request for the channel-local bytes [address, address + bytes): its bursts go to the channel
     /// together, and it is done with the last.
     Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write);
-    DramCounters counters(Cycles now) const { return channel_.counters(crossing_.to_memory(now)); }
+    /// Commands issued before `now`, refreshes of idle time included.
+    DramCounters counters(Cycles now) const;
     /// No burst is served faster.
     Cycles least_time() const { return least_time_; }
     /// Takes the refreshes begun before `now` into `busy`.
@@ -170,7 +179,7 @@ class DdrChannel {
 
   private:
     ClockCrossing crossing_;
-    uint64_t burst_bytes_, burst_nck_;
+    uint64_t ranks_, burst_bytes_, burst_nck_;
     Cycles least_time_;
     DramChannel channel_;
     std::vector<std::pair<uint64_t, uint64_t>> refreshes_;

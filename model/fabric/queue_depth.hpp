@@ -13,8 +13,8 @@ class QueueDepth {
     /// A request arrives (in order of arrival) and waits until `start`.
     void waits(Cycles arrival, Cycles start) {
         if (end_ - first_ >= peak_) make_room(arrival);
-        if (end_ == first_ || at(end_ - 1) <= start)
-            at(end_) = start;
+        if (start >= latest_)
+            at(end_) = latest_ = start;
         else
             insert(start);
         ++end_;
@@ -24,8 +24,10 @@ class QueueDepth {
   private:
     /// Those that began by now are only looked for when the peak would grow with them.
     void make_room(Cycles now) {
-        while (first_ != end_ && at(first_) <= now) ++first_;
-        if (end_ - first_ < peak_) return;
+        uint64_t first = first_;
+        while (first != end_ && at(first) <= now) ++first;
+        first_ = first;
+        if (end_ - first < peak_) return;
         peak_ = end_ - first_ + 1;
         if (peak_ > starts_.size()) grow();
     }
@@ -44,6 +46,7 @@ class QueueDepth {
     std::vector<Cycles> starts_ =
         std::vector<Cycles>(16);  ///< ring, a power of two; ascending from first_ to end_
     uint64_t first_ = 0, end_ = 0;
+    Cycles latest_ = 0;  ///< of all starts
     uint64_t peak_ = 0;
 };
 

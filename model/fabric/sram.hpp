@@ -192,7 +192,7 @@ class Link {
         Cycles done;
         Cycles wait;
     };
-    Service serve(Cycles arrival, uint32_t bytes) {
+    [[gnu::always_inline]] Service serve(Cycles arrival, uint32_t bytes) {
         if (!crossing_) return serve_own(arrival, bytes);
         const Service own = serve_own(crossing_->to_memory(arrival), bytes);
         return {std::max(arrival + 1, crossing_->to_core(own.done)), crossing_->duration_in_core(own.wait)};
