@@ -8,7 +8,7 @@ namespace kpu::model {
 
 namespace {
 
-using Lanes = int32_t __attribute__((vector_size(32)));
+using Lanes = int32_t __attribute__((vector_size(16)));
 constexpr size_t most_banks_with_turns = 64;
 constexpr uint8_t no_direction = 2;
 
@@ -69,18 +69,21 @@ Sram::Shape Sram::new_shape(uint32_t bytes) {
     return shape;
 }
 
-void Sram::use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start, Banks& all) {
+Sram::Banks Sram::use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start) {
+    Banks all;
     uint64_t piece = interleave_.value() - into;
     for (uint64_t offset = 0; offset < bytes; offset += piece, piece = interleave_.value()) {
         piece = std::min<uint64_t>(piece, bytes - offset);
         const auto wanted = static_cast<int32_t>(port_width_.quotient(offset));
-        use_banks(bank, 1, &wanted, start, static_cast<int32_t>(bank_width_.ceil(piece)), all);
+        all.add(use_bank(bank, start + wanted, static_cast<int32_t>(bank_width_.ceil(piece))));
         if (++bank == bank_free_.size()) bank = 0;
     }
+    return all;
 }
 
 /// As use_pieces(), but a bank whose last access had the other direction has to turn around first.
-void Sram::use_turning(uint64_t address, uint32_t bytes, bool write, int32_t start, Banks& all) {
+Sram::Banks Sram::use_turning(uint64_t address, uint32_t bytes, bool write, int32_t start) {
+    Banks all;
     size_t bank = banks_.remainder(interleave_.quotient(address));
     uint64_t piece = interleave_.value() - interleave_.remainder(address);
     for (uint64_t offset = 0; offset < bytes; offset += piece, piece = interleave_.value()) {
@@ -88,21 +91,36 @@ void Sram::use_turning(uint64_t address, uint32_t bytes, bool write, int32_t sta
         const auto wanted = static_cast<int32_t>(port_width_.quotient(offset));
         if (direction_[bank] != no_direction && direction_[bank] != write) bank_free_[bank] += turnaround_;
         direction_[bank] = write;
-        use_banks(bank, 1, &wanted, start, static_cast<int32_t>(bank_width_.ceil(piece)), all);
+        all.add(use_bank(bank, start + wanted, static_cast<int32_t>(bank_width_.ceil(piece))));
         if (++bank == bank_free_.size()) bank = 0;
     }
+    return all;
 }
 
-void Sram::use_blocks(size_t bank, size_t blocks, int32_t start, Banks& all) {
+Sram::Banks Sram::use_blocks(size_t bank, size_t blocks, int32_t start) {
+    Banks all;
     for (size_t block = 0; block < blocks; bank = 0) {
-        const size_t count = std::min(blocks - block, bank_free_.size() - bank);
-        use_banks(bank, count, &wanted_[block], start, block_cycles_, all);
-        block += count;
+        const size_t end = block + std::min(blocks - block, bank_free_.size() - bank);
+        if (const size_t count = (end - block) / lanes * lanes; count > 0) {
+            all.add(use_lanes_(*this, bank, count, &wanted_[block], start));
+            block += count;
+            bank += count;
+        }
+        for (; block < end; ++block) all.add(use_bank(bank++, start + wanted_[block], block_cycles_));
     }
+    return all;
 }
 
-[[gnu::always_inline]] inline void Sram::use_lanes(Sram& sram, size_t bank, size_t count,
-                                                   const int32_t* wanted, int32_t start, Banks& all) {
+/// One block at every bank, and that again and again.
+Sram::Banks Sram::use_rounds(size_t bank, uint32_t rounds, int32_t start) {
+    Banks all;
+    for (uint32_t round = 0; round < rounds; ++round, start += round_cycles_)
+        all.add(use_lanes_(*this, 0, banks_.value(), &turns_[bank * banks_.value()], start));
+    return all;
+}
+
+[[gnu::always_inline]] inline Sram::Banks Sram::use_lanes(Sram& sram, size_t bank, size_t count,
+                                                          const int32_t* wanted, int32_t start) {
     Lanes wait{}, end{};
     int32_t* const bank_free = &sram.bank_free_[bank];
     const int32_t cycles = sram.block_cycles_;
@@ -116,19 +134,18 @@ void Sram::use_blocks(size_t bank, size_t blocks, int32_t start, Banks& all) {
         wait = wait > waited ? wait : waited;
         end = end > done ? end : done;
     }
-    for (size_t lane = 0; lane < lanes; ++lane) {
-        all.wait = std::max(all.wait, wait[lane]);
-        all.end = std::max(all.end, end[lane]);
-    }
+    Banks all;
+    for (size_t lane = 0; lane < lanes; ++lane) all.add({end[lane], wait[lane]});
+    return all;
 }
 
 /// The same, compiled for machines that have a maximum of integers.
 #if defined(__x86_64__)
 __attribute__((target("avx2")))
 #endif
-void Sram::use_lanes_wide(Sram& sram, size_t bank, size_t count, const int32_t* wanted, int32_t start,
-                          Banks& all) {
-    use_lanes(sram, bank, count, wanted, start, all);
+Sram::Banks
+Sram::use_lanes_wide(Sram& sram, size_t bank, size_t count, const int32_t* wanted, int32_t start) {
+    return use_lanes(sram, bank, count, wanted, start);
 }
 
 void Sram::rebase(Cycles base) {

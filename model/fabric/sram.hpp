@@ -24,10 +24,9 @@ class Ports {
         Cycles* const free = free_.data();
         const size_t taken = first_;
         const Cycles start = std::max(arrival, free[taken]), end = start + cycles;
-        const size_t newest = taken == 0 ? count_ - 1 : taken - 1;
         first_ = taken + 1 == count_ ? 0 : taken + 1;
-        if (free[newest] <= end)
-            free[taken] = end;
+        if (end >= latest_)
+            free[taken] = latest_ = end;
         else
             insert(taken, end);
         return start;
@@ -37,7 +36,8 @@ class Ports {
     void insert(size_t place, Cycles end);
 
     size_t count_, first_ = 0;
-    std::vector<Cycles> free_;  ///< ring, ascending from first_ on
+    Cycles latest_ = 0;
+    std::vector<Cycles> free_;  ///< ring, ascending from first_ to latest_
 };
 
 /// A scratchpad SRAM: ports in front of address-interleaved banks. See sram.md.
@@ -78,11 +78,9 @@ class Sram {
         const Cycles port_start = ports_.take(arrival, shape.port_cycles);
         if (port_start - base_ > rebase_after) rebase(port_start);
         const uint64_t into_block = interleave_.remainder(address);
-        Banks banks;
-        if (turnaround_ == 0)
-            use(shape, address, into_block, static_cast<int32_t>(port_start - base_), banks);
-        else
-            use_turning(address, bytes, write, static_cast<int32_t>(port_start - base_), banks);
+        const auto start = static_cast<int32_t>(port_start - base_);
+        const Banks banks = turnaround_ == 0 ? use(shape, address, into_block, start)
+                                             : use_turning(address, bytes, write, start);
         if (banks.end > overflow) throw_overflow();
         const Cycles end = std::max(port_start + shape.port_cycles, base_ + static_cast<Cycles>(banks.end));
         auto port_wait = port_start - arrival, wait = static_cast<Cycles>(banks.wait);
@@ -105,10 +103,10 @@ class Sram {
     static constexpr Cycles rebase_after = Cycles{1} << 28;
     static constexpr int32_t overflow = int32_t{1} << 30;
     static constexpr uint64_t most_blocks = 4096;  ///< of an access that uses tables
-    static constexpr size_t lanes = 8;             ///< banks handled at once
+    static constexpr size_t lanes = 4;             ///< banks handled at once
 
     /// What follows from the size of an access.
-    struct alignas(32) Shape {
+    struct Shape {
         uint32_t bytes = 0;
         uint32_t whole_blocks = 0;  ///< 0: it is not made of whole blocks, or of too many
         uint32_t words = 0;   ///< of an access that begins with a block; 0: blocks do not begin with words
@@ -118,48 +116,38 @@ class Sram {
     struct Banks {
         int32_t end = 0;   ///< of the last bank that the access uses
         int32_t wait = 0;  ///< longest wait for one of them
+        void add(Banks others) { *this = {std::max(end, others.end), std::max(wait, others.wait)}; }
     };
     uint64_t words_of(uint64_t address, uint32_t bytes) const {
         return word_.quotient(address + bytes - 1) - word_.quotient(address) + 1;
     }
     const Shape& shape_of(uint32_t bytes) {
-        Shape& shape = shapes_[(bytes >> 6 ^ bytes >> 9) % shapes_.size()];  // DMA and operands differ
+        Shape& shape = shapes_[bytes / 64 % shapes_.size()];
         if (shape.bytes != bytes) shape = new_shape(bytes);
         return shape;
     }
     /// Each block of the access is at its bank when the port has come to it, whatever the others wait for.
-    void use(const Shape& shape, uint64_t address, uint64_t into, int32_t start, Banks& all) {
+    Banks use(const Shape& shape, uint64_t address, uint64_t into, int32_t start) {
         const size_t bank = banks_.remainder(interleave_.quotient(address));
         const size_t blocks = shape.whole_blocks;
-        if (into != 0 || blocks == 0)
-            use_pieces(bank, into, shape.bytes, start, all);
-        else if (shape.rounds != 0)
-            for (uint32_t round = 0; round < shape.rounds; ++round, start += round_cycles_)
-                use_lanes_(*this, 0, banks_.value(), &turns_[bank * banks_.value()], start, all);
-        else if (blocks % lanes == 0 && bank + blocks <= banks_.value())
-            use_lanes_(*this, bank, blocks, wanted_.data(), start, all);
-        else
-            use_blocks(bank, blocks, start, all);
+        if (into != 0 || blocks == 0) return use_pieces(bank, into, shape.bytes, start);
+        if (shape.rounds != 0) return use_rounds(bank, shape.rounds, start);
+        if (blocks % lanes == 0 && bank + blocks <= banks_.value())
+            return use_lanes_(*this, bank, blocks, wanted_.data(), start);
+        return use_blocks(bank, blocks, start);
     }
-    /// `count` blocks at the banks from `bank` on, block i wanted at start + wanted[i].
-    void use_banks(size_t bank, size_t count, const int32_t* wanted, int32_t start, int32_t cycles,
-                   Banks& all) {
-        int32_t* const free = &bank_free_[bank];
-        for (size_t i = 0; i < count; ++i) {
-            const int32_t want = start + wanted[i];
-            const int32_t begin = std::max(want, free[i]);
-            free[i] = begin + cycles;
-            all.wait = std::max(all.wait, begin - want);
-            all.end = std::max(all.end, begin + cycles);
-        }
+    /// A block that is wanted at its bank at `want`.
+    Banks use_bank(size_t bank, int32_t want, int32_t cycles) {
+        const int32_t begin = std::max(want, bank_free_[bank]), end = begin + cycles;
+        bank_free_[bank] = end;
+        return {end, begin - want};
     }
-    void use_blocks(size_t bank, size_t blocks, int32_t start, Banks& all);
-    static void use_lanes(Sram& sram, size_t bank, size_t count, const int32_t* wanted, int32_t start,
-                          Banks& all);
-    static void use_lanes_wide(Sram& sram, size_t bank, size_t count, const int32_t* wanted, int32_t start,
-                               Banks& all);
-    void use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start, Banks& all);
-    void use_turning(uint64_t address, uint32_t bytes, bool write, int32_t start, Banks& all);
+    Banks use_blocks(size_t bank, size_t blocks, int32_t start);
+    Banks use_rounds(size_t bank, uint32_t rounds, int32_t start);
+    static Banks use_lanes(Sram& sram, size_t bank, size_t count, const int32_t* wanted, int32_t start);
+    static Banks use_lanes_wide(Sram& sram, size_t bank, size_t count, const int32_t* wanted, int32_t start);
+    Banks use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t start);
+    Banks use_turning(uint64_t address, uint32_t bytes, bool write, int32_t start);
     Shape new_shape(uint32_t bytes);
     void rebase(Cycles base);
     [[noreturn]] void throw_overflow() const;
@@ -173,11 +161,11 @@ class Sram {
     Cycles base_ = 0;
     Ports ports_;
     std::vector<int32_t> bank_free_;
-    std::array<Shape, 8> shapes_;
+    std::array<Shape, 32> shapes_;
     std::vector<int32_t> wanted_;  ///< block i is at its bank so many cycles after the port's start
     std::vector<int32_t> turns_;   ///< the same by first bank and bank, for one block at every bank; or empty
     int32_t round_cycles_ = 0;     ///< of the port, for one block at every bank
-    decltype(&use_lanes) use_lanes_ = use_lanes;  ///< use_banks() for multiples of `lanes` blocks
+    decltype(&use_lanes) use_lanes_ = use_lanes;  ///< use_bank() for multiples of `lanes` blocks
 };
 
 /// A link: one burst at a time, then the hop. See interconnect.md.
