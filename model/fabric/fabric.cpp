@@ -217,12 +217,12 @@ Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
     }
     Handle handle = static_cast<Handle>(slots_.size());
     if (free_.empty()) {
-        slots_.emplace_back();
+        slots_.push_back(std::make_unique<std::optional<StreamState>>());
     } else {
         handle = free_.back();
         free_.pop_back();
     }
-    StreamState& stream = slots_[handle].emplace(
+    StreamState& stream = slots_[handle]->emplace(
         request, now, path_of(request), std::move(buffers),
         std::array<uint64_t, 2>{alignment_of(request.source, request.burst_bytes),
                                 alignment_of(request.destination, request.burst_bytes)},
@@ -241,8 +241,9 @@ Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
 }
 
 StreamState& Fabric::Impl::state(Handle handle) {
-    if (handle >= slots_.size() || !slots_[handle]) throw InternalError("no such stream is open");
-    return *slots_[handle];
+    if (handle >= slots_.size() || !slots_[handle]->has_value())
+        throw InternalError("no such stream is open");
+    return **slots_[handle];
 }
 
 void Fabric::Impl::close(Handle handle, StreamResult& result) {
@@ -251,7 +252,7 @@ void Fabric::Impl::close(Handle handle, StreamResult& result) {
         throw InternalError("a stream is closed before its completion was taken");
     std::swap(result, stream.result);
     spare_.push_back(stream.take_buffers());
-    slots_[handle].reset();
+    slots_[handle]->reset();
     free_.push_back(handle);
     --open_count;
 }
@@ -259,17 +260,24 @@ void Fabric::Impl::close(Handle handle, StreamResult& result) {
 const std::vector<Fabric::Handle>& Fabric::Impl::take_completed(Cycles now) {
     taken_.clear();
     if (first_completion_ > now) return taken_;
-    const auto later = [&](Handle h) { return slots_[h]->result.end > now; };
-    const auto rest = std::partition(finished_.begin(), finished_.end(), later);
-    taken_.assign(rest, finished_.end());
-    finished_.erase(rest, finished_.end());
+    first_completion_ = never;
+    size_t kept = 0;
+    for (const Handle h : finished_) {
+        const Cycles end = (*slots_[h])->result.end;
+        if (end <= now) {
+            taken_.push_back(h);
+        } else {
+            finished_[kept++] = h;
+            first_completion_ = std::min(first_completion_, end);
+        }
+    }
+    finished_.resize(kept);
     const auto key = [&](Handle h) {
-        const StreamState& s = *slots_[h];
+        const StreamState& s = **slots_[h];
         return std::tie(s.result.end, s.priority, s.unit, s.order);
     };
-    std::sort(taken_.begin(), taken_.end(), [&](Handle a, Handle b) { return key(a) < key(b); });
-    first_completion_ = never;
-    for (const Handle h : finished_) first_completion_ = std::min(first_completion_, slots_[h]->result.end);
+    if (taken_.size() > 1)
+        std::sort(taken_.begin(), taken_.end(), [&](Handle a, Handle b) { return key(a) < key(b); });
     return taken_;
 }
 
