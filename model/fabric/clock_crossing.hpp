@@ -18,8 +18,8 @@ class ClockCrossing {
           ratio_q32_(
               static_cast<uint64_t>(((static_cast<Wide>(core.hz()) << 32) + memory.hz() / 2) / memory.hz())) {
     }
-    uint64_t to_memory(Cycles core_edge) const { return to_memory_.cross(core_edge); }
-    Cycles to_core(uint64_t memory_edge) const { return to_core_.cross(memory_edge); }
+    [[gnu::always_inline]] uint64_t to_memory(Cycles core_edge) const { return to_memory_.cross(core_edge); }
+    [[gnu::always_inline]] Cycles to_core(uint64_t memory_edge) const { return to_core_.cross(memory_edge); }
     /// About how long a time of the memory's clock is in core cycles.
     Cycles duration_in_core(uint64_t memory_cycles) const {
         if (memory_cycles == 0) return 0;

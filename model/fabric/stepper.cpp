@@ -12,8 +12,8 @@ using Kind = StreamStage::Kind;
 
 namespace {
 
-[[gnu::always_inline]] inline Cycles serve_at(Sram& sram, StreamState& stream, int k, Burst& burst) {
-    const uint8_t side = stream.stages[k].side;
+[[gnu::always_inline]] inline Cycles serve_at(Sram& sram, StreamState& stream, int k, uint8_t side,
+                                              Burst& burst) {
     const bool write = side == 1;
     if (stream.trace != nullptr) stream.record_access(burst, side);
     const Sram::Service service = sram.serve(burst.time, burst.address[side], burst.bytes, write);
@@ -27,7 +27,8 @@ namespace {
     return service.done;
 }
 
-[[gnu::always_inline]] inline Cycles serve_at(Link& link, StreamState& stream, int k, Burst& burst) {
+[[gnu::always_inline]] inline Cycles serve_at(Link& link, StreamState& stream, int k, uint8_t /*side*/,
+                                              Burst& burst) {
     const Link::Service service = link.serve(burst.time, burst.bytes);
     if (service.wait != 0) {
         stream.wait(k, service.wait);
@@ -50,8 +51,8 @@ template <typename Waits>
     burst.lose(std::min(lost.refresh_wait, waits), Cause::stalled_refresh);
 }
 
-[[gnu::always_inline]] inline Cycles serve_at(Dram& dram, StreamState& stream, int k, Burst& burst) {
-    const uint8_t side = stream.stages[k].side;
+[[gnu::always_inline]] inline Cycles serve_at(Dram& dram, StreamState& stream, int k, uint8_t side,
+                                              Burst& burst) {
     const bool write = side == 1;
     if (stream.trace != nullptr) stream.record_access(burst, side);
     const DdrChannel::Service service = dram.serve(burst.time, burst.address[side], burst.bytes, write);
@@ -109,9 +110,10 @@ void Fabric::Impl::settle(StreamState& stream) {
 template <typename Resource>
 [[gnu::always_inline]] inline void Fabric::Impl::pass(Resource& resource, StreamState& stream, int k,
                                                       Cycles until) {
+    const uint8_t side = stream.stages[k].side;
     do {
         Burst& burst = stream.burst_at(k);
-        stream.leave(k, burst, serve_at(resource, stream, k, burst));
+        stream.leave(k, burst, serve_at(resource, stream, k, side, burst));
     } while (stream.head(k) < until);
 }
 
@@ -172,8 +174,9 @@ Cycles Fabric::Impl::advance(Cycles horizon) {
 /// Serves the arrivals of a stream before `until`, the first of which is the earliest of all. Only the order
 /// at each resource matters: so several at one stage may go before an earlier one at another.
 void Fabric::Impl::advance(StreamState& stream, Cycles until) {
+    const Cycles at_one_stage = stream.path->revisits ? 0 : until;
     do {
-        if (serve(stream, stream.next, stream.path->revisits ? 0 : until) == Changed::others) return;
+        if (serve(stream, stream.next, at_one_stage) == Changed::others) return;
         if (stream.complete) return end(stream);
         stream.next = stream.first_arrival();
     } while (stream.next.time < until);

@@ -73,7 +73,10 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamP
     result.start = now;
     result.limiters = std::move(buffers.limiters);
     result.limiters.clear();
-    heads_.fill(never);
+    for (size_t k = 0; k < its_path.stages.size(); ++k) {
+        heads_[k] = never;
+        next_[k] = last_out_[k] = 0;
+    }
     limit(now, descriptor_cycles_ > 0 ? Cause::stalled_dma_issue
                : paced_               ? Cause::busy_useful
                                       : latency_cause_);
@@ -82,7 +85,7 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamP
         result.end = now + std::max<Cycles>(1, descriptor_cycles_);
         return;
     }
-    prepare_issue();
+    issue_next();
 }
 
 void StreamState::record_access(const Burst& burst, uint8_t side) const {
@@ -103,6 +106,7 @@ StreamBuffers StreamState::take_buffers() { return {std::move(ring_), std::move(
 void StreamState::set_step(uint32_t bytes) {
     step_bytes_ = bytes;
     port_cycles_ = (bytes + port_bytes_per_cycle_ - 1) / port_bytes_per_cycle_;
+    if (!paced_) return;
     const auto scaled = static_cast<Wide>(bytes) * pace_cycles_;
     step_quotient_ = static_cast<uint64_t>(scaled / total_bytes_);
     step_remainder_ = static_cast<uint64_t>(scaled % total_bytes_);

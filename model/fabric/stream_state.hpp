@@ -85,13 +85,13 @@ class StreamState {
     };
     /// Of stages with equal times the last, where the older burst is.
     Arrival first_arrival() const {
-        Arrival first{heads_[0], 0};
-        for (int k = 1; k < stage_count; ++k) {
-            const bool older = heads_[k] <= first.time;
-            first.stage = older ? k : first.stage;
-            first.time = older ? heads_[k] : first.time;
+        Cycles time = heads_[0];
+        size_t stage = 0;
+        for (size_t k = 1; k < static_cast<size_t>(stage_count); ++k) {
+            stage = heads_[k] <= time ? k : stage;
+            time = std::min(time, heads_[k]);
         }
-        return first;
+        return {time, static_cast<int>(stage)};
     }
     /// The next burst at stage k, a link, is not taken before.
     void postpone(int k, Cycles time) { heads_[k] = time; }
@@ -149,10 +149,11 @@ class StreamState {
     }
     /// A burst has come to stage k, and waits because the link behind it is full.
     bool held_back(int k) const { return holds_back(k) && next_[k + 1] + queue_ <= next_[k]; }
-    void arrive(int k);
     void arrive_in_queue(int k);
+    void move_queues(int k, uint64_t served, Cycles out);
     void make_room(int k, uint64_t served, Cycles out);
     bool present(int k) const { return k > 0 ? next_[k] < next_[k - 1] : waits_at_issue_; }
+    void issue_next();
     void prepare_issue();
     bool cut(Burst& burst);
     void set_step(uint32_t bytes);
@@ -183,8 +184,8 @@ class StreamState {
     std::vector<Burst> ring_;
     uint64_t mask_;
     std::array<Cycles, max_stages> heads_;  ///< by stage, see head()
-    std::array<uint64_t, max_stages> next_{};
-    std::array<Cycles, max_stages> last_out_{};
+    std::array<uint64_t, max_stages> next_;
+    std::array<Cycles, max_stages> last_out_;
     Cycles issue_free_;
     Cycles port_cycle_ = ~Cycles{0};  ///< of the last issue
     uint64_t port_used_ = 0;          ///< bytes issued in it
@@ -239,11 +240,15 @@ inline bool StreamState::cut(Burst& burst) {
     return row;
 }
 
+/// The burst before stage 0 has left it.
+inline void StreamState::issue_next() {
+    heads_[0] = never;
+    if (left_bytes_ != 0) prepare_issue();
+}
+
 /// Computes the time of the next issue as soon as it is known: the window must have room.
 inline void StreamState::prepare_issue() {
-    heads_[0] = never;
     const uint64_t index = next_[0];
-    if (left_bytes_ == 0) return;
     Cycles window_free = 0;
     if (index >= window_) {
         if (next_[stage_count - 1] <= index - window_) return;
@@ -272,23 +277,19 @@ inline void StreamState::prepare_issue() {
     port_used_ = time == port_cycle_ ? port_used_ + burst.bytes : burst.bytes;
     port_cycle_ = time;
     issue_free_ = port_used_ + burst_bytes_ <= port_bytes_per_cycle_ ? time : time + port_cycles_;
-    arrive(0);
+    heads_[0] = time;
+    if (queue_ != 0) arrive_in_queue(0);
 }
 
 /// A burst has left stage k: if that is a link, the one that waits before it may come.
 inline void StreamState::make_room(int k, uint64_t served, Cycles out) {
     if (k == 0 || stages[k].kind != StreamStage::Kind::link) return;
     left_[static_cast<size_t>(k) * queue_ + (served - 1) % queue_] = out;
-    if (heads_[k - 1] == never && present(k - 1) && holds_back(k - 1)) arrive(k - 1);
+    if (heads_[k - 1] == never && present(k - 1) && holds_back(k - 1)) arrive_in_queue(k - 1);
 }
 
-/// The next burst of stage k has come to it.
-[[gnu::always_inline]] inline void StreamState::arrive(int k) {
-    heads_[k] = at(next_[k]).time;
-    if (queue_ != 0) arrive_in_queue(k);
-}
-
-/// ... and is taken as soon as the link behind has room, and not before the burst before it.
+/// The next burst of stage k has come to it, and is taken as soon as the link behind has room, and not before
+/// the burst before it.
 inline void StreamState::arrive_in_queue(int k) {
     if (stages[k].kind == StreamStage::Kind::dram_response) return;
     if (k == 0) waits_at_issue_ = held_back(0);
@@ -309,23 +310,27 @@ inline void StreamState::arrive_in_queue(int k) {
     heads_[k] = burst.time = last = burst.time + late;
 }
 
+/// With queues: burst `served`, counted from 1, has left stage k.
+inline void StreamState::move_queues(int k, uint64_t served, Cycles out) {
+    if (k > 0 && served < next_[k - 1]) arrive_in_queue(k);
+    make_room(k, served, out);
+    if (k + 1 < stage_count && next_[k + 1] + 1 == served) arrive_in_queue(k + 1);
+}
+
 [[gnu::always_inline]] inline void StreamState::leave(int k, Burst& burst, Cycles done) {
     const Cycles out = std::max(done, last_out_[k]);  // bursts of a stream stay in order
     burst.time = last_out_[k] = out;
     const uint64_t served = ++next_[k];
-    const bool last_stage = k == stage_count - 1;
-    if (k > 0) {
-        heads_[k] = never;
-        if (served < next_[k - 1]) arrive(k);
-    }
-    if (queue_ != 0) make_room(k, served, out);
+    const bool last_stage = k + 1 == stage_count;
+    if (k > 0) heads_[k] = served < next_[k - 1] ? at(served).time : never;
+    if (!last_stage && next_[k + 1] + 1 == served) heads_[k + 1] = out;
+    if (queue_ != 0) move_queues(k, served, out);
     if (!last_stage) {
-        if (next_[k + 1] + 1 == served) arrive(k + 1);
-        if (k == 0) prepare_issue();
+        if (k == 0) issue_next();
         return;
     }
     deliver(burst, served == 1);
-    if (k == 0 || (heads_[0] == never && !waits_at_issue_)) prepare_issue();
+    if (k == 0 || (heads_[0] == never && !waits_at_issue_)) issue_next();
     if (left_bytes_ == 0 && heads_[0] == never && served == next_[0]) {
         complete = true;
         result.end = last_delivery_;
@@ -336,7 +341,7 @@ inline uint64_t StreamState::enter(int k) {
     const uint64_t number = next_[k]++;
     at(number).time = not_answered;
     if (k == 0)
-        prepare_issue();
+        issue_next();
     else
         heads_[k] = number + 1 < next_[k - 1] ? at(number + 1).time : never;
     return number;
