@@ -135,13 +135,13 @@ void Interconnect::accept(Port& port, tlm::tlm_generic_payload& payload) {
     wake_at(core_.edge(now) + after_edge);
 }
 
-/// At an edge: first nothing but a delta, so that all that was due at that time has run; then completions,
-/// those included of which only the answer of a DRAM tells. Behind the edge: arrivals.
+/// At an edge, once all that was due at that time has run: completions, those included of which only the
+/// answer of a DRAM tells. Behind the edge: arrivals.
 void Interconnect::step() {
     const Picoseconds now = kernel_time();
     const Cycles cycle = core_.edges_before(now + 1) - 1;
     if (now != core_.edge(cycle)) return serve_arrivals(cycle);
-    if (woken_ != now) {
+    if (woken_ != now && sc_core::sc_pending_activity_at_current_time()) {
         woken_ = now;
         step_event_.notify(sc_core::SC_ZERO_TIME);
         return;
@@ -166,8 +166,8 @@ void Interconnect::serve_arrivals(Cycles now) {
 
 /// First cycle at which something else may happen: the kernel's next event, or the end of the step.
 Cycles Interconnect::horizon() const {
-    if (!sc_core::sc_pending_activity_at_future_time()) return step_end_;
-    const sc_core::sc_time next = sc_core::sc_time_stamp() + sc_core::sc_time_to_pending_activity();
+    sc_core::sc_time next;
+    if (!sc_core::sc_get_curr_simcontext()->next_time(next)) return step_end_;
     return std::min(step_end_, core_.edges_before(next.value()));
 }
 

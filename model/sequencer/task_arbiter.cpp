@@ -46,8 +46,11 @@ void TaskArbiter::wake() {
 }
 
 /// Units answer in the first delta of an instant, or in the second, when the interconnect delivers. Whoever
-/// wakes the arbiter, and in whatever order processes run, it looks at nothing before both are over.
-bool TaskArbiter::requests_may_come() { return sc_core::sc_delta_count_at_current_time() < 2; }
+/// wakes the arbiter, and in whatever order processes run, it looks at nothing before both are over, or
+/// nothing else is due in this instant.
+bool TaskArbiter::requests_may_come() {
+    return sc_core::sc_delta_count_at_current_time() < 2 && sc_core::sc_pending_activity_at_current_time();
+}
 
 void TaskArbiter::arbitrate() {
     const Cycles now = parts_.core.edges_before(sc_core::sc_time_stamp().value());

@@ -79,7 +79,7 @@ tlm::tlm_sync_enum Worker::nb_transport_fw(tlm::tlm_generic_payload& payload, tl
     job.operands_open = job.operands.size();
     begin_in_order();
     // answers never come from within the command; a mover has none before its stream
-    if (!report(job).mover) wake_.notify(sc_core::SC_ZERO_TIME);
+    if (!report(job).mover) wake_from(report(job).start);
     return tlm::TLM_ACCEPTED;
 }
 
@@ -145,9 +145,9 @@ Cycles Worker::stall(const Job& job) const {
     return job.operands_open == 0 ? late + job.uneven : late;
 }
 
-bool Worker::complete(const Job& job, Cycles now) const {
+bool Worker::streams_ended(const Job& job) {
     const bool results_out = job.results.empty() || (job.results_posted && job.results_open == 0);
-    return job.operands_open == 0 && results_out && now >= formula_end(job);
+    return job.operands_open == 0 && results_out;
 }
 
 void Worker::advance(Job& job, Cycles now) {
@@ -170,10 +170,6 @@ void Worker::advance(Job& job, Cycles now) {
     }
 }
 
-void Worker::wake_at(Cycles cycle, Cycles now, Cycles& next) const {
-    if (cycle > now) next = std::min(next, cycle);
-}
-
 void Worker::wake() {
     place_.errors->guard([&] { update(); });
 }
@@ -181,17 +177,26 @@ void Worker::wake() {
 void Worker::update() {
     const Cycles now = now_cycle();
     for (const auto& job : jobs_) advance(*job, now);
-    while (!jobs_.empty() && complete(*jobs_.front(), now)) {
+    while (!jobs_.empty() && streams_ended(*jobs_.front()) && now >= formula_end(*jobs_.front())) {
         std::unique_ptr<Job> job = std::move(jobs_.front());
         jobs_.pop_front();
         finish(*job, now);
         spare_jobs_.push_back(std::move(job));
     }
+    wake_from(now + 1);
+}
+
+/// Wakes when a formula lets something happen, at the first such cycle from `earliest` on. All else waits for
+/// streams.
+void Worker::wake_from(Cycles earliest) {
     Cycles next = never;
+    const auto due = [&](Cycles cycle) {
+        if (cycle >= earliest) next = std::min(next, cycle);
+    };
     for (const auto& job : jobs_) {
-        if (!job->results.empty() && !job->results_posted) wake_at(job->begin + job->first_result, now, next);
-        if (job->overlap && !job->command->freed) wake_at(free_at(*job), now, next);
-        if (job->operands_open == 0) wake_at(formula_end(*job), now, next);
+        if (!job->results.empty() && !job->results_posted) due(job->begin + job->first_result);
+        if (job->overlap && !job->command->freed) due(free_at(*job));
+        if (streams_ended(*job)) due(formula_end(*job));
     }
     wake_.cancel();
     if (next == never) return;

@@ -96,13 +96,14 @@ class Worker : public sc_core::sc_module,
   private:
     void wake();
     void update();
+    void wake_from(Cycles earliest);
     void advance(Job& job, Cycles now);
     void post(StreamTransaction& transaction, Job& job);
     void finish(Job& job, Cycles now);
     void hand_over(const Job& job);
     void begin_in_order();
     bool entered_before(const Job& job) const;
-    bool complete(const Job& job, Cycles now) const;
+    static bool streams_ended(const Job& job);
     Cycles stall(const Job& job) const;
     Cycles free_at(const Job& job) const { return job.begin + job.occupancy + stall(job) - job.lead; }
     Cycles work_end(const Job& job) const {
@@ -111,7 +112,6 @@ class Worker : public sc_core::sc_module,
     Cycles formula_end(const Job& job) const { return work_end(job) + report(job).drain; }
     static TaskReport& report(const Job& job) { return job.command->report; }
     void answer(Job& job, tlm::tlm_phase phase);
-    void wake_at(Cycles cycle, Cycles now, Cycles& next) const;
     Cycles now_cycle() const { return place_.core.edges_before(sc_core::sc_time_stamp().value()); }
     std::unique_ptr<Job> take_job();
     std::unique_ptr<StreamTransaction> take_transaction();
