@@ -4,17 +4,8 @@
 
 namespace kpu::traces {
 
-void ActiveIntervals::add(Cycles from, Cycles to) {
-    if (to <= from) return;
-    if (intervals_.size() > merged_) {  // most activity continues where it was
-        Interval& last = intervals_.back();
-        if (from <= last.second + hysteresis_ && last.first <= to + hysteresis_) {
-            last.first = std::min(last.first, from);
-            last.second = std::max(last.second, to);
-            return;
-        }
-    }
-    intervals_.emplace_back(from, to);
+void ActiveIntervals::append(Interval interval) {
+    intervals_.push_back(interval);
     constexpr size_t patience = 4096;
     if (intervals_.size() - merged_ > std::max(patience, merged_)) merge();
 }

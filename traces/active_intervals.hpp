@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -13,11 +14,23 @@ class ActiveIntervals {
   public:
     using Interval = std::pair<Cycles, Cycles>;
     explicit ActiveIntervals(Cycles hysteresis) : hysteresis_(hysteresis) {}
-    void add(Cycles from, Cycles to);
+    void add(Cycles from, Cycles to) {
+        if (to <= from) return;
+        if (intervals_.size() > merged_) {  // most activity continues where it was
+            Interval& last = intervals_.back();
+            if (from <= last.second + hysteresis_ && last.first <= to + hysteresis_) {
+                last.first = std::min(last.first, from);
+                last.second = std::max(last.second, to);
+                return;
+            }
+        }
+        append({from, to});
+    }
     /// Disjoint, ascending; each one lengthened by the hysteresis and cut off at `end`.
     std::vector<Interval> on_until(Cycles end);
 
   private:
+    void append(Interval interval);
     void merge();
     Cycles hysteresis_;
     std::vector<Interval> intervals_;

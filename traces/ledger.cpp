@@ -19,17 +19,6 @@ constexpr size_t peak_max_bins = 100'000;
 constexpr double pj_per_uj = 1e6;
 constexpr double pj_per_mw_ps = 1e-3;
 
-Event interval_event(EventKind kind, const Clock& clock, Cycles from, Cycles to) {
-    const Cycles duration = to > from ? to - from : 0;
-    Event event;
-    event.kind = kind;
-    event.time_ps = clock.edge(from);
-    event.task = static_cast<uint32_t>(duration);
-    event.reserved = static_cast<uint32_t>(duration >> 32);
-    event.op = background_op;
-    return event;
-}
-
 /// When each component is ON.
 class ComponentStates {
   public:
@@ -96,6 +85,10 @@ struct EnergyLedger::State {
         counts.actions = prices.actions.size();
         counts.by_op.resize(op_rows * counts.actions);
     }
+    void count(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op);
+    void activate(Component component, Cycles from, Cycles to);
+    void record(EventKind kind, uint16_t unit, Cycles from, Cycles to, uint32_t op, uint64_t value);
+
     EnergyPrices prices;
     size_t op_rows;  ///< the background last
     Clock clock;
@@ -116,33 +109,52 @@ EnergyLedger::~EnergyLedger() = default;
 
 const EnergyPrices& EnergyLedger::prices() const { return state_->prices; }
 
-void EnergyLedger::add(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op) {
-    State& s = *state_;
-    if (count == 0) return;
-    const size_t row = op == background_op ? s.op_rows - 1 : op;
-    if (action >= s.counts.actions || (op != background_op && op + size_t{1} >= s.op_rows)) {
+inline void EnergyLedger::State::count(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op) {
+    const size_t row = op == background_op ? op_rows - 1 : op;
+    if (action >= counts.actions || (op != background_op && op + size_t{1} >= op_rows)) {
         throw InternalError(fmt::format("energy: action {} of operation {} does not exist", action, op));
     }
-    s.counts.by_op[row * s.counts.actions + action] += count;
-    const ActionPrice& price = s.prices.actions[action];
-    s.bins.add(static_cast<size_t>(price.component), static_cast<double>(count) * price.energy_pj,
-               s.clock.edge(from), s.clock.edge(std::max(from, to)));
-    if (s.sink == nullptr) return;
-    Event event = interval_event(EventKind::energy, s.clock, from, to);
-    event.unit = action;
+    counts.by_op[row * counts.actions + action] += count;
+    const ActionPrice& price = prices.actions[action];
+    bins.add(static_cast<size_t>(price.component), static_cast<double>(count) * price.energy_pj,
+             clock.edge(from), clock.edge(std::max(from, to)));
+    if (sink != nullptr) record(EventKind::energy, action, from, to, op, count);
+}
+
+inline void EnergyLedger::State::activate(Component component, Cycles from, Cycles to) {
+    if (to <= from) return;
+    states.active(component, from, to);
+    if (sink != nullptr)
+        record(EventKind::active, static_cast<uint16_t>(component), from, to, background_op, 0);
+}
+
+void EnergyLedger::State::record(EventKind kind, uint16_t unit, Cycles from, Cycles to, uint32_t op,
+                                 uint64_t value) {
+    const Cycles duration = to > from ? to - from : 0;
+    Event event;
+    event.kind = kind;
+    event.unit = unit;
+    event.time_ps = clock.edge(from);
+    event.task = static_cast<uint32_t>(duration);
+    event.reserved = static_cast<uint32_t>(duration >> 32);
     event.op = op;
-    event.value = static_cast<int64_t>(count);
-    s.sink->record(event);
+    event.value = static_cast<int64_t>(value);
+    sink->record(event);
+}
+
+void EnergyLedger::add(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op) {
+    if (count > 0) state_->count(action, count, from, to, op);
 }
 
 void EnergyLedger::active(Component component, Cycles from, Cycles to) {
+    state_->activate(component, from, to);
+}
+
+void EnergyLedger::book(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op) {
     State& s = *state_;
-    if (to <= from) return;
-    s.states.active(component, from, to);
-    if (s.sink == nullptr) return;
-    Event event = interval_event(EventKind::active, s.clock, from, to);
-    event.unit = static_cast<uint16_t>(component);
-    s.sink->record(event);
+    if (count == 0) return;
+    s.count(action, count, from, to, op);
+    s.activate(s.prices.actions[action].component, from, std::max(to, from + 1));
 }
 
 void EnergyLedger::finish(Cycles end, StatSet& stats) {

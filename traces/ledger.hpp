@@ -96,6 +96,8 @@ class EnergyLedger {
     /// The component does something over [from, to): it is ON then and for idle_to_gate_cycles more; GATED
     /// otherwise if the platform gates clocks, else always ON. Intervals may overlap and come in any order.
     void active(Component component, Cycles from, Cycles to);
+    /// Both: the action keeps its component active over [from, to), for a cycle at least.
+    void book(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op);
     /// Closes the ledger at the end of the run (core cycle, cut-off for residencies): statistics energy.*,
     /// power.*.
     void finish(Cycles end, StatSet& stats);

@@ -29,25 +29,23 @@ PowerBins::Row& PowerBins::at(Picoseconds time) {
         }
         rows_.resize(half);
         width_ *= 2;
+        to_ = from_;
     }
     const size_t bin = time / width_;
     if (bin >= rows_.size()) rows_.resize(bin + 1, Row{});
     return rows_[bin];
 }
 
-void PowerBins::add(size_t column, double pj, Picoseconds from, Picoseconds to) {
-    if (!spread_ || from != from_ || to != to_) {
-        at(to > from ? to - 1 : from);  // settles the width
-        spread_ = Spread(width_, from, to);
-        from_ = from;
-        to_ = to;
-    }
-    spread_->for_each([&](size_t bin, double share) { rows_[bin][column] += pj * share; });
+void PowerBins::spread_over(Picoseconds from, Picoseconds to) {
+    at(to - 1);  // settles the width
+    spread_ = Spread(width_, from, to);
+    from_ = from;
+    to_ = to;
 }
 
 void PowerBins::finish(Picoseconds end) {
     end_ = end;
-    spread_.reset();
+    to_ = from_;
     if (end == 0) {
         rows_.clear();
         return;

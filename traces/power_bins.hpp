@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -52,7 +51,14 @@ class PowerBins {
     /// length.
     PowerBins(Picoseconds width_ps, size_t max_bins);
     /// Spreads `pj` evenly over [from, to); from == to books it at `from`.
-    void add(size_t column, double pj, Picoseconds from, Picoseconds to);
+    void add(size_t column, double pj, Picoseconds from, Picoseconds to) {
+        if (to <= from) {
+            at(from)[column] += pj;
+            return;
+        }
+        if (from != from_ || to != to_) spread_over(from, to);
+        spread_.for_each([&](size_t bin, double share) { rows_[bin][column] += pj * share; });
+    }
     /// Ends the run: every bin up to `end` exists, what was booked later is moved into the last one. Without
     /// time (end == 0) there are no bins.
     void finish(Picoseconds end);
@@ -67,12 +73,13 @@ class PowerBins {
 
   private:
     Row& at(Picoseconds time);
+    void spread_over(Picoseconds from, Picoseconds to);
     Picoseconds width_;
     size_t max_bins_;
     Picoseconds end_ = 0;
     std::vector<Row> rows_;
-    /// Of the interval added last: the actions of a stream have one interval.
-    std::optional<Spread> spread_;
+    /// Of the interval [from_, to_) added last: the actions of a stream have one interval. None: it is empty.
+    Spread spread_{1, 0, 0};
     Picoseconds from_ = 0, to_ = 0;
 };
 

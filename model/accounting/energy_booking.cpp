@@ -49,8 +49,7 @@ EnergyBooking::EnergyBooking(traces::EnergyLedger& ledger) : ledger_(ledger) {
 void EnergyBooking::book(Action& action, uint64_t count, Cycles from, Cycles to, uint32_t op) {
     if (count == 0) return;
     if (!action.id) action.id = ledger_.prices().find(action.component, action.name);
-    ledger_.add(*action.id, count, from, to, op);
-    ledger_.active(action.component, from, std::max(to, from + 1));
+    ledger_.book(*action.id, count, from, to, op);
 }
 
 void EnergyBooking::completed(const TaskCommand& command) {
