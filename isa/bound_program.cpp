@@ -6,12 +6,6 @@
 
 namespace kpu {
 
-int64_t Dims::product() const {
-    int64_t result = 1;
-    for (const int64_t extent : *this) result *= extent;
-    return result;
-}
-
 bool Dims::operator==(const Dims& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
 }

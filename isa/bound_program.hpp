@@ -28,7 +28,11 @@ struct Dims {
     int64_t& operator[](size_t i) { return v[i]; }
     const int64_t* begin() const { return v.data(); }
     const int64_t* end() const { return v.data() + rank; }
-    int64_t product() const;
+    int64_t product() const {
+        int64_t result = 1;
+        for (const int64_t extent : *this) result *= extent;
+        return result;
+    }
     bool operator==(const Dims& other) const;
 };
 

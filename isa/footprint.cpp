@@ -118,9 +118,10 @@ Footprint footprint_of(const BoundRegion& region, uint64_t address) {
         result.run_bytes = region.extent;
         return result;
     }
-    if (region.shape.product() == 0) return result;
+    const int64_t elements = region.shape.product();
+    if (elements == 0) return result;
     if (region.dense) {
-        result.run_bytes = packed_bytes(region.elem, static_cast<uint64_t>(region.shape.product()));
+        result.run_bytes = packed_bytes(region.elem, static_cast<uint64_t>(elements));
         return result;
     }
     const int bits = bit_width(region.elem);

@@ -62,13 +62,16 @@ void TaskArbiter::arbitrate() {
     if (!started_) {
         started_ = true;
         controller_->start();
-        arbitrate_.notify(sc_core::SC_ZERO_TIME);
     } else if (!completed_.empty() || !freed_.empty()) {
         collect(now);
-        arbitrate_.notify(sc_core::SC_ZERO_TIME);
     } else {
         dispatch(now);
     }
+    const Cycles next = completed_.empty() ? next_dispatch() : now;
+    if (next <= now)
+        arbitrate_.notify(sc_core::SC_ZERO_TIME);
+    else if (next != never)
+        arbitrate_.notify(sc_core::sc_time::from_value(parts_.core.edge(next)) - sc_core::sc_time_stamp());
     for (size_t k = 0; parts_.accounting->traces() && k < parts_.sequencer_units.size(); ++k) {
         parts_.accounting->tokens(parts_.sequencer_units[k],
                                   controller_->tokens_in_flight(static_cast<unsigned>(k)));
@@ -160,10 +163,6 @@ void TaskArbiter::dispatch(Cycles now) {
         if (best.task == nullptr) break;
         start(best, now);
     }
-    const Cycles next = next_dispatch();
-    if (next == never) return;
-    arbitrate_.notify(
-        sc_core::sc_time::from_value(parts_.core.edge(next) - sc_core::sc_time_stamp().value()));
 }
 
 /// When a sequencer comes to a ready task that its units could take already; `never` when all that is ready
