@@ -7,14 +7,15 @@ namespace kpu::model {
 
 void DeviceTimeline::add(Activity activity, Cycles from, Cycles to, uint32_t serial, uint32_t op) {
     if (from >= to) return;
-    if (!items_.empty()) {
-        Item& last = items_.back();
+    std::vector<Item>& items = activity == Activity::waiting ? waiting_ : active_;
+    if (!items.empty()) {
+        Item& last = items.back();
         if (last.to == from && last.serial == serial && last.activity == activity) {
             last.to = to;
             return;
         }
     }
-    items_.push_back({from, to, serial, op, activity});
+    items.push_back({from, to, serial, op, activity});
 }
 
 void DeviceTimeline::charge(Cycles from, Cycles to, const Item* item) {
@@ -42,11 +43,6 @@ void DeviceTimeline::charge(Cycles from, Cycles to, const Item* item) {
 
 void DeviceTimeline::settle(Cycles until) {
     if (until <= settled_) return;
-    active_.clear();
-    waiting_.clear();
-    for (const Item& item : items_) {
-        if (item.from < until) (item.activity == Activity::waiting ? waiting_ : active_).push_back(item);
-    }
     std::sort(active_.begin(), active_.end(), [](const Item& a, const Item& b) { return a.from < b.from; });
     // of what is active: an item that has ended stays until it comes to the top
     const auto yields = [](const Item* a, const Item* b) {
@@ -66,7 +62,7 @@ void DeviceTimeline::settle(Cycles until) {
         }
         while (waiting != waiting_.end() && waiting->to <= at) ++waiting;
         const Item* first = nullptr;
-        Cycles to = next == active_.end() ? until : next->from;
+        Cycles to = next == active_.end() ? until : std::min(next->from, until);
         if (!begun_.empty()) {
             first = begun_.front();
         } else if (waiting != waiting_.end() && waiting->from <= at) {
@@ -80,9 +76,11 @@ void DeviceTimeline::settle(Cycles until) {
     }
     settled_ = until;
     const auto over = [&](const Item& item) { return item.to <= until; };
-    items_.erase(std::remove_if(items_.begin(), items_.end(), over), items_.end());
-    for (Item& item : items_) item.from = std::max(item.from, until);
-    kept_ = items_.size();
+    for (std::vector<Item>* items : {&active_, &waiting_}) {
+        items->erase(std::remove_if(items->begin(), items->end(), over), items->end());
+        for (Item& item : *items) item.from = std::max(item.from, until);
+    }
+    kept_ = active_.size() + waiting_.size();
 }
 
 }  // namespace kpu::model

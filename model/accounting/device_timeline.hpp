@@ -24,7 +24,7 @@ class DeviceTimeline {
     /// All intervals that begin before `until` have been added: settles them.
     void settle(Cycles until);
     /// Settling sorts: worth it only when enough has come together.
-    bool due() const { return items_.size() > 2 * kept_ + 4096; }
+    bool due() const { return active_.size() + waiting_.size() > 2 * kept_ + 4096; }
 
     Cycles cycles(traces::Cause device_cause) const { return totals_[static_cast<size_t>(device_cause)]; }
     /// By operation; the last entry is work of no operation.
@@ -39,11 +39,10 @@ class DeviceTimeline {
     };
     void charge(Cycles from, Cycles to, const Item* item);
 
-    std::vector<Item> items_;
-    // only while it settles: their memory is kept
-    std::vector<Item> active_, waiting_;  ///< by begin
-    std::vector<const Item*> begun_;      ///< a heap
-    size_t kept_ = 0;                     ///< items left over from the last settlement
+    std::vector<Item> active_;        ///< compute and memory
+    std::vector<Item> waiting_;       ///< by begin: added in order
+    std::vector<const Item*> begun_;  ///< a heap; only while it settles: its memory is kept
+    size_t kept_ = 0;                 ///< items left over from the last settlement
     Cycles settled_ = 0;
     std::array<Cycles, traces::cause_count> totals_{};
     std::vector<Cycles> charged_;
