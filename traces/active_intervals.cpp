@@ -11,7 +11,9 @@ void ActiveIntervals::append(Interval interval) {
 }
 
 void ActiveIntervals::merge() {
-    std::sort(intervals_.begin(), intervals_.end());
+    const auto added = intervals_.begin() + static_cast<std::ptrdiff_t>(merged_);
+    std::sort(added, intervals_.end());
+    std::inplace_merge(intervals_.begin(), added, intervals_.end());
     size_t kept = 0;
     for (const Interval& interval : intervals_) {
         if (kept > 0 && interval.first <= intervals_[kept - 1].second + hysteresis_) {

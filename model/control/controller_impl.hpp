@@ -2,6 +2,7 @@
 // The controller's own state; only controller.cpp, issue.cpp and explain.cpp include this.
 
 #include <array>
+#include <boost/container/stable_vector.hpp>
 #include <deque>
 #include <vector>
 
@@ -91,6 +92,9 @@ class Controller::Impl {
         std::deque<uint32_t> queue;  ///< threads, by arrival
     };
 
+    template <class T>
+    using Pool = boost::container::stable_vector<T>;  ///< elements stay where they are
+
     // threads and loops (controller.cpp)
     void pump();
     bool resume_limited();
@@ -140,16 +144,16 @@ class Controller::Impl {
     ControlListener& listener_;
     const ProgramPlan plan_;
 
-    std::deque<Node> nodes_;
+    Pool<Node> nodes_;
     std::vector<uint32_t> free_nodes_;
     std::vector<uint32_t> buckets_;  ///< power of two; by serial
     List live_list_;
     std::vector<List> same_;  ///< by statement
     std::vector<Waiter> waiters_;
     uint32_t free_waiter_ = none;
-    std::deque<Thread> threads_;
+    Pool<Thread> threads_;
     std::vector<uint32_t> free_threads_;
-    std::deque<LoopRun> runs_;
+    Pool<LoopRun> runs_;
     std::vector<uint32_t> free_runs_;
     std::vector<Table> tables_;
     std::vector<uint64_t> class_count_;  ///< threads whose rest of the block contains the class

@@ -179,7 +179,7 @@ void Worker::update() {
     for (const auto& job : jobs_) advance(*job, now);
     while (!jobs_.empty() && streams_ended(*jobs_.front()) && now >= formula_end(*jobs_.front())) {
         std::unique_ptr<Job> job = std::move(jobs_.front());
-        jobs_.pop_front();
+        jobs_.erase(jobs_.begin());
         finish(*job, now);
         spare_jobs_.push_back(std::move(job));
     }

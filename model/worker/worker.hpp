@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -117,7 +116,7 @@ class Worker : public sc_core::sc_module,
     std::unique_ptr<StreamTransaction> take_transaction();
 
     UnitPlace place_;
-    std::deque<std::unique_ptr<Job>> jobs_;  ///< in order of start, and of completion
+    std::vector<std::unique_ptr<Job>> jobs_;  ///< in order of start, and of completion
     Cycles entrance_free_ = 0;               ///< of completed jobs: no operand of theirs enters any more
     Cycles work_ended_ = 0;                  ///< of completed jobs: end of the last steady state
     std::vector<std::unique_ptr<StreamTransaction>> spare_;
