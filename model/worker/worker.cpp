@@ -128,14 +128,6 @@ void Worker::begin_in_order() {
     }
 }
 
-bool Worker::entered_before(const Job& job) const {
-    for (const auto& other : jobs_) {
-        if (other.get() == &job) return true;
-        if (other->operands_open > 0) return false;
-    }
-    throw InternalError("a unit lost a task");
-}
-
 Cycles Worker::stall(const Job& job) const {
     Cycles late = 0;
     for (const Job::Operand& operand : job.operands) {
@@ -151,7 +143,6 @@ bool Worker::streams_ended(const Job& job) {
 }
 
 void Worker::advance(Job& job, Cycles now) {
-    if (!entered_before(job)) return;
     const bool operands_in = job.operands_open == 0;
     const bool may_leave = now >= job.begin + job.first_result && (operands_in || !job.result_after_operands);
     if (!job.results.empty() && !job.results_posted && may_leave) {
@@ -171,12 +162,16 @@ void Worker::advance(Job& job, Cycles now) {
 }
 
 void Worker::wake() {
+    due_ = never;
     place_.errors->guard([&] { update(); });
 }
 
 void Worker::update() {
     const Cycles now = now_cycle();
-    for (const auto& job : jobs_) advance(*job, now);
+    for (const auto& job : jobs_) {
+        advance(*job, now);
+        if (job->operands_open > 0) break;  // when the next one begins is not certain
+    }
     while (!jobs_.empty() && streams_ended(*jobs_.front()) && now >= formula_end(*jobs_.front())) {
         std::unique_ptr<Job> job = std::move(jobs_.front());
         jobs_.erase(jobs_.begin());
@@ -198,6 +193,8 @@ void Worker::wake_from(Cycles earliest) {
         if (job->overlap && !job->command->freed) due(free_at(*job));
         if (streams_ended(*job)) due(formula_end(*job));
     }
+    if (next == due_) return;
+    due_ = next;
     wake_.cancel();
     if (next == never) return;
     wake_.notify(sc_core::sc_time::from_value(place_.core.edge(next) - sc_core::sc_time_stamp().value()));
@@ -225,15 +222,15 @@ void Worker::finish(Job& job, Cycles now) {
 /// this one's drain below the next.
 void Worker::hand_over(const Job& job) {
     TaskReport& r = report(job);
-    const Cycles worked = work_end(job) - r.operand_stall;
+    const Cycles end = work_end(job), worked = end - r.operand_stall;
     const Cycles from = std::max(job.begin, work_ended_);
     Cycles drained = r.drain;
     if (!jobs_.empty()) {
         const Cycles next = report(*jobs_.front()).start;
-        drained = next > work_end(job) ? std::min(r.drain, next - work_end(job)) : 0;
+        drained = next > end ? std::min(r.drain, next - end) : 0;
     }
     r.own_cycles = (worked > from ? worked - from : 0) + drained;
-    work_ended_ = work_end(job);
+    work_ended_ = end;
     entrance_free_ = std::max(entrance_free_, job.begin + job.occupancy + stall(job));
 }
 

@@ -101,7 +101,6 @@ class Worker : public sc_core::sc_module,
     void finish(Job& job, Cycles now);
     void hand_over(const Job& job);
     void begin_in_order();
-    bool entered_before(const Job& job) const;
     static bool streams_ended(const Job& job);
     Cycles stall(const Job& job) const;
     Cycles free_at(const Job& job) const { return job.begin + job.occupancy + stall(job) - job.lead; }
@@ -122,6 +121,7 @@ class Worker : public sc_core::sc_module,
     std::vector<std::unique_ptr<StreamTransaction>> spare_;
     std::vector<std::unique_ptr<Job>> spare_jobs_;
     sc_core::sc_event wake_;
+    Cycles due_ = never;  ///< when it comes
 };
 
 /// The cause that slowed a stream for the longest time; `fallback` when nothing did.
