@@ -38,7 +38,8 @@ Accounting::Accounting(const Parts& parts)
     moved_.resize(units.size(), 0);
     tokens_.resize(units.size(), 0);
     queued_.resize(units.size(), 0);
-    ops_.resize(parts.program->ops.size() + 1);
+    background_row_ = static_cast<uint32_t>(parts.program->ops.size());
+    ops_.resize(background_row_ + size_t{1});
     device_ = std::make_unique<DeviceTimeline>(parts.program->ops.size(), parts.sink,
                                                static_cast<uint16_t>(units.size() - 1), &parts_.core);
     if (parts.ledger != nullptr) energy_ = std::make_unique<EnergyBooking>(*parts.ledger);
@@ -274,7 +275,7 @@ void Accounting::settle(uint16_t unit, size_t index, const Pieces& pieces) {
             at = open.insert(at, known) + 1;
         }
     }
-    if (index == 0) flush(unit);
+    if (index == 0 && !open.empty()) flush(unit);
 }
 
 void Accounting::settle_execution(uint16_t unit, const TaskReport& report, uint32_t serial) {

@@ -69,14 +69,32 @@ timing::OperandPorts operand_ports(const proto::SystolicArray& array, const cont
 
 }  // namespace
 
+const ArrayUnit::Formula& ArrayUnit::formula_of(const control::TaskInstance& task) {
+    const auto known = formulas_.find(task.task);
+    if (known != formulas_.end()) return known->second;
+    const proto::SystolicArray& parameters = place().engine_platform->array();
+    const ArrayClock clock(*place().platform);
+    Formula formula;
+    formula.array = timing::array_for(parameters, task.inputs[0].region->elem, task.inputs[1].region->elem);
+    const timing::GemmShape shape = timing::gemm_shape(*place().program, *task.task);
+    formula.time = clock.in_core(timing::systolic_time(formula.array, shape));
+    formula.macs = shape.macs();
+    formula.peak_q16 = clock.per_core_cycle(formula.array.peak_q16());
+    if (formula.array.timing == proto::SystolicArray::physical) {
+        const auto starved =
+            timing::starved_operands_in(formula.array, shape, operand_ports(parameters, task));
+        if (starved) formula.starved_operands_in = clock.in_core(*starved);
+    }
+    return formulas_.emplace(task.task, formula).first->second;
+}
+
 void ArrayUnit::plan(Job& job) {
     const control::TaskInstance& task = *job.command->task;
     const proto::SystolicArray& parameters = place().engine_platform->array();
-    const auto array =
-        timing::array_for(parameters, task.inputs[0].region->elem, task.inputs[1].region->elem);
-    const timing::GemmShape shape = timing::gemm_shape(*place().program, *task.task);
+    const Formula& formula = formula_of(task);
+    const timing::SystolicArray& array = formula.array;
+    const timing::SystolicTime& time = formula.time;
     const ArrayClock clock(*place().platform);
-    const timing::SystolicTime time = clock.in_core(timing::systolic_time(array, shape));
     const auto port = [&](uint32_t bytes) { return static_cast<uint32_t>(clock.per_core_cycle(bytes)); };
     const uint32_t operand_port = port(parameters.operand_bytes_per_cycle());
     const uint32_t result_port = port(parameters.result_bytes_per_cycle());
@@ -86,8 +104,8 @@ void ArrayUnit::plan(Job& job) {
     report.fill = time.weight_load + time.fill + time.waits;
     report.steady = time.steady;
     report.drain = time.drain;
-    report.work = shape.macs();
-    report.peak_q16 = clock.per_core_cycle(array.peak_q16());
+    report.work = formula.macs;
+    report.peak_q16 = formula.peak_q16;
     report.unit_cycles_q16 = clock.per_core_cycle(65536);
     report.processing_elements = array.rows * array.cols;
     job.overlap = job.prefetch = physical;
@@ -105,12 +123,8 @@ void ArrayUnit::plan(Job& job) {
         // the reference tool's array asks for its operands in the steady state, and has the fill to get them
         if (!physical) job.operands.back().stream->extension.request.pace_cycles = time.steady;
     }
-    if (physical) {
-        const auto [entry, first_met] = starved_.try_emplace(task.task);
-        if (first_met)
-            entry->second = timing::starved_operands_in(array, shape, operand_ports(parameters, task));
-        if (entry->second) starve_uneven_folds(job, clock.in_core(*entry->second), time.operands_in);
-    }
+    if (formula.starved_operands_in)
+        starve_uneven_folds(job, *formula.starved_operands_in, time.operands_in);
     const values::RegionView& result = task.outputs[0];
     const uint64_t partial = time.partial_reads * accumulator_bytes;
     // folds over K after the first read the partial sums back, from the place of the result

@@ -18,6 +18,13 @@ class ArrayUnit : public Worker {
     void plan(Job& job) override;
 
   private:
+    /// What every execution of a task has in common, in core cycles.
+    struct Formula {
+        timing::SystolicArray array;
+        timing::SystolicTime time;
+        uint64_t macs = 0, peak_q16 = 1;
+        std::optional<Cycles> starved_operands_in;  ///< of a physical array
+    };
     /// Cycles after the begin in which the array takes an operand.
     struct Window {
         Cycles from, to;
@@ -26,9 +33,10 @@ class ArrayUnit : public Worker {
     /// A stream of at least `bytes` from `view` through a port of `port` bytes a cycle.
     void add_operand(Job& job, const values::RegionView& view, uint64_t bytes, Window window, uint32_t port);
 
-    /// timing::starved_operands_in of each task met, in cycles of the array: it takes time, and loops repeat
-    /// tasks.
-    std::unordered_map<const BoundTask*, std::optional<Cycles>> starved_;
+    const Formula& formula_of(const control::TaskInstance& task);
+
+    /// Of each task met: loops repeat tasks.
+    std::unordered_map<const BoundTask*, Formula> formulas_;
 };
 
 }  // namespace kpu::model
