@@ -123,8 +123,7 @@ void ArrayUnit::plan(Job& job) {
         // the reference tool's array asks for its operands in the steady state, and has the fill to get them
         if (!physical) job.operands.back().stream->extension.request.pace_cycles = time.steady;
     }
-    if (formula.starved_operands_in)
-        starve_uneven_folds(job, *formula.starved_operands_in, time.operands_in);
+    if (formula.starved_operands_in) starve_uneven_folds(job, *formula.starved_operands_in, time.operands_in);
     const values::RegionView& result = task.outputs[0];
     const uint64_t partial = time.partial_reads * accumulator_bytes;
     // folds over K after the first read the partial sums back, from the place of the result

@@ -116,8 +116,8 @@ class Worker : public sc_core::sc_module,
 
     UnitPlace place_;
     std::vector<std::unique_ptr<Job>> jobs_;  ///< in order of start, and of completion
-    Cycles entrance_free_ = 0;               ///< of completed jobs: no operand of theirs enters any more
-    Cycles work_ended_ = 0;                  ///< of completed jobs: end of the last steady state
+    Cycles entrance_free_ = 0;                ///< of completed jobs: no operand of theirs enters any more
+    Cycles work_ended_ = 0;                   ///< of completed jobs: end of the last steady state
     std::vector<std::unique_ptr<StreamTransaction>> spare_;
     std::vector<std::unique_ptr<Job>> spare_jobs_;
     sc_core::sc_event wake_;
