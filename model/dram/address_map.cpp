@@ -108,20 +108,17 @@ AddressMap::AddressMap(std::string_view order, const Geometry& geometry)
     resolve(order, entries, bits);
     // where the next bits of each field go: bank = rank, group, bank in group
     std::array<uint32_t, field_count> next{0, bits[bank], 0, bits[bank] + bits[group], 0};
-    std::vector<Piece> banks, rows;
     uint32_t from = 0;
     for (const Entry& entry : entries) {
         if (*entry.width == 0) continue;
         const Piece piece{from, next[entry.field], (uint64_t{1} << *entry.width) - 1};
-        if (entry.field == row) rows.push_back(piece);
-        if (entry.field == group || entry.field == bank || entry.field == rank) banks.push_back(piece);
+        if (entry.field == row) row_pieces_[row_count_++] = piece;
+        if (entry.field == group || entry.field == bank || entry.field == rank) 
+            bank_pieces_[bank_count_++] = piece;
         next[entry.field] += *entry.width;
         from += *entry.width;
         text_ += fmt::format("{}{}:{}", text_.empty() ? "" : " ", field_names[entry.field], *entry.width);
     }
-    bank_pieces_ = static_cast<uint32_t>(banks.size());
-    piece_count_ = bank_pieces_ + static_cast<uint32_t>(rows.size());
-    std::copy(rows.begin(), rows.end(), std::copy(banks.begin(), banks.end(), pieces_.begin()));
 }
 
 }  // namespace kpu::dram

@@ -38,10 +38,11 @@ class AddressMap {
     };
     /// Addresses above the capacity wrap around.
     Place place(uint64_t address) const {
-        const uint64_t number = address >> burst_bits_;
-        Place result{0, 0};
-        for (uint32_t i = 0; i < bank_pieces_; ++i) result.bank |= pieces_[i].of(number);
-        for (uint32_t i = bank_pieces_; i < piece_count_; ++i) result.row |= pieces_[i].of(number);
+        const uint64_t number = burst_of(address);
+        // most maps have no more pieces than these: then there is no loop
+        Place result{bank_pieces_[0].of(number) | bank_pieces_[1].of(number), row_pieces_[0].of(number)};
+        for (uint32_t i = 2; i < bank_count_; ++i) result.bank |= bank_pieces_[i].of(number);
+        for (uint32_t i = 1; i < row_count_; ++i) result.row |= row_pieces_[i].of(number);
         return result;
     }
     /// Number of a burst: address / burst_bytes.
@@ -53,13 +54,13 @@ class AddressMap {
     static constexpr size_t max_pieces = 64;  ///< an address has no more bits
     /// Bits [from, ...) of a burst number that go to bits [to, ...) of a bank or row.
     struct Piece {
-        uint32_t from, to;
-        uint64_t mask;
+        uint32_t from = 0, to = 0;
+        uint64_t mask = 0;
         uint32_t of(uint64_t number) const { return static_cast<uint32_t>(((number >> from) & mask) << to); }
     };
     uint32_t burst_bits_;
-    uint32_t bank_pieces_ = 0, piece_count_ = 0;
-    std::array<Piece, max_pieces> pieces_{};  ///< those of the bank, then those of the row
+    uint32_t bank_count_ = 0, row_count_ = 0;
+    std::array<Piece, max_pieces> bank_pieces_{}, row_pieces_{};
     std::string text_;
 };
 

@@ -50,59 +50,99 @@ Channel::Channel(const Config& config)
 }
 
 void Channel::push(const Request& request) {
-    const uint64_t arrival = request.time + front_;
-    if (arrival < now_)
-        throw InternalError(fmt::format("DRAM request of clock {} after clock {}", request.time, now()));
-    RequestQueue& queue = queues_[request.is_write];
-    if (queue.full()) throw InternalError("DRAM request without room for it");
-    now_ = arrival;
-    const AddressMap::Place place = config_.map.place(request.address);
-    const uint64_t burst = config_.map.burst_of(request.address);
-    if (request.is_write) {
-        completions_.push_back({request.tag, request.time, arrival + back_, {}, true, false, false});
-    } else if (!queues_[1].empty() && queues_[1].holds(place.bank, burst)) {
-        ++counters_.forwarded;
-        completions_.push_back({request.tag, request.time, arrival + back_, {}, false, true, true});
-        return;
-    }
-    const Bank& bank = banks_[place.bank];
-    Rank& rank = ranks_[bank.rank];
-    if (rank.waiting++ == 0) {
-        if (rank.drain == Drain::self_refresh) release(bank.rank);
-        if (rank.asleep()) {
-            wake(bank.rank, arrival);
-            rank.refresh_begin = arrival;
-            rank.refresh_end = std::max(activate_ready_[place.bank], arrival);
-            rank.refresh_sum += rank.refresh_end - arrival;
-        }
-        set_timer();
-        chosen_ = false;
-    }
-    const Waiting before = waiting_[request.is_write];
-    queue.push(place.bank, bank.open ? bank.row : ~0u,
-               {arrival, arrivals_++, burst, request.tag, refresh_time_until(rank, arrival), turn_around_sum_,
-                place.row, 0, 0, 0, 0});
-    // behind others of its bank it changes what is useful only as the first to the open row
-    const RequestQueue::List& list = queue.list(place.bank);
-    if (list.head == list.tail || (list.hits == 1 && list.hit == list.tail))
-        classify(place.bank, request.is_write);
-    add_candidate(request.is_write, place.bank, before);
+    if (!has_room(request.is_write)) throw InternalError("DRAM request without room for it");
+    post(request);
 }
 
 void Channel::post(const Request& request) {
-    std::deque<Posted>& posted = posted_[request.is_write];
-    if (posted.empty() && has_room(request.is_write))
-        push(request);
-    else
-        posted.push_back({request.address, request.tag});
+    const uint64_t arrival = request.time + front_;
+    if (arrival < now_)
+        throw InternalError(fmt::format("DRAM request of clock {} after clock {}", request.time, now()));
+    now_ = arrival;
+    if (idle()) work_since_ = request.time;
+    std::deque<Posted>& waiting = posted_[request.is_write];
+    Posted posted{request.address, open(request), request.bursts};
+    if (waiting.empty()) enter(posted, request.is_write);
+    if (posted.bursts == 0) return;
+    waiting.push_back(posted);
+    posted_bursts_ += posted.bursts;
+}
+
+uint32_t Channel::open(const Request& request) {
+    if (free_.empty()) {
+        free_.push_back(static_cast<uint32_t>(open_.size()));
+        open_.emplace_back();
+    }
+    const uint32_t place = free_.back();
+    free_.pop_back();
+    open_[place] = {{request.tag, request.time, 0, {0, 0, 0, ~0u}, request.is_write, request.bursts, 0},
+                    request.bursts};
+    return place;
+}
+
+/// Bursts enter their queue while there is room.
+inline void Channel::enter(Posted& posted, bool is_write) {
+    for (; posted.bursts > 0 && has_room(is_write); --posted.bursts) {
+        enter_burst(posted.address, posted.request, is_write);
+        posted.address += config_.geometry.burst_bytes;
+    }
 }
 
 /// A burst has left its queue at `time`.
 void Channel::admit(bool is_write, uint64_t time) {
     now_ = time + 1;
-    std::deque<Posted>& posted = posted_[is_write];
-    for (; !posted.empty() && has_room(is_write); posted.pop_front())
-        push({now(), posted.front().address, is_write, posted.front().tag});
+    for (std::deque<Posted>& waiting = posted_[is_write]; !waiting.empty(); waiting.pop_front()) {
+        Posted& posted = waiting.front();
+        posted_bursts_ -= posted.bursts;
+        enter(posted, is_write);
+        posted_bursts_ += posted.bursts;
+        if (posted.bursts > 0) return;
+    }
+}
+
+/// A burst enters its queue now, or is answered by what waits to be written.
+void Channel::enter_burst(uint64_t address, uint32_t request, bool is_write) {
+    const AddressMap::Place place = config_.map.place(address);
+    const uint64_t burst = config_.map.burst_of(address);
+    const bool forwarded = !is_write && !queues_[1].empty() && queues_[1].holds(place.bank, burst);
+    if (is_write || forwarded) {
+        Completion& known = open_[request].completion;
+        known.bursts -= forwarded ? 1 : 0;
+        answer(request, now_ + back_, {0, 0, 0, static_cast<uint32_t>(now_ - front_ - known.arrival)});
+    }
+    if (forwarded) {
+        ++counters_.forwarded;
+        return;
+    }
+    const Bank& bank = banks_[place.bank];
+    Rank& rank = ranks_[bank.rank];
+    if (rank.waiting++ == 0) begin_work(rank, place.bank);
+    RequestQueue& queue = queues_[is_write];
+    queue.push(place.bank, bank.open ? bank.row : ~0u,
+               {now_, burst, refresh_time_until(rank, now_), turn_around_sum_, place.row, request});
+    if (chosen_ && direction_now() != writing_) chosen_ = false;
+    // behind others of its bank it changes what is useful only as the first to the open row
+    const RequestQueue::List& list = queue.list(place.bank);
+    if (list.head != list.tail && (list.hits != 1 || list.hit != list.tail)) return;
+    const Waiting before = waiting_[is_write];
+    classify(place.bank, is_write);
+    if (chosen_ && is_write == writing_) choose_again_with(place.bank, before);
+}
+
+/// One more burst of a request has been answered.
+inline void Channel::answer(uint32_t request, uint64_t done, const Waits& waits) {
+    Open& open = open_[request];
+    Completion& known = open.completion;
+    known.done = std::max(known.done, done);
+    known.waits.row = std::max(known.waits.row, waits.row);
+    known.waits.refresh = std::max(known.waits.refresh, waits.refresh);
+    if (waits.busy + waits.turn_around < known.waits.busy + known.waits.turn_around) {
+        known.waits.busy = waits.busy;
+        known.waits.turn_around = waits.turn_around;
+    }
+    if (--open.left > 0) return;
+    completions_.push_back(known);
+    free_.push_back(request);
 }
 
 inline void Channel::classify(uint32_t bank, bool is_write) {
@@ -154,9 +194,12 @@ void Channel::run(uint64_t limit) {
         const Choice choice = choice_;
         if (choice.time >= limit) break;
         chosen_ = false;
-        execute(choice);
-        if (choice.kind != Kind::column) continue;
-        if (!posted_[0].empty() || !posted_[1].empty()) {
+        if (choice.kind != Kind::column) {
+            execute(choice);
+            continue;
+        }
+        issue_column(choice.target, choice.time);
+        if (posted_bursts_ > 0) {
             admit(writing_, choice.time);
             if (now_ >= limit) return;  // what arrives now is seen before the next decision
         }
@@ -172,11 +215,14 @@ void Channel::run(uint64_t limit) {
 inline bool Channel::choose_oldest() {
     const Waiting& waiting = waiting_[writing_];
     if ((waiting.activate | waiting.precharge | held_) != 0 || rank_count_ > 1) return false;
-    const Entry* oldest = queues_[writing_].oldest_hit();
-    if (oldest == nullptr || (waiting.column >> oldest->bank & 1) == 0) return false;
+    const RequestQueue& queue = queues_[writing_];
+    if (queue.empty()) return false;
+    const uint64_t oldest = queue.oldest();
+    const uint32_t bank = queue.bank_of(oldest);
+    if (queue.list(bank).hit != oldest || (waiting.column >> bank & 1) == 0) return false;
     const uint64_t soonest = std::max({now_, column_slot_, ranks_.front().column_after[writing_]});
-    if (column_time(oldest->bank) > soonest || next_timer_ <= soonest) return false;
-    choice_ = {soonest, oldest->bank, Kind::column};
+    if (column_time(banks_[bank]) > soonest || next_timer_ <= soonest) return false;
+    choice_ = {soonest, bank, Kind::column};
     return true;
 }
 
@@ -193,20 +239,17 @@ inline void Channel::choose() {
     choice_ = choice;
 }
 
-/// No burst waits for 2^31 others.
 inline uint64_t Channel::key_of(uint64_t time, uint64_t number) const {
-    return (time - now_) << 32 | static_cast<uint32_t>(number - arrivals_ + 0x80000000u);
+    return (time - now_) << 32 | static_cast<uint32_t>(number - queues_[writing_].oldest());
 }
 
-inline uint64_t Channel::column_time(uint32_t b) const {
-    return std::max(column_ready_[writing_][b], column_after_[writing_][banks_[b].group]);
+inline uint64_t Channel::column_time(const Bank& bank) const {
+    return std::max(bank.column_ready[writing_], groups_[bank.group].column_after[writing_]);
 }
 
-inline uint64_t Channel::activate_time(uint32_t b) const {
-    return std::max(activate_ready_[b], activate_after_[banks_[b].group]);
+inline uint64_t Channel::activate_time(const Bank& bank) const {
+    return std::max(bank.activate_ready, groups_[bank.group].activate_after);
 }
-
-inline uint64_t Channel::precharge_time(uint32_t b) const { return precharge_ready_[b]; }
 
 /// The oldest of those bursts that can go first.
 inline void Channel::choose_column(Candidate& best) const {
@@ -215,7 +258,7 @@ inline void Channel::choose_column(Candidate& best) const {
     for (uint32_t r = 0; r < rank_count_; ++r) {
         const uint64_t floor = std::max({now_, column_slot_, ranks_[r].column_after[writing_]});
         for_each_bit(waiting & banks_of(r), [&](uint32_t b) {
-            best.consider(key_of(std::max(floor, column_time(b)), queue.hit_number(b)), b);
+            best.consider(key_of(std::max(floor, column_time(banks_[b])), queue.list(b).hit), b);
         });
     }
 }
@@ -235,7 +278,8 @@ inline void Channel::choose_row(Candidate& best) const {
         const uint64_t banks = banks_of(r) & ~held_;
         const uint64_t close_floor = std::max(slot, ranks_[r].precharge_after);
         for_each_bit(waiting.precharge & banks, [&](uint32_t b) {
-            precharge.consider(key_of(std::max(close_floor, precharge_time(b)), queue.head_number(b)), b);
+            const uint64_t time = std::max(close_floor, banks_[b].precharge_ready);
+            precharge.consider(key_of(time, queue.list(b).head), b);
         });
         if (precharge.key < best.key) best = {precharge.key, precharge.bank, Kind::precharge};
         const uint64_t open_floor = std::max(slot, ranks_[r].activate_after);
@@ -243,7 +287,8 @@ inline void Channel::choose_row(Candidate& best) const {
         if (clocks > best.clocks() || clocks >= column_clocks) continue;
         Candidate activate;
         for_each_bit(waiting.activate & banks, [&](uint32_t b) {
-            activate.consider(key_of(std::max(open_floor, activate_time(b)), queue.head_number(b)), b);
+            const uint64_t time = std::max(open_floor, activate_time(banks_[b]));
+            activate.consider(key_of(time, queue.list(b).head), b);
         });
         if (activate.clocks() < column_clocks && activate.key < best.key)
             best = {activate.key, activate.bank, Kind::activate};
@@ -251,24 +296,20 @@ inline void Channel::choose_row(Candidate& best) const {
     }
 }
 
-/// A burst has come: what was to be done next still is, unless the new burst can go sooner.
-inline void Channel::add_candidate(bool is_write, uint32_t b, const Waiting& before) {
-    if (!chosen_) return;
-    if (direction_now() != writing_) {
-        chosen_ = false;
-        return;
-    }
+/// A burst of the present direction has come: what was to be done next still is, unless the new one can go
+/// sooner.
+inline void Channel::choose_again_with(uint32_t b, const Waiting& before) {
     const uint64_t bit = uint64_t{1} << b;
-    const Waiting& waiting = waiting_[is_write];
+    const Waiting& waiting = waiting_[writing_];
     const auto added = [bit](uint64_t now, uint64_t then) { return (now & ~then & bit) != 0; };
-    if (is_write != writing_) return;
+    const Bank& bank = banks_[b];
     uint64_t time =
         never;  // an older burst of the bank goes first, unless this is the first to want its command
     if (added(waiting.column, before.column))
-        time = std::max({column_slot_, column_time(b), ranks_[banks_[b].rank].column_after[writing_]});
-    if (added(waiting.activate, before.activate)) time = std::max(row_slot_, activate_time(b));
+        time = std::max({column_slot_, column_time(bank), ranks_[bank.rank].column_after[writing_]});
+    if (added(waiting.activate, before.activate)) time = std::max(row_slot_, activate_time(bank));
     if (added(waiting.precharge, before.precharge))
-        time = std::min(time, std::max(row_slot_, precharge_time(b)));
+        time = std::min(time, std::max(row_slot_, bank.precharge_ready));
     if (std::max(now_, time) <= choice_.time) chosen_ = false;
 }
 
@@ -315,21 +356,24 @@ inline void Channel::issue_column(uint32_t b, uint64_t time) {
     const Entry& entry = queue.hit(b);
     if (any_column_ && write != last_was_write_) {
         const uint64_t otherwise =
-            std::max({column_ready_[write][b], entry.arrival, last_column_ + spacing_[0][0][1]});
+            std::max({bank.column_ready[write], entry.arrival, last_column_ + spacing_[0][0][1]});
         if (time > otherwise) turn_around_sum_ += time - otherwise;
     }
-    if (bank.served++ > 0) ++counters_.row_hits;
+    if (bank.served++ == 0) {
+        ++first_columns_;
+        if (!write) ++open_[entry.request].completion.activates;
+    }
+    const uint64_t data = time + (write ? t_.cwl : t_.cl), data_end = data + t_.burst;
+    uint64_t close = time + t_.trtp;
     if (write) {
         ++counters_.writes;
         counters_.last_write = time + 1;
+        close = data_end + t_.twr;
     } else {
         ++counters_.reads;
-        complete(entry, b, time);
+        complete(entry, bank, rank, time);
     }
-    counters_.data_clocks += t_.burst;
-    const uint64_t data_end = time + (write ? t_.cwl : t_.cl) + t_.burst;
-    const uint64_t close = write ? data_end + t_.twr : time + t_.trtp;
-    precharge_ready_[b] = std::max(precharge_ready_[b], close);
+    bank.precharge_ready = std::max(bank.precharge_ready, close);
     rank.idle_since = std::max(rank.idle_since, write ? close : data_end);
     queue.pop_hit(b);
     if (--rank.waiting == 0) set_timer();
@@ -337,29 +381,60 @@ inline void Channel::issue_column(uint32_t b, uint64_t time) {
     const RequestQueue::List& list = queue.list(b);
     if (list.hits == 0 || list.hit != list.head) classify(b, write);
     if (bank.served == config_.policy.row_hit_cap) classify(b, !write);
-    space_columns(bank, time);
+    space_columns(bank, rank, time);
     last_column_ = time;
     last_was_write_ = write;
     any_column_ = true;
     take_slot(time, true);
+    if (activities_ != nullptr) move_data(data, time);
     report(time, write ? Command::write : Command::read, bank.rank, b);
 }
 
-inline void Channel::space_columns(const Bank& bank, uint64_t time) {
+inline void Channel::space_columns(const Bank& bank, Rank& rank, uint64_t time) {
     const auto later = [time](uint64_t& after, uint32_t spacing) { after = std::max(after, time + spacing); };
-    for (int second = 0; second < 2; ++second) {
-        const auto& spacing = spacing_[writing_][second];
-        later(column_after_[second][bank.group], spacing[0]);
-        later(ranks_[bank.rank].column_after[second], spacing[1]);
-        if (rank_count_ == 1) continue;
-        for (uint32_t r = 0; r < rank_count_; ++r) {
-            if (r != bank.rank) later(ranks_[r].column_after[second], spacing[2]);
-        }
+    const auto& [to_read, to_write] = spacing_[writing_];
+    Group& group = groups_[bank.group];
+    later(group.column_after[0], to_read[0]);
+    later(group.column_after[1], to_write[0]);
+    later(rank.column_after[0], to_read[1]);
+    later(rank.column_after[1], to_write[1]);
+    if (rank_count_ == 1) return;
+    for (Rank& other : ranks_) {
+        if (&other == &rank) continue;
+        later(other.column_after[0], to_read[2]);
+        later(other.column_after[1], to_write[2]);
     }
 }
 
-inline void Channel::complete(const Entry& entry, uint32_t b, uint64_t time) {
-    const Bank& bank = banks_[b];
+/// The data of a column command at `command` begin to move.
+inline void Channel::move_data(uint64_t from, uint64_t command) {
+    if (moving_.from == moving_.to || from != moving_.to) {  // else back to back
+        end_move();
+        moving_.since = work_since_;
+        moving_.from = from;
+    }
+    moving_.to = from + t_.burst;
+    moving_.last_command = command;
+}
+
+void Channel::end_move() {
+    if (moving_.from != moving_.to) activities_->push_back(moving_);
+    moving_.from = moving_.to;
+}
+
+void Channel::record_activities(std::vector<Activity>* into) {
+    if (activities_ != nullptr) end_move();
+    activities_ = into;
+}
+
+/// The burst's share of the waits. They add up to what it took longer than a row hit of an idle channel.
+inline void Channel::complete(const Entry& entry, const Bank& bank, const Rank& rank, uint64_t time) {
+    const uint64_t done = time + t_.cl + t_.burst + back_;
+    const auto waited = static_cast<uint32_t>(time - front_ - open_[entry.request].completion.arrival);
+    const uint64_t refreshed = rank.refresh_sum - entry.refresh_before;
+    const uint64_t turned = turn_around_sum_ - entry.turn_around_before;
+    const uint64_t from = std::max(entry.arrival, bank.opening), to = std::min(time, bank.column_ready[0]);
+    if (refreshed + turned == 0 && to <= from) return answer(entry.request, done, {0, 0, 0, waited});
     auto left = static_cast<uint32_t>(time - entry.arrival);
     const auto take = [&left](uint64_t clocks) {
         const auto part = static_cast<uint32_t>(std::min<uint64_t>(clocks, left));
@@ -367,13 +442,11 @@ inline void Channel::complete(const Entry& entry, uint32_t b, uint64_t time) {
         return part;
     };
     Waits waits;
-    const uint64_t from = std::max(entry.arrival, bank.opening), to = std::min(time, column_ready_[0][b]);
-    waits.refresh = take(ranks_[bank.rank].refresh_sum - entry.refresh_before);
+    waits.refresh = take(refreshed);
     waits.row = take(to > from ? to - from : 0);
-    waits.turn_around = take(turn_around_sum_ - entry.turn_around_before);
-    waits.busy = left;
-    completions_.push_back({entry.tag, entry.arrival - front_, time + t_.cl + t_.burst + back_, waits, false,
-                            bank.served > 1, false});
+    waits.turn_around = take(turned);
+    waits.busy = waited - waits.refresh - waits.row - waits.turn_around;
+    answer(entry.request, done, waits);
 }
 
 inline void Channel::issue_activate(uint32_t b, uint64_t time) {
@@ -384,11 +457,10 @@ inline void Channel::issue_activate(uint32_t b, uint64_t time) {
     bank.served = 0;
     if (!bank.precharged_for_row) bank.opening = time;
     bank.precharged_for_row = false;
-    column_ready_[0][b] = time + t_.trcd_rd;
-    column_ready_[1][b] = time + t_.trcd_wr;
-    precharge_ready_[b] = time + t_.tras;
-    activate_ready_[b] = time + t_.trc;
-    activate_after_[bank.group] = time + t_.trrd_l;
+    bank.column_ready = {time + t_.trcd_rd, time + t_.trcd_wr};
+    bank.precharge_ready = time + t_.tras;
+    bank.activate_ready = time + t_.trc;
+    groups_[bank.group].activate_after = time + t_.trrd_l;
     rank.activates[rank.next_activate] = time + 1;
     rank.next_activate = (rank.next_activate + 1) % 4;
     const uint64_t fourth = rank.activates[rank.next_activate];
@@ -405,7 +477,7 @@ inline void Channel::issue_activate(uint32_t b, uint64_t time) {
 
 void Channel::close_row(Bank& bank, uint32_t b, uint64_t time, uint64_t trp) {
     bank.open = false;
-    activate_ready_[b] = std::max(activate_ready_[b], time + trp);
+    bank.activate_ready = std::max(bank.activate_ready, time + trp);
     --ranks_[bank.rank].open_banks;
     ++counters_.precharges;
     for (const bool is_write : {false, true}) {
@@ -441,6 +513,8 @@ uint64_t Channel::next_completion_bound() const {
 
 Counters Channel::counters(uint64_t until) const {
     Counters counters = counters_;
+    counters.row_hits = counters.reads + counters.writes - first_columns_;
+    counters.data_clocks = (counters.reads + counters.writes) * t_.burst;
     for (Rank rank : ranks_) {
         rank.enter(rank.state, until);
         for (size_t s = 0; s < rank_state_count; ++s) counters.rank_times[s] += rank.times[s];

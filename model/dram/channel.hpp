@@ -12,30 +12,42 @@
 
 namespace kpu::dram {
 
-/// One burst. Times are clocks of the DRAM (nCK).
+/// Bursts, one behind the other in memory. Times are clocks of the DRAM (nCK).
 struct Request {
     uint64_t time;     ///< arrival at the channel; never before that of an earlier request
-    uint64_t address;  ///< channel-local; the burst that holds this byte
+    uint64_t address;  ///< channel-local; the first is the burst that holds this byte
     bool is_write;
     uint64_t tag;  ///< given back with the completion
+    uint32_t bursts = 1;
 };
 
-/// Where the time of a read went beside the least that a row hit of an idle channel takes.
+/// Where the time of a read went beside the least that a row hit of an idle channel takes. Of several bursts
+/// the longest waits for row and refresh count, and of the other two those of the burst for which they are
+/// shortest together: the other bursts wait for their own request.
 struct Waits {
     uint32_t row;          ///< precharge and activate of its row
     uint32_t refresh;      ///< a refresh, or waking up from power-down or self-refresh
     uint32_t turn_around;  ///< the bus changed direction
-    uint32_t busy;         ///< bank or bus served others
+    uint32_t busy;         ///< bank or bus served others, or the queue was full
 };
 
+/// A request of which every burst is answered.
 struct Completion {
     uint64_t tag;
     uint64_t arrival;
     uint64_t done;  ///< read: data is with the requester; write: taken, later reads see it
     Waits waits;
     bool is_write;
-    bool row_hit;    ///< its row was open already, or was opened for an older burst
-    bool forwarded;  ///< a read that a waiting write answered: no command
+    uint32_t bursts;     ///< on the bus: not the reads that a waiting write answered
+    uint32_t activates;  ///< of its reads: rows that were opened for them
+};
+
+/// What a channel did between two moments without work or data: commands from `since` on, then data back to
+/// back on the bus. A refresh has no data.
+struct Activity {
+    uint64_t since;     ///< there has been work since; or the refresh began
+    uint64_t from, to;  ///< of the data; of a refresh both are its end
+    uint64_t last_command;
 };
 
 struct Counters {
@@ -63,10 +75,11 @@ class Channel {
     /// First clock at which a request can still arrive.
     uint64_t now() const { return now_ > front_ ? now_ - front_ : 0; }
     bool has_room(bool is_write) const { return !queues_[is_write].full(); }
-    /// Throws InternalError when there is no room or the time has passed.
-    void push(const Request& request);
-    /// As push(), but what finds no room waits in front of its queue and enters as soon as there is some.
+    /// What finds no room waits in front of its queue and enters, in order, as soon as there is some. Throws
+    /// InternalError when the time has passed.
     void post(const Request& request);
+    /// As post(), but throws InternalError when there is no room.
+    void push(const Request& request);
 
     /// Issues every command that can be issued before requests of clock `until` are seen.
     void advance(uint64_t until);
@@ -82,15 +95,15 @@ class Channel {
     /// No read that is not among completions() is done before this clock, unless a waiting write answers it.
     uint64_t next_completion_bound() const;
     /// Bursts in the queues and in front of them.
-    size_t waiting() const {
-        return queues_[0].size() + size_t{queues_[1].size()} + posted_[0].size() + posted_[1].size();
-    }
+    size_t waiting() const { return size_t{queues_[0].size()} + queues_[1].size() + posted_bursts_; }
     /// No request waits, of either direction.
     bool idle() const { return queues_[0].empty() && queues_[1].empty(); }
 
     /// Up to clock `until`, which the channel must have been advanced to.
     Counters counters(uint64_t until) const;
     void observe(CommandObserver* observer) { observer_ = observer; }
+    /// Adds what the channel does to a list, in order; null: no longer, after what it does at present.
+    void record_activities(std::vector<Activity>* into);
 
   private:
     enum class Kind : uint8_t { column, activate, precharge, timer, drain };
@@ -100,7 +113,7 @@ class Channel {
         Kind kind = Kind::timer;
     };
     /// The best command of a kind so far, as one number so that comparing needs no branch: clocks from now_
-    /// in the upper half, order of arrival of the burst that it serves in the lower.
+    /// in the upper half, age of the burst that it serves in the lower.
     struct Candidate {
         uint64_t key = ~uint64_t{0};
         uint32_t bank = 0;
@@ -112,7 +125,9 @@ class Channel {
         }
     };
     enum class Stop : uint8_t { at_limit, at_completion, at_room_to_read, at_room_to_write, at_idle };
-    struct Bank {
+    struct alignas(64) Bank {
+        std::array<uint64_t, 2> column_ready{};  ///< to read, to write: tRCD after the activate
+        uint64_t precharge_ready = 0, activate_ready = 0;
         uint64_t opening = 0;  ///< precharge or activate that began to open its row
         uint32_t row = 0;
         uint32_t served = 0;  ///< bursts since the activate
@@ -120,29 +135,42 @@ class Channel {
         uint16_t rank = 0;
         bool open = false, precharged_for_row = false;
     };
+    struct Group {
+        std::array<uint64_t, 2> column_after{};  ///< reads, writes
+        uint64_t activate_after = 0;
+    };
     static constexpr uint32_t max_groups = max_banks;
     /// Banks with a burst waiting, by what their oldest useful command is.
     struct Waiting {
         uint64_t column = 0, activate = 0, precharge = 0;
     };
 
-    /// A burst in front of a full queue.
+    /// A request with bursts that are not answered.
+    struct Open {
+        Completion completion;  ///< as far as it is known
+        uint32_t left;          ///< bursts
+    };
+    /// Bursts of a request in front of a full queue.
     struct Posted {
-        uint64_t address, tag;
+        uint64_t address;  ///< of the first
+        uint32_t request, bursts;
     };
 
     template <Stop stop>
     void run(uint64_t limit);
+    void enter(Posted& posted, bool is_write);
+    void enter_burst(uint64_t address, uint32_t request, bool is_write);
     void admit(bool is_write, uint64_t time);
+    uint32_t open(const Request& request);
+    void answer(uint32_t request, uint64_t done, const Waits& waits);
     void choose();
     bool choose_oldest();
     void choose_column(Candidate& best) const;
     void choose_row(Candidate& best) const;
     uint64_t key_of(uint64_t time, uint64_t number) const;
-    void add_candidate(bool is_write, uint32_t bank, const Waiting& before);
-    uint64_t column_time(uint32_t bank) const;
-    uint64_t activate_time(uint32_t bank) const;
-    uint64_t precharge_time(uint32_t bank) const;
+    void choose_again_with(uint32_t bank, const Waiting& before);
+    uint64_t column_time(const Bank& bank) const;
+    uint64_t activate_time(const Bank& bank) const;
     void choose_maintenance(Choice& best) const;
     void execute(const Choice& choice);
     uint64_t timer_of(const Rank& rank) const;
@@ -151,10 +179,13 @@ class Channel {
     bool direction_now() const;
 
     void issue_column(uint32_t bank, uint64_t time);
-    void space_columns(const Bank& bank, uint64_t time);
-    void complete(const Entry& entry, uint32_t bank, uint64_t time);
+    void space_columns(const Bank& bank, Rank& rank, uint64_t time);
+    void complete(const Entry& entry, const Bank& bank, const Rank& rank, uint64_t time);
+    void move_data(uint64_t from, uint64_t command);
+    void end_move();
     void issue_activate(uint32_t bank, uint64_t time);
     void issue_precharge(uint32_t bank, uint64_t time);
+    void begin_work(Rank& rank, uint32_t bank);
     void on_timer(uint32_t rank, uint64_t time);
     void drain(uint32_t rank, uint64_t time);
     uint64_t drain_time(const Rank& rank) const;
@@ -177,12 +208,11 @@ class Channel {
     std::array<std::array<std::array<uint32_t, 3>, 2>, 2> spacing_{};
     std::array<RequestQueue, 2> queues_;        ///< reads, writes
     std::array<std::deque<Posted>, 2> posted_;  ///< oldest first
+    size_t posted_bursts_ = 0;
+    std::vector<Open> open_;
+    std::vector<uint32_t> free_;  ///< places in open_
     std::array<Bank, max_banks> banks_{};
-    std::array<uint64_t, max_banks> activate_ready_{}, precharge_ready_{};
-    std::array<std::array<uint64_t, max_banks>, 2>
-        column_ready_{};  ///< to read, to write: tRCD after the activate
-    std::array<std::array<uint64_t, max_groups>, 2> column_after_{};  ///< in a group: reads, writes
-    std::array<uint64_t, max_groups> activate_after_{};
+    std::array<Group, max_groups> groups_{};
     std::vector<Rank> ranks_;
 
     std::array<Waiting, 2> waiting_{};
@@ -195,12 +225,15 @@ class Channel {
     uint64_t last_column_ = 0;
     uint64_t turn_around_sum_ = 0;
     uint64_t next_timer_ = never;
-    uint64_t arrivals_ = 0;
     bool chosen_ = false;
     Choice choice_;
     std::vector<Completion> completions_;
-    Counters counters_;
+    Counters counters_;  ///< but what follows from others
+    uint64_t first_columns_ = 0;  ///< bursts that were the first of their activate
     CommandObserver* observer_ = nullptr;
+    std::vector<Activity>* activities_ = nullptr;
+    uint64_t work_since_ = 0;  ///< arrival at the idle channel
+    Activity moving_{};        ///< goes on, unless it has no data
 };
 
 inline void Channel::report(uint64_t time, Command command, uint32_t rank, uint32_t bank, uint32_t row) {

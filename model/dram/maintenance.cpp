@@ -56,9 +56,9 @@ uint64_t Channel::drain_time(const Rank& rank) const {
     uint64_t time = std::max({now_, row_slot_, rank.open_banks > 0 ? rank.precharge_after : 0});
     for_each_bit(banks_of(r), [&](uint32_t b) {
         if (rank.open_banks == 0)
-            time = std::max(time, activate_ready_[b]);
+            time = std::max(time, banks_[b].activate_ready);
         else if (banks_[b].open)
-            time = std::max(time, precharge_ready_[b]);
+            time = std::max(time, banks_[b].precharge_ready);
     });
     return time;
 }
@@ -73,7 +73,7 @@ void Channel::drain(uint32_t r, uint64_t time) {
         });
         for_each_bit(banks_of(r), [&](uint32_t b) {
             banks_[b].precharged_for_row = false;
-            activate_ready_[b] = std::max(activate_ready_[b], time + t_.trp_ab);
+            banks_[b].activate_ready = std::max(banks_[b].activate_ready, time + t_.trp_ab);
         });
         rank.enter(RankState::precharged, time);
         report(time, Command::precharge_all, r);
@@ -97,10 +97,28 @@ void Channel::refresh(uint32_t r, uint64_t time) {
     rank.refresh_due += t_.trefi;
     ++counters_.refreshes;
     for_each_bit(banks_of(r), [&](uint32_t b) {
-        activate_ready_[b] = rank.refresh_end;
+        banks_[b].activate_ready = rank.refresh_end;
         banks_[b].precharged_for_row = false;
     });
+    if (activities_ != nullptr) {
+        end_move();
+        activities_->push_back({idle() ? time : work_since_, rank.refresh_end, rank.refresh_end, time});
+    }
     report(time, Command::refresh, r);
+}
+
+/// A burst has come to a rank without any.
+void Channel::begin_work(Rank& rank, uint32_t b) {
+    const uint32_t r = banks_[b].rank;
+    if (rank.drain == Drain::self_refresh) release(r);
+    if (rank.asleep()) {
+        wake(r, now_);
+        rank.refresh_begin = now_;
+        rank.refresh_end = std::max(banks_[b].activate_ready, now_);
+        rank.refresh_sum += rank.refresh_end - now_;
+    }
+    set_timer();
+    chosen_ = false;
 }
 
 void Channel::wake(uint32_t r, uint64_t time) {
@@ -110,9 +128,10 @@ void Channel::wake(uint32_t r, uint64_t time) {
     const uint64_t resume = exit + (self_refresh ? t_.txs : t_.txp);
     if (self_refresh) rank.refresh_due = exit + t_.trefi;
     for_each_bit(banks_of(r), [&](uint32_t b) {
-        activate_ready_[b] = std::max(activate_ready_[b], resume);
-        precharge_ready_[b] = std::max(precharge_ready_[b], resume);
-        for (auto& ready : column_ready_) ready[b] = std::max(ready[b], resume);
+        Bank& bank = banks_[b];
+        for (uint64_t* ready : {&bank.activate_ready, &bank.precharge_ready, &bank.column_ready[0],
+                                &bank.column_ready[1]})
+            *ready = std::max(*ready, resume);
     });
     rank.enter(rank.open_banks > 0 ? RankState::active : RankState::precharged, exit);
     report(exit, self_refresh ? Command::exit_self_refresh : Command::exit_power_down, r);

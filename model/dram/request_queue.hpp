@@ -10,95 +10,68 @@ namespace kpu::dram {
 
 /// A burst that waits.
 struct Entry {
-    uint64_t arrival;  ///< at the controller
-    uint64_t number;   ///< order of arrival
-    uint64_t burst;    ///< address / burst size
-    uint64_t tag;
-    uint64_t refresh_before;      ///< Channel's sum of refresh times at arrival
-    uint64_t turn_around_before;  ///< Channel's sum of turn-around times at arrival
-    uint32_t row;
-    uint32_t turn;  ///< order of arrival in its own queue, whose numbers may lie far apart
-    uint16_t bank;
-    uint16_t next, previous;
+    uint64_t arrival = 0;             ///< at the controller
+    uint64_t burst = 0;               ///< address / burst size
+    uint64_t refresh_before = 0;      ///< Channel's sum of refresh times at arrival
+    uint64_t turn_around_before = 0;  ///< Channel's sum of turn-around times at arrival
+    uint32_t row = 0;
+    uint32_t request = 0;  ///< whose burst it is
 };
 
-/// The waiting bursts of one direction, oldest first in a list per bank, in a pool of fixed size.
+/// The waiting bursts of one direction, numbered in order of arrival; those of a bank are linked, oldest
+/// first.
 class RequestQueue {
   public:
-    static constexpr uint16_t none = 0xffff;
+    static constexpr uint64_t none = ~uint64_t{0};
     struct List {
-        uint16_t head = none, tail = none;
-        uint16_t hit = none;  ///< oldest burst to the open row
+        uint64_t head = none, tail = none;
+        uint64_t hit = none;  ///< oldest burst to the open row
         uint32_t hits = 0;    ///< bursts to the open row
     };
 
-    explicit RequestQueue(uint32_t capacity) : entries_(capacity) {
-        free_.reserve(capacity);
-        for (uint32_t i = capacity; i > 0; --i) free_.push_back(static_cast<uint16_t>(i - 1));
-    }
+    explicit RequestQueue(uint32_t capacity) : capacity_(capacity) {}
 
     uint32_t size() const { return size_; }
-    bool full() const { return free_.empty(); }
+    bool full() const { return size_ >= capacity_; }
     bool empty() const { return size_ == 0; }
     const List& list(uint32_t bank) const { return lists_[bank]; }
-    const Entry& entry(uint16_t index) const { return entries_[index]; }
-    const Entry& head(uint32_t bank) const { return entries_[lists_[bank].head]; }
-    const Entry& hit(uint32_t bank) const { return entries_[lists_[bank].hit]; }
-    /// The oldest burst of all banks, when it is the next to the open row of its own; else null.
-    const Entry* oldest_hit() const {
-        if (size_ == 0) return nullptr;
-        const uint16_t index = at_turn(first_turn_);
-        const Entry& oldest = entries_[index];
-        return lists_[oldest.bank].hit == index ? &oldest : nullptr;
-    }
-    /// Order of arrival of the oldest burst, and of the oldest to the open row.
-    uint64_t head_number(uint32_t bank) const { return head_number_[bank]; }
-    uint64_t hit_number(uint32_t bank) const { return hit_number_[bank]; }
+    const Entry& entry(uint64_t number) const { return at(number).entry; }
+    const Entry& head(uint32_t bank) const { return entry(lists_[bank].head); }
+    const Entry& hit(uint32_t bank) const { return entry(lists_[bank].hit); }
+    /// Number of the oldest burst. There must be one.
+    uint64_t oldest() const { return first_; }
+    uint32_t bank_of(uint64_t number) const { return at(number).bank; }
 
-    /// Adds the youngest burst. `open_row`: that of the bank, or no_row.
+    /// Adds the youngest burst. `open_row`: that of the bank, or one that no burst has.
     void push(uint32_t bank, uint32_t open_row, const Entry& entry) {
-        const uint16_t index = free_.back();
-        free_.pop_back();
+        const uint64_t number = next_++;
+        if (number - first_ > mask_) grow();
+        Place* const ring = ring_.data();
+        const uint64_t mask = mask_;
         ++size_;
         List& list = lists_[bank];
-        Entry& added = entries_[index];
-        added = entry;
-        added.bank = static_cast<uint16_t>(bank);
-        added.next = none;
-        added.previous = list.tail;
-        added.turn = next_turn_++;
-        if (next_turn_ - first_turn_ > turns_.size()) grow_turns();
-        at_turn(added.turn) = index;
-        if (list.tail == none) {
-            list.head = index;
-            head_number_[bank] = entry.number;
-        } else {
-            entries_[list.tail].next = index;
-        }
-        list.tail = index;
-        if (entry.row == open_row && list.hits++ == 0) set_hit(bank, index);
+        const uint64_t last = list.tail;
+        ring[number & mask] = {entry, none, last, bank, true};
+        (last == none ? list.head : ring[last & mask].next) = number;
+        list.tail = number;
+        if (entry.row == open_row && list.hits++ == 0) list.hit = number;
     }
 
     /// Removes the oldest burst to the open row.
     void pop_hit(uint32_t bank) {
+        Place* const ring = ring_.data();
+        const uint64_t mask = mask_;
         List& list = lists_[bank];
-        const uint16_t index = list.hit;
-        const Entry& entry = entries_[index];
-        if (entry.previous == none) {
-            list.head = entry.next;
-            if (entry.next != none) head_number_[bank] = entries_[entry.next].number;
-        } else {
-            entries_[entry.previous].next = entry.next;
-        }
-        (entry.next == none ? list.tail : entries_[entry.next].previous) = entry.previous;
-        if (--list.hits == 0)
-            list.hit = none;
-        else
-            set_hit(bank, find(entry.next, entry.row));
-        free_.push_back(index);
+        Place& popped = ring[list.hit & mask];
+        const uint64_t next = popped.next, previous = popped.previous;
+        popped.waits = false;
+        (previous == none ? list.head : ring[previous & mask].next) = next;
+        (next == none ? list.tail : ring[next & mask].previous) = previous;
+        list.hit = --list.hits == 0 ? none : find(next, popped.entry.row);
+        uint64_t first = first_;
+        while (first != next_ && !ring[first & mask].waits) ++first;
+        first_ = first;
         --size_;
-        at_turn(entry.turn) = none;
-        while (first_turn_ != next_turn_ && at_turn(first_turn_) == none) ++first_turn_;
     }
 
     /// A row was opened.
@@ -106,8 +79,8 @@ class RequestQueue {
         List& list = lists_[bank];
         list.hit = none;
         list.hits = 0;
-        for (uint16_t i = list.head; i != none; i = entries_[i].next) {
-            if (entries_[i].row == row && list.hits++ == 0) set_hit(bank, i);
+        for (uint64_t i = list.head; i != none; i = at(i).next) {
+            if (at(i).entry.row == row && list.hits++ == 0) list.hit = i;
         }
     }
     void close(uint32_t bank) {
@@ -117,36 +90,38 @@ class RequestQueue {
 
     /// Whether a burst of this bank waits for these bytes.
     bool holds(uint32_t bank, uint64_t burst) const {
-        for (uint16_t i = lists_[bank].head; i != none; i = entries_[i].next) {
-            if (entries_[i].burst == burst) return true;
+        for (uint64_t i = lists_[bank].head; i != none; i = at(i).next) {
+            if (at(i).entry.burst == burst) return true;
         }
         return false;
     }
 
   private:
-    void set_hit(uint32_t bank, uint16_t index) {
-        lists_[bank].hit = index;
-        hit_number_[bank] = entries_[index].number;
+    struct Place {
+        Entry entry;
+        uint64_t next = none, previous = none;  ///< of its bank
+        uint32_t bank = 0;
+        bool waits = false;
+    };
+    Place& at(uint64_t number) { return ring_[number & mask_]; }
+    const Place& at(uint64_t number) const { return ring_[number & mask_]; }
+    void grow() {
+        const uint64_t mask = 2 * mask_ + 1;
+        std::vector<Place> larger(mask + 1);
+        for (uint64_t i = first_; i != next_ - 1; ++i) larger[i & mask] = at(i);
+        ring_.swap(larger);
+        mask_ = mask;
     }
-    uint16_t& at_turn(uint32_t turn) { return turns_[turn & (turns_.size() - 1)]; }
-    uint16_t at_turn(uint32_t turn) const { return turns_[turn & (turns_.size() - 1)]; }
-    void grow_turns() {
-        std::vector<uint16_t> larger(2 * turns_.size(), none);
-        for (uint32_t t = first_turn_; t != next_turn_ - 1; ++t) larger[t & (larger.size() - 1)] = at_turn(t);
-        turns_.swap(larger);
-    }
-    uint16_t find(uint16_t from, uint32_t row) const {
-        while (entries_[from].row != row) from = entries_[from].next;
+    uint64_t find(uint64_t from, uint32_t row) const {
+        while (at(from).entry.row != row) from = at(from).next;
         return from;
     }
 
-    std::vector<Entry> entries_;
-    std::vector<uint16_t> free_;
-    uint32_t size_ = 0;
-    std::vector<uint16_t> turns_ = std::vector<uint16_t>(128, none);  ///< ring, a power of two: by turn
-    uint32_t first_turn_ = 0, next_turn_ = 0;                         ///< of the oldest, of the next to come
+    uint32_t capacity_, size_ = 0;
+    uint64_t first_ = 0, next_ = 0;  ///< numbers: of the oldest, of the next to come
+    uint64_t mask_ = 63;
+    std::vector<Place> ring_ = std::vector<Place>(mask_ + 1);  ///< by number: of all from first_ on
     std::array<List, max_banks> lists_{};
-    std::array<uint64_t, max_banks> head_number_{}, hit_number_{};
 };
 
 }  // namespace kpu::dram

@@ -28,15 +28,14 @@ struct DdrAnswer {
 };
 
 /// One channel with its controller (model/dram), in its own clocks, and its accounting.
-class DdrController final : public dram::CommandObserver {
+class DdrController {
   public:
     DdrController(const dram::Config& config, const ClockCrossing& crossing);
     DdrController(const DdrController&) = delete;
     DdrController& operator=(const DdrController&) = delete;
 
-    /// DRAM bursts from the address `first` on, which arrive at nCK `arrival`. Calls come in order of
-    /// arrival.
-    void take(uint64_t arrival, uint64_t first, uint32_t bursts, bool is_write, uint32_t tag);
+    /// Times are nCK; calls come in order of arrival.
+    void take(const dram::Request& request);
     /// Everything before nCK `until` has happened.
     void advance(uint64_t until);
     std::vector<dram::Completion>& completions() { return channel_.completions(); }
@@ -46,28 +45,19 @@ class DdrController final : public dram::CommandObserver {
     void finish(uint64_t end);
     const DramCounters& counters() const { return counters_; }
     uint64_t peak_queue() const { return peak_queue_; }
-    void on_command(const dram::IssuedCommand& command) override;
 
     DdrAccount account;
     uint32_t requests = 0;  ///< taken and not answered
     uint64_t charged_activates = 0;
 
   private:
-    /// Bursts whose data move back to back; nCK but for the core cycle since which there has been work.
-    struct Moves {
-        Cycles worked_since = 0;
-        uint64_t from = 0, to = 0;
-        uint64_t last_command = 0;
-    };
-    void account_moves();
+    void account_activities();
 
     dram::Channel channel_;
     const ClockCrossing& crossing_;
-    dram::Timing timing_;
     uint64_t burst_bytes_;
-    Cycles busy_since_ = 0;  ///< there has been work since
-    Cycles accounted_ = 0;   ///< last command that is in `account.busy`
-    Moves moves_;            ///< not yet in it
+    std::vector<dram::Activity> activities_;  ///< not yet in `account.busy`
+    Cycles accounted_ = 0;                    ///< last command that is
     uint64_t peak_queue_ = 0;
     DramCounters counters_;
 };
@@ -97,22 +87,16 @@ class DdrControllers final : public DramModel {
     void finish(Cycles elapsed) override;
 
   private:
-    /// A request whose DRAM bursts are not all done.
-    struct Open {
-        DdrRequest request;
-        uint64_t arrival = 0, done = 0, row_wait = 0, refresh_wait = 0, busy_wait = 0;  ///< nCK
-        uint32_t left = 0, bursts = 0, activates = 0;
-    };
     void collect(DdrController& channel);
-    void answer(const Open& open);
+    void answer(const DdrRequest& request, const dram::Completion& completion);
 
     ClockCrossing crossing_;
     ChannelInterleave interleave_;
     uint64_t burst_bytes_;
     Cycles least_time_;
     std::vector<std::unique_ptr<DdrController>> channels_;
-    std::vector<Open> open_;
-    std::vector<uint32_t> free_;
+    std::vector<DdrRequest> open_;  ///< by tag
+    std::vector<uint64_t> free_;    ///< tags
     std::vector<DdrAnswer> answers_;
     uint64_t requests_ = 0;  ///< without an answer
     uint64_t advanced_ = 0;  ///< nCK

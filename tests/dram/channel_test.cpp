@@ -33,7 +33,7 @@ TEST(DramChannel, IdleRowHitTakesCasLatencyAndBurstAndTwo) {
         ASSERT_EQ(channel.completions().size(), 2u);
         const Completion& hit = channel.completions()[1];
         EXPECT_EQ(hit.done - hit.arrival, config.timing.cl + config.timing.burst + 2u) << device;
-        EXPECT_TRUE(hit.row_hit);
+        EXPECT_EQ(hit.activates, 0u);
         EXPECT_EQ(hit.waits.row + hit.waits.busy + hit.waits.refresh + hit.waits.turn_around, 0u);
     }
 }
@@ -42,11 +42,9 @@ TEST(DramChannel, IdleRowHitTakesCasLatencyAndBurstAndTwo) {
 TEST(DramQueue, KnowsTheOldestBurst) {
     constexpr uint32_t first_bank = 0, busy_bank = 1, first_row = 7, busy_row = 3;
     RequestQueue queue(4);
-    EXPECT_EQ(queue.oldest_hit(), nullptr);
-    uint64_t number = 0;
+    EXPECT_TRUE(queue.empty());
     const auto push = [&](uint32_t bank, uint32_t row, uint32_t open_row) {
-        Entry entry{};
-        entry.number = number++;
+        Entry entry;
         entry.row = row;
         queue.push(bank, open_row, entry);
     };
@@ -54,17 +52,19 @@ TEST(DramQueue, KnowsTheOldestBurst) {
     for (int i = 0; i < 1000; ++i) {
         push(busy_bank, busy_row, busy_row);
         push(busy_bank, busy_row, busy_row);
-        EXPECT_EQ(queue.oldest_hit(), nullptr);
+        EXPECT_EQ(queue.oldest(), 0u);
+        EXPECT_EQ(queue.list(first_bank).hit, RequestQueue::none);
         queue.pop_hit(busy_bank);
         queue.pop_hit(busy_bank);
     }
     queue.open(first_bank, first_row);
-    ASSERT_NE(queue.oldest_hit(), nullptr);
-    EXPECT_EQ(queue.oldest_hit()->number, 0u);
+    EXPECT_EQ(queue.bank_of(queue.oldest()), first_bank);
+    EXPECT_EQ(queue.list(first_bank).hit, queue.oldest());
     push(busy_bank, busy_row, busy_row);
     queue.pop_hit(first_bank);
-    ASSERT_NE(queue.oldest_hit(), nullptr);
-    EXPECT_EQ(queue.oldest_hit()->number, 2001u);
+    EXPECT_EQ(queue.oldest(), 2001u);
+    EXPECT_EQ(queue.bank_of(2001), busy_bank);
+    EXPECT_EQ(queue.list(busy_bank).hit, 2001u);
 }
 
 /// A stream runs at max(burst, tCCD of its mapping) plus refresh; conflicts of one bank cost tRC each; random
