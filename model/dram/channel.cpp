@@ -101,7 +101,7 @@ void Channel::admit(bool is_write, uint64_t time) {
 }
 
 /// A burst enters its queue now, or is answered by what waits to be written.
-void Channel::enter_burst(uint64_t address, uint32_t request, bool is_write) {
+inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_write) {
     const AddressMap::Place place = config_.map.place(address);
     const uint64_t burst = config_.map.burst_of(address);
     const bool forwarded = !is_write && !queues_[1].empty() && queues_[1].holds(place.bank, burst);
@@ -145,6 +145,12 @@ inline void Channel::answer(uint32_t request, uint64_t done, const Waits& waits)
     free_.push_back(request);
 }
 
+/// A burst is the first of its activate.
+void Channel::open_first(const Entry& entry, bool is_write) {
+    ++first_columns_;
+    if (!is_write) ++open_[entry.request].completion.activates;
+}
+
 inline void Channel::classify(uint32_t bank, bool is_write) {
     const uint64_t bit = uint64_t{1} << bank;
     Waiting& waiting = waiting_[is_write];
@@ -171,24 +177,125 @@ inline bool Channel::direction_now() const {
     return writing_ && writes > config_.policy.write_low;
 }
 
-void Channel::advance(uint64_t until) { run<Stop::at_limit>(until + front_); }
+void Channel::advance(uint64_t until) { run(Stop::at_limit, until + front_); }
 
-void Channel::advance_to_completion(uint64_t until) { run<Stop::at_completion>(until + front_); }
+void Channel::advance_to_completion(uint64_t until) { run(Stop::at_completion, until + front_); }
 
 void Channel::advance_to_room(bool is_write, uint64_t until) {
     if (has_room(is_write)) return;
-    if (is_write)
-        run<Stop::at_room_to_write>(until + front_);
-    else
-        run<Stop::at_room_to_read>(until + front_);
+    run(is_write ? Stop::at_room_to_write : Stop::at_room_to_read, until + front_);
 }
 
 void Channel::advance_to_idle(uint64_t until) {
-    if (!idle()) run<Stop::at_idle>(until + front_);
+    if (!idle()) run(Stop::at_idle, until + front_);
 }
 
-template <Channel::Stop stop>
-void Channel::run(uint64_t limit) {
+/// Issues the chosen column command. When that was for the oldest burst, and nothing else can come between,
+/// those of the next ones, too.
+[[gnu::always_inline]] inline void Channel::issue_columns(Choice choice, uint64_t limit, bool go_on) {
+    const bool write = writing_;
+    const uint32_t to_data = write ? t_.cwl : t_.cl, to_close = write ? t_.cwl + t_.burst + t_.twr : t_.trtp;
+    const uint32_t spacing = spacing_[write][write][1];
+    RequestQueue& queue = queues_[write];
+    Rank& rank = ranks_[banks_[choice.target].rank];
+    if (write != last_was_write_) turn_around(choice);
+    for (;;) {
+        Bank& bank = banks_[choice.target];
+        const Entry& entry = queue.hit(choice.target);
+        if (bank.served++ == 0) open_first(entry, write);
+        if (!write) complete(entry, bank, rank, choice.time);
+        bank.precharge_ready = std::max(bank.precharge_ready, choice.time + to_close);
+        rank.idle_since = std::max(rank.idle_since, choice.time + (write ? to_close : to_data + t_.burst));
+        const RequestQueue::List& list = queue.pop_hit(choice.target);
+        if (--rank.waiting == 0) set_timer();
+        // while the oldest of the bank is to the open row, the next one's command is the same
+        if (list.hits == 0 || list.hit != list.head) classify(choice.target, write);
+        if (bank.served == config_.policy.row_hit_cap) classify(choice.target, !write);
+        space_group(groups_[bank.group], choice.time);
+        ++columns_[write];
+        if (activities_ != nullptr) move_data(choice.time + to_data, choice.time);
+        report(choice.time, write ? Command::write : Command::read, bank.rank, choice.target);
+        if (posted_bursts_ > 0) admit(write, choice.time);
+        if (!go_on || choice.time + spacing >= limit || direction_now() != write) break;
+        const uint32_t next = oldest_that_goes(choice.time + spacing);
+        if (next == none) break;
+        choice = {choice.time + spacing, next, Kind::column};
+    }
+    space_ranks(rank, choice.time);
+    if (write) counters_.last_write = choice.time + 1;
+    last_column_ = choice.time;
+    last_was_write_ = write;
+    take_slot(choice.time, true);
+}
+
+/// The bus changes its direction. What it costs the burst is the time that it waits for nothing else.
+void Channel::turn_around(const Choice& choice) {
+    if (columns_[0] + columns_[1] == 0) return;
+    const uint64_t otherwise =
+        std::max({banks_[choice.target].column_ready[writing_], queues_[writing_].hit(choice.target).arrival,
+                  last_column_ + spacing_[0][0][1]});
+    if (choice.time > otherwise) turn_around_sum_ += choice.time - otherwise;
+}
+
+inline void Channel::space_group(Group& group, uint64_t time) const {
+    const auto& [to_read, to_write] = spacing_[writing_];
+    group.column_after[0] = std::max(group.column_after[0], time + to_read[0]);
+    group.column_after[1] = std::max(group.column_after[1], time + to_write[0]);
+}
+
+void Channel::space_ranks(const Rank& rank, uint64_t time) {
+    for (Rank& other : ranks_) {
+        const size_t which = &other == &rank ? 1 : 2;
+        for (const size_t second : {0, 1})
+            other.column_after[second] =
+                std::max(other.column_after[second], time + spacing_[writing_][second][which]);
+    }
+}
+
+/// The data of a column command at `command` begin to move.
+inline void Channel::move_data(uint64_t from, uint64_t command) {
+    if (moving_.from == moving_.to || from != moving_.to) {  // else back to back
+        end_move();
+        moving_.since = work_since_;
+        moving_.from = from;
+    }
+    moving_.to = from + t_.burst;
+    moving_.last_command = command;
+}
+
+void Channel::end_move() {
+    if (moving_.from != moving_.to) activities_->push_back(moving_);
+    moving_.from = moving_.to;
+}
+
+void Channel::record_activities(std::vector<Activity>* into) {
+    if (activities_ != nullptr) end_move();
+    activities_ = into;
+}
+
+/// The burst's share of the waits. They add up to what it took longer than a row hit of an idle channel.
+inline void Channel::complete(const Entry& entry, const Bank& bank, const Rank& rank, uint64_t time) {
+    const uint64_t done = time + t_.cl + t_.burst + back_;
+    const auto waited = static_cast<uint32_t>(time - front_ - open_[entry.request].completion.arrival);
+    const uint64_t refreshed = rank.refresh_sum - entry.refresh_before;
+    const uint64_t turned = turn_around_sum_ - entry.turn_around_before;
+    const uint64_t from = std::max(entry.arrival, bank.opening), to = std::min(time, bank.column_ready[0]);
+    if (refreshed + turned == 0 && to <= from) return answer(entry.request, done, {0, 0, 0, waited});
+    auto left = static_cast<uint32_t>(time - entry.arrival);
+    const auto take = [&left](uint64_t clocks) {
+        const auto part = static_cast<uint32_t>(std::min<uint64_t>(clocks, left));
+        left -= part;
+        return part;
+    };
+    Waits waits;
+    waits.refresh = take(refreshed);
+    waits.row = take(to > from ? to - from : 0);
+    waits.turn_around = take(turned);
+    waits.busy = waited - waits.refresh - waits.row - waits.turn_around;
+    answer(entry.request, done, waits);
+}
+
+void Channel::run(Stop stop, uint64_t limit) {
     for (;;) {
         if (!chosen_) choose();
         const Choice choice = choice_;
@@ -198,38 +305,38 @@ void Channel::run(uint64_t limit) {
             execute(choice);
             continue;
         }
-        issue_column(choice.target, choice.time);
-        if (posted_bursts_ > 0) {
-            admit(writing_, choice.time);
-            if (now_ >= limit) return;  // what arrives now is seen before the next decision
-        }
+        issue_columns(choice, limit, stop == Stop::at_limit || stop == Stop::at_idle);
+        if (now_ >= limit) return;  // what arrives now is seen before the next decision
         if (stop == Stop::at_limit || (stop == Stop::at_idle && !idle())) continue;
         if (stop != Stop::at_idle && writing_ != (stop == Stop::at_room_to_write)) continue;
-        now_ = choice.time + 1;
+        now_ = last_column_ + 1;
         return;
     }
     now_ = std::max(now_, limit);
 }
 
-/// Most often the oldest burst of all can go as soon as the bus can, and there is no row to open or close.
-inline bool Channel::choose_oldest() {
+/// Most often the oldest burst of all can go as soon as the bus can, at `soonest`, and no row can be opened or
+/// closed by then. Its bank, or `none`.
+inline uint32_t Channel::oldest_that_goes(uint64_t soonest) const {
     const Waiting& waiting = waiting_[writing_];
-    if ((waiting.activate | waiting.precharge | held_) != 0 || rank_count_ > 1) return false;
+    if ((waiting.activate | waiting.precharge | held_) != 0 || rank_count_ > 1) return none;
     const RequestQueue& queue = queues_[writing_];
-    if (queue.empty()) return false;
+    if (queue.empty()) return none;
     const uint64_t oldest = queue.oldest();
     const uint32_t bank = queue.bank_of(oldest);
-    if (queue.list(bank).hit != oldest || (waiting.column >> bank & 1) == 0) return false;
-    const uint64_t soonest = std::max({now_, column_slot_, ranks_.front().column_after[writing_]});
-    if (column_time(banks_[bank]) > soonest || next_timer_ <= soonest) return false;
-    choice_ = {soonest, bank, Kind::column};
-    return true;
+    if (queue.list(bank).hit != oldest || (waiting.column >> bank & 1) == 0) return none;
+    return column_time(banks_[bank]) > soonest || next_timer_ <= soonest ? none : bank;
 }
 
 inline void Channel::choose() {
     chosen_ = true;
     writing_ = direction_now();
-    if (choose_oldest()) return;
+    const uint64_t soonest = std::max({now_, column_slot_, ranks_.front().column_after[writing_]});
+    const uint32_t oldest = oldest_that_goes(soonest);
+    if (oldest != none) {
+        choice_ = {soonest, oldest, Kind::column};
+        return;
+    }
     Candidate best;
     choose_column(best);
     choose_row(best);
@@ -331,7 +438,6 @@ inline void Channel::choose_maintenance(Choice& best) const {
 inline void Channel::execute(const Choice& choice) {
     switch (choice.kind) {
         case Kind::column:
-            issue_column(choice.target, choice.time);
             break;
         case Kind::activate:
             issue_activate(choice.target, choice.time);
@@ -346,107 +452,6 @@ inline void Channel::execute(const Choice& choice) {
             drain(choice.target, choice.time);
             break;
     }
-}
-
-inline void Channel::issue_column(uint32_t b, uint64_t time) {
-    const bool write = writing_;
-    Bank& bank = banks_[b];
-    Rank& rank = ranks_[bank.rank];
-    RequestQueue& queue = queues_[write];
-    const Entry& entry = queue.hit(b);
-    if (any_column_ && write != last_was_write_) {
-        const uint64_t otherwise =
-            std::max({bank.column_ready[write], entry.arrival, last_column_ + spacing_[0][0][1]});
-        if (time > otherwise) turn_around_sum_ += time - otherwise;
-    }
-    if (bank.served++ == 0) {
-        ++first_columns_;
-        if (!write) ++open_[entry.request].completion.activates;
-    }
-    const uint64_t data = time + (write ? t_.cwl : t_.cl), data_end = data + t_.burst;
-    uint64_t close = time + t_.trtp;
-    if (write) {
-        ++counters_.writes;
-        counters_.last_write = time + 1;
-        close = data_end + t_.twr;
-    } else {
-        ++counters_.reads;
-        complete(entry, bank, rank, time);
-    }
-    bank.precharge_ready = std::max(bank.precharge_ready, close);
-    rank.idle_since = std::max(rank.idle_since, write ? close : data_end);
-    queue.pop_hit(b);
-    if (--rank.waiting == 0) set_timer();
-    // while the oldest of the bank is to the open row, the next one's command is the same
-    const RequestQueue::List& list = queue.list(b);
-    if (list.hits == 0 || list.hit != list.head) classify(b, write);
-    if (bank.served == config_.policy.row_hit_cap) classify(b, !write);
-    space_columns(bank, rank, time);
-    last_column_ = time;
-    last_was_write_ = write;
-    any_column_ = true;
-    take_slot(time, true);
-    if (activities_ != nullptr) move_data(data, time);
-    report(time, write ? Command::write : Command::read, bank.rank, b);
-}
-
-inline void Channel::space_columns(const Bank& bank, Rank& rank, uint64_t time) {
-    const auto later = [time](uint64_t& after, uint32_t spacing) { after = std::max(after, time + spacing); };
-    const auto& [to_read, to_write] = spacing_[writing_];
-    Group& group = groups_[bank.group];
-    later(group.column_after[0], to_read[0]);
-    later(group.column_after[1], to_write[0]);
-    later(rank.column_after[0], to_read[1]);
-    later(rank.column_after[1], to_write[1]);
-    if (rank_count_ == 1) return;
-    for (Rank& other : ranks_) {
-        if (&other == &rank) continue;
-        later(other.column_after[0], to_read[2]);
-        later(other.column_after[1], to_write[2]);
-    }
-}
-
-/// The data of a column command at `command` begin to move.
-inline void Channel::move_data(uint64_t from, uint64_t command) {
-    if (moving_.from == moving_.to || from != moving_.to) {  // else back to back
-        end_move();
-        moving_.since = work_since_;
-        moving_.from = from;
-    }
-    moving_.to = from + t_.burst;
-    moving_.last_command = command;
-}
-
-void Channel::end_move() {
-    if (moving_.from != moving_.to) activities_->push_back(moving_);
-    moving_.from = moving_.to;
-}
-
-void Channel::record_activities(std::vector<Activity>* into) {
-    if (activities_ != nullptr) end_move();
-    activities_ = into;
-}
-
-/// The burst's share of the waits. They add up to what it took longer than a row hit of an idle channel.
-inline void Channel::complete(const Entry& entry, const Bank& bank, const Rank& rank, uint64_t time) {
-    const uint64_t done = time + t_.cl + t_.burst + back_;
-    const auto waited = static_cast<uint32_t>(time - front_ - open_[entry.request].completion.arrival);
-    const uint64_t refreshed = rank.refresh_sum - entry.refresh_before;
-    const uint64_t turned = turn_around_sum_ - entry.turn_around_before;
-    const uint64_t from = std::max(entry.arrival, bank.opening), to = std::min(time, bank.column_ready[0]);
-    if (refreshed + turned == 0 && to <= from) return answer(entry.request, done, {0, 0, 0, waited});
-    auto left = static_cast<uint32_t>(time - entry.arrival);
-    const auto take = [&left](uint64_t clocks) {
-        const auto part = static_cast<uint32_t>(std::min<uint64_t>(clocks, left));
-        left -= part;
-        return part;
-    };
-    Waits waits;
-    waits.refresh = take(refreshed);
-    waits.row = take(to > from ? to - from : 0);
-    waits.turn_around = take(turned);
-    waits.busy = waited - waits.refresh - waits.row - waits.turn_around;
-    answer(entry.request, done, waits);
 }
 
 inline void Channel::issue_activate(uint32_t b, uint64_t time) {
@@ -513,6 +518,8 @@ uint64_t Channel::next_completion_bound() const {
 
 Counters Channel::counters(uint64_t until) const {
     Counters counters = counters_;
+    counters.reads = columns_[0];
+    counters.writes = columns_[1];
     counters.row_hits = counters.reads + counters.writes - first_columns_;
     counters.data_clocks = (counters.reads + counters.writes) * t_.burst;
     for (Rank rank : ranks_) {

@@ -139,7 +139,7 @@ class Channel {
         std::array<uint64_t, 2> column_after{};  ///< reads, writes
         uint64_t activate_after = 0;
     };
-    static constexpr uint32_t max_groups = max_banks;
+    static constexpr uint32_t max_groups = max_banks, none = ~0u;
     /// Banks with a burst waiting, by what their oldest useful command is.
     struct Waiting {
         uint64_t column = 0, activate = 0, precharge = 0;
@@ -156,15 +156,14 @@ class Channel {
         uint32_t request, bursts;
     };
 
-    template <Stop stop>
-    void run(uint64_t limit);
+    void run(Stop stop, uint64_t limit);
     void enter(Posted& posted, bool is_write);
     void enter_burst(uint64_t address, uint32_t request, bool is_write);
     void admit(bool is_write, uint64_t time);
     uint32_t open(const Request& request);
     void answer(uint32_t request, uint64_t done, const Waits& waits);
     void choose();
-    bool choose_oldest();
+    uint32_t oldest_that_goes(uint64_t soonest) const;
     void choose_column(Candidate& best) const;
     void choose_row(Candidate& best) const;
     uint64_t key_of(uint64_t time, uint64_t number) const;
@@ -178,8 +177,11 @@ class Channel {
     uint64_t banks_of(uint32_t rank) const { return rank_banks_ << (rank * banks_per_rank_); }
     bool direction_now() const;
 
-    void issue_column(uint32_t bank, uint64_t time);
-    void space_columns(const Bank& bank, Rank& rank, uint64_t time);
+    void issue_columns(Choice choice, uint64_t limit, bool go_on);
+    void turn_around(const Choice& choice);
+    void open_first(const Entry& entry, bool is_write);
+    void space_group(Group& group, uint64_t time) const;
+    void space_ranks(const Rank& rank, uint64_t time);
     void complete(const Entry& entry, const Bank& bank, const Rank& rank, uint64_t time);
     void move_data(uint64_t from, uint64_t command);
     void end_move();
@@ -221,7 +223,7 @@ class Channel {
     uint64_t now_ = 0;
     uint64_t column_slot_ = 0, row_slot_ = 0;  ///< next free clock of the command buses
     bool writing_ = false;
-    bool last_was_write_ = false, any_column_ = false;
+    bool last_was_write_ = false;
     uint64_t last_column_ = 0;
     uint64_t turn_around_sum_ = 0;
     uint64_t next_timer_ = never;
@@ -229,6 +231,7 @@ class Channel {
     Choice choice_;
     std::vector<Completion> completions_;
     Counters counters_;  ///< but what follows from others
+    std::array<uint64_t, 2> columns_{};  ///< reads, writes
     uint64_t first_columns_ = 0;  ///< bursts that were the first of their activate
     CommandObserver* observer_ = nullptr;
     std::vector<Activity>* activities_ = nullptr;

@@ -57,8 +57,8 @@ class RequestQueue {
         if (entry.row == open_row && list.hits++ == 0) list.hit = number;
     }
 
-    /// Removes the oldest burst to the open row.
-    void pop_hit(uint32_t bank) {
+    /// Removes the oldest burst to the open row. What is left of the bank.
+    const List& pop_hit(uint32_t bank) {
         Place* const ring = ring_.data();
         const uint64_t mask = mask_;
         List& list = lists_[bank];
@@ -72,6 +72,7 @@ class RequestQueue {
         while (first != next_ && !ring[first & mask].waits) ++first;
         first_ = first;
         --size_;
+        return list;
     }
 
     /// A row was opened.
