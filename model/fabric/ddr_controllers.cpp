@@ -55,7 +55,7 @@ void DdrController::finish(uint64_t end) {
 DdrControllers::DdrControllers(const DdrConfig& config, const Clock& core)
     : crossing_(core, Clock(config.timing.clock_hz)),
       interleave_(config),
-      burst_bytes_(config.timing.burst_bytes) {
+      map_(config.controller->map) {
     const dram::Config& controller = *config.controller;
     for (uint32_t i = 0; i < config.channels; ++i)
         channels_.push_back(std::make_unique<DdrController>(controller, crossing_));
@@ -71,13 +71,13 @@ void DdrControllers::take(const DdrRequest& request, uint64_t address, uint32_t 
         free_.push_back(open_.size());
         open_.emplace_back();
     }
-    const uint64_t tag = free_.back(), first = local & ~(burst_bytes_ - 1);
+    const uint64_t tag = free_.back();
     free_.pop_back();
     open_[tag] = request;
     ++channel.requests;
     ++requests_;
-    channel.take({arrival, first, is_write, tag,
-                  static_cast<uint32_t>((local + bytes - first + burst_bytes_ - 1) / burst_bytes_)});
+    const uint64_t bursts = map_.burst_of(local + bytes - 1) - map_.burst_of(local) + 1;
+    channel.take({arrival, local, is_write, tag, static_cast<uint32_t>(bursts)});
     collect(channel);
     if (channel.requests > 0) bound_ = std::min(bound_, crossing_.to_core(channel.bound()));
 }
@@ -97,6 +97,7 @@ void DdrControllers::advance(Cycles until) {
 }
 
 void DdrControllers::collect(DdrController& channel) {
+    if (channel.completions().empty()) return;
     for (const dram::Completion& completion : channel.completions()) {
         channel.charged_activates += completion.activates;
         --channel.requests;

@@ -92,7 +92,7 @@ class DdrControllers final : public DramModel {
 
     ClockCrossing crossing_;
     ChannelInterleave interleave_;
-    uint64_t burst_bytes_;
+    dram::AddressMap map_;
     Cycles least_time_;
     std::vector<std::unique_ptr<DdrController>> channels_;
     std::vector<DdrRequest> open_;  ///< by tag
