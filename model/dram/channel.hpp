@@ -78,7 +78,7 @@ class Channel {
     /// What finds no room waits in front of its queue and enters, in order, as soon as there is some. Throws
     /// InternalError when the time has passed.
     void post(const Request& request);
-    /// As post(), but throws InternalError when there is no room.
+    /// As post(), but throws InternalError when there is no room for the first burst.
     void push(const Request& request);
 
     /// Issues every command that can be issued before requests of clock `until` are seen.

@@ -2,9 +2,12 @@
 // to time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <random>
+#include <tuple>
 
 #include "isa/diagnostics.hpp"
 #include "model/dram/energy.hpp"
@@ -189,6 +192,107 @@ TEST(DramChannel, EveryBurstIsServedOnceByItsBank) {
     EXPECT_EQ(result.counters.reads, 4000u);
     EXPECT_EQ(result.counters.writes, 2000u);
     EXPECT_EQ(result.channels.size(), 3u);
+}
+
+/// A request of several bursts is the requests of its bursts: the same commands, and answered with the last.
+TEST(DramChannel, ARequestIsItsBursts) {
+    class Log final : public CommandObserver {
+      public:
+        void on_command(const IssuedCommand& c) override {
+            commands.emplace_back(c.time, static_cast<int>(c.command), c.rank, c.bank, c.row);
+        }
+        std::vector<std::tuple<uint64_t, int, uint32_t, uint32_t, uint32_t>> commands;
+    };
+    const auto merge = [](Completion& all, const Completion& one) {
+        all.done = std::max(all.done, one.done);
+        all.waits.row = std::max(all.waits.row, one.waits.row);
+        all.waits.refresh = std::max(all.waits.refresh, one.waits.refresh);
+        if (one.waits.busy + one.waits.turn_around < all.waits.busy + all.waits.turn_around) {
+            all.waits.busy = one.waits.busy;
+            all.waits.turn_around = one.waits.turn_around;
+        }
+        all.bursts += one.bursts;
+        all.activates += one.activates;
+    };
+    const auto key = [](const Completion& c) {
+        return std::make_tuple(c.tag, c.arrival, c.done, c.waits.row, c.waits.refresh, c.waits.turn_around,
+                               c.waits.busy, c.bursts, c.activates, c.is_write);
+    };
+    for (uint32_t seed = 0; seed < 60; ++seed) {
+        SCOPED_TRACE(seed);
+        std::mt19937_64 random(seed);
+        const std::vector<std::string> devices = platforms::ddr_device_names();
+        Config config = config_of(devices[random() % devices.size()],
+                                  random() % 2 == 0 ? "bank_group_interleaved" : "row_bank_column",
+                                  1u << random() % 2);
+        config.policy.read_queue = 1 + static_cast<uint32_t>(random() % 40);
+        config.policy.row_hit_cap = 1 + static_cast<uint32_t>(random() % 20);
+        if (random() % 3 == 0) config.policy.power_down_nck = 50;
+        if (random() % 3 == 0) config.policy.self_refresh_nck = 600;
+        const uint64_t burst = config.geometry.burst_bytes, rows = random() % 3 == 0 ? 2 : 64;
+        Channel whole(config), single(config);
+        Log whole_log, single_log;
+        whole.observe(&whole_log);
+        single.observe(&single_log);
+        std::map<uint64_t, Completion> merged;
+        uint64_t time = 0;
+        for (uint64_t tag = 0; tag < 500; ++tag) {
+            time += random() % (random() % 50 == 0 ? 3 * config.timing.trefi : 40);
+            const auto bursts = static_cast<uint32_t>(1 + random() % 8);
+            const uint64_t address = random() % rows * 131072 + random() % 32 * burst;
+            const bool is_write = random() % 3 == 0;
+            for (Channel* channel : {&whole, &single}) channel->advance(time);
+            whole.post({time, address, is_write, tag, bursts});
+            for (uint32_t i = 0; i < bursts; ++i) single.post({time, address + i * burst, is_write, tag});
+            EXPECT_EQ(whole.waiting(), single.waiting());
+        }
+        for (Channel* channel : {&whole, &single}) channel->advance_to_idle(never / 2);
+        EXPECT_EQ(whole_log.commands, single_log.commands);
+        for (const Completion& c : single.completions()) {
+            const auto [first, is_new] = merged.try_emplace(c.tag, c);
+            if (!is_new) merge(first->second, c);
+        }
+        ASSERT_EQ(whole.completions().size(), merged.size());
+        for (const Completion& c : whole.completions()) EXPECT_EQ(key(c), key(merged.at(c.tag)));
+    }
+}
+
+/// The activities hold every burst's data once and every refresh, in order of time.
+TEST(DramChannel, ActivitiesAreTheBusAndTheRefreshes) {
+    for (const std::string& device : platforms::ddr_device_names()) {
+        SCOPED_TRACE(device);
+        const Config config = config_of(device);
+        const Timing& t = config.timing;
+        Channel channel(config);
+        std::vector<Activity> activities;
+        channel.record_activities(&activities);
+        channel.push({10, 0, false, 0});
+        channel.advance(1000);
+        EXPECT_TRUE(activities.empty()) << "more data may follow back to back";
+        std::mt19937_64 random(1);
+        for (uint64_t time = 1000; time < 6 * uint64_t{t.trefi}; time += random() % 300) {
+            channel.advance(time);
+            channel.post({time, random() % 4096 * 64, random() % 2 == 0, 1, 4});
+        }
+        channel.advance_to_idle(never / 2);
+        channel.record_activities(nullptr);
+        const Counters counters = channel.counters(channel.now());
+        EXPECT_EQ(activities[0].since, 10u);
+        EXPECT_EQ(activities[0].from, 11 + t.trcd_rd + t.cl);
+        uint64_t data = 0, refreshes = 0, before = 0;
+        for (const Activity& a : activities) {
+            EXPECT_LE(a.since, a.last_command);
+            EXPECT_LE(before, a.last_command);
+            before = a.last_command;
+            data += a.to - a.from;
+            if (a.from == a.to) {
+                ++refreshes;
+                EXPECT_EQ(a.to, a.last_command + t.trfc);
+            }
+        }
+        EXPECT_EQ(data, counters.data_clocks);
+        EXPECT_EQ(refreshes, counters.refreshes);
+    }
 }
 
 /// The same trace gives the same figures, and asking the channel in small steps changes nothing.
