@@ -86,11 +86,11 @@ void TaskArbiter::arbitrate() {
     }
 }
 
-/// Completions and freed units of one instant, in order of unit: the order in which processes ran is of no
-/// account.
+/// Completions and freed units of one instant, in order of unit, and of start where two tasks of a unit end
+/// together: the order in which processes ran is of no account.
 void TaskArbiter::collect(Cycles) {
     const auto before = [](const TaskCommand* a, const TaskCommand* b) {
-        return std::tie(a->unit, a->serial) < std::tie(b->unit, b->serial);
+        return std::tie(a->unit, a->report.start) < std::tie(b->unit, b->report.start);
     };
     for (const TaskCommand* command : freed_) parts_.board->set_free(command->unit, true);
     freed_.clear();

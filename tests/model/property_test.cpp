@@ -326,6 +326,12 @@ TEST(RandomProgramRegressions, FreedUnitsCountBeforeADispatchOfTheSameInstant) {
     check_program(platform_with("npm_lite"), 521, false, false);
 }
 
+// Two tasks of an array, which overlap, end in one instant, and the one that started later was issued earlier:
+// they are charged in the order in which they had the array.
+TEST(RandomProgramRegressions, TasksThatEndTogetherAreChargedInOrderOfStart) {
+    check_program(platform_with("tile32", random_changes(20413)), 20413, false, false);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, RandomPrograms,
                          ::testing::Values("npm_lite", "tile32", "npm_pro", "swkpu-v1"));
 
