@@ -65,7 +65,7 @@ constexpr uint64_t never = ~uint64_t{0} >> 1;
 /// A DRAM channel with its controller: see dram.md. Nothing is undone: what advance() reports is certain.
 ///
 ///     channel.advance(t);                                   // everything before t has happened
-///     if (channel.has_room(false)) channel.push({t, address, false, tag});
+///     channel.post({t, address, false, tag, bursts});
 ///     for (const Completion& c : channel.completions()) ... // certain by now; `done` may lie ahead
 ///     channel.completions().clear();
 class Channel {
