@@ -113,7 +113,7 @@ AddressMap::AddressMap(std::string_view order, const Geometry& geometry)
         if (*entry.width == 0) continue;
         const Piece piece{from, next[entry.field], (uint64_t{1} << *entry.width) - 1};
         if (entry.field == row) row_pieces_[row_count_++] = piece;
-        if (entry.field == group || entry.field == bank || entry.field == rank) 
+        if (entry.field == group || entry.field == bank || entry.field == rank)
             bank_pieces_[bank_count_++] = piece;
         next[entry.field] += *entry.width;
         from += *entry.width;

@@ -315,8 +315,8 @@ void Channel::run(Stop stop, uint64_t limit) {
     now_ = std::max(now_, limit);
 }
 
-/// Most often the oldest burst of all can go as soon as the bus can, at `soonest`, and no row can be opened or
-/// closed by then. Its bank, or `none`.
+/// Most often the oldest burst of all can go as soon as the bus can, at `soonest`, and no row can be opened
+/// or closed by then. Its bank, or `none`.
 inline uint32_t Channel::oldest_that_goes(uint64_t soonest) const {
     const Waiting& waiting = waiting_[writing_];
     if ((waiting.activate | waiting.precharge | held_) != 0 || rank_count_ > 1) return none;

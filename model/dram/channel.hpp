@@ -230,9 +230,9 @@ class Channel {
     bool chosen_ = false;
     Choice choice_;
     std::vector<Completion> completions_;
-    Counters counters_;  ///< but what follows from others
+    Counters counters_;                  ///< but what follows from others
     std::array<uint64_t, 2> columns_{};  ///< reads, writes
-    uint64_t first_columns_ = 0;  ///< bursts that were the first of their activate
+    uint64_t first_columns_ = 0;         ///< bursts that were the first of their activate
     CommandObserver* observer_ = nullptr;
     std::vector<Activity>* activities_ = nullptr;
     uint64_t work_since_ = 0;  ///< arrival at the idle channel

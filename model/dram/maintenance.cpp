@@ -129,8 +129,8 @@ void Channel::wake(uint32_t r, uint64_t time) {
     if (self_refresh) rank.refresh_due = exit + t_.trefi;
     for_each_bit(banks_of(r), [&](uint32_t b) {
         Bank& bank = banks_[b];
-        for (uint64_t* ready : {&bank.activate_ready, &bank.precharge_ready, &bank.column_ready[0],
-                                &bank.column_ready[1]})
+        for (uint64_t* ready :
+             {&bank.activate_ready, &bank.precharge_ready, &bank.column_ready[0], &bank.column_ready[1]})
             *ready = std::max(*ready, resume);
     });
     rank.enter(rank.open_banks > 0 ? RankState::active : RankState::precharged, exit);

@@ -53,9 +53,7 @@ void DdrController::finish(uint64_t end) {
 }
 
 DdrControllers::DdrControllers(const DdrConfig& config, const Clock& core)
-    : crossing_(core, Clock(config.timing.clock_hz)),
-      interleave_(config),
-      map_(config.controller->map) {
+    : crossing_(core, Clock(config.timing.clock_hz)), interleave_(config), map_(config.controller->map) {
     const dram::Config& controller = *config.controller;
     for (uint32_t i = 0; i < config.channels; ++i)
         channels_.push_back(std::make_unique<DdrController>(controller, crossing_));
@@ -111,11 +109,10 @@ void DdrControllers::collect(DdrController& channel) {
 
 void DdrControllers::answer(const DdrRequest& request, const dram::Completion& completion) {
     const dram::Waits& waits = completion.waits;
-    answers_.push_back(
-        {request, std::max(request.arrival + 1, crossing_.to_core(completion.done)),
-         crossing_.duration_in_core(waits.refresh), crossing_.duration_in_core(waits.row),
-         crossing_.duration_in_core(uint64_t{waits.busy} + waits.turn_around), completion.bursts,
-         completion.activates});
+    answers_.push_back({request, std::max(request.arrival + 1, crossing_.to_core(completion.done)),
+                        crossing_.duration_in_core(waits.refresh), crossing_.duration_in_core(waits.row),
+                        crossing_.duration_in_core(uint64_t{waits.busy} + waits.turn_around),
+                        completion.bursts, completion.activates});
 }
 
 void DdrControllers::finish(Cycles elapsed) {

@@ -222,9 +222,9 @@ TEST(DramChannel, ARequestIsItsBursts) {
         SCOPED_TRACE(seed);
         std::mt19937_64 random(seed);
         const std::vector<std::string> devices = platforms::ddr_device_names();
-        Config config = config_of(devices[random() % devices.size()],
-                                  random() % 2 == 0 ? "bank_group_interleaved" : "row_bank_column",
-                                  1u << random() % 2);
+        Config config =
+            config_of(devices[random() % devices.size()],
+                      random() % 2 == 0 ? "bank_group_interleaved" : "row_bank_column", 1u << random() % 2);
         config.policy.read_queue = 1 + static_cast<uint32_t>(random() % 40);
         config.policy.row_hit_cap = 1 + static_cast<uint32_t>(random() % 20);
         if (random() % 3 == 0) config.policy.power_down_nck = 50;

@@ -326,8 +326,8 @@ TEST(RandomProgramRegressions, FreedUnitsCountBeforeADispatchOfTheSameInstant) {
     check_program(platform_with("npm_lite"), 521, false, false);
 }
 
-// Two tasks of an array, which overlap, end in one instant, and the one that started later was issued earlier:
-// they are charged in the order in which they had the array.
+// Two tasks of an array, which overlap, end in one instant, and the one that started later was issued
+// earlier: they are charged in the order in which they had the array.
 TEST(RandomProgramRegressions, TasksThatEndTogetherAreChargedInOrderOfStart) {
     check_program(platform_with("tile32", random_changes(20413)), 20413, false, false);
 }
