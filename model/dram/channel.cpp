@@ -151,24 +151,6 @@ void Channel::open_first(const Entry& entry, bool is_write) {
     if (!is_write) ++open_[entry.request].completion.activates;
 }
 
-inline void Channel::classify(uint32_t bank, bool is_write) {
-    const uint64_t bit = uint64_t{1} << bank;
-    Waiting& waiting = waiting_[is_write];
-    waiting.column &= ~bit;
-    waiting.activate &= ~bit;
-    waiting.precharge &= ~bit;
-    const RequestQueue::List& list = queues_[is_write].list(bank);
-    if (list.head == RequestQueue::none) return;
-    const Bank& state = banks_[bank];
-    if (!state.open) {
-        waiting.activate |= bit;
-        return;
-    }
-    const bool conflict = list.hit != list.head;  // of the oldest burst
-    if (conflict) waiting.precharge |= bit;
-    if (list.hits > 0 && !(conflict && state.served >= config_.policy.row_hit_cap)) waiting.column |= bit;
-}
-
 /// Whether writes are served now.
 inline bool Channel::direction_now() const {
     const uint32_t writes = queues_[1].size();
@@ -452,55 +434,6 @@ inline void Channel::execute(const Choice& choice) {
             drain(choice.target, choice.time);
             break;
     }
-}
-
-inline void Channel::issue_activate(uint32_t b, uint64_t time) {
-    Bank& bank = banks_[b];
-    Rank& rank = ranks_[bank.rank];
-    bank.row = queues_[writing_].head(b).row;
-    bank.open = true;
-    bank.served = 0;
-    if (!bank.precharged_for_row) bank.opening = time;
-    bank.precharged_for_row = false;
-    bank.column_ready = {time + t_.trcd_rd, time + t_.trcd_wr};
-    bank.precharge_ready = time + t_.tras;
-    bank.activate_ready = time + t_.trc;
-    groups_[bank.group].activate_after = time + t_.trrd_l;
-    rank.activates[rank.next_activate] = time + 1;
-    rank.next_activate = (rank.next_activate + 1) % 4;
-    const uint64_t fourth = rank.activates[rank.next_activate];
-    rank.activate_after = std::max(time + t_.trrd_s, fourth == 0 ? 0 : fourth - 1 + t_.tfaw);
-    if (rank.open_banks++ == 0) rank.enter(RankState::active, time);
-    ++counters_.activates;
-    for (const bool is_write : {false, true}) {
-        queues_[is_write].open(b, bank.row);
-        classify(b, is_write);
-    }
-    take_slot(time, false);
-    report(time, Command::activate, bank.rank, b, bank.row);
-}
-
-void Channel::close_row(Bank& bank, uint32_t b, uint64_t time, uint64_t trp) {
-    bank.open = false;
-    bank.activate_ready = std::max(bank.activate_ready, time + trp);
-    --ranks_[bank.rank].open_banks;
-    ++counters_.precharges;
-    for (const bool is_write : {false, true}) {
-        queues_[is_write].close(b);
-        classify(b, is_write);
-    }
-}
-
-inline void Channel::issue_precharge(uint32_t b, uint64_t time) {
-    Bank& bank = banks_[b];
-    Rank& rank = ranks_[bank.rank];
-    close_row(bank, b, time, t_.trp);
-    bank.opening = time;
-    bank.precharged_for_row = true;
-    rank.precharge_after = time + t_.tppd;
-    if (rank.open_banks == 0) rank.enter(RankState::precharged, time);
-    take_slot(time, false);
-    report(time, Command::precharge, bank.rank, b);
 }
 
 inline uint64_t Channel::refresh_time_until(const Rank& rank, uint64_t time) {

@@ -193,6 +193,7 @@ class Channel {
     uint64_t drain_time(const Rank& rank) const;
     void refresh(uint32_t rank, uint64_t time);
     void wake(uint32_t rank, uint64_t time);
+    /// What the waiting bursts of a bank need next.
     void classify(uint32_t bank, bool is_write);
     void hold(uint32_t rank, Drain drain);
     void release(uint32_t rank);
@@ -241,6 +242,24 @@ class Channel {
 
 inline void Channel::report(uint64_t time, Command command, uint32_t rank, uint32_t bank, uint32_t row) {
     if (observer_ != nullptr) observer_->on_command({time, command, rank, bank, row});
+}
+
+inline void Channel::classify(uint32_t bank, bool is_write) {
+    const uint64_t bit = uint64_t{1} << bank;
+    Waiting& waiting = waiting_[is_write];
+    waiting.column &= ~bit;
+    waiting.activate &= ~bit;
+    waiting.precharge &= ~bit;
+    const RequestQueue::List& list = queues_[is_write].list(bank);
+    if (list.head == RequestQueue::none) return;
+    const Bank& state = banks_[bank];
+    if (!state.open) {
+        waiting.activate |= bit;
+        return;
+    }
+    const bool conflict = list.hit != list.head;  // of the oldest burst
+    if (conflict) waiting.precharge |= bit;
+    if (list.hits > 0 && !(conflict && state.served >= config_.policy.row_hit_cap)) waiting.column |= bit;
 }
 
 inline void Channel::take_slot(uint64_t time, bool column) {
