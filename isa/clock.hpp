@@ -23,6 +23,8 @@ class Clock {
         return static_cast<Cycles>((static_cast<Wide>(t) * hz_ + picoseconds_per_second - 1) /
                                    picoseconds_per_second);
     }
+    /// The last edge at or before t.
+    Cycles last_edge(Picoseconds t) const { return edges_before(t + 1) - 1; }
 
   private:
     __extension__ typedef unsigned __int128 Wide;

@@ -315,7 +315,7 @@ Device::Stop Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std:
         const bool paused = stop.finished || stop.task_completed || stop.interrupted;
         const bool starved = !paused && !sc_core::sc_pending_activity();
         // the kernel stays at its last event; the step goes on to its end
-        now_ = paused || starved ? core.edges_before(sc_core::sc_time_stamp().value() + 1) - 1 : target;
+        now_ = paused || starved ? core.last_edge(sc_core::sc_time_stamp().value()) : target;
         if (errors.error) std::rethrow_exception(errors.error);
         if (paused) break;
         if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) {

@@ -139,7 +139,7 @@ void Interconnect::accept(Port& port, tlm::tlm_generic_payload& payload) {
 /// answer of a DRAM tells. Behind the edge: arrivals.
 void Interconnect::step() {
     const Picoseconds now = kernel_time();
-    const Cycles cycle = core_.edges_before(now + 1) - 1;
+    const Cycles cycle = core_.last_edge(now);
     if (now != core_.edge(cycle)) return serve_arrivals(cycle);
     if (woken_ != now && sc_core::sc_pending_activity_at_current_time()) {
         woken_ = now;

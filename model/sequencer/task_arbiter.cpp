@@ -63,7 +63,7 @@ void TaskArbiter::arbitrate() {
         started_ = true;
         controller_->start();
     } else if (!completed_.empty() || !freed_.empty()) {
-        collect(now);
+        collect();
     } else {
         dispatch(now);
     }
@@ -88,7 +88,7 @@ void TaskArbiter::arbitrate() {
 
 /// Completions and freed units of one instant, in order of unit, and of start where two tasks of a unit end
 /// together: the order in which processes ran is of no account.
-void TaskArbiter::collect(Cycles) {
+void TaskArbiter::collect() {
     const auto before = [](const TaskCommand* a, const TaskCommand* b) {
         return std::tie(a->unit, a->report.start) < std::tie(b->unit, b->report.start);
     };

@@ -79,7 +79,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
     void wake();
     void arbitrate();
     static bool requests_may_come();
-    void collect(Cycles now);
+    void collect();
     void complete(TaskCommand& command);
     void dispatch(Cycles now);
     bool place(const TaskClass& wanted, Cycles now, Placement& best) const;

@@ -15,6 +15,8 @@ TEST_P(ClockProperty, EdgesAndCountsAreInverse) {
         for (uint64_t n = start; n < start + 1000; ++n) {
             ASSERT_EQ(clock.edges_before(clock.edge(n)), n);
             ASSERT_EQ(clock.edges_before(clock.edge(n) + 1), n + 1);
+            ASSERT_EQ(clock.last_edge(clock.edge(n)), n);
+            ASSERT_EQ(clock.last_edge(clock.edge(n + 1) - 1), n);
         }
     }
 }
