@@ -132,7 +132,13 @@ inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_wri
 /// One more burst of a request has been answered.
 inline void Channel::answer(uint32_t request, uint64_t done, const Waits& waits) {
     Open& open = open_[request];
-    Completion& known = open.completion;
+    if (--open.left > 0) return add(open.completion, done, waits);
+    completions_.push_back(open.completion);  // first: a copy of what was just written would wait for that
+    add(completions_.back(), done, waits);
+    free_.push_back(request);
+}
+
+inline void Channel::add(Completion& known, uint64_t done, const Waits& waits) {
     known.done = std::max(known.done, done);
     known.waits.row = std::max(known.waits.row, waits.row);
     known.waits.refresh = std::max(known.waits.refresh, waits.refresh);
@@ -140,9 +146,6 @@ inline void Channel::answer(uint32_t request, uint64_t done, const Waits& waits)
         known.waits.busy = waits.busy;
         known.waits.turn_around = waits.turn_around;
     }
-    if (--open.left > 0) return;
-    completions_.push_back(known);
-    free_.push_back(request);
 }
 
 /// A burst is the first of its activate.
@@ -337,7 +340,9 @@ inline uint64_t Channel::column_time(const Bank& bank) const {
 }
 
 inline uint64_t Channel::activate_time(const Bank& bank) const {
-    return std::max(bank.activate_ready, groups_[bank.group].activate_after);
+    // by value: of references the compiler makes a branch, which random traffic mispredicts
+    const uint64_t ready = bank.activate_ready, after = groups_[bank.group].activate_after;
+    return ready > after ? ready : after;
 }
 
 /// The oldest of those bursts that can go first.

@@ -162,6 +162,7 @@ class Channel {
     void admit(bool is_write, uint64_t time);
     uint32_t open(const Request& request);
     void answer(uint32_t request, uint64_t done, const Waits& waits);
+    static void add(Completion& known, uint64_t done, const Waits& waits);
     void choose();
     uint32_t oldest_that_goes(uint64_t soonest) const;
     void choose_column(Candidate& best) const;

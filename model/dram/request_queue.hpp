@@ -80,8 +80,10 @@ class RequestQueue {
         List& list = lists_[bank];
         list.hit = none;
         list.hits = 0;
-        for (uint64_t i = list.head; i != none; i = at(i).next) {
-            if (at(i).entry.row == row && list.hits++ == 0) list.hit = i;
+        const Place* const ring = ring_.data();
+        const uint64_t mask = mask_;
+        for (uint64_t i = list.head; i != none; i = ring[i & mask].next) {
+            if (ring[i & mask].entry.row == row && list.hits++ == 0) list.hit = i;
         }
     }
     void close(uint32_t bank) {
