@@ -19,7 +19,7 @@ struct Entry {
 };
 
 /// The waiting bursts of one direction, numbered in order of arrival; those of a bank are linked, oldest
-/// first.
+/// first. Numbers hold until the next push().
 class RequestQueue {
   public:
     static constexpr uint64_t none = ~uint64_t{0};
@@ -29,7 +29,10 @@ class RequestQueue {
         uint32_t hits = 0;    ///< bursts to the open row
     };
 
-    explicit RequestQueue(uint32_t capacity) : capacity_(capacity) {}
+    explicit RequestQueue(uint32_t capacity) : capacity_(capacity) {
+        while (mask_ < 4 * uint64_t{capacity}) mask_ = 2 * mask_ + 1;
+        ring_.resize(mask_ + 1);
+    }
 
     uint32_t size() const { return size_; }
     bool full() const { return size_ >= capacity_; }
@@ -44,8 +47,8 @@ class RequestQueue {
 
     /// Adds the youngest burst. `open_row`: that of the bank, or one that no burst has.
     void push(uint32_t bank, uint32_t open_row, const Entry& entry) {
+        if (next_ - first_ > mask_) compact();
         const uint64_t number = next_++;
-        if (number - first_ > mask_) grow();
         Place* const ring = ring_.data();
         const uint64_t mask = mask_;
         ++size_;
@@ -108,12 +111,18 @@ class RequestQueue {
     };
     Place& at(uint64_t number) { return ring_[number & mask_]; }
     const Place& at(uint64_t number) const { return ring_[number & mask_]; }
-    void grow() {
-        const uint64_t mask = 2 * mask_ + 1;
-        std::vector<Place> larger(mask + 1);
-        for (uint64_t i = first_; i != next_ - 1; ++i) larger[i & mask] = at(i);
-        ring_.swap(larger);
-        mask_ = mask;
+    /// So many went by an old burst that the ring is full: numbers those that wait anew.
+    void compact() {
+        std::array<uint32_t, max_banks> open_rows;
+        for (uint32_t bank = 0; bank < max_banks; ++bank)
+            open_rows[bank] = lists_[bank].hit == none ? ~0u : hit(bank).row;
+        std::vector<Place> waiting;
+        waiting.reserve(size_);
+        for (uint64_t i = first_; i != next_; ++i)
+            if (at(i).waits) waiting.push_back(at(i));
+        lists_.fill({});
+        first_ = next_ = size_ = 0;
+        for (const Place& place : waiting) push(place.bank, open_rows[place.bank], place.entry);
     }
     uint64_t find(uint64_t from, uint32_t row) const {
         while (at(from).entry.row != row) from = at(from).next;
@@ -123,7 +132,7 @@ class RequestQueue {
     uint32_t capacity_, size_ = 0;
     uint64_t first_ = 0, next_ = 0;  ///< numbers: of the oldest, of the next to come
     uint64_t mask_ = 63;
-    std::vector<Place> ring_ = std::vector<Place>(mask_ + 1);  ///< by number: of all from first_ on
+    std::vector<Place> ring_;  ///< by number: of all from first_ on
     std::array<List, max_banks> lists_{};
 };
 
