@@ -265,7 +265,7 @@ inline void Channel::complete(const Entry& entry, const Bank& bank, const Rank& 
     const uint64_t refreshed = rank.refresh_sum - entry.refresh_before;
     const uint64_t turned = turn_around_sum_ - entry.turn_around_before;
     const uint64_t from = std::max(entry.arrival, bank.opening), to = std::min(time, bank.column_ready[0]);
-    if (refreshed + turned == 0 && to <= from) return answer(entry.request, done, {0, 0, 0, waited});
+    if ((refreshed | turned) == 0 && to <= from) return answer(entry.request, done, {0, 0, 0, waited});
     auto left = static_cast<uint32_t>(time - entry.arrival);
     const auto take = [&left](uint64_t clocks) {
         const auto part = static_cast<uint32_t>(std::min<uint64_t>(clocks, left));
