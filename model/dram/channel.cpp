@@ -105,20 +105,19 @@ inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_wri
     const AddressMap::Place place = config_.map.place(address);
     const uint64_t burst = config_.map.burst_of(address);
     const bool forwarded = !is_write && !queues_[1].empty() && queues_[1].holds(place.bank, burst);
-    if (is_write || forwarded) {
-        Completion& known = open_[request].completion;
-        known.bursts -= forwarded ? 1 : 0;
-        answer(request, now_ + back_, {0, 0, 0, static_cast<uint32_t>(now_ - front_ - known.arrival)});
-    }
+    Completion& known = open_[request].completion;
     if (forwarded) {
         ++counters_.forwarded;
-        return;
+        --known.bursts;
     }
+    if (is_write || forwarded)
+        answer(request, now_ + back_, {0, 0, 0, static_cast<uint32_t>(now_ - front_ - known.arrival)});
+    if (forwarded) return;
     const Bank& bank = banks_[place.bank];
     Rank& rank = ranks_[bank.rank];
     if (rank.waiting++ == 0) begin_work(rank, place.bank);
     RequestQueue& queue = queues_[is_write];
-    queue.push(place.bank, bank.open ? bank.row : ~0u,
+    queue.push(place.bank, bank.open ? bank.row : RequestQueue::no_row,
                {now_, burst, refresh_time_until(rank, now_), turn_around_sum_, place.row, request});
     if (chosen_ && direction_now() != writing_) chosen_ = false;
     // behind others of its bank it changes what is useful only as the first to the open row
@@ -424,7 +423,7 @@ inline void Channel::choose_maintenance(Choice& best) const {
 
 inline void Channel::execute(const Choice& choice) {
     switch (choice.kind) {
-        case Kind::column:
+        case Kind::column:  // run() issues these itself
             break;
         case Kind::activate:
             issue_activate(choice.target, choice.time);

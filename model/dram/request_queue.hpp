@@ -23,6 +23,7 @@ struct Entry {
 class RequestQueue {
   public:
     static constexpr uint64_t none = ~uint64_t{0};
+    static constexpr uint32_t no_row = ~uint32_t{0};
     struct List {
         uint64_t head = none, tail = none;
         uint64_t hit = none;  ///< oldest burst to the open row
@@ -45,7 +46,7 @@ class RequestQueue {
     uint64_t oldest() const { return first_; }
     uint32_t bank_of(uint64_t number) const { return at(number).bank; }
 
-    /// Adds the youngest burst. `open_row`: that of the bank, or one that no burst has.
+    /// Adds the youngest burst. `open_row`: that of the bank, or no_row.
     void push(uint32_t bank, uint32_t open_row, const Entry& entry) {
         if (next_ - first_ > mask_) compact();
         const uint64_t number = next_++;
@@ -115,7 +116,7 @@ class RequestQueue {
     void compact() {
         std::array<uint32_t, max_banks> open_rows;
         for (uint32_t bank = 0; bank < max_banks; ++bank)
-            open_rows[bank] = lists_[bank].hit == none ? ~0u : hit(bank).row;
+            open_rows[bank] = lists_[bank].hit == none ? no_row : hit(bank).row;
         std::vector<Place> waiting;
         waiting.reserve(size_);
         for (uint64_t i = first_; i != next_; ++i)

@@ -53,7 +53,9 @@ void DdrController::finish(uint64_t end) {
 }
 
 DdrControllers::DdrControllers(const DdrConfig& config, const Clock& core)
-    : crossing_(core, Clock(config.timing.clock_hz)), interleave_(config), map_(config.controller->map) {
+    : crossing_(core, Clock(config.timing.clock_hz)),
+      interleave_(config),
+      burst_bytes_(config.timing.burst_bytes) {
     const dram::Config& controller = *config.controller;
     for (uint32_t i = 0; i < config.channels; ++i)
         channels_.push_back(std::make_unique<DdrController>(controller, crossing_));
@@ -74,7 +76,7 @@ void DdrControllers::take(const DdrRequest& request, uint64_t address, uint32_t 
     open_[tag] = request;
     ++channel.requests;
     ++requests_;
-    const uint64_t bursts = map_.burst_of(local + bytes - 1) - map_.burst_of(local) + 1;
+    const uint64_t bursts = burst_bytes_.quotient(local + bytes - 1) - burst_bytes_.quotient(local) + 1;
     channel.take({arrival, local, is_write, tag, static_cast<uint32_t>(bursts)});
     collect(channel);
     if (channel.requests > 0) bound_ = std::min(bound_, crossing_.to_core(channel.bound()));

@@ -5,6 +5,7 @@
 
 #include "model/dram/channel.hpp"
 #include "model/fabric/ddr.hpp"
+#include "model/fabric/divide.hpp"
 #include "model/stream/stream.hpp"
 
 namespace kpu::model {
@@ -92,7 +93,7 @@ class DdrControllers final : public DramModel {
 
     ClockCrossing crossing_;
     ChannelInterleave interleave_;
-    dram::AddressMap map_;
+    Divisor burst_bytes_;
     Cycles least_time_;
     std::vector<std::unique_ptr<DdrController>> channels_;
     std::vector<DdrRequest> open_;  ///< by tag

@@ -217,12 +217,12 @@ Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
     }
     Handle handle = static_cast<Handle>(slots_.size());
     if (free_.empty()) {
-        slots_.push_back(std::make_unique<std::optional<StreamState>>());
+        slots_.emplace_back();
     } else {
         handle = free_.back();
         free_.pop_back();
     }
-    StreamState& stream = slots_[handle]->emplace(
+    StreamState& stream = slots_[handle].emplace(
         request, now, path_of(request), std::move(buffers),
         std::array<uint64_t, 2>{alignment_of(request.source, request.burst_bytes),
                                 alignment_of(request.destination, request.burst_bytes)},
@@ -241,9 +241,8 @@ Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
 }
 
 StreamState& Fabric::Impl::state(Handle handle) {
-    if (handle >= slots_.size() || !slots_[handle]->has_value())
-        throw InternalError("no such stream is open");
-    return **slots_[handle];
+    if (handle >= slots_.size() || !slots_[handle]) throw InternalError("no such stream is open");
+    return *slots_[handle];
 }
 
 void Fabric::Impl::close(Handle handle, StreamResult& result) {
@@ -252,7 +251,7 @@ void Fabric::Impl::close(Handle handle, StreamResult& result) {
         throw InternalError("a stream is closed before its completion was taken");
     std::swap(result, stream.result);
     spare_.push_back(stream.take_buffers());
-    slots_[handle]->reset();
+    slots_[handle].reset();
     free_.push_back(handle);
     --open_count;
 }
@@ -263,7 +262,7 @@ const std::vector<Fabric::Handle>& Fabric::Impl::take_completed(Cycles now) {
     first_completion_ = never;
     size_t kept = 0;
     for (const Handle h : finished_) {
-        const Cycles end = (*slots_[h])->result.end;
+        const Cycles end = slots_[h]->result.end;
         if (end <= now) {
             taken_.push_back(h);
         } else {
@@ -273,7 +272,7 @@ const std::vector<Fabric::Handle>& Fabric::Impl::take_completed(Cycles now) {
     }
     finished_.resize(kept);
     const auto key = [&](Handle h) {
-        const StreamState& s = **slots_[h];
+        const StreamState& s = *slots_[h];
         return std::tie(s.result.end, s.priority, s.unit, s.order);
     };
     if (taken_.size() > 1)

@@ -1,6 +1,7 @@
 #pragma once
 // The fabric's own state; only fabric.cpp and stepper.cpp include this.
 
+#include <boost/container/stable_vector.hpp>
 #include <map>
 #include <memory>
 #include <optional>
@@ -98,8 +99,8 @@ class Fabric::Impl {
     std::map<std::pair<unsigned, unsigned>, uint32_t> link_between_;  ///< of two nodes, the lower first
     unsigned mesh_columns_ = 1;
     std::vector<size_t> resource_of_link_, resource_of_sram_;
-    std::unordered_map<uint64_t, StreamPath> paths_;                  ///< by the two ends
-    std::vector<std::unique_ptr<std::optional<StreamState>>> slots_;  ///< by handle
+    std::unordered_map<uint64_t, StreamPath> paths_;                     ///< by the two ends
+    boost::container::stable_vector<std::optional<StreamState>> slots_;  ///< by handle
     std::vector<Handle> free_;
     std::vector<StreamBuffers> spare_;  ///< of closed streams
     std::vector<StreamState*> active_;  ///< not complete, in order of precedes()
