@@ -227,12 +227,7 @@ bool Controller::Impl::enter_loop(uint32_t t) {
         count_idle_step(thread);
         return false;
     }
-    if (free_runs_.empty()) {
-        free_runs_.push_back(static_cast<uint32_t>(runs_.size()));
-        runs_.emplace_back();
-    }
-    thread.run = free_runs_.back();
-    free_runs_.pop_back();
+    thread.run = runs_.take();
     runs_[thread.run] = {thread.pc, t, first, trip, 0, {}};
     ++thread.outstanding;
     return true;
@@ -278,12 +273,7 @@ void Controller::Impl::count_idle_step(const Thread& thread) {
 }
 
 uint32_t Controller::Impl::new_thread(uint32_t block_index) {
-    if (free_threads_.empty()) {
-        free_threads_.push_back(static_cast<uint32_t>(threads_.size()));
-        threads_.emplace_back();
-    }
-    const uint32_t t = free_threads_.back();
-    free_threads_.pop_back();
+    const uint32_t t = threads_.take();
     Thread& thread = threads_[t];
     const BlockPlan& plan = plan_.blocks[block_index];
     thread.id = thread_ids_++;
@@ -313,8 +303,8 @@ void Controller::Impl::retire(uint32_t t) {
         const bool run_complete = loop_run.next == loop_run.trip && loop_run.active.head == none;
         const bool unblocks =
             parent.run == thread.owner && (parent.state == Block::window || leaves_limit(loop_run));
-        if (run_complete) free_runs_.push_back(thread.owner);
-        free_threads_.push_back(t);
+        if (run_complete) runs_.give_back(thread.owner);
+        threads_.give_back(t);
         --live_threads_;
         if (unblocks) wake(parent_index);
         if (!run_complete || --parent.outstanding > 0 || parent.state != Block::ended) return;

@@ -6,6 +6,7 @@
 #include <deque>
 #include <vector>
 
+#include "isa/pool.hpp"
 #include "model/control/controller.hpp"
 #include "model/control/program_plan.hpp"
 
@@ -93,7 +94,7 @@ class Controller::Impl {
     };
 
     template <class T>
-    using Pool = boost::container::stable_vector<T>;  ///< elements stay where they are
+    using StablePool = Pool<T, boost::container::stable_vector<T>>;
 
     // threads and loops (controller.cpp)
     void pump();
@@ -144,17 +145,14 @@ class Controller::Impl {
     ControlListener& listener_;
     const ProgramPlan plan_;
 
-    Pool<Node> nodes_;
-    std::vector<uint32_t> free_nodes_;
+    StablePool<Node> nodes_;
     std::vector<uint32_t> buckets_;  ///< power of two; by serial
     List live_list_;
     std::vector<List> same_;  ///< by statement
     std::vector<Waiter> waiters_;
     uint32_t free_waiter_ = none;
-    Pool<Thread> threads_;
-    std::vector<uint32_t> free_threads_;
-    Pool<LoopRun> runs_;
-    std::vector<uint32_t> free_runs_;
+    StablePool<Thread> threads_;
+    StablePool<LoopRun> runs_;
     std::vector<Table> tables_;
     std::vector<uint64_t> class_count_;  ///< threads whose rest of the block contains the class
 

@@ -215,7 +215,7 @@ void Controller::Impl::completed(TaskInstance& instance) {
     const int32_t own = plan_.statements[node.statement].slot;
     if (own != no_slot) settle(owner, static_cast<uint32_t>(own), node.serial);
     release_entry(node.table);
-    free_nodes_.push_back(node.self);
+    nodes_.give_back(node.self);
     Thread& thread = threads_[owner];
     if (--thread.outstanding == 0 && thread.state == Block::ended) retire(owner);
     pump();
@@ -227,15 +227,10 @@ uint32_t Controller::Impl::ancestor(uint32_t t, uint32_t up) const {
 }
 
 Controller::Impl::Node& Controller::Impl::new_node() {
-    if (free_nodes_.empty()) {
-        free_nodes_.push_back(static_cast<uint32_t>(nodes_.size()));
-        nodes_.emplace_back();
-        nodes_.back().self = free_nodes_.back();
-        if (nodes_.size() > buckets_.size()) grow_index();
-    }
-    Node& node = nodes_[free_nodes_.back()];
-    free_nodes_.pop_back();
-    return node;
+    const uint32_t place = nodes_.take();
+    if (nodes_.size() > buckets_.size()) grow_index();
+    nodes_[place].self = place;
+    return nodes_[place];
 }
 
 void Controller::Impl::grow_index() {

@@ -67,19 +67,13 @@ bool RaceHistory::has_room(const std::vector<Operand>& operands) const {
 }
 
 uint32_t RaceHistory::new_entry(const RaceSide& task) {
-    if (free_.empty()) {
-        free_.push_back(static_cast<uint32_t>(entries_.size()));
-        entries_.emplace_back();
-    }
-    const uint32_t entry = free_.back();
-    free_.pop_back();
-    entries_[entry].task = task;
-    entries_[entry].uses = 0;
+    const uint32_t entry = entries_.take();
+    entries_[entry] = {task, 0};
     return entry;
 }
 
 void RaceHistory::release(uint32_t entry) {
-    if (entry != nobody && --entries_[entry].uses == 0) free_.push_back(entry);
+    if (entry != nobody && --entries_[entry].uses == 0) entries_.give_back(entry);
 }
 
 void RaceHistory::split(Pieces& pieces, uint64_t at) {

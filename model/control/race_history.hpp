@@ -8,6 +8,7 @@
 #include "analysis/schedule_order.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/footprint.hpp"
+#include "isa/pool.hpp"
 #include "model/control/hazards.hpp"
 
 namespace kpu::control {
@@ -83,8 +84,7 @@ class RaceHistory {
     std::vector<Pieces> pieces_;  ///< by buffer; by first byte
     uint64_t count_ = 0;          ///< of all pieces
     bool full_ = false;
-    std::vector<Entry> entries_;
-    std::vector<uint32_t> free_;
+    Pool<Entry> entries_;
     uint32_t now_ = nobody;  ///< entry of the task that starts
     std::vector<Race>* races_ = nullptr;
 };

@@ -69,12 +69,7 @@ void Channel::post(const Request& request) {
 }
 
 uint32_t Channel::open(const Request& request) {
-    if (free_.empty()) {
-        free_.push_back(static_cast<uint32_t>(open_.size()));
-        open_.emplace_back();
-    }
-    const uint32_t place = free_.back();
-    free_.pop_back();
+    const uint32_t place = open_.take();
     open_[place] = {{request.tag, request.time, 0, {0, 0, 0, ~0u}, request.is_write, request.bursts, 0},
                     request.bursts};
     return place;
@@ -134,7 +129,7 @@ inline void Channel::answer(uint32_t request, uint64_t done, const Waits& waits)
     if (--open.left > 0) return add(open.completion, done, waits);
     completions_.push_back(open.completion);  // first: a copy of what was just written would wait for that
     add(completions_.back(), done, waits);
-    free_.push_back(request);
+    open_.give_back(request);
 }
 
 inline void Channel::add(Completion& known, uint64_t done, const Waits& waits) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "isa/pool.hpp"
 #include "model/dram/command.hpp"
 #include "model/dram/config.hpp"
 #include "model/dram/rank.hpp"
@@ -213,8 +214,7 @@ class Channel {
     std::array<RequestQueue, 2> queues_;        ///< reads, writes
     std::array<std::deque<Posted>, 2> posted_;  ///< oldest first
     size_t posted_bursts_ = 0;
-    std::vector<Open> open_;
-    std::vector<uint32_t> free_;  ///< places in open_
+    Pool<Open> open_;
     std::array<Bank, max_banks> banks_{};
     std::array<Group, max_groups> groups_{};
     std::vector<Rank> ranks_;

@@ -67,12 +67,7 @@ DdrControllers::DdrControllers(const DdrConfig& config, const Clock& core)
 void DdrControllers::take(const DdrRequest& request, uint64_t address, uint32_t bytes, bool is_write) {
     DdrController& channel = *channels_[interleave_.channel(address)];
     const uint64_t local = interleave_.local(address), arrival = crossing_.to_memory(request.arrival);
-    if (free_.empty()) {
-        free_.push_back(open_.size());
-        open_.emplace_back();
-    }
-    const uint64_t tag = free_.back();
-    free_.pop_back();
+    const uint32_t tag = open_.take();
     open_[tag] = request;
     ++channel.requests;
     ++requests_;
@@ -102,8 +97,9 @@ void DdrControllers::collect(DdrController& channel) {
         channel.charged_activates += completion.activates;
         --channel.requests;
         --requests_;
-        answer(open_[completion.tag], completion);
-        free_.push_back(completion.tag);
+        const auto tag = static_cast<uint32_t>(completion.tag);
+        answer(open_[tag], completion);
+        open_.give_back(tag);
     }
     channel.completions().clear();
     if (requests_ == 0) bound_ = never;

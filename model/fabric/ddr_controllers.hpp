@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "isa/pool.hpp"
 #include "model/dram/channel.hpp"
 #include "model/fabric/ddr.hpp"
 #include "model/fabric/divide.hpp"
@@ -96,8 +97,7 @@ class DdrControllers final : public DramModel {
     Divisor burst_bytes_;
     Cycles least_time_;
     std::vector<std::unique_ptr<DdrController>> channels_;
-    std::vector<DdrRequest> open_;  ///< by tag
-    std::vector<uint64_t> free_;    ///< tags
+    Pool<DdrRequest> open_;  ///< by tag
     std::vector<DdrAnswer> answers_;
     uint64_t requests_ = 0;  ///< without an answer
     uint64_t advanced_ = 0;  ///< nCK

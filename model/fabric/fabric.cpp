@@ -215,13 +215,7 @@ Fabric::Handle Fabric::Impl::open(const StreamRequest& request, Cycles now) {
         buffers = std::move(spare_.back());
         spare_.pop_back();
     }
-    Handle handle = static_cast<Handle>(slots_.size());
-    if (free_.empty()) {
-        slots_.emplace_back();
-    } else {
-        handle = free_.back();
-        free_.pop_back();
-    }
+    const Handle handle = slots_.take();
     StreamState& stream = slots_[handle].emplace(
         request, now, path_of(request), std::move(buffers),
         std::array<uint64_t, 2>{alignment_of(request.source, request.burst_bytes),
@@ -252,7 +246,7 @@ void Fabric::Impl::close(Handle handle, StreamResult& result) {
     std::swap(result, stream.result);
     spare_.push_back(stream.take_buffers());
     slots_[handle].reset();
-    free_.push_back(handle);
+    slots_.give_back(handle);
     --open_count;
 }
 

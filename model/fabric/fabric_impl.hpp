@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "isa/pool.hpp"
 #include "model/fabric/ddr_controllers.hpp"
 #include "model/fabric/earliest.hpp"
 #include "model/fabric/fabric.hpp"
@@ -91,6 +92,8 @@ class Fabric::Impl {
     template <typename Function>
     void each_busy_track(Function function);
 
+    using Slot = std::optional<StreamState>;
+
     std::unique_ptr<Dram> simple_;  ///< the DRAM is one of these
     std::unique_ptr<DdrControllers> burst_;
     DramModel* dram_;
@@ -99,12 +102,11 @@ class Fabric::Impl {
     std::map<std::pair<unsigned, unsigned>, uint32_t> link_between_;  ///< of two nodes, the lower first
     unsigned mesh_columns_ = 1;
     std::vector<size_t> resource_of_link_, resource_of_sram_;
-    std::unordered_map<uint64_t, StreamPath> paths_;                     ///< by the two ends
-    boost::container::stable_vector<std::optional<StreamState>> slots_;  ///< by handle
-    std::vector<Handle> free_;
-    std::vector<StreamBuffers> spare_;  ///< of closed streams
-    std::vector<StreamState*> active_;  ///< not complete, in order of precedes()
-    Earliest arrivals_;                 ///< the next of each of them
+    std::unordered_map<uint64_t, StreamPath> paths_;           ///< by the two ends
+    Pool<Slot, boost::container::stable_vector<Slot>> slots_;  ///< by handle
+    std::vector<StreamBuffers> spare_;                         ///< of closed streams
+    std::vector<StreamState*> active_;                         ///< not complete, in order of precedes()
+    Earliest arrivals_;                                        ///< the next of each of them
     std::vector<std::vector<LinkInput>>
         link_inputs_;  ///< in order of precedes(); of links that arbitrate by more than age
     AccessTrace access_trace_;
