@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 
 #include "isa/diagnostics.hpp"
 #include "isa/embedded_file.hpp"
+#include "isa/read_file.hpp"
 #include "isa/text.hpp"
 
 namespace kpu {
@@ -64,17 +63,9 @@ bool is_regular_file(const std::string& path) {
 
 std::string read_text_file(const std::string& path) {
     constexpr std::size_t limit = std::size_t{16} << 20;
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-    if (!file)
-        throw UserError(fmt::format("{}: cannot be opened. Fix: check the path and its permissions.", path));
-    std::string text;
-    char block[65536];
-    while (const std::size_t count = std::fread(block, 1, sizeof block, file.get())) {
-        text.append(block, count);
-        if (text.size() > limit)
-            throw UserError(fmt::format("{}: larger than 16 MiB; this is no text file.", path));
-    }
-    if (std::ferror(file.get()) != 0) throw UserError(fmt::format("{}: cannot be read.", path));
+    std::string text = read_file(path, limit + 1);
+    if (text.size() > limit)
+        throw UserError(fmt::format("{}: larger than 16 MiB; this is no text file.", path));
     return text;
 }
 

@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
+#include "isa/read_file.hpp"
 #include "platforms/variants.hpp"
 #include "traces/text_output.hpp"
 
@@ -20,24 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct FileCloser {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
 constexpr size_t magic_bytes = 8;
-
-std::string read_stream(std::FILE* file, const std::string& name, size_t limit) {
-    std::string text;
-    char chunk[65536];
-    while (text.size() < limit) {
-        const size_t count = std::fread(chunk, 1, std::min(sizeof chunk, limit - text.size()), file);
-        if (count == 0) break;
-        text.append(chunk, count);
-    }
-    if (std::ferror(file) != 0)
-        throw UserError(fmt::format("cannot read `{}`: {}", name, std::strerror(errno)));
-    return text;
-}
 
 /// Containers start with "KPUPROG\0", pickles with 0x80 and a protocol number: neither is text.
 bool is_binary(std::string_view bytes) {
@@ -145,18 +126,6 @@ void write_text(const Module& module, const std::string& path) {
                            module.data[static_cast<size_t>(i)].bytes);
     }
     traces::write_file(path, program_text(module));
-}
-
-std::string read_file(const std::string& path, size_t limit) {
-    if (path == "-") return read_stream(stdin, "<stdin>", limit);
-    std::error_code error;
-    if (fs::is_directory(path, error))
-        throw UserError(fmt::format("`{}` is a folder. Fix: name a file.", path));
-    const std::unique_ptr<std::FILE, FileCloser> file(std::fopen(path.c_str(), "rb"));
-    if (!file)
-        throw UserError(
-            fmt::format("cannot open `{}`: {}. Fix: check the path.", path, std::strerror(errno)));
-    return read_stream(file.get(), path, limit);
 }
 
 std::shared_ptr<const Module> load_program_or_devices(const std::string& path,

@@ -50,8 +50,4 @@ std::string program_text(const Module& module);
 /// load_program finds them. Throws UserError.
 void write_text(const Module& module, const std::string& path);
 
-/// A file, or its first `limit` bytes; "-" is standard input. Throws UserError naming the file and the
-/// reason.
-std::string read_file(const std::string& path, size_t limit = SIZE_MAX);
-
 }  // namespace kpu::runtime

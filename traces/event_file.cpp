@@ -5,6 +5,7 @@
 
 #include "isa/bus_address.hpp"
 #include "isa/diagnostics.hpp"
+#include "isa/read_file.hpp"
 
 namespace kpu::traces {
 

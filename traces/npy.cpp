@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "isa/diagnostics.hpp"
+#include "isa/read_file.hpp"
 #include "traces/text_output.hpp"
 
 namespace kpu::traces {

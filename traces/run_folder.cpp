@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "isa/diagnostics.hpp"
+#include "isa/read_file.hpp"
 #include "traces/npy.hpp"
 #include "traces/sha256.hpp"
 #include "traces/text_output.hpp"

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "isa/diagnostics.hpp"
+#include "isa/read_file.hpp"
 #include "traces/csv_table.hpp"
 #include "traces/text_output.hpp"
 

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -66,25 +65,6 @@ void write_file(const std::string& path, std::string_view bytes) {
     Output output = Output::to_file(path);
     output.write(bytes);
     output.finish();
-}
-
-std::string read_file(const std::string& path) {
-    struct Close {
-        void operator()(std::FILE* file) const { std::fclose(file); }
-    };
-    const auto fail = [&path] {
-        throw UserError(fmt::format("{}: cannot read: {}. Fix: name a file that exists and can be read.",
-                                    path, std::strerror(errno)));
-    };
-    const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
-    if (!file) fail();
-    std::string bytes;
-    std::array<char, 1 << 16> block;
-    errno = 0;
-    while (const size_t count = std::fread(block.data(), 1, block.size(), file.get()))
-        bytes.append(block.data(), count);
-    if (std::ferror(file.get()) != 0) fail();  // a directory opens, and fails here
-    return bytes;
 }
 
 std::string csv_field(std::string_view text) {

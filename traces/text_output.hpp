@@ -52,8 +52,6 @@ class Output {
 
 /// Writes a whole file, the same way. Throws UserError.
 void write_file(const std::string& path, std::string_view bytes);
-/// Reads a whole file. Throws UserError naming the path and the system's reason.
-std::string read_file(const std::string& path);
 
 /// A field of a CSV row: quoted where commas, quotes or line breaks ask for it.
 std::string csv_field(std::string_view text);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "isa/read_file.hpp"
 #include "runtime/cli/command.hpp"
 #include "traces/text_output.hpp"
 
@@ -43,7 +44,7 @@ void Budgets::prepare(const runtime::Simulation& simulation, runtime::Mode mode)
     if (!estimates_path_.empty()) {
         std::vector<std::string_view> known;
         for (const BoundOp& op : program.ops) known.emplace_back(op.id);
-        estimates_ = traces::parse_estimates(traces::read_file(estimates_path_), estimates_path_, known);
+        estimates_ = traces::parse_estimates(read_file(estimates_path_), estimates_path_, known);
     }
     if (check_estimates_text_.empty()) return;
     estimate_tolerance_ = parse_percent(check_estimates_text_, "--check-estimates");

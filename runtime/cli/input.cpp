@@ -7,6 +7,7 @@
 #include "compiler/scale_sim/topology.hpp"
 #include "compiler/tile_schedule/forms.hpp"
 #include "compiler/tile_schedule/lower.hpp"
+#include "isa/read_file.hpp"
 #include "isa/text.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/program_loader.hpp"
@@ -18,7 +19,7 @@ constexpr const char* l1_size = "engine.l1.size_bytes";
 
 Input load_topology(const std::string& path, const DeviceOptions& device, Diagnostics& diagnostics) {
     Diagnostics found;
-    const auto layers = compiler::parse_topology(runtime::read_file(path), path, found);
+    const auto layers = compiler::parse_topology(read_file(path), path, found);
     if (found.has_errors()) throw UserError(found);
     for (const Diagnostic& note : found.all()) diagnostics.add(note);
     Input input;
@@ -58,9 +59,9 @@ struct Contents {
 Contents look_at(const std::string& path) {
     Contents contents;
     contents.read = path == "-";
-    contents.bytes = runtime::read_file(path, contents.read ? SIZE_MAX : look_bytes);
+    contents.bytes = read_file(path, contents.read ? SIZE_MAX : look_bytes);
     contents.schedule = tile_schedule::form_of(contents.bytes).has_value();
-    if (contents.schedule && contents.bytes.size() == look_bytes) contents.bytes = runtime::read_file(path);
+    if (contents.schedule && contents.bytes.size() == look_bytes) contents.bytes = read_file(path);
     return contents;
 }
 
@@ -70,7 +71,7 @@ tile_schedule::Schedule parse_schedule(const std::string& bytes, const std::stri
                                        const std::string& header) {
     auto schedule = tile_schedule::read_schedule(bytes, origin_of(path));
     if (!header.empty())
-        tile_schedule::set_header(schedule, tile_schedule::read_header(runtime::read_file(header), header));
+        tile_schedule::set_header(schedule, tile_schedule::read_header(read_file(header), header));
     return schedule;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "isa/digest.hpp"
+#include "isa/read_file.hpp"
 #include "runtime/cli/budgets.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/cli/long_run.hpp"
@@ -93,7 +94,7 @@ std::vector<traces::Manifest::File> bind_inputs(const RunOptions& options, runti
     std::vector<traces::Manifest::File> files;
     for (const auto& text : options.inputs) {
         auto [name, path] = split_assignment(text, "--input");
-        const std::string bytes = traces::read_file(path);
+        const std::string bytes = read_file(path);
         simulation.set_input(name, traces::parse_npy(bytes, path), path);
         files.push_back({name, path, sha256_hex(bytes)});
     }

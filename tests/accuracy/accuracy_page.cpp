@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "isa/read_file.hpp"
 #include "tests/accuracy/energy_table.hpp"
 #include "tests/reference/systolic_rows.hpp"
 #include "tests/rtl/checks.hpp"
@@ -101,15 +101,8 @@ std::string rtl_table() {
            rtl_row("six tiles loaded by DMA, against a simulation", kpu::rtl::loaded_by_dma());
 }
 
-std::string read_file(const char* path) {
-    std::ifstream stream(path);
-    std::ostringstream text;
-    text << stream.rdbuf();
-    return text.str();
-}
-
 int check_or_update(bool update, const char* path) {
-    const std::string page = read_file(path);
+    const std::string page = kpu::read_file(path);
     std::string fresh = page;
     replace_tables(fresh, "array",
                    "### Against SCALE-Sim\n\n" + scale_sim_table() + "\n### Against RTL\n\n" + rtl_table());

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "compiler/scale_sim/topology.hpp"
+#include "isa/read_file.hpp"
 #include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/bench/gemm_program.hpp"
@@ -97,7 +98,7 @@ void bm_resnet18_compat(benchmark::State& state) {
     const std::string folder = std::string(KPUSIM_SOURCE_DIR) + "/examples/resnet18/";
     Diagnostics diagnostics;
     const auto layers =
-        compiler::parse_topology(runtime::read_file(folder + "resnet18.csv"), "resnet18.csv", diagnostics);
+        compiler::parse_topology(read_file(folder + "resnet18.csv"), "resnet18.csv", diagnostics);
     const auto platform =
         platforms::load(folder + "scale32.cfg",
                         {{"engine.l1.size_bytes", std::to_string(compiler::topology_l1_bytes(layers))}});

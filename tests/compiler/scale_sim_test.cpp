@@ -11,6 +11,7 @@
 #include <random>
 
 #include "compiler/scale_sim/topology.hpp"
+#include "isa/read_file.hpp"
 #include "model/timing/systolic.hpp"
 #include "platforms/platform.hpp"
 #include "runtime/program_loader.hpp"
@@ -283,8 +284,7 @@ TEST(ScaleSim, RandomLayersAreBusyForTheFormulasTime) {
 
 // The example is ResNet-18: its published number of MACs, and the sizes of its layers' outputs.
 TEST(ScaleSim, TheExampleIsResNet18) {
-    const auto layers =
-        parse(runtime::read_file(std::string(KPUSIM_SOURCE_DIR) + "/examples/resnet18/resnet18.csv"));
+    const auto layers = parse(read_file(std::string(KPUSIM_SOURCE_DIR) + "/examples/resnet18/resnet18.csv"));
     ASSERT_EQ(layers.size(), 21u);  // 17 convolutions, 3 shortcuts and the classifier
     uint64_t macs = 0;
     for (const Layer& layer : layers) {

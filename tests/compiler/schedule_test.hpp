@@ -6,6 +6,7 @@
 
 #include "compiler/tile_schedule/forms.hpp"
 #include "compiler/tile_schedule/lower.hpp"
+#include "isa/read_file.hpp"
 #include "platforms/platform.hpp"
 #include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
@@ -19,8 +20,8 @@ inline std::string data_path(const std::string& name) {
 /// The three-layer network of the original runtime, scheduled by it, with a header beside it.
 inline Schedule reference_mlp() {
     const std::string path = data_path("mlp_3layer_256k.sched"), header = data_path("mlp_3layer.header");
-    Schedule schedule = read_schedule(runtime::read_file(path), path);
-    set_header(schedule, read_header(runtime::read_file(header), header));
+    Schedule schedule = read_schedule(read_file(path), path);
+    set_header(schedule, read_header(read_file(header), header));
     return schedule;
 }
 

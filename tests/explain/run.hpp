@@ -7,6 +7,7 @@
 
 #include "explain/explanation.hpp"
 #include "isa/nem/nem.hpp"
+#include "isa/read_file.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/model/random_program.hpp"
 
@@ -40,8 +41,7 @@ inline std::shared_ptr<const Module> module_of(const std::string& text) {
 }
 
 inline std::shared_ptr<const Module> example(const std::string& name) {
-    return module_of(
-        traces::read_file(std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem"));
+    return module_of(read_file(std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem"));
 }
 
 inline std::shared_ptr<const Module> random_module(const platforms::Platform& platform, uint64_t seed) {

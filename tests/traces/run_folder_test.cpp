@@ -7,6 +7,7 @@
 #include <set>
 
 #include "isa/diagnostics.hpp"
+#include "isa/read_file.hpp"
 #include "sample.hpp"
 #include "traces/npy.hpp"
 #include "traces/sha256.hpp"

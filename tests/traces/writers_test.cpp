@@ -7,6 +7,7 @@
 #include <map>
 
 #include "isa/diagnostics.hpp"
+#include "isa/read_file.hpp"
 #include "sample.hpp"
 #include "traces/intervals.hpp"
 
