@@ -25,8 +25,9 @@ struct Close {
 
 std::string read_file(const std::string& path, size_t limit) {
     const auto fail = [&path] {
+        const std::string name = path == "-" ? "<stdin>" : path.empty() ? "<empty name>" : path;
         Diagnostics diagnostics;
-        diagnostics.error({path == "-" ? "<stdin>" : path, 0, 0},
+        diagnostics.error({name, 0, 0},
                           fmt::format("cannot read: {}. Fix: name a file that exists and can be read.",
                                       std::strerror(errno)));
         throw UserError(std::move(diagnostics));

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "isa/text.hpp"
 #include "runtime/cli/command.hpp"
 
 namespace kpu::cli {
@@ -17,6 +18,35 @@ namespace {
 void on_interrupt(int) {
     interrupted = true;
     std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends the process at once
+}
+
+/// The names that could stand where `word` does: options, or commands.
+std::vector<std::string> names_like(const CLI::App& command, const std::string& word) {
+    std::vector<std::string> names;
+    if (word[0] == '-') {
+        for (const CLI::Option* option : command.get_options())
+            if (!option->get_positional()) names.push_back(option->get_name());
+    } else {
+        for (const CLI::App* known : command.get_subcommands({})) names.push_back(known->get_name());
+    }
+    return names;
+}
+
+/// What is wrong with a command line. A word that nobody knows is the mistake, rather than what is missing
+/// for want of it.
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+    const std::vector<CLI::App*> chosen = app.get_subcommands();
+    const CLI::App& command = chosen.empty() ? app : *chosen.front();
+    const std::string name = chosen.empty() ? "kpusim" : "kpusim " + command.get_name();
+    const std::vector<std::string> unknown = app.remaining(true);
+    if (unknown.empty() || unknown.front().empty() || unknown.front()[0] == '=')
+        return fmt::format("{}. Fix: see `{} --help`.", error.what(), name);
+    const std::string word = unknown.front().substr(0, unknown.front().find('='));
+    const std::vector<std::string> names = names_like(command, word);
+    if (names.empty()) return fmt::format("`{}` is one argument too many. Fix: see `{} --help`.", word, name);
+    return fmt::format("`{}` is no {} of `{}`. Fix: did you mean `{}`? `{} --help` lists them.", word,
+                       word[0] == '-' ? "option" : "command", name,
+                       nearest_name(word, {names.begin(), names.end()}), name);
 }
 
 int run_app(int argc, char** argv) {
@@ -45,8 +75,7 @@ int run_app(int argc, char** argv) {
     } catch (const CLI::Success& success) {
         return app.exit(success);
     } catch (const CLI::ParseError& error) {
-        print_err(
-            fmt::format("error: {}. Fix: see `kpusim --help` or `kpusim COMMAND --help`.\n", error.what()));
+        print_err(fmt::format("error: {}\n", usage_error(app, error)));
         return exit_bad_input;
     }
     return exit_code;

@@ -343,6 +343,22 @@ class BadInputTest(CommandTest):
         self.refused(kpusim("run", self.program, "--input", f"z={self.x}"), "z")
         self.refused(kpusim("run", self.program, "--input", "x=absent.npy"), "absent.npy")
 
+    def test_unknown_words(self) -> None:
+        """A word that nobody knows is named, with the nearest one that is known."""
+        for words, told in [
+            (["expln", "out"], ["`expln` is no command of `kpusim`", "`explain`"]),
+            (["run", "--platfrom", "tile32"], ["`--platfrom` is no option of `kpusim run`", "`--platform`"]),
+            (["run", "--sede=3", "x.nem"], ["`--sede` is no option of `kpusim run`", "`--seed`"]),
+            (["run", "a.nem", "b.nem"], ["`b.nem` is one argument too many", "`kpusim run --help`"]),
+            (["run", ""], ["<empty name>", "cannot read"]),
+            (["=", "x"], ["kpusim --help"]),
+        ]:
+            with self.subTest(words=words):
+                done = kpusim(*words)
+                self.assertEqual(done.returncode, 1)
+                for text in told:
+                    self.assertIn(text, done.stderr)
+
     def test_usage(self) -> None:
         """Wrong words of the command line end in exit 1."""
         for arguments in (
