@@ -348,7 +348,7 @@ class BadInputTest(CommandTest):
         for words, told in [
             (["expln", "out"], ["`expln` is no command of `kpusim`", "`explain`"]),
             (["run", "--platfrom", "tile32"], ["`--platfrom` is no option of `kpusim run`", "`--platform`"]),
-            (["run", "--sede=3", "x.nem"], ["`--sede` is no option of `kpusim run`", "`--seed`"]),
+            (["run", "--seeed=3", "x.nem"], ["`--seeed` is no option of `kpusim run`", "`--seed`"]),
             (["run", "a.nem", "b.nem"], ["`b.nem` is one argument too many", "`kpusim run --help`"]),
             (["run", ""], ["<empty name>", "cannot read"]),
             (["=", "x"], ["kpusim --help"]),
