@@ -8,6 +8,7 @@
 #include "explain/explanation.hpp"
 #include "explain/least_time.hpp"
 #include "traces/report.hpp"
+#include "traces/text_lines.hpp"
 
 namespace kpu::explain {
 
@@ -18,7 +19,7 @@ using traces::UnitClass;
 
 namespace {
 
-class Text {
+class Text : private traces::TextLines {
   public:
     Text(const Explanation& explanation, const TextOptions& options)
         : explanation_(explanation), graph_(explanation.graph), options_(options) {}
@@ -31,7 +32,7 @@ class Text {
         bounds();
         roofs();
         units();
-        return fmt::to_string(out_);
+        return lines();
     }
 
     std::string op(const OpTerms& op) {
@@ -47,15 +48,10 @@ class Text {
         formulas(op);
         holdups(op);
         path_of(op);
-        return fmt::to_string(out_);
+        return lines();
     }
 
   private:
-    template <typename... Args>
-    void line(fmt::format_string<Args...> format, Args&&... args) {
-        fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
-        out_.push_back('\n');
-    }
     static std::string trimmed(const std::string& text) { return text.substr(text.find_first_not_of(' ')); }
     std::string type_of(const OpTerms& op) const {
         return op.op < graph_.info().ops.size() ? graph_.info().ops[op.op].type : "no operation";
@@ -372,7 +368,6 @@ class Text {
     const Explanation& explanation_;
     const RunGraph& graph_;
     const TextOptions& options_;
-    fmt::memory_buffer out_;
 };
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "traces/text_lines.hpp"
+
 namespace kpu::traces {
 
 namespace {
@@ -48,7 +50,7 @@ std::string energy_text(double uj) {
     return fmt::format("{:.3f} mJ", uj / 1e3);
 }
 
-class Report {
+class Report : private TextLines {
   public:
     Report(const StatSet& stats, const RunInfo& info, const std::vector<OpRow>& ops,
            const ReportOptions& options)
@@ -64,15 +66,10 @@ class Report {
         traffic();
         energy();
         operations();
-        return fmt::to_string(out_);
+        return lines();
     }
 
   private:
-    template <typename... Args>
-    void line(fmt::format_string<Args...> format, Args&&... args) {
-        fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
-        out_.push_back('\n');
-    }
     double real(std::string_view key) const { return stats_.contains(key) ? stats_.real(key) : 0; }
     uint64_t integer(std::string_view key) const { return stats_.contains(key) ? stats_.integer(key) : 0; }
 
@@ -224,7 +221,6 @@ class Report {
     const std::vector<OpRow>& ops_;
     const ReportOptions& options_;
     size_t width_;
-    fmt::memory_buffer out_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "traces/diff/diff.hpp"
 #include "traces/report.hpp"
+#include "traces/text_lines.hpp"
 
 namespace kpu::traces {
 
@@ -26,7 +27,7 @@ std::string signed_percent(double ratio) {
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
-class TextWriter {
+class TextWriter : private TextLines {
   public:
     TextWriter(const RunDiff& diff, const DiffOptions& options) : diff_(diff), options_(options) {}
 
@@ -39,16 +40,10 @@ class TextWriter {
         statistics();
         operations();
         tasks();
-        return fmt::to_string(out_);
+        return lines();
     }
 
   private:
-    template <typename... Args>
-    void line(fmt::format_string<Args...> format, Args&&... args) {
-        fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
-        out_.push_back('\n');
-    }
-
     void side(const char* name, const DiffSide& side) {
         const RunResults& run = side.run;
         line("{}  {}: {} on {}{}", name, run.path, or_dash(run.manifest.program.name),
@@ -151,7 +146,6 @@ class TextWriter {
 
     const RunDiff& diff_;
     const DiffOptions& options_;
-    fmt::memory_buffer out_;
 };
 
 json to_json(const std::vector<RunDiff::Field>& fields) {
