@@ -10,7 +10,6 @@
 #include "isa/diagnostics.hpp"
 #include "isa/read_file.hpp"
 #include "traces/csv_table.hpp"
-#include "traces/text_output.hpp"
 
 namespace kpu::traces {
 

@@ -38,8 +38,7 @@ Accounting::Accounting(const Parts& parts)
     moved_.resize(units.size(), 0);
     tokens_.resize(units.size(), 0);
     queued_.resize(units.size(), 0);
-    background_row_ = static_cast<uint32_t>(parts.program->ops.size());
-    ops_.resize(background_row_ + size_t{1});
+    ops_.resize(parts.program->ops.size() + 1);
     device_ = std::make_unique<DeviceTimeline>(parts.program->ops.size(), parts.sink,
                                                static_cast<uint16_t>(units.size() - 1), &parts_.core);
     if (parts.ledger != nullptr) energy_ = std::make_unique<EnergyBooking>(*parts.ledger);

@@ -110,7 +110,7 @@ class Accounting {
     void trace_work(const TaskCommand& command);
     traces::Event event_of(traces::EventKind kind, uint32_t task, uint32_t op) const;
     void record(traces::EventKind kind, uint16_t unit, uint32_t task, uint32_t op, int64_t value);
-    OpAccount& op_account(uint32_t op) { return ops_[std::min(op, background_row_)]; }
+    OpAccount& op_account(uint32_t op) { return ops_[std::min<size_t>(op, ops_.size() - 1)]; }
 
     Parts parts_;
     Waiting waiting_;
@@ -122,7 +122,6 @@ class Accounting {
     /// nothing.
     std::vector<uint16_t> able_, unable_;
     std::vector<OpAccount> ops_;  ///< the background last
-    uint32_t background_row_;
     std::unique_ptr<DeviceTimeline> device_;
     Cycles now_ = 0;
     uint32_t completing_ = traces::no_task;  ///< the task that completed last

@@ -4,7 +4,6 @@
 
 #include "isa/read_file.hpp"
 #include "runtime/cli/command.hpp"
-#include "traces/text_output.hpp"
 
 namespace kpu::cli {
 

@@ -20,15 +20,16 @@ void on_interrupt(int) {
     std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends the process at once
 }
 
-/// The names that could stand where `word` does: options, or commands.
-std::vector<std::string> names_like(const CLI::App& command, const std::string& word) {
+std::vector<std::string> options_of(const CLI::App& command) {
     std::vector<std::string> names;
-    if (word[0] == '-') {
-        for (const CLI::Option* option : command.get_options())
-            if (!option->get_positional()) names.push_back(option->get_name());
-    } else {
-        for (const CLI::App* known : command.get_subcommands({})) names.push_back(known->get_name());
-    }
+    for (const CLI::Option* option : command.get_options())
+        if (!option->get_positional()) names.push_back(option->get_name());
+    return names;
+}
+
+std::vector<std::string> commands_of(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
     return names;
 }
 
@@ -39,14 +40,15 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     const CLI::App& command = chosen.empty() ? app : *chosen.front();
     const std::string name = chosen.empty() ? "kpusim" : "kpusim " + command.get_name();
     const std::vector<std::string> unknown = app.remaining(true);
-    if (unknown.empty() || unknown.front().empty() || unknown.front()[0] == '=')
+    if (unknown.empty() || unknown.front().empty())
         return fmt::format("{}. Fix: see `{} --help`.", error.what(), name);
-    const std::string word = unknown.front().substr(0, unknown.front().find('='));
-    const std::vector<std::string> names = names_like(command, word);
+    const bool option = unknown.front()[0] == '-';
+    const std::string word = option ? unknown.front().substr(0, unknown.front().find('=')) : unknown.front();
+    const std::vector<std::string> names = option ? options_of(command) : commands_of(command);
     if (names.empty()) return fmt::format("`{}` is one argument too many. Fix: see `{} --help`.", word, name);
     return fmt::format("`{}` is no {} of `{}`. Fix: did you mean `{}`? `{} --help` lists them.", word,
-                       word[0] == '-' ? "option" : "command", name,
-                       nearest_name(word, {names.begin(), names.end()}), name);
+                       option ? "option" : "command", name, nearest_name(word, {names.begin(), names.end()}),
+                       name);
 }
 
 int run_app(int argc, char** argv) {

@@ -9,7 +9,6 @@
 
 #include "compiler/scale_sim/topology.hpp"
 #include "isa/read_file.hpp"
-#include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/bench/gemm_program.hpp"
 #include "tests/bench/tile_program.hpp"

@@ -14,7 +14,6 @@
 #include "isa/read_file.hpp"
 #include "model/timing/systolic.hpp"
 #include "platforms/platform.hpp"
-#include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/reference/systolic_rows.hpp"
 

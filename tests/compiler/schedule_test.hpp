@@ -8,7 +8,6 @@
 #include "compiler/tile_schedule/lower.hpp"
 #include "isa/read_file.hpp"
 #include "platforms/platform.hpp"
-#include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 
 namespace kpu::tile_schedule {
