@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -14,6 +13,7 @@ from kpusim import _core
 from kpusim.arrays import Array, host_array
 from kpusim.backend import Adapter, ComputeBackend
 from kpusim.errors import Diagnostic, SimulationError, UserError
+from kpusim.options import check_options, check_overrides, resolve_platform
 from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program, StrPath
 from kpusim.results import Run, Stats
@@ -470,21 +470,6 @@ def simulate(
     return simulation.run(inputs, fill=fill, progress=progress)
 
 
-def resolve_platform(
-    program: Program, platform: Platform | StrPath | None, overrides: Mapping[str, OverrideValue]
-) -> Platform | None:
-    """Platform of a run: the one given, else the program's own, with overrides."""
-    if platform is None:
-        own = program.platform(**overrides)
-        if own is None and overrides:
-            raise UserError("overrides need a platform. Fix: give one.")
-        return own
-    if not isinstance(platform, Platform):
-        folder = os.path.dirname(program.origin)
-        platform = Platform.load(platform, [folder] if folder else [])
-    return platform.with_(**overrides) if overrides else platform
-
-
 def ordered_loop_values(
     region: str, loops: list[str], moves: list[int], given: Mapping[str, int]
 ) -> list[int]:
@@ -507,30 +492,6 @@ def ordered_loop_values(
             + ")."
         )
     return [given.get(name, 0) for name in loops[: max(moves) + 1]]
-
-
-def check_overrides(overrides: Mapping[str, OverrideValue]) -> None:
-    """Refuse misspelt options: parameters of platforms have dots in their names."""
-    for path in overrides:
-        if "." not in path:
-            raise TypeError(
-                f"there is no option {path!r}. Fix: see help(kpusim.simulate); parameters of the platform "
-                "have dots: **{'clock.core_mhz': 800}"
-            )
-
-
-def check_options(mode: str, order: object, engine: object, events: bool) -> None:
-    """Refuse options that exclude each other, or are none."""
-    if order != "program" and mode != "functional":
-        raise UserError("order is for mode='functional': with timing, the model decides. Fix: leave it out.")
-    if order != "program" and (not isinstance(order, int) or order < 0):
-        raise UserError(f"order={order!r} is no order. Fix: give 'program', or a seed of 0 or more.")
-    if engine not in ("fast", "reference") and (
-        isinstance(engine, str) or not isinstance(engine, ComputeBackend)
-    ):
-        raise UserError(f"there is no engine {engine!r}. Fix: give 'fast', 'reference' or a ComputeBackend.")
-    if events and mode == "functional":
-        raise UserError("mode='functional' has no time to trace. Fix: leave out events.")
 
 
 def input_digest(array: Array | None, fill: str | int | None) -> str:
