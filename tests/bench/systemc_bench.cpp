@@ -1,6 +1,6 @@
-// What the SystemC kernel and the sockets take for the tasks of the tile program (tile_program.hpp) when nothing is
-// modelled: the commands, descriptors, completions and dispatches that docs/design.md asks for, and no work.
-// Run: build/release/bin/systemc_bench; what follows from it: docs/performance.md.
+// What the SystemC kernel and the sockets take for the tasks of the tile program (tile_program.hpp) when
+// nothing is modelled: the commands, descriptors, completions and dispatches that docs/design.md asks for,
+// and no work. Run: build/release/bin/systemc_bench; what follows from it: docs/performance.md.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -31,7 +31,8 @@ struct Kind {
     bool from_dram;
 };
 enum Role : uint8_t { load_a, load_b, product, store, roles };
-constexpr std::array<Kind, roles> kinds{{{0, 1, 110, true}, {0, 1, 110, true}, {1, 3, 100, false}, {2, 1, 54, true}}};
+constexpr std::array<Kind, roles> kinds{
+    {{0, 1, 110, true}, {0, 1, 110, true}, {1, 3, 100, false}, {2, 1, 54, true}}};
 constexpr uint32_t units = 3;
 
 uint64_t activations = 0;

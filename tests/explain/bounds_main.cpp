@@ -45,7 +45,7 @@ class Survey {
         bool good = true;
         for (auto& [resource, gaps] : gaps_) {
             std::sort(gaps.percent.begin(), gaps.percent.end());
-            const auto at = [&](double part) {
+            const auto at = [&gaps = gaps](double part) {
                 return gaps.percent[static_cast<size_t>(part * static_cast<double>(gaps.percent.size() - 1))];
             };
             fmt::print("| {} | {} | {} | {:.1f} % | {:.1f} % | {:.1f} % |\n", what, name_of(resource),

@@ -16,7 +16,7 @@ template <class Port>
 void put_bits(Port& port, int bit, int width, uint32_t value) {
     const uint32_t mask = width == 32 ? ~uint32_t{0} : (uint32_t{1} << width) - 1;
     if constexpr (std::is_integral_v<Port>) {
-        port = static_cast<Port>((port & ~(Port{mask} << bit)) | (Port{value & mask} << bit));
+        port = static_cast<Port>((port & ~(uint64_t{mask} << bit)) | (uint64_t{value & mask} << bit));
     } else {
         uint32_t& word = port[static_cast<size_t>(bit / 32)];
         word = (word & ~(mask << bit % 32)) | ((value & mask) << bit % 32);
