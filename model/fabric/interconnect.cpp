@@ -136,7 +136,7 @@ void Interconnect::accept(Port& port, tlm::tlm_generic_payload& payload) {
 }
 
 /// At an edge, once all that was due at that time has run: completions, those included of which only the
-/// answer of a DRAM tells. Behind the edge: arrivals.
+/// answer of a DRAM tells. Behind the edge, or when nothing came of them: arrivals.
 void Interconnect::step() {
     const Picoseconds now = kernel_time();
     const Cycles cycle = core_.last_edge(now);
@@ -148,7 +148,10 @@ void Interconnect::step() {
     }
     fabric_.take_answers(cycle);
     deliver(cycle);
-    wake_at(now + after_edge);
+    if (sc_core::sc_pending_activity_at_current_time())
+        wake_at(now + after_edge);
+    else
+        serve_arrivals(cycle);
 }
 
 void Interconnect::serve_arrivals(Cycles now) {
