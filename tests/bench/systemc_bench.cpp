@@ -1,6 +1,6 @@
 // What the SystemC kernel and the sockets take for the tasks of the tile program (tile_program.hpp) when
-// nothing is modelled: the commands, descriptors, completions and dispatches that docs/design.md asks for,
-// and no work. Run: build/release/bin/systemc_bench; what follows from it: docs/performance.md.
+// nothing is modelled: commands (model/worker), descriptors and their completions (model/fabric), dispatches
+// (model/sequencer), and no work. Run: build/release/bin/systemc_bench; what follows: docs/performance.md.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <queue>
+#include <string>
 #include <systemc>
 #include <utility>
 #include <vector>
