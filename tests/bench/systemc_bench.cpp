@@ -16,16 +16,18 @@
 #include "model/device/sim_context.hpp"
 #include "model/fabric/stream_protocol.hpp"
 #include "model/worker/command_protocol.hpp"
+#include "tests/bench/tile_program.hpp"
 
 namespace kpu::model {
 namespace {
 
+using bench::tiles_in_flight;
 using sc_core::sc_time;
 
-constexpr uint32_t tiles = 32154, tiles_in_flight = 4;
 constexpr Picoseconds cycle_ps = 1000;
 
-/// A task of a tile: its streams, and how long each of them is under way.
+/// A task of a tile: its streams, and how long each of them takes. A tile takes the DRAM as long as in the
+/// model.
 struct Kind {
     uint32_t unit, streams;
     Cycles cycles;
@@ -35,8 +37,6 @@ enum Role : uint8_t { load_a, load_b, product, store, roles };
 constexpr std::array<Kind, roles> kinds{
     {{0, 1, 110, true}, {0, 1, 110, true}, {1, 3, 100, false}, {2, 1, 54, true}}};
 constexpr uint32_t units = 3;
-
-uint64_t activations = 0;
 
 /// Ends every stream at a time known when it begins: those of the DRAM one behind the other.
 class Memory : public sc_core::sc_module {
@@ -49,6 +49,7 @@ class Memory : public sc_core::sc_module {
         dont_initialize();
     }
     StreamTargetSocket& port(uint32_t unit) { return ports_[unit]->socket; }
+    uint64_t activations() const { return activations_; }
 
   private:
     struct Port : StreamForwardInterface {
@@ -79,16 +80,17 @@ class Memory : public sc_core::sc_module {
     void accept(tlm::tlm_generic_payload& payload, uint32_t unit) {
         const StreamRequest& request = payload.get_extension<StreamExtension>()->request;
         const Picoseconds now = sc_core::sc_time_stamp().value();
-        Picoseconds end = now + request.descriptor_cycles * cycle_ps;
-        if (request.source.level == Level::ddr)
-            end = dram_free_ = std::max(dram_free_, now) + request.descriptor_cycles * cycle_ps;
+        const bool dram = request.source.level == Level::ddr;
+        const Picoseconds begin = dram ? std::max(dram_free_, now) : now;
+        const Picoseconds end = begin + request.pace_cycles * cycle_ps;
+        if (dram) dram_free_ = end;
         const bool first = ends_.empty() || end < ends_.top().time;
         ends_.push({end, &payload, unit});
         if (first) due_.notify(sc_time::from_value(end - now));
     }
     /// Completions wait until all that was due at their time has run.
     void step() {
-        ++activations;
+        ++activations_;
         const Picoseconds now = sc_core::sc_time_stamp().value();
         if (woken_ != now && sc_core::sc_pending_activity_at_current_time()) {
             woken_ = now;
@@ -109,6 +111,7 @@ class Memory : public sc_core::sc_module {
     std::priority_queue<End, std::vector<End>, std::greater<End>> ends_;
     sc_core::sc_event due_;
     Picoseconds dram_free_ = 0, woken_ = ~Picoseconds{0};
+    uint64_t activations_ = 0;
 };
 
 /// A task is its streams.
@@ -133,7 +136,7 @@ class Unit : public sc_core::sc_module,
         for (uint32_t s = 0; s < kind.streams; ++s) {
             StreamTransaction& stream = job.streams[s];
             stream.context = &job;
-            stream.extension.request.descriptor_cycles = kind.cycles;
+            stream.extension.request.pace_cycles = kind.cycles;
             stream.extension.request.source.level = kind.from_dram ? Level::ddr : Level::l1;
             streams.post(stream);
         }
@@ -169,7 +172,7 @@ class Sequencer : public sc_core::sc_module {
             tasks_[serial].payload.set_extension(&tasks_[serial].command);
         }
         SC_HAS_PROCESS(Sequencer);
-        SC_METHOD(collect);
+        SC_METHOD(collect);  // runs once at time 0
         sensitive << completed_;
         SC_METHOD(arbitrate);
         sensitive << collected_;
@@ -180,7 +183,8 @@ class Sequencer : public sc_core::sc_module {
         for (Task& task : tasks_) task.payload.clear_extension(&task.command);
     }
     CommandInitiatorSocket& port(uint32_t unit) { return ports_[unit]->socket; }
-    uint32_t completed_tiles() const { return done_; }
+    int64_t completed_tiles() const { return done_; }
+    uint64_t activations() const { return activations_; }
 
   private:
     struct Port : tlm::tlm_bw_transport_if<CommandProtocol> {
@@ -203,7 +207,7 @@ class Sequencer : public sc_core::sc_module {
     };
 
     void begin_tile(uint32_t slot) {
-        if (begun_ == tiles) return;
+        if (begun_ == bench::resnet50_tile_count) return;
         ++begun_;
         loads_left_[slot] = 2;
         ready_.push_back(slot * roles + load_a);
@@ -226,11 +230,11 @@ class Sequencer : public sc_core::sc_module {
         completed_.notify(sc_core::SC_ZERO_TIME);
     }
     void collect() {
-        ++activations;
+        ++activations_;
         if (!ready_.empty()) collected_.notify(sc_core::SC_ZERO_TIME);
     }
     void arbitrate() {
-        ++activations;
+        ++activations_;
         for (const uint32_t serial : ready_) {
             tlm::tlm_phase phase = tlm::BEGIN_REQ;
             sc_time delay;
@@ -243,13 +247,14 @@ class Sequencer : public sc_core::sc_module {
     std::array<Task, size_t{tiles_in_flight} * roles> tasks_;
     std::array<uint32_t, tiles_in_flight> loads_left_{};
     std::vector<uint32_t> ready_;
-    uint32_t begun_ = 0, done_ = 0;
+    int64_t begun_ = 0, done_ = 0;
+    uint64_t activations_ = 0;
     sc_core::sc_event completed_, collected_;
 };
 
 void bm_tile_events(benchmark::State& state) {
+    uint64_t activations = 0;
     for (auto _ : state) {
-        activations = 0;
         SimContext context;
         const SimContext::Entry entry(context);
         Memory memory("memory");
@@ -261,7 +266,8 @@ void bm_tile_events(benchmark::State& state) {
             all[u]->streams.socket.bind(memory.port(u));
         }
         sc_core::sc_start();
-        if (sequencer.completed_tiles() != tiles) state.SkipWithError("did not finish");
+        if (sequencer.completed_tiles() != bench::resnet50_tile_count) state.SkipWithError("did not finish");
+        activations = memory.activations() + sequencer.activations();
     }
     state.counters["activations"] = static_cast<double>(activations);
 }

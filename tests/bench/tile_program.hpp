@@ -8,12 +8,14 @@
 
 namespace kpu::bench {
 
+constexpr int64_t resnet50_tile_count = 32154, tiles_in_flight = 4;
+
 /// ResNet-50 at the granularity of the tiles of a 32x32 array, as traffic: 32,154 products of 32 x 68 by 68 x
 /// 32, each of which loads its operands from DDR to L1 and stores its result: 5,376 bytes a tile, 172.9 MB
 /// and 2.70 million bursts of 64 bytes in all. Four tiles in flight. Several engines take an equal part each.
 inline Module resnet50_tiles(int64_t engines = 1) {
     using namespace kpu::builder;
-    constexpr int64_t all_tiles = 32154, side = 32, depth = 68, slots = 4;
+    constexpr int64_t all_tiles = resnet50_tile_count, slots = tiles_in_flight, side = 32, depth = 68;
     const int64_t tiles = all_tiles / engines;
     constexpr int64_t operand = side * depth, result = side * side;
     Program p("resnet50_tiles");
