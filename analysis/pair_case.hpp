@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/schedule_order.hpp"
+#include "execution/schedule_order.hpp"
 #include "isa/bound_program.hpp"
 
 namespace kpu::analysis {

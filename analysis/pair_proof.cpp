@@ -13,7 +13,7 @@
 
 #include <algorithm>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "isa/expr.hpp"
 #include "isa/footprint.hpp"
 

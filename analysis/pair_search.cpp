@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "analysis/pair_case.hpp"
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "isa/footprint.hpp"
 
 namespace kpu::analysis {

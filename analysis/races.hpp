@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "analysis/schedule_check.hpp"
-#include "analysis/schedule_order.hpp"
+#include "execution/schedule_order.hpp"
 
 namespace kpu::analysis {
 

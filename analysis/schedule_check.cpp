@@ -7,8 +7,8 @@
 
 #include "analysis/memory_use.hpp"
 #include "analysis/races.hpp"
-#include "analysis/schedule_order.hpp"
 #include "analysis/waste.hpp"
+#include "execution/schedule_order.hpp"
 
 namespace kpu::analysis {
 namespace {

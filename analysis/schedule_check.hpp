@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/diagnostics.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/device_limits.hpp"
-#include "isa/diagnostics.hpp"
 
 namespace kpu::analysis {
 

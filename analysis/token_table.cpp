@@ -5,7 +5,7 @@
 #include <map>
 
 #include "analysis/waste.hpp"
-#include "model/control/controller.hpp"
+#include "execution/controller.hpp"
 
 namespace kpu::analysis {
 namespace {
@@ -15,7 +15,7 @@ constexpr uint64_t max_tasks = 1 << 14;
 enum class Choice : uint8_t { oldest, newest };
 
 /// Completes one ready task after the other.
-class TableTrial : private control::ControlListener {
+class TableTrial : private execution::ControlListener {
   public:
     TableTrial(const BoundProgram& program, const DeviceLimits& limits, Choice choice)
         : choice_(choice), peaks_(limits.num_engines, 0), controller_(program, options_of(limits), *this) {}
@@ -27,14 +27,14 @@ class TableTrial : private control::ControlListener {
         note_peaks();
         for (uint64_t n = 0; n < max_tasks && !ready_.empty(); ++n) {
             const auto it = choice_ == Choice::oldest ? ready_.begin() : std::prev(ready_.end());
-            control::TaskInstance& instance = *it->second;
+            execution::TaskInstance& instance = *it->second;
             ready_.erase(it);
             controller_.started(instance);
             controller_.completed(instance);
             note_peaks();
         }
         if (!ready_.empty() || controller_.finished()) return {};
-        const std::vector<const control::TaskInstance*> live = controller_.live();
+        const std::vector<const execution::TaskInstance*> live = controller_.live();
         statement_ = live.empty() ? 0 : live.front()->statement;
         return controller_.explain_block();
     }
@@ -43,8 +43,8 @@ class TableTrial : private control::ControlListener {
     const std::vector<uint32_t>& peaks() const { return peaks_; }
 
   private:
-    static control::ControlOptions options_of(const DeviceLimits& limits) {
-        control::ControlOptions options;
+    static execution::ControlOptions options_of(const DeviceLimits& limits) {
+        execution::ControlOptions options;
         options.max_active_tokens = limits.max_active_tokens;
         options.num_engines = limits.num_engines;
         return options;
@@ -53,14 +53,14 @@ class TableTrial : private control::ControlListener {
         for (unsigned engine = 0; engine < peaks_.size(); ++engine)
             peaks_[engine] = std::max(peaks_[engine], controller_.tokens_in_flight(engine));
     }
-    void on_issue(control::TaskInstance&) override {}
-    void on_ready(control::TaskInstance& instance) override { ready_.emplace(instance.serial, &instance); }
+    void on_issue(execution::TaskInstance&) override {}
+    void on_ready(execution::TaskInstance& instance) override { ready_.emplace(instance.serial, &instance); }
 
     const Choice choice_;
-    std::map<uint32_t, control::TaskInstance*> ready_;  ///< by serial
+    std::map<uint32_t, execution::TaskInstance*> ready_;  ///< by serial
     uint32_t statement_ = 0;
     std::vector<uint32_t> peaks_;  ///< by engine
-    control::Controller controller_;
+    execution::Controller controller_;
 };
 
 }  // namespace

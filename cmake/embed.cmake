@@ -1,5 +1,5 @@
 # Writes a C++ source that holds text files: const kpu::EmbeddedFile SYMBOL[], and SYMBOL_count.
-set(body "#include \"isa/embedded_file.hpp\"\n\nnamespace kpu {\nextern const EmbeddedFile ${SYMBOL}[];\nextern const std::size_t ${SYMBOL}_count;\nconst EmbeddedFile ${SYMBOL}[] = {\n")
+set(body "#include \"base/embedded_file.hpp\"\n\nnamespace kpu {\nextern const EmbeddedFile ${SYMBOL}[];\nextern const std::size_t ${SYMBOL}_count;\nconst EmbeddedFile ${SYMBOL}[] = {\n")
 set(count 0)
 foreach(file ${FILES})
   get_filename_component(name ${file} NAME)

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::explain {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "isa/diagnostics.hpp"
-#include "isa/text.hpp"
+#include "base/diagnostics.hpp"
+#include "base/text.hpp"
 
 namespace kpu::explain {
 

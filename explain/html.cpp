@@ -4,10 +4,10 @@
 #include <map>
 #include <string_view>
 
+#include "base/diagnostics.hpp"
+#include "base/embedded_file.hpp"
 #include "explain/explanation.hpp"
 #include "explain/json_value.hpp"
-#include "isa/diagnostics.hpp"
-#include "isa/embedded_file.hpp"
 
 namespace kpu {
 extern const EmbeddedFile explain_page[];

@@ -11,7 +11,7 @@ using traces::UnitClass;
 
 namespace {
 
-/// Buffers of a unit hold blocks of so many cycles (model/worker/worker.md).
+/// Buffers of a unit hold blocks of so many cycles (model/unit/worker.md).
 constexpr double block_cycles = 16;
 
 uint64_t channels_of(const RunGraph& graph) {
@@ -51,7 +51,8 @@ double LeastTime::port_cycles(const TaskRun& task, const StreamWork& stream, dou
     return std::max(moving(task.unit, bytes), moving(task.partner, bytes));
 }
 
-/// From the post of the descriptor to the delivery of its last byte: model/fabric/fabric.md without waits.
+/// From the post of the descriptor to the delivery of its last byte: model/memory/memory_system.md without
+/// waits.
 Cycles LeastTime::of_stream(const TaskRun& task, const StreamWork& stream) const {
     if (stream.bytes == 0) return 1;
     const bool of_unit = stream.role != StreamWork::Role::move;

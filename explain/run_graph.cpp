@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::explain {
 

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <map>
 
+#include "base/text_lines.hpp"
 #include "explain/explanation.hpp"
 #include "explain/least_time.hpp"
 #include "traces/report.hpp"
-#include "traces/text_lines.hpp"
 
 namespace kpu::explain {
 
@@ -19,7 +19,7 @@ using traces::UnitClass;
 
 namespace {
 
-class Text : private traces::TextLines {
+class Text : private TextLines {
   public:
     Text(const Explanation& explanation, const TextOptions& options)
         : explanation_(explanation), graph_(explanation.graph), options_(options) {}

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/checked.hpp"
 #include "isa/binder.hpp"
-#include "isa/checked.hpp"
 #include "isa/output_shapes.hpp"
 
 namespace kpu {

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "isa/binder.hpp"
-#include "isa/text.hpp"
 
 namespace kpu {
 namespace {

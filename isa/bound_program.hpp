@@ -7,10 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/types.hpp"
 #include "isa/device_limits.hpp"
 #include "isa/module.hpp"
 #include "isa/opcodes.hpp"
-#include "isa/types.hpp"
+#include "isa/unit_kind.hpp"
 
 namespace kpu {
 

@@ -22,8 +22,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/types.hpp"
 #include "isa/module.hpp"
-#include "isa/types.hpp"
+#include "isa/unit_kind.hpp"
 
 namespace kpu::builder {
 

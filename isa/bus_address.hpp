@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "isa/types.hpp"
+#include "base/types.hpp"
 
 namespace kpu {
 

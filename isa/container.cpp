@@ -13,7 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "isa/digest.hpp"
+#include "base/digest.hpp"
 
 namespace kpu {
 namespace {

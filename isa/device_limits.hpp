@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "isa/types.hpp"
+#include "base/types.hpp"
+#include "isa/unit_kind.hpp"
 
 namespace kpu {
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <boost/container/small_vector.hpp>
 
-#include "isa/checked.hpp"
-#include "isa/text.hpp"
+#include "base/checked.hpp"
+#include "base/text.hpp"
 
 namespace kpu {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "isa/kpu_program.pb.h"
 
 namespace kpu {

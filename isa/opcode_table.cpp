@@ -2,9 +2,9 @@
 // it. A new opcode is one row in one of the functions below. Operand names are those that type families bind.
 #include <unordered_map>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
+#include "base/text.hpp"
 #include "isa/opcodes.hpp"
-#include "isa/text.hpp"
 
 namespace kpu {
 namespace {

@@ -6,7 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "isa/types.hpp"
+#include "base/types.hpp"
+#include "isa/unit_kind.hpp"
 
 namespace kpu {
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "base/diagnostics.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/device_limits.hpp"
-#include "isa/diagnostics.hpp"
 #include "isa/module.hpp"
 
 namespace kpu {

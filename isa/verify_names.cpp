@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "isa/text.hpp"
+#include "base/text.hpp"
 #include "isa/verify_passes.hpp"
 
 namespace kpu {

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <set>
 
-#include "isa/text.hpp"
+#include "base/text.hpp"
 #include "platforms/library.hpp"
 #include "platforms/platform.hpp"
 #include "platforms/schema.hpp"

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "isa/diagnostics.hpp"
-#include "isa/embedded_file.hpp"
-#include "isa/read_file.hpp"
-#include "isa/text.hpp"
+#include "base/diagnostics.hpp"
+#include "base/embedded_file.hpp"
+#include "base/read_file.hpp"
+#include "base/text.hpp"
 
 namespace kpu {
 extern const EmbeddedFile platform_files[];

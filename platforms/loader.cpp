@@ -4,7 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "isa/text.hpp"
+#include "base/text.hpp"
 #include "platforms/library.hpp"
 #include "platforms/nem_device.hpp"
 #include "platforms/platform.hpp"

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "isa/text.hpp"
+#include "base/text.hpp"
 #include "platforms/schema.hpp"
 #include "platforms/variants.hpp"
 

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "isa/clock.hpp"
+#include "base/clock.hpp"
+#include "base/diagnostics.hpp"
 #include "isa/device_limits.hpp"
-#include "isa/diagnostics.hpp"
 #include "isa/nem/nem.hpp"
 #include "platforms/parameters.hpp"
 #include "platforms/platform.pb.h"

@@ -7,8 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "base/text.hpp"
 #include "isa/opcodes.hpp"
-#include "isa/text.hpp"
 #include "platforms/ddr.hpp"
 #include "platforms/variants.hpp"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "isa/diagnostics.hpp"
-#include "isa/types.hpp"
+#include "base/diagnostics.hpp"
+#include "base/types.hpp"
 #include "platforms/platform.pb.h"
 #include "platforms/schema.hpp"
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "isa/text.hpp"
+#include "base/text.hpp"
 
 namespace kpu::platforms {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "platforms/platform.pb.h"
 
 namespace kpu::platforms {

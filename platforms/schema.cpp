@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "isa/text.hpp"
+#include "base/text.hpp"
 #include "platforms/parameters.hpp"
 
 namespace kpu::platforms::schema {

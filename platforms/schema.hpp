@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::platforms::schema {
 

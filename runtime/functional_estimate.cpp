@@ -12,7 +12,7 @@ namespace kpu::runtime {
 namespace {
 
 /// Core cycles of the program's array work on all arrays of the device at peak.
-double compute_cycles(const BoundProgram& program, const control::FunctionalDriver& driver,
+double compute_cycles(const BoundProgram& program, const execution::FunctionalDriver& driver,
                       const platforms::Platform& platform) {
     const auto engines = platforms::engines_of(platform);
     const double array_cycles = static_cast<double>(platforms::array_clock(platform).hz()) /
@@ -35,7 +35,7 @@ double compute_cycles(const BoundProgram& program, const control::FunctionalDriv
 }
 
 /// Core cycles that the DRAM traffic takes at the bandwidth of all channels.
-double dram_cycles(const control::TaskWork& work, const platforms::Platform& platform) {
+double dram_cycles(const execution::TaskWork& work, const platforms::Platform& platform) {
     const auto device = platforms::ddr_device(platform);
     const double bytes_per_second = static_cast<double>(platform.ddr().channels()) *
                                     platform.ddr().data_rate_mtps() * 1e6 * device.bus_width_bits() / 8;
@@ -46,7 +46,7 @@ double dram_cycles(const control::TaskWork& work, const platforms::Platform& pla
 
 }  // namespace
 
-Cycles estimate_cycles(const BoundProgram& program, const control::FunctionalDriver& driver,
+Cycles estimate_cycles(const BoundProgram& program, const execution::FunctionalDriver& driver,
                        const std::optional<platforms::Platform>& platform) {
     if (!platform) return 0;
     const double bound =
@@ -54,7 +54,7 @@ Cycles estimate_cycles(const BoundProgram& program, const control::FunctionalDri
     return static_cast<Cycles>(std::ceil(bound));
 }
 
-void functional_stats(const BoundProgram& program, const control::FunctionalDriver& driver,
+void functional_stats(const BoundProgram& program, const execution::FunctionalDriver& driver,
                       const std::optional<platforms::Platform>& platform, traces::StatSet& stats) {
     const auto work = driver.total_work();
     stats.set("ops.macs", work.macs, "MAC", "multiply-accumulates done");

@@ -7,10 +7,10 @@
 #include <cstring>
 #include <set>
 
-#include "isa/random.hpp"
-#include "isa/text.hpp"
-#include "isa/values/compute.hpp"
-#include "isa/values/convert.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "values/compute.hpp"
+#include "values/convert.hpp"
 
 namespace kpu::runtime {
 namespace {
@@ -141,11 +141,11 @@ std::vector<TensorSpec> stored_tensors(const BoundProgram& program) {
 
 HostTensors::HostTensors(const BoundProgram& program) : program_(program), inputs_(program.inputs.size()) {}
 
-void HostTensors::set(std::string_view name, const traces::NpyArray& array, const std::string& origin) {
+void HostTensors::set(std::string_view name, const NpyArray& array, const std::string& origin) {
     const auto found = std::find_if(program_.inputs.begin(), program_.inputs.end(),
                                     [&](const TensorSpec& spec) { return spec.name == name; });
     if (found == program_.inputs.end()) throw UserError(unknown_input(program_, name));
-    traces::check_npy_type(array, found->elem, origin);
+    check_npy_type(array, found->elem, origin);
     const bool fits =
         found->declared ? array.shape == found->shape : array.elements() == element_count(*found);
     if (!fits) {
@@ -206,18 +206,18 @@ void HostTensors::place(values::MemoryImage& memory) const {
     }
 }
 
-traces::NpyArray read_view(const values::MemoryImage& memory, const values::RegionView& view) {
-    traces::NpyArray array;
-    array.dtype = traces::npy_dtype(view.region->elem);
+NpyArray read_view(const values::MemoryImage& memory, const values::RegionView& view) {
+    NpyArray array;
+    array.dtype = npy_dtype(view.region->elem);
     array.shape.assign(view.region->shape.begin(), view.region->shape.end());
     array.data.resize(values::dense_bytes(*view.region));
     values::gather(memory, view, reinterpret_cast<uint8_t*>(array.data.data()));
     return array;
 }
 
-void write_view(values::MemoryImage& memory, const values::RegionView& view, const traces::NpyArray& array,
+void write_view(values::MemoryImage& memory, const values::RegionView& view, const NpyArray& array,
                 const std::string& origin) {
-    traces::check_npy_type(array, view.region->elem, origin);
+    check_npy_type(array, view.region->elem, origin);
     const std::vector<int64_t> shape(view.region->shape.begin(), view.region->shape.end());
     if (array.shape != shape) {
         throw UserError(fmt::format(
@@ -227,8 +227,7 @@ void write_view(values::MemoryImage& memory, const values::RegionView& view, con
     values::scatter(memory, view, reinterpret_cast<const uint8_t*>(array.data.data()));
 }
 
-traces::NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec,
-                             const values::MemoryImage& memory) {
+NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const values::MemoryImage& memory) {
     const BoundRegion region = region_of(program, spec);
     auto array = read_view(memory, view_of(program, spec, region));
     array.shape = spec.shape;

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/npy.hpp"
 #include "isa/bound_program.hpp"
-#include "isa/values/memory_image.hpp"
-#include "traces/npy.hpp"
+#include "values/memory_image.hpp"
 
 namespace kpu::runtime {
 
@@ -17,7 +17,7 @@ class HostTensors {
     explicit HostTensors(const BoundProgram& program);
 
     /// Throws UserError naming `origin` on an unknown name (the nearest is named), element type or shape.
-    void set(std::string_view name, const traces::NpyArray& array, const std::string& origin);
+    void set(std::string_view name, const NpyArray& array, const std::string& origin);
     std::vector<std::string> missing() const;
     void fill_zero();
     /// Integers: any value of the type; floats: uniform in [-1, 1). Same seed, same values, on every machine.
@@ -41,12 +41,11 @@ class HostTensors {
 std::vector<TensorSpec> stored_tensors(const BoundProgram& program);
 
 /// The bytes of a tensor as a dense array.
-traces::NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec,
-                             const values::MemoryImage& memory);
+NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const values::MemoryImage& memory);
 
 /// A region of memory as a dense array and back. Throws UserError on shapes and types that do not fit.
-traces::NpyArray read_view(const values::MemoryImage& memory, const values::RegionView& view);
-void write_view(values::MemoryImage& memory, const values::RegionView& view, const traces::NpyArray& array,
+NpyArray read_view(const values::MemoryImage& memory, const values::RegionView& view);
+void write_view(values::MemoryImage& memory, const values::RegionView& view, const NpyArray& array,
                 const std::string& origin);
 
 }  // namespace kpu::runtime

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/read_file.hpp"
+#include "base/text_output.hpp"
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
-#include "isa/read_file.hpp"
 #include "platforms/variants.hpp"
-#include "traces/text_output.hpp"
 
 namespace kpu::runtime {
 namespace {
@@ -121,10 +121,9 @@ void write_text(const Module& module, const std::string& path) {
     const fs::path folder = fs::path(path).parent_path();
     for (int i = 0; i < module.program.data_size(); ++i) {
         if (!module.program.data(i).path().empty()) continue;
-        traces::write_file((folder / data_file_name(path, i)).string(),
-                           module.data[static_cast<size_t>(i)].bytes);
+        write_file((folder / data_file_name(path, i)).string(), module.data[static_cast<size_t>(i)].bytes);
     }
-    traces::write_file(path, program_text(module));
+    write_file(path, program_text(module));
 }
 
 std::shared_ptr<const Module> load_program_or_devices(const std::string& path,

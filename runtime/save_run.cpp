@@ -1,7 +1,7 @@
 #include "runtime/save_run.hpp"
 
+#include "base/digest.hpp"
 #include "isa/container.hpp"
-#include "isa/digest.hpp"
 #include "runtime/program_loader.hpp"
 
 namespace kpu::runtime {
@@ -28,7 +28,7 @@ void save_run(const std::string& folder, bool force, Simulation& simulation,
     const bool complete = simulation.complete();
     const std::string stats = simulation.stats().to_json(complete);
     std::string ops_csv;
-    auto output = traces::Output::to_string(ops_csv);
+    auto output = Output::to_string(ops_csv);
     traces::write_ops_csv(ops, output);
     output.finish();
 

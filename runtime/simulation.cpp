@@ -5,15 +5,15 @@
 
 #include <algorithm>
 
+#include "execution/functional.hpp"
 #include "isa/iterations.hpp"
-#include "isa/values/compute.hpp"
-#include "isa/values/memory_image.hpp"
 #include "isa/verify.hpp"
-#include "model/control/functional.hpp"
 #include "model/device/device.hpp"
 #include "runtime/functional_estimate.hpp"
 #include "runtime/host_tensors.hpp"
 #include "traces/event_log.hpp"
+#include "values/compute.hpp"
+#include "values/memory_image.hpp"
 
 namespace kpu::runtime {
 namespace {
@@ -47,36 +47,36 @@ DeviceLimits limits_for(const Module& module, const platforms::Platform* platfor
     throw UserError("timing mode has no values. Fix: run with mode values+timing or functional.");
 }
 
-std::string_view name_of_state(control::TaskState state) {
+std::string_view name_of_state(execution::TaskState state) {
     static constexpr std::string_view names[] = {"waiting", "ready", "running", "complete"};
     return names[static_cast<size_t>(state)];
 }
 
 }  // namespace
 
-RunStatus run_status(control::FunctionalStatus status) {
+RunStatus run_status(execution::FunctionalStatus status) {
     switch (status) {
-        case control::FunctionalStatus::finished:
+        case execution::FunctionalStatus::finished:
             return RunStatus::finished;
-        case control::FunctionalStatus::paused:
+        case execution::FunctionalStatus::paused:
             return RunStatus::paused;
-        case control::FunctionalStatus::deadlock:
+        case execution::FunctionalStatus::deadlock:
             return RunStatus::deadlock;
-        case control::FunctionalStatus::limit_reached:
+        case execution::FunctionalStatus::limit_reached:
             return RunStatus::limit_reached;
-        case control::FunctionalStatus::interrupted:
+        case execution::FunctionalStatus::interrupted:
             return RunStatus::interrupted;
     }
     throw InternalError("a functional run ended in no known way");
 }
 
-std::string iteration_suffix(const BoundProgram& program, const control::TaskInstance& task) {
-    const std::string iteration = control::iteration_text(program, task);
+std::string iteration_suffix(const BoundProgram& program, const execution::TaskInstance& task) {
+    const std::string iteration = execution::iteration_text(program, task);
     return iteration.empty() ? "" : " (" + iteration + ")";
 }
 
 /// The functional driver's live tasks; none is running, since it runs each at once.
-std::vector<TaskStatus> live_tasks(const BoundProgram& program, const control::Controller& controller) {
+std::vector<TaskStatus> live_tasks(const BoundProgram& program, const execution::Controller& controller) {
     std::vector<TaskStatus> tasks;
     for (const auto* task : controller.live()) {
         std::vector<uint32_t> missing;
@@ -102,7 +102,7 @@ struct Simulation::Impl {
     std::unique_ptr<traces::EventLog> log;
     // Exactly one of the two exists between the first step and the next reset.
     std::unique_ptr<model::Device> device;
-    std::unique_ptr<control::FunctionalDriver> functional;
+    std::unique_ptr<execution::FunctionalDriver> functional;
     RunStatus status = RunStatus::paused;
     bool closed = false;  ///< statistics are complete: the run cannot go on
     traces::StatSet stats;
@@ -131,13 +131,13 @@ struct Simulation::Impl {
         if (started()) return;
         if (memory) host.place(*memory);
         if (options.mode == Mode::functional) {
-            control::FunctionalOptions functional_options;
+            execution::FunctionalOptions functional_options;
             functional_options.random_order = options.random_order;
             functional_options.seed = options.seed;
             functional_options.num_engines = limits.num_engines;
             functional_options.report_hazards = options.hazards;
-            functional =
-                std::make_unique<control::FunctionalDriver>(program, *memory, *engine(), functional_options);
+            functional = std::make_unique<execution::FunctionalDriver>(program, *memory, *engine(),
+                                                                       functional_options);
             return;
         }
         if (options.record_events && options.observer != nullptr)
@@ -218,8 +218,8 @@ struct Simulation::Impl {
         return result;
     }
 
-    const control::HazardLog& hazards() const {
-        static const control::HazardLog none;
+    const execution::HazardLog& hazards() const {
+        static const execution::HazardLog none;
         if (functional) return functional->hazards();
         const auto* found = device ? device->hazards() : nullptr;
         return found != nullptr ? *found : none;
@@ -325,7 +325,7 @@ const platforms::Platform* Simulation::platform() const {
 const std::vector<TensorSpec>& Simulation::input_specs() const { return impl_->program.inputs; }
 const std::vector<TensorSpec>& Simulation::output_specs() const { return impl_->program.outputs; }
 
-void Simulation::set_input(std::string_view name, const traces::NpyArray& array, const std::string& origin) {
+void Simulation::set_input(std::string_view name, const NpyArray& array, const std::string& origin) {
     impl_->host.set(name, array, origin);
 }
 void Simulation::fill_inputs_zero() { impl_->host.fill_zero(); }
@@ -387,7 +387,7 @@ std::string Simulation::deadlock_report() const {
     return impl_->device ? impl_->device->explain_deadlock() : "";
 }
 
-traces::NpyArray Simulation::output(std::string_view name) const {
+NpyArray Simulation::output(std::string_view name) const {
     if (!impl_->memory) no_values();
     for (const auto& spec : impl_->program.outputs) {
         if (spec.name == name) return read_tensor(impl_->program, spec, *impl_->memory);
@@ -398,7 +398,7 @@ traces::NpyArray Simulation::output(std::string_view name) const {
                                 fmt::join(names, ", ")));
 }
 
-traces::NpyArray Simulation::read(std::string_view name) const {
+NpyArray Simulation::read(std::string_view name) const {
     if (!impl_->memory) no_values();
     for (const TensorSpec& spec : stored_tensors(impl_->program)) {
         if (spec.name == name) return read_tensor(impl_->program, spec, *impl_->memory);
@@ -434,12 +434,11 @@ void Simulation::write_bytes(Level level, unsigned engine, uint64_t address,
     impl_->memory->level(level, engine).write(address, bytes.data(), bytes.size());
 }
 
-traces::NpyArray Simulation::read_region(std::string_view name,
-                                         const std::vector<int64_t>& loop_values) const {
+NpyArray Simulation::read_region(std::string_view name, const std::vector<int64_t>& loop_values) const {
     return read_view(*impl_->memory, impl_->view_of(name, loop_values));
 }
 
-void Simulation::write_region(std::string_view name, const traces::NpyArray& array,
+void Simulation::write_region(std::string_view name, const NpyArray& array,
                               const std::vector<int64_t>& loop_values) {
     impl_->start();
     write_view(*impl_->memory, impl_->view_of(name, loop_values), array, "array");
@@ -455,7 +454,7 @@ const std::vector<traces::OpRow>& Simulation::op_rows() {
     return impl_->ops;
 }
 
-const control::HazardLog& Simulation::hazards() const { return impl_->hazards(); }
+const execution::HazardLog& Simulation::hazards() const { return impl_->hazards(); }
 
 uint64_t Simulation::recorded() const { return impl_->log ? impl_->log->size() : 0; }
 

@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/npy.hpp"
+#include "execution/hazards.hpp"
 #include "isa/bound_program.hpp"
-#include "model/control/hazards.hpp"
 #include "platforms/platform.hpp"
 #include "traces/event_file.hpp"
-#include "traces/npy.hpp"
 #include "traces/stats.hpp"
 #include "traces/writers.hpp"
 
@@ -113,7 +113,7 @@ class Simulation {
     const std::vector<TensorSpec>& output_specs() const;
     /// Binds a host array. Throws UserError on an unknown name, element type or shape; `origin` names the
     /// array in it.
-    void set_input(std::string_view name, const traces::NpyArray& array, const std::string& origin = "array");
+    void set_input(std::string_view name, const NpyArray& array, const std::string& origin = "array");
     /// Fills every input not yet set: zeros, or random values of its type from a seed.
     void fill_inputs_zero();
     void fill_inputs_random(uint64_t seed);
@@ -138,18 +138,18 @@ class Simulation {
 
     /// A dense array of an output tensor, as it is now. Throws UserError on an unknown name or in timing
     /// mode.
-    traces::NpyArray output(std::string_view name) const;
+    NpyArray output(std::string_view name) const;
     /// A tensor of the program or a whole buffer, by name, as it is now. A tensor has its shape; a buffer has
     /// one dimension and the type of its regions, u8 when they differ. Throws UserError as output().
-    traces::NpyArray read(std::string_view name) const;
+    NpyArray read(std::string_view name) const;
     std::vector<std::string> stored_names() const;  ///< what read() takes
     /// Bytes of a level, while stopped. Throws UserError outside the allocated memory and in timing mode.
     std::vector<uint8_t> read_bytes(Level level, unsigned engine, uint64_t address, uint64_t count) const;
     void write_bytes(Level level, unsigned engine, uint64_t address, const std::vector<uint8_t>& bytes);
     /// A region by name as a dense array; `loop_values` for regions that move with loop variables, outermost
     /// first.
-    traces::NpyArray read_region(std::string_view name, const std::vector<int64_t>& loop_values = {}) const;
-    void write_region(std::string_view name, const traces::NpyArray& array,
+    NpyArray read_region(std::string_view name, const std::vector<int64_t>& loop_values = {}) const;
+    void write_region(std::string_view name, const NpyArray& array,
                       const std::vector<int64_t>& loop_values = {});
 
     /// Statistics and rows of ops.csv. Asking ends a paused run here: the next run() starts again from cycle
@@ -161,7 +161,7 @@ class Simulation {
     /// Puts inputs into memory, as the first step does, so that it can be looked at before.
     void place_inputs();
     /// Races and reads of unwritten bytes so far.
-    const control::HazardLog& hazards() const;
+    const execution::HazardLog& hazards() const;
     /// Warnings that only the run could tell: in functional mode, more tasks in flight than the device's
     /// token table holds, so that with timing issue would stall.
     Diagnostics run_findings() const;

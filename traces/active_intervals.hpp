@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "isa/types.hpp"
+#include "base/types.hpp"
 
 namespace kpu::traces {
 

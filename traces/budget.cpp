@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "isa/diagnostics.hpp"
-#include "isa/text.hpp"
+#include "base/diagnostics.hpp"
+#include "base/text.hpp"
 #include "traces/csv_table.hpp"
 
 namespace kpu::traces {

@@ -1,6 +1,6 @@
 #include <array>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "traces/event.hpp"
 
 namespace kpu::traces {

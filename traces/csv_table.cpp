@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::traces {
 

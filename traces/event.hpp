@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "isa/types.hpp"
+#include "base/types.hpp"
 
 namespace kpu::traces {
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include "base/diagnostics.hpp"
+#include "base/read_file.hpp"
 #include "isa/bus_address.hpp"
-#include "isa/diagnostics.hpp"
-#include "isa/read_file.hpp"
 
 namespace kpu::traces {
 

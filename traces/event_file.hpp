@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text_output.hpp"
 #include "traces/event.hpp"
 #include "traces/run_info.hpp"
-#include "traces/text_output.hpp"
 
 namespace kpu::traces {
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "traces/active_intervals.hpp"
 #include "traces/run_info.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/clock.hpp"
+#include "base/clock.hpp"
 #include "traces/event.hpp"
 #include "traces/power_bins.hpp"
 #include "traces/stats.hpp"

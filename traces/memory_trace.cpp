@@ -4,8 +4,8 @@
 #include <array>
 #include <tuple>
 
+#include "base/diagnostics.hpp"
 #include "isa/bus_address.hpp"
-#include "isa/diagnostics.hpp"
 #include "traces/intervals.hpp"
 
 namespace kpu::traces {

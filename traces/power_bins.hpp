@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "isa/clock.hpp"
+#include "base/clock.hpp"
 #include "traces/event.hpp"
 
 namespace kpu::traces {

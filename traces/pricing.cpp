@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "traces/ledger.hpp"
 
 namespace kpu::traces {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "traces/text_lines.hpp"
+#include "base/text_lines.hpp"
 
 namespace kpu::traces {
 

@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "isa/diagnostics.hpp"
-#include "isa/read_file.hpp"
-#include "traces/npy.hpp"
-#include "traces/sha256.hpp"
-#include "traces/text_output.hpp"
+#include "base/diagnostics.hpp"
+#include "base/digest.hpp"
+#include "base/npy.hpp"
+#include "base/read_file.hpp"
+#include "base/text_output.hpp"
 
 namespace kpu::traces {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "isa/types.hpp"
+#include "base/types.hpp"
 
 namespace kpu::traces {
 

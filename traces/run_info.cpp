@@ -7,7 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "isa/opcodes.hpp"
 
 namespace kpu::traces {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "isa/diagnostics.hpp"
-#include "isa/read_file.hpp"
+#include "base/diagnostics.hpp"
+#include "base/read_file.hpp"
 #include "traces/csv_table.hpp"
 
 namespace kpu::traces {

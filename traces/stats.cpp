@@ -6,7 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::traces {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "isa/types.hpp"
+#include "base/types.hpp"
 #include "traces/event.hpp"
 
 namespace kpu::traces {
@@ -16,7 +16,7 @@ struct StreamHop {
     bool operator==(const StreamHop& o) const { return unit == o.unit && latency == o.latency; }
 };
 
-/// What one stream of a task asks of the memory system; model/fabric/fabric.md has the formula.
+/// What one stream of a task asks of the memory system; model/memory/memory_system.md has the formula.
 struct StreamWork {
     enum class Role : uint8_t { move, operand, result };
     /// A memory level, or the unit itself.
@@ -49,7 +49,7 @@ struct StreamWork {
 };
 
 /// The terms of a task's formula and its streams, without what contention adds: equal for all tasks that do
-/// the same. model/worker/worker.md has the meaning of the terms.
+/// the same. model/unit/worker.md has the meaning of the terms.
 struct TaskWork {
     bool mover = false;     ///< transfer or store: one stream, no formula terms
     bool overlaps = false;  ///< the unit takes the next task before this one completes

@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
+#include "base/text.hpp"
 #include "isa/builder.hpp"
-#include "isa/text.hpp"
 
 namespace kpu::compiler {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "isa/module.hpp"
 
 namespace kpu::compiler {

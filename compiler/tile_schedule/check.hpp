@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/diagnostics.hpp"
 #include "compiler/tile_schedule/schedule.hpp"
-#include "isa/diagnostics.hpp"
 
 namespace kpu::tile_schedule {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/diagnostics.hpp"
 #include "compiler/tile_schedule/forms.hpp"
-#include "isa/diagnostics.hpp"
 
 namespace kpu::tile_schedule {
 

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "isa/types.hpp"
+#include "base/types.hpp"
 
 namespace kpu::tile_schedule {
 

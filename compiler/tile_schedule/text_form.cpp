@@ -6,8 +6,8 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/text.hpp"
 #include "compiler/tile_schedule/form_parts.hpp"
-#include "isa/text.hpp"
 
 namespace kpu::tile_schedule {
 namespace {

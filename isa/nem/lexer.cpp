@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "isa/types.hpp"
+#include "base/types.hpp"
 
 namespace kpu::nem {
 namespace {

@@ -7,10 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/diagnostics.hpp"
+#include "base/embedded_file.hpp"
 #include "isa/device_limits.hpp"
-#include "isa/diagnostics.hpp"
-#include "isa/embedded_file.hpp"
 #include "isa/module.hpp"
+#include "isa/unit_kind.hpp"
 
 namespace kpu::nem {
 

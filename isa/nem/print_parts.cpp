@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "isa/diagnostics.hpp"
-#include "isa/types.hpp"
+#include "base/diagnostics.hpp"
+#include "base/types.hpp"
 
 namespace kpu::nem {
 namespace {

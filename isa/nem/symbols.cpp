@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "isa/text.hpp"
+#include "base/text.hpp"
 
 namespace kpu::nem {
 

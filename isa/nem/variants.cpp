@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "isa/nem/nem.hpp"
 #include "isa/opcodes.hpp"
-#include "isa/text.hpp"
 
 namespace kpu::nem {
 namespace {

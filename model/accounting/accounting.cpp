@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::model {
 
@@ -66,13 +66,13 @@ void Accounting::trace_work(const TaskCommand& command) {
            work_table_.index_of(command));
 }
 
-void Accounting::issued(const control::TaskInstance& task) {
+void Accounting::issued(const execution::TaskInstance& task) {
     OpAccount& op = op_account(task.task->op);
     op.first = std::min(op.first, now_);
     if (parts_.sink == nullptr) return;
     const int depth = task.loops.depth;
     const int64_t innermost = depth > 0 ? task.loops[static_cast<size_t>(depth) - 1] : 0;
-    static_assert(static_cast<int>(control::IssueReason::limit) + 1 == traces::issue_cause_count);
+    static_assert(static_cast<int>(execution::IssueReason::limit) + 1 == traces::issue_cause_count);
     traces::Event issue = event_of(traces::EventKind::issue, task.serial, task.statement);
     issue.value = innermost;
     issue.cause = static_cast<uint8_t>(task.reason);
@@ -87,7 +87,7 @@ void Accounting::issued(const control::TaskInstance& task) {
     }
 }
 
-void Accounting::ready(const control::TaskInstance& task) {
+void Accounting::ready(const execution::TaskInstance& task) {
     if (parts_.sink == nullptr) return;
     traces::Event ready = event_of(traces::EventKind::ready, task.serial, task.task->op);
     ready.reserved = completing_ + 1;
@@ -139,7 +139,7 @@ void Accounting::advance(Cycles now) {
         if (accounts_[unit].executing == 0) wait(unit, now);
     if (now_ == 0)  // the rest of their time is charged at the end
         for (const uint16_t unit : unable_) wait(unit, now);
-    if (const control::TaskInstance* earliest = parts_.board->earliest()) {
+    if (const execution::TaskInstance* earliest = parts_.board->earliest()) {
         device_->add(DeviceTimeline::Activity::waiting, now_, now, earliest->serial, earliest->task->op);
     }
     now_ = now;

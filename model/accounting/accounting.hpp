@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "execution/controller.hpp"
 #include "model/accounting/device_timeline.hpp"
 #include "model/accounting/energy_booking.hpp"
 #include "model/accounting/execution.hpp"
@@ -11,9 +12,8 @@
 #include "model/accounting/waiting.hpp"
 #include "model/accounting/work_counts.hpp"
 #include "model/accounting/work_table.hpp"
-#include "model/control/controller.hpp"
 #include "model/sequencer/task_board.hpp"
-#include "model/worker/command_protocol.hpp"
+#include "model/unit/command_protocol.hpp"
 #include "platforms/platform.pb.h"
 #include "traces/event.hpp"
 #include "traces/writers.hpp"
@@ -35,13 +35,13 @@ class Accounting {
         traces::EnergyLedger* ledger = nullptr;  ///< may be null
     };
     explicit Accounting(const Parts& parts);
-    void attach(const control::Controller& controller) { waiting_.attach(controller); }
+    void attach(const execution::Controller& controller) { waiting_.attach(controller); }
     bool traces() const { return parts_.sink != nullptr; }
 
     /// Time reaches `now`, and nothing that happens at `now` has happened yet.
     void advance(Cycles now);
-    void issued(const control::TaskInstance& task);
-    void ready(const control::TaskInstance& task);
+    void issued(const execution::TaskInstance& task);
+    void ready(const execution::TaskInstance& task);
     void started(const TaskCommand& command);
     void completed(const TaskCommand& command);
     /// Entries of a sequencer's token table that are taken from now on; for the trace.

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "isa/clock.hpp"
-#include "isa/types.hpp"
+#include "base/clock.hpp"
+#include "base/types.hpp"
 #include "traces/event.hpp"
 
 namespace kpu::model {

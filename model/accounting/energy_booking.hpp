@@ -9,8 +9,8 @@
 #include "isa/bound_program.hpp"
 #include "isa/opcodes.hpp"
 #include "model/accounting/task_report.hpp"
-#include "model/fabric/ddr.hpp"
-#include "model/worker/command_protocol.hpp"
+#include "model/memory/ddr.hpp"
+#include "model/unit/command_protocol.hpp"
 #include "traces/ledger.hpp"
 
 namespace kpu::model {

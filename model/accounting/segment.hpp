@@ -3,7 +3,7 @@
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
 
-#include "isa/types.hpp"
+#include "base/types.hpp"
 #include "traces/event.hpp"
 
 namespace kpu::model {

@@ -8,21 +8,21 @@ using traces::Cause;
 
 Segment Waiting::of(uint16_t unit, bool worked) const {
     const traces::UnitInfo& info = units_[unit];
-    const control::TaskInstance* ready = nullptr;
-    const control::TaskInstance* oldest = nullptr;
+    const execution::TaskInstance* ready = nullptr;
+    const execution::TaskInstance* oldest = nullptr;
     for (const uint32_t c : board_.classes_of_unit(unit)) {
         const TaskClass& wanted = board_.classes()[c];
         ready = earlier(ready, wanted.first_ready());
         oldest = earlier(oldest, wanted.first_waiting());
     }
     Segment segment;
-    const control::TaskInstance* task = ready != nullptr ? ready : oldest;
+    const execution::TaskInstance* task = ready != nullptr ? ready : oldest;
     if (ready != nullptr) {
         segment.cause = refusal(*ready, unit);
     } else if (oldest != nullptr) {
         segment = of_task(*oldest);
     } else if (controller_->future_work(unit_kind_of(info.unit_class), info.engine, info.index) !=
-               control::FutureWork::none) {
+               execution::FutureWork::none) {
         segment.cause = Cause::stalled_issue_window;
     } else {
         segment.cause = worked ? Cause::idle_finished : Cause::idle_no_work;
@@ -35,22 +35,22 @@ Segment Waiting::of(uint16_t unit, bool worked) const {
 }
 
 /// Rule 3: the earliest-issued unsatisfied producers, down to one that is running, refused or not yet issued.
-Segment Waiting::of_task(const control::TaskInstance& task) const {
+Segment Waiting::of_task(const execution::TaskInstance& task) const {
     Segment segment;
-    const control::TaskInstance* at = &task;
+    const execution::TaskInstance* at = &task;
     for (;;) {
-        const control::TaskInstance* producer = controller_->blocking_producer(*at);
+        const execution::TaskInstance* producer = controller_->blocking_producer(*at);
         if (producer == nullptr) {
             segment.cause = Cause::stalled_issue_window;
             return segment;
         }
         segment.blame = traces::blame_task(producer->serial);
         at = producer;
-        if (producer->state == control::TaskState::ready) {
+        if (producer->state == execution::TaskState::ready) {
             segment.cause = refusal(*producer, traces::no_unit);
             return segment;
         }
-        if (producer->state != control::TaskState::running) continue;
+        if (producer->state != execution::TaskState::running) continue;
         if (producer->task->kind == proto::Task::COMPUTE) {
             segment.cause = Cause::stalled_dependency;
         } else {
@@ -64,7 +64,7 @@ Segment Waiting::of_task(const control::TaskInstance& task) const {
 /// Rule 2. A task is refused by the unit that would execute it, for that unit is taken; or by the second DMA
 /// that it needs; else its sequencer has not come to it. A DMA that could be the second one waits for the
 /// first.
-Cause Waiting::refusal(const control::TaskInstance& ready, uint16_t asking) const {
+Cause Waiting::refusal(const execution::TaskInstance& ready, uint16_t asking) const {
     const TaskClass& wanted = board_.classes()[board_.class_of(*ready.task)];
     const auto free = [&](uint16_t unit) { return board_.is_free(unit); };
     const auto asks = [&](uint16_t unit) { return unit == asking; };

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "execution/controller.hpp"
 #include "model/accounting/segment.hpp"
-#include "model/control/controller.hpp"
 #include "model/sequencer/task_board.hpp"
 
 namespace kpu::model {
@@ -11,19 +11,19 @@ class Waiting {
   public:
     Waiting(const TaskBoard& board, const std::vector<traces::UnitInfo>& units)
         : board_(board), units_(units) {}
-    void attach(const control::Controller& controller) { controller_ = &controller; }
+    void attach(const execution::Controller& controller) { controller_ = &controller; }
 
     /// Cause, task and blame of this instant; from and to are left to the caller. `worked`: the unit has
     /// executed a task before.
     Segment of(uint16_t unit, bool worked) const;
 
   private:
-    Segment of_task(const control::TaskInstance& task) const;
-    traces::Cause refusal(const control::TaskInstance& ready, uint16_t asking) const;
+    Segment of_task(const execution::TaskInstance& task) const;
+    traces::Cause refusal(const execution::TaskInstance& ready, uint16_t asking) const;
 
     const TaskBoard& board_;
     const std::vector<traces::UnitInfo>& units_;
-    const control::Controller* controller_ = nullptr;
+    const execution::Controller* controller_ = nullptr;
 };
 
 }  // namespace kpu::model

@@ -40,7 +40,7 @@ void WorkCounts::count_hits(const StreamUse& use, bool mover) {
     if (to_engine && source.level == Level::ddr) misses_[l2] += accesses;
 }
 
-WorkCounts::TypeWork& WorkCounts::type_of(const control::TaskInstance& task) {
+WorkCounts::TypeWork& WorkCounts::type_of(const execution::TaskInstance& task) {
     const ElemType a = task.inputs[0].region->elem, b = task.inputs[1].region->elem;
     TypeWork*& known = of_operands_[static_cast<size_t>(a)][static_cast<size_t>(b)];
     if (known == nullptr) known = &type_named(timing::rate_name(a, b), a, b);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/worker/command_protocol.hpp"
+#include "model/unit/command_protocol.hpp"
 #include "platforms/platform.pb.h"
 
 namespace kpu::model {
@@ -35,7 +35,7 @@ class WorkCounts {
         uint64_t peak_q16 = 0;  ///< of all arrays
     };
     void count_hits(const StreamUse& use, bool mover);
-    TypeWork& type_of(const control::TaskInstance& task);
+    TypeWork& type_of(const execution::TaskInstance& task);
     TypeWork& type_named(const std::string& name, ElemType a, ElemType b);
 
     const proto::Platform& platform_;

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/worker/command_protocol.hpp"
+#include "model/unit/command_protocol.hpp"
 #include "traces/task_work.hpp"
 
 namespace kpu::model {
@@ -23,7 +23,7 @@ class WorkTable {
     traces::TaskWork scratch_;
 };
 
-/// A request with the same route as `work`; for Fabric::route.
+/// A request with the same route as `work`; for MemorySystem::route.
 StreamRequest request_like(const traces::StreamWork& work);
 
 }  // namespace kpu::model

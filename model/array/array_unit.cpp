@@ -59,7 +59,7 @@ Cycles due_of(size_t operand, const timing::SystolicArray& array, const timing::
     return time.stationary_in;
 }
 
-timing::OperandPorts operand_ports(const proto::SystolicArray& array, const control::TaskInstance& task) {
+timing::OperandPorts operand_ports(const proto::SystolicArray& array, const execution::TaskInstance& task) {
     const uint64_t bits = 8 * uint64_t{array.operand_bytes_per_cycle()};
     const auto element = [&](size_t i) {
         return static_cast<uint32_t>(bit_width(task.inputs[i].region->elem));
@@ -69,7 +69,7 @@ timing::OperandPorts operand_ports(const proto::SystolicArray& array, const cont
 
 }  // namespace
 
-const ArrayUnit::Formula& ArrayUnit::formula_of(const control::TaskInstance& task) {
+const ArrayUnit::Formula& ArrayUnit::formula_of(const execution::TaskInstance& task) {
     const auto known = formulas_.find(task.task);
     if (known != formulas_.end()) return known->second;
     const proto::SystolicArray& parameters = place().engine_platform->array();
@@ -89,7 +89,7 @@ const ArrayUnit::Formula& ArrayUnit::formula_of(const control::TaskInstance& tas
 }
 
 void ArrayUnit::plan(Job& job) {
-    const control::TaskInstance& task = *job.command->task;
+    const execution::TaskInstance& task = *job.command->task;
     const proto::SystolicArray& parameters = place().engine_platform->array();
     const Formula& formula = formula_of(task);
     const timing::SystolicArray& array = formula.array;

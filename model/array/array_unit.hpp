@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "model/timing/systolic.hpp"
-#include "model/worker/worker.hpp"
+#include "model/unit/worker.hpp"
 
 namespace kpu::model {
 
@@ -33,7 +33,7 @@ class ArrayUnit : public Worker {
     /// A stream of at least `bytes` from `view` through a port of `port` bytes a cycle.
     void add_operand(Job& job, const values::RegionView& view, uint64_t bytes, Window window, uint32_t port);
 
-    const Formula& formula_of(const control::TaskInstance& task);
+    const Formula& formula_of(const execution::TaskInstance& task);
 
     /// Of each task met: loops repeat tasks.
     std::unordered_map<const BoundTask*, Formula> formulas_;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "model/array/array_unit.hpp"
 #include "model/device/device_impl.hpp"
 #include "model/dma/dma_unit.hpp"
@@ -30,7 +30,7 @@ void add_units(std::vector<traces::UnitInfo>& units, const char* pattern, UnitCl
 }
 
 /// Bytes per core cycle of a memory resource at best.
-double peak_of(const ResourceInfo& resource, const FabricConfig& config) {
+double peak_of(const ResourceInfo& resource, const MemoryConfig& config) {
     const auto core = static_cast<double>(config.core.hz());
     const auto in_core = [&](double per_cycle, const std::optional<Clock>& own) {
         return own ? per_cycle * static_cast<double>(own->hz()) / core : per_cycle;
@@ -76,9 +76,9 @@ std::vector<traces::UnitInfo> unit_table(const proto::Platform& platform) {
         units.push_back({fmt::format("sdma{}", i), UnitClass::sdma, -1, static_cast<int>(i),
                          double(platform.system_dma().bytes_per_cycle())});
     }
-    const FabricConfig config = fabric_config(platform);
-    const Fabric fabric(config);
-    for (const ResourceInfo& resource : fabric.resources()) {
+    const MemoryConfig config = memory_config(platform);
+    const MemorySystem memory_system(config);
+    for (const ResourceInfo& resource : memory_system.resources()) {
         units.push_back(
             {resource.name, resource.unit_class, resource.engine, resource.index, peak_of(resource, config)});
     }
@@ -110,14 +110,14 @@ Device::Impl::Impl(const proto::Platform& p, const BoundProgram& bound, values::
     parts.ledger = ledger.get();
     accounting = std::make_unique<Accounting>(parts);
     if (options.backend != nullptr || options.hazards) {
-        data = std::make_unique<control::DataPath>(program, options.backend != nullptr ? memory : nullptr,
-                                                   options.backend, options.hazards);
+        data = std::make_unique<execution::DataPath>(program, options.backend != nullptr ? memory : nullptr,
+                                                     options.backend, options.hazards);
     }
     build();
-    control::ControlOptions control_options;
+    execution::ControlOptions control_options;
     control_options.max_active_tokens = platform.sequencer().max_active_tokens();
     control_options.num_engines = static_cast<uint32_t>(engines.size());
-    controller = std::make_unique<control::Controller>(program, control_options, *arbiter);
+    controller = std::make_unique<execution::Controller>(program, control_options, *arbiter);
     std::vector<Sequencer*> commanding;
     for (const auto& sequencer : sequencers) commanding.push_back(sequencer.get());
     arbiter->attach(*controller, std::move(commanding));
@@ -198,7 +198,7 @@ void Device::Impl::add_workers(Steps& make, Steps& wire) {
         const auto stepping =
             options.oracle_stepper ? Interconnect::Stepping::oracle : Interconnect::Stepping::fast;
         interconnect =
-            std::make_unique<Interconnect>("interconnect", fabric_config(platform), ports, stepping);
+            std::make_unique<Interconnect>("interconnect", memory_config(platform), ports, stepping);
     });
 }
 
@@ -273,7 +273,7 @@ void Device::Impl::add_arbiter(Steps& make, Steps& wire) {
         wire.push_back([this, k] { bind(sequencers[k]->arbiter, arbiter->requests); });
 }
 
-/// Unit ids, parallel to the resources of the fabric.
+/// Unit ids, parallel to the resources of the memory system.
 std::vector<uint16_t> Device::Impl::units_of_resources() const {
     std::vector<uint16_t> resource_units;
     for (size_t u = 0; u + 1 < units.size(); ++u) {
@@ -328,8 +328,8 @@ Device::Stop Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std:
     return outcome(until_cycle);
 }
 
-std::string Device::Impl::task_name(const control::TaskInstance& task) const {
-    const std::string iteration = control::iteration_text(program, task);
+std::string Device::Impl::task_name(const execution::TaskInstance& task) const {
+    const std::string iteration = execution::iteration_text(program, task);
     return iteration.empty() ? task.task->name : fmt::format("{} ({})", task.task->name, iteration);
 }
 
@@ -342,7 +342,7 @@ Device::State Device::Impl::state() const {
         const Accounting::Now unit = accounting->state_of(static_cast<uint16_t>(u), now_, arbiter->running());
         state.units.push_back({static_cast<uint16_t>(u), unit.cause, unit.task});
     }
-    for (const control::TaskInstance* task : controller->live()) {
+    for (const execution::TaskInstance* task : controller->live()) {
         TaskStatus status;
         status.serial = task->serial;
         status.statement = task->statement;
@@ -364,7 +364,7 @@ std::vector<traces::TaskWork> Device::Impl::works() const {
     std::vector<traces::TaskWork> works = accounting->work_table().works();
     for (traces::TaskWork& work : works) {
         for (traces::StreamWork& stream : work.streams) {
-            for (const RouteHop& hop : interconnect->fabric().route(request_like(stream)))
+            for (const RouteHop& hop : interconnect->memory_system().route(request_like(stream)))
                 stream.hops.push_back({resource_units[hop.resource], hop.latency});
         }
     }
@@ -405,7 +405,9 @@ Device::Stop Device::run(Cycles until_cycle, bool stop_at_task, const std::atomi
 }
 Cycles Device::now() const { return impl_->now(); }
 const std::vector<traces::UnitInfo>& Device::units() const { return impl_->units; }
-const control::HazardLog* Device::hazards() const { return impl_->data ? &impl_->data->hazards() : nullptr; }
+const execution::HazardLog* Device::hazards() const {
+    return impl_->data ? &impl_->data->hazards() : nullptr;
+}
 Device::Completed Device::last_completed() const {
     const CompletedTask& last = impl_->arbiter->last_completed();
     return {last.serial, last.statement, last.loops, last.unit, last.start, last.end};

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "execution/data_path.hpp"
 #include "isa/bound_program.hpp"
-#include "isa/values/compute.hpp"
-#include "isa/values/memory_image.hpp"
-#include "model/control/data_path.hpp"
 #include "platforms/platform.pb.h"
 #include "traces/event.hpp"
 #include "traces/stats.hpp"
 #include "traces/task_work.hpp"
 #include "traces/writers.hpp"
+#include "values/compute.hpp"
+#include "values/memory_image.hpp"
 
 namespace kpu::model {
 
@@ -72,7 +72,7 @@ class Device {
         uint32_t serial = 0;
         uint32_t statement = 0;
         std::string name;  ///< token name and iteration
-        control::TaskState state = control::TaskState::waiting;
+        execution::TaskState state = execution::TaskState::waiting;
         uint16_t unit = traces::no_unit;  ///< running
         std::vector<uint32_t> missing;    ///< serials of the tasks whose tokens it misses, as far as issued
     };
@@ -94,7 +94,7 @@ class Device {
     /// What the traced tasks did; index = value of their work records. Empty without a sink.
     std::vector<traces::TaskWork> works() const;
     /// Races and reads of unwritten bytes found so far; null when neither values nor hazards were asked for.
-    const control::HazardLog* hazards() const;
+    const execution::HazardLog* hazards() const;
 
     /// The modules as an indented tree, then every binding "initiator -> target"; one line each.
     std::string module_list() const;
@@ -105,7 +105,7 @@ class Device {
 };
 
 /// Sets hazards.count, hazards.<kind>, hazards.benign.
-void hazard_statistics(const control::HazardLog& log, traces::StatSet& stats);
+void hazard_statistics(const execution::HazardLog& log, traces::StatSet& stats);
 
 /// The module list of a platform without a program.
 std::string list_modules(const proto::Platform& platform);

@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "isa/clock.hpp"
+#include "base/clock.hpp"
 #include "model/device/device.hpp"
 #include "model/device/sim_context.hpp"
-#include "model/fabric/interconnect.hpp"
-#include "model/fabric/memory_target.hpp"
+#include "model/memory/interconnect.hpp"
+#include "model/memory/memory_target.hpp"
 #include "model/sequencer/task_arbiter.hpp"
-#include "model/worker/worker.hpp"
+#include "model/unit/worker.hpp"
 #include "traces/ledger.hpp"
 
 namespace kpu::model {
@@ -30,7 +30,7 @@ class Device::Impl {
     std::string module_list() const;
     std::vector<traces::TaskWork> works() const;
     Cycles now() const { return now_; }
-    std::string task_name(const control::TaskInstance& task) const;
+    std::string task_name(const execution::TaskInstance& task) const;
 
     const proto::Platform platform;  ///< a copy: units keep pointers into it
     const BoundProgram& program;
@@ -41,8 +41,8 @@ class Device::Impl {
 
     values::MemoryImage* memory;  ///< the caller's, or own_memory
     std::unique_ptr<values::MemoryImage> own_memory;
-    std::unique_ptr<control::Controller> controller;
-    std::unique_ptr<control::DataPath> data;
+    std::unique_ptr<execution::Controller> controller;
+    std::unique_ptr<execution::DataPath> data;
     std::unique_ptr<traces::EnergyLedger> ledger;
     std::unique_ptr<TaskBoard> board;
     std::unique_ptr<Accounting> accounting;

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <systemc>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 // The kernel is entered by sc_start alone; the library asks for this symbol all the same.
 int sc_main(int, char*[]) { return 0; }

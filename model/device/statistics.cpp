@@ -48,15 +48,15 @@ void Device::Impl::count_statistics(traces::StatSet& stats) {
               "ratio", "DRAM bytes / (peak DRAM bandwidth * time)");
     stats.set("tasks.issued", controller->issued_count(), "count", "tasks issued");
     stats.set("tasks.completed", controller->completed_count(), "count", "tasks completed");
-    const control::HazardLog none;
+    const execution::HazardLog none;
     hazard_statistics(data ? data->hazards() : none, stats);
 }
 
-void hazard_statistics(const control::HazardLog& log, traces::StatSet& stats) {
+void hazard_statistics(const execution::HazardLog& log, traces::StatSet& stats) {
     stats.set("hazards.count", log.count(), "count",
               "races between tasks and reads of bytes that nobody wrote");
-    for (int k = 0; k < control::hazard_kind_count; ++k) {
-        const auto kind = static_cast<control::HazardKind>(k);
+    for (int k = 0; k < execution::hazard_kind_count; ++k) {
+        const auto kind = static_cast<execution::HazardKind>(k);
         stats.set(fmt::format("hazards.{}", name_of(kind)), log.count(kind), "count", meaning_of(kind));
     }
     stats.set("hazards.benign", log.benign(), "count",
@@ -107,7 +107,7 @@ void Device::Impl::resource_statistics(traces::StatSet& stats) {
     for (size_t u = 0; u + 1 < units.size(); ++u) {
         if (executes_tasks(units[u].unit_class) || units[u].unit_class == traces::UnitClass::sequencer)
             continue;
-        const ResourceStats counted = interconnect->fabric().stats(resource++, now_);
+        const ResourceStats counted = interconnect->memory_system().stats(resource++, now_);
         dram.refreshes += counted.dram.refreshes;
         dram.activates += counted.dram.activates;
         dram.charged_activates += counted.dram.charged_activates;
@@ -130,11 +130,11 @@ void Device::Impl::busy_statistics(traces::StatSet& stats) {
         const char* name;
         Clock clock;
     };
-    const FabricConfig& fabric = interconnect->fabric().config();
+    const MemoryConfig& memory_system = interconnect->memory_system().config();
     const Domain arrays{"array", platforms::array_clock(platform)}, others{"core", core},
-        sram{"sram", fabric.sram_clock.value_or(core)},
-        links{"interconnect", fabric.link_clock.value_or(core)},
-        ddr{"ddr", Clock(fabric.ddr.timing.clock_hz)};
+        sram{"sram", memory_system.sram_clock.value_or(core)},
+        links{"interconnect", memory_system.link_clock.value_or(core)},
+        ddr{"ddr", Clock(memory_system.ddr.timing.clock_hz)};
     const auto domain_of = [&](traces::UnitClass unit_class) -> const Domain& {
         switch (unit_class) {
             case traces::UnitClass::nmu:

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::model {
 
 void DmaUnit::plan(Job& job) {
-    const control::TaskInstance& task = *job.command->task;
+    const execution::TaskInstance& task = *job.command->task;
     if (task.task->kind == proto::Task::COMPUTE) throw InternalError("a DMA got a compute task");
     const bool of_engine = place().engine_platform != nullptr;
     const proto::Dma& parameters =

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "isa/diagnostics.hpp"
-#include "isa/text.hpp"
+#include "base/diagnostics.hpp"
+#include "base/text.hpp"
 
 namespace kpu::dram {
 namespace {

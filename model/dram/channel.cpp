@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "model/dram/bits.hpp"
 
 // Private functions are inline here: in position-independent code the compiler may not inline others, and a

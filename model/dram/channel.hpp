@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "isa/pool.hpp"
+#include "base/pool.hpp"
 #include "model/dram/command.hpp"
 #include "model/dram/config.hpp"
 #include "model/dram/rank.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "platforms/ddr.hpp"
 
 namespace kpu::dram {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::dram {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::model {
 
@@ -15,7 +15,7 @@ Sequencer::Sequencer(const sc_core::sc_module_name& name, uint32_t index, std::v
     for (CommandInitiatorSocket& socket : command) socket.bind(*this);
 }
 
-TaskCommand& Sequencer::dispatch(control::TaskInstance& task, uint16_t unit, uint16_t partner,
+TaskCommand& Sequencer::dispatch(execution::TaskInstance& task, uint16_t unit, uint16_t partner,
                                  uint32_t partner_bytes_per_cycle) {
     const auto route =
         std::find_if(routes_.begin(), routes_.end(), [&](const CommandRoute& r) { return r.unit == unit; });

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/worker/command_protocol.hpp"
+#include "model/unit/command_protocol.hpp"
 
 namespace kpu::model {
 
@@ -33,7 +33,7 @@ class Sequencer : public sc_core::sc_module, public tlm::tlm_bw_transport_if<Com
     sc_core::sc_port<ArbiterInterface> arbiter;
 
     /// Gives `task` to `unit`, now. The command stays valid until release().
-    TaskCommand& dispatch(control::TaskInstance& task, uint16_t unit, uint16_t partner,
+    TaskCommand& dispatch(execution::TaskInstance& task, uint16_t unit, uint16_t partner,
                           uint32_t partner_bytes_per_cycle);
     void release(TaskCommand& command);
 

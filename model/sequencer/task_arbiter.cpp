@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::model {
 
@@ -16,7 +16,7 @@ TaskArbiter::TaskArbiter(const sc_core::sc_module_name& name, Parts parts)
     sensitive << arbitrate_;
 }
 
-void TaskArbiter::attach(control::Controller& controller, std::vector<Sequencer*> sequencers) {
+void TaskArbiter::attach(execution::Controller& controller, std::vector<Sequencer*> sequencers) {
     controller_ = &controller;
     sequencers_ = std::move(sequencers);
 }
@@ -31,12 +31,12 @@ void TaskArbiter::issue_free(TaskCommand& command) {
     arbitrate_.notify(sc_core::SC_ZERO_TIME);
 }
 
-void TaskArbiter::on_issue(control::TaskInstance& task) {
+void TaskArbiter::on_issue(execution::TaskInstance& task) {
     parts_.board->issued(task);
     parts_.accounting->issued(task);
 }
 
-void TaskArbiter::on_ready(control::TaskInstance& task) {
+void TaskArbiter::on_ready(execution::TaskInstance& task) {
     parts_.board->ready(task);
     parts_.accounting->ready(task);
 }
@@ -109,7 +109,7 @@ void TaskArbiter::collect() {
 }
 
 void TaskArbiter::complete(TaskCommand& command) {
-    control::TaskInstance& task = *command.task;
+    execution::TaskInstance& task = *command.task;
     last_ = {task.serial, task.statement, task.loops, command.unit, command.report.start, command.report.end};
     if (completions_.size() <= task.statement) completions_.resize(task.statement + 1);
     ++completions_[task.statement];
@@ -130,7 +130,7 @@ uint32_t TaskArbiter::sequencer_of(const TaskClass& wanted, uint16_t unit) const
 
 /// The earliest-issued task of a class, on the least loaded engine that can take it now, lowest unit first.
 bool TaskArbiter::place(const TaskClass& wanted, Cycles now, Placement& best) const {
-    control::TaskInstance* const task = wanted.first_ready();
+    execution::TaskInstance* const task = wanted.first_ready();
     if (task == nullptr || (best.task != nullptr && best.task->serial < task->serial)) return false;
     uint16_t partner = traces::no_unit;
     if (wanted.engine_dma) {
@@ -181,7 +181,7 @@ Cycles TaskArbiter::next_dispatch() const {
 }
 
 void TaskArbiter::start(const Placement& placement, Cycles now) {
-    control::TaskInstance& task = *placement.task;
+    execution::TaskInstance& task = *placement.task;
     const int engine = (*parts_.units)[placement.unit].engine;
     if (task.engine < 0 && engine >= 0) task.engine = engine;
     parts_.board->started(task);

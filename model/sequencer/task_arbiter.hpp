@@ -4,13 +4,13 @@
 #include <functional>
 #include <vector>
 
-#include "isa/clock.hpp"
+#include "base/clock.hpp"
+#include "execution/controller.hpp"
+#include "execution/data_path.hpp"
 #include "model/accounting/accounting.hpp"
-#include "model/control/controller.hpp"
-#include "model/control/data_path.hpp"
 #include "model/sequencer/sequencer.hpp"
 #include "model/sequencer/task_board.hpp"
-#include "model/worker/error_slot.hpp"
+#include "model/unit/error_slot.hpp"
 
 namespace kpu::model {
 
@@ -35,7 +35,7 @@ struct CompletedTask {
 
 /// Joins the sequencers: waits until every request of an instant is in, takes them in one delta, and in the
 /// next gives ready tasks to free units, earliest issued first. sequencer.md has the rules.
-class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public control::ControlListener {
+class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public execution::ControlListener {
   public:
     SC_HAS_PROCESS(TaskArbiter);
     struct Parts {
@@ -46,13 +46,13 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
         Cycles dispatch_cycles = 1;
         TaskBoard* board = nullptr;
         Accounting* accounting = nullptr;
-        control::DataPath* data = nullptr;  ///< null: neither values nor hazards
+        execution::DataPath* data = nullptr;  ///< null: neither values nor hazards
         StopControl* stop = nullptr;
         ErrorSlot* errors = nullptr;
     };
     TaskArbiter(const sc_core::sc_module_name& name, Parts parts);
     /// Once, before the first step. sequencers: by engine.
-    void attach(control::Controller& controller, std::vector<Sequencer*> sequencers);
+    void attach(execution::Controller& controller, std::vector<Sequencer*> sequencers);
 
     const char* kind() const override { return "task_arbiter"; }
 
@@ -60,8 +60,8 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
 
     void task_completed(TaskCommand& command) override;
     void issue_free(TaskCommand& command) override;
-    void on_issue(control::TaskInstance& task) override;
-    void on_ready(control::TaskInstance& task) override;
+    void on_issue(execution::TaskInstance& task) override;
+    void on_ready(execution::TaskInstance& task) override;
 
     const CompletedTask& last_completed() const { return last_; }
     const std::vector<TaskCommand*>& running() const { return running_; }
@@ -72,7 +72,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
 
   private:
     struct Placement {
-        control::TaskInstance* task = nullptr;
+        execution::TaskInstance* task = nullptr;
         uint16_t unit = traces::no_unit, partner = traces::no_unit;
         uint32_t sequencer = 0;
     };
@@ -88,7 +88,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public c
     Cycles next_dispatch() const;
 
     Parts parts_;
-    control::Controller* controller_ = nullptr;
+    execution::Controller* controller_ = nullptr;
     std::vector<Sequencer*> sequencers_;
     bool started_ = false;
     std::vector<uint32_t> load_;         ///< by engine: tasks running

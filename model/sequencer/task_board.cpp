@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::model {
 
@@ -108,24 +108,24 @@ size_t TaskBoard::class_of(const BoundTask& task) const {
     return class_of_task_[static_cast<size_t>(&task - program_.tasks.data())];
 }
 
-void TaskBoard::issued(control::TaskInstance& task) {
+void TaskBoard::issued(execution::TaskInstance& task) {
     classes_[class_of(*task.task)].waiting.push_back(task);
 }
 
-void TaskBoard::ready(control::TaskInstance& task) {
+void TaskBoard::ready(execution::TaskInstance& task) {
     TaskClass& own = classes_[class_of(*task.task)];
     own.waiting.erase(own.waiting.iterator_to(task));
     own.ready.push(&task);
 }
 
-void TaskBoard::started(control::TaskInstance& task) {
+void TaskBoard::started(execution::TaskInstance& task) {
     auto& ready = classes_[class_of(*task.task)].ready;
     if (ready.top() != &task) throw InternalError("a task started before an earlier one of its class");
     ready.pop();
 }
 
-const control::TaskInstance* TaskBoard::earliest() const {
-    const control::TaskInstance* best = nullptr;
+const execution::TaskInstance* TaskBoard::earliest() const {
+    const execution::TaskInstance* best = nullptr;
     for (const TaskClass& c : classes_) best = earlier(best, earlier(c.first_waiting(), c.first_ready()));
     return best;
 }

@@ -5,8 +5,8 @@
 #include <queue>
 #include <vector>
 
+#include "execution/controller.hpp"
 #include "isa/bound_program.hpp"
-#include "model/control/controller.hpp"
 #include "traces/event.hpp"
 
 namespace kpu::model {
@@ -24,25 +24,27 @@ struct TaskClass {
 
     /// The earliest-issued one that misses tokens, or that is ready and not yet started; null when there is
     /// none.
-    const control::TaskInstance* first_waiting() const {
+    const execution::TaskInstance* first_waiting() const {
         return waiting.empty() ? nullptr : &waiting.front();
     }
-    control::TaskInstance* first_ready() const { return ready.empty() ? nullptr : ready.top(); }
+    execution::TaskInstance* first_ready() const { return ready.empty() ? nullptr : ready.top(); }
 
     struct IssuedLater {
-        bool operator()(const control::TaskInstance* a, const control::TaskInstance* b) const {
+        bool operator()(const execution::TaskInstance* a, const execution::TaskInstance* b) const {
             return a->serial > b->serial;
         }
     };
-    using Hook = boost::intrusive::member_hook<control::TaskInstance, control::TaskInstance::ListHook,
-                                               &control::TaskInstance::list_hook>;
+    using Hook = boost::intrusive::member_hook<execution::TaskInstance, execution::TaskInstance::ListHook,
+                                               &execution::TaskInstance::list_hook>;
     /// In order of issue. No count, no memory: tasks come and go at every instant.
-    boost::intrusive::list<control::TaskInstance, Hook, boost::intrusive::constant_time_size<false>> waiting;
-    std::priority_queue<control::TaskInstance*, std::vector<control::TaskInstance*>, IssuedLater> ready;
+    boost::intrusive::list<execution::TaskInstance, Hook, boost::intrusive::constant_time_size<false>>
+        waiting;
+    std::priority_queue<execution::TaskInstance*, std::vector<execution::TaskInstance*>, IssuedLater> ready;
 };
 
 /// The one issued first; either may be null.
-inline const control::TaskInstance* earlier(const control::TaskInstance* a, const control::TaskInstance* b) {
+inline const execution::TaskInstance* earlier(const execution::TaskInstance* a,
+                                              const execution::TaskInstance* b) {
     if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
     return b->serial < a->serial ? b : a;
 }
@@ -54,9 +56,9 @@ class TaskBoard {
     /// units: of the device, in order of unit id.
     TaskBoard(const BoundProgram& program, const std::vector<traces::UnitInfo>& units);
 
-    void issued(control::TaskInstance& task);
-    void ready(control::TaskInstance& task);
-    void started(control::TaskInstance& task);  ///< the first ready one of its class
+    void issued(execution::TaskInstance& task);
+    void ready(execution::TaskInstance& task);
+    void started(execution::TaskInstance& task);  ///< the first ready one of its class
     void set_free(uint16_t unit, bool free) { free_[unit] = free; }
     /// Whether the unit could take a task now.
     bool is_free(uint16_t unit) const { return free_[unit]; }
@@ -67,7 +69,7 @@ class TaskBoard {
     /// Classes whose tasks may occupy the unit.
     const std::vector<uint32_t>& classes_of_unit(uint16_t unit) const { return by_unit_[unit]; }
     /// The earliest-issued task that is not running; null when there is none.
-    const control::TaskInstance* earliest() const;
+    const execution::TaskInstance* earliest() const;
 
   private:
     const BoundProgram& program_;

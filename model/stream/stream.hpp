@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "isa/types.hpp"
-#include "isa/values/memory_image.hpp"
+#include "base/types.hpp"
 #include "traces/event.hpp"
+#include "values/memory_image.hpp"
 
 namespace kpu::model {
 
@@ -24,9 +24,9 @@ struct StreamSide {
     uint32_t repeat = 1;        ///< the pattern is walked this many times (operands read once per fold)
 };
 
-/// A descriptor: what a unit posts, and the fabric moves as a cut-through stream of bursts along source port,
-/// link and destination port. It moves as many bytes as the longer side has; a shorter one (a broadcast) is
-/// walked again.
+/// A descriptor: what a unit posts, and the memory system moves as a cut-through stream of bursts along
+/// source port, link and destination port. It moves as many bytes as the longer side has; a shorter one (a
+/// broadcast) is walked again.
 struct StreamRequest {
     uint16_t unit = traces::no_unit;  ///< poster
     uint32_t task = traces::no_task;  ///< serial of the task instance

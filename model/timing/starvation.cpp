@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "model/timing/systolic.hpp"
 
 namespace kpu::timing {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "isa/opcodes.hpp"
 
 namespace kpu::timing {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/types.hpp"
 #include "isa/bound_program.hpp"
-#include "isa/types.hpp"
 #include "platforms/platform.pb.h"
 
 namespace kpu::timing {

@@ -42,7 +42,7 @@ OperandWalk gathered(const values::RegionView& view, const BoundRegion& indices,
     return {values::footprint_of({&part, view.address}), static_cast<uint32_t>((wanted + size - 1) / size)};
 }
 
-OperandWalk first_operand_walk(const control::TaskInstance& instance) {
+OperandWalk first_operand_walk(const execution::TaskInstance& instance) {
     const values::RegionView& view = instance.inputs[0];
     const BoundTask& task = *instance.task;
     const std::string_view name = opcode(task.opcode).name;
@@ -62,7 +62,7 @@ void VectorUnit::plan(Job& job) {
 }
 
 void VectorUnit::plan_compute(Job& job) {
-    const control::TaskInstance& task = *job.command->task;
+    const execution::TaskInstance& task = *job.command->task;
     const proto::Vector& parameters = place().engine_platform->vector();
     const timing::VectorTime time = timing::vector_time(parameters, *place().program, *task.task);
     TaskReport& report = job.command->report;
@@ -91,7 +91,7 @@ void VectorUnit::plan_compute(Job& job) {
 }
 
 void VectorUnit::plan_store(Job& job) {
-    const control::TaskInstance& task = *job.command->task;
+    const execution::TaskInstance& task = *job.command->task;
     const proto::Vector& parameters = place().engine_platform->vector();
     const uint32_t port = std::min(parameters.operand_bytes_per_cycle(), parameters.result_bytes_per_cycle());
     plan_move(job, task.inputs[0], task.outputs[0], place().engine_platform->dma(), port);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "model/worker/worker.hpp"
+#include "model/unit/worker.hpp"
 
 namespace kpu::model {
 

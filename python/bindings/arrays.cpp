@@ -4,9 +4,9 @@
 
 namespace kpu::bindings {
 
-traces::NpyArray to_host(const py::buffer& array, std::string dtype) {
+NpyArray to_host(const py::buffer& array, std::string dtype) {
     const py::buffer_info info = array.request();
-    traces::NpyArray host;
+    NpyArray host;
     host.dtype = std::move(dtype);
     host.shape.assign(info.shape.begin(), info.shape.end());
     if (PyBuffer_IsContiguous(info.view(), 'C') == 0) throw InternalError("a host array is not in C order");
@@ -15,7 +15,7 @@ traces::NpyArray to_host(const py::buffer& array, std::string dtype) {
     return host;
 }
 
-py::object to_numpy(const traces::NpyArray& array) {
+py::object to_numpy(const NpyArray& array) {
     return py::array(py::dtype(array.dtype), array.shape, array.data.data());
 }
 

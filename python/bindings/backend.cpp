@@ -4,17 +4,17 @@
 
 #include <cstring>
 
+#include "base/npy.hpp"
 #include "isa/opcodes.hpp"
-#include "isa/values/compute.hpp"
 #include "python/bindings/bindings.hpp"
-#include "traces/npy.hpp"
+#include "values/compute.hpp"
 
 namespace kpu::bindings {
 namespace {
 
 using values::Tensor;
 
-py::dtype dtype_of(const Tensor& tensor) { return py::dtype(std::string(traces::npy_dtype(tensor.type))); }
+py::dtype dtype_of(const Tensor& tensor) { return py::dtype(std::string(npy_dtype(tensor.type))); }
 
 py::object quant_of(const BoundQuant* quant) {
     if (quant == nullptr || !*quant) return py::none();

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
+#include "base/npy.hpp"
 #include "isa/module.hpp"
-#include "isa/values/compute.hpp"
 #include "platforms/platform.hpp"
-#include "traces/npy.hpp"
+#include "values/compute.hpp"
 
 /// The bindings convert and forward; what they offer is shaped by the package (python/kpusim). Each concept
 /// has one function here that adds its classes to the module.
@@ -31,8 +31,8 @@ py::list rows_of(const Diagnostics& diagnostics);
 py::tuple place_of(const SourcePos& pos);  ///< (file, line, column)
 
 /// A C-order, little-endian array as a host array and back; both copy.
-traces::NpyArray to_host(const py::buffer& array, std::string dtype);
-py::object to_numpy(const traces::NpyArray& array);
+NpyArray to_host(const py::buffer& array, std::string dtype);
+py::object to_numpy(const NpyArray& array);
 
 /// Arithmetic by an object of the package (kpusim/backend.py); null for None.
 std::unique_ptr<values::ComputeBackend> python_backend(py::object object);

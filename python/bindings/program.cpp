@@ -1,8 +1,8 @@
 #include <pybind11/stl.h>
 
 #include "analysis/parameters.hpp"
+#include "base/text.hpp"
 #include "isa/container.hpp"
-#include "isa/text.hpp"
 #include "isa/verify.hpp"
 #include "python/bindings/bindings.hpp"
 #include "runtime/program_loader.hpp"

@@ -31,7 +31,7 @@ py::array records(const py::object& self) {
 
 template <typename Writer>
 void write(const Recording& recording, const std::string& path, Writer writer) {
-    auto output = traces::Output::to_file(path);
+    auto output = Output::to_file(path);
     writer(recording.info, recording.events, output);
     output.finish();
 }

@@ -192,7 +192,7 @@ py::list specs(const BoundProgram& program, const std::vector<TensorSpec>& list)
     py::list rows;
     for (const TensorSpec& spec : list) {
         const BoundBuffer& buffer = program.buffers[spec.buffer];
-        rows.append(py::make_tuple(spec.name, kpu::name_of(spec.elem), traces::npy_dtype(spec.elem),
+        rows.append(py::make_tuple(spec.name, kpu::name_of(spec.elem), npy_dtype(spec.elem),
                                    py::tuple(py::cast(spec.shape)), spec.declared,
                                    kpu::name_of(buffer.level)));
     }
@@ -242,11 +242,11 @@ py::list to_python(const std::vector<traces::OpRow>& ops) {
     return rows;
 }
 
-py::list to_python(const control::HazardLog& log) {
+py::list to_python(const execution::HazardLog& log) {
     py::list rows;
-    for (const control::HazardFinding& finding : log.findings()) {
+    for (const execution::HazardFinding& finding : log.findings()) {
         py::dict row;
-        row["kind"] = control::name_of(finding.kind);
+        row["kind"] = execution::name_of(finding.kind);
         row["task"] = finding.task;
         row["other_task"] = finding.other_task;
         row["place"] = place_of(finding.pos);
@@ -258,7 +258,7 @@ py::list to_python(const control::HazardLog& log) {
         row["last"] = finding.last;
         row["count"] = finding.count;
         row["benign"] = finding.benign;
-        row["message"] = control::to_string(finding);
+        row["message"] = execution::to_string(finding);
         rows.append(row);
     }
     return rows;
@@ -399,7 +399,7 @@ void bind_simulation(py::module_& module) {
         .def(
             "set_input",
             [](Held& self, const std::string& name, const py::buffer& array, std::string dtype) {
-                const traces::NpyArray host = to_host(array, std::move(dtype));
+                const NpyArray host = to_host(array, std::move(dtype));
                 const py::gil_scoped_release release;
                 self.with([&](Simulation& s) { s.set_input(name, host, "input `" + name + "`"); });
             },
@@ -443,7 +443,7 @@ void bind_simulation(py::module_& module) {
             "write_region",
             [](Held& self, const std::string& name, const py::buffer& array, std::string dtype,
                const std::vector<int64_t>& loop_values) {
-                const traces::NpyArray host = to_host(array, std::move(dtype));
+                const NpyArray host = to_host(array, std::move(dtype));
                 self.with([&](Simulation& s) { s.write_region(name, host, loop_values); });
             },
             arg("name"), arg("array"), arg("dtype"), arg("loop_values"))

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "isa/read_file.hpp"
+#include "base/read_file.hpp"
 #include "runtime/cli/command.hpp"
 
 namespace kpu::cli {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "analysis/schedule_check.hpp"
+#include "base/diagnostics.hpp"
 #include "compiler/tile_schedule/schedule.hpp"
-#include "isa/diagnostics.hpp"
 #include "isa/module.hpp"
 #include "platforms/platform.hpp"
 #include "traces/event_file.hpp"
@@ -95,7 +95,7 @@ struct TracePaths {
 void announce_trace(const std::string& path, uint64_t bytes);
 /// One trace, unless `path` is empty. Throws UserError.
 void write_trace(const std::string& path, const traces::Recording& recording,
-                 void (*writer)(const traces::RunInfo&, const std::vector<traces::Event>&, traces::Output&));
+                 void (*writer)(const traces::RunInfo&, const std::vector<traces::Event>&, Output&));
 
 /// Findings, one a line with its notes; with_source: each followed by its source line and a caret.
 std::string findings_text(const Diagnostics& diagnostics, bool with_source);

@@ -4,14 +4,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "isa/text.hpp"
+#include "base/text.hpp"
+#include "base/text_output.hpp"
 #include "model/dram/energy.hpp"
 #include "model/dram/replay.hpp"
 #include "platforms/ddr.hpp"
 #include "platforms/platform.hpp"
 #include "platforms/schema.hpp"
 #include "runtime/cli/command.hpp"
-#include "traces/text_output.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -92,9 +92,7 @@ class Interruptible final : public dram::TraceSource {
 /// clock,command,rank,bank,row
 class CommandFile final : public dram::CommandObserver {
   public:
-    explicit CommandFile(traces::Output& output) : output_(output) {
-        output_.write("clock,command,rank,bank,row\n");
-    }
+    explicit CommandFile(Output& output) : output_(output) { output_.write("clock,command,rank,bank,row\n"); }
     void on_command(const dram::IssuedCommand& c) override {
         static constexpr const char* names[] = {"ACT", "PRE", "PREA", "RD",  "WR",
                                                 "REF", "PDE", "PDX",  "SRE", "SRX"};
@@ -106,7 +104,7 @@ class CommandFile final : public dram::CommandObserver {
     }
 
   private:
-    traces::Output& output_;
+    Output& output_;
 };
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -196,7 +194,7 @@ void run(const DramOptions& options, int& exit_code) {
     if (options.commands.empty()) {
         result = dram::replay(config, trace);
     } else {
-        auto output = traces::Output::to_file(options.commands);
+        auto output = Output::to_file(options.commands);
         CommandFile commands(output);
         result = dram::replay(config, trace, &commands);
         output.finish();

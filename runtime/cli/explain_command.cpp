@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/text_output.hpp"
 #include "explain/explanation.hpp"
 #include "runtime/cli/command.hpp"
 #include "traces/event_file.hpp"
 #include "traces/run_reader.hpp"
-#include "traces/text_output.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -47,7 +47,7 @@ void explain(const ExplainOptions& options) {
     check_same_run(options.run, events, recording);
     const explain::RunGraph graph(recording, events);
     const explain::Explanation explanation(graph);
-    if (!options.html.empty()) traces::write_file(options.html, html_of(explanation));
+    if (!options.html.empty()) write_file(options.html, html_of(explanation));
     if (options.json) {
         print_out(json_of(explanation));
         return;

@@ -121,9 +121,9 @@ void announce_trace(const std::string& path, uint64_t bytes) {
 }
 
 void write_trace(const std::string& path, const traces::Recording& recording,
-                 void (*writer)(const traces::RunInfo&, const std::vector<traces::Event>&, traces::Output&)) {
+                 void (*writer)(const traces::RunInfo&, const std::vector<traces::Event>&, Output&)) {
     if (path.empty()) return;
-    auto output = traces::Output::to_file(path);
+    auto output = Output::to_file(path);
     writer(recording.info, recording.events, output);
     output.finish();
 }
@@ -142,7 +142,7 @@ void TracePaths::write(traces::Recording& recording) const {
     write_trace(memory, recording, traces::write_memory_trace_csv);
     write_trace(konata, recording, traces::write_konata);
     if (perfetto.empty()) return;
-    auto output = traces::Output::to_file(perfetto);
+    auto output = Output::to_file(perfetto);
     const auto time = perfetto_time == "ns" ? traces::PerfettoTime::ns : traces::PerfettoTime::cycles;
     traces::write_perfetto(recording.info, recording.events, time, output);
     output.finish();

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/read_file.hpp"
+#include "base/text.hpp"
 #include "compiler/scale_sim/topology.hpp"
 #include "compiler/tile_schedule/forms.hpp"
 #include "compiler/tile_schedule/lower.hpp"
-#include "isa/read_file.hpp"
-#include "isa/text.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/program_loader.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "isa/text.hpp"
+#include "base/text.hpp"
 #include "runtime/cli/command.hpp"
 
 namespace kpu::cli {

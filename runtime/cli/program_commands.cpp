@@ -7,12 +7,12 @@
 #include "analysis/mend.hpp"
 #include "analysis/parameters.hpp"
 #include "analysis/schedule_check.hpp"
+#include "base/text_output.hpp"
 #include "compiler/tile_schedule/forms.hpp"
 #include "isa/container.hpp"
 #include "isa/verify.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/program_loader.hpp"
-#include "traces/text_output.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -171,7 +171,7 @@ void write_form(const ConvertOptions& options) {
     const auto form = tile_schedule::parse_form(options.form);
     const std::string bytes = tile_schedule::write_schedule(*schedule, form.value());
     if (options.output.empty()) return print_out(bytes);
-    traces::write_file(options.output, bytes);
+    write_file(options.output, bytes);
 }
 
 void add_disasm(CLI::App& app) {

@@ -8,8 +8,9 @@
 #include <memory>
 #include <optional>
 
-#include "isa/digest.hpp"
-#include "isa/read_file.hpp"
+#include "base/digest.hpp"
+#include "base/read_file.hpp"
+#include "base/text_output.hpp"
 #include "runtime/cli/budgets.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/cli/long_run.hpp"
@@ -18,7 +19,6 @@
 #include "runtime/simulation.hpp"
 #include "traces/report.hpp"
 #include "traces/run_folder.hpp"
-#include "traces/text_output.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -95,7 +95,7 @@ std::vector<traces::Manifest::File> bind_inputs(const RunOptions& options, runti
     for (const auto& text : options.inputs) {
         auto [name, path] = split_assignment(text, "--input");
         const std::string bytes = read_file(path);
-        simulation.set_input(name, traces::parse_npy(bytes, path), path);
+        simulation.set_input(name, parse_npy(bytes, path), path);
         files.push_back({name, path, sha256_hex(bytes)});
     }
     const auto missing = simulation.missing_inputs();
@@ -129,7 +129,7 @@ void check_trace_paths(const RunOptions& options) {
             (!options.out.empty() && folder.lexically_normal() == fs::path(options.out).lexically_normal())) {
             continue;
         }
-        traces::Output::to_file(path);  // never finished: leaves nothing
+        Output::to_file(path);  // never finished: leaves nothing
     }
 }
 
@@ -201,7 +201,7 @@ void print_hazards(const runtime::Simulation& simulation) {
 void write_hazards(const std::string& path, const runtime::Simulation& simulation) {
     Diagnostics diagnostics;
     analysis::FindingOrigins origins;
-    for (const control::HazardFinding& finding : simulation.hazards().findings()) {
+    for (const execution::HazardFinding& finding : simulation.hazards().findings()) {
         analysis::FindingOrigin& origin = origins[diagnostics.all().size()];
         origin.kind = name_of(finding.kind);
         if (finding.other_pos.line > 0) origin.related.push_back(finding.other_pos);
@@ -211,7 +211,7 @@ void write_hazards(const std::string& path, const runtime::Simulation& simulatio
     if (std::string limited = races_not_followed(simulation); !limited.empty())
         diagnostics.add({Severity::info, std::move(limited), {}, {}});
     const bool sarif = std::filesystem::path(path).extension() == ".sarif";
-    traces::write_file(path, sarif ? sarif_text(diagnostics, origins) : json_text(diagnostics, origins));
+    write_file(path, sarif ? sarif_text(diagnostics, origins) : json_text(diagnostics, origins));
 }
 
 int run(RunOptions options, const std::vector<std::string>& command_line) {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/schedule_check.hpp"
-#include "model/control/hazards.hpp"
+#include "execution/hazards.hpp"
 #include "runtime/cli/command.hpp"
 
 namespace kpu::cli {
@@ -27,8 +27,8 @@ std::string meaning(const std::string& rule) {
         const auto kind = static_cast<analysis::FindingKind>(k);
         if (rule == name_of(kind)) return std::string(meaning_of(kind));
     }
-    for (int k = 0; k < control::hazard_kind_count; ++k) {
-        const auto kind = static_cast<control::HazardKind>(k);
+    for (int k = 0; k < execution::hazard_kind_count; ++k) {
+        const auto kind = static_cast<execution::HazardKind>(k);
         if (rule == name_of(kind)) return std::string(meaning_of(kind));
     }
     return "Form, names, types, bounds, capacity or device fit.";

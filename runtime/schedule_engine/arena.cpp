@@ -4,8 +4,8 @@
 
 #include <cstring>
 
+#include "base/diagnostics.hpp"
 #include "compiler/tile_schedule/schedule.hpp"
-#include "isa/diagnostics.hpp"
 
 namespace kpu::tile_schedule {
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "compiler/tile_schedule/check.hpp"
-#include "isa/values/compute.hpp"
 #include "runtime/schedule_engine/arena.hpp"
 #include "runtime/schedule_engine/tensor_store.hpp"
 #include "runtime/schedule_engine/timing.hpp"
+#include "values/compute.hpp"
 
 namespace kpu::tile_schedule {
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "isa/diagnostics.hpp"
-#include "isa/text.hpp"
+#include "base/diagnostics.hpp"
+#include "base/text.hpp"
 
 namespace kpu::tile_schedule {
 namespace {

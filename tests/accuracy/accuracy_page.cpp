@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/read_file.hpp"
+#include "base/read_file.hpp"
 #include "tests/accuracy/energy_table.hpp"
 #include "tests/reference/systolic_rows.hpp"
 #include "tests/rtl/checks.hpp"

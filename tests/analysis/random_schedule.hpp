@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/random.hpp"
 #include "isa/builder.hpp"
-#include "isa/random.hpp"
 
 namespace kpu::analysis::test {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "base/read_file.hpp"
 #include "compiler/scale_sim/topology.hpp"
-#include "isa/read_file.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/bench/gemm_program.hpp"
 #include "tests/bench/tile_program.hpp"
@@ -82,7 +82,7 @@ void bm_vcd(benchmark::State& state) {
     std::string text;
     for (auto _ : state) {
         text.clear();
-        auto output = traces::Output::to_string(text);
+        auto output = Output::to_string(text);
         traces::write_vcd(recording.info, recording.events, output);
         output.finish();
     }

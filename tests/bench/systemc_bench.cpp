@@ -1,6 +1,7 @@
 // What the SystemC kernel and the sockets take for the tasks of the tile program (tile_program.hpp) when
-// nothing is modelled: commands (model/worker), descriptors and their completions (model/fabric), dispatches
-// (model/sequencer), and no work. Run: build/release/bin/systemc_bench; what follows: docs/performance.md.
+// nothing is modelled: commands (model/worker), descriptors and their completions (model/memory system),
+// dispatches (model/sequencer), and no work. Run: build/release/bin/systemc_bench; what follows:
+// docs/performance.md.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -14,8 +15,8 @@
 #include <vector>
 
 #include "model/device/sim_context.hpp"
-#include "model/fabric/stream_protocol.hpp"
-#include "model/worker/command_protocol.hpp"
+#include "model/memory/stream_protocol.hpp"
+#include "model/unit/command_protocol.hpp"
 #include "tests/bench/tile_program.hpp"
 
 namespace kpu::model {

@@ -32,7 +32,7 @@ void write(benchmark::State& state, bool accesses, Writer writer) {
     std::string text;
     for (auto _ : state) {
         text.clear();
-        auto output = traces::Output::to_string(text);
+        auto output = Output::to_string(text);
         writer(run.info, run.events, output);
         output.finish();
     }
@@ -42,7 +42,7 @@ void write(benchmark::State& state, bool accesses, Writer writer) {
 
 /// Goal: 5 M records/s.
 void bm_perfetto(benchmark::State& state) {
-    write(state, false, [](const auto& info, const auto& events, traces::Output& output) {
+    write(state, false, [](const auto& info, const auto& events, Output& output) {
         traces::write_perfetto(info, events, traces::PerfettoTime::cycles, output);
     });
 }

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/random.hpp"
 #include "compiler/tile_schedule/check.hpp"
 #include "compiler/tile_schedule/schedule.hpp"
-#include "isa/random.hpp"
 
 namespace kpu::tile_schedule::plain {
 

@@ -10,8 +10,8 @@
 #include <map>
 #include <random>
 
+#include "base/read_file.hpp"
 #include "compiler/scale_sim/topology.hpp"
-#include "isa/read_file.hpp"
 #include "model/timing/systolic.hpp"
 #include "platforms/platform.hpp"
 #include "runtime/simulation.hpp"

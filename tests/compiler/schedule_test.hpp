@@ -4,9 +4,9 @@
 
 #include <string>
 
+#include "base/read_file.hpp"
 #include "compiler/tile_schedule/forms.hpp"
 #include "compiler/tile_schedule/lower.hpp"
-#include "isa/read_file.hpp"
 #include "platforms/platform.hpp"
 #include "runtime/simulation.hpp"
 
@@ -43,7 +43,7 @@ inline runtime::Simulation simulation_of(const Schedule& schedule, uint64_t aren
 
 inline void bind(runtime::Simulation& simulation, const Tensor& tensor, const std::string& dense) {
     simulation.set_input(tensor.name,
-                         {std::string(traces::npy_dtype(tensor.elem)), {tensor.rows, tensor.cols}, dense});
+                         {std::string(npy_dtype(tensor.elem)), {tensor.rows, tensor.cols}, dense});
 }
 
 }  // namespace kpu::tile_schedule

@@ -9,7 +9,7 @@
 #include <random>
 #include <tuple>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "model/dram/energy.hpp"
 #include "model/dram/request_queue.hpp"
 #include "tests/dram/support.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <queue>
 
-#include "model/fabric/fabric_config.hpp"
+#include "model/memory/memory_config.hpp"
 #include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/bench/gemm_program.hpp"
@@ -58,7 +58,7 @@ model::DramTiming timing_of(const std::string& device, const std::string& mappin
          {"ddr.mapping", mapping},
          {"ddr.size_bytes", "1048576"},
          {"ddr.data_rate_mtps", std::to_string(platforms::rated_ddr_device(device).data_rate_mtps())}});
-    model::DramTiming timing = model::fabric_config(platform).ddr.timing;
+    model::DramTiming timing = model::memory_config(platform).ddr.timing;
     timing.controller_nck = 2;  // as replay()'s controller: a clock each way
     return timing;
 }

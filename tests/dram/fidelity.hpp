@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "model/fabric/ddr.hpp"
+#include "model/memory/ddr.hpp"
 #include "tests/dram/support.hpp"
 
 namespace kpu::dram {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "tests/dram/support.hpp"
 
 namespace kpu::dram {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "model/dram/trace.hpp"
 
 namespace kpu::dram {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "isa/random.hpp"
+#include "base/random.hpp"
 #include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "base/read_file.hpp"
 #include "explain/explanation.hpp"
 #include "isa/nem/nem.hpp"
-#include "isa/read_file.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/model/random_program.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "isa/digest.hpp"
+#include "base/digest.hpp"
 
 namespace kpu::fuzz {
 namespace {

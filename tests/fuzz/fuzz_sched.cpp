@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/diagnostics.hpp"
 #include "compiler/tile_schedule/forms.hpp"
 #include "compiler/tile_schedule/lower.hpp"
-#include "isa/diagnostics.hpp"
 #include "tests/fuzz/properties.hpp"
 
 namespace {

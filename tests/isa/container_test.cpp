@@ -8,8 +8,8 @@
 #include <fstream>
 #include <limits>
 
+#include "base/digest.hpp"
 #include "isa/bound_program.hpp"
-#include "isa/digest.hpp"
 #include "isa/verify.hpp"
 #include "tests/isa/sample_programs.hpp"
 

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
+#include "execution/hazards.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/builder.hpp"
-#include "isa/clock.hpp"
-#include "isa/values/compute.hpp"
-#include "model/control/hazards.hpp"
 #include "model/device/device.hpp"
 #include "platforms/platform.hpp"
 #include "traces/event_log.hpp"
+#include "values/compute.hpp"
 
 namespace kpu::model {
 
@@ -37,8 +37,8 @@ struct Outcome {
     std::vector<traces::OpRow> ops;
     std::vector<traces::Event> events;
     std::vector<traces::UnitInfo> units;
-    std::vector<Device::Completed> tasks;                        ///< when stepped by task
-    std::array<uint64_t, control::hazard_kind_count> hazards{};  ///< by kind
+    std::vector<Device::Completed> tasks;                          ///< when stepped by task
+    std::array<uint64_t, execution::hazard_kind_count> hazards{};  ///< by kind
 };
 
 inline Outcome run(const proto::Platform& platform, const BoundProgram& program, DeviceOptions options = {},

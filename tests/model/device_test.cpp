@@ -8,7 +8,7 @@
 #include <random>
 #include <sstream>
 
-#include "model/control/functional.hpp"
+#include "execution/functional.hpp"
 #include "tests/model/device_fixture.hpp"
 
 namespace kpu::model {
@@ -59,8 +59,8 @@ TEST(Device, ValuesEqualTheFunctionalDriver) {
     const Outcome r = run(platform, program, options, &timed);
     EXPECT_EQ(r.stop, Device::Stop::finished);
     EXPECT_EQ(stat(r, "hazards.count"), 0u);
-    control::FunctionalDriver driver(program, functional, *backend, {});
-    EXPECT_EQ(driver.run(), control::FunctionalStatus::finished);
+    execution::FunctionalDriver driver(program, functional, *backend, {});
+    EXPECT_EQ(driver.run(), execution::FunctionalStatus::finished);
     const std::string expected = bytes_of(functional, program.ddr_bytes);
     EXPECT_EQ(bytes_of(timed, program.ddr_bytes), expected);
     EXPECT_NE(expected.find_first_not_of('\0', 5 * 64 * 64 + 64 * 64), std::string::npos);
@@ -203,7 +203,7 @@ TEST(Device, StateNamesRunningAndWaitingTasks) {
     EXPECT_EQ(state.cycle, 20u);
     ASSERT_FALSE(state.tasks.empty());
     EXPECT_EQ(state.tasks[0].name, "load_w2");
-    EXPECT_EQ(state.tasks[0].state, control::TaskState::running);
+    EXPECT_EQ(state.tasks[0].state, execution::TaskState::running);
     EXPECT_EQ(device.units()[state.tasks[0].unit].name, "sdma0");
     EXPECT_EQ(state.tasks[1].name, "load_w1");
     EXPECT_EQ(state.tasks[1].missing, std::vector<uint32_t>{0});

@@ -1,7 +1,7 @@
 // What overlaps in a timed run is reported, and nothing else is.
 #include <gtest/gtest.h>
 
-#include "model/control/hazards.hpp"
+#include "execution/hazards.hpp"
 #include "tests/model/device_fixture.hpp"
 
 namespace kpu::model {
@@ -10,12 +10,12 @@ namespace {
 using builder::Program;
 using builder::Task;
 using builder::tensor;
-using control::HazardKind;
+using execution::HazardKind;
 
 constexpr int64_t size = 4096;
 
 /// Two tasks on common bytes, unordered unless `ordered`; which bytes is the kind's.
-std::array<uint64_t, control::hazard_kind_count> hazards_of(HazardKind kind, bool ordered, bool values) {
+std::array<uint64_t, execution::hazard_kind_count> hazards_of(HazardKind kind, bool ordered, bool values) {
     const auto platform = platform_with("tile32");
     Program p("race");
     const auto l2 = p.buffer("L2", Level::l2, 4 * size), l1 = p.l1_buffer("L1", 0, 4 * size);
@@ -53,8 +53,8 @@ std::array<uint64_t, control::hazard_kind_count> hazards_of(HazardKind kind, boo
     if (values) options.backend = backend.get();
     Device device(platform, program, values ? &image : nullptr, options);
     EXPECT_EQ(device.run(), Device::Stop::finished);
-    std::array<uint64_t, control::hazard_kind_count> counts{};
-    for (int k = 0; k < control::hazard_kind_count; ++k)
+    std::array<uint64_t, execution::hazard_kind_count> counts{};
+    for (int k = 0; k < execution::hazard_kind_count; ++k)
         counts[static_cast<size_t>(k)] = device.hazards()->count(static_cast<HazardKind>(k));
     return counts;
 }
@@ -64,7 +64,7 @@ class Hazards : public ::testing::TestWithParam<std::tuple<HazardKind, bool>> {}
 // Two unordered tasks that overlap in time are reported once, under their kind, with and without values.
 TEST_P(Hazards, AnOverlapInTimeIsReported) {
     const auto [kind, values] = GetParam();
-    std::array<uint64_t, control::hazard_kind_count> expected{};
+    std::array<uint64_t, execution::hazard_kind_count> expected{};
     expected[static_cast<size_t>(kind)] = 1;
     EXPECT_EQ(hazards_of(kind, false, values), expected);
 }
@@ -72,7 +72,7 @@ TEST_P(Hazards, AnOverlapInTimeIsReported) {
 // With a token between them there is no overlap, and no report.
 TEST_P(Hazards, AnOverlapThatATokenClearsIsNot) {
     const auto [kind, values] = GetParam();
-    EXPECT_EQ(hazards_of(kind, true, values), (std::array<uint64_t, control::hazard_kind_count>{}));
+    EXPECT_EQ(hazards_of(kind, true, values), (std::array<uint64_t, execution::hazard_kind_count>{}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Hazards,

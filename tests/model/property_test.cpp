@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
+#include "execution/functional.hpp"
 #include "isa/verify.hpp"
-#include "model/control/functional.hpp"
 #include "tests/model/device_fixture.hpp"
 #include "tests/model/random_program.hpp"
 #include "traces/ledger.hpp"
@@ -60,7 +60,7 @@ Outcome measure(const proto::Platform& platform, const BoundProgram& program, De
     r.events = log.take_sorted();
     r.units = device.units();
     for (size_t k = 0; k < r.hazards.size(); ++k)
-        r.hazards[k] = device.hazards()->count(static_cast<control::HazardKind>(k));
+        r.hazards[k] = device.hazards()->count(static_cast<execution::HazardKind>(k));
     expect_energy_closes(device.ledger(), r);
     return r;
 }
@@ -168,8 +168,8 @@ void expect_overlaps_reported(const BoundProgram& program, const Outcome& r) {
         }
     }
     uint64_t races = 0;
-    for (const auto kind : {control::HazardKind::raw, control::HazardKind::war, control::HazardKind::waw,
-                            control::HazardKind::stale})
+    for (const auto kind : {execution::HazardKind::raw, execution::HazardKind::war,
+                            execution::HazardKind::waw, execution::HazardKind::stale})
         races += r.hazards[static_cast<size_t>(kind)];
     EXPECT_TRUE(raw + war + waw == 0 || races > 0) << "tasks in flight together met, and nothing was said";
 }
@@ -287,12 +287,12 @@ bool check_program(const proto::Platform& platform, uint64_t seed, bool careless
     // a race that this run did not meet may go the other way in another order
     if (!clean || careless) return clean;
     auto functional = filled_image(platform, program, seed);
-    control::FunctionalOptions order;
+    execution::FunctionalOptions order;
     order.random_order = seed % 2 == 1;
     order.seed = seed;
     order.num_engines = static_cast<uint32_t>(platforms::engines_of(platform).size());
-    control::FunctionalDriver driver(program, functional, *backend, order);
-    EXPECT_EQ(driver.run(), control::FunctionalStatus::finished);
+    execution::FunctionalDriver driver(program, functional, *backend, order);
+    EXPECT_EQ(driver.run(), execution::FunctionalStatus::finished);
     EXPECT_TRUE(same_bytes(image, functional, program)) << "values differ from the functional driver's";
     return true;
 }

@@ -52,13 +52,13 @@ platforms::Platform equivalent_platform(const CoreInfo& core, const Widths& widt
 constexpr int64_t bank_bytes = 16384;
 
 /// A dense i8 array of values that fit.
-traces::NpyArray bytes_of(const std::vector<int32_t>& values, std::vector<int64_t> shape) {
-    traces::NpyArray array{"|i1", std::move(shape), {}};
+NpyArray bytes_of(const std::vector<int32_t>& values, std::vector<int64_t> shape) {
+    NpyArray array{"|i1", std::move(shape), {}};
     for (const int32_t value : values) array.data.push_back(static_cast<char>(value));
     return array;
 }
 
-std::vector<int32_t> integers_of(const traces::NpyArray& array) {
+std::vector<int32_t> integers_of(const NpyArray& array) {
     std::vector<int32_t> values(array.elements());
     std::memcpy(values.data(), array.data.data(), array.data.size());
     return values;

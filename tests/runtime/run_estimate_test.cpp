@@ -27,7 +27,7 @@ Simulation run_example(const std::string& name, const SimulationOptions& options
 template <typename Writer>
 double size_of(const traces::Recording& run, Writer writer) {
     std::string text;
-    auto output = traces::Output::to_string(text);
+    auto output = Output::to_string(text);
     writer(run.info, run.events, output);
     output.finish();
     return static_cast<double>(text.size());
@@ -52,7 +52,7 @@ TEST(TraceSizes, HoldWithinAFactorOfTwo) {
             expect_about(sizes.vcd, size_of(run, traces::write_vcd), name);
             expect_about(sizes.memory, size_of(run, traces::write_memory_trace_csv), name);
             expect_about(sizes.konata, size_of(run, traces::write_konata), name);
-            const auto perfetto = [](const auto& info, const auto& events, traces::Output& output) {
+            const auto perfetto = [](const auto& info, const auto& events, Output& output) {
                 traces::write_perfetto(info, events, traces::PerfettoTime::cycles, output);
             };
             expect_about(sizes.perfetto, size_of(run, perfetto), name);

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "tests/reference/systolic_rows.hpp"
 
 namespace kpu::timing {

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "sample.hpp"
 #include "traces/writers.hpp"
 

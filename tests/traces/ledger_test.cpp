@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "sample.hpp"
 #include "traces/active_intervals.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "traces/csv_table.hpp"
 #include "traces/diff/line_diff.hpp"
 #include "traces/run_reader.hpp"

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "isa/diagnostics.hpp"
-#include "isa/read_file.hpp"
+#include "base/diagnostics.hpp"
+#include "base/digest.hpp"
+#include "base/npy.hpp"
+#include "base/read_file.hpp"
 #include "sample.hpp"
-#include "traces/npy.hpp"
-#include "traces/sha256.hpp"
 
 namespace kpu::traces {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/text_output.hpp"
 #include "traces/event_log.hpp"
 #include "traces/ledger.hpp"
 #include "traces/run_info.hpp"
-#include "traces/text_output.hpp"
 
 namespace kpu::traces::test {
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "traces/event.hpp"
 
 namespace kpu::traces {

@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-#include "isa/read_file.hpp"
+#include "base/read_file.hpp"
 #include "sample.hpp"
 #include "traces/intervals.hpp"
 #include "traces/writers.hpp"

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <map>
 
-#include "isa/diagnostics.hpp"
-#include "isa/read_file.hpp"
+#include "base/diagnostics.hpp"
+#include "base/read_file.hpp"
 #include "sample.hpp"
 #include "traces/intervals.hpp"
 

@@ -1,12 +1,12 @@
-#include "isa/values/convert.hpp"
+#include "values/convert.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
-#include "isa/values/fast/kernels.hpp"
 #include "tests/values/helpers.hpp"
+#include "values/fast/kernels.hpp"
 
 namespace kpu::values {
 namespace {

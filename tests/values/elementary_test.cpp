@@ -1,5 +1,5 @@
 // The functions behind elementwise opcodes against MPFR: every f16 and bf16 input, random f32 ones.
-#include "isa/values/elementary.hpp"
+#include "values/elementary.hpp"
 
 #include <gtest/gtest.h>
 #include <mpfr.h>

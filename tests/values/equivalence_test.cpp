@@ -1,8 +1,8 @@
 // The fast engine against the reference, bit for bit, for every kernel set this machine can run.
 #include <gtest/gtest.h>
 
-#include "isa/values/fast/fast.hpp"
 #include "tests/values/helpers.hpp"
+#include "values/fast/fast.hpp"
 
 namespace kpu::values {
 namespace {

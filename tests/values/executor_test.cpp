@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "isa/diagnostics.hpp"
-#include "isa/values/compute.hpp"
-#include "isa/values/convert.hpp"
+#include "base/diagnostics.hpp"
 #include "tests/values/helpers.hpp"
+#include "values/compute.hpp"
+#include "values/convert.hpp"
 
 namespace kpu::values {
 namespace {

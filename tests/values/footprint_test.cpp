@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "isa/values/memory_image.hpp"
 #include "tests/values/helpers.hpp"
+#include "values/memory_image.hpp"
 
 namespace kpu::values {
 namespace {

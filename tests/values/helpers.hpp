@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "isa/output_shapes.hpp"
-#include "isa/values/compute.hpp"
-#include "isa/values/scalar.hpp"
+#include "values/compute.hpp"
+#include "values/scalar.hpp"
 
 namespace kpu::values::testing {
 

@@ -1,10 +1,10 @@
-#include "isa/values/memory_image.hpp"
+#include "values/memory_image.hpp"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "tests/values/helpers.hpp"
 
 namespace kpu::values {

@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "isa/output_shapes.hpp"
-#include "isa/values/fast/fast.hpp"
 #include "tests/values/helpers.hpp"
+#include "values/fast/fast.hpp"
 
 namespace kpu::values {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "isa/values/convert.hpp"
 #include "tests/values/helpers.hpp"
+#include "values/convert.hpp"
 
 namespace kpu::values {
 namespace {

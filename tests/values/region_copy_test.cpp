@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "isa/values/compute.hpp"
 #include "tests/values/helpers.hpp"
+#include "values/compute.hpp"
 
 namespace kpu::values {
 namespace {

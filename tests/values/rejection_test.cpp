@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "isa/diagnostics.hpp"
+#include "base/diagnostics.hpp"
 #include "tests/values/helpers.hpp"
 
 namespace kpu::values {

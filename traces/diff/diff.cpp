@@ -8,7 +8,7 @@
 #include <limits>
 #include <map>
 
-#include "isa/text.hpp"
+#include "base/text.hpp"
 #include "traces/diff/line_diff.hpp"
 
 namespace kpu::traces {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/text_lines.hpp"
 #include "traces/diff/diff.hpp"
 #include "traces/report.hpp"
-#include "traces/text_lines.hpp"
 
 namespace kpu::traces {
 

@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "base/text_output.hpp"
 #include "traces/event.hpp"
 #include "traces/run_info.hpp"
-#include "traces/text_output.hpp"
 
 namespace kpu::traces {
 

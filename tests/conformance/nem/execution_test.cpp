@@ -50,8 +50,8 @@ const std::map<std::string, Folders>& cases() {
 void expect_outputs(const fs::path& folder, const runtime::Simulation& simulation) {
     size_t files = 0;
     for (const auto& entry : fs::directory_iterator(folder / "expected")) {
-        const traces::NpyArray want = traces::read_npy(entry.path().string());
-        const traces::NpyArray got = simulation.output(entry.path().stem().string());
+        const NpyArray want = read_npy(entry.path().string());
+        const NpyArray got = simulation.output(entry.path().stem().string());
         EXPECT_EQ(got.dtype, want.dtype);
         ASSERT_EQ(got.data.size(), want.data.size());
         const size_t width = want.data.size() / std::max<uint64_t>(want.elements(), 1);
@@ -77,7 +77,7 @@ void run_case(const fs::path& folder, runtime::Mode mode, bool reference) {
     runtime::Simulation simulation(module, &*platform, options);
     for (const TensorSpec& spec : simulation.input_specs()) {
         const std::string path = (folder / "inputs" / (spec.name + ".npy")).string();
-        simulation.set_input(spec.name, traces::read_npy(path), path);
+        simulation.set_input(spec.name, read_npy(path), path);
     }
     ASSERT_EQ(simulation.run(), runtime::RunStatus::finished);
     expect_outputs(folder, simulation);
@@ -126,8 +126,8 @@ TEST(ExecutionCases, GatherIndexOutsideEndsTheRun) {
         runtime::SimulationOptions options;
         options.mode = mode;
         runtime::Simulation simulation(module, &*platform, options);
-        simulation.set_input("in0", traces::read_npy((folder / "inputs/in0.npy").string()));
-        traces::NpyArray indices = traces::read_npy((folder / "inputs/in1.npy").string());
+        simulation.set_input("in0", read_npy((folder / "inputs/in0.npy").string()));
+        NpyArray indices = read_npy((folder / "inputs/in1.npy").string());
         indices.data.replace(8, 4,
                              std::string("\x04\0\0\0", 4));  // the third one; the dimension has 4 elements
         simulation.set_input("in1", indices);

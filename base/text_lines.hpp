@@ -1,0 +1,26 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string>
+#include <utility>
+
+namespace kpu {
+
+/// Text for people, made line by line: the base of what writes a report.
+class TextLines {
+  protected:
+    template <typename... Args>
+    void line(fmt::format_string<Args...> format, Args&&... args) {
+        fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+        out_.push_back('\n');
+    }
+    /// All lines so far.
+    std::string lines() const { return fmt::to_string(out_); }
+
+  private:
+    fmt::memory_buffer out_;
+};
+
+}  // namespace kpu

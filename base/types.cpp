@@ -1,0 +1,53 @@
+#include "base/types.hpp"
+
+#include <array>
+
+namespace kpu {
+namespace {
+
+struct TypeRow {
+    std::string_view name;
+    int bits;
+};
+constexpr std::array<TypeRow, elem_type_count> type_rows = {{{"none", 0},
+                                                             {"i4", 4},
+                                                             {"i8", 8},
+                                                             {"i16", 16},
+                                                             {"i32", 32},
+                                                             {"u8", 8},
+                                                             {"u16", 16},
+                                                             {"u32", 32},
+                                                             {"f16", 16},
+                                                             {"bf16", 16},
+                                                             {"f32", 32},
+                                                             {"posit8", 8},
+                                                             {"posit16", 16}}};
+constexpr std::array<std::string_view, 3> level_names = {"DDR", "L2", "L1"};
+
+}  // namespace
+
+int bit_width(ElemType type) { return type_rows[static_cast<size_t>(type)].bits; }
+
+std::string_view name_of(ElemType type) { return type_rows[static_cast<size_t>(type)].name; }
+
+std::optional<ElemType> parse_elem_type(std::string_view name) {
+    for (size_t i = 1; i < type_rows.size(); ++i) {
+        if (type_rows[i].name == name) return static_cast<ElemType>(i);
+    }
+    return std::nullopt;
+}
+
+bool is_float(ElemType type) {
+    return type == ElemType::f16 || type == ElemType::bf16 || type == ElemType::f32;
+}
+
+bool is_integer(ElemType type) { return type >= ElemType::i4 && type <= ElemType::u32; }
+
+uint64_t packed_bytes(ElemType type, uint64_t elements) {
+    const auto bits = static_cast<uint64_t>(bit_width(type));
+    return bits >= 8 ? elements * (bits / 8) : (elements * bits + 7) / 8;
+}
+
+std::string_view name_of(Level level) { return level_names[static_cast<size_t>(level)]; }
+
+}  // namespace kpu

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <boost/intrusive/list_hook.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+#include "values/memory_image.hpp"
+
+namespace kpu::execution {
+
+enum class TaskState : uint8_t { waiting, ready, running, complete };
+
+/// What the control thread that issues had waited for last: why a task was not issued earlier.
+enum class IssueReason : uint8_t {
+    start,   ///< nothing: the program began
+    token,   ///< a wait, or a task that is waited for (sync)
+    table,   ///< an entry of the token table
+    window,  ///< max_in_flight of a loop
+    limit    ///< ControlOptions::max_live_tasks
+};
+
+/// One execution of a task statement. Lives from issue to completion; its slot is then used again, so a
+/// reference to it ends with Controller::completed().
+struct TaskInstance {
+    uint32_t serial = 0;  ///< unique, in order of issue
+    uint32_t statement = 0;
+    const BoundTask* task = nullptr;
+    TaskState state = TaskState::waiting;
+    LoopValues loops;
+    std::vector<values::RegionView> inputs, outputs;  ///< addresses of this iteration
+    uint32_t missing = 0;                             ///< tokens not yet satisfied
+    /// Serials of the producers that were unsatisfied at issue, ascending. Of a token that stands for all
+    /// iterations of a loop: of the instances then issued and not complete.
+    std::vector<uint32_t> producers;
+    /// Serials of all producers (for token flows), ascending. Of a loop's token that was satisfied: the last
+    /// to complete.
+    std::vector<uint32_t> all_producers;
+    int32_t engine = -1;  ///< resolved when pinned or placed
+    uint64_t thread = 0;  ///< control thread that issued it
+    IssueReason reason = IssueReason::start;
+    /// For a list of the listener's; the controller leaves it alone.
+    using ListHook =
+        boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
+    ListHook list_hook;
+};
+
+/// Called by the controller, at once, in issue order. Must not call back into the controller.
+class ControlListener {
+  public:
+    virtual ~ControlListener() = default;
+    virtual void on_issue(TaskInstance& instance) = 0;
+    virtual void on_ready(TaskInstance& instance) = 0;
+};
+
+/// Why a unit that could run nothing has nothing: see accounting rules (4) and (5).
+enum class FutureWork : uint8_t { none, not_issued };
+
+struct ControlOptions {
+    uint32_t max_active_tokens = 0;  ///< per engine; 0 = unlimited
+    uint32_t num_engines = 1;
+    /// Issue pauses above this many live instances or iterations, so that huge windows take bounded memory;
+    /// not while every live task waits, since what they wait for may not be issued yet.
+    uint32_t max_live_tasks = 1u << 16;
+};
+
+/// Loop windows, iteration threads, tokens and the token table. Knows nothing of time: a driver starts ready
+/// tasks and reports completions; the controller issues what may be issued, in deterministic order.
+class Controller {
+  public:
+    Controller(const BoundProgram& program, const ControlOptions& options, ControlListener& listener);
+    ~Controller();
+
+    /// Issues until every thread is blocked. This and completed() throw SimulationError: a region that leaves
+    /// its buffer, bounds that cannot be evaluated, 2^28 iterations in a row without a task.
+    void start();
+    void started(TaskInstance& instance);  ///< ready -> running
+    /// running -> complete; frees its slot, then issues what that unblocks: `instance` may be another task
+    /// afterwards.
+    void completed(TaskInstance& instance);
+    bool finished() const;  ///< every statement done, every task complete
+
+    uint64_t issued_count() const;
+    uint64_t completed_count() const;
+    size_t live_count() const;
+    const TaskInstance* find(uint32_t serial) const;  ///< null when complete or unknown
+    std::vector<const TaskInstance*> live() const;    ///< ascending serial
+    uint32_t tokens_in_flight(unsigned engine) const;
+    /// The earliest-issued live instance that a waiting instance still waits for; null when what it waits for
+    /// is not issued yet (or when it waits for nothing).
+    const TaskInstance* blocking_producer(const TaskInstance& instance) const;
+
+    /// Whether statements that a unit of this kind and engine (and instance) may take are still to be issued.
+    FutureWork future_work(UnitKind kind, int engine, int instance) const;
+
+    /// When nothing can run: the chain of what waits for what, one line each, from the oldest waiting task on
+    /// to a cycle or to a root. Useful at any other time too.
+    std::string explain_block() const;
+
+  private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+/// "i=3, j=0" for messages and traces; empty outside loops.
+std::string iteration_text(const BoundProgram& program, const TaskInstance& instance);
+
+}  // namespace kpu::execution

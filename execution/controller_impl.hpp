@@ -1,0 +1,184 @@
+#pragma once
+// The controller's own state; only controller.cpp, issue.cpp and explain.cpp include this.
+
+#include <array>
+#include <boost/container/stable_vector.hpp>
+#include <deque>
+#include <vector>
+
+#include "base/pool.hpp"
+#include "execution/controller.hpp"
+#include "execution/program_plan.hpp"
+
+namespace kpu::execution {
+
+constexpr uint32_t none = UINT32_MAX;
+
+class Controller::Impl {
+  public:
+    Impl(const BoundProgram& program, const ControlOptions& options, ControlListener& listener);
+
+    void start();
+    void started(TaskInstance& instance);
+    void completed(TaskInstance& instance);
+    const TaskInstance* find(uint32_t serial) const;
+    std::vector<const TaskInstance*> live() const;
+    const TaskInstance* blocking_producer(const TaskInstance& instance) const;
+    FutureWork future_work(UnitKind kind, int engine, int instance) const;
+    const TaskInstance* producer_of(const TokenRef& need, uint32_t owner) const;
+    std::string explain_block() const;
+    bool finished() const;
+    uint64_t issued() const { return issued_; }
+    uint64_t completed_count() const { return issued_ - live_; }
+    size_t live_count() const { return live_; }
+    uint32_t tokens_in_flight(unsigned engine) const { return tables_.at(engine).used; }
+
+  private:
+    /// A place in the pool of instances, recycled.
+    struct Node : TaskInstance {
+        uint32_t self = 0;
+        uint32_t owner = 0;           ///< thread index
+        uint32_t table = 0;           ///< engine whose token table holds its entry
+        uint32_t bucket_next = none;  ///< in the index by serial
+        uint32_t live_prev = none, live_next = none;
+        uint32_t same_prev = none, same_next = none;  ///< live instances of the same statement
+        /// What blocking_producer() found last: it stays the oldest producer until it completes.
+        mutable const Node* blocked_by = nullptr;
+        mutable uint32_t blocked_by_serial = none;
+    };
+    struct List {
+        uint32_t head = none, tail = none;
+    };
+    /// A task or a thread that a token holds back.
+    struct Waiter {
+        uint32_t index = 0;
+        bool is_thread = false;
+        uint32_t next = none;
+    };
+    struct Slot {
+        uint64_t remaining = 1;  ///< instances that must still complete; 0 = satisfied
+        List waiters;
+        uint32_t serial = none;  ///< the producer; of many, the last that completed
+    };
+    enum class Block : uint8_t { running, token, table, window, limit, ended };
+    struct Thread {
+        uint64_t id = 0;
+        uint32_t block = 0;  ///< index into the plan
+        uint32_t pc = 0, end = 0;
+        uint32_t at = 0;                    ///< statement that blocks it
+        uint32_t parent = none;             ///< thread
+        uint32_t owner = none;              ///< loop run of which it is an iteration
+        uint32_t run = none;                ///< loop run that it is starting
+        uint64_t ordinal = 0;               ///< iteration number within its loop run, from 0
+        uint32_t prev = none, next = none;  ///< active iterations of the same loop run
+        uint64_t outstanding = 0;           ///< own live tasks and unfinished loop runs
+        uint32_t missing = 0;               ///< tokens that hold it back
+        Block state = Block::running;
+        IssueReason woken_from = IssueReason::start;
+        bool has_entry = false;  ///< a token table entry is kept for it
+        LoopValues loops;
+        std::vector<Slot> slots;
+    };
+    /// One execution of a loop statement.
+    struct LoopRun {
+        uint32_t statement = 0;
+        uint32_t thread = 0;  ///< that executes the statement
+        int64_t first = 0;
+        uint64_t trip = 0;
+        uint64_t next = 0;  ///< iterations started
+        List active;        ///< iteration threads, in order of start
+    };
+    struct Table {
+        uint32_t used = 0;
+        std::deque<uint32_t> queue;  ///< threads, by arrival
+    };
+
+    template <class T>
+    using StablePool = Pool<T, boost::container::stable_vector<T>>;
+
+    // threads and loops (controller.cpp)
+    void pump();
+    bool resume_limited();
+    bool at_limit() const { return live_ >= options_.max_live_tasks && active_ > 0; }
+    bool at_thread_limit() const { return live_threads_ >= options_.max_live_tasks; }
+    bool leaves_limit(const LoopRun& loop_run);
+    void run(uint32_t t);
+    bool step_wait(uint32_t t);
+    bool step_loop(uint32_t t);
+    bool enter_loop(uint32_t t);
+    uint64_t trip_count(const Thread& thread, const BoundLoop& loop, int64_t& first) const;
+    bool window_open(const LoopRun& loop_run) const;
+    void start_iteration(uint32_t t);
+    void advance(Thread& thread);
+    uint32_t new_thread(uint32_t block);
+    void free_thread(uint32_t t);
+    void retire(uint32_t t);
+    void wake(uint32_t t);
+    static IssueReason reason_of(Block block);
+    void block(Thread& thread, Block state);
+    void count_idle_step(const Thread& thread);
+
+    // tasks and tokens (issue.cpp)
+    bool step_task(uint32_t t);
+    bool take_entry(uint32_t t, uint32_t table);
+    void release_entry(uint32_t table);
+    void issue(uint32_t t, const BoundTask& task, uint32_t table);
+    void resolve(const Thread& thread, uint32_t statement, const std::vector<uint32_t>& regions,
+                 std::vector<values::RegionView>& views) const;
+    void add_producers(Node& node);
+    void settle(uint32_t t, uint32_t slot, uint32_t serial);
+    void wait_for(Slot& slot, uint32_t index, bool is_thread);
+    Node& new_node();
+    void link(Node& node);
+    void unlink(Node& node);
+    void grow_index();
+    uint32_t ancestor(uint32_t t, uint32_t up) const;
+    bool inside(uint32_t t, uint32_t depth, uint32_t outer) const { return ancestor(t, depth) == outer; }
+    template <class Visit>
+    void for_each_live(const TokenSlot& token, uint32_t holder, Visit visit) const;
+
+    // texts (explain.cpp)
+    class Explainer;
+
+    const BoundProgram& program_;
+    const ControlOptions options_;
+    ControlListener& listener_;
+    const ProgramPlan plan_;
+
+    StablePool<Node> nodes_;
+    std::vector<uint32_t> buckets_;  ///< power of two; by serial
+    List live_list_;
+    std::vector<List> same_;  ///< by statement
+    std::vector<Waiter> waiters_;
+    uint32_t free_waiter_ = none;
+    StablePool<Thread> threads_;
+    StablePool<LoopRun> runs_;
+    std::vector<Table> tables_;
+    std::vector<uint64_t> class_count_;  ///< threads whose rest of the block contains the class
+
+    std::vector<uint32_t> stack_;  ///< threads to run, innermost iteration last
+    std::deque<uint32_t> woken_;
+    std::deque<uint32_t> limited_tasks_;  ///< threads paused by max_live_tasks before a task
+    std::deque<uint32_t> limited_loops_;  ///< the same before an iteration
+    uint32_t top_ = none;
+    IssueReason reason_ = IssueReason::start;  ///< of the thread that was woken last
+    bool started_ = false;
+    bool finished_ = false;
+    uint64_t issued_ = 0;
+    uint64_t thread_ids_ = 0;
+    size_t live_ = 0;
+    size_t active_ = 0;  ///< ready or running
+    size_t live_threads_ = 0;
+    uint64_t idle_steps_ = 0;  ///< iterations started since the last issue
+};
+
+/// Visits the live instances, oldest first, of the task that `token` stands for in thread `holder`, until
+/// `visit` returns false.
+template <class Visit>
+void Controller::Impl::for_each_live(const TokenSlot& token, uint32_t holder, Visit visit) const {
+    for (uint32_t n = same_[token.statement].head; n != none; n = nodes_[n].same_next) {
+        if (inside(nodes_[n].owner, token.depth, holder) && !visit(nodes_[n])) return;
+    }
+}
+
+}  // namespace kpu::execution

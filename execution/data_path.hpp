@@ -1,0 +1,93 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "execution/controller.hpp"
+#include "execution/hazards.hpp"
+#include "execution/race_history.hpp"
+#include "isa/bound_program.hpp"
+#include "values/compute.hpp"
+#include "values/memory_image.hpp"
+
+namespace kpu::execution {
+
+/// What running tasks do to memory, for both drivers. A task sees its inputs as of its start and publishes
+/// all outputs at its completion. Evaluation is late: a task is evaluated when it completes, or before
+/// another task's outputs replace what it reads. Every two accesses to common bytes that nothing orders, one
+/// of them a write, are reported when the later one starts (of programs with more than RaceHistory::max_tasks
+/// tasks in their text: when they are in flight together), and every read of bytes that nobody wrote.
+class DataPath {
+  public:
+    /// memory and backend null: timing mode, no values; what is written is then followed without bytes, and
+    /// the inputs and data of the program count as written. With values, the caller writes inputs and data to
+    /// `memory`.
+    DataPath(const BoundProgram& program, values::MemoryImage* memory, values::ComputeBackend* backend,
+             bool report_hazards);
+    ~DataPath();
+
+    /// Before any completion of the same instant has been missed: report completions first.
+    void task_started(const TaskInstance& instance);
+    /// Before Controller::completed(), while the instance is valid. Throws UserError from the arithmetic.
+    void task_completed(const TaskInstance& instance);
+
+    const HazardLog& hazards() const { return log_; }
+    uint64_t hazard_count() const { return log_.count(); }
+
+  private:
+    struct Operand {
+        const BoundRegion* region = nullptr;
+        values::Footprint bytes;
+        uint64_t end = 0;
+    };
+    /// An occurrence that may turn out to be benign when its writer commits.
+    struct Conflict {
+        size_t finding = 0;
+        uint32_t other = 0;       ///< serial of the other task
+        bool both_write = false;  ///< decided by the commit that comes last
+    };
+    struct InFlight {
+        const TaskInstance* instance = nullptr;
+        std::vector<Operand> inputs, outputs;
+        std::vector<Conflict> conflicts;  ///< in which this task is a writer
+        bool contended = false;  ///< another task in flight reads what this one writes, or writes the same
+        bool evaluated = false;
+        std::vector<values::PendingWrite> pending;
+    };
+
+    void fill(std::vector<Operand>& operands, const std::vector<values::RegionView>& views) const;
+    void check_against(InFlight& later, InFlight& earlier);
+    void note(HazardKind kind, InFlight& later, InFlight& earlier, const Operand& a, const Operand& b);
+    void find_races(InFlight& task);
+    void check_written(const InFlight& task, const Operand& input);
+    void publish(InFlight& task);
+    void evaluate(InFlight& task);
+    bool changes_nothing(const InFlight& task);
+    void settle_conflicts(const InFlight& task, bool benign);
+    void mark_written(const Operand& output);
+    values::MemoryImage& written() { return memory_ ? *memory_ : *shadow_; }
+
+    const BoundProgram& program_;
+    values::MemoryImage* memory_;
+    std::optional<values::MemoryImage> shadow_;  ///< timing mode: only its written map is used
+    std::optional<values::Executor> executor_;
+    bool report_;
+    HazardLog log_;
+    std::optional<RaceHistory> history_;  ///< none: only tasks in flight together are compared
+    std::vector<RaceHistory::Operand> reads_, writes_;
+    std::vector<Race> races_;
+    std::vector<values::Footprint> shapes_;           ///< by region, at address 0
+    std::vector<std::unique_ptr<InFlight>> running_;  ///< in order of start
+    std::vector<std::unique_ptr<InFlight>> spare_;
+    std::vector<uint8_t> scratch_;
+};
+
+/// Bytes that one execution of a task moves per level, and its multiply-accumulates.
+struct TaskWork {
+    uint64_t macs = 0;
+    std::array<uint64_t, 3> read{}, written{};  ///< by Level
+};
+TaskWork work_of(const BoundProgram& program, const BoundTask& task);
+
+}  // namespace kpu::execution

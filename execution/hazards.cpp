@@ -1,0 +1,106 @@
+#include "execution/hazards.hpp"
+
+#include <fmt/format.h>
+
+#include "execution/describe.hpp"
+
+namespace kpu::execution {
+namespace {
+
+std::string sides_text(const HazardFinding& f, const std::string& bytes) {
+    switch (f.kind) {
+        case HazardKind::raw:
+            return fmt::format("{} reads {}, which {} writes; nothing orders the two", f.task, bytes,
+                               f.other_task);
+        case HazardKind::war:
+            return fmt::format("{} writes {}, which {} reads; nothing orders the two", f.task, bytes,
+                               f.other_task);
+        case HazardKind::waw:
+            return fmt::format("{} writes {}, which {} writes too; nothing orders the two", f.task, bytes,
+                               f.other_task);
+        case HazardKind::stale:
+            return fmt::format(
+                "{} writes {} after {}, which stands behind it in the text, has read what was "
+                "there before; nothing orders the two",
+                f.task, bytes, f.other_task);
+        case HazardKind::unwritten:
+            return fmt::format("{} reads {}, which nobody wrote", f.task, bytes);
+    }
+    return {};
+}
+
+std::string_view fix_of(HazardKind kind) {
+    switch (kind) {
+        case HazardKind::unwritten:
+            return "wait for the task that writes them, or give the buffer an input";
+        default:
+            return "order the two tasks with deps, or reduce max_in_flight";
+    }
+}
+
+}  // namespace
+
+std::string_view name_of(HazardKind kind) {
+    constexpr std::array<std::string_view, hazard_kind_count> names = {"raw", "war", "waw", "unwritten",
+                                                                       "stale"};
+    return names[static_cast<size_t>(kind)];
+}
+
+std::string_view meaning_of(HazardKind kind) {
+    constexpr std::array<std::string_view, hazard_kind_count> meanings = {
+        "reads of what another task writes, unordered", "writes of what another task reads, unordered",
+        "writes of what another task writes, unordered", "reads of bytes that nobody wrote",
+        "reads that came before the write that the text has before them, unordered"};
+    return meanings[static_cast<size_t>(kind)];
+}
+
+std::string to_string(const HazardFinding& f) {
+    const std::string where =
+        f.level == Level::l1 ? fmt::format("L1[{}]", f.engine) : std::string(name_of(f.level));
+    const std::string bytes = fmt::format("bytes {}..{} of {} buffer `{}`", f.first, f.last, where, f.buffer);
+    std::string text = fmt::format("hazard ({}): {}", name_of(f.kind), sides_text(f, bytes));
+    if (f.count > 1) text += fmt::format("; {} times", f.count);
+    if (f.benign == f.count) return text + "; benign: the same bytes were there already.";
+    if (f.benign > 0) text += fmt::format("; {} of them benign (same bytes)", f.benign);
+    return fmt::format("{}. Fix: {}.", text, fix_of(f.kind));
+}
+
+size_t HazardLog::add(const BoundProgram& program, HazardKind kind, const HazardSide& task,
+                      const HazardSide* other, const BoundRegion& region, uint64_t first_address,
+                      uint64_t last_address) {
+    ++total_;
+    ++counts_[static_cast<size_t>(kind)];
+    const uint32_t other_statement = other ? other->statement : task.statement;
+    const auto key = std::make_tuple(kind, task.statement, other_statement);
+    if (const auto it = index_.find(key); it != index_.end()) {
+        ++findings_[it->second].count;
+        return it->second;
+    }
+    if (findings_.size() >= max_findings) return not_listed;
+    const BoundBuffer& buffer = program.buffers[region.buffer];
+    HazardFinding finding;
+    finding.kind = kind;
+    finding.statement = task.statement;
+    finding.other_statement = other_statement;
+    if (task.statement < program.positions.size()) finding.pos = program.positions[task.statement];
+    if (other && other_statement < program.positions.size())
+        finding.other_pos = program.positions[other_statement];
+    finding.task = statement_text(program, task.statement, task.loops);
+    if (other) finding.other_task = statement_text(program, other->statement, other->loops);
+    finding.buffer = buffer.name;
+    finding.level = region.level;
+    finding.engine = region.engine;
+    finding.first = first_address - buffer.base;
+    finding.last = last_address - buffer.base;
+    finding.count = 1;
+    findings_.push_back(std::move(finding));
+    index_.emplace(key, findings_.size() - 1);
+    return findings_.size() - 1;
+}
+
+void HazardLog::mark_benign(size_t finding) {
+    ++benign_;
+    if (finding != not_listed) ++findings_[finding].benign;
+}
+
+}  // namespace kpu::execution

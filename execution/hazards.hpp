@@ -1,0 +1,81 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "execution/controller.hpp"
+#include "isa/bound_program.hpp"
+
+namespace kpu::execution {
+
+enum class HazardKind : uint8_t {
+    raw,        ///< a task read what another wrote, and nothing orders the two
+    war,        ///< a task wrote what another had read or was reading, and nothing orders the two
+    waw,        ///< a task wrote what another had written or was writing, and nothing orders the two
+    unwritten,  ///< a task read bytes that nobody had written (they read as 0)
+    stale       ///< as war, but the text has the write first: what was read had been in the slot before
+};
+constexpr int hazard_kind_count = 5;
+std::string_view name_of(HazardKind kind);  ///< raw, war, waw, unwritten, stale
+std::string_view meaning_of(HazardKind kind);
+
+/// Hazards of one kind between two statements; task, iteration and bytes are those of the first occurrence.
+struct HazardFinding {
+    HazardKind kind = HazardKind::raw;
+    uint32_t statement = 0;  ///< of the task that started later, or of the only one
+    uint32_t other_statement =
+        0;  ///< of the task that started before; equal to `statement` when there is no other
+    SourcePos pos, other_pos;      ///< line 0: the program carries no positions
+    std::string task, other_task;  ///< "task `tA` (i=3) at gemm.nem:21:7"; other empty when there is no other
+    std::string buffer;
+    Level level = Level::ddr;
+    uint16_t engine = 0;           ///< of L1
+    uint64_t first = 0, last = 0;  ///< bytes from the buffer's base, both inclusive: the common range
+    uint64_t count = 0;            ///< occurrences
+    uint64_t benign = 0;  ///< of them, rewrites of the bytes that were there already (known with values)
+};
+/// "hazard (war): task `b` (i=1) writes bytes 0..63 of L2 buffer `B` while task `a` (i=0) reads them; 3 times
+/// ..."
+std::string to_string(const HazardFinding& finding);
+
+/// A task instance of a hazard.
+struct HazardSide {
+    uint32_t statement = 0;
+    LoopValues loops;
+};
+
+/// Findings in order of first occurrence, one per kind and pair of statements; beyond `max_findings` pairs
+/// only the counts go on.
+class HazardLog {
+  public:
+    static constexpr size_t max_findings = 1000;
+    static constexpr size_t not_listed = SIZE_MAX;
+
+    /// Index of the finding, or not_listed. `other` null: no other task.
+    size_t add(const BoundProgram& program, HazardKind kind, const HazardSide& task, const HazardSide* other,
+               const BoundRegion& region, uint64_t first_address, uint64_t last_address);
+    /// From now on tasks are compared only with those in flight with them.
+    void limit(std::string why) { limited_ = std::move(why); }
+    /// Why races with tasks that were over may be missing; empty when none are.
+    const std::string& limited() const { return limited_; }
+    /// An occurrence that was added turned out to rewrite the same bytes.
+    void mark_benign(size_t finding);
+
+    const std::vector<HazardFinding>& findings() const { return findings_; }
+    uint64_t count() const { return total_; }  ///< occurrences, benign ones included
+    uint64_t count(HazardKind kind) const { return counts_[static_cast<size_t>(kind)]; }
+    uint64_t benign() const { return benign_; }
+
+  private:
+    std::string limited_;
+    std::vector<HazardFinding> findings_;
+    std::map<std::tuple<HazardKind, uint32_t, uint32_t>, size_t> index_;
+    std::array<uint64_t, hazard_kind_count> counts_{};
+    uint64_t total_ = 0, benign_ = 0;
+};
+
+}  // namespace kpu::execution

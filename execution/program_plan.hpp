@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+
+namespace kpu::execution {
+
+constexpr int32_t no_slot = -1;
+
+/// A class of units that some task of the program may run on.
+struct UnitClassKey {
+    UnitKind kind = UnitKind::dma;
+    int32_t engine = -1;    ///< -1: any (always so for sDMA and WDM, which belong to the device)
+    int32_t instance = -1;  ///< -1: any
+    bool operator==(const UnitClassKey& o) const {
+        return kind == o.kind && engine == o.engine && instance == o.instance;
+    }
+    /// Whether a unit of this kind, engine and instance may take such a task; -1 matches any.
+    bool accepts(UnitKind unit, int unit_engine, int unit_instance) const;
+};
+bool is_device_level(UnitKind kind);
+
+/// What a thread remembers of one token: of a task of its own block (depth 0), or of all instances of a task
+/// inside one of its loops, together (depth = loops in between).
+struct TokenSlot {
+    uint32_t statement = 0;  ///< the task
+    uint32_t depth = 0;
+    int32_t next =
+        no_slot;  ///< slot of the enclosing thread that counts this one, if any statement there refers to it
+};
+
+/// A token that a statement needs: slot `slot` of the thread `up` levels above its own.
+struct TokenRef {
+    uint32_t up = 0;
+    uint32_t slot = 0;
+};
+
+/// The statements of one control thread: the top level, or the body of a loop.
+struct BlockPlan {
+    uint32_t first = 0, end = 0;
+    uint32_t parent = 0;  ///< block of the loop statement; the top level is its own parent
+    uint32_t depth = 0;   ///< enclosing loops
+    std::vector<TokenSlot> slots;
+    std::vector<uint16_t> classes;  ///< unit classes that occur in it, nested loops included
+};
+
+struct StatementPlan {
+    uint32_t next = 0;  ///< the statement after it in its block
+    uint32_t block = 0;
+    uint32_t body = 0;              ///< loop: its block
+    bool idle = false;              ///< nothing to do: a declaration, or a loop without tasks
+    int32_t slot = no_slot;         ///< task: of its own token, when anything refers to it
+    std::vector<TokenRef> needs;    ///< task, wait
+    std::vector<uint32_t> counted;  ///< loop: slots of its thread that count instances inside it
+    std::vector<uint16_t> lost;     ///< unit classes that occur no more in the block after it
+};
+
+/// Everything about a program's control flow that does not change from iteration to iteration.
+struct ProgramPlan {
+    explicit ProgramPlan(const BoundProgram& program);
+    std::vector<StatementPlan> statements;
+    std::vector<BlockPlan> blocks;  ///< [0] is the top level
+    std::vector<UnitClassKey> classes;
+};
+
+}  // namespace kpu::execution

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/pool.hpp"
+#include "execution/hazards.hpp"
+#include "execution/schedule_order.hpp"
+#include "isa/bound_program.hpp"
+#include "isa/footprint.hpp"
+
+namespace kpu::execution {
+
+/// A task instance as races name it.
+struct RaceSide {
+    uint32_t serial = 0;
+    uint32_t statement = 0;
+    LoopValues loops;
+};
+
+/// Two accesses to a common byte, one of them a write, that no token, wait or loop window orders, whether or
+/// not the tasks were in flight together.
+struct Race {
+    HazardKind kind = HazardKind::raw;
+    RaceSide other;                ///< the one that started first
+    const BoundRegion* region;     ///< of the one that starts now
+    uint64_t first = 0, last = 0;  ///< byte addresses of their level, both inclusive
+};
+
+/// Who last wrote each byte and who has read it since. What starts now is compared with those by the order
+/// that the program guarantees (execution/schedule_order.hpp), so a race is found in whatever order a run
+/// took. Buffers that no task writes are not followed.
+class RaceHistory {
+  public:
+    /// Longer texts are not followed: their order takes a bit for each pair of tasks.
+    static constexpr size_t max_tasks = size_t{1} << 13;
+
+    /// A piece is a run of bytes with the same history; more are not followed: each takes some 100 bytes.
+    static constexpr uint64_t max_pieces = uint64_t{1} << 18;
+
+    explicit RaceHistory(const BoundProgram& program);
+    ~RaceHistory();
+
+    /// One race per other instance and kind, in the order of the bytes. `inputs` and `outputs` with their
+    /// footprints at this instance's addresses.
+    struct Operand {
+        const BoundRegion* region;
+        const Footprint* bytes;
+    };
+    void begin(const RaceSide& task, const std::vector<Operand>& inputs, const std::vector<Operand>& outputs,
+               std::vector<Race>& races);
+    /// A task's runs might need more than max_pieces: that task was not looked at, and no later one may be.
+    bool full() const { return full_; }
+
+  private:
+    static constexpr uint32_t nobody = UINT32_MAX;
+
+    struct Entry {
+        RaceSide task;
+        uint64_t uses = 0;
+    };
+    struct Piece {
+        uint64_t end = 0;
+        uint32_t writer = nobody;
+        std::vector<uint32_t> readers;  ///< since the last write; none ordered before another
+    };
+    using Pieces = std::map<uint64_t, Piece>;
+
+    bool has_room(const std::vector<Operand>& operands) const;
+    uint32_t new_entry(const RaceSide& task);
+    void release(uint32_t entry);
+    void split(Pieces& pieces, uint64_t at);
+    void read(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region);
+    void write(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region);
+    void add_reader(Piece& piece);
+    bool ordered(uint32_t earlier) const;
+    bool later_in_text(const RaceSide& a, const RaceSide& b) const;
+    void report(HazardKind kind, uint32_t other, const BoundRegion& region, uint64_t first, uint64_t end);
+
+    const execution::ScheduleOrder order_;
+    std::vector<bool> followed_;  ///< by buffer
+    std::vector<Pieces> pieces_;  ///< by buffer; by first byte
+    uint64_t count_ = 0;          ///< of all pieces
+    bool full_ = false;
+    Pool<Entry> entries_;
+    uint32_t now_ = nobody;  ///< entry of the task that starts
+    std::vector<Race>* races_ = nullptr;
+};
+
+}  // namespace kpu::execution

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/types.hpp"
+#include "model/dram/config.hpp"
+
+namespace kpu::proto {
+class Platform;
+}
+
+namespace kpu::model {
+
+/// Most bursts that one stream may have outstanding.
+constexpr uint32_t max_window = 1u << 16;
+
+struct SramConfig {
+    uint64_t size_bytes = 0;
+    uint32_t banks = 1;
+    uint32_t bank_width_bytes = 64;
+    uint32_t interleave_bytes = 64;
+    uint32_t ports = 1;
+    uint32_t bytes_per_cycle = 64;  ///< of one port
+    uint32_t read_latency_cycles = 0;
+    uint32_t write_latency_cycles = 0;
+    uint32_t access_width_bytes = 16;
+    uint32_t turnaround_cycles = 0;  ///< of a bank, between a read and a write
+};
+
+/// Which of the bursts that wait for a link goes next: the one that came first; of the unit that follows the
+/// last one's; of the stream with the lowest priority number, then the one that came first.
+enum class Arbitration : uint8_t { age, round_robin, priority };
+
+struct LinkConfig {
+    uint32_t bytes_per_cycle = 64;
+    uint32_t hop_latency_cycles = 0;
+    Arbitration arbitration = Arbitration::age;
+    uint32_t queue_bursts = 0;  ///< of one stream, in a link and waiting for it; 0: any number
+};
+
+/// What joins L2 and the engines. See interconnect.md.
+enum class Topology : uint8_t { crossbar, ring, mesh };
+/// A stream crosses no more links.
+constexpr unsigned max_hops = 20;
+
+enum class DramMapping : uint8_t { bank_group_interleaved, row_bank_column };
+
+/// One channel, in the DRAM's own clocks (nCK). Counts of ranks, groups, banks, rows, columns are powers of
+/// two.
+struct DramTiming {
+    uint64_t clock_hz = 1'600'000'000;
+    uint32_t burst_bytes = 64, burst_nck = 4;
+    uint32_t ranks = 1, bank_groups = 4, banks_per_group = 4, rows = 65536, row_bytes = 8192;
+    uint32_t cl = 22, cwl = 16, trcd = 22, trp = 22, tras = 52, trc = 74, trrd_s = 4, trrd_l = 8;
+    uint32_t tccd_s = 4, tccd_l = 8, tfaw = 34, twr = 24, twtr_s = 4, twtr_l = 12, trtp = 12;
+    uint32_t trfc = 560, trefi = 12480, rd_to_wr = 12;
+    uint32_t controller_nck = 0;  ///< both ways together
+    DramMapping mapping = DramMapping::bank_group_interleaved;
+};
+
+struct DdrConfig {
+    DramTiming timing;
+    std::optional<dram::Config> controller;  ///< fidelity `burst`; without one `simple`
+    uint32_t channels = 1;
+    uint32_t channel_interleave_bytes = 256;
+    uint64_t size_bytes = 0;
+};
+
+/// Everything the memory system takes from a platform.
+struct MemoryConfig {
+    Clock core{1'000'000'000};
+    std::optional<Clock> sram_clock, link_clock;  ///< of their own; without one the core's
+    SramConfig l2;
+    std::vector<SramConfig> l1;  ///< by engine
+    LinkConfig link;             ///< of every link
+    Topology topology = Topology::crossbar;
+    DdrConfig ddr;
+};
+
+/// Checks what the memory system itself relies on. Throws UserError naming field, value and fix.
+MemoryConfig memory_config(const proto::Platform& platform);
+void check(const MemoryConfig& config);
+
+}  // namespace kpu::model

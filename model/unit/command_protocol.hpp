@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <systemc>
+#include <tlm>
+
+#include "execution/controller.hpp"
+#include "model/accounting/task_report.hpp"
+
+namespace kpu::model {
+
+/// The protocol of commands from sequencers to units: own traits, because the command is a mandatory
+/// extension.
+///
+///     sequencer -> BEGIN_REQ   start(task); returns TLM_ACCEPTED
+///     unit      -> END_REQ     issue_free: the next task may enter
+///     unit      -> BEGIN_RESP  complete: all results are visible; returns TLM_COMPLETED
+///
+/// A unit that does not overlap tasks sends BEGIN_RESP only, which ends both phases. The time argument is
+/// always zero; phases change at edges of the core clock.
+struct CommandProtocol {
+    using tlm_payload_type = tlm::tlm_generic_payload;
+    using tlm_phase_type = tlm::tlm_phase;
+};
+
+constexpr unsigned command_bus_bits = 32;
+using CommandInitiatorSocket = tlm::tlm_initiator_socket<command_bus_bits, CommandProtocol>;
+using CommandTargetSocket = tlm::tlm_target_socket<command_bus_bits, CommandProtocol>;
+
+/// The mandatory extension: one task given to one unit. The sequencer owns it until BEGIN_RESP.
+struct TaskCommand : tlm::tlm_extension<TaskCommand> {
+    execution::TaskInstance* task = nullptr;
+    uint32_t serial = 0;
+    uint16_t unit = traces::no_unit;     ///< that executes it
+    uint16_t partner = traces::no_unit;  ///< DMA of an engine that a DDR <-> L1 transfer occupies as well
+    uint32_t partner_bytes_per_cycle = 0;
+    uint32_t port = 0;  ///< command socket of the unit that the answers go to
+    uint32_t sequencer = 0;
+    bool freed = false;  ///< END_REQ was sent
+    TaskReport report;
+
+    tlm::tlm_extension_base* clone() const override { return new TaskCommand(*this); }
+    void copy_from(const tlm::tlm_extension_base& other) override {
+        *this = static_cast<const TaskCommand&>(other);
+    }
+};
+
+}  // namespace kpu::model

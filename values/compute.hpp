@@ -1,0 +1,97 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+#include "values/memory_image.hpp"
+
+namespace kpu::values {
+
+/// A typed operand as dense row-major elements in `data` (i4: one element per byte, sign-extended; other
+/// types in their own bits, little-endian), aligned to the size of an element. Engines never see strides: the
+/// executor gathers and scatters.
+struct Tensor {
+    ElemType type = ElemType::none;
+    Dims shape;
+    const BoundQuant* quant = nullptr;  ///< null or kind NONE when absent
+    uint8_t* data = nullptr;
+    uint64_t elements() const { return static_cast<uint64_t>(shape.product()); }
+};
+
+/// One arithmetic interface, implemented by the reference engine, the fast engine, and callers' own for
+/// cross-checks.
+class ComputeBackend {
+  public:
+    virtual ~ComputeBackend() = default;
+    virtual const char* name() const = 0;
+    virtual bool supports(OpcodeId opcode, const std::vector<ElemType>& inputs,
+                          const std::vector<ElemType>& outputs) const = 0;
+    /// Throws UserError on shapes or attributes that the opcode does not take.
+    virtual void execute(OpcodeId opcode, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& outputs, const BoundAttrs& attrs) = 0;
+};
+
+/// Obviously correct, slow: the definition of every opcode's result, bit for bit.
+std::unique_ptr<ComputeBackend> make_reference_backend();
+/// Vectorised, same bits.
+std::unique_ptr<ComputeBackend> make_fast_backend();
+
+/// Sets round-to-nearest and clears flush-to-zero and denormals-are-zero; restores on destruction.
+class FloatEnvironment {
+  public:
+    FloatEnvironment();
+    ~FloatEnvironment();
+    FloatEnvironment(const FloatEnvironment&) = delete;
+    FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+  private:
+    unsigned saved_;
+};
+
+/// Private results of a task between its evaluation and its completion.
+struct PendingWrite {
+    RegionView view;
+    std::vector<uint8_t> bytes;  ///< dense elements, or the bytes of the extent when raw
+    bool raw = false;            ///< a byte copy: one side of the transfer is untyped
+};
+
+/// Evaluates tasks on a memory image. Evaluation reads the inputs as they are now and writes nothing; commit
+/// publishes.
+class Executor {
+  public:
+    Executor(const BoundProgram& program, MemoryImage& memory, ComputeBackend& backend);
+    /// inputs, outputs: region instances in operand order. Result: one pending write per output.
+    void evaluate(const BoundTask& task, const std::vector<RegionView>& inputs,
+                  const std::vector<RegionView>& outputs, std::vector<PendingWrite>& result);
+    void commit(std::vector<PendingWrite>& writes);
+    /// evaluate + commit without the intermediate copy where the regions allow it (inputs and outputs
+    /// disjoint).
+    void execute(const BoundTask& task, const std::vector<RegionView>& inputs,
+                 const std::vector<RegionView>& outputs);
+
+  private:
+    void evaluate_copy(const RegionView& source, const RegionView& target, PendingWrite& result);
+    bool copy_directly(const RegionView& source, const RegionView& target);
+    void compute(const BoundTask& task, const std::vector<Tensor>& inputs,
+                 const std::vector<Tensor>& outputs);
+    Tensor input_tensor(const RegionView& view, size_t slot);
+
+    const BoundProgram& program_;
+    MemoryImage& memory_;
+    ComputeBackend& backend_;
+    std::vector<std::vector<uint8_t>> scratch_;
+};
+
+/// Whether a transfer between the two is a byte copy of their whole extents (one side is untyped) and not a
+/// copy of elements. Throws UserError when neither is possible: other element types, shapes or extents.
+bool is_byte_copy(const BoundRegion& source, const BoundRegion& target);
+
+/// Copies a region's elements to dense form and back (gaps untouched). Dense i4 is one element per byte.
+void gather(const MemoryImage& memory, const RegionView& view, uint8_t* dense);
+void scatter(MemoryImage& memory, const RegionView& view, const uint8_t* dense);
+/// Bytes of the dense form of a region.
+uint64_t dense_bytes(const BoundRegion& region);
+
+}  // namespace kpu::values

@@ -1,0 +1,191 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/diagnostics.hpp"
+#include "values/compute.hpp"
+
+namespace kpu::values {
+namespace {
+
+std::string shape_text(const Dims& shape) {
+    return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ","));
+}
+
+/// A region that is its own dense form in memory. Engines rely on aligned elements.
+bool is_dense_in_memory(const RegionView& view) {
+    const BoundRegion& region = *view.region;
+    const auto bytes = static_cast<uint64_t>(bit_width(region.elem)) / 8;
+    return region.dense && bytes > 0 && view.address % bytes == 0;
+}
+
+bool same_level(const BoundRegion& a, const BoundRegion& b) {
+    return a.level == b.level && a.engine == b.engine;
+}
+
+bool touch(const RegionView& a, const RegionView& b) {
+    return same_level(*a.region, *b.region) && overlap(footprint_of(a), footprint_of(b));
+}
+
+uint8_t* bytes_at(MemoryImage& memory, const RegionView& view, uint64_t count) {
+    MemoryLevel& level = memory.level(view.region->level, view.region->engine);
+    if (view.address > level.size() || count > level.size() - view.address) {
+        throw InternalError(fmt::format("region `{}` at byte {} leaves its memory level of {} bytes",
+                                        view.region->name, view.address, level.size()));
+    }
+    return level.data() + view.address;
+}
+
+}  // namespace
+
+bool is_byte_copy(const BoundRegion& source, const BoundRegion& target) {
+    if (!source.typed() || !target.typed()) {
+        if (source.extent != target.extent) {
+            throw UserError(
+                fmt::format("transfer from `{}` ({} bytes) to `{}` ({} bytes): a copy of untyped regions "
+                            "needs equal extents. "
+                            "Fix: make the extents equal, or give both regions an element type and a shape.",
+                            source.name, source.extent, target.name, target.extent));
+        }
+        return true;
+    }
+    if (source.elem != target.elem || !(source.shape == target.shape)) {
+        throw UserError(
+            fmt::format("transfer from `{}` ({}{}) to `{}` ({}{}): element types and shapes must be equal. "
+                        "Fix: declare both "
+                        "regions alike, or use cast or a view operation.",
+                        source.name, name_of(source.elem), shape_text(source.shape), target.name,
+                        name_of(target.elem), shape_text(target.shape)));
+    }
+    return false;
+}
+
+Executor::Executor(const BoundProgram& program, MemoryImage& memory, ComputeBackend& backend)
+    : program_(program), memory_(memory), backend_(backend) {}
+
+void Executor::evaluate_copy(const RegionView& source, const RegionView& target, PendingWrite& result) {
+    result.view = target;
+    result.raw = is_byte_copy(*source.region, *target.region);
+    if (result.raw) {
+        const uint8_t* from = bytes_at(memory_, source, source.region->extent);
+        result.bytes.assign(from, from + source.region->extent);
+        return;
+    }
+    result.bytes.resize(dense_bytes(*source.region));
+    gather(memory_, source, result.bytes.data());
+}
+
+Tensor Executor::input_tensor(const RegionView& view, size_t slot) {
+    const BoundRegion& region = *view.region;
+    Tensor tensor{region.elem, region.shape, &region.quant, nullptr};
+    if (is_dense_in_memory(view)) {
+        tensor.data = bytes_at(memory_, view, dense_bytes(region));
+        return tensor;
+    }
+    if (scratch_.size() <= slot) scratch_.resize(slot + 1);
+    scratch_[slot].resize(dense_bytes(region));
+    gather(memory_, view, scratch_[slot].data());
+    tensor.data = scratch_[slot].data();
+    return tensor;
+}
+
+void Executor::compute(const BoundTask& task, const std::vector<Tensor>& inputs,
+                       const std::vector<Tensor>& outputs) {
+    try {
+        backend_.execute(task.opcode, inputs, outputs, task.attrs);
+    } catch (const UserError& error) {
+        throw UserError(fmt::format("program `{}`, task `{}`: {}", program_.name, task.name, error.what()));
+    }
+}
+
+void Executor::evaluate(const BoundTask& task, const std::vector<RegionView>& inputs,
+                        const std::vector<RegionView>& outputs, std::vector<PendingWrite>& result) {
+    result.resize(outputs.size());
+    if (task.kind == proto::Task::KERNEL) throw InternalError("kernel tasks are not built");
+    if (task.kind != proto::Task::COMPUTE) {
+        return evaluate_copy(inputs.at(0), outputs.at(0), result.at(0));
+    }
+    std::vector<Tensor> in;
+    std::vector<Tensor> out;
+    for (size_t i = 0; i < inputs.size(); ++i) in.push_back(input_tensor(inputs[i], i));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+        const BoundRegion& region = *outputs[i].region;
+        result[i].view = outputs[i];
+        result[i].raw = false;
+        result[i].bytes.resize(dense_bytes(region));
+        out.push_back({region.elem, region.shape, &region.quant, result[i].bytes.data()});
+    }
+    compute(task, in, out);
+}
+
+void Executor::commit(std::vector<PendingWrite>& writes) {
+    for (PendingWrite& write : writes) {
+        const BoundRegion& region = *write.view.region;
+        if (write.raw || (region.dense && region.elem != ElemType::i4)) {
+            memory_.level(region.level, region.engine)
+                .write(write.view.address, write.bytes.data(), write.bytes.size());
+        } else {
+            scatter(memory_, write.view, write.bytes.data());
+        }
+    }
+}
+
+bool Executor::copy_directly(const RegionView& source, const RegionView& target) {
+    const BoundRegion& from = *source.region;
+    const BoundRegion& to = *target.region;
+    const bool raw = is_byte_copy(from, to);
+    const bool plain = from.elem != ElemType::i4 || from.shape.product() % 2 == 0;
+    if (!raw && !(from.dense && to.dense && plain)) {
+        // a dense target is filled in place, a dense source is read in place
+        if (from.elem == ElemType::i4 || touch(source, target)) return false;
+        if (to.dense) {
+            uint8_t* bytes = bytes_at(memory_, target, dense_bytes(to));
+            gather(memory_, source, bytes);
+            memory_.level(to.level, to.engine).mark_written(target.address, dense_bytes(to));
+            return true;
+        }
+        if (!from.dense) return false;
+        scatter(memory_, target, bytes_at(memory_, source, dense_bytes(from)));
+        return true;
+    }
+    const uint64_t count =
+        raw ? from.extent : packed_bytes(from.elem, static_cast<uint64_t>(from.shape.product()));
+    memory_.level(to.level, to.engine).write(target.address, bytes_at(memory_, source, count), count);
+    return true;
+}
+
+void Executor::execute(const BoundTask& task, const std::vector<RegionView>& inputs,
+                       const std::vector<RegionView>& outputs) {
+    if (task.kind != proto::Task::COMPUTE && copy_directly(inputs.at(0), outputs.at(0))) return;
+    const auto collides = [&](size_t i) {
+        const RegionView& view = outputs[i];
+        for (size_t j = 0; j < outputs.size(); ++j) {
+            if (j != i && touch(view, outputs[j])) return true;
+        }
+        return std::any_of(inputs.begin(), inputs.end(),
+                           [&](const RegionView& in) { return touch(view, in); });
+    };
+    bool direct = task.kind == proto::Task::COMPUTE;
+    for (size_t i = 0; direct && i < outputs.size(); ++i)
+        direct = is_dense_in_memory(outputs[i]) && !collides(i);
+    if (!direct) {
+        std::vector<PendingWrite> writes;
+        evaluate(task, inputs, outputs, writes);
+        return commit(writes);
+    }
+    std::vector<Tensor> in;
+    std::vector<Tensor> out;
+    for (size_t i = 0; i < inputs.size(); ++i) in.push_back(input_tensor(inputs[i], i));
+    for (const RegionView& view : outputs) {
+        const BoundRegion& region = *view.region;
+        out.push_back(
+            {region.elem, region.shape, &region.quant, bytes_at(memory_, view, dense_bytes(region))});
+    }
+    compute(task, in, out);
+    for (const RegionView& view : outputs) {
+        memory_.level(view.region->level, view.region->engine)
+            .mark_written(view.address, dense_bytes(*view.region));
+    }
+}
+
+}  // namespace kpu::values

@@ -1,0 +1,30 @@
+#include <cpuid.h>
+
+#include "values/fast/kernels.hpp"
+
+namespace kpu::values::fast {
+namespace {
+
+/// Not every compiler's __builtin_cpu_supports knows this one.
+bool has_f16c() {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+}  // namespace
+
+KernelList usable_kernels() {
+    KernelList list{{&baseline_kernels}, 1};
+    const auto add = [&list](const Kernels& kernels) { list.items[list.count++] = &kernels; };
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) {
+        add(avx2_kernels);
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+            add(avx512_kernels);
+            if (__builtin_cpu_supports("avx512vnni")) add(avx512_vnni_kernels);
+        }
+    }
+    return list;
+}
+
+}  // namespace kpu::values::fast

@@ -1,0 +1,167 @@
+// Normalisations, softmax and reductions: many rows side by side, each in its own ascending order.
+#include <algorithm>
+#include <cmath>
+
+#include "values/fast/real.hpp"
+
+namespace kpu::values::fast {
+namespace {
+
+constexpr int64_t most_lanes = 64;    ///< rows side by side
+constexpr int64_t rows_at_once = 16;  ///< of rows that are contiguous and must be transposed
+
+/// x[outer][count][inner] visited as blocks [count][width] of binary64: element i of every row of the block,
+/// then element i + 1. `width` rows are neighbours along inner, or whole rows where inner is 1.
+struct Shape {
+    int64_t outer, count, inner;
+};
+
+/// visit(block, width, first row): `first row` counts outer * inner + position along inner. With `y` the
+/// block is written back to it.
+template <class Visit>
+void for_each_block(Scratch& scratch, const Shape& s, const Real& x, const Real* y, Visit visit) {
+    if (s.count == 0 || s.outer == 0 || s.inner == 0) return;
+    if (s.inner > 1) {
+        double* block = scratch.real.get(s.count * std::min(s.inner, most_lanes));
+        for (int64_t o = 0; o < s.outer; ++o) {
+            for (int64_t at = 0; at < s.inner; at += most_lanes) {
+                const int64_t width = std::min(most_lanes, s.inner - at);
+                const auto first = [&](int64_t i) { return (o * s.count + i) * s.inner + at; };
+                for (int64_t i = 0; i < s.count; ++i) x.read(first(i), width, block + i * width);
+                visit(block, width, o * s.inner + at);
+                for (int64_t i = 0; y != nullptr && i < s.count; ++i)
+                    y->write(block + i * width, first(i), width);
+            }
+        }
+        return;
+    }
+    double* rows = scratch.other.get(rows_at_once * s.count);
+    double* block = scratch.real.get(rows_at_once * s.count);
+    for (int64_t first = 0; first < s.outer; first += rows_at_once) {
+        const int64_t width = std::min(rows_at_once, s.outer - first);
+        x.read(first * s.count, width * s.count, rows);
+        for (int64_t i = 0; i < s.count; ++i) {
+            for (int64_t r = 0; r < width; ++r) block[i * width + r] = rows[r * s.count + i];
+        }
+        visit(block, width, first);
+        if (y == nullptr) continue;
+        for (int64_t i = 0; i < s.count; ++i) {
+            for (int64_t r = 0; r < width; ++r) rows[r * s.count + i] = block[i * width + r];
+        }
+        y->write(rows, first * s.count, width * s.count);
+    }
+}
+
+/// `to` = sum over i of block[i], ascending.
+void sum_rows(const Kernels& k, const double* block, int64_t count, int64_t width, double* to) {
+    std::fill(to, to + width, 0.0);
+    for (int64_t i = 0; i < count; ++i) k.add(to, block + i * width, width);
+}
+
+struct Vectors {
+    const double* scale = nullptr;  ///< null: absent
+    const double* bias = nullptr;
+};
+
+void rms_or_layer(const Kernels& k, Scratch& scratch, const NormProblem& p, const Vectors& vectors,
+                  double* block, int64_t width) {
+    const auto n = static_cast<double>(p.count);
+    double root[most_lanes];
+    if (p.op == Op::layernorm) {
+        double mean[most_lanes];
+        sum_rows(k, block, p.count, width, mean);
+        k.divide(mean, n, width);
+        for (int64_t i = 0; i < p.count; ++i) k.subtract(block + i * width, mean, width);
+    }
+    double* squares = scratch.squares.get(p.count * width);
+    std::copy(block, block + p.count * width, squares);
+    k.multiply_each(squares, block, p.count * width);
+    sum_rows(k, squares, p.count, width, root);
+    for (int64_t r = 0; r < width; ++r) root[r] = root[r] / n + p.epsilon;
+    k.square_root(root, width);
+    for (int64_t i = 0; i < p.count; ++i) {
+        double* line = block + i * width;
+        k.divide_each(line, root, width);
+        if (vectors.scale != nullptr) k.multiply(line, vectors.scale[i], width);
+        for (int64_t r = 0; vectors.bias != nullptr && r < width; ++r) line[r] += vectors.bias[i];
+    }
+}
+
+void softmax(const Kernels& k, Scratch& scratch, const NormProblem& p, double* block, int64_t width) {
+    double top[most_lanes], sum[most_lanes];
+    std::fill(top, top + width, -HUGE_VAL);
+    for (int64_t i = 0; i < p.count; ++i) k.maximum(top, block + i * width, width);
+    for (int64_t i = 0; i < p.count; ++i) k.subtract(block + i * width, top, width);
+    double* powers = block;
+    if (p.op == Op::log_softmax) {
+        powers = scratch.squares.get(p.count * width);
+        std::copy(block, block + p.count * width, powers);
+    }
+    k.exp(powers, p.count * width);
+    sum_rows(k, powers, p.count, width, sum);
+    if (p.op == Op::log_softmax) k.log(sum, width);
+    for (int64_t i = 0; i < p.count; ++i)
+        (p.op == Op::softmax ? k.divide_each : k.subtract)(block + i * width, sum, width);
+}
+
+/// Index of the first greatest (or least) element of each row; a NaN beats all.
+void search(const ReduceProblem& p, const double* block, int64_t width, double* best) {
+    for (int64_t r = 0; r < width; ++r) {
+        int64_t found = 0;
+        for (int64_t i = 0; i < p.count; ++i) {
+            const double held = block[found * width + r], v = block[i * width + r];
+            if (std::isnan(held)) break;
+            if (std::isnan(v) || (p.op == Op::argmax ? v > held : v < held)) found = i;
+        }
+        best[r] = static_cast<double>(found);
+    }
+}
+
+}  // namespace
+
+void norm(const Kernels& kernels, Scratch& scratch, const NormProblem& p, const Tensor& x, const Tensor& y) {
+    const Real in(kernels, x), out(kernels, y);
+    const auto vector = [&](const Tensor* tensor, Buffer<double>& buffer) -> const double* {
+        if (tensor == nullptr) return nullptr;
+        double* values = buffer.get(std::max<int64_t>(p.count, 1));
+        to_real(kernels, *tensor, 0, p.count, values);
+        return values;
+    };
+    const Vectors vectors{vector(p.scale, scratch.factor), vector(p.bias, scratch.offset)};
+    for_each_block(scratch, {p.outer, p.count, p.inner}, in, &out,
+                   [&](double* block, int64_t width, int64_t) {
+                       if (p.op == Op::softmax || p.op == Op::log_softmax) {
+                           softmax(kernels, scratch, p, block, width);
+                       } else {
+                           rms_or_layer(kernels, scratch, p, vectors, block, width);
+                       }
+                   });
+}
+
+bool reduce(const Kernels& kernels, Scratch& scratch, const ReduceProblem& p, const Tensor& x,
+            const Tensor& y) {
+    const Real in(kernels, x), out(kernels, y);
+    // dimensions that are not neighbours: their ascending order is no block
+    if (p.reduced.size() != 1 || !in.usable() || !out.usable() || p.count == 0) return false;
+    const int64_t inner = p.reduced[0].stride;
+    const Shape shape{p.outputs / std::max<int64_t>(inner, 1), p.count, inner};
+    for_each_block(scratch, shape, in, nullptr, [&](double* block, int64_t width, int64_t first) {
+        double result[most_lanes];
+        if (is_search(p.op)) {
+            search(p, block, width, result);
+            return from_steps(kernels, result, 0, y, first, width);
+        }
+        if (p.op == Op::reduce_sum) {
+            sum_rows(kernels, block, p.count, width, result);
+        } else {
+            std::fill(result, result + width, p.op == Op::reduce_max ? -HUGE_VAL : HUGE_VAL);
+            for (int64_t i = 0; i < p.count; ++i)
+                (p.op == Op::reduce_max ? kernels.maximum : kernels.minimum)(result, block + i * width,
+                                                                             width);
+        }
+        out.write(result, first, width);
+    });
+    return true;
+}
+
+}  // namespace kpu::values::fast

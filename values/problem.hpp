@@ -1,0 +1,212 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "values/compute.hpp"
+#include "values/scalar.hpp"
+
+namespace kpu::values {
+
+/// The operations that both engines implement, and their operands resolved to plain sizes. Resolving checks
+/// shapes, types and attributes and throws UserError.
+enum class Op : uint8_t {
+    gemm,
+    matmul,
+    gemm_acc,
+    conv2d,
+    conv2d_acc,
+    conv1d,
+    conv3d,
+    depthwise_conv2d,  // the last contraction
+    relu,
+    sigmoid,
+    tanh,
+    exp,
+    log,
+    sqrt,
+    abs,
+    neg,
+    gelu,
+    silu,
+    leaky_relu,
+    clamp,  // the last of one operand
+    add,
+    sub,
+    mul,
+    div,
+    min,
+    max,
+    pow,  // the last elementwise operation
+    maxpool,
+    avgpool,
+    layernorm,
+    rmsnorm,
+    softmax,
+    log_softmax,
+    transpose,  // the first view
+    reshape,
+    slice,
+    concat,
+    split,
+    pad,
+    gather,      // the last view
+    reduce_sum,  // the first reduction
+    reduce_max,
+    reduce_min,
+    argmax,
+    argmin,  // the last reduction
+    quantize,
+    dequantize,
+    cast,
+    requant
+};
+inline bool is_contraction(Op op) { return op <= Op::depthwise_conv2d; }
+inline bool is_unary(Op op) { return op >= Op::relu && op <= Op::clamp; }
+inline bool is_pointwise(Op op) { return op >= Op::relu && op <= Op::pow; }
+inline bool is_view(Op op) { return op >= Op::transpose && op <= Op::gather; }
+inline bool is_reduction(Op op) { return op >= Op::reduce_sum && op <= Op::argmin; }
+inline bool is_search(Op op) { return op == Op::argmax || op == Op::argmin; }
+inline bool is_norm(Op op) { return op >= Op::layernorm && op <= Op::log_softmax; }
+
+std::optional<Op> find_op(std::string_view opcode_name);
+bool types_supported(Op op, const std::vector<ElemType>& inputs, const std::vector<ElemType>& outputs);
+/// Operand counts, types and quantisation fit, and shapes where the attributes do not matter, or UserError.
+void check_operands(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
+
+inline bool has_quant(const Tensor& tensor) {
+    return tensor.quant != nullptr && static_cast<bool>(*tensor.quant);
+}
+std::string describe(const Tensor& tensor);  ///< "f16[2,3]"
+
+/// An operand that is broadcast over the elements of Y: NumPy rules, stride 0 where it repeats.
+struct Addend {
+    const Tensor* tensor = nullptr;  ///< null: absent
+    Dims strides;                    ///< elements, one per dimension of Y
+    bool first = false;  ///< accumulation starts from it (gemm.acc, conv2d.acc); else it is added last
+};
+
+/// Y[b] = A[b] x B[b] (+ C), b over all leading dimensions.
+struct GemmProblem {
+    const Tensor* a = nullptr;
+    const Tensor* b = nullptr;
+    const Tensor* y = nullptr;
+    Addend c;
+    int64_t batch = 1, m = 0, n = 0, k = 0;
+    bool b_shared = false;  ///< B has rank 2: one matrix for all of A's leading dimensions
+    int64_t c_offset(int64_t batch_index, int64_t row, int64_t column) const;
+};
+GemmProblem gemm_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         const BoundAttrs& attrs);
+
+/// Y = conv(X NDHWC, W DHWIO) (+ B). Padded positions add nothing. conv2d has depth 1, conv1d also height 1.
+struct ConvProblem {
+    const Tensor* x = nullptr;
+    const Tensor* w = nullptr;
+    const Tensor* y = nullptr;
+    Addend b;  ///< strides: batch, depth, height, width, channel
+    int64_t batch = 0, depth = 1, height = 1, width = 0, channels = 0;
+    int64_t kernel_d = 1, kernel_h = 1, kernel_w = 0;
+    int64_t groups = 1, group_in = 0, group_out = 0;            ///< channels of one group
+    int64_t out_d = 1, out_h = 1, out_w = 0, out_channels = 0;  ///< as declared, at most the derived ones
+    int64_t pad_front = 0, pad_top = 0, pad_left = 0;
+    int64_t stride_d = 1, stride_h = 1, stride_w = 1, dilation_d = 1, dilation_h = 1, dilation_w = 1;
+    bool flat() const { return depth == 1 && kernel_d == 1 && out_d == 1 && pad_front == 0; }
+    int64_t c_offset(int64_t image, int64_t z, int64_t row, int64_t column, int64_t channel) const {
+        return image * b.strides[0] + z * b.strides[1] + row * b.strides[2] + column * b.strides[3] +
+               channel * b.strides[4];
+    }
+};
+ConvProblem conv_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         const BoundAttrs& attrs);
+
+struct PoolProblem {
+    const Tensor* x = nullptr;
+    const Tensor* y = nullptr;
+    int64_t batch = 0, height = 0, width = 0, channels = 0;
+    int64_t kernel_h = 0, kernel_w = 0, out_h = 0, out_w = 0;
+    int64_t pad_top = 0, pad_left = 0, stride_h = 1, stride_w = 1;
+};
+PoolProblem pool_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         const BoundAttrs& attrs);
+
+/// y = f(a, b) element by element.
+struct PointwiseProblem {
+    Op op = Op::relu;
+    double alpha = 0;          ///< leaky_relu
+    double low = 0, high = 0;  ///< clamp
+    bool truncate = false;     ///< div of integers without quantisation
+};
+PointwiseProblem pointwise_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs);
+
+/// x[outer][count][inner], normalised along the middle: rmsnorm, layernorm, softmax, log_softmax.
+struct NormProblem {
+    Op op = Op::rmsnorm;
+    int64_t outer = 1, count = 1, inner = 1;
+    double epsilon = 0;
+    const Tensor* scale = nullptr;  ///< null: absent
+    const Tensor* bias = nullptr;   ///< null: absent
+};
+NormProblem norm_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs);
+
+/// Each output is a function of the elements at its base + every combination of the reduced dimensions.
+struct ReduceProblem {
+    struct Span {
+        int64_t count, stride;
+    };
+    Op op = Op::reduce_sum;
+    std::vector<Span> kept, reduced;  ///< outermost first, adjacent dimensions joined
+    int64_t outputs = 1, count = 1;   ///< products of both
+};
+ReduceProblem reduce_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs);
+
+/// Taps of a window that starts at `start` and reads positions start + i * dilation, 0 <= i < count, in [0,
+/// size).
+struct TapRange {
+    int64_t first, last;  ///< half open, first <= last
+};
+TapRange valid_taps(int64_t start, int64_t dilation, int64_t count, int64_t size);
+
+/// Scale and zero point of each element of a tensor; 1 and 0 without quantisation. Throws UserError on scales
+/// that are not positive and finite, array lengths or an axis that do not fit the shape.
+class QuantMap {
+  public:
+    explicit QuantMap(const Tensor& tensor);
+    bool uniform() const { return period_ == 1; }
+    size_t entry(int64_t element) const {
+        return uniform() ? 0 : static_cast<size_t>(element / inner_ % period_ / group_);
+    }
+    double scale(size_t entry) const { return (*scales_)[entry]; }
+    int64_t zero_point(size_t entry) const { return (*zero_points_)[entry]; }
+
+  private:
+    const std::vector<double>* scales_;
+    const std::vector<int64_t>* zero_points_;
+    int64_t inner_ = 1, period_ = 1, group_ = 1;
+};
+
+/// What an integer gemm or conv does around its 32-bit accumulators. Column n is the output channel; operands
+/// without quantisation have scale 1 and zero point 0; multiplier = a_scale * b_scale / y_scale, computed
+/// once in binary64.
+///   acc = sum over k of (a - a_zero) * (b - b_zero[n]) + C                    modulo 2^32
+///   y   = saturate(round_half_even(acc * multiplier[n]) + y_zero[n])          in binary64, or acc itself
+///   (raw)
+/// Weights quantised per group along K have one accumulator per group of `group_size` k's, without C:
+///   y   = saturate(round_half_even(sum over g ascending of acc_g * multiplier[g] + C * c_multiplier) +
+///   y_zero[n])
+struct IntScaling {
+    bool raw = false;  ///< the output is i32: accumulators as they are
+    int64_t a_zero = 0;
+    std::vector<int64_t> b_zero;     ///< per n, or per group
+    std::vector<double> multiplier;  ///< per n, or per group
+    std::vector<int64_t> y_zero;     ///< per n
+    int64_t group_size = 0;          ///< 0: not grouped along K
+    double c_multiplier = 0;         ///< grouped only
+    IntegerRange range{0, 0};        ///< of the output type
+};
+/// b_columns: the axis of B that is the output channel, b_depth: the one that is summed over.
+IntScaling int_scaling(const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c, size_t b_depth,
+                       size_t b_columns);
+
+}  // namespace kpu::values

@@ -1,0 +1,153 @@
+// gemm, matmul, conv2d and their accumulating forms, one output element at a time.
+#include <cmath>
+
+#include "values/reference.hpp"
+
+namespace kpu::values::reference {
+namespace {
+
+/// One product of an output element's sum: element indices into A (X) and B (W), and its k along the axis of
+/// B that weight groups divide.
+struct Term {
+    int64_t a, b, depth;
+};
+
+template <class Visit>
+void for_each_term(const GemmProblem& p, int64_t batch, int64_t row, int64_t column, Visit visit) {
+    const int64_t b_base = p.b_shared ? 0 : batch * p.k * p.n;
+    for (int64_t k = 0; k < p.k; ++k) {
+        visit(Term{(batch * p.m + row) * p.k + k, b_base + k * p.n + column, k});
+    }
+}
+
+/// Output position of a convolution.
+struct Pixel {
+    int64_t image, z, y, x;
+};
+
+template <class Visit>
+void for_each_term(const ConvProblem& p, const Pixel& at, int64_t channel, Visit visit) {
+    const int64_t group = channel / p.group_out;
+    for (int64_t kd = 0; kd < p.kernel_d; ++kd) {
+        for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
+            for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
+                const int64_t iz = at.z * p.stride_d - p.pad_front + kd * p.dilation_d;
+                const int64_t iy = at.y * p.stride_h - p.pad_top + kh * p.dilation_h;
+                const int64_t ix = at.x * p.stride_w - p.pad_left + kw * p.dilation_w;
+                // padding adds nothing
+                if (iz < 0 || iz >= p.depth || iy < 0 || iy >= p.height || ix < 0 || ix >= p.width) continue;
+                const int64_t pixel = ((at.image * p.depth + iz) * p.height + iy) * p.width + ix;
+                const int64_t tap = (kd * p.kernel_h + kh) * p.kernel_w + kw;
+                for (int64_t c = 0; c < p.group_in; ++c) {
+                    visit(Term{pixel * p.channels + group * p.group_in + c,
+                               (tap * p.group_in + c) * p.out_channels + channel, c});
+                }
+            }
+        }
+    }
+}
+
+/// `terms(visit)` yields the products of one element in order; c: its addend's index, -1 when absent.
+template <class Terms>
+void float_element(const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c, int64_t c_index,
+                   int64_t index, Terms terms) {
+    const float addend = c.tensor == nullptr ? 0.0F : load_float(c.tensor->type, c.tensor->data, c_index);
+    float acc = c.first ? addend : 0.0F;
+    terms([&](const Term& t) {
+        acc = std::fma(load_float(a.type, a.data, t.a), load_float(b.type, b.data, t.b), acc);
+    });
+    if (c.tensor != nullptr && !c.first) acc = acc + addend;
+    store_float(y.type, y.data, index, acc);
+}
+
+template <class Terms>
+void int_element(const IntScaling& s, const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c,
+                 int64_t c_index, int64_t index, int64_t column, Terms terms) {
+    const auto n = static_cast<size_t>(column);
+    const auto addend = static_cast<uint32_t>(
+        c.tensor == nullptr ? 0 : load_integer(c.tensor->type, c.tensor->data, c_index));
+    const auto groups = s.group_size == 0 ? size_t{1} : s.multiplier.size();
+    std::vector<uint32_t> acc(groups, 0);
+    terms([&](const Term& t) {
+        const auto g = s.group_size == 0 ? size_t{0} : static_cast<size_t>(t.depth / s.group_size);
+        const int64_t b_zero = s.b_zero[s.group_size == 0 ? n : g];
+        const auto left = static_cast<uint32_t>(load_integer(a.type, a.data, t.a) - s.a_zero);
+        acc[g] += left * static_cast<uint32_t>(load_integer(b.type, b.data, t.b) - b_zero);
+    });
+    if (s.raw) {
+        store(y.data, index, acc[0] + addend);
+        return;
+    }
+    double scaled = 0;
+    if (s.group_size == 0) {
+        scaled = static_cast<double>(static_cast<int32_t>(acc[0] + addend)) * s.multiplier[n];
+    } else {
+        for (size_t g = 0; g < groups; ++g) {
+            scaled += static_cast<double>(static_cast<int32_t>(acc[g])) * s.multiplier[g];
+        }
+        scaled += static_cast<double>(static_cast<int32_t>(addend)) * s.c_multiplier;
+    }
+    store_saturated(y.type, y.data, index, quantized(scaled, s.y_zero[n], s.range));
+}
+
+void gemm(const GemmProblem& p) {
+    const bool integer = is_integer(p.a->type);
+    const size_t depth_axis = p.b->shape.rank - 2U;
+    const IntScaling scaling =
+        integer ? int_scaling(*p.a, *p.b, *p.y, p.c, depth_axis, depth_axis + 1) : IntScaling{};
+    for (int64_t batch = 0; batch < p.batch; ++batch) {
+        for (int64_t row = 0; row < p.m; ++row) {
+            for (int64_t column = 0; column < p.n; ++column) {
+                const int64_t index = (batch * p.m + row) * p.n + column;
+                const int64_t c = p.c.tensor == nullptr ? -1 : p.c_offset(batch, row, column);
+                const auto terms = [&](auto visit) { for_each_term(p, batch, row, column, visit); };
+                if (integer) {
+                    int_element(scaling, *p.a, *p.b, *p.y, p.c, c, index, column, terms);
+                } else {
+                    float_element(*p.a, *p.b, *p.y, p.c, c, index, terms);
+                }
+            }
+        }
+    }
+}
+
+void conv_pixel(const ConvProblem& p, const IntScaling& scaling, const Pixel& at, int64_t index) {
+    for (int64_t channel = 0; channel < p.out_channels; ++channel, ++index) {
+        const int64_t c = p.b.tensor == nullptr ? -1 : p.c_offset(at.image, at.z, at.y, at.x, channel);
+        const auto terms = [&](auto visit) { for_each_term(p, at, channel, visit); };
+        if (is_integer(p.x->type)) {
+            int_element(scaling, *p.x, *p.w, *p.y, p.b, c, index, channel, terms);
+        } else {
+            float_element(*p.x, *p.w, *p.y, p.b, c, index, terms);
+        }
+    }
+}
+
+void conv(const ConvProblem& p) {
+    const size_t columns = p.w->shape.rank - 1U;
+    const IntScaling scaling =
+        is_integer(p.x->type) ? int_scaling(*p.x, *p.w, *p.y, p.b, columns - 1, columns) : IntScaling{};
+    int64_t index = 0;
+    for (int64_t image = 0; image < p.batch; ++image) {
+        for (int64_t oz = 0; oz < p.out_d; ++oz) {
+            for (int64_t oy = 0; oy < p.out_h; ++oy) {
+                for (int64_t ox = 0; ox < p.out_w; ++ox, index += p.out_channels) {
+                    conv_pixel(p, scaling, {image, oz, oy, ox}, index);
+                }
+            }
+        }
+    }
+}
+
+}  // namespace
+
+void contraction(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                 const BoundAttrs& attrs) {
+    if (op >= Op::conv2d) {
+        conv(conv_problem(op, inputs, outputs, attrs));
+    } else {
+        gemm(gemm_problem(op, inputs, outputs, attrs));
+    }
+}
+
+}  // namespace kpu::values::reference

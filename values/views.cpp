@@ -1,0 +1,211 @@
+#include "values/views.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/diagnostics.hpp"
+#include "isa/output_shapes.hpp"
+
+namespace kpu::values {
+namespace {
+
+/// Bytes of one element of the dense form.
+int64_t element_bytes(ElemType type) { return std::max(1, bit_width(type) / 8); }
+
+/// Where an output takes its elements: index i along dimension d lies at `first + i * stride` elements.
+struct Source {
+    int64_t first = 0;
+    Dims stride;
+};
+
+template <class T>
+void copy_row(const T* from, int64_t stride, T* to, int64_t count) {
+    if (stride == 1) {
+        std::copy(from, from + count, to);
+    } else {
+        for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
+    }
+}
+
+/// Elements of `shape` in index order.
+template <class T>
+void copy_strided(const uint8_t* data, const Source& source, const Dims& shape, uint8_t* out) {
+    const T* from = reinterpret_cast<const T*>(data) + source.first;
+    T* to = reinterpret_cast<T*>(out);
+    const size_t last = shape.rank - 1U;
+    const int64_t rows = shape.product() / std::max<int64_t>(shape[last], 1);
+    int64_t index[max_rank] = {};
+    for (int64_t row = 0; row < rows; ++row, to += shape[last]) {
+        copy_row(from, source.stride[last], to, shape[last]);
+        for (size_t d = last; d-- > 0;) {
+            from += source.stride[d];
+            if (++index[d] < shape[d]) break;
+            from -= source.stride[d] * shape[d];
+            index[d] = 0;
+        }
+    }
+}
+
+void copy_view(const Tensor& x, const Source& source, const Tensor& y) {
+    switch (element_bytes(y.type)) {
+        case 1:
+            return copy_strided<uint8_t>(x.data, source, y.shape, y.data);
+        case 2:
+            return copy_strided<uint16_t>(x.data, source, y.shape, y.data);
+        default:
+            return copy_strided<uint32_t>(x.data, source, y.shape, y.data);
+    }
+}
+
+void transpose(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
+    const Dims strides = row_major(x.shape);
+    Source source;
+    for (const int64_t from : attrs.find("perm")->ints) {
+        source.stride[source.stride.rank++] = strides[static_cast<size_t>(from)];
+    }
+    copy_view(x, source, y);
+}
+
+void slice(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
+    Source source{0, row_major(x.shape)};
+    const std::vector<SliceRange> ranges = slice_ranges(x.shape, attrs);
+    for (size_t d = 0; d < x.shape.rank; ++d) {
+        source.first += ranges[d].first * source.stride[d];
+        source.stride[d] *= ranges[d].step;
+    }
+    copy_view(x, source, y);
+}
+
+/// A tensor as outer x (size along the axis * inner) elements, in bytes.
+struct Slabs {
+    int64_t outer = 1, inner = 1, row = 0;
+    Slabs(const Tensor& tensor, size_t axis) : inner(element_bytes(tensor.type)) {
+        for (size_t d = 0; d < axis; ++d) outer *= tensor.shape[d];
+        for (size_t d = axis + 1; d < tensor.shape.rank; ++d) inner *= tensor.shape[d];
+        row = inner * tensor.shape[axis];
+    }
+};
+
+/// One side is cut along the axis into the others: concat copies into the whole, split out of it.
+void copy_parts(const Tensor& whole, const std::vector<Tensor>& parts, bool join, const BoundAttrs& attrs) {
+    const size_t axis = axis_of(whole.shape, attrs);
+    const Slabs all(whole, axis);
+    int64_t offset = 0;
+    for (const Tensor& part : parts) {
+        const Slabs slabs(part, axis);
+        for (int64_t o = 0; o < all.outer; ++o) {
+            uint8_t* in_whole = whole.data + o * all.row + offset;
+            uint8_t* in_part = part.data + o * slabs.row;
+            std::memcpy(join ? in_whole : in_part, join ? in_part : in_whole, static_cast<size_t>(slabs.row));
+        }
+        offset += slabs.row;
+    }
+}
+
+/// For each index of a padded dimension the index of X, or -1 for the constant.
+std::vector<int64_t> padding_map(int64_t size, int64_t before, int64_t behind, std::string_view mode) {
+    std::vector<int64_t> map;
+    for (int64_t i = -before; i < size + behind; ++i) {
+        if (i >= 0 && i < size) {
+            map.push_back(i);
+        } else if (mode == "constant") {
+            map.push_back(-1);
+        } else if (mode == "edge") {
+            map.push_back(i < 0 ? 0 : size - 1);
+        } else {
+            map.push_back(i < 0 ? -i : 2 * (size - 1) - i);
+        }
+    }
+    return map;
+}
+
+/// The constant of pad as an element of Y: rounded once, saturated; quantised by Y's own scale.
+void fill_constant(const Tensor& y, double value, uint8_t* element) {
+    if (is_float(y.type)) return store_float(y.type, element, 0, value);
+    const QuantMap map(y);
+    store_saturated(y.type, element, 0, quantized(value / map.scale(0), map.zero_point(0), range_of(y.type)));
+}
+
+void pad(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
+    const std::vector<int64_t>& pads = attrs.find("pads")->ints;
+    const size_t rank = x.shape.rank, size = static_cast<size_t>(element_bytes(x.type));
+    if (has_quant(y) && y.quant->kind != proto::Quant::PER_TENSOR) {
+        throw UserError(
+            fmt::format("pad: {} is not quantised per tensor. Fix: use quant=per_tensor(...).", describe(y)));
+    }
+    std::vector<std::vector<int64_t>> maps;
+    for (size_t d = 0; d < rank; ++d)
+        maps.push_back(padding_map(x.shape[d], pads[d], pads[d + rank], attrs.find("mode")->text));
+    alignas(4) uint8_t constant[4] = {};
+    fill_constant(y, attrs.real("constant_value", 0), constant);
+    const Dims strides = row_major(x.shape);
+    int64_t index[max_rank] = {};
+    const auto count = static_cast<int64_t>(y.elements());
+    for (int64_t i = 0; i < count; ++i) {
+        int64_t at = 0;
+        bool inside = true;
+        for (size_t d = 0; d < rank; ++d) {
+            const int64_t from = maps[d][static_cast<size_t>(index[d])];
+            inside = inside && from >= 0;
+            at += from * strides[d];
+        }
+        std::memcpy(y.data + i * static_cast<int64_t>(size),
+                    inside ? x.data + at * static_cast<int64_t>(size) : constant, size);
+        for (size_t d = rank; d-- > 0;) {
+            if (++index[d] < y.shape[d]) break;
+            index[d] = 0;
+        }
+    }
+}
+
+void gather(const Tensor& x, const Tensor& indices, const Tensor& y, const BoundAttrs& attrs) {
+    const size_t axis = axis_of(x.shape, attrs);
+    const Slabs slabs(x, axis);
+    const int64_t size = x.shape[axis];
+    const auto count = static_cast<int64_t>(indices.elements());
+    uint8_t* to = y.data;
+    for (int64_t o = 0; o < slabs.outer; ++o) {
+        for (int64_t i = 0; i < count; ++i, to += slabs.inner) {
+            const int64_t index = load_integer(indices.type, indices.data, i);
+            if (index < -size || index >= size) {
+                throw UserError(
+                    fmt::format("gather: index {} at position {} is outside dimension {} of {}. "
+                                "Fix: use indices from {} to {}.",
+                                index, i, axis, describe(x), -size, size - 1));
+            }
+            const int64_t row = index < 0 ? index + size : index;
+            std::memcpy(to, x.data + o * slabs.row + row * slabs.inner, static_cast<size_t>(slabs.inner));
+        }
+    }
+}
+
+}  // namespace
+
+void move_elements(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                   const BoundAttrs& attrs) {
+    const Tensor &x = inputs[0], &y = outputs[0];
+    if (y.elements() == 0) return;
+    switch (op) {
+        case Op::transpose:
+            return transpose(x, y, attrs);
+        case Op::reshape:
+            std::memcpy(y.data, x.data, y.elements() * static_cast<size_t>(element_bytes(y.type)));
+            return;
+        case Op::slice:
+            return slice(x, y, attrs);
+        case Op::concat:
+            return copy_parts(y, inputs, true, attrs);
+        case Op::split:
+            return copy_parts(x, outputs, false, attrs);
+        case Op::pad:
+            return pad(x, y, attrs);
+        case Op::gather:
+            return gather(x, inputs[1], y, attrs);
+        default:
+            throw InternalError("not a view");
+    }
+}
+
+}  // namespace kpu::values
