@@ -4,7 +4,7 @@
 // Loops over arrays are written so that the compiler vectorises them.
 #include <cstdint>
 
-#include "isa/values/fast/kernels.hpp"
+#include "values/fast/kernels.hpp"
 
 namespace kpu::values::fast {
 namespace {
