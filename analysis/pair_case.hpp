@@ -23,7 +23,7 @@ struct PairCase {
     Access a, b;
     size_t shared = 0;
     bool cross = false;
-    std::vector<Escape> escapes;
+    std::vector<execution::Escape> escapes;
     uint64_t distance = 0;  ///< cross: only iterations exactly so far apart; 0: all
 };
 
@@ -33,7 +33,7 @@ struct PairVariable {
     bool of_a = false, of_b = false;
 };
 /// In the order in which bounds may be computed: shared ones, the two that differ, the rest of a, then of b.
-std::vector<PairVariable> variables_of(const ScheduleOrder& order, const PairCase& pair);
+std::vector<PairVariable> variables_of(const execution::ScheduleOrder& order, const PairCase& pair);
 
 /// Two unordered instances that touch a common byte.
 struct Witness {
@@ -43,7 +43,7 @@ enum class Verdict : uint8_t { disjoint, overlap, unknown };
 
 /// Tries the instances one after the other, at most `budget` of them, which is reduced by those tried.
 /// `unknown`: the budget did not suffice, or an address could not be computed.
-Verdict search_pair(const BoundProgram& program, const ScheduleOrder& order, const PairCase& pair,
+Verdict search_pair(const BoundProgram& program, const execution::ScheduleOrder& order, const PairCase& pair,
                     uint64_t& budget, Witness& witness);
 
 }  // namespace kpu::analysis

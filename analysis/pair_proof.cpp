@@ -57,7 +57,8 @@ struct Form {
 /// The set of variable values at which two unordered instances share a byte.
 class PairSet {
   public:
-    PairSet(isl_ctx* ctx, const BoundProgram& program, const ScheduleOrder& order, const PairCase& pair)
+    PairSet(isl_ctx* ctx, const BoundProgram& program, const execution::ScheduleOrder& order,
+            const PairCase& pair)
         : ctx_(ctx), program_(program), pair_(pair), variables_(variables_of(order, pair)) {
         const Footprint a = footprint_of(program.regions[pair.a.region], 0);
         const Footprint b = footprint_of(program.regions[pair.b.region], 0);
@@ -83,7 +84,7 @@ class PairSet {
         add_overlap();
         Isl<isl_set> result = checked(isl_set_from_basic_set(bounded_.release()));
         if (pair_.cross) return distances(std::move(result));
-        for (const Escape& escape : pair_.escapes) result = without(std::move(result), escape);
+        for (const execution::Escape& escape : pair_.escapes) result = without(std::move(result), escape);
         return result;
     }
 
@@ -177,7 +178,7 @@ class PairSet {
     }
 
     /// Iterations in which the escape does not order the pair: one of its parts fails.
-    Isl<isl_set> without(Isl<isl_set> set, const Escape& escape) const {
+    Isl<isl_set> without(Isl<isl_set> set, const execution::Escape& escape) const {
         Isl<isl_set> result;
         const auto fails = [&](uint32_t index, bool early) {
             const BoundLoop& loop = program_.loops[index];
@@ -190,8 +191,8 @@ class PairSet {
                 with(set, checked(isl_aff_add_constant_val(isl_aff_neg(apart.release()), value(window - 1))));
             result = result ? checked(isl_set_union(result.release(), part.release())) : std::move(part);
         };
-        if (escape.early != no_loop) fails(escape.early, true);
-        if (escape.late != no_loop) fails(escape.late, false);
+        if (escape.early != execution::no_loop) fails(escape.early, true);
+        if (escape.late != execution::no_loop) fails(escape.late, false);
         return result;
     }
 
@@ -281,7 +282,7 @@ struct PairProver::Context {
     uint64_t spent = 0;
 };
 
-PairProver::PairProver(const BoundProgram& program, const ScheduleOrder& order)
+PairProver::PairProver(const BoundProgram& program, const execution::ScheduleOrder& order)
     : program_(program), order_(order), context_(std::make_unique<Context>()) {
     isl_options_set_on_error(context_->ctx.get(), ISL_ON_ERROR_CONTINUE);
 }

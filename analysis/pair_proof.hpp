@@ -16,7 +16,7 @@ class PairProver {
     static constexpr uint64_t operations_of_a_proof = 4'000;  ///< usual
     static constexpr uint64_t operations_in_all = 20'000'000;
 
-    PairProver(const BoundProgram& program, const ScheduleOrder& order);
+    PairProver(const BoundProgram& program, const execution::ScheduleOrder& order);
     ~PairProver();
 
     /// `overlap`: the witness is the first in the order of variables_of(). `unknown`: reason() says why.
@@ -28,7 +28,7 @@ class PairProver {
   private:
     struct Context;
     const BoundProgram& program_;
-    const ScheduleOrder& order_;
+    const execution::ScheduleOrder& order_;
     std::unique_ptr<Context> context_;
     std::string reason_;
 };

@@ -16,7 +16,7 @@ LoopValues loop_values(const std::vector<int64_t>& values) {
 /// Counts through the variables of a pair, the last one fastest.
 class PairSearch {
   public:
-    PairSearch(const BoundProgram& program, const ScheduleOrder& order, const PairCase& pair)
+    PairSearch(const BoundProgram& program, const execution::ScheduleOrder& order, const PairCase& pair)
         : program_(program), order_(order), pair_(pair), variables_(variables_of(order, pair)) {
         for (const PairVariable& variable : variables_) {
             a_.resize(a_.size() + variable.of_a);
@@ -83,7 +83,7 @@ class PairSearch {
         if (pair_.escapes.empty()) return true;
         const LoopValues a = loop_values(a_), b = loop_values(b_);
         return std::none_of(pair_.escapes.begin(), pair_.escapes.end(),
-                            [&](const Escape& escape) { return order_.holds(escape, a, b); });
+                            [&](const execution::Escape& escape) { return order_.holds(escape, a, b); });
     }
 
     bool touches() const {
@@ -97,7 +97,7 @@ class PairSearch {
     }
 
     const BoundProgram& program_;
-    const ScheduleOrder& order_;
+    const execution::ScheduleOrder& order_;
     const PairCase& pair_;
     const std::vector<PairVariable> variables_;
     std::vector<int64_t> a_, b_;  ///< by depth
@@ -106,7 +106,7 @@ class PairSearch {
 
 }  // namespace
 
-std::vector<PairVariable> variables_of(const ScheduleOrder& order, const PairCase& pair) {
+std::vector<PairVariable> variables_of(const execution::ScheduleOrder& order, const PairCase& pair) {
     const std::vector<uint32_t>&a = order.loops_of(pair.a.statement), &b = order.loops_of(pair.b.statement);
     std::vector<PairVariable> result;
     for (size_t d = 0; d < pair.shared; ++d) result.push_back({a[d], true, true});
@@ -121,7 +121,7 @@ std::vector<PairVariable> variables_of(const ScheduleOrder& order, const PairCas
     return result;
 }
 
-Verdict search_pair(const BoundProgram& program, const ScheduleOrder& order, const PairCase& pair,
+Verdict search_pair(const BoundProgram& program, const execution::ScheduleOrder& order, const PairCase& pair,
                     uint64_t& budget, Witness& witness) {
     try {
         return PairSearch(program, order, pair).run(budget, witness);

@@ -51,7 +51,7 @@ std::pair<uint64_t, uint64_t> common_bytes(const Footprint& a, const Footprint& 
 
 class RaceSearch {
   public:
-    RaceSearch(const BoundProgram& program, const ScheduleOrder& order)
+    RaceSearch(const BoundProgram& program, const execution::ScheduleOrder& order)
         : program_(program), order_(order), prover_(program, order) {}
 
     std::vector<Finding> run() {
@@ -259,7 +259,7 @@ class RaceSearch {
     }
 
     const BoundProgram& program_;
-    const ScheduleOrder& order_;
+    const execution::ScheduleOrder& order_;
     PairProver prover_;
     std::map<std::pair<uint32_t, uint32_t>, size_t> reported_;  ///< pairs of statements: index of the finding
     std::vector<Finding> findings_;
@@ -270,7 +270,7 @@ class RaceSearch {
 
 }  // namespace
 
-std::vector<Finding> find_races(const BoundProgram& program, const ScheduleOrder& order) {
+std::vector<Finding> find_races(const BoundProgram& program, const execution::ScheduleOrder& order) {
     return RaceSearch(program, order).run();
 }
 

@@ -8,6 +8,6 @@
 namespace kpu::analysis {
 
 /// Pairs of tasks that touch a common byte, one of them writing, and that nothing orders: one finding each.
-std::vector<Finding> find_races(const BoundProgram& program, const ScheduleOrder& order);
+std::vector<Finding> find_races(const BoundProgram& program, const execution::ScheduleOrder& order);
 
 }  // namespace kpu::analysis

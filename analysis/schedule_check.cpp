@@ -21,10 +21,11 @@ constexpr size_t most_merged = 2000;  ///< findings compared with each other
 
 /// A missing dependency shows at every task before its start and after its end. Only the closest pair is
 /// kept, with the number of pairs in its block that its fix orders too.
-void merge_implied(const BoundProgram& program, const ScheduleOrder& order, std::vector<Finding>& findings) {
+void merge_implied(const BoundProgram& program, const execution::ScheduleOrder& order,
+                   std::vector<Finding>& findings) {
     if (findings.size() > most_merged) return;
     const auto block = [&](uint32_t statement) { return program.statements[statement].parent; };
-    std::vector<Escape> ignored;
+    std::vector<execution::Escape> ignored;
     const auto reaches = [&](uint32_t from, uint32_t to) {
         return from == to || (from < to && order.always_ordered(from, to, ignored));
     };
@@ -97,17 +98,17 @@ std::string_view meaning_of(FindingKind kind) {
 ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& limits) {
     ScheduleReport report;
     if (program.tasks.empty()) return report;
-    if (program.tasks.size() > ScheduleOrder::max_tasks) {
+    if (program.tasks.size() > execution::ScheduleOrder::max_tasks) {
         Finding finding;
         finding.kind = FindingKind::not_proved;
         finding.message = fmt::format(
             "not proved: the schedule has {} tasks in its text, and the order of more than {} is not "
             "followed. Fix: write the repetition as loops.",
-            program.tasks.size(), ScheduleOrder::max_tasks);
+            program.tasks.size(), execution::ScheduleOrder::max_tasks);
         report.findings.push_back(std::move(finding));
         return report;
     }
-    const ScheduleOrder order(program, loop_facts(program));
+    const execution::ScheduleOrder order(program, execution::loop_facts(program));
     std::vector<Finding> races = find_races(program, order);
     merge_implied(program, order, races);
     MemoryReport memory = follow_memory(program, races);

@@ -6,9 +6,9 @@
 #include <fstream>
 
 #include "base/diagnostics.hpp"
-#include "sample.hpp"
+#include "tests/temp_folder.hpp"
 
-namespace kpu::traces {
+namespace kpu {
 namespace {
 
 using testing::HasSubstr;
@@ -127,4 +127,4 @@ TEST(Npy, RefusesEveryTruncation) {
 }
 
 }  // namespace
-}  // namespace kpu::traces
+}  // namespace kpu

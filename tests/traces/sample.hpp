@@ -8,26 +8,14 @@
 #include <vector>
 
 #include "base/text_output.hpp"
+#include "tests/temp_folder.hpp"
 #include "traces/event_log.hpp"
 #include "traces/ledger.hpp"
 #include "traces/run_info.hpp"
 
 namespace kpu::traces::test {
 
-/// A folder of its own, removed at the end.
-class TempFolder {
-  public:
-    TempFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "kpusim_traces_XXXXXX").string();
-        if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-        path_ = name;
-    }
-    ~TempFolder() { std::filesystem::remove_all(path_); }
-    std::string file(const std::string& name) const { return path_ + "/" + name; }
-
-  private:
-    std::string path_;
-};
+using kpu::test::TempFolder;
 
 /// Prices are primes, so that a swapped entry shows.
 inline EnergyPrices prime_prices() {

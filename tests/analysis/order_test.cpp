@@ -12,6 +12,10 @@
 #include "tests/analysis/unroller.hpp"
 
 namespace kpu::analysis {
+
+using execution::loop_facts;
+using execution::ScheduleOrder;
+
 namespace {
 
 BoundProgram random_program(uint64_t seed, const test::RandomShape& shape) {
