@@ -215,8 +215,8 @@ class MemoryWalk {
             finding.buffer = program_.regions[task.outputs[0]].buffer;
             finding.message =
                 fmt::format("dead {}: nothing reads what task `{}` writes to buffer `{}`. Fix: remove it.",
-                            task.kind == proto::Task::STORE     ? "store"
-                            : task.kind == proto::Task::COMPUTE ? "result"
+                            task.stores()     ? "store"
+                            : task.computes() ? "result"
                                                                 : "transfer",
                             task.name, program_.buffers[finding.buffer].name);
             report_.findings.push_back(std::move(finding));

@@ -93,7 +93,7 @@ std::vector<Finding> find_hoistable_reloads(const BoundProgram& program) {
         const BoundStatement& statement = program.statements[s];
         if (statement.kind != Kind::task || statement.parent < 0) continue;
         const BoundTask& task = program.tasks[statement.index];
-        if (task.kind != proto::Task::TRANSFER) continue;
+        if (!task.moves() || task.stores()) continue;
         const auto around = static_cast<uint32_t>(statement.parent);
         const BoundLoop& loop = program.loops[program.statements[around].index];
         if (loop.first.is_constant() && loop.last.is_constant() && loop.first.constant >= loop.last.constant)

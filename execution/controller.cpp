@@ -18,6 +18,11 @@ constexpr uint64_t max_idle_steps = 1ull << 28;
 
 }  // namespace
 
+std::string_view name_of(TaskState state) {
+    static constexpr std::string_view names[] = {"waiting", "ready", "running", "complete"};
+    return names[static_cast<size_t>(state)];
+}
+
 Controller::Controller(const BoundProgram& program, const ControlOptions& options, ControlListener& listener)
     : impl_(std::make_unique<Impl>(program, options, listener)) {}
 Controller::~Controller() = default;
@@ -48,7 +53,7 @@ Controller::Impl::Impl(const BoundProgram& program, const ControlOptions& option
       buckets_(64, none),
       same_(program.statements.size()),
       tables_(options.num_engines),
-      class_count_(plan_.classes.size(), 0) {
+      demand_count_(plan_.demands.size(), 0) {
     for (const BoundTask& task : program.tasks) {
         const int engine = task.engine >= 0 ? task.engine : task.token_engine;
         if (engine < 0 || static_cast<uint32_t>(engine) >= options.num_engines) {
@@ -155,7 +160,7 @@ void Controller::Impl::run(uint32_t t) {
 
 void Controller::Impl::advance(Thread& thread) {
     const StatementPlan& plan = plan_.statements[thread.pc];
-    for (const uint16_t id : plan.lost) --class_count_[id];
+    for (const uint16_t id : plan.lost) --demand_count_[id];
     thread.pc = plan.next;
 }
 
@@ -286,7 +291,7 @@ uint32_t Controller::Impl::new_thread(uint32_t block_index) {
     thread.state = Block::running;
     thread.has_entry = false;
     thread.slots.assign(plan.slots.size(), Slot{});
-    for (const uint16_t id : plan.classes) ++class_count_[id];
+    for (const uint16_t id : plan.demands) ++demand_count_[id];
     ++live_threads_;
     return t;
 }
@@ -323,8 +328,8 @@ bool Controller::Impl::leaves_limit(const LoopRun& loop_run) {
 }
 
 FutureWork Controller::Impl::future_work(UnitKind kind, int engine, int instance) const {
-    for (size_t id = 0; id < plan_.classes.size(); ++id) {
-        if (class_count_[id] > 0 && plan_.classes[id].accepts(kind, engine, instance))
+    for (size_t id = 0; id < plan_.demands.size(); ++id) {
+        if (demand_count_[id] > 0 && plan_.demands[id].accepts(kind, engine, instance))
             return FutureWork::not_issued;
     }
     return FutureWork::none;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "isa/bound_program.hpp"
@@ -12,6 +13,7 @@
 namespace kpu::execution {
 
 enum class TaskState : uint8_t { waiting, ready, running, complete };
+std::string_view name_of(TaskState state);
 
 /// What the control thread that issues had waited for last: why a task was not issued earlier.
 enum class IssueReason : uint8_t {

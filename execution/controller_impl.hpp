@@ -154,7 +154,7 @@ class Controller::Impl {
     StablePool<Thread> threads_;
     StablePool<LoopRun> runs_;
     std::vector<Table> tables_;
-    std::vector<uint64_t> class_count_;  ///< threads whose rest of the block contains the class
+    std::vector<uint64_t> demand_count_;  ///< threads whose rest of the block has such a task
 
     std::vector<uint32_t> stack_;  ///< threads to run, innermost iteration last
     std::deque<uint32_t> woken_;

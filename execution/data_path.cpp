@@ -46,7 +46,7 @@ DataPath::DataPath(const BoundProgram& program, values::MemoryImage* memory, val
         log_.limit(fmt::format("the program has {} tasks, their order is followed for {} at most",
                                program.tasks.size(), RaceHistory::max_tasks));
     if (memory) {
-        executor_.emplace(program, *memory, *backend);
+        executor_.emplace(program, *backend);
         return;
     }
     shadow_.emplace(program.ddr_bytes, program.l2_bytes, program.l1_bytes);
@@ -72,11 +72,12 @@ void DataPath::fill(std::vector<Operand>& operands, const std::vector<RegionView
     }
 }
 
-void DataPath::task_started(const TaskInstance& instance) {
+void DataPath::task_started(const TaskInstance& instance, values::MemoryMap* through) {
     if (spare_.empty()) spare_.push_back(std::make_unique<InFlight>());
     std::unique_ptr<InFlight> task = std::move(spare_.back());
     spare_.pop_back();
     task->instance = &instance;
+    task->memory = through != nullptr ? through : memory_;
     task->conflicts.clear();
     task->contended = task->evaluated = false;
     fill(task->inputs, instance.inputs);
@@ -195,8 +196,8 @@ void DataPath::publish(InFlight& task) {
         return;
     }
     if (!task.contended) {
-        if (!task.evaluated) return executor_->execute(*instance.task, instance.inputs, instance.outputs);
-        return executor_->commit(task.pending);
+        if (!task.evaluated) return executor_->execute(*task.memory, *instance.task, instance.inputs, instance.outputs);
+        return executor_->commit(*task.memory, task.pending);
     }
     for (const auto& reader : running_) {
         const auto touches = [&](const Operand& output) {
@@ -210,13 +211,13 @@ void DataPath::publish(InFlight& task) {
     evaluate(task);
     const bool benign = !task.conflicts.empty() && changes_nothing(task);
     settle_conflicts(task, benign);
-    executor_->commit(task.pending);
+    executor_->commit(*task.memory, task.pending);
 }
 
 void DataPath::evaluate(InFlight& task) {
     if (task.evaluated) return;
     const TaskInstance& instance = *task.instance;
-    executor_->evaluate(*instance.task, instance.inputs, instance.outputs, task.pending);
+    executor_->evaluate(*task.memory, *instance.task, instance.inputs, instance.outputs, task.pending);
     task.evaluated = true;
 }
 
@@ -262,18 +263,18 @@ void DataPath::mark_written(const Operand& output) {
     });
 }
 
-TaskWork work_of(const BoundProgram& program, const BoundTask& task) {
-    TaskWork work;
-    work.macs = task.macs;
+TaskTraffic traffic_of(const BoundProgram& program, const BoundTask& task) {
+    TaskTraffic traffic;
+    traffic.macs = task.macs;
     for (const uint32_t index : task.inputs) {
         const BoundRegion& region = program.regions[index];
-        work.read[static_cast<size_t>(region.level)] += values::footprint_of({&region, 0}).total_bytes();
+        traffic.read[static_cast<size_t>(region.level)] += values::footprint_of({&region, 0}).total_bytes();
     }
     for (const uint32_t index : task.outputs) {
         const BoundRegion& region = program.regions[index];
-        work.written[static_cast<size_t>(region.level)] += values::footprint_of({&region, 0}).total_bytes();
+        traffic.written[static_cast<size_t>(region.level)] += values::footprint_of({&region, 0}).total_bytes();
     }
-    return work;
+    return traffic;
 }
 
 }  // namespace kpu::execution

@@ -27,8 +27,9 @@ class DataPath {
              bool report_hazards);
     ~DataPath();
 
-    /// Before any completion of the same instant has been missed: report completions first.
-    void task_started(const TaskInstance& instance);
+    /// Report the completions of an instant before its starts. `through`: how its unit reaches the memory,
+    /// until the task is complete; null: the memory itself.
+    void task_started(const TaskInstance& instance, values::MemoryMap* through = nullptr);
     /// Before Controller::completed(), while the instance is valid. Throws UserError from the arithmetic.
     void task_completed(const TaskInstance& instance);
 
@@ -49,6 +50,7 @@ class DataPath {
     };
     struct InFlight {
         const TaskInstance* instance = nullptr;
+        values::MemoryMap* memory = nullptr;  ///< that its bytes are read from and written to
         std::vector<Operand> inputs, outputs;
         std::vector<Conflict> conflicts;  ///< in which this task is a writer
         bool contended = false;  ///< another task in flight reads what this one writes, or writes the same
@@ -84,10 +86,10 @@ class DataPath {
 };
 
 /// Bytes that one execution of a task moves per level, and its multiply-accumulates.
-struct TaskWork {
+struct TaskTraffic {
     uint64_t macs = 0;
     std::array<uint64_t, 3> read{}, written{};  ///< by Level
 };
-TaskWork work_of(const BoundProgram& program, const BoundTask& task);
+TaskTraffic traffic_of(const BoundProgram& program, const BoundTask& task);
 
 }  // namespace kpu::execution

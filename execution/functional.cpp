@@ -23,16 +23,16 @@ FunctionalDriver::FunctionalDriver(const BoundProgram& program, values::MemoryIm
       controller_(program, control_options(options), *this),
       data_(program, &memory, &backend, options.report_hazards) {}
 
-FunctionalStatus FunctionalDriver::run(uint64_t tasks, const std::atomic<bool>* interrupt) {
+RunStatus FunctionalDriver::run(uint64_t tasks, const std::atomic<bool>* interrupt) {
     if (!started_) {
         started_ = true;
         controller_.start();
         note_tokens();
     }
     for (; !ready_.empty(); --tasks) {
-        if (interrupt && interrupt->load(std::memory_order_relaxed)) return FunctionalStatus::interrupted;
-        if (controller_.completed_count() >= options_.max_tasks) return FunctionalStatus::limit_reached;
-        if (tasks == 0) return FunctionalStatus::paused;
+        if (interrupt && interrupt->load(std::memory_order_relaxed)) return RunStatus::interrupted;
+        if (controller_.completed_count() >= options_.max_tasks) return RunStatus::limit_reached;
+        if (tasks == 0) return RunStatus::paused;
         TaskInstance& instance = take();
         controller_.started(instance);
         data_.task_started(instance);
@@ -42,7 +42,7 @@ FunctionalStatus FunctionalDriver::run(uint64_t tasks, const std::atomic<bool>* 
         controller_.completed(instance);
         note_tokens();
     }
-    return controller_.finished() ? FunctionalStatus::finished : FunctionalStatus::deadlock;
+    return controller_.finished() ? RunStatus::finished : RunStatus::deadlock;
 }
 
 void FunctionalDriver::note_tokens() {
@@ -63,10 +63,10 @@ TaskInstance& FunctionalDriver::take() {
     return instance;
 }
 
-TaskWork FunctionalDriver::total_work() const {
-    TaskWork total;
+TaskTraffic FunctionalDriver::total_traffic() const {
+    TaskTraffic total;
     for (size_t i = 0; i < program_.tasks.size(); ++i) {
-        const TaskWork work = work_of(program_, program_.tasks[i]);
+        const TaskTraffic work = traffic_of(program_, program_.tasks[i]);
         total.macs += executions_[i] * work.macs;
         for (size_t level = 0; level < total.read.size(); ++level) {
             total.read[level] += executions_[i] * work.read[level];

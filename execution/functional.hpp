@@ -9,6 +9,7 @@
 #include "base/random.hpp"
 #include "execution/controller.hpp"
 #include "execution/data_path.hpp"
+#include "execution/run_status.hpp"
 #include "isa/bound_program.hpp"
 #include "values/compute.hpp"
 #include "values/memory_image.hpp"
@@ -25,8 +26,6 @@ struct FunctionalOptions {
     uint32_t num_engines = 1;
     bool report_hazards = true;  ///< races by the order that the program guarantees, reads of unwritten bytes
 };
-
-enum class FunctionalStatus : uint8_t { finished, paused, deadlock, limit_reached, interrupted };
 
 /// Runs a program without a model of time: each task at once and alone, in any order that the tokens allow.
 /// The token table does not limit it. Values are those of a timed run whenever the program has no hazards.
@@ -45,7 +44,7 @@ class FunctionalDriver : private ControlListener {
 
     /// Runs at most `tasks` tasks; `interrupt` (may be null) is looked at before each. Throws UserError and
     /// SimulationError as the controller and the arithmetic do.
-    FunctionalStatus run(uint64_t tasks = UINT64_MAX, const std::atomic<bool>* interrupt = nullptr);
+    RunStatus run(uint64_t tasks = UINT64_MAX, const std::atomic<bool>* interrupt = nullptr);
 
     const Controller& controller() const { return controller_; }
     const HazardLog& hazards() const { return data_.hazards(); }
@@ -56,7 +55,7 @@ class FunctionalDriver : private ControlListener {
     /// Executions of each task of the program so far, parallel to BoundProgram::tasks.
     const std::vector<uint64_t>& executions() const { return executions_; }
     /// Multiply-accumulates and bytes of all executions so far.
-    TaskWork total_work() const;
+    TaskTraffic total_traffic() const;
 
   private:
     void on_issue(TaskInstance&) override {}

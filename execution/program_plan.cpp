@@ -20,7 +20,7 @@ class Planner {
         slots_.resize(program_.statements.size());
         lay_out_blocks();
         for (uint32_t s = 0; s < program_.statements.size(); ++s) resolve_tokens(s);
-        for (size_t b = plan_.blocks.size(); b-- > 0;) find_classes(plan_.blocks[b]);
+        for (size_t b = plan_.blocks.size(); b-- > 0;) find_demands(plan_.blocks[b]);
     }
 
   private:
@@ -110,38 +110,34 @@ class Planner {
         plan_.statements[plan_.blocks[inner].first - 1].counted.push_back(slot);
     }
 
-    uint16_t class_of(UnitClassKey key) {
-        if (is_device_level(key.kind)) key.engine = -1;
-        auto& classes = plan_.classes;
-        const auto it = std::find(classes.begin(), classes.end(), key);
-        if (it != classes.end()) return static_cast<uint16_t>(it - classes.begin());
-        classes.push_back(key);
-        return static_cast<uint16_t>(classes.size() - 1);
+    uint16_t index_of(const UnitDemand& demand) {
+        auto& demands = plan_.demands;
+        const auto it = std::find(demands.begin(), demands.end(), demand);
+        if (it != demands.end()) return static_cast<uint16_t>(it - demands.begin());
+        demands.push_back(demand);
+        return static_cast<uint16_t>(demands.size() - 1);
     }
 
-    std::vector<uint16_t> own_classes(uint32_t s) {
+    std::vector<uint16_t> own_demands(uint32_t s) {
         const BoundStatement& statement = program_.statements[s];
-        if (statement.kind == Kind::loop) return plan_.blocks[plan_.statements[s].body].classes;
+        if (statement.kind == Kind::loop) return plan_.blocks[plan_.statements[s].body].demands;
         if (statement.kind != Kind::task) return {};
         const BoundTask& task = program_.tasks[statement.index];
-        std::vector<uint16_t> result = {class_of({task.unit, task.engine, task.instance})};
-        if (task.also_engine_dma) {
-            const UnitKind other = task.unit == UnitKind::dma ? UnitKind::sdma : UnitKind::dma;
-            result.push_back(class_of({other, task.engine, -1}));
-        }
+        std::vector<uint16_t> result = {index_of(demand_of(task))};
+        if (const auto partner = partner_demand_of(task)) result.push_back(index_of(*partner));
         return result;
     }
 
     /// Walks a block backwards; inner blocks have been done (they come later in the list).
-    void find_classes(BlockPlan& block) {
+    void find_demands(BlockPlan& block) {
         std::vector<uint32_t> order;
         for (uint32_t s = block.first; s < block.end; s = plan_.statements[s].next) order.push_back(s);
         for (auto s = order.rbegin(); s != order.rend(); ++s) {
             if (plan_.statements[*s].idle) continue;
-            for (const uint16_t id : own_classes(*s)) {
-                if (std::find(block.classes.begin(), block.classes.end(), id) != block.classes.end())
+            for (const uint16_t id : own_demands(*s)) {
+                if (std::find(block.demands.begin(), block.demands.end(), id) != block.demands.end())
                     continue;
-                block.classes.push_back(id);
+                block.demands.push_back(id);
                 plan_.statements[*s].lost.push_back(id);
             }
         }
@@ -154,9 +150,16 @@ class Planner {
 
 }  // namespace
 
-bool is_device_level(UnitKind kind) { return kind == UnitKind::sdma || kind == UnitKind::wdm; }
+UnitDemand demand_of(const BoundTask& task) {
+    return {task.unit, row_of(task.unit).per_engine ? task.engine : -1, task.instance};
+}
 
-bool UnitClassKey::accepts(UnitKind unit, int unit_engine, int unit_instance) const {
+std::optional<UnitDemand> partner_demand_of(const BoundTask& task) {
+    if (!task.partner) return std::nullopt;
+    return UnitDemand{*task.partner, task.engine, -1};
+}
+
+bool UnitDemand::accepts(UnitKind unit, int unit_engine, int unit_instance) const {
     const auto matches = [](int wanted, int given) { return wanted < 0 || given < 0 || wanted == given; };
     return kind == unit && matches(engine, unit_engine) && matches(instance, unit_instance);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "isa/bound_program.hpp"
@@ -9,18 +10,20 @@ namespace kpu::execution {
 
 constexpr int32_t no_slot = -1;
 
-/// A class of units that some task of the program may run on.
-struct UnitClassKey {
+/// Which units may take a task.
+struct UnitDemand {
     UnitKind kind = UnitKind::dma;
-    int32_t engine = -1;    ///< -1: any (always so for sDMA and WDM, which belong to the device)
+    int32_t engine = -1;    ///< -1: any (always so for units of the device)
     int32_t instance = -1;  ///< -1: any
-    bool operator==(const UnitClassKey& o) const {
+    bool operator==(const UnitDemand& o) const {
         return kind == o.kind && engine == o.engine && instance == o.instance;
     }
     /// Whether a unit of this kind, engine and instance may take such a task; -1 matches any.
     bool accepts(UnitKind unit, int unit_engine, int unit_instance) const;
 };
-bool is_device_level(UnitKind kind);
+/// Of the unit that executes the task, and of the second one that it occupies.
+UnitDemand demand_of(const BoundTask& task);
+std::optional<UnitDemand> partner_demand_of(const BoundTask& task);
 
 /// What a thread remembers of one token: of a task of its own block (depth 0), or of all instances of a task
 /// inside one of its loops, together (depth = loops in between).
@@ -43,7 +46,7 @@ struct BlockPlan {
     uint32_t parent = 0;  ///< block of the loop statement; the top level is its own parent
     uint32_t depth = 0;   ///< enclosing loops
     std::vector<TokenSlot> slots;
-    std::vector<uint16_t> classes;  ///< unit classes that occur in it, nested loops included
+    std::vector<uint16_t> demands;  ///< that occur in it, nested loops included
 };
 
 struct StatementPlan {
@@ -54,7 +57,7 @@ struct StatementPlan {
     int32_t slot = no_slot;         ///< task: of its own token, when anything refers to it
     std::vector<TokenRef> needs;    ///< task, wait
     std::vector<uint32_t> counted;  ///< loop: slots of its thread that count instances inside it
-    std::vector<uint16_t> lost;     ///< unit classes that occur no more in the block after it
+    std::vector<uint16_t> lost;     ///< demands that occur no more in the block after it
 };
 
 /// Everything about a program's control flow that does not change from iteration to iteration.
@@ -62,7 +65,7 @@ struct ProgramPlan {
     explicit ProgramPlan(const BoundProgram& program);
     std::vector<StatementPlan> statements;
     std::vector<BlockPlan> blocks;  ///< [0] is the top level
-    std::vector<UnitClassKey> classes;
+    std::vector<UnitDemand> demands;
 };
 
 }  // namespace kpu::execution

@@ -141,7 +141,7 @@ bool CriticalPath::held_by_sequencer(uint32_t serial, PathSegment& segment, Path
     next.task = before;
     for (size_t u = 0; u < graph_.info().units.size(); ++u) {
         const traces::UnitInfo& unit = graph_.info().units[u];
-        if (unit.unit_class == traces::UnitClass::sequencer && unit.engine == task.sequencer)
+        if (unit.kind == UnitKind::seq && unit.engine == task.sequencer)
             next.unit = static_cast<uint16_t>(u);
     }
     return true;
@@ -202,41 +202,38 @@ void CriticalPath::find_slack() {
     }
 }
 
-traces::UnitClass resource_of(traces::Cause limiter, const traces::StreamWork& stream) {
+UnitKind resource_of(traces::Cause limiter, const traces::StreamWork& stream) {
     using traces::Cause;
-    using traces::UnitClass;
+    
     const auto memory = [](const traces::StreamWork::End& end) {
-        return !end.is_memory            ? UnitClass::device
-               : end.level == Level::ddr ? UnitClass::ddr
-               : end.level == Level::l2  ? UnitClass::l2
-                                         : UnitClass::l1;
+        return end.is_memory ? kind_of(end.level) : UnitKind::device;
     };
     switch (limiter) {
         case Cause::stalled_operand_dram_bandwidth:
         case Cause::stalled_operand_dram_latency:
         case Cause::stalled_refresh:
-            return UnitClass::ddr;
+            return UnitKind::ddr;
         case Cause::stalled_operand_interconnect:
-            return UnitClass::link;
+            return UnitKind::link;
         case Cause::stalled_operand_bank_conflict:
             return memory(stream.source);
         case Cause::stalled_backpressure:
             return memory(stream.destination);
         default:
-            return UnitClass::device;
+            return UnitKind::device;
     }
 }
 
 namespace {
 
 /// The resources of a kind that a task's streams pass.
-std::vector<uint16_t> resources_of(const RunGraph& graph, const TaskRun& task, traces::UnitClass kind) {
+std::vector<uint16_t> resources_of(const RunGraph& graph, const TaskRun& task, UnitKind kind) {
     std::vector<uint16_t> found;
     const traces::TaskWork* work = graph.work_of(task);
     if (work == nullptr) return found;
     for (const traces::StreamWork& stream : work->streams) {
         for (const traces::StreamHop& hop : stream.hops) {
-            if (graph.info().units[hop.unit].unit_class == kind) found.push_back(hop.unit);
+            if (graph.info().units[hop.unit].kind == kind) found.push_back(hop.unit);
         }
     }
     std::sort(found.begin(), found.end());
@@ -257,7 +254,7 @@ std::vector<Competitor> competitors(const RunGraph& graph, uint32_t serial, trac
     if (work == nullptr) return {};
     std::vector<Competitor> found;
     for (const traces::StreamWork& stream : work->streams) {
-        const traces::UnitClass kind = resource_of(limiter, stream);
+        const UnitKind kind = resource_of(limiter, stream);
         const std::vector<uint16_t> own = resources_of(graph, tasks[serial], kind);
         if (own.empty()) continue;
         for (size_t u = 0; u < graph.info().units.size(); ++u) {

@@ -75,6 +75,6 @@ std::vector<Competitor> competitors(const RunGraph& graph, uint32_t task, traces
                                     Cycles to);
 /// The kind of resource that a limiter of a stream is about: ddr, link, l2, l1, or the poster's own unit
 /// (device: none).
-traces::UnitClass resource_of(traces::Cause limiter, const traces::StreamWork& stream);
+UnitKind resource_of(traces::Cause limiter, const traces::StreamWork& stream);
 
 }  // namespace kpu::explain

@@ -10,11 +10,9 @@ namespace kpu::explain {
 
 using traces::Cause;
 using traces::no_unit;
-using traces::UnitClass;
+
 
 namespace {
-
-bool is_compute(UnitClass c) { return c == UnitClass::nmu || c == UnitClass::cstl || c == UnitClass::vpu; }
 
 /// The most intervals of an operation for which competitors are looked up; they repeat from then on.
 constexpr size_t most_lookups = 4096;
@@ -64,7 +62,7 @@ class OpCollector {
         if (task.unit == no_unit) return 0;
         const traces::TaskWork* work = graph_.work_of(task);
         const bool moves =
-            work != nullptr ? work->mover : !is_compute(graph_.info().units[task.unit].unit_class);
+            work != nullptr ? work->mover : !computes(graph_.info().units[task.unit].kind);
         const auto& states = graph_.states(task.unit);
         auto at = std::lower_bound(states.begin(), states.end(), charged.from,
                                    [](const UnitState& s, Cycles time) { return s.to <= time; });
@@ -109,9 +107,9 @@ class OpCollector {
 
     void count_work(OpTerms& op, const TaskRun& task, const traces::TaskWork& work) const {
         if (!work.mover) {
-            const bool array = graph_.info().units[task.unit].unit_class == UnitClass::nmu;
-            if (array) op.macs += work.work;
-            op.operations += array ? 2 * work.work : work.work;
+            const bool macs = row_of(graph_.info().units[task.unit].kind).macs;
+            if (macs) op.macs += work.work;
+            op.operations += macs ? 2 * work.work : work.work;
         }
         for (const traces::StreamWork& stream : work.streams) {
             for (const traces::StreamWork::End& end : {stream.source, stream.destination})

@@ -10,7 +10,7 @@
 
 namespace kpu::explain {
 
-using traces::UnitClass;
+
 
 namespace {
 
@@ -18,16 +18,15 @@ namespace {
 std::string share_name(const RunGraph& graph, const PathSegment& segment, traces::Cause cause) {
     if (segment.kind == PathSegment::Kind::dispatch) return "sequencer dispatch";
     if (segment.kind == PathSegment::Kind::stands) return "nothing goes on";
-    const UnitClass unit = graph.info().units[segment.unit].unit_class;
+    const UnitKind unit = graph.info().units[segment.unit].kind;
     const traces::TaskWork* work = graph.work_of(graph.tasks()[segment.task]);
     const bool moves = work != nullptr && work->mover;
+    const bool moves_only = kpu::moves(unit);
     std::string text = text_of(moves ? Term::Kind::move : Term::Kind::compute, cause);
     if (cause == traces::Cause::busy_useful && moves)
-        return unit == UnitClass::sdma  ? "rate of the system DMA"
-               : unit == UnitClass::dma ? "rate of an engine's DMA"
-                                        : "rate of a store";
+        return moves_only ? fmt::format("rate of {}", row_of(unit).phrase) : "rate of a store";
     if (moves || traces::group_of(cause) != "busy") return text;
-    return fmt::format("{} of {}", text, unit == UnitClass::nmu ? "an array" : "a vector unit");
+    return fmt::format("{} of {}", text, row_of(unit).phrase);
 }
 
 std::vector<PathShare> shares_of(const RunGraph& graph, const CriticalPath& path) {

@@ -171,8 +171,8 @@ class Json {
     json bounds() const {
         json out = json::array();
         for (const Bound& bound : explanation_.bounds) {
-            out.push_back({{"resource", explain::name_of(bound.resource)},
-                           {"fields", fields_of(bound.resource)},
+            out.push_back({{"resource", bound.part.empty() ? "nothing" : bound.part},
+                           {"fields", fields_of(bound.part)},
                            {"at_least", bound.cycles},
                            {"chain_of_tasks", bound.path},
                            {"work_of_a_unit", bound.work},

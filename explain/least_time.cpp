@@ -7,7 +7,7 @@ namespace kpu::explain {
 using traces::no_unit;
 using traces::StreamWork;
 using traces::TaskWork;
-using traces::UnitClass;
+
 
 namespace {
 
@@ -17,7 +17,7 @@ constexpr double block_cycles = 16;
 uint64_t channels_of(const RunGraph& graph) {
     const auto& units = graph.info().units;
     return static_cast<uint64_t>(std::count_if(units.begin(), units.end(), [](const traces::UnitInfo& unit) {
-        return unit.unit_class == UnitClass::ddr;
+        return unit.kind == UnitKind::ddr;
     }));
 }
 
@@ -26,7 +26,7 @@ uint64_t channels_of(const RunGraph& graph) {
 double peak_of(const RunGraph& graph, uint16_t unit) {
     const traces::UnitInfo& info = graph.info().units[unit];
     const double peak = info.peak_per_cycle;
-    return info.unit_class == UnitClass::ddr ? peak * static_cast<double>(channels_of(graph)) : peak;
+    return info.kind == UnitKind::ddr ? peak * static_cast<double>(channels_of(graph)) : peak;
 }
 
 Cycles whole(double cycles) {
@@ -61,8 +61,8 @@ Cycles LeastTime::of_stream(const TaskRun& task, const StreamWork& stream) const
     Cycles transit = 0;
     const bool elsewhere = floats(task);
     for (const traces::StreamHop& hop : stream.hops) {
-        if (elsewhere && graph_.info().units[hop.unit].unit_class == UnitClass::link) continue;
-        const bool l1 = graph_.info().units[hop.unit].unit_class == UnitClass::l1;
+        if (elsewhere && graph_.info().units[hop.unit].kind == UnitKind::link) continue;
+        const bool l1 = graph_.info().units[hop.unit].kind == UnitKind::l1;
         // blocks of operands and results are cut to the narrower of unit and L1: faster ones, other blocks
         if (of_unit && ((l1 && is_free(hop.unit)) || is_free(task.unit))) {
             window = false;
@@ -75,7 +75,7 @@ Cycles LeastTime::of_stream(const TaskRun& task, const StreamWork& stream) const
     double longest = port_cycles(task, stream, before_last) +
                      static_cast<double>(std::max<uint64_t>(stream.runs, 1) - 1) * stream.row_cycles;
     for (const traces::StreamHop& hop : stream.hops) {
-        const bool dram = graph_.info().units[hop.unit].unit_class == UnitClass::ddr;
+        const bool dram = graph_.info().units[hop.unit].kind == UnitKind::ddr;
         // a burst of every channel may come at once, and what controllers hold be written later
         const double at_once =
             dram ? static_cast<double>(channels_of(graph_) * graph_.info().dram_burst_bytes +

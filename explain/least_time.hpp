@@ -9,7 +9,7 @@ namespace kpu::explain {
 /// computes in no time.
 class LeastTime {
   public:
-    LeastTime(const RunGraph& graph, Resource free) : graph_(graph), free_(free) {}
+    LeastTime(const RunGraph& graph, Part free) : graph_(graph), free_(free) {}
 
     /// From its begin to its end.
     Cycles of(const TaskRun& task) const;
@@ -22,7 +22,7 @@ class LeastTime {
     /// Of `bytes` through a unit at its peak; 0 when it is free.
     double moving(uint16_t unit, double bytes) const;
     bool is_free(uint16_t unit) const {
-        return free_ != Resource::none && resource_of_unit(graph_.info().units[unit].unit_class) == free_;
+        return !free_.empty() && row_of(graph_.info().units[unit].kind).part == free_;
     }
 
   private:
@@ -30,7 +30,7 @@ class LeastTime {
     double port_cycles(const TaskRun& task, const traces::StreamWork& stream, double bytes) const;
 
     const RunGraph& graph_;
-    Resource free_;
+    Part free_;
 };
 
 /// Whole cycles of a time that was computed from rates: rounding errors never add one.

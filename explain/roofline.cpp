@@ -6,7 +6,7 @@
 
 namespace kpu::explain {
 
-using traces::UnitClass;
+
 
 namespace {
 
@@ -18,13 +18,8 @@ class Rooflines {
   public:
     Rooflines(const RunGraph& graph, const std::vector<OpTerms>& ops) : graph_(graph), ops_(ops) {
         for (const traces::UnitInfo& unit : graph.info().units) {
-            ++counts_[unit.unit_class];
-            if (unit.unit_class == UnitClass::ddr)
-                peaks_[static_cast<size_t>(Level::ddr)] += unit.peak_per_cycle;
-            if (unit.unit_class == UnitClass::l2)
-                peaks_[static_cast<size_t>(Level::l2)] += unit.peak_per_cycle;
-            if (unit.unit_class == UnitClass::l1)
-                peaks_[static_cast<size_t>(Level::l1)] += unit.peak_per_cycle;
+            ++counts_[unit.kind];
+            if (const auto level = level_of(unit.kind)) peaks_[static_cast<size_t>(*level)] += unit.peak_per_cycle;
         }
         read_tasks();
     }
@@ -50,7 +45,7 @@ class Rooflines {
     struct Sums {
         Cycles active = 0;
         Cycles until = 0;                   ///< end of what is counted
-        std::map<UnitClass, double> peaks;  ///< operations per cycle of one unit
+        std::map<UnitKind, double> peaks;  ///< operations per cycle of one unit
     };
 
     /// Union of the times of an operation's tasks, and the rates of the units that they use.
@@ -73,8 +68,8 @@ class Rooflines {
             }
             const traces::TaskWork* work = graph_.work_of(task);
             if (work == nullptr || work->mover) continue;
-            const UnitClass kind = graph_.info().units[task.unit].unit_class;
-            const double operations = (kind == UnitClass::nmu ? 2.0 : 1.0) * double(work->peak_q16) / 65536;
+            const UnitKind kind = graph_.info().units[task.unit].kind;
+            const double operations = (row_of(kind).macs ? 2.0 : 1.0) * double(work->peak_q16) / 65536;
             sums.peaks[kind] = std::max(sums.peaks[kind], operations);
         }
     }
@@ -108,7 +103,7 @@ class Rooflines {
 
     const RunGraph& graph_;
     const std::vector<OpTerms>& ops_;
-    std::map<UnitClass, int> counts_;
+    std::map<UnitKind, int> counts_;
     std::array<double, 3> peaks_{};
     std::vector<Sums> sums_;
 };

@@ -33,7 +33,7 @@ RunGraph::RunGraph(const traces::Recording& recording, const std::string& origin
     : recording_(recording), names_(recording.info, recording.events) {
     by_unit_.resize(info().units.size());
     for (size_t u = 0; u < info().units.size(); ++u) {
-        if (info().units[u].unit_class == traces::UnitClass::device) device_ = static_cast<uint16_t>(u);
+        if (info().units[u].kind == UnitKind::device) device_ = static_cast<uint16_t>(u);
     }
     if (device_ == no_unit)
         throw UserError(

@@ -15,7 +15,7 @@ namespace kpu::explain {
 using traces::grouped;
 using traces::no_task;
 using traces::percent;
-using traces::UnitClass;
+
 
 namespace {
 
@@ -173,7 +173,7 @@ class Text : private TextLines {
             const double peak = peak_of(graph_, hop.unit);
             if (peak <= 0 || peak >= rate) continue;
             rate = peak;
-            const bool dram = graph_.info().units[hop.unit].unit_class == UnitClass::ddr;
+            const bool dram = graph_.info().units[hop.unit].kind == UnitKind::ddr;
             slowest = dram ? "the DRAM" : graph_.unit_name(hop.unit);
         }
         const auto moving = static_cast<Cycles>(std::ceil(static_cast<double>(stream.bytes) / rate));
@@ -301,9 +301,9 @@ class Text : private TextLines {
             const std::string set_by =
                 bound.work > bound.path ? "the work of " + bound.busiest : "the longest chain of tasks";
             line("  {:<14}{:>12}  {}   {}{}",
-                 bound.resource == Resource::none ? "as it is" : name_of(bound.resource),
+                 bound.part.empty() ? "as it is" : bound.part,
                  grouped(bound.cycles), percent(double(bound.cycles), total), set_by,
-                 bound.resource == Resource::none ? "" : fmt::format("   ({})", fields_of(bound.resource)));
+                 bound.part.empty() ? "" : fmt::format("   ({})", fields_of(bound.part)));
         }
     }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "explain/least_time.hpp"
@@ -10,49 +11,12 @@ namespace kpu::explain {
 
 using traces::no_task;
 using traces::no_unit;
-using traces::UnitClass;
 
-std::string_view name_of(Resource resource) {
-    static constexpr std::string_view names[] = {"nothing",    "DRAM",       "links",  "L2",          "L1",
-                                                 "system DMA", "engine DMA", "arrays", "vector units"};
-    return names[static_cast<size_t>(resource)];
-}
 
-std::string_view fields_of(Resource resource) {
-    static constexpr std::string_view fields[] = {"",
-                                                  "ddr.data_rate_mtps",
-                                                  "interconnect.link_bytes_per_cycle",
-                                                  "l2.bytes_per_cycle, l2.bank_width_bytes",
-                                                  "engine.l1.bytes_per_cycle, engine.l1.bank_width_bytes",
-                                                  "system_dma.bytes_per_cycle",
-                                                  "engine.dma.bytes_per_cycle",
-                                                  "engine.array.rate.relative and the array's ports",
-                                                  "engine.vector.lanes and the vector units' ports"};
-    return fields[static_cast<size_t>(resource)];
-}
-
-Resource resource_of_unit(UnitClass unit) {
-    switch (unit) {
-        case UnitClass::nmu:
-            return Resource::arrays;
-        case UnitClass::cstl:
-        case UnitClass::vpu:
-            return Resource::vector_units;
-        case UnitClass::dma:
-            return Resource::engine_dma;
-        case UnitClass::sdma:
-            return Resource::system_dma;
-        case UnitClass::ddr:
-            return Resource::ddr;
-        case UnitClass::link:
-            return Resource::links;
-        case UnitClass::l1:
-            return Resource::l1;
-        case UnitClass::l2:
-            return Resource::l2;
-        default:
-            return Resource::none;
-    }
+std::string_view fields_of(Part part) {
+    for (const UnitKindRow& row : unit_kinds())
+        if (!part.empty() && row.part == part) return row.rate_fields;
+    return "";
 }
 
 namespace {
@@ -86,8 +50,8 @@ Cycles pool_bound(std::vector<Job> jobs, double units, double spared) {
 /// ordered may be otherwise on a faster device.
 class Bounds {
   public:
-    Bounds(const RunGraph& graph, Resource free) : graph_(graph), least_(graph, free) {
-        bound_.resource = free;
+    Bounds(const RunGraph& graph, Part free) : graph_(graph), least_(graph, free) {
+        bound_.part = free;
         order_tasks();
     }
 
@@ -156,16 +120,16 @@ class Bounds {
     /// Units that execute tasks, and sequencers: all of a kind; of one engine, for the tasks bound to it;
     /// one, for the tasks bound to that.
     void pools() {
-        using Key = std::tuple<UnitClass, int, int>;
+        using Key = std::tuple<UnitKind, int, int>;
         std::map<Key, Pool> pools;
         const auto add_unit = [&](const Key& key, const traces::UnitInfo& unit) {
             pools[key].units += 1;
             pools[key].name = unit.name;
         };
         for (const traces::UnitInfo& unit : graph_.info().units) {
-            add_unit({unit.unit_class, -1, -1}, unit);
-            if (unit.engine >= 0) add_unit({unit.unit_class, unit.engine, -1}, unit);
-            add_unit({unit.unit_class, unit.engine, unit.index}, unit);
+            add_unit({unit.kind, -1, -1}, unit);
+            if (unit.engine >= 0) add_unit({unit.kind, unit.engine, -1}, unit);
+            add_unit({unit.kind, unit.engine, unit.index}, unit);
         }
         for (size_t t = 0; t < graph_.tasks().size(); ++t) {
             const TaskRun& task = graph_.tasks()[t];
@@ -175,13 +139,13 @@ class Bounds {
             for (const uint16_t u : {task.unit, task.partner}) {
                 if (u == no_unit) continue;
                 const traces::UnitInfo& unit = graph_.info().units[u];
-                pools[{unit.unit_class, -1, -1}].jobs.push_back(job);
+                pools[{unit.kind, -1, -1}].jobs.push_back(job);
                 if (floats) continue;
-                if (unit.engine >= 0) pools[{unit.unit_class, unit.engine, -1}].jobs.push_back(job);
+                if (unit.engine >= 0) pools[{unit.kind, unit.engine, -1}].jobs.push_back(job);
                 if (u == task.unit && graph_.info().statements[task.statement].instance >= 0)
-                    pools[{unit.unit_class, unit.engine, unit.index}].jobs.push_back(job);
+                    pools[{unit.kind, unit.engine, unit.index}].jobs.push_back(job);
             }
-            if (!floats && task.begun()) dispatch(t, pools[{UnitClass::sequencer, task.sequencer, -1}]);
+            if (!floats && task.begun()) dispatch(t, pools[{UnitKind::seq, task.sequencer, -1}]);
         }
         for (auto& [key, pool] : pools)
             if (!pool.jobs.empty() && pool.units > 0) take(std::move(pool.jobs), pool.units, pool.name);
@@ -210,7 +174,7 @@ class Bounds {
         }
         for (auto& [unit, list] : jobs) {
             // what controllers still hold at the end is written later
-            const bool dram = graph_.info().units[unit].unit_class == UnitClass::ddr;
+            const bool dram = graph_.info().units[unit].kind == UnitKind::ddr;
             const auto posted = static_cast<double>(graph_.info().dram_posted_bytes);
             take(std::move(list), 1, graph_.info().units[unit].name, dram ? least_.moving(unit, posted) : 0);
         }
@@ -225,21 +189,40 @@ class Bounds {
 
 }  // namespace
 
+namespace {
+
+/// Parts that some kinds of units belong to, in the order of reports: memories, movers (of the device, then of
+/// engines), compute units.
+std::vector<Part> parts_of(const std::set<UnitKind>& kinds) {
+    std::vector<UnitKindRow> rows;
+    for (const UnitKindRow& row : unit_kinds())
+        if (!row.part.empty() && kinds.count(row.kind) > 0) rows.push_back(row);
+    const auto rank = [](const UnitKindRow& row) {
+        if (row.role == UnitRole::memory) return 0;
+        return row.role == UnitRole::mover ? (row.per_engine ? 2 : 1) : 3;
+    };
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](const UnitKindRow& a, const UnitKindRow& b) { return rank(a) < rank(b); });
+    std::vector<Part> parts;
+    for (const UnitKindRow& row : rows)
+        if (std::find(parts.begin(), parts.end(), row.part) == parts.end()) parts.push_back(row.part);
+    return parts;
+}
+
+}  // namespace
+
 std::vector<Bound> what_if(const RunGraph& graph) {
-    std::array<bool, resource_count> used{};
-    used[0] = true;
+    std::set<UnitKind> used;
+    const auto use = [&](uint16_t unit) { used.insert(graph.info().units[unit].kind); };
     for (const TaskRun& task : graph.tasks()) {
         for (const uint16_t unit : {task.unit, task.partner})
-            if (unit != no_unit)
-                used[static_cast<size_t>(resource_of_unit(graph.info().units[unit].unit_class))] = true;
+            if (unit != no_unit) use(unit);
     }
     for (const traces::TaskWork& work : graph.info().works)
         for (const traces::StreamWork& stream : work.streams)
-            for (const traces::StreamHop& hop : stream.hops)
-                used[static_cast<size_t>(resource_of_unit(graph.info().units[hop.unit].unit_class))] = true;
-    std::vector<Bound> bounds;
-    for (int r = 0; r < resource_count; ++r)
-        if (used[static_cast<size_t>(r)]) bounds.push_back(Bounds(graph, static_cast<Resource>(r)).find());
+            for (const traces::StreamHop& hop : stream.hops) use(hop.unit);
+    std::vector<Bound> bounds{Bounds(graph, {}).find()};
+    for (const Part part : parts_of(used)) bounds.push_back(Bounds(graph, part).find());
     return bounds;
 }
 

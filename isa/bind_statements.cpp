@@ -79,13 +79,11 @@ std::string profile_tag(const Decorators& decorators) {
     return {};
 }
 
-/// Whether a unit of this kind can execute a task whose own kind is another: vector units share their
-/// opcodes, and either a CSTL or a DMA can carry out a store.
+/// Whether a unit of this kind can execute a task whose own kind is another.
 bool can_execute(UnitKind kind, const BoundTask& task) {
     if (kind == task.unit) return true;
-    if (task.kind == proto::Task::STORE) return kind == UnitKind::cstl || kind == UnitKind::dma;
-    return task.kind == proto::Task::COMPUTE && task.unit != UnitKind::nmu &&
-           (kind == UnitKind::cstl || kind == UnitKind::vpu);
+    if (task.stores()) return row_of(kind).stores;
+    return task.computes() && kpu::computes(kind) && row_of(kind).opcodes == row_of(task.unit).opcodes;
 }
 
 std::string_view operation_name(const proto::Task& task) {
@@ -182,7 +180,7 @@ void Binder::bind_task(size_t index) {
     }
     task.deps.assign(source.dep().begin(), source.dep().end());
     bool known = true;
-    if (task.kind == proto::Task::COMPUTE) {
+    if (task.computes()) {
         const std::optional<OpcodeId> id = find_opcode(source.opcode());
         known = id && !opcode(*id).movement;
         if (known) {
@@ -207,14 +205,14 @@ void Binder::bind_task(size_t index) {
 }
 
 void Binder::bind_transfer(BoundTask& task) {
-    if (task.kind == proto::Task::STORE) {
+    if (task.stores()) {
         task.unit = limits_.store_on_dma ? UnitKind::dma : UnitKind::cstl;
         return;
     }
     const Level from = result_.regions[task.inputs[0]].level, to = result_.regions[task.outputs[0]].level;
     const bool ddr = (from == Level::ddr) != (to == Level::ddr);
     task.unit = ddr ? UnitKind::sdma : UnitKind::dma;
-    task.also_engine_dma = ddr && (from == Level::l1 || to == Level::l1);
+    if (ddr && (from == Level::l1 || to == Level::l1)) task.partner = UnitKind::dma;
 }
 
 void Binder::bind_attributes(const proto::Task& source, BoundTask& task, const SourcePos& pos) {
@@ -329,9 +327,10 @@ void Binder::place(const proto::Task& source, BoundTask& task, const SourcePos& 
 
 void Binder::bind_resource(const proto::Decorator& decorator, BoundTask& task, const SourcePos& pos) {
     const std::optional<UnitKind> unit = parse_unit_kind(decorator.unit());
-    if (unit == UnitKind::seq || unit == UnitKind::sdma || unit == UnitKind::wdm) {
-        return error(pos, fmt::format("{} is not a valid @resource target. Fix: name NMU, CSTL, DMA or VPU.",
-                                      decorator.unit()));
+    if (unit && !row_of(*unit).resource) {
+        return error(pos, fmt::format("{} is not a valid @resource target. Fix: name {}.", decorator.unit(),
+                                      names_of_units([](const UnitKindRow& row) { return row.resource; },
+                                                     ", ", " or ")));
     }
     int64_t instance = 0;
     if (!unit || !decorator.has_index()) {
@@ -341,7 +340,7 @@ void Binder::bind_resource(const proto::Decorator& decorator, BoundTask& task, c
     if (instance < 0)
         return error(pos, fmt::format("@resource({}[{}]) is negative. Fix: count from 0.", decorator.unit(),
                                       instance));
-    const uint32_t count = limits_.units[static_cast<size_t>(*unit)];
+    const uint32_t count = limits_.count(*unit);
     if (!can_execute(*unit, task) || (!limits_.agnostic && count == 0)) {  // another type, if there is one
         diagnostics_.info(pos, fmt::format("@resource({}[{}]): {}; task `{}` goes to {} instead.",
                                            decorator.unit(), instance,
@@ -376,14 +375,14 @@ void Binder::bind_seq_engine(const proto::Decorator& decorator, BoundTask& task,
                                               : fmt::format("the device has {} engines", engines)));
     }
     task.token_engine = static_cast<int32_t>(engine);
-    if (task.unit != UnitKind::sdma) task.engine = static_cast<int32_t>(engine);
+    if (row_of(task.unit).per_engine) task.engine = static_cast<int32_t>(engine);
 }
 
 void Binder::count_work(BoundTask& task) const {
     if (task.outputs.empty()) return;
     const BoundRegion& out = result_.regions[task.outputs[0]];
     task.elements = out.typed() ? static_cast<uint64_t>(out.shape.product()) : out.extent;
-    if (task.kind != proto::Task::COMPUTE || task.inputs.size() < 2) return;
+    if (!task.computes() || task.inputs.size() < 2) return;
     const Dims& first = result_.regions[task.inputs[0]].shape;
     const Dims& second = result_.regions[task.inputs[1]].shape;
     const OpcodeClass op_class = opcode(task.opcode).op_class;

@@ -42,6 +42,11 @@ int64_t BoundExpr::eval(const LoopValues& loops) const {
     return stack[0];
 }
 
+std::string_view operation_of(const BoundTask& task) {
+    if (task.computes()) return opcode(task.opcode).name;
+    return task.stores() ? "store" : "transfer";
+}
+
 const BoundAttr* BoundAttrs::find(std::string_view name) const {
     const auto it =
         std::find_if(list.begin(), list.end(), [&](const BoundAttr& a) { return a.name == name; });

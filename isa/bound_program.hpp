@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -122,7 +123,7 @@ struct BoundTask {
     bool sync = false;
     bool memmove = false;
     UnitKind unit = UnitKind::dma;       ///< the kind of unit that executes it
-    bool also_engine_dma = false;        ///< DDR<->L1: occupies an sDMA and a DMA of its engine
+    std::optional<UnitKind> partner;     ///< a second unit, of its engine, that it occupies: DDR <-> L1
     int32_t engine = -1;                 ///< -1: floats, any engine may take it
     int32_t instance = -1;               ///< @resource; -1: any
     int32_t token_engine = 0;            ///< whose token table it uses when it floats (@seq_engine)
@@ -131,7 +132,14 @@ struct BoundTask {
     uint64_t elements = 0;               ///< output elements
     std::vector<uint32_t> materialized;  ///< output regions that carry @materialized
     std::string profile;                 ///< tag of @profile, else of the innermost loop that has one
+
+    bool computes() const { return kind == proto::Task::COMPUTE; }
+    bool stores() const { return kind == proto::Task::STORE; }
+    bool moves() const { return kind == proto::Task::TRANSFER || stores(); }
 };
+
+/// "gemm", "transfer", "store".
+std::string_view operation_of(const BoundTask& task);
 
 struct BoundLoop {
     std::string variable;

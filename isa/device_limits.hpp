@@ -37,8 +37,10 @@ struct DeviceLimits {
     uint64_t l1_bytes = 16ull << 20;  ///< per engine
     uint64_t l2_bytes = 64ull << 20;
     uint64_t ddr_bytes = 256ull << 20;
-    std::array<uint32_t, 7>
-        units{};  ///< by UnitKind: per engine for NMU CSTL DMA VPU SEQ, per device for sDMA WDM
+    /// By UnitKind; of an engine's kinds: what every engine has.
+    std::array<uint32_t, max_unit_kinds> units{};
+    uint32_t count(UnitKind kind) const { return units[static_cast<size_t>(kind)]; }
+    uint32_t& count(UnitKind kind) { return units[static_cast<size_t>(kind)]; }
     uint32_t max_active_tokens = 0;     ///< per engine; 0 = unlimited
     bool store_on_dma = false;          ///< a store occupies a DMA instead of a CSTL
     std::vector<TypeVariant> variants;  ///< effective set: mandatory and extended

@@ -12,13 +12,13 @@ namespace {
 void verify_placement(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
     if (context.limits.agnostic) return;
     const auto missing = [&](UnitKind kind) {
-        if (context.limits.units[static_cast<size_t>(kind)] > 0) return;
+        if (context.limits.count(kind) > 0) return;
         context.error(pos,
                       fmt::format("device `{}` has no {} for task `{}`. Fix: choose a device that has one.",
                                   context.limits.name, name_of(kind), task.name));
     };
     missing(task.unit);
-    if (task.also_engine_dma) missing(UnitKind::dma);
+    if (task.partner) missing(*task.partner);
 }
 
 void verify_bare_l1(const VerifyContext& context) {
@@ -38,7 +38,7 @@ void verify_bare_l1(const VerifyContext& context) {
 void verify_task(const VerifyContext& context, const BoundTask& task, uint32_t statement) {
     const SourcePos pos = context.module.pos_of_statement(statement);
     verify_placement(context, task, pos);
-    if (task.kind == proto::Task::COMPUTE) {
+    if (task.computes()) {
         if (!verify_operands(context, task, pos)) return;
         verify_shapes(context, task, pos);
     } else {

@@ -152,7 +152,7 @@ void check_region(const VerifyContext& context, uint32_t index, uint32_t stateme
 
 void verify_transfer(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
     const BoundRegion &src = context.region(task.inputs[0]), &dst = context.region(task.outputs[0]);
-    const std::string_view verb = task.kind == proto::Task::STORE ? "store" : "transfer";
+    const std::string_view verb = operation_of(task);
     if (src.typed() && dst.typed()) {
         if (src.elem != dst.elem || !(src.shape == dst.shape)) {
             context.error(
@@ -184,7 +184,7 @@ void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32
                                       in_iteration(context.program, statement, *found)));
         }
     }
-    const bool compute = task.kind == proto::Task::COMPUTE;
+    const bool compute = task.computes();
     if (task.memmove) return;
     for (const uint32_t out : task.outputs) {
         for (size_t i = 0; i < task.inputs.size(); ++i) {

@@ -276,29 +276,11 @@ class Writer {
         set("engine.l1.size_bytes", topology.l1_size_bytes);
         for (const auto* counts : {&topology.per_engine, &topology.device_units}) {
             for (const nem::UnitCount& count : *counts) {
-                if (const char* path = path_of(count.kind)) set(path, count.count);
+                // one sequencer per engine is what the model has: it has no field
+                const std::string_view field = row_of(count.kind).count;
+                if (!field.empty()) set(std::string(field), count.count);
             }
         }
-    }
-
-    static const char* path_of(UnitKind kind) {
-        switch (kind) {
-            case UnitKind::nmu:
-                return "engine.array.count";
-            case UnitKind::cstl:
-                return "engine.vector.cstl_count";
-            case UnitKind::vpu:
-                return "engine.vector.vpu_count";
-            case UnitKind::dma:
-                return "engine.dma.channels";
-            case UnitKind::sdma:
-                return "system_dma.channels";
-            case UnitKind::wdm:
-                return "wdm_count";
-            case UnitKind::seq:
-                return nullptr;  // one sequencer per engine is what the model has
-        }
-        return nullptr;
     }
 
     std::optional<int64_t> nmu(const std::string& key) const {

@@ -199,8 +199,7 @@ namespace {
 /// Every opcode of the vector units gets its row, so that a resolved platform says what each costs.
 void derive_costs(proto::Vector& vector) {
     for (const OpcodeSpec& spec : opcode_table()) {
-        if ((spec.unit != UnitKind::cstl && spec.unit != UnitKind::vpu) || spec.movement || spec.refused)
-            continue;
+        if (row_of(spec.unit).opcodes != "vector" || spec.movement || spec.refused) continue;
         auto& rows = *vector.mutable_cost();
         const auto known = std::find_if(rows.begin(), rows.end(), [&](const proto::OpcodeCost& row) {
             return row.opcode() == spec.name;

@@ -7,6 +7,7 @@
 
 #include "platforms/library.hpp"
 #include "platforms/platform.hpp"
+#include "platforms/units.hpp"
 
 namespace kpu::platforms {
 
@@ -93,27 +94,21 @@ DeviceLimits limits_of(const Platform& platform) {
     limits.ddr_bytes = platform.ddr().size_bytes();
     limits.max_active_tokens = platform.sequencer().max_active_tokens();
     limits.store_on_dma = platform.store_on_dma();
-    // of mixed engines, what every one of them has
-    constexpr uint32_t many = std::numeric_limits<uint32_t>::max();
-    uint32_t nmu = many, cstl = many, dma = many, vpu = many;
     limits.l1_bytes = std::numeric_limits<uint64_t>::max();
     for (const proto::Engine& engine : engines) {
         limits.l1_bytes = std::min(limits.l1_bytes, engine.l1().size_bytes());
-        nmu = std::min(nmu, engine.array().count());
-        cstl = std::min(cstl, engine.vector().cstl_count());
-        vpu = std::min(vpu, engine.vector().vpu_count());
-        dma = std::min(dma, engine.dma().channels());
     }
-    const auto count = [&limits](UnitKind kind) -> uint32_t& {
-        return limits.units[static_cast<size_t>(kind)];
-    };
-    count(UnitKind::nmu) = nmu;
-    count(UnitKind::cstl) = cstl;
-    count(UnitKind::dma) = dma;
-    count(UnitKind::vpu) = vpu;
-    count(UnitKind::seq) = 1;
-    count(UnitKind::sdma) = platform.system_dma().channels();
-    count(UnitKind::wdm) = platform.wdm_count();
+    for (const UnitKindRow& row : unit_kinds()) {
+        if (row.nem_name.empty()) continue;
+        uint32_t& count = limits.count(row.kind);
+        if (!row.per_engine) {
+            count = unit_count(platform, nullptr, row.kind);
+            continue;
+        }
+        count = std::numeric_limits<uint32_t>::max();
+        for (const proto::Engine& engine : engines)
+            count = std::min(count, unit_count(platform, &engine, row.kind));
+    }
     Diagnostics diagnostics;
     limits.variants = resolve_variants(platform, diagnostics);
     if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));

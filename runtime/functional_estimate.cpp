@@ -35,7 +35,7 @@ double compute_cycles(const BoundProgram& program, const execution::FunctionalDr
 }
 
 /// Core cycles that the DRAM traffic takes at the bandwidth of all channels.
-double dram_cycles(const execution::TaskWork& work, const platforms::Platform& platform) {
+double dram_cycles(const execution::TaskTraffic& work, const platforms::Platform& platform) {
     const auto device = platforms::ddr_device(platform);
     const double bytes_per_second = static_cast<double>(platform.ddr().channels()) *
                                     platform.ddr().data_rate_mtps() * 1e6 * device.bus_width_bits() / 8;
@@ -50,13 +50,13 @@ Cycles estimate_cycles(const BoundProgram& program, const execution::FunctionalD
                        const std::optional<platforms::Platform>& platform) {
     if (!platform) return 0;
     const double bound =
-        std::max(compute_cycles(program, driver, *platform), dram_cycles(driver.total_work(), *platform));
+        std::max(compute_cycles(program, driver, *platform), dram_cycles(driver.total_traffic(), *platform));
     return static_cast<Cycles>(std::ceil(bound));
 }
 
 void functional_stats(const BoundProgram& program, const execution::FunctionalDriver& driver,
                       const std::optional<platforms::Platform>& platform, traces::StatSet& stats) {
-    const auto work = driver.total_work();
+    const auto work = driver.total_traffic();
     stats.set("ops.macs", work.macs, "MAC", "multiply-accumulates done");
     stats.set("tasks.completed", driver.completed(), "count", "task instances that completed");
     static constexpr std::string_view levels[] = {"dram", "l2", "l1"};

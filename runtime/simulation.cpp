@@ -5,11 +5,9 @@
 
 #include <algorithm>
 
-#include "execution/functional.hpp"
 #include "isa/iterations.hpp"
 #include "isa/verify.hpp"
-#include "model/device/device.hpp"
-#include "runtime/functional_estimate.hpp"
+#include "runtime/driver.hpp"
 #include "runtime/host_tensors.hpp"
 #include "traces/event_log.hpp"
 #include "values/compute.hpp"
@@ -18,7 +16,7 @@
 namespace kpu::runtime {
 namespace {
 
-constexpr Cycles progress_cycles = 1'000'000;  ///< between two looks at the clock
+constexpr uint64_t progress_steps = 1'000'000;  ///< between two looks at the clock
 
 /// Everything that must hold before anything is allocated.
 BoundProgram verify_and_bind(const std::shared_ptr<const Module>& module, const DeviceLimits& limits,
@@ -47,47 +45,7 @@ DeviceLimits limits_for(const Module& module, const platforms::Platform* platfor
     throw UserError("timing mode has no values. Fix: run with mode values+timing or functional.");
 }
 
-std::string_view name_of_state(execution::TaskState state) {
-    static constexpr std::string_view names[] = {"waiting", "ready", "running", "complete"};
-    return names[static_cast<size_t>(state)];
-}
-
 }  // namespace
-
-RunStatus run_status(execution::FunctionalStatus status) {
-    switch (status) {
-        case execution::FunctionalStatus::finished:
-            return RunStatus::finished;
-        case execution::FunctionalStatus::paused:
-            return RunStatus::paused;
-        case execution::FunctionalStatus::deadlock:
-            return RunStatus::deadlock;
-        case execution::FunctionalStatus::limit_reached:
-            return RunStatus::limit_reached;
-        case execution::FunctionalStatus::interrupted:
-            return RunStatus::interrupted;
-    }
-    throw InternalError("a functional run ended in no known way");
-}
-
-std::string iteration_suffix(const BoundProgram& program, const execution::TaskInstance& task) {
-    const std::string iteration = execution::iteration_text(program, task);
-    return iteration.empty() ? "" : " (" + iteration + ")";
-}
-
-/// The functional driver's live tasks; none is running, since it runs each at once.
-std::vector<TaskStatus> live_tasks(const BoundProgram& program, const execution::Controller& controller) {
-    std::vector<TaskStatus> tasks;
-    for (const auto* task : controller.live()) {
-        std::vector<uint32_t> missing;
-        for (const uint32_t serial : task->producers) {
-            if (controller.find(serial) != nullptr) missing.push_back(serial);
-        }
-        tasks.push_back({task->serial, task->statement, task->task->name + iteration_suffix(program, *task),
-                         std::string(name_of_state(task->state)), std::move(missing)});
-    }
-    return tasks;
-}
 
 struct Simulation::Impl {
     std::shared_ptr<const Module> module;
@@ -100,9 +58,7 @@ struct Simulation::Impl {
     std::unique_ptr<values::MemoryImage> memory;
     std::unique_ptr<values::ComputeBackend> backend;
     std::unique_ptr<traces::EventLog> log;
-    // Exactly one of the two exists between the first step and the next reset.
-    std::unique_ptr<model::Device> device;
-    std::unique_ptr<execution::FunctionalDriver> functional;
+    std::unique_ptr<Driver> driver;  ///< between the first step and the next reset
     RunStatus status = RunStatus::paused;
     bool closed = false;  ///< statistics are complete: the run cannot go on
     traces::StatSet stats;
@@ -125,123 +81,60 @@ struct Simulation::Impl {
     values::ComputeBackend* engine() const {
         return backend && options.backend != nullptr ? options.backend : backend.get();
     }
-    bool started() const { return device || functional; }
-
-    void start() {
-        if (started()) return;
+    Driver& start() {
+        if (driver) return *driver;
         if (memory) host.place(*memory);
-        if (options.mode == Mode::functional) {
-            execution::FunctionalOptions functional_options;
-            functional_options.random_order = options.random_order;
-            functional_options.seed = options.seed;
-            functional_options.num_engines = limits.num_engines;
-            functional_options.report_hazards = options.hazards;
-            functional = std::make_unique<execution::FunctionalDriver>(program, *memory, *engine(),
-                                                                       functional_options);
-            return;
-        }
         if (options.record_events && options.observer != nullptr)
             throw InternalError("events are kept or observed, not both");
         if (options.record_events) log = std::make_unique<traces::EventLog>();
-        model::DeviceOptions device_options;
-        device_options.oracle_stepper = options.oracle_stepper;
-        device_options.sink = log ? log.get() : options.observer;
-        device_options.accesses = options.record_accesses;
-        device_options.backend = engine();
-        device_options.hazards = options.hazards;
-        device = std::make_unique<model::Device>(*platform, program, memory.get(), device_options);
+        DriverParts parts{program, limits, platform};
+        parts.memory = memory.get();
+        parts.backend = engine();
+        parts.sink = log ? log.get() : options.observer;
+        driver = options.mode == Mode::functional ? make_functional_driver(parts, options)
+                                                  : make_timed_driver(parts, options);
+        return *driver;
     }
 
     void reset() {
-        device.reset();
-        functional.reset();
+        driver.reset();
         log.reset();
-        if (memory) memory->reset();
         status = RunStatus::paused;
         closed = false;
         stats = {};
         ops.clear();
+        if (memory) memory->reset();
+    }
+
+    /// Ready to go on: a run that ended starts again.
+    Driver& resume() {
+        if (closed || status != RunStatus::paused) reset();
+        return start();
     }
 
     /// Ends the run here and completes its statistics.
     void close() {
         if (closed) return;
-        start();
+        start().finish(stats, ops);
         closed = true;
-        if (functional) {
-            functional_stats(program, *functional, platform, stats);
-            return;
-        }
-        device->finish(stats);
-        ops = device->op_rows();
     }
 
-    Cycles now() const {
-        if (device) return device->now();
-        return functional ? estimate_cycles(program, *functional, platform) : 0;
-    }
-
-    /// To `until`, never past the limit of the run.
-    RunStatus advance(Cycles until, bool stop_at_task, const std::atomic<bool>* interrupt) {
-        using Stop = model::Device::Stop;
-        if (closed || status != RunStatus::paused) reset();
-        start();
-        if (functional) return status = run_status(functional->run(until, interrupt));
-        const Cycles end = std::min(until, options.max_cycles);
-        const Stop stop = device->run(end, stop_at_task, interrupt);
-        switch (stop) {
-            case Stop::finished:
-                return status = RunStatus::finished;
-            case Stop::deadlock:
-                return status = RunStatus::deadlock;
-            case Stop::interrupted:
-                return status = RunStatus::interrupted;
-            case Stop::cycle_limit:
-                return status =
-                           device->now() >= options.max_cycles ? RunStatus::limit_reached : RunStatus::paused;
-            case Stop::task_completed:
-                break;
-        }
-        return status = RunStatus::paused;
-    }
+    Cycles now() const { return driver ? driver->now() : 0; }
+    uint64_t completed() const { return driver ? driver->completed() : 0; }
 
     RunStatus run(const std::atomic<bool>* interrupt, const Progress& progress) {
-        if (closed || status != RunStatus::paused) reset();
-        if (!progress) return advance(UINT64_MAX, false, interrupt);
-        start();
-        RunStatus result = RunStatus::paused;
+        Driver& running = resume();
+        if (!progress) return status = running.advance(Driver::no_end, interrupt);
         do {
-            const Cycles until = functional ? progress_cycles : now() + progress_cycles;
-            result = advance(until, false, interrupt);
+            status = running.advance(progress_steps, interrupt);
             progress(now(), completed());
-        } while (result == RunStatus::paused);
-        return result;
+        } while (status == RunStatus::paused);
+        return status;
     }
 
     const execution::HazardLog& hazards() const {
         static const execution::HazardLog none;
-        if (functional) return functional->hazards();
-        const auto* found = device ? device->hazards() : nullptr;
-        return found != nullptr ? *found : none;
-    }
-
-    uint64_t completed() const {
-        if (functional) return functional->completed();
-        return device ? device->state().completed : 0;
-    }
-
-    /// After at least one.
-    Completion last_completion() const {
-        const auto describe = [&](const auto& last) {
-            return Completion{last.serial, last.statement,
-                              program.tasks[program.statements[last.statement].index].name,
-                              kpu::iteration_text(program, last.statement, last.loops), ""};
-        };
-        if (functional) return describe(functional->last_completed());
-        const auto last = device->last_completed();
-        Completion completion = describe(last);
-        if (last.unit != traces::no_unit) completion.unit = device->units()[last.unit].name;
-        return completion;
+        return driver ? driver->hazards() : none;
     }
 
     const BoundRegion& region_named(std::string_view name) const {
@@ -301,19 +194,7 @@ Simulation::Simulation(Simulation&&) noexcept = default;
 Simulation& Simulation::operator=(Simulation&&) noexcept = default;
 
 Diagnostics Simulation::run_findings() const {
-    Diagnostics found;
-    const uint32_t entries = impl_->limits.max_active_tokens;
-    if (!impl_->functional || entries == 0) return found;
-    const std::vector<uint32_t>& peaks = impl_->functional->peak_tokens();
-    for (size_t engine = 0; engine < peaks.size(); ++engine) {
-        if (peaks[engine] <= entries) continue;
-        found.warning(
-            {impl_->module->origin, 0, 0},
-            fmt::format("engine {} had {} tasks in flight, but `{}` has max_active_tokens = {}: with timing "
-                        "issue stalls there. Fix: narrow @max_in_flight, or accept the stalls.",
-                        engine, peaks[engine], impl_->limits.name, entries));
-    }
-    return found;
+    return impl_->driver ? impl_->driver->findings() : Diagnostics();
 }
 
 const Diagnostics& Simulation::diagnostics() const { return impl_->diagnostics; }
@@ -337,21 +218,16 @@ RunStatus Simulation::run(const std::atomic<bool>* interrupt, const Progress& pr
 }
 
 RunStatus Simulation::step(Cycles cycles, const std::atomic<bool>* interrupt) {
-    if (impl_->functional || impl_->options.mode == Mode::functional)
-        return impl_->advance(cycles, false, interrupt);
-    const bool again = impl_->closed || impl_->status != RunStatus::paused;
-    return impl_->advance((again ? 0 : impl_->now()) + cycles, false, interrupt);
+    return impl_->status = impl_->resume().advance(cycles, interrupt);
 }
 
 RunStatus Simulation::step_task(Completion* completed, const std::atomic<bool>* interrupt) {
-    const bool again = impl_->closed || impl_->status != RunStatus::paused;
-    const uint64_t before = again ? 0 : impl_->completed();
-    const RunStatus status =
-        impl_->advance(impl_->options.mode == Mode::functional ? 1 : UINT64_MAX, true, interrupt);
-    if (completed == nullptr) return status;
-    *completed = {};
-    if (impl_->completed() > before) *completed = impl_->last_completion();
-    return status;
+    Driver& driver = impl_->resume();
+    const uint64_t before = driver.completed();
+    impl_->status = driver.advance_task(interrupt);
+    if (completed != nullptr)
+        *completed = driver.completed() > before ? driver.last_completion() : Completion{};
+    return impl_->status;
 }
 
 void Simulation::reset() { impl_->reset(); }
@@ -368,23 +244,12 @@ State Simulation::state() const {
     state.l1_bytes = impl_->program.l1_bytes;
     state.cycle = impl_->now();
     state.completed = impl_->completed();
-    if (impl_->functional) state.tasks = live_tasks(impl_->program, impl_->functional->controller());
-    if (!impl_->device) return state;
-    const auto device_state = impl_->device->state();
-    const auto& units = impl_->device->units();
-    for (const auto& unit : device_state.units) {
-        state.units.push_back({units[unit.unit].name, std::string(traces::full_name_of(unit.cause))});
-    }
-    for (const auto& task : device_state.tasks) {
-        state.tasks.push_back(
-            {task.serial, task.statement, task.name, std::string(name_of_state(task.state)), task.missing});
-    }
+    if (impl_->driver) impl_->driver->describe(state);
     return state;
 }
 
 std::string Simulation::deadlock_report() const {
-    if (impl_->functional) return impl_->functional->controller().explain_block();
-    return impl_->device ? impl_->device->explain_deadlock() : "";
+    return impl_->driver ? impl_->driver->deadlock_report() : "";
 }
 
 NpyArray Simulation::output(std::string_view name) const {
@@ -414,8 +279,7 @@ std::vector<std::string> Simulation::stored_names() const {
 }
 
 uint64_t Simulation::completions(uint32_t statement) const {
-    if (impl_->functional) return impl_->functional->executions()[impl_->program.statements[statement].index];
-    return impl_->device ? impl_->device->completions(statement) : 0;
+    return impl_->driver ? impl_->driver->completions(statement) : 0;
 }
 
 void Simulation::place_inputs() { impl_->start(); }
@@ -459,7 +323,7 @@ const execution::HazardLog& Simulation::hazards() const { return impl_->hazards(
 uint64_t Simulation::recorded() const { return impl_->log ? impl_->log->size() : 0; }
 
 std::vector<traces::UnitInfo> Simulation::units() const {
-    return impl_->device ? impl_->device->units() : std::vector<traces::UnitInfo>{};
+    return impl_->driver ? impl_->driver->units() : std::vector<traces::UnitInfo>{};
 }
 
 traces::RunInfo Simulation::run_info() {
@@ -482,12 +346,7 @@ traces::RunInfo Simulation::run_info() {
         info.dram_burst_bytes = platforms::ddr_device(*impl_->platform).burst_bytes();
     }
     info.accesses = impl_->log && impl_->options.record_accesses;
-    if (impl_->device) {
-        info.units = impl_->device->units();
-        info.works = impl_->device->works();
-        info.total_cycles = impl_->device->now();
-        info.end_ps = info.clock().edge(info.total_cycles);
-    }
+    impl_->driver->describe(info);
     return info;
 }
 

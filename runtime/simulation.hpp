@@ -12,6 +12,7 @@
 #include "execution/hazards.hpp"
 #include "isa/bound_program.hpp"
 #include "platforms/platform.hpp"
+#include "runtime/state.hpp"
 #include "traces/event_file.hpp"
 #include "traces/stats.hpp"
 #include "traces/writers.hpp"
@@ -46,42 +47,6 @@ struct SimulationOptions {
     /// Computes instead of an engine of ours, for cross-checks: its bits count. It must outlive the
     /// simulation.
     values::ComputeBackend* backend = nullptr;
-};
-
-enum class RunStatus : uint8_t { finished, paused, deadlock, limit_reached, interrupted };
-
-/// What a unit does now.
-struct UnitState {
-    std::string unit;
-    std::string activity;  ///< group.cause
-};
-
-/// A task that is issued and not complete.
-struct TaskStatus {
-    uint32_t serial = 0;
-    uint32_t statement = 0;
-    std::string name;               ///< token name and iteration
-    std::string state;              ///< waiting, ready, running
-    std::vector<uint32_t> missing;  ///< serials of the tasks whose tokens it still needs
-};
-
-/// The end of a task, as a step reports it.
-struct Completion {
-    static constexpr uint32_t none = UINT32_MAX;
-    uint32_t serial = none;  ///< none: nothing completed
-    uint32_t statement = 0;
-    std::string name;       ///< token name
-    std::string iteration;  ///< "i=3, j=0"; empty outside loops
-    std::string unit;       ///< empty in functional mode
-};
-
-struct State {
-    Cycles cycle = 0;
-    std::vector<UnitState> units;  ///< empty in functional mode
-    std::vector<TaskStatus> tasks;
-    uint64_t completed = 0;                ///< tasks
-    uint64_t ddr_bytes = 0, l2_bytes = 0;  ///< allocated
-    std::vector<uint64_t> l1_bytes;
 };
 
 /// Called now and then during a run: core cycle, tasks completed so far.

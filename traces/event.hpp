@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "isa/unit_kind.hpp"
 
 namespace kpu::traces {
 
@@ -47,11 +48,9 @@ constexpr bool is_device_cause(Cause cause) {
 /// Causes a unit can have: the first ones of the enumeration.
 constexpr int unit_cause_count = 17;
 
-enum class UnitClass : uint8_t { nmu, cstl, vpu, dma, sdma, sequencer, ddr, link, l1, l2, device };
-
 struct UnitInfo {
     std::string name;  ///< e0_nmu0, e0_dma1, sdma0, ddr0, e0_l1, l2, link_sys, device
-    UnitClass unit_class = UnitClass::device;
+    UnitKind kind = UnitKind::device;
     int engine = -1;  ///< -1: device level
     int index = 0;
     /// Of its work per core cycle at best: MACs of its base type, elements, bytes. 0: not known.

@@ -164,10 +164,16 @@ TaskWork work_from(const json& in, size_t units) {
     return work;
 }
 
+UnitKind kind_from(const json& value) {
+    const auto number = in_range<uint64_t>(value, 0, double(max_unit_kinds) - 1, "class");
+    if (!is_unit_kind(number)) throw UserError("`class` is out of range");
+    return static_cast<UnitKind>(number);
+}
+
 /// Which way a task moves data, or that it computes.
 const char* stage_of(const BoundProgram& program, const BoundTask& task) {
-    if (task.kind == proto::Task::STORE) return "store";
-    if (task.kind != proto::Task::TRANSFER) return "compute";
+    if (task.stores()) return "store";
+    if (!task.moves()) return "compute";
     if (task.inputs.empty() || task.outputs.empty()) return "load";
     const Level from = program.regions[task.inputs[0]].level, to = program.regions[task.outputs[0]].level;
     return to >= from ? "load" : "store";
@@ -187,8 +193,7 @@ RunInfo info_from(const json& in) {
     info.dram_burst_bytes = in_range<uint32_t>(in.at("dram_burst_bytes"), 0, UINT32_MAX, "dram_burst_bytes");
     for (const json& unit : in.at("units")) {
         info.units.push_back({unit.at("name").get<std::string>(),
-                              static_cast<UnitClass>(in_range<int>(
-                                  unit.at("class"), 0, static_cast<int>(UnitClass::device), "class")),
+                              kind_from(unit.at("class")),
                               unit.at("engine").get<int>(), unit.at("index").get<int>(),
                               in_range<double>(unit.at("peak"), 0, 1e15, "peak")});
     }
@@ -241,9 +246,7 @@ RunInfo describe(const BoundProgram& program) {
             const BoundTask& task = program.tasks[statement.index];
             row.name = task.name;
             row.profile = task.profile;
-            row.type = task.kind == proto::Task::COMPUTE ? std::string(opcode(task.opcode).name)
-                       : task.kind == proto::Task::STORE ? "store"
-                                                         : "transfer";
+            row.type = operation_of(task);
             row.engine = task.engine;
             row.instance = task.instance;
             row.stage = stage_of(program, task);
@@ -283,7 +286,7 @@ std::string to_json(const RunInfo& info) {
              {"prices", to_json_value(info.prices)}};
     for (const UnitInfo& unit : info.units) {
         out["units"].push_back({{"name", unit.name},
-                                {"class", static_cast<int>(unit.unit_class)},
+                                {"class", static_cast<int>(unit.kind)},
                                 {"engine", unit.engine},
                                 {"index", unit.index},
                                 {"peak", unit.peak_per_cycle}});

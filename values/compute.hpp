@@ -57,29 +57,28 @@ struct PendingWrite {
     bool raw = false;            ///< a byte copy: one side of the transfer is untyped
 };
 
-/// Evaluates tasks on a memory image. Evaluation reads the inputs as they are now and writes nothing; commit
+/// Evaluates tasks on a memory. Evaluation reads the inputs as they are now and writes nothing; commit
 /// publishes.
 class Executor {
   public:
-    Executor(const BoundProgram& program, MemoryImage& memory, ComputeBackend& backend);
+    Executor(const BoundProgram& program, ComputeBackend& backend);
     /// inputs, outputs: region instances in operand order. Result: one pending write per output.
-    void evaluate(const BoundTask& task, const std::vector<RegionView>& inputs,
+    void evaluate(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
                   const std::vector<RegionView>& outputs, std::vector<PendingWrite>& result);
-    void commit(std::vector<PendingWrite>& writes);
+    void commit(MemoryMap& memory, std::vector<PendingWrite>& writes);
     /// evaluate + commit without the intermediate copy where the regions allow it (inputs and outputs
     /// disjoint).
-    void execute(const BoundTask& task, const std::vector<RegionView>& inputs,
+    void execute(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
                  const std::vector<RegionView>& outputs);
 
   private:
-    void evaluate_copy(const RegionView& source, const RegionView& target, PendingWrite& result);
-    bool copy_directly(const RegionView& source, const RegionView& target);
+    void evaluate_copy(MemoryMap& memory, const RegionView& source, const RegionView& target, PendingWrite& result);
+    bool copy_directly(MemoryMap& memory, const RegionView& source, const RegionView& target);
     void compute(const BoundTask& task, const std::vector<Tensor>& inputs,
                  const std::vector<Tensor>& outputs);
-    Tensor input_tensor(const RegionView& view, size_t slot);
+    Tensor input_tensor(MemoryMap& memory, const RegionView& view, size_t slot);
 
     const BoundProgram& program_;
-    MemoryImage& memory_;
     ComputeBackend& backend_;
     std::vector<std::vector<uint8_t>> scratch_;
 };
@@ -89,8 +88,8 @@ class Executor {
 bool is_byte_copy(const BoundRegion& source, const BoundRegion& target);
 
 /// Copies a region's elements to dense form and back (gaps untouched). Dense i4 is one element per byte.
-void gather(const MemoryImage& memory, const RegionView& view, uint8_t* dense);
-void scatter(MemoryImage& memory, const RegionView& view, const uint8_t* dense);
+void gather(const MemoryMap& memory, const RegionView& view, uint8_t* dense);
+void scatter(MemoryMap& memory, const RegionView& view, const uint8_t* dense);
 /// Bytes of the dense form of a region.
 uint64_t dense_bytes(const BoundRegion& region);
 

@@ -27,7 +27,7 @@ bool touch(const RegionView& a, const RegionView& b) {
     return same_level(*a.region, *b.region) && overlap(footprint_of(a), footprint_of(b));
 }
 
-uint8_t* bytes_at(MemoryImage& memory, const RegionView& view, uint64_t count) {
+uint8_t* bytes_at(MemoryMap& memory, const RegionView& view, uint64_t count) {
     MemoryLevel& level = memory.level(view.region->level, view.region->engine);
     if (view.address > level.size() || count > level.size() - view.address) {
         throw InternalError(fmt::format("region `{}` at byte {} leaves its memory level of {} bytes",
@@ -60,31 +60,31 @@ bool is_byte_copy(const BoundRegion& source, const BoundRegion& target) {
     return false;
 }
 
-Executor::Executor(const BoundProgram& program, MemoryImage& memory, ComputeBackend& backend)
-    : program_(program), memory_(memory), backend_(backend) {}
+Executor::Executor(const BoundProgram& program, ComputeBackend& backend)
+    : program_(program), backend_(backend) {}
 
-void Executor::evaluate_copy(const RegionView& source, const RegionView& target, PendingWrite& result) {
+void Executor::evaluate_copy(MemoryMap& memory, const RegionView& source, const RegionView& target, PendingWrite& result) {
     result.view = target;
     result.raw = is_byte_copy(*source.region, *target.region);
     if (result.raw) {
-        const uint8_t* from = bytes_at(memory_, source, source.region->extent);
+        const uint8_t* from = bytes_at(memory, source, source.region->extent);
         result.bytes.assign(from, from + source.region->extent);
         return;
     }
     result.bytes.resize(dense_bytes(*source.region));
-    gather(memory_, source, result.bytes.data());
+    gather(memory, source, result.bytes.data());
 }
 
-Tensor Executor::input_tensor(const RegionView& view, size_t slot) {
+Tensor Executor::input_tensor(MemoryMap& memory, const RegionView& view, size_t slot) {
     const BoundRegion& region = *view.region;
     Tensor tensor{region.elem, region.shape, &region.quant, nullptr};
     if (is_dense_in_memory(view)) {
-        tensor.data = bytes_at(memory_, view, dense_bytes(region));
+        tensor.data = bytes_at(memory, view, dense_bytes(region));
         return tensor;
     }
     if (scratch_.size() <= slot) scratch_.resize(slot + 1);
     scratch_[slot].resize(dense_bytes(region));
-    gather(memory_, view, scratch_[slot].data());
+    gather(memory, view, scratch_[slot].data());
     tensor.data = scratch_[slot].data();
     return tensor;
 }
@@ -98,16 +98,16 @@ void Executor::compute(const BoundTask& task, const std::vector<Tensor>& inputs,
     }
 }
 
-void Executor::evaluate(const BoundTask& task, const std::vector<RegionView>& inputs,
+void Executor::evaluate(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
                         const std::vector<RegionView>& outputs, std::vector<PendingWrite>& result) {
     result.resize(outputs.size());
-    if (task.kind == proto::Task::KERNEL) throw InternalError("kernel tasks are not built");
-    if (task.kind != proto::Task::COMPUTE) {
-        return evaluate_copy(inputs.at(0), outputs.at(0), result.at(0));
+    if (!task.computes() && !task.moves()) throw InternalError("kernel tasks are not built");
+    if (task.moves()) {
+        return evaluate_copy(memory, inputs.at(0), outputs.at(0), result.at(0));
     }
     std::vector<Tensor> in;
     std::vector<Tensor> out;
-    for (size_t i = 0; i < inputs.size(); ++i) in.push_back(input_tensor(inputs[i], i));
+    for (size_t i = 0; i < inputs.size(); ++i) in.push_back(input_tensor(memory, inputs[i], i));
     for (size_t i = 0; i < outputs.size(); ++i) {
         const BoundRegion& region = *outputs[i].region;
         result[i].view = outputs[i];
@@ -118,19 +118,19 @@ void Executor::evaluate(const BoundTask& task, const std::vector<RegionView>& in
     compute(task, in, out);
 }
 
-void Executor::commit(std::vector<PendingWrite>& writes) {
+void Executor::commit(MemoryMap& memory, std::vector<PendingWrite>& writes) {
     for (PendingWrite& write : writes) {
         const BoundRegion& region = *write.view.region;
         if (write.raw || (region.dense && region.elem != ElemType::i4)) {
-            memory_.level(region.level, region.engine)
+            memory.level(region.level, region.engine)
                 .write(write.view.address, write.bytes.data(), write.bytes.size());
         } else {
-            scatter(memory_, write.view, write.bytes.data());
+            scatter(memory, write.view, write.bytes.data());
         }
     }
 }
 
-bool Executor::copy_directly(const RegionView& source, const RegionView& target) {
+bool Executor::copy_directly(MemoryMap& memory, const RegionView& source, const RegionView& target) {
     const BoundRegion& from = *source.region;
     const BoundRegion& to = *target.region;
     const bool raw = is_byte_copy(from, to);
@@ -139,24 +139,24 @@ bool Executor::copy_directly(const RegionView& source, const RegionView& target)
         // a dense target is filled in place, a dense source is read in place
         if (from.elem == ElemType::i4 || touch(source, target)) return false;
         if (to.dense) {
-            uint8_t* bytes = bytes_at(memory_, target, dense_bytes(to));
-            gather(memory_, source, bytes);
-            memory_.level(to.level, to.engine).mark_written(target.address, dense_bytes(to));
+            uint8_t* bytes = bytes_at(memory, target, dense_bytes(to));
+            gather(memory, source, bytes);
+            memory.level(to.level, to.engine).mark_written(target.address, dense_bytes(to));
             return true;
         }
         if (!from.dense) return false;
-        scatter(memory_, target, bytes_at(memory_, source, dense_bytes(from)));
+        scatter(memory, target, bytes_at(memory, source, dense_bytes(from)));
         return true;
     }
     const uint64_t count =
         raw ? from.extent : packed_bytes(from.elem, static_cast<uint64_t>(from.shape.product()));
-    memory_.level(to.level, to.engine).write(target.address, bytes_at(memory_, source, count), count);
+    memory.level(to.level, to.engine).write(target.address, bytes_at(memory, source, count), count);
     return true;
 }
 
-void Executor::execute(const BoundTask& task, const std::vector<RegionView>& inputs,
+void Executor::execute(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
                        const std::vector<RegionView>& outputs) {
-    if (task.kind != proto::Task::COMPUTE && copy_directly(inputs.at(0), outputs.at(0))) return;
+    if (task.moves() && copy_directly(memory, inputs.at(0), outputs.at(0))) return;
     const auto collides = [&](size_t i) {
         const RegionView& view = outputs[i];
         for (size_t j = 0; j < outputs.size(); ++j) {
@@ -165,25 +165,25 @@ void Executor::execute(const BoundTask& task, const std::vector<RegionView>& inp
         return std::any_of(inputs.begin(), inputs.end(),
                            [&](const RegionView& in) { return touch(view, in); });
     };
-    bool direct = task.kind == proto::Task::COMPUTE;
+    bool direct = task.computes();
     for (size_t i = 0; direct && i < outputs.size(); ++i)
         direct = is_dense_in_memory(outputs[i]) && !collides(i);
     if (!direct) {
         std::vector<PendingWrite> writes;
-        evaluate(task, inputs, outputs, writes);
-        return commit(writes);
+        evaluate(memory, task, inputs, outputs, writes);
+        return commit(memory, writes);
     }
     std::vector<Tensor> in;
     std::vector<Tensor> out;
-    for (size_t i = 0; i < inputs.size(); ++i) in.push_back(input_tensor(inputs[i], i));
+    for (size_t i = 0; i < inputs.size(); ++i) in.push_back(input_tensor(memory, inputs[i], i));
     for (const RegionView& view : outputs) {
         const BoundRegion& region = *view.region;
         out.push_back(
-            {region.elem, region.shape, &region.quant, bytes_at(memory_, view, dense_bytes(region))});
+            {region.elem, region.shape, &region.quant, bytes_at(memory, view, dense_bytes(region))});
     }
     compute(task, in, out);
     for (const RegionView& view : outputs) {
-        memory_.level(view.region->level, view.region->engine)
+        memory.level(view.region->level, view.region->engine)
             .mark_written(view.address, dense_bytes(*view.region));
     }
 }

@@ -138,24 +138,47 @@ void MemoryLevel::reset() {
     }
 }
 
+void MemoryMap::set(Level level, unsigned engine, MemoryLevel* storage) {
+    if (level == Level::ddr) {
+        ddr_ = storage;
+    } else if (level == Level::l2) {
+        l2_ = storage;
+    } else {
+        if (engine >= l1_.size()) l1_.resize(engine + 1, nullptr);
+        l1_[engine] = storage;
+    }
+}
+
+const MemoryLevel& MemoryMap::level(Level level, unsigned engine) const {
+    const MemoryLevel* found = level == Level::ddr ? ddr_ : level == Level::l2 ? l2_ : nullptr;
+    if (level == Level::l1 && engine < l1_.size()) found = l1_[engine];
+    if (found == nullptr) {
+        throw InternalError(fmt::format("{}[{}] does not exist: {} engines have an L1 here", name_of(level),
+                                        engine, l1_.size()));
+    }
+    return *found;
+}
+
+MemoryLevel& MemoryMap::level(Level level, unsigned engine) {
+    return const_cast<MemoryLevel&>(std::as_const(*this).level(level, engine));
+}
+
 MemoryImage::MemoryImage(uint64_t ddr_bytes, uint64_t l2_bytes, const std::vector<uint64_t>& l1_bytes)
     : ddr_(ddr_bytes), l2_(l2_bytes) {
     l1_.reserve(l1_bytes.size());
     for (const uint64_t bytes : l1_bytes) l1_.emplace_back(bytes);
+    map_levels();
 }
 
-const MemoryLevel& MemoryImage::level(Level level, unsigned engine) const {
-    if (level == Level::ddr) return ddr_;
-    if (level == Level::l2) return l2_;
-    if (engine >= l1_.size()) {
-        throw InternalError(
-            fmt::format("L1[{}] does not exist: the memory image has {} engines", engine, l1_.size()));
-    }
-    return l1_[engine];
+MemoryImage::MemoryImage(MemoryImage&& other) noexcept
+    : ddr_(std::move(other.ddr_)), l2_(std::move(other.l2_)), l1_(std::move(other.l1_)) {
+    map_levels();
 }
 
-MemoryLevel& MemoryImage::level(Level level, unsigned engine) {
-    return const_cast<MemoryLevel&>(std::as_const(*this).level(level, engine));
+void MemoryImage::map_levels() {
+    set(Level::ddr, 0, &ddr_);
+    set(Level::l2, 0, &l2_);
+    for (unsigned k = 0; k < l1_.size(); ++k) set(Level::l1, k, &l1_[k]);
 }
 
 void MemoryImage::reset() {

@@ -41,15 +41,31 @@ class MemoryLevel {
         nullptr;  ///< one bit per byte, a private anonymous mapping too: untouched pages cost nothing
 };
 
-/// All levels of a device.
-class MemoryImage {
+/// The levels of a device as something that reads and writes them reaches them: a host, or a unit through its
+/// memory socket. Owns nothing.
+class MemoryMap {
   public:
-    MemoryImage(uint64_t ddr_bytes, uint64_t l2_bytes, const std::vector<uint64_t>& l1_bytes);
+    /// Throws InternalError for an engine, or a level, that is not there.
     MemoryLevel& level(Level level, unsigned engine);
     const MemoryLevel& level(Level level, unsigned engine) const;
+    void set(Level level, unsigned engine, MemoryLevel* storage);
+
+  private:
+    MemoryLevel *ddr_ = nullptr, *l2_ = nullptr;
+    std::vector<MemoryLevel*> l1_;
+};
+
+/// All levels of a device, with their bytes.
+class MemoryImage : public MemoryMap {
+  public:
+    MemoryImage(uint64_t ddr_bytes, uint64_t l2_bytes, const std::vector<uint64_t>& l1_bytes);
+    MemoryImage(MemoryImage&& other) noexcept;
+    MemoryImage& operator=(MemoryImage&&) = delete;
     void reset();
 
   private:
+    void map_levels();
+
     MemoryLevel ddr_, l2_;
     std::vector<MemoryLevel> l1_;
 };

@@ -158,7 +158,7 @@ uint64_t dense_bytes(const BoundRegion& region) {
     return region.elem == ElemType::i4 ? elements : packed_bytes(region.elem, elements);
 }
 
-void gather(const MemoryImage& memory, const RegionView& view, uint8_t* dense) {
+void gather(const MemoryMap& memory, const RegionView& view, uint8_t* dense) {
     const BoundRegion& region = *view.region;
     if (region.shape.product() == 0) return;
     const MemoryLevel& level = memory.level(region.level, region.engine);
@@ -172,7 +172,7 @@ void gather(const MemoryImage& memory, const RegionView& view, uint8_t* dense) {
     });
 }
 
-void scatter(MemoryImage& memory, const RegionView& view, const uint8_t* dense) {
+void scatter(MemoryMap& memory, const RegionView& view, const uint8_t* dense) {
     const BoundRegion& region = *view.region;
     if (region.shape.product() == 0) return;
     MemoryLevel& level = memory.level(region.level, region.engine);

@@ -18,110 +18,27 @@ double utilization_of(const traces::OpRow& row) {
     return row.macs > 0 && busy > 0 ? double(useful) / double(busy) : 0;
 }
 
-bool is_compute(traces::UnitClass c) {
-    return c == traces::UnitClass::nmu || c == traces::UnitClass::cstl || c == traces::UnitClass::vpu;
-}
-
 }  // namespace
 
 Accounting::Accounting(const Parts& parts)
-    : parts_(parts), waiting_(*parts.board, *parts.units), work_(*parts.platform) {
+    : parts_(parts), waiting_(*parts.board, *parts.units) {
     const auto& units = *parts.units;
     accounts_.resize(units.size());
     for (size_t u = 0; u < units.size(); ++u) {
-        accounts_[u].compute = is_compute(units[u].unit_class);
-        accounts_[u].tasks = executes_tasks(units[u].unit_class);
+        accounts_[u].compute = computes(units[u].kind);
+        accounts_[u].tasks = executes_tasks(units[u].kind);
         if (!accounts_[u].tasks) continue;
         const auto unit = static_cast<uint16_t>(u);
-        (parts.board->classes_of_unit(unit).empty() ? unable_ : able_).push_back(unit);
+        (parts.board->queues_of_unit(unit).empty() ? unable_ : able_).push_back(unit);
     }
-    moved_.resize(units.size(), 0);
-    tokens_.resize(units.size(), 0);
-    queued_.resize(units.size(), 0);
     ops_.resize(parts.program->ops.size() + 1);
     device_ = std::make_unique<DeviceTimeline>(parts.program->ops.size(), parts.sink,
                                                static_cast<uint16_t>(units.size() - 1), &parts_.core);
-    if (parts.ledger != nullptr) energy_ = std::make_unique<EnergyBooking>(*parts.ledger);
-}
-
-traces::Event Accounting::event_of(traces::EventKind kind, uint32_t task, uint32_t op) const {
-    traces::Event event;
-    event.time_ps = parts_.core.edge(now_);
-    event.kind = kind;
-    event.task = task;
-    event.op = op;
-    return event;
-}
-
-void Accounting::record(traces::EventKind kind, uint16_t unit, uint32_t task, uint32_t op, int64_t value) {
-    traces::Event event = event_of(kind, task, op);
-    event.unit = unit;
-    event.value = value;
-    parts_.sink->record(event);
-}
-
-/// What the task does, as its unit planned it.
-void Accounting::trace_work(const TaskCommand& command) {
-    record(traces::EventKind::work, traces::no_unit, command.serial, command.task->task->op,
-           work_table_.index_of(command));
 }
 
 void Accounting::issued(const execution::TaskInstance& task) {
     OpAccount& op = op_account(task.task->op);
     op.first = std::min(op.first, now_);
-    if (parts_.sink == nullptr) return;
-    const int depth = task.loops.depth;
-    const int64_t innermost = depth > 0 ? task.loops[static_cast<size_t>(depth) - 1] : 0;
-    static_assert(static_cast<int>(execution::IssueReason::limit) + 1 == traces::issue_cause_count);
-    traces::Event issue = event_of(traces::EventKind::issue, task.serial, task.statement);
-    issue.value = innermost;
-    issue.cause = static_cast<uint8_t>(task.reason);
-    issue.reserved = completing_ + 1;  // no_task + 1 is 0
-    parts_.sink->record(issue);
-    for (int d = 0; d + 1 < depth; ++d) {
-        record(traces::EventKind::loop, static_cast<uint16_t>(d), task.serial, task.task->op,
-               task.loops[static_cast<size_t>(d)]);
-    }
-    for (const uint32_t producer : task.all_producers) {
-        record(traces::EventKind::flow, traces::no_unit, task.serial, task.task->op, producer);
-    }
-}
-
-void Accounting::ready(const execution::TaskInstance& task) {
-    if (parts_.sink == nullptr) return;
-    traces::Event ready = event_of(traces::EventKind::ready, task.serial, task.task->op);
-    ready.reserved = completing_ + 1;
-    parts_.sink->record(ready);
-}
-
-void Accounting::trace_counter(traces::CounterId counter, uint16_t unit, uint64_t time_ps, uint64_t value) {
-    traces::Event event;
-    event.time_ps = time_ps;
-    event.kind = traces::EventKind::counter;
-    event.cause = static_cast<uint8_t>(counter);
-    event.unit = unit;
-    event.op = traces::background_op;
-    event.value = static_cast<int64_t>(value);
-    parts_.sink->record(event);
-}
-
-void Accounting::tokens(uint16_t unit, uint32_t count) {
-    if (parts_.sink == nullptr || tokens_[unit] == count) return;
-    tokens_[unit] = count;
-    trace_counter(traces::CounterId::tokens_in_flight, unit, parts_.core.edge(now_), count);
-}
-
-/// Queue depth of a unit: ready tasks, not yet started, that it may take; as of the end of the present
-/// instant.
-void Accounting::trace_queues() {
-    for (const uint16_t unit : able_) {
-        uint64_t depth = 0;
-        for (const uint32_t c : parts_.board->classes_of_unit(unit))
-            depth += parts_.board->classes()[c].ready.size();
-        if (depth == queued_[unit]) continue;
-        queued_[unit] = depth;
-        trace_counter(traces::CounterId::queue_depth, unit, parts_.core.edge(now_), depth);
-    }
 }
 
 void Accounting::dispatched(uint16_t unit, Cycles from, Cycles to) {
@@ -132,9 +49,8 @@ void Accounting::dispatched(uint16_t unit, Cycles from, Cycles to) {
     append(unit, {std::max(from, account.known_to), to, Cause::busy_useful});
 }
 
-void Accounting::advance(Cycles now) {
+void Accounting::advanced(Cycles now) {
     if (now <= now_) return;
-    if (parts_.sink != nullptr) trace_queues();
     for (const uint16_t unit : able_)
         if (accounts_[unit].executing == 0) wait(unit, now);
     if (now_ == 0)  // the rest of their time is charged at the end
@@ -192,9 +108,14 @@ void Accounting::count(uint16_t unit, const Segment& segment) {
             is_busy(segment.cause) ? DeviceTimeline::Activity::compute : DeviceTimeline::Activity::memory,
             segment.from, segment.to, segment.task, segment.op);
     }
-    if (parts_.sink == nullptr ||
-        (account.recorded == segment.cause && account.recorded_task == segment.task &&
-         account.recorded_blame == segment.blame)) {
+    if (parts_.sink != nullptr) record(unit, segment);
+}
+
+/// The unit's state from here on, unless it was that already.
+void Accounting::record(uint16_t unit, const Segment& segment) {
+    Account& account = accounts_[unit];
+    if (account.recorded == segment.cause && account.recorded_task == segment.task &&
+        account.recorded_blame == segment.blame) {
         return;
     }
     account.recorded = segment.cause;
@@ -228,31 +149,27 @@ void Accounting::started(const TaskCommand& command) {
         account.known_to = now_;
         ++account.executing;
         account.ever = true;
-        if (parts_.sink != nullptr)
-            record(traces::EventKind::begin, unit, command.serial, op, command.sequencer);
     }
 }
 
 void Accounting::completed(const TaskCommand& command) {
-    const TaskReport& report = command.report;
-    const uint32_t op = command.task->task->op;
+    settle_task(command);
+    OpAccount& account = op_account(command.task->task->op);
+    account.last = std::max(account.last, command.report.end);
+}
+
+/// Up to the end of its report: what its units did, and what others waited for it.
+void Accounting::settle_task(const TaskCommand& command) {
     for (const uint16_t unit : {command.unit, command.partner}) {
         if (unit == traces::no_unit) continue;
-        settle_execution(unit, report, command.serial);
+        settle_execution(unit, command);
         --accounts_[unit].executing;
-        if (parts_.sink != nullptr && report.mover) trace_bytes(unit, report);
-        if (parts_.sink != nullptr) record(traces::EventKind::end, unit, command.serial, op, 0);
     }
-    if (report.mover) {
-        settle_waits(report, command.serial);
-        device_->add(DeviceTimeline::Activity::memory, report.start, report.end, command.serial, op);
-    }
-    completing_ = command.serial;
-    if (parts_.sink != nullptr) trace_work(command);
-    OpAccount& account = op_account(op);
-    account.last = std::max(account.last, report.end);
-    count_work(command);
-    if (energy_) energy_->completed(command);
+    if (!command.plan->moves()) return;
+    if (command.report.streams.empty()) throw InternalError("a transfer runs without a stream");
+    settle_waits(command);
+    device_->add(DeviceTimeline::Activity::memory, command.report.start, command.report.end, command.serial,
+                 command.task->task->op);
 }
 
 /// An open segment was `pieces`, as far as it reaches. Most are the first of their unit: counted at once.
@@ -277,20 +194,25 @@ void Accounting::settle(uint16_t unit, size_t index, const Pieces& pieces) {
     if (index == 0 && !open.empty()) flush(unit);
 }
 
-void Accounting::settle_execution(uint16_t unit, const TaskReport& report, uint32_t serial) {
+void Accounting::settle_execution(uint16_t unit, const TaskCommand& command) {
+    const TaskPlan& plan = *command.plan;
+    const TaskReport& report = command.report;
     Account& account = accounts_[unit];
     const auto found = std::find_if(account.open.begin(), account.open.end(), [&](const Segment& s) {
-        return s.kind == Segment::Kind::executing && s.task == serial;
+        return s.kind == Segment::Kind::executing && s.task == command.serial;
     });
     if (found == account.open.end())
         throw InternalError("a task completed on a unit that did not execute it");
     const Cycles from = found->from;
+    // the drain of a formula may lie below the next task, its work does not
     const Cycles worked =
-        report.start + report.operand_wait + report.fill + report.steady + report.operand_stall;
-    const Cycles to = std::max(from, std::min(std::max(found->to, report.mover ? 0 : worked), report.end));
+        plan.course == TaskPlan::Course::formula
+            ? report.start + report.operand_wait + plan.fill + plan.steady + report.operand_stall
+            : 0;
+    const Cycles to = std::max(from, std::min(std::max(found->to, worked), report.end));
     const bool last = found + 1 == account.open.end();
     if (!last) (found + 1)->from = to;
-    Pieces pieces = execution_pieces(report, account.carry);
+    Pieces pieces = execution_pieces(plan, report, account.carry);
     // an unfinished task that is starved beyond its formula's time
     const Cycles known_to = pieces.empty() ? from : pieces.back().to;
     if (known_to < to) pieces.push_back({known_to, to, stall_of(report.operand_cause)});
@@ -300,12 +222,12 @@ void Accounting::settle_execution(uint16_t unit, const TaskReport& report, uint3
 }
 
 /// Units that waited for this transfer are charged what limited it.
-void Accounting::settle_waits(const TaskReport& report, uint32_t serial) {
-    const StreamResult& transfer = *report.streams.front().result;
+void Accounting::settle_waits(const TaskCommand& command) {
+    const StreamResult& transfer = *command.report.streams.front().result;
     for (const uint16_t unit : able_) {
         std::vector<Segment>& open = accounts_[unit].open;
         for (size_t s = 0; s < open.size();) {
-            if (open[s].kind != Segment::Kind::on_transfer || open[s].transfer != serial) {
+            if (open[s].kind != Segment::Kind::on_transfer || open[s].transfer != command.serial) {
                 ++s;
                 continue;
             }
@@ -314,20 +236,6 @@ void Accounting::settle_waits(const TaskReport& report, uint32_t serial) {
             if (s > 0) s += pieces.size();
         }
     }
-}
-
-void Accounting::trace_bytes(uint16_t unit, const TaskReport& report) {
-    trace_counter(traces::CounterId::bytes, unit, parts_.core.edge(report.start), moved_[unit]);
-    moved_[unit] += report.work;
-    trace_counter(traces::CounterId::bytes, unit, parts_.core.edge(report.end), moved_[unit]);
-}
-
-void Accounting::count_work(const TaskCommand& command) {
-    const bool on_array = (*parts_.units)[command.unit].unit_class == traces::UnitClass::nmu;
-    const WorkCounts::Task task = work_.add(command, on_array);
-    OpAccount& op = op_account(command.task->task->op);
-    op.macs += task.macs;
-    for (size_t level = 0; level < 3; ++level) op.bytes[level] += task.bytes[level];
 }
 
 /// What lies before every segment that is still open is certain.
@@ -340,29 +248,16 @@ void Accounting::settle_device() {
     device_->settle(until);
 }
 
-void Accounting::finish(Cycles end, const std::vector<TaskCommand*>& running) {
-    advance(end);
+void Accounting::finished(Cycles end, const std::vector<TaskCommand*>& running) {
+    advanced(end);
     for (const uint16_t unit : unable_) wait(unit, end);
-    for (TaskCommand* command : running) {
-        TaskReport& report = command->report;
-        report.end = end;
-        const uint32_t op = command->task->task->op;
-        if (parts_.sink != nullptr) trace_work(*command);
-        if (report.mover && report.streams.empty()) throw InternalError("a transfer runs without a stream");
-        for (const uint16_t unit : {command->unit, command->partner}) {
-            if (unit == traces::no_unit) continue;
-            settle_execution(unit, report, command->serial);
-            --accounts_[unit].executing;
-        }
-        if (report.mover) {
-            settle_waits(report, command->serial);
-            device_->add(DeviceTimeline::Activity::memory, report.start, end, command->serial, op);
-        }
-        op_account(op).last = end;
+    for (const TaskCommand* command : running) {
+        settle_task(*command);
+        op_account(command->task->task->op).last = end;
     }
     for (size_t u = 0; u < accounts_.size(); ++u) {
         Account& account = accounts_[u];
-        if ((*parts_.units)[u].unit_class != traces::UnitClass::sequencer) continue;
+        if (row_of((*parts_.units)[u].kind).role != UnitRole::sequencer) continue;
         append(static_cast<uint16_t>(u), {account.known_to, end, Cause::idle_no_work});
         // a dispatch that reaches beyond the end
         if (account.known_to > end) {
@@ -373,7 +268,7 @@ void Accounting::finish(Cycles end, const std::vector<TaskCommand*>& running) {
     device_->settle(end);
 }
 
-std::vector<traces::OpRow> Accounting::op_rows() const {
+std::vector<traces::OpRow> Accounting::op_rows(const WorkCounts& work) const {
     std::vector<traces::OpRow> rows;
     for (size_t i = 0; i < ops_.size(); ++i) {
         const OpAccount& op = ops_[i];
@@ -391,10 +286,11 @@ std::vector<traces::OpRow> Accounting::op_rows() const {
         row.span_cycles = op.last > op.first ? op.last - op.first : 0;
         row.charged_cycles = device_->charged()[i];
         row.causes = op.causes;
-        row.macs = op.macs;
-        row.bytes_dram = op.bytes[static_cast<size_t>(Level::ddr)];
-        row.bytes_l2 = op.bytes[static_cast<size_t>(Level::l2)];
-        row.bytes_l1 = op.bytes[static_cast<size_t>(Level::l1)];
+        const WorkCounts::OpWork& done = work.of_op(i);
+        row.macs = done.macs;
+        row.bytes_dram = done.bytes[static_cast<size_t>(Level::ddr)];
+        row.bytes_l2 = done.bytes[static_cast<size_t>(Level::l2)];
+        row.bytes_l1 = done.bytes[static_cast<size_t>(Level::l1)];
         row.utilization = utilization_of(row);
         rows.push_back(row);
     }
@@ -418,7 +314,7 @@ Accounting::Now Accounting::state_of(uint16_t unit, Cycles now,
     const auto found = std::find_if(running.begin(), running.end(),
                                     [&](const TaskCommand* command) { return command->serial == serial; });
     if (found == running.end()) throw InternalError("a task that executes is not known as running");
-    const Cause cause = executing_cause((*found)->report, now);
+    const Cause cause = executing_cause(*(*found)->plan, (*found)->report, now);
     return moving ? Now{stall_of(cause), waiting.task} : Now{cause, serial};
 }
 

@@ -2,95 +2,37 @@
 
 #include <algorithm>
 
-#include "isa/opcodes.hpp"
-
 namespace kpu::model {
 
 using traces::Component;
 
-namespace {
-
-/// The type that a MAC is priced as.
-ElemType mac_type(ElemType a, ElemType b) {
-    return a == ElemType::i8 && b == ElemType::i4 ? ElemType::i4 : a;
-}
-
-}  // namespace
-
-std::string_view vector_action(OpcodeId opcode_id, ElemType type) {
-    const OpcodeSpec& spec = opcode(opcode_id);
-    if (spec.op_class == OpcodeClass::view) return "move";
-    if (spec.transcendental) return "op.transcendental";
-    switch (type) {
-        case ElemType::i16:
-        case ElemType::u16:
-            return "op.i16";
-        case ElemType::i32:
-        case ElemType::u32:
-            return "op.i32";
-        case ElemType::f16:
-        case ElemType::posit16:
-            return "op.f16";
-        case ElemType::bf16:
-            return "op.bf16";
-        case ElemType::f32:
-            return "op.f32";
-        default:
-            return "op.i8";
-    }
-}
-
-EnergyBooking::EnergyBooking(traces::EnergyLedger& ledger) : ledger_(ledger) {
-    for (int type = 0; type < elem_type_count; ++type) {
-        macs_.push_back({Component::array, "mac." + std::string(name_of(static_cast<ElemType>(type)))});
-    }
-}
-
-void EnergyBooking::book(Action& action, uint64_t count, Cycles from, Cycles to, uint32_t op) {
+template <class Any>
+void EnergyBooking::book(Any& action, uint64_t count, Cycles from, Cycles to, uint32_t op) {
     if (count == 0) return;
     if (!action.id) action.id = ledger_.prices().find(action.component, action.name);
     ledger_.book(*action.id, count, from, to, op);
 }
 
+namespace {
+
+/// How many of a planned action an execution took.
+uint64_t count_of(const EnergyAction& action, const TaskPlan& plan, const TaskReport& report) {
+    if (action.basis == EnergyAction::Basis::task) return action.count;
+    const auto own = static_cast<uint64_t>(double(report.own_cycles) * double(plan.unit_cycles_q16) / 65536.0);
+    const uint64_t all = own * plan.processing_elements, active = std::min(action.count, all);
+    return action.basis == EnergyAction::Basis::active ? active : all - active;
+}
+
+}  // namespace
+
 void EnergyBooking::completed(const TaskCommand& command) {
     const TaskReport& report = command.report;
-    const BoundTask& task = *command.task->task;
-    book(instr_, 1, report.start, report.start, task.op);
-    if (task.unit == UnitKind::nmu) {
-        array_work(command);
-    } else if (!report.mover) {
-        vector_work(command);
-    }
-    for (const StreamUse& use : report.streams) stream(use, task.op, report.mover);
-}
-
-void EnergyBooking::array_work(const TaskCommand& command) {
-    const TaskReport& report = command.report;
-    const auto& inputs = command.task->inputs;
+    const TaskPlan& plan = *command.plan;
     const uint32_t op = command.task->task->op;
-    const ElemType type = mac_type(inputs[0].region->elem, inputs[1].region->elem);
-    book(macs_[static_cast<size_t>(type)], report.work, report.start, report.end, op);
-    const auto unit_cycles = static_cast<double>(report.unit_cycles_q16);
-    const uint64_t all =
-        static_cast<uint64_t>(double(report.own_cycles) * unit_cycles / 65536.0) * report.processing_elements;
-    // at rate r an element does r MACs in a cycle in which it is active
-    const auto active = static_cast<uint64_t>(double(report.work) * double(report.processing_elements) *
-                                              unit_cycles / double(report.peak_q16));
-    book(shift_, std::min(active, all), report.start, report.end, op);
-    book(idle_, all - std::min(active, all), report.start, report.end, op);
-}
-
-void EnergyBooking::vector_work(const TaskCommand& command) {
-    const BoundTask& task = *command.task->task;
-    const TaskReport& report = command.report;
-    // a reduction works on the elements that it reads
-    const bool reduces = opcode(task.opcode).op_class == OpcodeClass::reduction;
-    const ElemType type = (reduces ? command.task->inputs : command.task->outputs).at(0).region->elem;
-    const std::string_view name = vector_action(task.opcode, type);
-    auto found = vector_ops_.find(name);
-    if (found == vector_ops_.end())
-        found = vector_ops_.try_emplace(name, Action{Component::vector, std::string(name)}).first;
-    book(found->second, report.work * report.passes, report.start, report.end, task.op);
+    book(instr_, 1, report.start, report.start, op);
+    for (const EnergyAction& action : plan.energy)
+        book(action, count_of(action, plan, report), report.start, report.end, op);
+    for (const StreamUse& use : report.streams) stream(use, op, plan.moves());
 }
 
 void EnergyBooking::side(const StreamSide& side, uint64_t accesses, bool read, const StreamResult& result,

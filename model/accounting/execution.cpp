@@ -9,11 +9,11 @@ using traces::Cause;
 namespace {
 
 /// In order: wait for operands, fill, useful, padding, late operands, drain, late results.
-Pieces compute_pieces(const TaskReport& report, WorkCarry& carry) {
-    const uint64_t peak = std::max<uint64_t>(report.peak_q16, 1);
+Pieces formula_pieces(const TaskPlan& plan, const TaskReport& report, WorkCarry& carry) {
+    const uint64_t peak = std::max<uint64_t>(plan.peak_q16, 1);
     __extension__ typedef unsigned __int128 Wide;
-    const Wide work = (static_cast<Wide>(report.work) << 16) + carry.work;
-    const auto useful = static_cast<Cycles>(std::min<Wide>(work / peak, report.steady));
+    const Wide work = (static_cast<Wide>(plan.work) << 16) + carry.work;
+    const auto useful = static_cast<Cycles>(std::min<Wide>(work / peak, plan.steady));
     carry.work = static_cast<uint64_t>(std::min<Wide>(work - Wide{useful} * peak, peak - 1));
     Pieces pieces;
     Cycles at = report.start;
@@ -22,23 +22,23 @@ Pieces compute_pieces(const TaskReport& report, WorkCarry& carry) {
         at += length;
     };
     add(report.operand_wait, Cause::stalled_operand_interconnect);
-    add(report.fill, Cause::busy_fill_drain);
+    add(plan.fill, Cause::busy_fill_drain);
     add(useful, Cause::busy_useful);
-    add(report.steady - useful, Cause::busy_padding);
+    add(plan.steady - useful, Cause::busy_padding);
     add(report.operand_stall, stall_of(report.operand_cause));
-    add(report.drain, Cause::busy_fill_drain);
+    add(plan.drain, Cause::busy_fill_drain);
     add(report.result_stall, stall_of(report.result_cause));
     return pieces;
 }
 
 /// Between two changes of limiter: the cycles that the port needed for the bytes delivered, then the limiter.
-Pieces mover_pieces(const TaskReport& report, WorkCarry& carry) {
+Pieces stream_pieces(const TaskPlan& plan, const TaskReport& report, WorkCarry& carry) {
     Pieces pieces;
     const auto add = [&](Cycles from, Cycles to, Cause cause) {
         if (from < to) pieces.push_back({from, to, cause});
     };
     const StreamResult& result = *report.streams.front().result;
-    const uint64_t peak = std::max<uint64_t>(report.peak_q16, 1);
+    const uint64_t peak = std::max<uint64_t>(plan.peak_q16, 1);
     Cycles at = report.start;
     for (size_t i = 0; i < result.limiters.size(); ++i) {
         const LimiterChange& change = result.limiters[i];
@@ -60,10 +60,27 @@ Pieces mover_pieces(const TaskReport& report, WorkCarry& carry) {
     return pieces;
 }
 
+Pieces step_pieces(const TaskReport& report) {
+    Pieces pieces;
+    for (size_t i = 0; i < report.steps.size(); ++i) {
+        const Cycles to = i + 1 < report.steps.size() ? report.steps[i + 1].from : report.end;
+        if (report.steps[i].from < to) pieces.push_back({report.steps[i].from, to, report.steps[i].cause});
+    }
+    return pieces;
+}
+
 }  // namespace
 
-Pieces execution_pieces(const TaskReport& report, WorkCarry& carry) {
-    return report.mover ? mover_pieces(report, carry) : compute_pieces(report, carry);
+Pieces execution_pieces(const TaskPlan& plan, const TaskReport& report, WorkCarry& carry) {
+    switch (plan.course) {
+        case TaskPlan::Course::stream:
+            return stream_pieces(plan, report, carry);
+        case TaskPlan::Course::steps:
+            return step_pieces(report);
+        case TaskPlan::Course::formula:
+            break;
+    }
+    return formula_pieces(plan, report, carry);
 }
 
 Pieces wait_pieces(const Segment& wait, const StreamResult& transfer) {
@@ -93,12 +110,26 @@ Cause limiter_at(const StreamResult& stream, Cycles now) {
     return cause;
 }
 
-Cause executing_cause(const TaskReport& report, Cycles now) {
-    if (report.mover) return limiter_at(*report.streams.front().result, now);
+namespace {
+
+Cause step_at(const TaskReport& report, Cycles now) {
+    Cause cause = Cause::busy_overhead;
+    for (const StepChange& change : report.steps) {
+        if (change.from > now) break;
+        cause = change.cause;
+    }
+    return cause;
+}
+
+}  // namespace
+
+Cause executing_cause(const TaskPlan& plan, const TaskReport& report, Cycles now) {
+    if (plan.moves()) return limiter_at(*report.streams.front().result, now);
+    if (plan.course == TaskPlan::Course::steps) return step_at(report, now);
     const Cycles spent = now - report.start;
     if (spent < report.operand_wait) return Cause::stalled_operand_interconnect;
-    if (spent < report.operand_wait + report.fill) return Cause::busy_fill_drain;
-    if (spent < report.operand_wait + report.fill + report.steady) return Cause::busy_useful;
+    if (spent < report.operand_wait + plan.fill) return Cause::busy_fill_drain;
+    if (spent < report.operand_wait + plan.fill + plan.steady) return Cause::busy_useful;
     // beyond the steady state it starves while an operand has bytes to come, then drains
     for (const StreamUse& use : report.streams) {
         const StreamSide& source = use.request->source;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "model/accounting/segment.hpp"
-#include "model/accounting/task_report.hpp"
+#include "model/task/task_command.hpp"
 
 namespace kpu::model {
 
@@ -13,7 +13,7 @@ struct WorkCarry {
 /// How an executing unit spent the time of a task that ended (rule 1 of accounting.md): pieces in time order
 /// from report.start on. Of a task cut off by the end of the run the last ones may lie beyond it, or end
 /// before it.
-Pieces execution_pieces(const TaskReport& report, WorkCarry& carry);
+Pieces execution_pieces(const TaskPlan& plan, const TaskReport& report, WorkCarry& carry);
 
 /// A wait for a transfer, cut where the transfer's limiter changed.
 Pieces wait_pieces(const Segment& wait, const StreamResult& transfer);
@@ -22,6 +22,6 @@ Pieces wait_pieces(const Segment& wait, const StreamResult& transfer);
 traces::Cause limiter_at(const StreamResult& stream, Cycles now);
 
 /// What an executing task does at cycle `now`; before its completion.
-traces::Cause executing_cause(const TaskReport& report, Cycles now);
+traces::Cause executing_cause(const TaskPlan& plan, const TaskReport& report, Cycles now);
 
 }  // namespace kpu::model

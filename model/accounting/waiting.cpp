@@ -10,8 +10,8 @@ Segment Waiting::of(uint16_t unit, bool worked) const {
     const traces::UnitInfo& info = units_[unit];
     const execution::TaskInstance* ready = nullptr;
     const execution::TaskInstance* oldest = nullptr;
-    for (const uint32_t c : board_.classes_of_unit(unit)) {
-        const TaskClass& wanted = board_.classes()[c];
+    for (const uint32_t c : board_.queues_of_unit(unit)) {
+        const TaskQueue& wanted = board_.queues()[c];
         ready = earlier(ready, wanted.first_ready());
         oldest = earlier(oldest, wanted.first_waiting());
     }
@@ -21,7 +21,7 @@ Segment Waiting::of(uint16_t unit, bool worked) const {
         segment.cause = refusal(*ready, unit);
     } else if (oldest != nullptr) {
         segment = of_task(*oldest);
-    } else if (controller_->future_work(unit_kind_of(info.unit_class), info.engine, info.index) !=
+    } else if (controller_->future_work(info.kind, info.engine, info.index) !=
                execution::FutureWork::none) {
         segment.cause = Cause::stalled_issue_window;
     } else {
@@ -51,7 +51,7 @@ Segment Waiting::of_task(const execution::TaskInstance& task) const {
             return segment;
         }
         if (producer->state != execution::TaskState::running) continue;
-        if (producer->task->kind == proto::Task::COMPUTE) {
+        if (!producer->task->moves()) {
             segment.cause = Cause::stalled_dependency;
         } else {
             segment.kind = Segment::Kind::on_transfer;
@@ -65,14 +65,14 @@ Segment Waiting::of_task(const execution::TaskInstance& task) const {
 /// that it needs; else its sequencer has not come to it. A DMA that could be the second one waits for the
 /// first.
 Cause Waiting::refusal(const execution::TaskInstance& ready, uint16_t asking) const {
-    const TaskClass& wanted = board_.classes()[board_.class_of(*ready.task)];
+    const TaskQueue& wanted = board_.queue_of(*ready.task);
     const auto free = [&](uint16_t unit) { return board_.is_free(unit); };
     const auto asks = [&](uint16_t unit) { return unit == asking; };
     if (std::none_of(wanted.units.begin(), wanted.units.end(), free)) {
         const bool second = std::any_of(wanted.partners.begin(), wanted.partners.end(), asks);
         return second ? Cause::stalled_structural : Cause::stalled_backpressure;
     }
-    if (wanted.engine_dma && std::none_of(wanted.partners.begin(), wanted.partners.end(), free))
+    if (wanted.partner && std::none_of(wanted.partners.begin(), wanted.partners.end(), free))
         return Cause::stalled_structural;
     return Cause::stalled_configuration;
 }

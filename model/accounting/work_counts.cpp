@@ -2,31 +2,26 @@
 
 #include <algorithm>
 
-#include "model/timing/systolic.hpp"
-#include "platforms/platform.hpp"
-
 namespace kpu::model {
 
-WorkCounts::Task WorkCounts::add(const TaskCommand& command, bool on_array) {
-    const TaskReport& report = command.report;
-    Task task;
-    for (const StreamUse& use : report.streams) {
+void WorkCounts::completed(const TaskCommand& command) {
+    const TaskPlan& plan = *command.plan;
+    OpWork& op = ops_[std::min<size_t>(command.task->task->op, ops_.size() - 1)];
+    for (const StreamUse& use : command.report.streams) {
         const uint64_t moved = use.result->bytes;
         const auto side = [&](const StreamSide& at, size_t direction) {
             if (!at.is_memory) return;
             const auto level = static_cast<size_t>(at.level);
             bytes_[level][direction] += moved;
-            task.bytes[level] += moved;
+            op.bytes[level] += moved;
         };
         side(use.request->source, 0);
         side(use.request->destination, 1);
-        count_hits(use, report.mover);
+        count_hits(use, plan.moves());
     }
-    if (report.mover || !on_array) return task;
-    TypeWork& type = type_of(*command.task);
-    type.macs += report.work;
-    task.macs = report.work;
-    return task;
+    if (!plan.macs) return;
+    type_of(*plan.macs).macs += plan.work;
+    op.macs += plan.work;
 }
 
 void WorkCounts::count_hits(const StreamUse& use, bool mover) {
@@ -40,29 +35,13 @@ void WorkCounts::count_hits(const StreamUse& use, bool mover) {
     if (to_engine && source.level == Level::ddr) misses_[l2] += accesses;
 }
 
-WorkCounts::TypeWork& WorkCounts::type_of(const execution::TaskInstance& task) {
-    const ElemType a = task.inputs[0].region->elem, b = task.inputs[1].region->elem;
-    TypeWork*& known = of_operands_[static_cast<size_t>(a)][static_cast<size_t>(b)];
-    if (known == nullptr) known = &type_named(timing::rate_name(a, b), a, b);
-    return *known;
-}
-
-WorkCounts::TypeWork& WorkCounts::type_named(const std::string& name, ElemType a, ElemType b) {
-    const auto [place, added] = by_type_.try_emplace(name);
-    TypeWork& type = place->second;
-    if (!added) return type;
-    for (const proto::Engine& engine : platforms::engines_of(platform_)) {
-        for (const proto::MacRate& rate : engine.array().rate()) {
-            if (rate.type() != name) continue;
-            type.peak_q16 += timing::array_for(engine.array(), a, b).peak_q16() * engine.array().count();
-        }
+WorkCounts::TypeWork& WorkCounts::type_of(const MacWork& macs) {
+    TypeWork*& known = of_operands_[static_cast<size_t>(macs.a)][static_cast<size_t>(macs.b)];
+    if (known == nullptr) {
+        known = &by_type_[macs.type];
+        known->peak_q16 = macs.device_peak_q16;
     }
-    // per core cycle
-    __extension__ typedef unsigned __int128 Wide;
-    type.peak_q16 =
-        static_cast<uint64_t>(static_cast<Wide>(type.peak_q16) * platforms::array_clock(platform_).hz() /
-                              platforms::core_clock(platform_).hz());
-    return type;
+    return *known;
 }
 
 uint64_t WorkCounts::macs() const {

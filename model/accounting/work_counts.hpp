@@ -4,21 +4,21 @@
 #include <string>
 #include <vector>
 
-#include "model/unit/command_protocol.hpp"
-#include "platforms/platform.pb.h"
+#include "model/task/task_observer.hpp"
 
 namespace kpu::model {
 
-/// MACs, bytes and accesses of completed tasks: of the device, and what one task adds to its operation.
-class WorkCounts {
+/// MACs, bytes and accesses of completed tasks, of the device and of each operation.
+class WorkCounts : public TaskObserver {
   public:
-    explicit WorkCounts(const proto::Platform& platform) : platform_(platform) {}
+    explicit WorkCounts(size_t op_count) : ops_(op_count + 1) {}
+    void completed(const TaskCommand& command) override;
 
-    struct Task {
+    struct OpWork {
         uint64_t macs = 0;
         uint64_t bytes[3] = {0, 0, 0};  ///< read and written, by level
     };
-    Task add(const TaskCommand& command, bool on_array);
+    const OpWork& of_op(size_t op) const { return ops_[op]; }  ///< the background last
 
     uint64_t macs() const;
     /// sum over types of MACs / MACs per cycle of all arrays of the device
@@ -35,10 +35,9 @@ class WorkCounts {
         uint64_t peak_q16 = 0;  ///< of all arrays
     };
     void count_hits(const StreamUse& use, bool mover);
-    TypeWork& type_of(const execution::TaskInstance& task);
-    TypeWork& type_named(const std::string& name, ElemType a, ElemType b);
+    TypeWork& type_of(const MacWork& macs);
 
-    const proto::Platform& platform_;
+    std::vector<OpWork> ops_;
     std::map<std::string, TypeWork> by_type_;
     TypeWork* of_operands_[elem_type_count][elem_type_count] = {};  ///< null: none came yet
     uint64_t bytes_[3][2] = {};

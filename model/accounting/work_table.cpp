@@ -20,10 +20,10 @@ uint64_t bytes_of(const StreamSide& side) {
 
 traces::StreamWork::End end_of(const StreamSide& side) { return {side.is_memory, side.level, side.engine}; }
 
-void fill(traces::StreamWork& work, const StreamUse& use, const TaskReport& report) {
+void fill(traces::StreamWork& work, const StreamUse& use, const TaskPlan& plan) {
     const StreamRequest& request = *use.request;
     using Role = traces::StreamWork::Role;
-    work.role = report.mover ? Role::move : use.is_result ? Role::result : Role::operand;
+    work.role = plan.moves() ? Role::move : use.is_result ? Role::result : Role::operand;
     work.source = end_of(request.source);
     work.destination = end_of(request.destination);
     work.bytes = std::max(bytes_of(request.source), bytes_of(request.destination));
@@ -33,24 +33,25 @@ void fill(traces::StreamWork& work, const StreamUse& use, const TaskReport& repo
     work.max_outstanding = request.max_outstanding;
     work.descriptor_cycles = request.descriptor_cycles;
     work.row_cycles = request.row_cycles;
-    work.due = use.is_result ? report.first_result : use.due;
+    work.due = use.is_result ? plan.first_result : use.due;
 }
 
 void fill(traces::TaskWork& work, const TaskCommand& command) {
     const TaskReport& report = command.report;
-    work.mover = report.mover;
-    work.overlaps = report.overlap;
-    work.lead = report.lead;
-    work.fill = report.fill;
-    work.steady = report.steady;
-    work.drain = report.drain;
-    work.uneven = report.uneven;
-    work.occupancy = report.occupancy;
-    work.work = report.work;
-    work.peak_q16 = report.peak_q16;
+    const TaskPlan& plan = *command.plan;
+    work.mover = plan.moves();
+    work.overlaps = plan.overlap;
+    work.lead = plan.lead;
+    work.fill = plan.fill;
+    work.steady = plan.steady;
+    work.drain = plan.drain;
+    work.uneven = plan.uneven;
+    work.occupancy = plan.occupancy;
+    work.work = plan.work;
+    work.peak_q16 = plan.peak_q16;
     work.macs = command.task->task->macs;
     work.streams.resize(report.streams.size());
-    for (size_t i = 0; i < report.streams.size(); ++i) fill(work.streams[i], report.streams[i], report);
+    for (size_t i = 0; i < report.streams.size(); ++i) fill(work.streams[i], report.streams[i], plan);
 }
 
 size_t hash_of(const traces::TaskWork& work) {

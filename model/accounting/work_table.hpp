@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/unit/command_protocol.hpp"
+#include "model/task/task_command.hpp"
 #include "traces/task_work.hpp"
 
 namespace kpu::model {

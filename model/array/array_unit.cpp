@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/timing/systolic.hpp"
+#include "model/unit/unit_module.hpp"
 #include "platforms/platform.hpp"
 
 namespace kpu::model {
@@ -11,18 +12,18 @@ namespace {
 
 constexpr uint64_t accumulator_bytes = 4;
 
-uint64_t bytes_of(const values::RegionView& view) {
-    return (static_cast<uint64_t>(view.region->shape.product()) * bit_width(view.region->elem) + 7) / 8;
+uint64_t bytes_of(uint64_t elements, const BoundRegion& region) {
+    return (elements * bit_width(region.elem) + 7) / 8;
+}
+
+uint64_t bytes_of(const BoundRegion& region) {
+    return bytes_of(static_cast<uint64_t>(region.shape.product()), region);
 }
 
 /// Walks over a region that move `bytes`.
-uint32_t walks(uint64_t bytes, const values::RegionView& view) {
-    const uint64_t own = std::max<uint64_t>(bytes_of(view), 1);
+uint32_t walks(uint64_t bytes, const BoundRegion& region) {
+    const uint64_t own = std::max<uint64_t>(bytes_of(region), 1);
     return static_cast<uint32_t>(std::clamp<uint64_t>((bytes + own - 1) / own, 1, UINT32_MAX));
-}
-
-uint64_t bytes_of(uint64_t elements, const values::RegionView& view) {
-    return (elements * bit_width(view.region->elem) + 7) / 8;
 }
 
 /// The formulas count cycles of the array's own clock, the unit core cycles.
@@ -59,104 +60,155 @@ Cycles due_of(size_t operand, const timing::SystolicArray& array, const timing::
     return time.stationary_in;
 }
 
-timing::OperandPorts operand_ports(const proto::SystolicArray& array, const execution::TaskInstance& task) {
+timing::OperandPorts operand_ports(const proto::SystolicArray& array, const BoundRegion& a,
+                                   const BoundRegion& b) {
     const uint64_t bits = 8 * uint64_t{array.operand_bytes_per_cycle()};
-    const auto element = [&](size_t i) {
-        return static_cast<uint32_t>(bit_width(task.inputs[i].region->elem));
-    };
-    return {bits, bits, element(0), element(1)};
+    return {bits, bits, static_cast<uint32_t>(bit_width(a.elem)), static_cast<uint32_t>(bit_width(b.elem))};
+}
+
+/// The type that a MAC is priced as.
+ElemType priced_type(ElemType a, ElemType b) {
+    return a == ElemType::i8 && b == ElemType::i4 ? ElemType::i4 : a;
 }
 
 }  // namespace
 
-const ArrayUnit::Formula& ArrayUnit::formula_of(const execution::TaskInstance& task) {
-    const auto known = formulas_.find(task.task);
-    if (known != formulas_.end()) return known->second;
+uint32_t ArrayUnit::port(uint32_t bytes_per_array_cycle) const {
+    return static_cast<uint32_t>(ArrayClock(*place().platform).per_core_cycle(bytes_per_array_cycle));
+}
+
+ArrayUnit::Formula ArrayUnit::formula_of(const BoundTask& task) const {
+    const BoundRegion &a = region_of(task, input(0)), &b = region_of(task, input(1));
     const proto::SystolicArray& parameters = place().engine_platform->array();
     const ArrayClock clock(*place().platform);
     Formula formula;
-    formula.array = timing::array_for(parameters, task.inputs[0].region->elem, task.inputs[1].region->elem);
-    const timing::GemmShape shape = timing::gemm_shape(*place().program, *task.task);
+    formula.array = timing::array_for(parameters, a.elem, b.elem);
+    const timing::GemmShape shape = timing::gemm_shape(*place().program, task);
     formula.time = clock.in_core(timing::systolic_time(formula.array, shape));
     formula.macs = shape.macs();
     formula.peak_q16 = clock.per_core_cycle(formula.array.peak_q16());
     if (formula.array.timing == proto::SystolicArray::physical) {
         const auto starved =
-            timing::starved_operands_in(formula.array, shape, operand_ports(parameters, task));
+            timing::starved_operands_in(formula.array, shape, operand_ports(parameters, a, b));
         if (starved) formula.starved_operands_in = clock.in_core(*starved);
     }
-    return formulas_.emplace(task.task, formula).first->second;
+    return formula;
 }
 
-void ArrayUnit::plan(Job& job) {
-    const execution::TaskInstance& task = *job.command->task;
-    const proto::SystolicArray& parameters = place().engine_platform->array();
-    const Formula& formula = formula_of(task);
-    const timing::SystolicArray& array = formula.array;
+TaskPlan ArrayUnit::plan(const BoundTask& task, uint32_t) {
+    const Formula formula = formula_of(task);
     const timing::SystolicTime& time = formula.time;
-    const ArrayClock clock(*place().platform);
-    const auto port = [&](uint32_t bytes) { return static_cast<uint32_t>(clock.per_core_cycle(bytes)); };
-    const uint32_t operand_port = port(parameters.operand_bytes_per_cycle());
-    const uint32_t result_port = port(parameters.result_bytes_per_cycle());
-    const bool physical = array.timing == proto::SystolicArray::physical;
+    const bool physical = formula.array.timing == proto::SystolicArray::physical;
+    TaskPlan plan;
+    plan.fill = time.weight_load + time.fill + time.waits;
+    plan.steady = time.steady;
+    plan.drain = time.drain;
+    plan.work = formula.macs;
+    plan.peak_q16 = formula.peak_q16;
+    plan.unit_cycles_q16 = ArrayClock(*place().platform).per_core_cycle(65536);
+    plan.processing_elements = formula.array.rows * formula.array.cols;
+    plan.overlap = plan.prefetch = physical;
+    plan.lead = physical ? place().engine_platform->l1().read_latency_cycles() : 0;
+    plan.entry_gap = time.entry_gap;
+    plan.occupancy = time.occupancy;
+    plan.result_after_operands = physical && time.folds <= 1;
+    plan.first_result = time.first_result;
+    plan.macs = mac_work(region_of(task, input(0)).elem, region_of(task, input(1)).elem);
+    plan_operands(task, formula, plan);
+    plan_result(task, formula, plan);
+    plan_energy(task, plan);
+    return plan;
+}
 
-    TaskReport& report = job.command->report;
-    report.fill = time.weight_load + time.fill + time.waits;
-    report.steady = time.steady;
-    report.drain = time.drain;
-    report.work = formula.macs;
-    report.peak_q16 = formula.peak_q16;
-    report.unit_cycles_q16 = clock.per_core_cycle(65536);
-    report.processing_elements = array.rows * array.cols;
-    job.overlap = job.prefetch = physical;
-    job.lead = physical ? place().engine_platform->l1().read_latency_cycles() : 0;
-    job.entry_gap = time.entry_gap;
-    job.occupancy = time.occupancy;
-    job.result_after_operands = physical && time.folds <= 1;
-    job.first_result = time.first_result;
-
-    const Cycles steady_end = report.fill + report.steady;
+void ArrayUnit::plan_operands(const BoundTask& task, const Formula& formula, TaskPlan& plan) const {
+    const timing::SystolicTime& time = formula.time;
+    const bool physical = formula.array.timing == proto::SystolicArray::physical;
+    const proto::SystolicArray& parameters = place().engine_platform->array();
+    const Cycles steady_end = plan.fill + plan.steady;
     for (size_t i = 0; i < task.inputs.size(); ++i) {
         const uint64_t reads = i == 0 ? time.a_reads : i == 1 ? time.b_reads : 0;
-        const Cycles due = physical && i < 2 ? due_of(i, array, time) : steady_end;
-        add_operand(job, task.inputs[i], bytes_of(reads, task.inputs[i]), {0, due}, operand_port);
+        const Cycles due = physical && i < 2 ? due_of(i, formula.array, time) : steady_end;
+        add_operand(task, input(i), bytes_of(reads, region_of(task, input(i))), {0, due},
+                    port(parameters.operand_bytes_per_cycle()), plan);
         // the reference tool's array asks for its operands in the steady state, and has the fill to get them
-        if (!physical) job.operands.back().stream->extension.request.pace_cycles = time.steady;
+        if (!physical) plan.operands.back().request.pace_cycles = time.steady;
     }
-    if (formula.starved_operands_in) starve_uneven_folds(job, *formula.starved_operands_in, time.operands_in);
-    const values::RegionView& result = task.outputs[0];
+    if (formula.starved_operands_in)
+        starve_uneven_folds(plan, *formula.starved_operands_in, time.operands_in);
     const uint64_t partial = time.partial_reads * accumulator_bytes;
     // folds over K after the first read the partial sums back, from the place of the result
     if (partial > 0) {
-        add_operand(job, result, partial, {clock.in_core(array.rows) + time.steady / time.folds, steady_end},
-                    result_port);
+        const Cycles first_fold = ArrayClock(*place().platform).in_core(formula.array.rows);
+        add_operand(task, output(0), partial, {first_fold + time.steady / time.folds, steady_end},
+                    port(parameters.result_bytes_per_cycle()), plan);
     }
-    job.results.push_back(memory_stream(job, result, false, result_port));
-    job.results[0]->extension.request.destination.repeat =
-        walks(partial + bytes_of(time.writes - time.partial_reads, result), result);
+}
+
+void ArrayUnit::plan_result(const BoundTask& task, const Formula& formula, TaskPlan& plan) const {
+    const timing::SystolicTime& time = formula.time;
+    const uint32_t result_port = port(place().engine_platform->array().result_bytes_per_cycle());
+    const BoundRegion& result = region_of(task, output(0));
+    PlannedStream stream_out = memory_stream(task, output(0), false, result_port);
+    stream_out.request.destination.repeat = walks(
+        time.partial_reads * accumulator_bytes + bytes_of(time.writes - time.partial_reads, result), result);
+    plan.results.push_back(std::move(stream_out));
+}
+
+void ArrayUnit::plan_energy(const BoundTask& task, TaskPlan& plan) const {
+    using traces::Component;
+    using Basis = EnergyAction::Basis;
+    const ElemType type = priced_type(region_of(task, input(0)).elem, region_of(task, input(1)).elem);
+    // at rate r an element does r MACs in a cycle in which it is active
+    const auto active = static_cast<uint64_t>(double(plan.work) * double(plan.processing_elements) *
+                                              double(plan.unit_cycles_q16) / double(plan.peak_q16));
+    plan.energy = {{Component::array, "mac." + std::string(name_of(type)), plan.work, Basis::task},
+                   {Component::array, "pe.shift", active, Basis::active},
+                   {Component::array, "pe.idle", active, Basis::idle}};
+}
+
+/// MACs of a type per core cycle, of all arrays of the device.
+MacWork ArrayUnit::mac_work(ElemType a, ElemType b) const {
+    __extension__ typedef unsigned __int128 Wide;
+    const proto::Platform& platform = *place().platform;
+    MacWork work{a, b, timing::rate_name(a, b), 0};
+    for (const proto::Engine& engine : platforms::engines_of(platform)) {
+        for (const proto::MacRate& rate : engine.array().rate()) {
+            if (rate.type() != work.type) continue;
+            work.device_peak_q16 +=
+                timing::array_for(engine.array(), a, b).peak_q16() * engine.array().count();
+        }
+    }
+    work.device_peak_q16 =
+        static_cast<uint64_t>(static_cast<Wide>(work.device_peak_q16) *
+                              platforms::array_clock(platform).hz() / platforms::core_clock(platform).hz());
+    return work;
 }
 
 /// A stream's reads are spread evenly over the task. Where whole folds ask for more than a port delivers, and
 /// edge folds for less, the array waits for longer than that.
-void ArrayUnit::starve_uneven_folds(Job& job, Cycles starved, Cycles operands_in) {
+void ArrayUnit::starve_uneven_folds(TaskPlan& plan, Cycles starved, Cycles operands_in) {
     Cycles waits = 0;  // of streams that are spread evenly
     for (size_t i = 0; i < 2; ++i) {
-        const Cycles through = job.operands[i].earliest - job.lead, due = job.operands[i].due;
+        const Cycles through = plan.operands[i].earliest - plan.lead, due = plan.operands[i].due;
         waits = std::max(waits, through - std::min(through, due));
     }
-    job.uneven = starved - std::min(starved, operands_in + waits);
+    plan.uneven = starved - std::min(starved, operands_in + waits);
 }
 
-void ArrayUnit::add_operand(Job& job, const values::RegionView& view, uint64_t bytes, Window window,
-                            uint32_t port) {
-    auto operand = memory_stream(job, view, true, port);
-    StreamRequest& request = operand->extension.request;
-    request.source.repeat = walks(bytes, view);
+void ArrayUnit::add_operand(const BoundTask& task, OperandRef operand, uint64_t bytes, Window window,
+                            uint32_t port_bytes, TaskPlan& plan) const {
+    const BoundRegion& region = region_of(task, operand);
+    PlannedStream planned = memory_stream(task, operand, true, port_bytes);
+    StreamRequest& request = planned.request;
+    request.source.repeat = walks(bytes, region);
     request.pace_offset = window.from;
     request.pace_cycles = window.to - window.from;
-    const uint64_t moved = request.source.repeat * bytes_of(view);
-    const Cycles earliest = job.overlap ? job.lead + (moved + port - 1) / port : 0;
-    job.operands.push_back({std::move(operand), window.to, earliest});
+    const uint64_t moved = request.source.repeat * bytes_of(region);
+    planned.due = window.to;
+    planned.earliest = plan.overlap ? plan.lead + (moved + port_bytes - 1) / port_bytes : 0;
+    plan.operands.push_back(std::move(planned));
 }
+
+void add_array_module() { set_unit_module(UnitKind::nmu, make_unit<ArrayUnit>); }
 
 }  // namespace kpu::model

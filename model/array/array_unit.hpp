@@ -1,24 +1,23 @@
 #pragma once
 
 #include <optional>
-#include <unordered_map>
 
 #include "model/timing/systolic.hpp"
-#include "model/unit/worker.hpp"
+#include "model/unit/formula_unit.hpp"
 
 namespace kpu::model {
 
 /// A systolic array (NMU): gemm, matmul and convolutions. array_unit.md.
-class ArrayUnit : public Worker {
+class ArrayUnit : public FormulaUnit {
   public:
-    using Worker::Worker;
+    using FormulaUnit::FormulaUnit;
     const char* kind() const override { return "array_unit"; }
 
   protected:
-    void plan(Job& job) override;
+    TaskPlan plan(const BoundTask& task, uint32_t partner_bytes_per_cycle) override;
 
   private:
-    /// What every execution of a task has in common, in core cycles.
+    /// What a product costs, in core cycles.
     struct Formula {
         timing::SystolicArray array;
         timing::SystolicTime time;
@@ -29,14 +28,16 @@ class ArrayUnit : public Worker {
     struct Window {
         Cycles from, to;
     };
-    void starve_uneven_folds(Job& job, Cycles starved, Cycles operands_in);
-    /// A stream of at least `bytes` from `view` through a port of `port` bytes a cycle.
-    void add_operand(Job& job, const values::RegionView& view, uint64_t bytes, Window window, uint32_t port);
-
-    const Formula& formula_of(const execution::TaskInstance& task);
-
-    /// Of each task met: loops repeat tasks.
-    std::unordered_map<const BoundTask*, Formula> formulas_;
+    Formula formula_of(const BoundTask& task) const;
+    void plan_operands(const BoundTask& task, const Formula& formula, TaskPlan& plan) const;
+    void plan_result(const BoundTask& task, const Formula& formula, TaskPlan& plan) const;
+    void plan_energy(const BoundTask& task, TaskPlan& plan) const;
+    MacWork mac_work(ElemType a, ElemType b) const;
+    static void starve_uneven_folds(TaskPlan& plan, Cycles starved, Cycles operands_in);
+    /// A stream of at least `bytes` from the operand through a port of `port` bytes a cycle.
+    void add_operand(const BoundTask& task, OperandRef operand, uint64_t bytes, Window window, uint32_t port,
+                     TaskPlan& plan) const;
+    uint32_t port(uint32_t bytes_per_array_cycle) const;
 };
 
 }  // namespace kpu::model

@@ -6,85 +6,29 @@
 #include <random>
 
 #include "base/diagnostics.hpp"
-#include "model/array/array_unit.hpp"
 #include "model/device/device_impl.hpp"
-#include "model/dma/dma_unit.hpp"
-#include "model/vector/vector_unit.hpp"
+#include "model/unit/unit_module.hpp"
 #include "platforms/platform.hpp"
 
 namespace kpu::model {
-
-using traces::UnitClass;
 
 namespace {
 
 /// The kernel is left this often to look for an interrupt.
 constexpr Cycles slice_cycles = 1u << 24;
 
-void add_units(std::vector<traces::UnitInfo>& units, const char* pattern, UnitClass unit_class, int engine,
-               uint32_t count, double peak) {
-    for (uint32_t i = 0; i < count; ++i) {
-        units.push_back(
-            {fmt::format(fmt::runtime(pattern), engine, i), unit_class, engine, static_cast<int>(i), peak});
-    }
-}
+/// Values and hazards of a timed run. A task's bytes go through the memory socket of its unit.
+class DataObserver : public TaskObserver {
+  public:
+    explicit DataObserver(execution::DataPath& data) : data_(data) {}
+    void started(const TaskCommand& command) override { data_.task_started(*command.task, command.memory); }
+    void completed(const TaskCommand& command) override { data_.task_completed(*command.task); }
 
-/// Bytes per core cycle of a memory resource at best.
-double peak_of(const ResourceInfo& resource, const MemoryConfig& config) {
-    const auto core = static_cast<double>(config.core.hz());
-    const auto in_core = [&](double per_cycle, const std::optional<Clock>& own) {
-        return own ? per_cycle * static_cast<double>(own->hz()) / core : per_cycle;
-    };
-    const auto sram = [&](const SramConfig& s) {
-        const double ports = double(s.ports) * s.bytes_per_cycle,
-                     banks = double(s.banks) * s.bank_width_bytes;
-        return in_core(std::min(ports, banks), config.sram_clock);
-    };
-    const DramTiming& dram = config.ddr.timing;
-    switch (resource.unit_class) {
-        case UnitClass::ddr:
-            return double(dram.burst_bytes) / dram.burst_nck * static_cast<double>(dram.clock_hz) / core;
-        case UnitClass::link:
-            return in_core(config.link.bytes_per_cycle, config.link_clock);
-        case UnitClass::l2:
-            return sram(config.l2);
-        default:
-            return sram(config.l1.at(static_cast<size_t>(resource.engine)));
-    }
-}
+  private:
+    execution::DataPath& data_;
+};
 
 }  // namespace
-
-std::vector<traces::UnitInfo> unit_table(const proto::Platform& platform) {
-    std::vector<traces::UnitInfo> units;
-    const std::vector<proto::Engine> engines = platforms::engines_of(platform);
-    const double array_cycles = static_cast<double>(platforms::array_clock(platform).hz()) /
-                                static_cast<double>(platforms::core_clock(platform).hz());
-    for (size_t k = 0; k < engines.size(); ++k) {
-        const int engine = static_cast<int>(k);
-        const proto::SystolicArray& array = engines[k].array();
-        const proto::Vector& vector = engines[k].vector();
-        add_units(units, "e{}_nmu{}", UnitClass::nmu, engine, array.count(),
-                  double(array.rows()) * array.cols() * array_cycles);
-        add_units(units, "e{}_cstl{}", UnitClass::cstl, engine, vector.cstl_count(), vector.lanes());
-        add_units(units, "e{}_vpu{}", UnitClass::vpu, engine, vector.vpu_count(), vector.lanes());
-        add_units(units, "e{}_dma{}", UnitClass::dma, engine, engines[k].dma().channels(),
-                  engines[k].dma().bytes_per_cycle());
-        units.push_back({fmt::format("e{}_seq", k), UnitClass::sequencer, engine, 0, 0});
-    }
-    for (uint32_t i = 0; i < platform.system_dma().channels(); ++i) {
-        units.push_back({fmt::format("sdma{}", i), UnitClass::sdma, -1, static_cast<int>(i),
-                         double(platform.system_dma().bytes_per_cycle())});
-    }
-    const MemoryConfig config = memory_config(platform);
-    const MemorySystem memory_system(config);
-    for (const ResourceInfo& resource : memory_system.resources()) {
-        units.push_back(
-            {resource.name, resource.unit_class, resource.engine, resource.index, peak_of(resource, config)});
-    }
-    units.push_back({"device", UnitClass::device, -1, 0});
-    return units;
-}
 
 Device::Impl::Impl(const proto::Platform& p, const BoundProgram& bound, values::MemoryImage* image,
                    const DeviceOptions& o)
@@ -102,17 +46,23 @@ Device::Impl::Impl(const proto::Platform& p, const BoundProgram& bound, values::
     board = std::make_unique<TaskBoard>(program, units);
     Accounting::Parts parts;
     parts.program = &program;
-    parts.platform = &platform;
     parts.units = &units;
     parts.board = board.get();
     parts.core = core;
     parts.sink = options.sink;
-    parts.ledger = ledger.get();
     accounting = std::make_unique<Accounting>(parts);
+    work = std::make_unique<WorkCounts>(program.ops.size());
+    energy = std::make_unique<EnergyBooking>(*ledger);
+    if (options.sink != nullptr) trace = std::make_unique<TaskTrace>(*options.sink, core, *board, units);
+    // values first: what a task computes may fail
     if (options.backend != nullptr || options.hazards) {
         data = std::make_unique<execution::DataPath>(program, options.backend != nullptr ? memory : nullptr,
                                                      options.backend, options.hazards);
+        data_observer = std::make_unique<DataObserver>(*data);
+        observers.push_back(data_observer.get());
     }
+    for (TaskObserver* observer : TaskObservers{accounting.get(), trace.get(), work.get(), energy.get()})
+        if (observer != nullptr) observers.push_back(observer);
     build();
     execution::ControlOptions control_options;
     control_options.max_active_tokens = platform.sequencer().max_active_tokens();
@@ -122,13 +72,14 @@ Device::Impl::Impl(const proto::Platform& p, const BoundProgram& bound, values::
     for (const auto& sequencer : sequencers) commanding.push_back(sequencer.get());
     arbiter->attach(*controller, std::move(commanding));
     accounting->attach(*controller);
+    if (trace) trace->attach(*controller);
 }
 
 Device::Impl::~Impl() {
     const SimContext::Entry entry(context);
     // events are cancelled with their modules, before the context goes
     sequencers.clear();
-    workers.clear();
+    task_units.clear();
     arbiter.reset();
     memories.clear();
     interconnect.reset();
@@ -149,7 +100,7 @@ void Device::Impl::build() {
         memory = own_memory.get();
     }
     Steps make, wire;
-    add_workers(make, wire);
+    add_task_units(make, wire);
     add_memories(make, wire);
     add_sequencers(make, wire);
     add_arbiter(make, wire);
@@ -185,14 +136,14 @@ void Device::Impl::add_memories(Steps& make, Steps& wire) {
             fmt::format("ddr{}", c), Level::ddr, 0, [c](Interconnect & i) -> auto& { return i.ddr(c); });
 }
 
-void Device::Impl::add_workers(Steps& make, Steps& wire) {
-    workers.resize(units.size());
+void Device::Impl::add_task_units(Steps& make, Steps& wire) {
+    task_units.resize(units.size());
     unsigned ports = 0;
     for (size_t u = 0; u < units.size(); ++u) {
-        if (!executes_tasks(units[u].unit_class)) continue;
+        if (!executes_tasks(units[u].kind)) continue;
         const unsigned port = ports++;
-        make.push_back([this, u] { workers[u] = make_worker(static_cast<uint16_t>(u)); });
-        wire.push_back([this, u, port] { bind(workers[u]->stream.socket, interconnect->port(port)); });
+        make.push_back([this, u] { task_units[u] = make_task_unit(static_cast<uint16_t>(u)); });
+        wire.push_back([this, u, port] { bind(task_units[u]->stream.socket, interconnect->port(port)); });
     }
     make.insert(make.begin(), [this, ports] {
         const auto stepping =
@@ -202,7 +153,7 @@ void Device::Impl::add_workers(Steps& make, Steps& wire) {
     });
 }
 
-std::unique_ptr<Worker> Device::Impl::make_worker(uint16_t unit) {
+std::unique_ptr<Unit> Device::Impl::make_task_unit(uint16_t unit) {
     UnitPlace place;
     place.unit = unit;
     place.core = core;
@@ -215,16 +166,7 @@ std::unique_ptr<Worker> Device::Impl::make_worker(uint16_t unit) {
     } else {
         place.command_ports = static_cast<uint32_t>(engines.size());  // every sequencer may command it
     }
-    const char* name = units[unit].name.c_str();
-    switch (units[unit].unit_class) {
-        case UnitClass::nmu:
-            return std::make_unique<ArrayUnit>(name, place);
-        case UnitClass::cstl:
-        case UnitClass::vpu:
-            return std::make_unique<VectorUnit>(name, place);
-        default:
-            return std::make_unique<DmaUnit>(name, place);
-    }
+    return unit_module(units[unit].kind)(units[unit].name.c_str(), place);
 }
 
 void Device::Impl::add_sequencers(Steps& make, Steps& wire) {
@@ -232,7 +174,7 @@ void Device::Impl::add_sequencers(Steps& make, Steps& wire) {
     for (size_t k = 0; k < engines.size(); ++k) {
         std::vector<CommandRoute> routes;
         for (size_t u = 0; u < units.size(); ++u) {
-            if (!executes_tasks(units[u].unit_class)) continue;
+            if (!executes_tasks(units[u].kind)) continue;
             const bool system = units[u].engine < 0;
             if (!system && units[u].engine != static_cast<int>(k)) continue;
             const auto socket = static_cast<uint32_t>(routes.size());
@@ -240,7 +182,7 @@ void Device::Impl::add_sequencers(Steps& make, Steps& wire) {
         }
         for (const CommandRoute& route : routes) {
             wire.push_back([this, k, route] {
-                bind(sequencers[k]->command[route.socket], workers[route.unit]->command[route.unit_port]);
+                bind(sequencers[k]->command[route.socket], task_units[route.unit]->command[route.unit_port]);
             });
         }
         make.push_back([this, k, routes] {
@@ -257,14 +199,13 @@ void Device::Impl::add_arbiter(Steps& make, Steps& wire) {
         parts.core = core;
         parts.dispatch_cycles = platform.sequencer().dispatch_cycles();
         parts.board = board.get();
-        parts.accounting = accounting.get();
-        parts.data = data.get();
+        parts.observers = observers;
         parts.stop = &stop;
         parts.errors = &errors;
         for (const proto::Engine& engine : engines)
             parts.partner_bytes_per_cycle.push_back(engine.dma().bytes_per_cycle());
         for (size_t u = 0; u < units.size(); ++u) {
-            if (units[u].unit_class == UnitClass::sequencer)
+            if (row_of(units[u].kind).role == UnitRole::sequencer)
                 parts.sequencer_units.push_back(static_cast<uint16_t>(u));
         }
         arbiter = std::make_unique<TaskArbiter>("arbiter", std::move(parts));
@@ -277,9 +218,7 @@ void Device::Impl::add_arbiter(Steps& make, Steps& wire) {
 std::vector<uint16_t> Device::Impl::units_of_resources() const {
     std::vector<uint16_t> resource_units;
     for (size_t u = 0; u + 1 < units.size(); ++u) {
-        const UnitClass c = units[u].unit_class;
-        if (!executes_tasks(c) && c != UnitClass::sequencer)
-            resource_units.push_back(static_cast<uint16_t>(u));
+        if (carries_bytes(units[u].kind)) resource_units.push_back(static_cast<uint16_t>(u));
     }
     return resource_units;
 }
@@ -289,16 +228,9 @@ void Device::Impl::trace_memories() {
     if (options.accesses) interconnect->trace_accesses_to(*options.sink);
 }
 
-Device::Stop Device::Impl::outcome(Cycles until_cycle) const {
-    if (stop.finished) return Stop::finished;
-    if (stop.interrupted) return Stop::interrupted;
-    if (stop.task_completed) return Stop::task_completed;
-    return now_ >= until_cycle ? Stop::cycle_limit : Stop::deadlock;
-}
-
-Device::Stop Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt) {
+RunStatus Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt) {
     if (ended_) throw InternalError("a device that was finished does not run");
-    if (stop.finished) return Stop::finished;
+    if (stop.finished) return RunStatus::finished;
     const SimContext::Entry entry(context);
     stop.at_task = stop_at_task;
     stop.interrupt = interrupt;
@@ -317,15 +249,13 @@ Device::Stop Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std:
         // the kernel stays at its last event; the step goes on to its end
         now_ = paused || starved ? core.last_edge(sc_core::sc_time_stamp().value()) : target;
         if (errors.error) std::rethrow_exception(errors.error);
-        if (paused) break;
-        if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) {
-            stop.interrupted = true;
-            break;
-        }
-        if (starved) return Stop::deadlock;
-        if (target >= until_cycle) return Stop::cycle_limit;
+        if (stop.finished) return RunStatus::finished;
+        if (stop.interrupted) return RunStatus::interrupted;
+        if (stop.task_completed) return RunStatus::paused;
+        if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) return RunStatus::interrupted;
+        if (starved) return RunStatus::deadlock;
+        if (target >= until_cycle) return RunStatus::paused;
     }
-    return outcome(until_cycle);
 }
 
 std::string Device::Impl::task_name(const execution::TaskInstance& task) const {
@@ -360,22 +290,24 @@ Device::State Device::Impl::state() const {
 }
 
 std::vector<traces::TaskWork> Device::Impl::works() const {
-    std::vector<uint16_t> resource_units = units_of_resources();
-    std::vector<traces::TaskWork> works = accounting->work_table().works();
-    for (traces::TaskWork& work : works) {
-        for (traces::StreamWork& stream : work.streams) {
-            for (const RouteHop& hop : interconnect->memory_system().route(request_like(stream)))
-                stream.hops.push_back({resource_units[hop.resource], hop.latency});
+    if (!trace) return {};
+    const std::vector<uint16_t> resource_units = units_of_resources();
+    std::vector<traces::TaskWork> done = trace->work_table().works();
+    for (traces::TaskWork& task : done) {
+        for (traces::StreamWork& stream_work : task.streams) {
+            for (const RouteHop& hop : interconnect->memory_system().route(request_like(stream_work)))
+                stream_work.hops.push_back({resource_units[hop.resource], hop.latency});
         }
     }
-    return works;
+    return done;
 }
 
 void Device::Impl::finish(traces::StatSet& stats) {
     if (ended_) throw InternalError("a device is finished once");
     ended_ = true;
     const SimContext::Entry entry(context);
-    accounting->finish(now_, arbiter->running());
+    for (TaskCommand* command : arbiter->running()) command->report.end = now_;
+    for (TaskObserver* observer : observers) observer->finished(now_, arbiter->running());
     interconnect->finish(now_);
     count_statistics(stats);
     unit_statistics(stats);
@@ -384,7 +316,7 @@ void Device::Impl::finish(traces::StatSet& stats) {
     busy_statistics(stats);
     memory_statistics(stats);
     ledger->finish(now_, stats);
-    op_rows = accounting->op_rows();
+    op_rows = accounting->op_rows(*work);
     for (size_t i = 0; i + 1 < op_rows.size(); ++i)
         op_rows[i].energy_pj = ledger->op_pj(static_cast<uint32_t>(i));
     op_rows.back().energy_pj = ledger->background_pj();
@@ -400,7 +332,7 @@ Device::Device(const proto::Platform& platform, const BoundProgram& program, val
     : impl_(std::make_unique<Impl>(platform, program, memory, options)) {}
 Device::~Device() = default;
 
-Device::Stop Device::run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt) {
+RunStatus Device::run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt) {
     return impl_->run(until_cycle, stop_at_task, interrupt);
 }
 Cycles Device::now() const { return impl_->now(); }
@@ -419,6 +351,16 @@ void Device::finish(traces::StatSet& stats) { impl_->finish(stats); }
 std::vector<traces::OpRow> Device::op_rows() const { return impl_->op_rows; }
 std::vector<traces::TaskWork> Device::works() const { return impl_->works(); }
 traces::EnergyLedger& Device::ledger() { return *impl_->ledger; }
+Device::SocketBytes Device::socket_bytes(uint16_t unit) const {
+    SocketBytes bytes;
+    const Unit* module = impl_->task_units.at(unit).get();
+    for (const Level level : {Level::ddr, Level::l2, Level::l1}) {
+        if (module == nullptr) continue;
+        bytes.read[static_cast<size_t>(level)] = module->stream.bytes(level, true);
+        bytes.written[static_cast<size_t>(level)] = module->stream.bytes(level, false);
+    }
+    return bytes;
+}
 std::string Device::module_list() const { return impl_->module_list(); }
 
 std::string list_modules(const proto::Platform& platform) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "execution/data_path.hpp"
+#include "execution/run_status.hpp"
 #include "isa/bound_program.hpp"
 #include "platforms/platform.pb.h"
 #include "traces/event.hpp"
@@ -16,6 +18,8 @@
 #include "values/memory_image.hpp"
 
 namespace kpu::model {
+
+using execution::RunStatus;
 
 struct DeviceOptions {
     bool oracle_stepper = false;                ///< one kernel event per burst: slow, same results
@@ -40,13 +44,12 @@ class Device {
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
 
-    enum class Stop : uint8_t { finished, cycle_limit, task_completed, deadlock, interrupted };
     static constexpr Cycles no_limit = ~Cycles{0};
     /// Goes on until core cycle `until_cycle` (what completes at its edge included), the end, or, if
-    /// `stop_at_task`, the next completion. May be called again. Throws what the model throws (UserError,
-    /// SimulationError, InternalError).
-    Stop run(Cycles until_cycle = no_limit, bool stop_at_task = false,
-             const std::atomic<bool>* interrupt = nullptr);
+    /// `stop_at_task`, the next completion: paused there, unless finished. May be called again. Throws what
+    /// the model throws (UserError, SimulationError, InternalError).
+    RunStatus run(Cycles until_cycle = no_limit, bool stop_at_task = false,
+                  const std::atomic<bool>* interrupt = nullptr);
 
     /// Core edges before the present time; after a finished run, cycles.total.
     Cycles now() const;
@@ -83,7 +86,7 @@ class Device {
         uint64_t issued = 0, completed = 0;
     };
     State state() const;
-    /// After Stop::deadlock: what waits for what.
+    /// After a deadlock: what waits for what.
     std::string explain_deadlock() const;
 
     /// Ends the run here: no run() afterwards. Fills in every key of the statistics.
@@ -95,6 +98,12 @@ class Device {
     std::vector<traces::TaskWork> works() const;
     /// Races and reads of unwritten bytes found so far; null when neither values nor hazards were asked for.
     const execution::HazardLog* hazards() const;
+
+    /// Bytes of completed streams that a unit's memory socket read and wrote, by level.
+    struct SocketBytes {
+        std::array<uint64_t, 3> read{}, written{};
+    };
+    SocketBytes socket_bytes(uint16_t unit) const;
 
     /// The modules as an indented tree, then every binding "initiator -> target"; one line each.
     std::string module_list() const;

@@ -8,12 +8,15 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "model/accounting/accounting.hpp"
+#include "model/accounting/energy_booking.hpp"
+#include "model/accounting/task_trace.hpp"
 #include "model/device/device.hpp"
 #include "model/device/sim_context.hpp"
 #include "model/memory/interconnect.hpp"
 #include "model/memory/memory_target.hpp"
 #include "model/sequencer/task_arbiter.hpp"
-#include "model/unit/worker.hpp"
+#include "model/unit/unit.hpp"
 #include "traces/ledger.hpp"
 
 namespace kpu::model {
@@ -24,7 +27,7 @@ class Device::Impl {
          const DeviceOptions& options);
     ~Impl();
 
-    Stop run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt);
+    RunStatus run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt);
     void finish(traces::StatSet& stats);
     State state() const;
     std::string module_list() const;
@@ -45,14 +48,20 @@ class Device::Impl {
     std::unique_ptr<execution::DataPath> data;
     std::unique_ptr<traces::EnergyLedger> ledger;
     std::unique_ptr<TaskBoard> board;
+    // who listens to what becomes of tasks
+    std::unique_ptr<TaskObserver> data_observer;  ///< values and hazards; null: neither
     std::unique_ptr<Accounting> accounting;
+    std::unique_ptr<TaskTrace> trace;  ///< null: no sink
+    std::unique_ptr<WorkCounts> work;
+    std::unique_ptr<EnergyBooking> energy;
+    TaskObservers observers;
     StopControl stop;
     ErrorSlot errors;
     mutable SimContext context;
     std::unique_ptr<Interconnect> interconnect;
     std::vector<std::unique_ptr<MemoryTarget>> memories;
     std::unique_ptr<TaskArbiter> arbiter;
-    std::vector<std::unique_ptr<Worker>> workers;  ///< by unit id; null for units without tasks
+    std::vector<std::unique_ptr<Unit>> task_units;  ///< by unit id; null for units without tasks
     std::vector<std::unique_ptr<Sequencer>> sequencers;
     std::vector<std::pair<std::string, std::string>> bindings;
     std::vector<traces::OpRow> op_rows;
@@ -60,17 +69,16 @@ class Device::Impl {
   private:
     using Steps = std::vector<std::function<void()>>;
     void build();
-    void add_workers(Steps& make, Steps& wire);
+    void add_task_units(Steps& make, Steps& wire);
     void add_memories(Steps& make, Steps& wire);
     void add_sequencers(Steps& make, Steps& wire);
     void add_arbiter(Steps& make, Steps& wire);
     void in_order(Steps& steps) const;
-    std::unique_ptr<Worker> make_worker(uint16_t unit);
+    std::unique_ptr<Unit> make_task_unit(uint16_t unit);
     std::vector<uint16_t> units_of_resources() const;
     void trace_memories();
     template <class Initiator, class Target>
     void bind(Initiator& initiator, Target& target);
-    Stop outcome(Cycles until_cycle) const;
     void count_statistics(traces::StatSet& stats);
     void unit_statistics(traces::StatSet& stats);
     void array_statistics(traces::StatSet& stats);

@@ -6,6 +6,7 @@
 
 #include "model/device/device_impl.hpp"
 #include "platforms/platform.hpp"
+#include "platforms/units.hpp"
 
 namespace kpu::model {
 
@@ -37,13 +38,11 @@ void Device::Impl::count_statistics(traces::StatSet& stats) {
     stats.set("cycles.unattributed", accounting->unattributed(), "cycle",
               "unit cycles without a cause, over all units; always 0");
     stats.set("time.total_us", seconds * 1e6, "us", "simulated time until the last completion");
-    stats.set("ops.macs", accounting->work().macs(), "mac",
-              "multiply-accumulates of matrix products and convolutions");
+    stats.set("ops.macs", work->macs(), "mac", "multiply-accumulates of matrix products and convolutions");
     const auto ratio = [](double part, double whole) { return whole > 0 ? part / whole : 0.0; };
-    stats.set("utilization.compute", ratio(accounting->work().cycles_at_peak(), double(now_)), "ratio",
+    stats.set("utilization.compute", ratio(work->cycles_at_peak(), double(now_)), "ratio",
               "sum over types of MACs / peak MACs per cycle of all arrays, / cycles.total");
-    const uint64_t dram =
-        accounting->work().bytes(Level::ddr, true) + accounting->work().bytes(Level::ddr, false);
+    const uint64_t dram = work->bytes(Level::ddr, true) + work->bytes(Level::ddr, false);
     stats.set("utilization.dram_bandwidth", ratio(double(dram), seconds * dram_bytes_per_second(platform)),
               "ratio", "DRAM bytes / (peak DRAM bandwidth * time)");
     stats.set("tasks.issued", controller->issued_count(), "count", "tasks issued");
@@ -65,8 +64,7 @@ void hazard_statistics(const execution::HazardLog& log, traces::StatSet& stats) 
 
 void Device::Impl::unit_statistics(traces::StatSet& stats) {
     for (size_t u = 0; u + 1 < units.size(); ++u) {
-        if (!executes_tasks(units[u].unit_class) && units[u].unit_class != traces::UnitClass::sequencer)
-            continue;
+        if (carries_bytes(units[u].kind)) continue;
         for (int c = 0; c < traces::unit_cause_count; ++c) {
             const auto cause = static_cast<Cause>(c);
             stats.set(unit_key(units[u], cause), accounting->cycles(static_cast<uint16_t>(u), cause), "cycle",
@@ -83,7 +81,7 @@ void Device::Impl::unit_statistics(traces::StatSet& stats) {
 void Device::Impl::array_statistics(traces::StatSet& stats) {
     uint64_t useful = 0, padding = 0, arrays = 0;
     for (size_t u = 0; u + 1 < units.size(); ++u) {
-        if (units[u].unit_class != traces::UnitClass::nmu) continue;
+        if (!row_of(units[u].kind).macs) continue;
         ++arrays;
         useful += accounting->cycles(static_cast<uint16_t>(u), Cause::busy_useful);
         padding += accounting->cycles(static_cast<uint16_t>(u), Cause::busy_padding);
@@ -105,8 +103,7 @@ void Device::Impl::resource_statistics(traces::StatSet& stats) {
     size_t resource = 0;
     DramCounters dram;
     for (size_t u = 0; u + 1 < units.size(); ++u) {
-        if (executes_tasks(units[u].unit_class) || units[u].unit_class == traces::UnitClass::sequencer)
-            continue;
+        if (!carries_bytes(units[u].kind)) continue;
         const ResourceStats counted = interconnect->memory_system().stats(resource++, now_);
         dram.refreshes += counted.dram.refreshes;
         dram.activates += counted.dram.activates;
@@ -121,60 +118,47 @@ void Device::Impl::resource_statistics(traces::StatSet& stats) {
             stats.set(unit_key(units[u], cause), cycles, "cycle", traces::meaning_of(cause));
         }
     }
-    accounting->dram_background(dram, now_);
+    energy->dram_background(dram, now_);
 }
 
 /// Busy time of each unit in cycles of the clock that it runs on, and in time.
 void Device::Impl::busy_statistics(traces::StatSet& stats) {
     struct Domain {
+        ClockDomain domain;
         const char* name;
-        Clock clock;
     };
-    const MemoryConfig& memory_system = interconnect->memory_system().config();
-    const Domain arrays{"array", platforms::array_clock(platform)}, others{"core", core},
-        sram{"sram", memory_system.sram_clock.value_or(core)},
-        links{"interconnect", memory_system.link_clock.value_or(core)},
-        ddr{"ddr", Clock(memory_system.ddr.timing.clock_hz)};
-    const auto domain_of = [&](traces::UnitClass unit_class) -> const Domain& {
-        switch (unit_class) {
-            case traces::UnitClass::nmu:
-                return arrays;
-            case traces::UnitClass::l1:
-            case traces::UnitClass::l2:
-                return sram;
-            case traces::UnitClass::link:
-                return links;
-            case traces::UnitClass::ddr:
-                return ddr;
-            default:
-                return others;
-        }
-    };
-    for (const Domain* domain : {&others, &arrays, &sram, &links, &ddr})
-        stats.set(fmt::format("clock.{}_mhz", domain->name), double(domain->clock.hz()) / 1e6, "MHz",
-                  fmt::format("frequency of the {} clock", domain->name));
+    static constexpr Domain domains[] = {{ClockDomain::core, "core"},
+                                         {ClockDomain::array, "array"},
+                                         {ClockDomain::sram, "sram"},
+                                         {ClockDomain::interconnect, "interconnect"},
+                                         {ClockDomain::ddr, "ddr"}};
+    for (const Domain& domain : domains)
+        stats.set(fmt::format("clock.{}_mhz", domain.name),
+                  double(platforms::clock_of(platform, domain.domain).hz()) / 1e6, "MHz",
+                  fmt::format("frequency of the {} clock", domain.name));
     for (size_t u = 0; u + 1 < units.size(); ++u) {
         uint64_t busy = 0;
         for (int c = 0; c < traces::unit_cause_count; ++c) {
             const auto cause = static_cast<Cause>(c);
             if (traces::group_of(cause) == "busy") busy += stats.integer(unit_key(units[u], cause));
         }
-        const Domain& domain = domain_of(units[u].unit_class);
+        const ClockDomain own = row_of(units[u].kind).clock;
+        const Clock clock = platforms::clock_of(platform, own);
         const double seconds = double(busy) / double(core.hz());
         stats.set(fmt::format("busy.{}.us", units[u].name), seconds * 1e6, "us",
                   "time in which the unit was busy");
         stats.set(fmt::format("busy.{}.cycles", units[u].name),
-                  static_cast<uint64_t>(std::llround(seconds * double(domain.clock.hz()))),
-                  fmt::format("{}_cycle", domain.name),
+                  static_cast<uint64_t>(std::llround(seconds * double(clock.hz()))),
+                  fmt::format("{}_cycle", domains[static_cast<size_t>(own)].name),
                   "the same in cycles of the clock that the unit runs on");
     }
 }
 
 void Device::Impl::memory_statistics(traces::StatSet& stats) {
     const auto bytes = [&](const char* name, Level level) {
-        stats.set(fmt::format("bytes.{}.read", name), accounting->work().bytes(level, true), "byte",
+        stats.set(fmt::format("bytes.{}.read", name), work->bytes(level, true), "byte",
                   fmt::format("bytes read from {} by transfers and operand reads", name));
-        stats.set(fmt::format("bytes.{}.write", name), accounting->work().bytes(level, false), "byte",
+        stats.set(fmt::format("bytes.{}.write", name), work->bytes(level, false), "byte",
                   fmt::format("bytes written to {} by transfers and results", name));
     };
     bytes("dram", Level::ddr);
@@ -185,13 +169,12 @@ void Device::Impl::memory_statistics(traces::StatSet& stats) {
     stats.set("memory.l1.peak_bytes", l1_peak, "byte", "allocated bytes of the fullest L1");
     stats.set("memory.l2.peak_bytes", program.l2_bytes, "byte", "allocated bytes of L2");
     stats.set("memory.dram.peak_bytes", program.ddr_bytes, "byte", "allocated bytes of DDR");
-    stats.set("memory.l1.hits", accounting->work().hits(Level::l1), "access",
+    stats.set("memory.l1.hits", work->hits(Level::l1), "access",
               "operand accesses of compute tasks served by L1; scratchpads have no cache");
-    stats.set("memory.l1.misses", accounting->work().misses(Level::l1), "access",
+    stats.set("memory.l1.misses", work->misses(Level::l1), "access",
               "operand accesses of compute tasks served by L2 or DDR");
-    stats.set("memory.l2.hits", accounting->work().hits(Level::l2), "access",
-              "accesses for the engines served by L2");
-    stats.set("memory.l2.misses", accounting->work().misses(Level::l2), "access",
+    stats.set("memory.l2.hits", work->hits(Level::l2), "access", "accesses for the engines served by L2");
+    stats.set("memory.l2.misses", work->misses(Level::l2), "access",
               "accesses for the engines served by DDR");
 }
 

@@ -3,19 +3,26 @@
 #include <algorithm>
 
 #include "base/diagnostics.hpp"
+#include "model/unit/unit_module.hpp"
 
 namespace kpu::model {
 
-void DmaUnit::plan(Job& job) {
-    const execution::TaskInstance& task = *job.command->task;
-    if (task.task->kind == proto::Task::COMPUTE) throw InternalError("a DMA got a compute task");
+TaskPlan DmaUnit::plan(const BoundTask& task, uint32_t partner_bytes_per_cycle) {
+    if (task.computes()) throw InternalError("a DMA got a compute task");
     const bool of_engine = place().engine_platform != nullptr;
     const proto::Dma& parameters =
         of_engine ? place().engine_platform->dma() : place().platform->system_dma();
     uint32_t port = parameters.bytes_per_cycle();
     // a DDR <-> L1 transfer passes through a DMA of the engine as well
-    if (job.command->partner != traces::no_unit) port = std::min(port, job.command->partner_bytes_per_cycle);
-    plan_move(job, task.inputs[0], task.outputs[0], parameters, port);
+    if (partner_bytes_per_cycle != 0) port = std::min(port, partner_bytes_per_cycle);
+    TaskPlan plan;
+    plan_move(task, parameters, port, plan);
+    return plan;
+}
+
+void add_dma_module() {
+    set_unit_module(UnitKind::dma, make_unit<DmaUnit>);
+    set_unit_module(UnitKind::sdma, make_unit<DmaUnit>);
 }
 
 }  // namespace kpu::model

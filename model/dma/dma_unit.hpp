@@ -1,18 +1,18 @@
 #pragma once
 
-#include "model/unit/worker.hpp"
+#include "model/unit/formula_unit.hpp"
 
 namespace kpu::model {
 
 /// A DMA channel, of an engine (L2 <-> L1) or of the system (DDR <-> L2, DDR <-> L1): one transfer at a time.
 /// dma_unit.md.
-class DmaUnit : public Worker {
+class DmaUnit : public FormulaUnit {
   public:
-    using Worker::Worker;
+    using FormulaUnit::FormulaUnit;
     const char* kind() const override { return "dma_unit"; }
 
   protected:
-    void plan(Job& job) override;
+    TaskPlan plan(const BoundTask& task, uint32_t partner_bytes_per_cycle) override;
 };
 
 }  // namespace kpu::model

@@ -14,7 +14,7 @@ namespace kpu::model {
 using Kind = StreamStage::Kind;
 
 MemorySystem::Impl::Impl(const MemoryConfig& c) : config(c) {
-    using traces::UnitClass;
+    
     check(config);
     if (config.ddr.controller) {
         burst_ = std::make_unique<DdrControllers>(config.ddr, config.core);
@@ -24,18 +24,18 @@ MemorySystem::Impl::Impl(const MemoryConfig& c) : config(c) {
         dram_ = simple_.get();
     }
     for (uint32_t i = 0; i < config.ddr.channels; ++i) {
-        resources.push_back({fmt::format("ddr{}", i), UnitClass::ddr, -1, static_cast<int>(i), i});
+        resources.push_back({fmt::format("ddr{}", i), UnitKind::ddr, -1, static_cast<int>(i), i});
     }
     add_link("link_sys", -1);
     srams_.emplace_back(config.l2, config.core, config.sram_clock);
     resource_of_sram_.push_back(resources.size());
-    resources.push_back({"l2", UnitClass::l2, -1, 0, 0});
+    resources.push_back({"l2", UnitKind::l2, -1, 0, 0});
     for (size_t k = 0; k < config.l1.size(); ++k) {
         const int engine = static_cast<int>(k);
         if (config.topology == Topology::crossbar) add_link(fmt::format("e{}_link", k), engine);
         srams_.emplace_back(config.l1[k], config.core, config.sram_clock);
         resource_of_sram_.push_back(resources.size());
-        resources.push_back({fmt::format("e{}_l1", k), UnitClass::l1, engine, 0, k + 1});
+        resources.push_back({fmt::format("e{}_l1", k), UnitKind::l1, engine, 0, k + 1});
     }
     build_links();
     if (config.link.arbitration != Arbitration::age) link_inputs_.resize(links_.size());
@@ -43,7 +43,7 @@ MemorySystem::Impl::Impl(const MemoryConfig& c) : config(c) {
 
 void MemorySystem::Impl::add_link(const std::string& name, int engine) {
     resource_of_link_.push_back(resources.size());
-    resources.push_back({name, traces::UnitClass::link, engine, 0, links_.size()});
+    resources.push_back({name, UnitKind::link, engine, 0, links_.size()});
     links_.emplace_back(config.link, config.core, config.link_clock);
 }
 
@@ -278,11 +278,11 @@ template <typename Function>
 void MemorySystem::Impl::each_busy_track(Function function) {
     for (size_t index = 0; index < resources.size(); ++index) {
         const ResourceInfo& info = resources[index];
-        switch (info.unit_class) {
-            case traces::UnitClass::ddr:
+        switch (info.kind) {
+            case UnitKind::ddr:
                 function(index, dram_->account(info.place).busy);
                 break;
-            case traces::UnitClass::link:
+            case UnitKind::link:
                 function(index, links_[info.place].busy);
                 break;
             default:
@@ -299,8 +299,8 @@ ResourceStats MemorySystem::Impl::stats(size_t resource, Cycles elapsed) const {
         stats.idle = elapsed - stats.useful - stats.overhead;
     };
     const ResourceInfo& info = resources.at(resource);
-    switch (info.unit_class) {
-        case traces::UnitClass::ddr: {
+    switch (info.kind) {
+        case UnitKind::ddr: {
             const DdrAccount& account = std::as_const(*dram_).account(info.place);
             times(account.busy);
             stats.bytes_read = account.bytes_read;
@@ -309,7 +309,7 @@ ResourceStats MemorySystem::Impl::stats(size_t resource, Cycles elapsed) const {
             stats.dram = dram_->counters(info.place, elapsed);
             break;
         }
-        case traces::UnitClass::link: {
+        case UnitKind::link: {
             const Link& link = links_[info.place];
             times(link.busy);
             stats.bytes_read = link.bytes_moved;

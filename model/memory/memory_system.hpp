@@ -16,7 +16,7 @@ namespace kpu::model {
 /// A memory resource as a unit of the statistics.
 struct ResourceInfo {
     std::string name;  ///< ddr0, link_sys, l2, e0_link, e0_l1; link_n0_n1 between two nodes of a ring or mesh
-    traces::UnitClass unit_class;
+    UnitKind kind;
     int engine = -1;
     int index = 0;
     size_t place = 0;  ///< in the memory system's own list of its kind

@@ -21,12 +21,13 @@ void MemoryTarget::b_transport(tlm::tlm_generic_payload& payload, sc_core::sc_ti
     payload.set_response_status(done ? tlm::TLM_OK_RESPONSE : tlm::TLM_ADDRESS_ERROR_RESPONSE);
 }
 
-bool MemoryTarget::get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi& dmi) {
+bool MemoryTarget::get_direct_mem_ptr(tlm::tlm_generic_payload& payload, tlm::tlm_dmi& dmi) {
     dmi.init();
     dmi.allow_read_write();
     dmi.set_dmi_ptr(storage_.data());
     dmi.set_start_address(0);
     dmi.set_end_address(storage_.size() - 1);
+    if (auto* extension = payload.get_extension<StorageExtension>()) extension->storage = &storage_;
     return true;
 }
 

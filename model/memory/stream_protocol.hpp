@@ -6,6 +6,7 @@
 
 #include "isa/bus_address.hpp"
 #include "model/stream/stream.hpp"
+#include "values/memory_image.hpp"
 
 namespace kpu::model {
 
@@ -62,6 +63,17 @@ struct StreamTransaction {
     StreamTransaction& operator=(const StreamTransaction&) = delete;
 };
 
+/// Asks a memory for its storage with get_direct_mem_ptr: DMI itself gives the bytes, this also the map of
+/// those that were ever written, which lies beside them.
+struct StorageExtension : tlm::tlm_extension<StorageExtension> {
+    values::MemoryLevel* storage = nullptr;
+
+    tlm::tlm_extension_base* clone() const override { return new StorageExtension(*this); }
+    void copy_from(const tlm::tlm_extension_base& other) override {
+        *this = static_cast<const StorageExtension&>(other);
+    }
+};
+
 /// What a unit that posts streams implements. Called at the kernel time of the completion; may post again.
 class StreamClient {
   public:
@@ -84,12 +96,18 @@ class StreamInitiator : public StreamBackwardInterface {
     /// InternalError.
     void post(StreamTransaction& transaction);
 
+    /// The storage behind a level, through the socket. InternalError where the interconnect has none.
+    values::MemoryLevel& direct_memory(Level level, unsigned engine);
+    /// Bytes of completed streams that the socket read from and wrote to a level.
+    uint64_t bytes(Level level, bool read) const { return bytes_[static_cast<size_t>(level)][read ? 0 : 1]; }
+
     tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
                                        sc_core::sc_time& delay) override;
     void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
 
   private:
     StreamClient& client_;
+    uint64_t bytes_[3][2] = {};
     std::vector<StreamTransaction*> in_flight_;
 };
 

@@ -27,6 +27,7 @@ TaskCommand& Sequencer::dispatch(execution::TaskInstance& task, uint16_t unit, u
     Entry& entry = *spare_.back();
     spare_.pop_back();
     TaskCommand& sent = entry.command;
+    sent.payload = &entry.payload;
     sent.task = &task;
     sent.serial = task.serial;
     sent.unit = unit;

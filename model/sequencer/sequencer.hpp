@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/unit/command_protocol.hpp"
+#include "model/task/task_command.hpp"
 
 namespace kpu::model {
 

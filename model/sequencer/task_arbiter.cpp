@@ -33,12 +33,12 @@ void TaskArbiter::issue_free(TaskCommand& command) {
 
 void TaskArbiter::on_issue(execution::TaskInstance& task) {
     parts_.board->issued(task);
-    parts_.accounting->issued(task);
+    tell([&](TaskObserver& observer) { observer.issued(task); });
 }
 
 void TaskArbiter::on_ready(execution::TaskInstance& task) {
     parts_.board->ready(task);
-    parts_.accounting->ready(task);
+    tell([&](TaskObserver& observer) { observer.ready(task); });
 }
 
 void TaskArbiter::wake() {
@@ -54,7 +54,7 @@ bool TaskArbiter::requests_may_come() {
 
 void TaskArbiter::arbitrate() {
     const Cycles now = parts_.core.edges_before(sc_core::sc_time_stamp().value());
-    parts_.accounting->advance(now);
+    tell([&](TaskObserver& observer) { observer.advanced(now); });
     if (requests_may_come()) {
         arbitrate_.notify(sc_core::SC_ZERO_TIME);
         return;
@@ -72,10 +72,7 @@ void TaskArbiter::arbitrate() {
         arbitrate_.notify(sc_core::SC_ZERO_TIME);
     else if (next != never)
         arbitrate_.notify(sc_core::sc_time::from_value(parts_.core.edge(next)) - sc_core::sc_time_stamp());
-    for (size_t k = 0; parts_.accounting->traces() && k < parts_.sequencer_units.size(); ++k) {
-        parts_.accounting->tokens(parts_.sequencer_units[k],
-                                  controller_->tokens_in_flight(static_cast<unsigned>(k)));
-    }
+    tell([](TaskObserver& observer) { observer.arbitrated(); });
     if (controller_->finished()) {
         parts_.stop->finished = true;
         sc_core::sc_pause();
@@ -113,8 +110,7 @@ void TaskArbiter::complete(TaskCommand& command) {
     last_ = {task.serial, task.statement, task.loops, command.unit, command.report.start, command.report.end};
     if (completions_.size() <= task.statement) completions_.resize(task.statement + 1);
     ++completions_[task.statement];
-    if (parts_.data != nullptr) parts_.data->task_completed(task);
-    parts_.accounting->completed(command);
+    tell([&](TaskObserver& observer) { observer.completed(command); });
     if (!command.freed) parts_.board->set_free(command.unit, true);
     if (command.partner != traces::no_unit) parts_.board->set_free(command.partner, true);
     const int engine = (*parts_.units)[command.unit].engine;
@@ -124,16 +120,16 @@ void TaskArbiter::complete(TaskCommand& command) {
     controller_->completed(task);
 }
 
-uint32_t TaskArbiter::sequencer_of(const TaskClass& wanted, uint16_t unit) const {
+uint32_t TaskArbiter::sequencer_of(const TaskQueue& wanted, uint16_t unit) const {
     return static_cast<uint32_t>(wanted.sequencer >= 0 ? wanted.sequencer : (*parts_.units)[unit].engine);
 }
 
 /// The earliest-issued task of a class, on the least loaded engine that can take it now, lowest unit first.
-bool TaskArbiter::place(const TaskClass& wanted, Cycles now, Placement& best) const {
+bool TaskArbiter::place(const TaskQueue& wanted, Cycles now, Placement& best) const {
     execution::TaskInstance* const task = wanted.first_ready();
     if (task == nullptr || (best.task != nullptr && best.task->serial < task->serial)) return false;
     uint16_t partner = traces::no_unit;
-    if (wanted.engine_dma) {
+    if (wanted.partner) {
         const auto found = std::find_if(wanted.partners.begin(), wanted.partners.end(),
                                         [&](uint16_t u) { return parts_.board->is_free(u); });
         if (found == wanted.partners.end()) return false;
@@ -159,7 +155,7 @@ bool TaskArbiter::place(const TaskClass& wanted, Cycles now, Placement& best) co
 void TaskArbiter::dispatch(Cycles now) {
     for (;;) {
         Placement best;
-        for (const TaskClass& wanted : parts_.board->classes()) place(wanted, now, best);
+        for (const TaskQueue& wanted : parts_.board->queues()) place(wanted, now, best);
         if (best.task == nullptr) break;
         start(best, now);
     }
@@ -170,9 +166,9 @@ void TaskArbiter::dispatch(Cycles now) {
 Cycles TaskArbiter::next_dispatch() const {
     const auto is_free = [&](uint16_t unit) { return parts_.board->is_free(unit); };
     Cycles next = never;
-    for (const TaskClass& wanted : parts_.board->classes()) {
+    for (const TaskQueue& wanted : parts_.board->queues()) {
         if (wanted.ready.empty()) continue;
-        if (wanted.engine_dma && std::none_of(wanted.partners.begin(), wanted.partners.end(), is_free))
+        if (wanted.partner && std::none_of(wanted.partners.begin(), wanted.partners.end(), is_free))
             continue;
         for (const uint16_t unit : wanted.units)
             if (is_free(unit)) next = std::min(next, dispatch_free_[sequencer_of(wanted, unit)]);
@@ -186,7 +182,6 @@ void TaskArbiter::start(const Placement& placement, Cycles now) {
     if (task.engine < 0 && engine >= 0) task.engine = engine;
     parts_.board->started(task);
     controller_->started(task);
-    if (parts_.data != nullptr) parts_.data->task_started(task);
     parts_.board->set_free(placement.unit, false);
     uint32_t partner_bytes = 0;
     if (placement.partner != traces::no_unit) {
@@ -199,9 +194,10 @@ void TaskArbiter::start(const Placement& placement, Cycles now) {
     TaskCommand& command =
         sequencers_[placement.sequencer]->dispatch(task, placement.unit, placement.partner, partner_bytes);
     running_.push_back(&command);
-    parts_.accounting->dispatched(parts_.sequencer_units[placement.sequencer], now,
-                                  now + parts_.dispatch_cycles);
-    parts_.accounting->started(command);
+    tell([&](TaskObserver& observer) {
+        observer.dispatched(parts_.sequencer_units[placement.sequencer], now, now + parts_.dispatch_cycles);
+        observer.started(command);
+    });
 }
 
 }  // namespace kpu::model

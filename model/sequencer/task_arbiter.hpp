@@ -6,10 +6,9 @@
 
 #include "base/clock.hpp"
 #include "execution/controller.hpp"
-#include "execution/data_path.hpp"
-#include "model/accounting/accounting.hpp"
 #include "model/sequencer/sequencer.hpp"
 #include "model/sequencer/task_board.hpp"
+#include "model/task/task_observer.hpp"
 #include "model/unit/error_slot.hpp"
 
 namespace kpu::model {
@@ -45,8 +44,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
         Clock core{1};
         Cycles dispatch_cycles = 1;
         TaskBoard* board = nullptr;
-        Accounting* accounting = nullptr;
-        execution::DataPath* data = nullptr;  ///< null: neither values nor hazards
+        TaskObservers observers;
         StopControl* stop = nullptr;
         ErrorSlot* errors = nullptr;
     };
@@ -82,10 +80,14 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
     void collect();
     void complete(TaskCommand& command);
     void dispatch(Cycles now);
-    bool place(const TaskClass& wanted, Cycles now, Placement& best) const;
+    bool place(const TaskQueue& wanted, Cycles now, Placement& best) const;
     void start(const Placement& placement, Cycles now);
-    uint32_t sequencer_of(const TaskClass& wanted, uint16_t unit) const;
+    uint32_t sequencer_of(const TaskQueue& wanted, uint16_t unit) const;
     Cycles next_dispatch() const;
+    template <class Call>
+    void tell(Call call) {
+        for (TaskObserver* observer : parts_.observers) call(*observer);
+    }
 
     Parts parts_;
     execution::Controller* controller_ = nullptr;

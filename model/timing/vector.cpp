@@ -52,4 +52,27 @@ VectorTime vector_time(const proto::Vector& vector, const BoundProgram& program,
     return vector_time(vector, opcode(task.opcode).name, vector_work(program, task));
 }
 
+std::string_view vector_action(OpcodeId opcode_id, ElemType type) {
+    const OpcodeSpec& spec = opcode(opcode_id);
+    if (spec.op_class == OpcodeClass::view) return "move";
+    if (spec.transcendental) return "op.transcendental";
+    switch (type) {
+        case ElemType::i16:
+        case ElemType::u16:
+            return "op.i16";
+        case ElemType::i32:
+        case ElemType::u32:
+            return "op.i32";
+        case ElemType::f16:
+        case ElemType::posit16:
+            return "op.f16";
+        case ElemType::bf16:
+            return "op.bf16";
+        case ElemType::f32:
+            return "op.f32";
+        default:
+            return "op.i8";
+    }
+}
+
 }  // namespace kpu::timing

@@ -2,22 +2,24 @@
 
 #include <algorithm>
 
+#include "isa/footprint.hpp"
 #include "isa/opcodes.hpp"
 #include "isa/output_shapes.hpp"
 #include "model/timing/vector.hpp"
+#include "model/unit/unit_module.hpp"
 
 namespace kpu::model {
 
 namespace {
 
-/// What a task reads of its first operand.
+/// What a task reads of its first operand, from the operand's begin on.
 struct OperandWalk {
-    values::Footprint pattern;
+    Footprint pattern;
     uint32_t repeat = 1;
 };
 
-OperandWalk sliced(const values::RegionView& view, const BoundAttrs& attrs) {
-    BoundRegion part = *view.region;
+OperandWalk sliced(const BoundRegion& region, const BoundAttrs& attrs) {
+    BoundRegion part = region;
     part.dense = false;
     int64_t first = 0;
     const std::vector<SliceRange> ranges = slice_ranges(part.shape, attrs);
@@ -29,72 +31,78 @@ OperandWalk sliced(const values::RegionView& view, const BoundAttrs& attrs) {
         part.strides[d] *= std::abs(range.step);
     }
     const uint64_t offset = static_cast<uint64_t>(first) * static_cast<uint64_t>(bit_width(part.elem)) / 8;
-    return {values::footprint_of({&part, view.address + offset}), 1};
+    return {footprint_of(part, offset), 1};
 }
 
 /// Which rows are gathered depends on values; time does not: as many rows from the first on.
-OperandWalk gathered(const values::RegionView& view, const BoundRegion& indices, const BoundAttrs& attrs) {
-    BoundRegion part = *view.region;
+OperandWalk gathered(const BoundRegion& region, const BoundRegion& indices, const BoundAttrs& attrs) {
+    BoundRegion part = region;
     part.dense = false;
     int64_t& rows = part.shape[axis_of(part.shape, attrs)];
     const int64_t size = std::max<int64_t>(rows, 1), wanted = indices.shape.product();
     rows = std::min(size, wanted);
-    return {values::footprint_of({&part, view.address}), static_cast<uint32_t>((wanted + size - 1) / size)};
-}
-
-OperandWalk first_operand_walk(const execution::TaskInstance& instance) {
-    const values::RegionView& view = instance.inputs[0];
-    const BoundTask& task = *instance.task;
-    const std::string_view name = opcode(task.opcode).name;
-    if (name == "slice" && view.region->elem != ElemType::i4) return sliced(view, task.attrs);
-    if (name == "gather") return gathered(view, *instance.inputs[1].region, task.attrs);
-    return {values::footprint_of(view), 1};
+    return {footprint_of(part, 0), static_cast<uint32_t>((wanted + size - 1) / size)};
 }
 
 }  // namespace
 
-void VectorUnit::plan(Job& job) {
-    if (job.command->task->task->kind == proto::Task::COMPUTE) {
-        plan_compute(job);
-    } else {
-        plan_store(job);
-    }
+TaskPlan VectorUnit::plan(const BoundTask& task, uint32_t) {
+    return task.computes() ? plan_compute(task) : plan_store(task);
 }
 
-void VectorUnit::plan_compute(Job& job) {
-    const execution::TaskInstance& task = *job.command->task;
+TaskPlan VectorUnit::plan_compute(const BoundTask& task) const {
     const proto::Vector& parameters = place().engine_platform->vector();
-    const timing::VectorTime time = timing::vector_time(parameters, *place().program, *task.task);
-    TaskReport& report = job.command->report;
-    report.steady = time.steady;
-    report.drain = time.latency;
-    report.work = time.work;
-    report.passes = time.passes;
-    report.peak_q16 = time.per_cycle << 16;
-    job.overlap = true;
-    job.occupancy = time.steady;
+    const timing::VectorTime time = timing::vector_time(parameters, *place().program, task);
+    TaskPlan plan;
+    plan.steady = time.steady;
+    plan.drain = time.latency;
+    plan.work = time.work;
+    plan.peak_q16 = time.per_cycle << 16;
+    plan.overlap = true;
+    plan.occupancy = time.steady;
     // results of an opcode with several passes leave in the last one
-    job.first_result = time.latency + time.steady / time.passes * (time.passes - 1);
+    plan.first_result = time.latency + time.steady / time.passes * (time.passes - 1);
     for (size_t i = 0; i < task.inputs.size(); ++i) {
-        auto operand = memory_stream(job, task.inputs[i], true, parameters.operand_bytes_per_cycle());
-        StreamSide& source = operand->extension.request.source;
-        operand->extension.request.pace_cycles = time.steady;
+        PlannedStream operand = memory_stream(task, input(i), true, parameters.operand_bytes_per_cycle());
+        operand.request.pace_cycles = time.steady;
+        operand.due = time.steady;
         if (i == 0) {
-            const OperandWalk walk = first_operand_walk(task);
-            source.pattern = walk.pattern;
-            source.repeat = walk.repeat * time.passes;
+            walk_first_operand(task, operand.request.source);
+            operand.request.source.repeat *= time.passes;
         }
-        job.operands.push_back({std::move(operand), time.steady});
+        plan.operands.push_back(std::move(operand));
     }
-    for (const values::RegionView& output : task.outputs)
-        job.results.push_back(memory_stream(job, output, false, parameters.result_bytes_per_cycle()));
+    for (size_t i = 0; i < task.outputs.size(); ++i)
+        plan.results.push_back(memory_stream(task, output(i), false, parameters.result_bytes_per_cycle()));
+    // a reduction works on the elements that it reads
+    const bool reduces = opcode(task.opcode).op_class == OpcodeClass::reduction;
+    const ElemType type = region_of(task, reduces ? input(0) : output(0)).elem;
+    plan.energy = {{traces::Component::vector, std::string(timing::vector_action(task.opcode, type)),
+                    plan.work * time.passes}};
+    return plan;
 }
 
-void VectorUnit::plan_store(Job& job) {
-    const execution::TaskInstance& task = *job.command->task;
+void VectorUnit::walk_first_operand(const BoundTask& task, StreamSide& source) const {
+    const BoundRegion& region = region_of(task, input(0));
+    const std::string_view name = opcode(task.opcode).name;
+    OperandWalk walk{source.pattern, 1};
+    if (name == "slice" && region.elem != ElemType::i4) walk = sliced(region, task.attrs);
+    if (name == "gather") walk = gathered(region, region_of(task, input(1)), task.attrs);
+    source.pattern = walk.pattern;
+    source.repeat = walk.repeat;
+}
+
+TaskPlan VectorUnit::plan_store(const BoundTask& task) const {
     const proto::Vector& parameters = place().engine_platform->vector();
-    const uint32_t port = std::min(parameters.operand_bytes_per_cycle(), parameters.result_bytes_per_cycle());
-    plan_move(job, task.inputs[0], task.outputs[0], place().engine_platform->dma(), port);
+    TaskPlan plan;
+    plan_move(task, place().engine_platform->dma(),
+              std::min(parameters.operand_bytes_per_cycle(), parameters.result_bytes_per_cycle()), plan);
+    return plan;
+}
+
+void add_vector_module() {
+    set_unit_module(UnitKind::cstl, make_unit<VectorUnit>);
+    set_unit_module(UnitKind::vpu, make_unit<VectorUnit>);
 }
 
 }  // namespace kpu::model

@@ -1,22 +1,23 @@
 #pragma once
 
-#include "model/unit/worker.hpp"
+#include "model/unit/formula_unit.hpp"
 
 namespace kpu::model {
 
 /// A vector unit (CSTL or VPU): everything that is neither a matrix product nor a transfer, and stores.
 /// vector_unit.md.
-class VectorUnit : public Worker {
+class VectorUnit : public FormulaUnit {
   public:
-    using Worker::Worker;
+    using FormulaUnit::FormulaUnit;
     const char* kind() const override { return "vector_unit"; }
 
   protected:
-    void plan(Job& job) override;
+    TaskPlan plan(const BoundTask& task, uint32_t partner_bytes_per_cycle) override;
 
   private:
-    void plan_compute(Job& job);
-    void plan_store(Job& job);
+    TaskPlan plan_compute(const BoundTask& task) const;
+    TaskPlan plan_store(const BoundTask& task) const;
+    void walk_first_operand(const BoundTask& task, StreamSide& source) const;
 };
 
 }  // namespace kpu::model

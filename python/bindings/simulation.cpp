@@ -311,9 +311,7 @@ py::list tasks(const BoundProgram& program) {
         py::dict row;
         row["statement"] = statement;
         row["name"] = task.name;
-        row["opcode"] = task.kind == proto::Task::COMPUTE    ? std::string(opcode(task.opcode).name)
-                        : task.kind == proto::Task::TRANSFER ? "transfer"
-                                                             : "store";
+        row["opcode"] = operation_of(task);
         row["unit"] = kpu::name_of(task.unit);
         row["place"] =
             place_of(statement < program.positions.size() ? program.positions[statement] : SourcePos{});

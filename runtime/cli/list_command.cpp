@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "isa/opcodes.hpp"
-#include "model/accounting/energy_booking.hpp"
+#include "model/timing/vector.hpp"
 #include "platforms/variants.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/inventory.hpp"
@@ -84,8 +84,8 @@ Json variants_of(const OpcodeSpec& spec) {
 Json energy_of(OpcodeId id) {
     const OpcodeSpec& spec = opcode(id);
     if (spec.movement) return {"dma.descriptor", "dma.burst"};
-    if (spec.unit == UnitKind::nmu) return {"array.mac.TYPE", "array.pe.shift", "array.pe.idle"};
-    const std::string action(model::vector_action(id, ElemType::f32));
+    if (row_of(spec.unit).macs) return {"array.mac.TYPE", "array.pe.shift", "array.pe.idle"};
+    const std::string action(timing::vector_action(id, ElemType::f32));
     return {action == "op.f32" ? "vector.op.TYPE" : "vector." + action};
 }
 
@@ -139,34 +139,6 @@ Json stat_rows(const traces::StatSet& stats) {
     return rows;
 }
 
-std::string_view describe(traces::UnitClass unit_class) {
-    switch (unit_class) {
-        case traces::UnitClass::nmu:
-            return "systolic array";
-        case traces::UnitClass::cstl:
-            return "vector unit, also stores";
-        case traces::UnitClass::vpu:
-            return "vector unit, conversions";
-        case traces::UnitClass::dma:
-            return "engine DMA, L2 <-> L1";
-        case traces::UnitClass::sdma:
-            return "system DMA, DDR <-> L2";
-        case traces::UnitClass::sequencer:
-            return "dispatches tasks";
-        case traces::UnitClass::ddr:
-            return "DRAM channel";
-        case traces::UnitClass::link:
-            return "interconnect link";
-        case traces::UnitClass::l1:
-            return "scratchpad of an engine";
-        case traces::UnitClass::l2:
-            return "scratchpad of the device";
-        case traces::UnitClass::device:
-            return "the device as a whole";
-    }
-    return "";
-}
-
 struct ListOptions {
     std::string what;
     DeviceOptions device;
@@ -204,7 +176,7 @@ void list(const ListOptions& options) {
         } else {
             rows = Json::array();
             for (const auto& unit : inventory.units)
-                rows.push_back({{"unit", unit.name}, {"role", describe(unit.unit_class)}});
+                rows.push_back({{"unit", unit.name}, {"role", row_of(unit.kind).meaning}});
             columns = {"unit", "role"};
         }
     }

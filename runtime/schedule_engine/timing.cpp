@@ -26,14 +26,14 @@ class TaskEdges final : public traces::EventSink {
     }
     void pulse(uint16_t, traces::Cause, Picoseconds, Picoseconds) override {}
 
-    /// Core cycles in which a unit of the class executes a task.
-    uint64_t busy_cycles(const std::vector<traces::UnitInfo>& units, traces::UnitClass unit_class,
+    /// Core cycles in which a unit that is `wanted` executes a task.
+    uint64_t busy_cycles(const std::vector<traces::UnitInfo>& units, bool (*wanted)(const UnitKindRow&),
                          const Clock& clock) const {
         uint64_t cycles = 0;
         uint32_t active = 0;
         Cycles since = 0;
         for (const Edge& edge : edges_) {
-            if (units.at(edge.unit).unit_class != unit_class) continue;
+            if (!wanted(row_of(units.at(edge.unit).kind))) continue;
             const Cycles now = clock.edges_before(edge.time);
             if (edge.begin && active++ == 0) since = now;
             if (!edge.begin && --active == 0) cycles += now - since;
@@ -85,8 +85,10 @@ ScheduleTiming time_schedule(const Schedule& schedule, const std::string& platfo
         throw InternalError("a schedule did not end: " + simulation.deadlock_report());
     const auto units = simulation.units();
     const Clock clock = platforms::core_clock(device);
-    return {simulation.now(), edges.busy_cycles(units, traces::UnitClass::sdma, clock),
-            edges.busy_cycles(units, traces::UnitClass::nmu, clock)};
+    const auto loads = [](const UnitKindRow& row) { return row.role == UnitRole::mover && !row.per_engine; };
+    const auto multiplies = [](const UnitKindRow& row) { return row.macs; };
+    return {simulation.now(), edges.busy_cycles(units, loads, clock),
+            edges.busy_cycles(units, multiplies, clock)};
 }
 
 void TimedRuns::add(const std::vector<Op>& ops, const Header& header) {

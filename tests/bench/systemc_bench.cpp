@@ -1,5 +1,5 @@
 // What the SystemC kernel and the sockets take for the tasks of the tile program (tile_program.hpp) when
-// nothing is modelled: commands (model/worker), descriptors and their completions (model/memory system),
+// nothing is modelled: commands (model/task), descriptors and their completions (model/memory),
 // dispatches (model/sequencer), and no work. Run: build/release/bin/systemc_bench; what follows:
 // docs/performance.md.
 #include <benchmark/benchmark.h>
@@ -16,7 +16,7 @@
 
 #include "model/device/sim_context.hpp"
 #include "model/memory/stream_protocol.hpp"
-#include "model/unit/command_protocol.hpp"
+#include "model/task/task_command.hpp"
 #include "tests/bench/tile_program.hpp"
 
 namespace kpu::model {

@@ -410,7 +410,7 @@ TEST(DataPath, WorkCountsElements) {
     const auto gaps = s.m.typed("gaps", s.buffer_a, 0, ElemType::u8, {16}, {2});
     const auto load = s.m.transfer("load", gaps, s.bytes(s.buffer_d, 0, 16));
     s.m.at(load).macs = 3;
-    const TaskWork work = work_of(s.m.program, s.m.at(load));
+    const TaskTraffic work = traffic_of(s.m.program, s.m.at(load));
     EXPECT_THAT(work.read, ElementsAre(16, 0, 0));
     EXPECT_THAT(work.written, ElementsAre(0, 16, 0));
     EXPECT_EQ(work.macs, 3u);

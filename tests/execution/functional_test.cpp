@@ -50,7 +50,7 @@ struct Bench {
     }
     std::vector<uint32_t> order() {
         std::vector<uint32_t> serials;
-        while (driver.run(1) == FunctionalStatus::paused) serials.push_back(driver.last_completed().serial);
+        while (driver.run(1) == RunStatus::paused) serials.push_back(driver.last_completed().serial);
         serials.push_back(driver.last_completed().serial);
         return serials;
     }
@@ -59,13 +59,13 @@ struct Bench {
 // Program order runs the earliest issued ready task first and computes the right values.
 TEST(Functional, ProgramOrder) {
     Bench bench;
-    EXPECT_EQ(bench.driver.run(), FunctionalStatus::finished);
+    EXPECT_EQ(bench.driver.run(), RunStatus::finished);
     EXPECT_EQ(bench.driver.completed(), 20u);
     for (uint64_t i = 0; i < 80; ++i) EXPECT_EQ(bench.memory.level(Level::l2, 0).data()[80 + i], i + 1);
     EXPECT_EQ(bench.driver.hazards().count(), 0u);
-    EXPECT_EQ(bench.driver.total_work().macs, 80u);
-    EXPECT_EQ(bench.driver.total_work().read[0], 80u);
-    EXPECT_EQ(bench.driver.total_work().written[1], 160u);
+    EXPECT_EQ(bench.driver.total_traffic().macs, 80u);
+    EXPECT_EQ(bench.driver.total_traffic().read[0], 80u);
+    EXPECT_EQ(bench.driver.total_traffic().written[1], 160u);
 }
 
 // Random orders differ between seeds, repeat for one seed, and give the same values for a correct program.
@@ -94,7 +94,7 @@ TEST(Functional, MissingDependencyIsFound) {
         BoundProgram program = pipeline();
         program.tasks[1].deps.clear();
         Bench bench(options, std::move(program));
-        EXPECT_EQ(bench.driver.run(), FunctionalStatus::finished);
+        EXPECT_EQ(bench.driver.run(), RunStatus::finished);
         found = bench.driver.hazards().count(HazardKind::unwritten) > 0;
     }
     EXPECT_TRUE(found);
@@ -105,13 +105,13 @@ TEST(Functional, StopsAndGoesOn) {
     FunctionalOptions options;
     options.max_tasks = 15;
     Bench bench(options);
-    EXPECT_EQ(bench.driver.run(3), FunctionalStatus::paused);
+    EXPECT_EQ(bench.driver.run(3), RunStatus::paused);
     EXPECT_EQ(bench.driver.completed(), 3u);
     std::atomic<bool> interrupt{true};
-    EXPECT_EQ(bench.driver.run(UINT64_MAX, &interrupt), FunctionalStatus::interrupted);
+    EXPECT_EQ(bench.driver.run(UINT64_MAX, &interrupt), RunStatus::interrupted);
     EXPECT_EQ(bench.driver.completed(), 3u);
     interrupt = false;
-    EXPECT_EQ(bench.driver.run(UINT64_MAX, &interrupt), FunctionalStatus::limit_reached);
+    EXPECT_EQ(bench.driver.run(UINT64_MAX, &interrupt), RunStatus::limit_reached);
     EXPECT_EQ(bench.driver.completed(), 15u);
 }
 
@@ -125,7 +125,7 @@ TEST(Functional, HugeLoopStopsAtItsLimit) {
     FunctionalOptions options;
     options.max_tasks = 1000;
     Bench bench(options, std::move(program));
-    EXPECT_EQ(bench.driver.run(), FunctionalStatus::limit_reached);
+    EXPECT_EQ(bench.driver.run(), RunStatus::limit_reached);
     EXPECT_LE(bench.driver.controller().live_count(), 4u);
 }
 

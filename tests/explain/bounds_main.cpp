@@ -1,4 +1,4 @@
-// How far what-if bounds are below simulations in which that resource is a thousand times faster: on the
+// How far what-if bounds are below simulations in which that part is a thousand times faster: on the
 // examples and on random programs. Writes the table of docs/explain.md; ends with 1 if a bound is above its
 // simulation.
 //
@@ -29,13 +29,13 @@ class Survey {
         const RunGraph graph(run.recording, name);
         for (const Bound& bound : what_if(graph)) {
             const Cycles fast =
-                test::traced_run(module, test::faster(platform, bound.resource, 1000)).total();
-            Gaps& gaps = gaps_[bound.resource];
+                test::traced_run(module, test::faster(platform, bound.part, 1000)).total();
+            Gaps& gaps = gaps_[std::string(bound.part.empty() ? "nothing" : bound.part)];
             gaps.percent.push_back(100 * (1 - double(bound.cycles) / double(std::max<Cycles>(fast, 1))));
             if (bound.cycles <= fast) continue;
             ++gaps.above;
             fmt::print(stderr, "{} on {}, {}: bound {} (chain {}, work {} of {}) above the simulation's {}\n",
-                       name, platform.name(), name_of(bound.resource), bound.cycles, bound.path, bound.work,
+                       name, platform.name(), bound.part, bound.cycles, bound.path, bound.work,
                        bound.busiest, fast);
         }
     }
@@ -43,12 +43,12 @@ class Survey {
     /// Rows of gaps; true if no bound was above its simulation.
     bool print(const std::string& what) {
         bool good = true;
-        for (auto& [resource, gaps] : gaps_) {
+        for (auto& [part, gaps] : gaps_) {
             std::sort(gaps.percent.begin(), gaps.percent.end());
             const auto at = [&gaps = gaps](double part) {
                 return gaps.percent[static_cast<size_t>(part * static_cast<double>(gaps.percent.size() - 1))];
             };
-            fmt::print("| {} | {} | {} | {:.1f} % | {:.1f} % | {:.1f} % |\n", what, name_of(resource),
+            fmt::print("| {} | {} | {} | {:.1f} % | {:.1f} % | {:.1f} % |\n", what, part,
                        gaps.percent.size(), at(0.5), at(0.9), at(1));
             good = good && gaps.above == 0;
         }
@@ -57,7 +57,7 @@ class Survey {
     }
 
   private:
-    std::map<Resource, Gaps> gaps_;
+    std::map<std::string, Gaps> gaps_;
 };
 
 int survey(uint64_t programs) {

@@ -1,5 +1,5 @@
 #pragma once
-// A platform with one resource made faster, for checking what-if bounds by simulation.
+// A platform with one part made faster, for checking what-if bounds by simulation.
 
 #include <string>
 
@@ -8,51 +8,40 @@
 
 namespace kpu::explain::test {
 
-/// The rate of `resource` times `factor`; its latency stays. Beyond what a platform file may say, so nothing
+/// The rate of `part` times `factor`; its latency stays. Beyond what a platform file may say, so nothing
 /// validates the result.
-inline platforms::Platform faster(platforms::Platform platform, Resource resource, uint32_t factor) {
+inline platforms::Platform faster(platforms::Platform platform, Part part, uint32_t factor) {
     const auto sram = [factor](proto::Sram& s) {
         s.set_bytes_per_cycle(s.bytes_per_cycle() * factor);
         s.set_bank_width_bytes(s.bank_width_bytes() * factor);
     };
-    switch (resource) {
-        case Resource::none:
-            break;
-        case Resource::ddr: {
-            // the spacings of a channel's commands are latencies, and stay: so most of it by data rate, and
-            // the rest by channels, more than the banks that a transfer waits for
-            constexpr uint32_t channels = 25;
-            proto::Ddr& ddr = *platform.mutable_ddr();
-            ddr.set_data_rate_mtps(ddr.data_rate_mtps() * (factor / channels));
-            ddr.set_channels(ddr.channels() * channels);
-            break;
-        }
-        case Resource::links:
-            platform.mutable_interconnect()->set_link_bytes_per_cycle(
-                platform.interconnect().link_bytes_per_cycle() * factor);
-            break;
-        case Resource::l2:
-            sram(*platform.mutable_l2());
-            break;
-        case Resource::system_dma:
-            platform.mutable_system_dma()->set_bytes_per_cycle(platform.system_dma().bytes_per_cycle() *
-                                                               factor);
-            break;
-        default:
-            break;
+    if (part == "DRAM") {
+        // the spacings of a channel's commands are latencies, and stay: so most of it by data rate, and
+        // the rest by channels, more than the banks that a transfer waits for
+        constexpr uint32_t channels = 25;
+        proto::Ddr& ddr = *platform.mutable_ddr();
+        ddr.set_data_rate_mtps(ddr.data_rate_mtps() * (factor / channels));
+        ddr.set_channels(ddr.channels() * channels);
     }
+    if (part == "links") {
+        platform.mutable_interconnect()->set_link_bytes_per_cycle(
+            platform.interconnect().link_bytes_per_cycle() * factor);
+    }
+    if (part == "L2") sram(*platform.mutable_l2());
+    if (part == "system DMA")
+        platform.mutable_system_dma()->set_bytes_per_cycle(platform.system_dma().bytes_per_cycle() * factor);
     for (proto::Engine& engine : *platform.mutable_engine()) {
         proto::SystolicArray& array = *engine.mutable_array();
         proto::Vector& vector = *engine.mutable_vector();
-        if (resource == Resource::l1) sram(*engine.mutable_l1());
-        if (resource == Resource::engine_dma)
+        if (part == "L1") sram(*engine.mutable_l1());
+        if (part == "engine DMA")
             engine.mutable_dma()->set_bytes_per_cycle(engine.dma().bytes_per_cycle() * factor);
-        if (resource == Resource::arrays) {
+        if (part == "arrays") {
             for (proto::MacRate& rate : *array.mutable_rate()) rate.set_relative(rate.relative() * factor);
             array.set_operand_bytes_per_cycle(array.operand_bytes_per_cycle() * factor);
             array.set_result_bytes_per_cycle(array.result_bytes_per_cycle() * factor);
         }
-        if (resource == Resource::vector_units) {
+        if (part == "vector units") {
             vector.set_lanes(vector.lanes() * factor);
             vector.set_operand_bytes_per_cycle(vector.operand_bytes_per_cycle() * factor);
             vector.set_result_bytes_per_cycle(vector.result_bytes_per_cycle() * factor);

@@ -20,14 +20,14 @@ void check_bounds(const std::shared_ptr<const Module>& module, const platforms::
     const RunGraph graph(run.recording, "run");
     const std::vector<Bound> bounds = what_if(graph);
     ASSERT_FALSE(bounds.empty());
-    EXPECT_EQ(bounds.front().resource, Resource::none);
+    EXPECT_EQ(bounds.front().part, "");
     EXPECT_LE(bounds.front().cycles, run.total());
     for (const Bound& bound : bounds) {
-        const TracedRun fast = traced_run(module, faster(platform, bound.resource, factor));
-        EXPECT_LE(bound.cycles, fast.total()) << name_of(bound.resource) << ", chain " << bound.path
+        const TracedRun fast = traced_run(module, faster(platform, bound.part, factor));
+        EXPECT_LE(bound.cycles, fast.total()) << bound.part << ", chain " << bound.path
                                               << ", work " << bound.work << " of " << bound.busiest;
         // a resource can only lower the bound
-        EXPECT_LE(bound.cycles, bounds.front().cycles) << name_of(bound.resource);
+        EXPECT_LE(bound.cycles, bounds.front().cycles) << bound.part;
     }
 }
 

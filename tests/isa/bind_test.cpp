@@ -19,7 +19,12 @@ DeviceLimits two_engines() {
     limits.l1_bytes = 4096;
     limits.l2_bytes = 8192;
     limits.ddr_bytes = 65536;
-    limits.units = {1, 2, 2, 1, 1, 1, 0};
+    limits.count(UnitKind::nmu) = 1;
+    limits.count(UnitKind::cstl) = 2;
+    limits.count(UnitKind::dma) = 2;
+    limits.count(UnitKind::vpu) = 1;
+    limits.count(UnitKind::seq) = 1;
+    limits.count(UnitKind::sdma) = 1;
     return limits;
 }
 
@@ -56,7 +61,7 @@ TEST(Bind, ResolvesTheSample) {
     EXPECT_EQ(p.regions[2].address.eval(at({3})), 512 + 192);
     ASSERT_EQ(p.tasks.size(), 3u);
     EXPECT_EQ(p.tasks[0].unit, UnitKind::sdma);
-    EXPECT_TRUE(p.tasks[0].also_engine_dma);
+    EXPECT_EQ(p.tasks[0].partner, UnitKind::dma);
     EXPECT_EQ(p.tasks[0].engine, 0);
     EXPECT_EQ(p.tasks[1].unit, UnitKind::cstl);
     EXPECT_EQ(p.tasks[2].unit, UnitKind::cstl);
@@ -224,9 +229,9 @@ TEST(Bind, UnitsOfTransfers) {
     EXPECT_EQ(unit(Level::l1, Level::l2).unit, UnitKind::dma);
     EXPECT_EQ(unit(Level::l1, Level::l2).engine, 0);
     EXPECT_EQ(unit(Level::ddr, Level::l2).unit, UnitKind::sdma);
-    EXPECT_FALSE(unit(Level::ddr, Level::l2).also_engine_dma);
+    EXPECT_EQ(unit(Level::ddr, Level::l2).partner, std::nullopt);
     EXPECT_EQ(unit(Level::ddr, Level::l2).engine, -1);
-    EXPECT_TRUE(unit(Level::ddr, Level::l1).also_engine_dma);
+    EXPECT_EQ(unit(Level::ddr, Level::l1).partner, UnitKind::dma);
     EXPECT_EQ(unit(Level::l2, Level::l2).unit, UnitKind::dma);
     EXPECT_EQ(unit(Level::ddr, Level::ddr).unit, UnitKind::dma);
     EXPECT_EQ(unit(Level::l2, Level::l1, true).unit, UnitKind::cstl);

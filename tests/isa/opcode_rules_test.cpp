@@ -220,7 +220,12 @@ TEST(OpcodeRules, FutureOpcodesAreFlagged) {
     DeviceLimits limits;
     limits.name = "small";
     limits.agnostic = false;
-    limits.units = {1, 1, 1, 1, 1, 1, 0};
+    limits.count(UnitKind::nmu) = 1;
+    limits.count(UnitKind::cstl) = 1;
+    limits.count(UnitKind::dma) = 1;
+    limits.count(UnitKind::vpu) = 1;
+    limits.count(UnitKind::seq) = 1;
+    limits.count(UnitKind::sdma) = 1;
     for (const bool strict : {false, true}) {
         Diagnostics diagnostics;
         VerifyOptions options;

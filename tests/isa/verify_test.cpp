@@ -35,7 +35,11 @@ DeviceLimits device() {
     limits.name = "test2";
     limits.agnostic = false;
     limits.num_engines = 2;
-    limits.units = {1, 2, 2, 0, 1, 1, 0};
+    limits.count(UnitKind::nmu) = 1;
+    limits.count(UnitKind::cstl) = 2;
+    limits.count(UnitKind::dma) = 2;
+    limits.count(UnitKind::seq) = 1;
+    limits.count(UnitKind::sdma) = 1;
     limits.variants = {
         variant("gemm.float<f16>.no_bias", "gemm",
                 {{"A", E::f16}, {"B", E::f16}, {"Y", E::f16}, {"C", E::none}}, E::f32),

@@ -70,7 +70,7 @@ TEST(Conservation, bytes_arrive_and_cycles_add_up) {
             const ResourceStats s = memory_system.stats(r, end);
             EXPECT_EQ(s.useful + s.overhead + s.idle, end);
             EXPECT_LE(s.useful + s.overhead, end) << memory_system.resources()[r].name;
-            if (memory_system.resources()[r].unit_class == traces::UnitClass::ddr) {
+            if (memory_system.resources()[r].kind == UnitKind::ddr) {
                 EXPECT_EQ(s.dram.reads * config.ddr.timing.burst_bytes, s.bytes_read);
                 EXPECT_EQ(s.dram.writes * config.ddr.timing.burst_bytes, s.bytes_written);
                 // a refresh may close a row before any burst of it has come
@@ -82,7 +82,7 @@ TEST(Conservation, bytes_arrive_and_cycles_add_up) {
                 sum.dram.reads += s.bytes_read;
                 sum.dram.writes += s.bytes_written;
                 sum.dram.activates += s.dram.charged_activates;
-            } else if (memory_system.resources()[r].unit_class != traces::UnitClass::link) {
+            } else if (memory_system.resources()[r].kind != UnitKind::link) {
                 sum.bytes_read += s.bytes_read;
                 sum.bytes_written += s.bytes_written;
                 sum.conflict_cycles += s.conflict_cycles;

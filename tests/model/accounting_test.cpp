@@ -22,7 +22,7 @@ class Pipelines : public ::testing::TestWithParam<std::tuple<const char*, int>> 
 // The causes of a unit sum to cycles.total, nothing is unattributed, and the device's rows sum to it too.
 TEST_P(Pipelines, CausesSumToTheTotal) {
     const Outcome r = result();
-    ASSERT_EQ(r.stop, Device::Stop::finished);
+    ASSERT_EQ(r.stop, RunStatus::finished);
     for (const traces::UnitInfo& unit : r.units) EXPECT_EQ(cause_sum(r, unit.name), r.cycles) << unit.name;
     EXPECT_EQ(stat(r, "cycles.unattributed"), 0u);
     EXPECT_EQ(stat(r, "cycles.compute") + stat(r, "cycles.memory_stall") + stat(r, "cycles.other"), r.cycles);
@@ -92,7 +92,7 @@ TEST(Accounting, CutOffRunsAddUp) {
         DeviceOptions options;
         options.hazards = false;
         Device device(platform, program, nullptr, options);
-        EXPECT_EQ(device.run(limit), Device::Stop::cycle_limit);
+        EXPECT_EQ(device.run(limit), RunStatus::paused);
         EXPECT_EQ(device.now(), limit);
         Outcome r;
         device.finish(r.stats);

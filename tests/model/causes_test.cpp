@@ -144,7 +144,7 @@ TEST(Causes, StateNamesTheLimiterOfARunningTransfer) {
     DeviceOptions options;
     options.hazards = false;
     Device device(platform, program, nullptr, options);
-    ASSERT_EQ(device.run(50), Device::Stop::cycle_limit);
+    ASSERT_EQ(device.run(50), RunStatus::paused);
     std::map<std::string, Device::UnitState> units;
     for (const Device::UnitState& unit : device.state().units) units[device.units()[unit.unit].name] = unit;
     EXPECT_EQ(units["e0_dma0"].cause, traces::Cause::stalled_dma_issue);
@@ -169,7 +169,7 @@ TEST(Causes, StateOfAnArrayFollowsItsFormula) {
     EXPECT_EQ(device.units()[0].name, "e0_nmu0");
     EXPECT_EQ(cause_at(10), traces::Cause::busy_fill_drain);
     EXPECT_EQ(cause_at(500), traces::Cause::busy_useful);
-    EXPECT_EQ(device.run(), Device::Stop::finished);
+    EXPECT_EQ(device.run(), RunStatus::finished);
 }
 
 }  // namespace

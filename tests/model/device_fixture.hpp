@@ -31,7 +31,7 @@ inline BoundProgram bound(const builder::Program& program, const proto::Platform
 
 /// What a run leaves, for comparing.
 struct Outcome {
-    Device::Stop stop = Device::Stop::deadlock;
+    RunStatus stop = RunStatus::deadlock;
     Cycles cycles = 0;
     traces::StatSet stats;
     std::vector<traces::OpRow> ops;
@@ -66,7 +66,7 @@ inline Outcome run_by_task(const proto::Platform& platform, const BoundProgram& 
         const uint32_t before = device.last_completed().serial;
         result.stop = device.run(Device::no_limit, true);
         if (device.last_completed().serial != before) result.tasks.push_back(device.last_completed());
-        if (result.stop != Device::Stop::task_completed) break;
+        if (result.stop != RunStatus::paused) break;
     }
     result.cycles = device.now();
     result.units = device.units();

@@ -57,10 +57,10 @@ TEST(Device, ValuesEqualTheFunctionalDriver) {
     DeviceOptions options;
     options.backend = backend.get();
     const Outcome r = run(platform, program, options, &timed);
-    EXPECT_EQ(r.stop, Device::Stop::finished);
+    EXPECT_EQ(r.stop, RunStatus::finished);
     EXPECT_EQ(stat(r, "hazards.count"), 0u);
     execution::FunctionalDriver driver(program, functional, *backend, {});
-    EXPECT_EQ(driver.run(), execution::FunctionalStatus::finished);
+    EXPECT_EQ(driver.run(), execution::RunStatus::finished);
     const std::string expected = bytes_of(functional, program.ddr_bytes);
     EXPECT_EQ(bytes_of(timed, program.ddr_bytes), expected);
     EXPECT_NE(expected.find_first_not_of('\0', 5 * 64 * 64 + 64 * 64), std::string::npos);
@@ -129,8 +129,8 @@ TEST(Device, AlternateSteppingChangesNothing) {
     Device first(a, program_a, nullptr, options), second(b, program_b, nullptr, options);
     bool going_a = true, going_b = true;
     for (Cycles cycle = 1; going_a || going_b; cycle += 37) {
-        if (going_a) going_a = first.run(cycle) == Device::Stop::cycle_limit;
-        if (going_b) going_b = second.run(cycle) == Device::Stop::cycle_limit;
+        if (going_a) going_a = first.run(cycle) == RunStatus::paused;
+        if (going_b) going_b = second.run(cycle) == RunStatus::paused;
     }
     Outcome run_a, run_b;
     first.finish(run_a.stats);
@@ -144,7 +144,7 @@ TEST(Device, TaskStepsVisitEveryTask) {
     const auto platform = platform_with("tile32");
     const BoundProgram program = pipeline(platform, 3, 2);
     const Outcome stepped = run_by_task(platform, program);
-    EXPECT_EQ(stepped.stop, Device::Stop::finished);
+    EXPECT_EQ(stepped.stop, RunStatus::finished);
     EXPECT_EQ(stepped.tasks.size(), 2u + 3 * 6);
     EXPECT_EQ(stepped.cycles, run(platform, program).cycles);
 }
@@ -166,7 +166,7 @@ TEST(Device, DeadlockIsFoundAndExplained) {
     DeviceOptions options;
     options.hazards = false;
     Device device(platform, program, nullptr, options);
-    EXPECT_EQ(device.run(), Device::Stop::deadlock);
+    EXPECT_EQ(device.run(), RunStatus::deadlock);
     EXPECT_NE(device.explain_deadlock().find("`z`"), std::string::npos);
     EXPECT_FALSE(device.state().tasks.empty());
 }
@@ -183,7 +183,7 @@ TEST(Device, FloatingTasksSpreadOverTheEngines) {
                   {p.region("y" + n, buffer, (2 * i + 1) * 4096, type)}, "r" + n);
     }
     const Outcome r = run(platform, bound(p, platform));
-    EXPECT_EQ(r.stop, Device::Stop::finished);
+    EXPECT_EQ(r.stop, RunStatus::finished);
     for (const char* unit : {"e0_cstl0", "e0_cstl1", "e1_cstl0", "e1_cstl1"}) {
         EXPECT_EQ(stat(r, std::string("units.") + unit + ".busy.useful") +
                       stat(r, std::string("units.") + unit + ".busy.padding"),
@@ -198,7 +198,7 @@ TEST(Device, StateNamesRunningAndWaitingTasks) {
     const auto platform = platform_with("tile32");
     const BoundProgram program = pipeline(platform, 2, 1);
     Device device(platform, program, nullptr, {});
-    EXPECT_EQ(device.run(20), Device::Stop::cycle_limit);
+    EXPECT_EQ(device.run(20), RunStatus::paused);
     const Device::State state = device.state();
     EXPECT_EQ(state.cycle, 20u);
     ASSERT_FALSE(state.tasks.empty());
@@ -215,8 +215,8 @@ TEST(Device, InterruptStopsTheRun) {
     const BoundProgram program = pipeline(platform, 2, 1);
     Device device(platform, program, nullptr, {});
     const std::atomic<bool> interrupt{true};
-    EXPECT_EQ(device.run(Device::no_limit, false, &interrupt), Device::Stop::interrupted);
-    EXPECT_EQ(device.run(), Device::Stop::finished);
+    EXPECT_EQ(device.run(Device::no_limit, false, &interrupt), RunStatus::interrupted);
+    EXPECT_EQ(device.run(), RunStatus::finished);
 }
 
 // Modules and bindings are those of the platform: every unit with tasks is wired to the interconnect and a
@@ -226,10 +226,9 @@ TEST(Device, ModuleListFollowsThePlatform) {
         const auto platform = platform_with(name);
         const std::string text = list_modules(platform);
         for (const traces::UnitInfo& unit : unit_table(platform)) {
-            using traces::UnitClass;
-            if (unit.unit_class == UnitClass::device || unit.unit_class == UnitClass::link) continue;
+            if (unit.kind == UnitKind::device || unit.kind == UnitKind::link) continue;
             EXPECT_NE(text.find("\n  " + unit.name + " ("), std::string::npos) << unit.name;
-            if (unit.unit_class > UnitClass::sdma) continue;
+            if (unit.kind > UnitKind::sdma) continue;
             EXPECT_NE(text.find("  " + unit.name + ".stream -> interconnect."), std::string::npos)
                 << unit.name;
             EXPECT_NE(text.find("-> " + unit.name + ".command_0"), std::string::npos) << unit.name;
@@ -297,7 +296,7 @@ TEST(Device, TenThousandRunsInFlatMemory) {
     for (int i = 0; i < 10000; ++i) {
         Device device(platform, program, nullptr, options);
         ASSERT_EQ(device.run(i % 2 == 0 ? Device::no_limit : 5),
-                  i % 2 == 0 ? Device::Stop::finished : Device::Stop::cycle_limit);
+                  i % 2 == 0 ? RunStatus::finished : RunStatus::paused);
         if (i == 1000) before = resident_pages();
     }
     if (keeps_what_is_freed) return;

@@ -82,7 +82,7 @@ TEST(EnergyCase, OneTileByHand) {
     p.transfer("out", at("y", ddr, 2), y2).after({save});
     const BoundProgram program = bound(p, platform);
     Device device(platform, program, nullptr, {});
-    ASSERT_EQ(device.run(), Device::Stop::finished);
+    ASSERT_EQ(device.run(), RunStatus::finished);
     Outcome r;
     device.finish(r.stats);
 

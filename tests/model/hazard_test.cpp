@@ -52,7 +52,7 @@ std::array<uint64_t, execution::hazard_kind_count> hazards_of(HazardKind kind, b
     DeviceOptions options;
     if (values) options.backend = backend.get();
     Device device(platform, program, values ? &image : nullptr, options);
-    EXPECT_EQ(device.run(), Device::Stop::finished);
+    EXPECT_EQ(device.run(), RunStatus::finished);
     std::array<uint64_t, execution::hazard_kind_count> counts{};
     for (int k = 0; k < execution::hazard_kind_count; ++k)
         counts[static_cast<size_t>(k)] = device.hazards()->count(static_cast<HazardKind>(k));

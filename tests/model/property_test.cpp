@@ -40,6 +40,24 @@ void expect_energy_closes(traces::EnergyLedger& ledger, const Outcome& r) {
     expect_close(r.stats.real("energy.total_uj") * 1e6, total, "energy.total_uj");
 }
 
+/// What the statistics count is what the memory sockets of the units moved.
+void expect_sockets_moved_all_bytes(const Device& device, const traces::StatSet& stats) {
+    std::array<uint64_t, 3> read{}, written{};
+    for (size_t u = 0; u < device.units().size(); ++u) {
+        const Device::SocketBytes bytes = device.socket_bytes(static_cast<uint16_t>(u));
+        for (size_t level = 0; level < read.size(); ++level) {
+            read[level] += bytes.read[level];
+            written[level] += bytes.written[level];
+        }
+    }
+    static_assert(static_cast<int>(Level::ddr) == 0 && static_cast<int>(Level::l1) == 2);
+    const char* names[] = {"dram", "l2", "l1"};
+    for (size_t level = 0; level < read.size(); ++level) {
+        EXPECT_EQ(read[level], stats.integer(std::string("bytes.") + names[level] + ".read"));
+        EXPECT_EQ(written[level], stats.integer(std::string("bytes.") + names[level] + ".write"));
+    }
+}
+
 /// A run in steps of `step` cycles, cut off after `limit`.
 Outcome measure(const proto::Platform& platform, const BoundProgram& program, DeviceOptions options,
                 values::MemoryImage* memory = nullptr, Cycles step = Device::no_limit,
@@ -51,11 +69,12 @@ Outcome measure(const proto::Platform& platform, const BoundProgram& program, De
     do {
         const Cycles until = step == Device::no_limit ? limit : std::min(limit, device.now() + step);
         r.stop = device.run(until);
-    } while (r.stop == Device::Stop::cycle_limit && device.now() < limit);
+    } while (r.stop == RunStatus::paused && device.now() < limit);
     r.cycles = device.now();
     for (const Device::UnitState& unit : device.state().units)
         EXPECT_NE(unit.cause, traces::Cause::unattributed);
     device.finish(r.stats);
+    if (r.stop == RunStatus::finished) expect_sockets_moved_all_bytes(device, r.stats);
     r.ops = device.op_rows();
     r.events = log.take_sorted();
     r.units = device.units();
@@ -81,7 +100,7 @@ void expect_every_cycle_has_a_cause(const proto::Platform& platform, const Outco
     for (const auto& [cause, cycles] : by_cause) {
         Cycles units = 0;
         for (const traces::UnitInfo& unit : r.units) {
-            if (unit.unit_class > traces::UnitClass::sdma) continue;
+            if (unit.kind > UnitKind::sdma) continue;
             units += stat(r, "units." + unit.name + "." + std::string(traces::full_name_of(cause)));
         }
         EXPECT_EQ(cycles, units) << "unit cycles by operation, " << traces::full_name_of(cause);
@@ -261,7 +280,7 @@ bool check_program(const proto::Platform& platform, uint64_t seed, bool careless
     DeviceOptions options;
     options.backend = backend.get();
     Outcome timed = measure(platform, program, options, &image);
-    EXPECT_TRUE(timed.stop == Device::Stop::finished || timed.stop == Device::Stop::deadlock);
+    EXPECT_TRUE(timed.stop == RunStatus::finished || timed.stop == RunStatus::deadlock);
     expect_every_cycle_has_a_cause(platform, timed);
     expect_overlaps_reported(program, timed);
 
@@ -282,7 +301,7 @@ bool check_program(const proto::Platform& platform, uint64_t seed, bool careless
     shuffled.construction_seed = seed + 1;
     expect_same(measure(platform, program, shuffled), timed, "shuffled construction");
 
-    const bool clean = timed.stop == Device::Stop::finished && stat(timed, "hazards.count") == 0;
+    const bool clean = timed.stop == RunStatus::finished && stat(timed, "hazards.count") == 0;
     EXPECT_TRUE(careless || stat(timed, "hazards.count") == 0);
     // a race that this run did not meet may go the other way in another order
     if (!clean || careless) return clean;
@@ -292,7 +311,7 @@ bool check_program(const proto::Platform& platform, uint64_t seed, bool careless
     order.seed = seed;
     order.num_engines = static_cast<uint32_t>(platforms::engines_of(platform).size());
     execution::FunctionalDriver driver(program, functional, *backend, order);
-    EXPECT_EQ(driver.run(), execution::FunctionalStatus::finished);
+    EXPECT_EQ(driver.run(), execution::RunStatus::finished);
     EXPECT_TRUE(same_bytes(image, functional, program)) << "values differ from the functional driver's";
     return true;
 }

@@ -54,7 +54,7 @@ Result run_one(const std::string& opcode, const std::vector<Operand>& inputs,
     Device device(platform, program, nullptr, options);
     Result r;
     r.outcome.stop = device.run();
-    EXPECT_EQ(r.outcome.stop, Device::Stop::finished);
+    EXPECT_EQ(r.outcome.stop, RunStatus::finished);
     r.outcome.cycles = device.now();
     device.finish(r.outcome.stats);
     for (const traces::EnergyLedger::Row& row : device.ledger().summary())

@@ -150,7 +150,7 @@ TEST(Loader, MixedEngines) {
     const DeviceLimits limits = limits_of(platform);
     EXPECT_EQ(limits.num_engines, 3u);
     EXPECT_EQ(limits.l1_bytes, 131072u);
-    EXPECT_EQ(limits.units[static_cast<size_t>(UnitKind::dma)], 1u);
+    EXPECT_EQ(limits.count(UnitKind::dma), 1u);
     platform.mutable_engine(0)->set_count(1024);
     EXPECT_THAT(error_of([&] { validate(platform); }), HasSubstr("1025 engines"));
 }

@@ -54,7 +54,13 @@ TEST(Shipped, NpmDevices) {
         EXPECT_EQ(limits.l2_bytes, row.l2);
         EXPECT_EQ(limits.l1_bytes, row.l1);
         EXPECT_EQ(limits.max_active_tokens, row.tokens);
-        EXPECT_THAT(limits.units, ElementsAre(row.nmu, row.cstl, row.dma, row.vpu, 1u, row.sdma, row.wdm));
+        EXPECT_EQ(limits.count(UnitKind::nmu), row.nmu);
+        EXPECT_EQ(limits.count(UnitKind::cstl), row.cstl);
+        EXPECT_EQ(limits.count(UnitKind::dma), row.dma);
+        EXPECT_EQ(limits.count(UnitKind::vpu), row.vpu);
+        EXPECT_EQ(limits.count(UnitKind::seq), 1u);
+        EXPECT_EQ(limits.count(UnitKind::sdma), row.sdma);
+        EXPECT_EQ(limits.count(UnitKind::wdm), row.wdm);
         EXPECT_EQ(platform.engine(0).array().rows(), row.rows);
         EXPECT_EQ(platform.engine(0).array().cols(), row.cols);
         EXPECT_EQ(engines_of(platform).size(), row.engines);

@@ -121,7 +121,7 @@ std::vector<Execution> on_arrays(const traces::Recording& recording) {
         if (event.kind == traces::EventKind::issue) statements[event.task] = event.op;
         if (event.unit >= recording.info.units.size()) continue;
         const traces::UnitInfo& unit = recording.info.units[event.unit];
-        if (unit.unit_class != traces::UnitClass::nmu) continue;
+        if (unit.kind != UnitKind::nmu) continue;
         if (event.kind == traces::EventKind::begin) {
             open[event.task] = list.size();
             list.push_back(

@@ -104,10 +104,10 @@ inline Sample sample_run() {
     info.core_hz = 1'000'000'000;
     info.total_cycles = 5000;
     info.end_ps = 5'000'000;
-    info.units = {{"e0_nmu0", UnitClass::nmu, 0, 0},
-                  {"e0_dma0", UnitClass::dma, 0, 0},
-                  {"ddr0", UnitClass::ddr, -1, 0},
-                  {"device", UnitClass::device, -1, 0}};
+    info.units = {{"e0_nmu0", UnitKind::nmu, 0, 0},
+                  {"e0_dma0", UnitKind::dma, 0, 0},
+                  {"ddr0", UnitKind::ddr, -1, 0},
+                  {"device", UnitKind::device, -1, 0}};
     info.ops = {{"load", "transfer", 0, 0}, {"matmul, big", "gemm", 2000, 1e6}};
     info.statements = {{"", "a.nem", 1, 1, {}, ""},
                        {"t load", "a.nem", 3, 5, {"i", "j"}, "layer 1"},

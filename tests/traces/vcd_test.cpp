@@ -163,7 +163,7 @@ TEST(Vcd, ManyUnits) {
     info.core_hz = 1'000'000'000;
     info.end_ps = 10'000'000;
     info.prices = test::prime_prices();
-    for (int i = 0; i < 300; ++i) info.units.push_back({fmt::format("u{}", i), UnitClass::dma, 0, i});
+    for (int i = 0; i < 300; ++i) info.units.push_back({fmt::format("u{}", i), UnitKind::dma, 0, i});
     EventLog log;
     for (int i = 0; i < 20'000; ++i) {
         log.record(test::cause_event(random() % info.end_ps, random() % 300,
@@ -180,7 +180,7 @@ TEST(Vcd, ManyUnits) {
 // A run without time or events gives a valid dump.
 TEST(Vcd, EmptyRun) {
     RunInfo info;
-    info.units = {{"device", UnitClass::device, -1, 0}};
+    info.units = {{"device", UnitKind::device, -1, 0}};
     const Dump dump = dump_of(info, {});
     EXPECT_EQ(dump.end, 0u);
     EXPECT_EQ(dump.at("kpusim.device.state", 0), "idle.no_work");

@@ -68,7 +68,7 @@ TEST(StallsCsv, CyclesOfEveryUnitSumToTheTotal) {
         info.end_ps = hz == 7 ? 3'000'000'000'001u : 1'234'567;
         info.total_cycles = info.clock().edges_before(info.end_ps);
         info.units = {
-            {"a", UnitClass::nmu, 0, 0}, {"b", UnitClass::ddr, -1, 0}, {"never", UnitClass::link, -1, 0}};
+            {"a", UnitKind::nmu, 0, 0}, {"b", UnitKind::ddr, -1, 0}, {"never", UnitKind::link, -1, 0}};
         EventLog log;
         for (int i = 0; i < 2000; ++i) {
             log.record(test::cause_event(random() % (info.end_ps + info.end_ps / 10), random() % 2,

@@ -39,7 +39,7 @@ class ExecutorTest : public ::testing::Test {
     BoundProgram program_;
     MemoryImage memory_{2048, 2048, {2048}};
     std::unique_ptr<ComputeBackend> backend_ = make_fast_backend();
-    Executor executor_{program_, memory_, *backend_};
+    Executor executor_{program_, *backend_};
 };
 
 // A typed transfer copies elements in index order between different strides, by execute() as by evaluate +
@@ -64,7 +64,7 @@ TEST_F(ExecutorTest, TypedTransferThroughStrides) {
         gather(memory_, from, expected.data());
 
         BoundTask task;
-        executor_.execute(task, {from}, {to});
+        executor_.execute(memory_, task, {from}, {to});
         std::vector<uint8_t> got(dense_bytes(target));
         gather(memory_, to, got.data());
         ASSERT_EQ(got, expected);
@@ -75,9 +75,9 @@ TEST_F(ExecutorTest, TypedTransferThroughStrides) {
         std::copy(before.begin(), before.end(), memory_.level(Level::ddr, 0).data());
         std::copy(before_l2.begin(), before_l2.end(), memory_.level(Level::l2, 0).data());
         std::vector<PendingWrite> pending;
-        executor_.evaluate(task, {from}, {to}, pending);
+        executor_.evaluate(memory_, task, {from}, {to}, pending);
         ASSERT_EQ(snapshot(target.level), target.level == Level::l2 ? before_l2 : before);
-        executor_.commit(pending);
+        executor_.commit(memory_, pending);
         ASSERT_EQ(snapshot(target.level), after);
         ASSERT_EQ(written(target.level), marks);
     }
@@ -92,15 +92,15 @@ TEST_F(ExecutorTest, UntypedTransferCopiesBytes) {
     typed.strides = testing::dims({10, 1});
     typed.dense = false;
     typed.extent = 100;
-    executor_.execute({}, {{&bytes, 7}}, {{&typed, 3}});
+    executor_.execute(memory_, {}, {{&bytes, 7}}, {{&typed, 3}});
     const auto from = snapshot(Level::ddr);
     const auto to = snapshot(Level::l1);
     EXPECT_TRUE(std::equal(from.begin() + 7, from.begin() + 107, to.begin() + 3));
     EXPECT_TRUE(memory_.level(Level::l1, 0).all_written(3, 100));
     bytes.extent = 99;
-    EXPECT_THROW(executor_.execute({}, {{&bytes, 7}}, {{&typed, 3}}), UserError);
+    EXPECT_THROW(executor_.execute(memory_, {}, {{&bytes, 7}}, {{&typed, 3}}), UserError);
     const BoundRegion other = testing::region(ElemType::f16, {2, 5});
-    EXPECT_THROW(executor_.execute({}, {{&other, 0}}, {{&typed, 3}}), UserError);
+    EXPECT_THROW(executor_.execute(memory_, {}, {{&other, 0}}, {{&typed, 3}}), UserError);
 }
 
 // A task sees its inputs as of its evaluation: what is written between evaluation and commit does not change
@@ -110,10 +110,10 @@ TEST_F(ExecutorTest, EvaluationTakesASnapshot) {
     const BoundRegion y = testing::region(ElemType::i8, {4}, Level::l1);
     memory_.level(Level::l2, 0).write(0, "\x01\xff\x03\x80", 4);
     std::vector<PendingWrite> pending;
-    executor_.evaluate(compute("relu"), {{&x, 0}}, {{&y, 8}}, pending);
+    executor_.evaluate(memory_, compute("relu"), {{&x, 0}}, {{&y, 8}}, pending);
     memory_.level(Level::l2, 0).write(0, "\x7f\x7f\x7f\x7f", 4);
     EXPECT_FALSE(memory_.level(Level::l1, 0).all_written(8, 1));
-    executor_.commit(pending);
+    executor_.commit(memory_, pending);
     const uint8_t expected[4] = {1, 0, 3, 0};
     EXPECT_EQ(std::memcmp(memory_.level(Level::l1, 0).data() + 8, expected, 4), 0);
     EXPECT_TRUE(memory_.level(Level::l1, 0).all_written(8, 4));
@@ -132,7 +132,7 @@ TEST_F(ExecutorTest, ComputeOnAwkwardRegions) {
     l1.write(1, elements, 8);  // misaligned
     l1.write(16, elements, 8);
     l1.write(33, start, 16);  // misaligned, addend and output
-    executor_.execute(compute("gemm.acc"), {{&a, 1}, {&b, 16}, {&c, 33}}, {{&c, 33}});
+    executor_.execute(memory_, compute("gemm.acc"), {{&a, 1}, {&b, 16}, {&c, 33}}, {{&c, 33}});
     // [[1,3],[2,4]] x [[1,2],[3,4]] = [[10,14],[14,20]]
     float result[4];
     std::memcpy(result, l1.data() + 33, 16);
@@ -145,7 +145,7 @@ TEST_F(ExecutorTest, HalfBytesInAndOut) {
     memory_.level(Level::l2, 0).write(0, "\x8f\xa7", 2);  // -1, -8, 7; the last half byte is a gap
     memory_.level(Level::l1, 0).write(0, "\xff\xff", 2);
     const BoundRegion y = testing::region(ElemType::i4, {3}, Level::l1);
-    executor_.execute(compute("relu"), {{&x, 0}}, {{&y, 0}});
+    executor_.execute(memory_, compute("relu"), {{&x, 0}}, {{&y, 0}});
     EXPECT_EQ(memory_.level(Level::l1, 0).data()[0], 0x00);
     EXPECT_EQ(memory_.level(Level::l1, 0).data()[1], 0xf7);
 }

@@ -5,7 +5,8 @@
 #include <tlm>
 
 #include "execution/controller.hpp"
-#include "model/accounting/task_report.hpp"
+#include "model/task/task_plan.hpp"
+#include "model/task/task_report.hpp"
 
 namespace kpu::model {
 
@@ -29,14 +30,18 @@ using CommandTargetSocket = tlm::tlm_target_socket<command_bus_bits, CommandProt
 
 /// The mandatory extension: one task given to one unit. The sequencer owns it until BEGIN_RESP.
 struct TaskCommand : tlm::tlm_extension<TaskCommand> {
+    tlm::tlm_generic_payload* payload = nullptr;  ///< that carries it
     execution::TaskInstance* task = nullptr;
     uint32_t serial = 0;
     uint16_t unit = traces::no_unit;     ///< that executes it
-    uint16_t partner = traces::no_unit;  ///< DMA of an engine that a DDR <-> L1 transfer occupies as well
+    uint16_t partner = traces::no_unit;  ///< second unit that it occupies: DMA of a DDR <-> L1 transfer
     uint32_t partner_bytes_per_cycle = 0;
     uint32_t port = 0;  ///< command socket of the unit that the answers go to
     uint32_t sequencer = 0;
     bool freed = false;  ///< END_REQ was sent
+    // filled in by the unit
+    const TaskPlan* plan = nullptr;        ///< from BEGIN_REQ on
+    values::MemoryMap* memory = nullptr;   ///< what its memory socket reaches: the task's bytes go this way
     TaskReport report;
 
     tlm::tlm_extension_base* clone() const override { return new TaskCommand(*this); }

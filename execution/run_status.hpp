@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+namespace kpu::execution {
+
+/// How a call that runs a program ended.
+enum class RunStatus : uint8_t {
+    finished,       ///< every task is complete
+    paused,         ///< where the caller asked it to
+    deadlock,       ///< work is left, and nothing can run
+    limit_reached,  ///< of the whole run
+    interrupted
+};
+
+}  // namespace kpu::execution
