@@ -1,14 +1,17 @@
-"""Writes the execution cases: a folder with program, device, inputs and outputs per opcode and variant.
+"""Makes the execution cases: a folder with program, device, inputs and outputs per opcode and variant.
 
-usage: generate.py                  into execute/ beside this file
-       generate.py --check [KPUSIM] only compares; with the command: every variant it lists has a case
+usage: generate.py FOLDER                  writes them into FOLDER
+       generate.py --check FOLDER [KPUSIM] compares FOLDER with execute.sha256, which names every case; with the
+                                           command: every variant that it lists has a case
+       generate.py --renew                 writes execute.sha256, after a change on purpose
 
 The expected values come from arithmetic.py, which knows nothing of the simulator. Folder names say opcode,
-types and what is special. Regenerating gives the same bytes.
+types and what is special. Generating again gives the same bytes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import subprocess
@@ -20,7 +23,7 @@ import arithmetic as ar
 import numpy as np
 from arithmetic import Quant, Tensor
 
-ROOT = Path(__file__).parent / "execute"
+DIGESTS = Path(__file__).parent / "execute.sha256"
 TYPES = ("i8", "i16", "i32", "f16", "bf16", "f32")
 FLOATS = ar.FLOATS
 PLAIN = ("relu", "abs", "neg", "leaky_relu", "clamp", "add", "sub", "mul", "div", "min", "max")
@@ -517,30 +520,59 @@ def uncovered(kpusim: str) -> list[str]:
     return missing
 
 
+def digest(content: dict[str, bytes]) -> str:
+    """SHA-256 of a case's files: each one's path, a line end, its own SHA-256, a line end."""
+    lines = [f"{path}\n{hashlib.sha256(data).hexdigest()}\n" for path, data in sorted(content.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def write(folder: Path) -> None:
+    """Every case as files."""
+    for case in all_cases():
+        for name, data in files(case).items():
+            path = folder / case.name / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+def check(folder: Path) -> str:
+    """What of the folder differs from the digests; empty when nothing does."""
+    found: dict[str, dict[str, bytes]] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            case, _, name = path.relative_to(folder).as_posix().partition("/")
+            found.setdefault(case, {})[name] = path.read_bytes()
+    present = {(digest(content), case) for case, content in found.items()}
+    listed = {tuple(line.split()) for line in DIGESTS.read_text().splitlines()}
+    differing = sorted({case for _, case in present ^ listed})
+    if not differing:
+        print(f"{len(found)} cases, {sum(map(len, found.values()))} files")
+        return ""
+    return (
+        f"{len(differing)} execution cases differ from {DIGESTS.name}: {', '.join(differing[:5])}"
+        f"{', ...' if len(differing) > 5 else ''}. Fix: if generate.py or arithmetic.py changed on purpose, run "
+        f"`python3 {Path(__file__)} --renew` and commit {DIGESTS.name}; if neither changed, NumPy "
+        f"{np.__version__} computes other bits than the digests were made with"
+    )
+
+
 def main() -> None:
-    """Writes or compares the folder."""
-    check = "--check" in sys.argv[1:]
-    commands = [argument for argument in sys.argv[1:] if argument != "--check"]
-    if commands and (missing := uncovered(commands[0])):
-        sys.exit(f"no execution case for {', '.join(missing)}. Fix: add them to generate.py.")
-    wanted = {f"{case.name}/{path}": data for case in all_cases() for path, data in files(case).items()}
-    present = {str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if p.is_file()}
-    stale = sorted(present - wanted.keys())
-    for name, data in wanted.items():
-        path = ROOT / name
-        if path.is_file() and path.read_bytes() == data:
-            continue
-        if check:
-            stale.append(name)
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    if check and stale:
-        sys.exit(f"execution cases are not what generate.py makes: {', '.join(stale[:5])}... Fix: run it.")
-    for name in stale:
-        (ROOT / name).unlink()
-    folders = {name.split("/")[0] for name in wanted}
-    print(f"{len(folders)} cases, {len(wanted)} files, {sum(map(len, wanted.values()))} bytes")
+    """Writes, checks or renews, as the arguments say."""
+    match sys.argv[1:]:
+        case ["--renew"]:
+            lines = [f"{digest(files(case))}  {case.name}\n" for case in all_cases()]
+            DIGESTS.write_text("".join(lines))
+        case ["--check", folder, *commands] if len(commands) <= 1:
+            if commands and (missing := uncovered(commands[0])):
+                sys.exit(f"no execution case for {', '.join(missing)}. Fix: add them to generate.py.")
+            if not Path(folder).is_dir():
+                sys.exit(f"{folder}: no such folder. Fix: build the target conformance_cases, which makes it.")
+            if wrong := check(Path(folder)):
+                sys.exit(wrong)
+        case [folder] if not folder.startswith("-"):
+            write(Path(folder))
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":
