@@ -32,7 +32,9 @@ def read(path: Path) -> Files:
     files: Files = {}
     for name, text in zip(parts[::2], parts[1::2], strict=True):
         if not NAME.fullmatch(name):
-            raise SystemExit(f"{path}: `{name}` names no case. Fix: RULE.pass.nem, RULE.fail.nem or support/FILE.nem")
+            raise SystemExit(
+                f"{path}: `{name}` names no case. Fix: RULE.pass.nem, RULE.fail.nem or support/FILE.nem"
+            )
         if name in files:
             raise SystemExit(f"{path}: `{name}` stands here twice. Fix: rename or delete one of them.")
         files[name] = text.removeprefix("\n").rstrip("\n") + "\n"
@@ -77,7 +79,9 @@ def main() -> None:
         raise SystemExit(__doc__)
     paths = unpack(Path(sys.argv[1]), sys.argv[2:])
     if not paths:
-        raise SystemExit(f"no case has one of {', '.join(sys.argv[2:])} in its name. Fix: see {RULES}/*.cases")
+        raise SystemExit(
+            f"no case has one of {', '.join(sys.argv[2:])} in its name. Fix: see {RULES}/*.cases"
+        )
     for path in paths if sys.argv[2:] else []:
         print(path)
 
