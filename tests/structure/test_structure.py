@@ -8,8 +8,8 @@ for each folder of model/ without a row of its own: a new kind of unit, front en
 
 from __future__ import annotations
 
-import os
 import re
+import subprocess
 import unittest
 from collections import defaultdict
 from collections.abc import Iterator
@@ -47,7 +47,6 @@ USES = {
 }
 NO_SOURCES = {"tests", "cmake", "docs", "examples", "editors", "scripts"}
 
-SKIPPED = {".git", ".venv", ".cache", "build", "out", "__pycache__"}
 CPP = {".cpp", ".hpp", ".inl"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 MOST_LINES = 520
@@ -59,12 +58,12 @@ Edges = dict[tuple[str, str], list[str]]
 
 @cache
 def files() -> tuple[Path, ...]:
-    """Every file of the repository, relative to it."""
-    found = []
-    for folder, folders, names in os.walk(ROOT):
-        folders[:] = sorted(set(folders) - SKIPPED)
-        found += [(Path(folder) / name).relative_to(ROOT) for name in sorted(set(names) - SKIPPED)]
-    return tuple(found)
+    """Every file of the repository, relative to it: tracked, or new and not ignored."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return tuple(
+        path for path in map(Path, sorted(set(listed.split("\0")) - {""})) if (ROOT / path).is_file()
+    )
 
 
 def room(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The tasks of the execution cases: opcode, variant, operands, and the outputs that arithmetic.py computes."""
+"""The tasks of the execution cases: opcode, variant, operands, and outputs computed by arithmetic.py."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ Each rules/TOPIC.cases (rule_cases.py gives the form) holds, for every RULE of o
   RULE.fail.nem  refused in default mode, in strict mode, or in both
   RULE.fail.txt  what `kpusim check` prints for it, by default and with --strict
 A first line `# check: OPTIONS` adds options. With WORDS only the programs whose TOPIC/NAME holds one of them
-run; --update writes the .txt files instead of comparing. A wrong case is told with the commands that run it by hand.
+run; --update writes the .txt files instead of comparing. A wrong case is told with the commands that run it
+by hand.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Makes the execution cases: a folder with program, device, inputs and outputs per opcode and variant.
 
 usage: generate.py FOLDER                  writes them into FOLDER
-       generate.py --check FOLDER [KPUSIM] compares FOLDER with execute.sha256, which names every case; with the
-                                           command: every variant that it lists has a case
+       generate.py --check FOLDER [KPUSIM] compares FOLDER with execute.sha256, which names every case; with
+                                           the command: every variant that it lists has a case
        generate.py --renew                 writes execute.sha256, after a change on purpose
 
 The expected values come from arithmetic.py, which knows nothing of the simulator. Folder names say opcode,
@@ -157,8 +157,8 @@ def check(folder: Path) -> str:
         return ""
     return (
         f"{len(differing)} execution cases differ from {DIGESTS.name}: {', '.join(differing[:5])}"
-        f"{', ...' if len(differing) > 5 else ''}. Fix: if generate.py, cases.py or arithmetic.py changed on purpose, run "
-        f"`python3 {Path(__file__)} --renew` and commit {DIGESTS.name}; if none did, NumPy "
+        f"{', ...' if len(differing) > 5 else ''}. Fix: if generate.py, cases.py or arithmetic.py changed on "
+        f"purpose, run `python3 {Path(__file__)} --renew` and commit {DIGESTS.name}; if none did, NumPy "
         f"{np.__version__} computes other bits than the digests were made with"
     )
 

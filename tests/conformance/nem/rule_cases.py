@@ -47,7 +47,7 @@ def write(path: Path, files: Files) -> None:
     for name, text in files.items():
         if HEADER.search(text) or text != text.rstrip("\n") + "\n":
             raise SystemExit(
-                f"{path}: cannot hold {name}: {text[:200]!r}. Fix: no line `==== ...`, one line end at its end."
+                f"{path}: cannot hold {name}: {text[:200]!r}. Fix: no line `==== NAME`, one line end last."
             )
     parts = [head + "\n"] + [f"==== {name}\n{text}" for name, text in files.items()]
     path.write_bytes(("\n".join(part for part in parts if part)).encode())
