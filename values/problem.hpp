@@ -161,8 +161,7 @@ struct ReduceProblem {
 };
 ReduceProblem reduce_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs);
 
-/// Taps of a window that starts at `start` and reads positions start + i * dilation, 0 <= i < count, in [0,
-/// size).
+/// The taps i, 0 <= i < count, of a window whose position start + i * dilation lies within [0, size).
 struct TapRange {
     int64_t first, last;  ///< half open, first <= last
 };
