@@ -7,7 +7,7 @@ namespace kpu {
 
 /// Objects that are known by numbers and used again. take() gives the number that was given back last, and its
 /// object as it was left, so that memory which it holds need not be allocated anew.
-/// `Places` is the sequence that holds them; where a reference must survive a take(), one that moves no element.
+/// `Places` is the sequence that holds them; one that moves no element where references survive a take().
 template <typename T, typename Places = std::vector<T>>
 class Pool {
   public:

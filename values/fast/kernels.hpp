@@ -9,8 +9,8 @@ namespace kpu::values::fast {
 /// code into programs that run on older machines.
 ///
 /// A tile of rows x columns accumulates into acc, whose rows lie ld_acc apart, with k ascending. Row r of A
-/// starts at a + r * lda. B is packed: all columns of a tile for k = 0, then those for k = 1, and so on, where a
-/// 16-bit operand has two k's together and an 8-bit one four.
+/// starts at a + r * lda. B is packed: all columns of a tile for k = 0, then those for k = 1, and so on; of
+/// 16-bit operands two k's stand together, of 8-bit ones four.
 struct Kernels {
     const char* name;
 
