@@ -2,7 +2,7 @@
 # Sets up, builds, passes every test, and fuzzes the readers of untrusted files for a minute. With arguments, which go
 # to ctest, only the tests that they choose.
 source "$(dirname "${BASH_SOURCE[0]}")/scripts/setup.sh"
-install_packages
+install_packages "${command_packages[@]}" "${test_packages[@]}"
 scripts/python_packages.sh
 build release
 scripts/python_install.sh

@@ -5,9 +5,9 @@
 
 namespace kpu {
 
-/// Objects known by numbers. A number that was given back is taken again, the last one first, and its object
-/// is what it was then: memory that it holds serves the next one.
-/// `Places`: a sequence; one whose elements stay where they are, where references are kept over take().
+/// Objects that are known by numbers and used again. take() gives the number that was given back last, and its
+/// object as it was left, so that memory which it holds need not be allocated anew.
+/// `Places` is the sequence that holds them; one that moves no element where references survive a take().
 template <typename T, typename Places = std::vector<T>>
 class Pool {
   public:

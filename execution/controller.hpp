@@ -34,11 +34,11 @@ struct TaskInstance {
     LoopValues loops;
     std::vector<values::RegionView> inputs, outputs;  ///< addresses of this iteration
     uint32_t missing = 0;                             ///< tokens not yet satisfied
-    /// Serials of the producers that were unsatisfied at issue, ascending. Of a token that stands for all
-    /// iterations of a loop: of the instances then issued and not complete.
+    /// Serials, ascending, of the producers that were not complete at issue. A token that stands for all
+    /// iterations of a loop gives those of them that were issued by then.
     std::vector<uint32_t> producers;
-    /// Serials of all producers (for token flows), ascending. Of a loop's token that was satisfied: the last
-    /// to complete.
+    /// Serials of all producers, ascending, for the arrows of traces. A loop's token that was satisfied at
+    /// issue gives the iteration that completed last.
     std::vector<uint32_t> all_producers;
     int32_t engine = -1;  ///< resolved when pinned or placed
     uint64_t thread = 0;  ///< control thread that issued it
@@ -63,8 +63,8 @@ enum class FutureWork : uint8_t { none, not_issued };
 struct ControlOptions {
     uint32_t max_active_tokens = 0;  ///< per engine; 0 = unlimited
     uint32_t num_engines = 1;
-    /// Issue pauses above this many live instances or iterations, so that huge windows take bounded memory;
-    /// not while every live task waits, since what they wait for may not be issued yet.
+    /// Issue pauses above this many live instances or iterations, so that huge windows take bounded memory. It
+    /// goes on while every live task waits, since what they wait for may not be issued yet.
     uint32_t max_live_tasks = 1u << 16;
 };
 

@@ -126,8 +126,8 @@ void DataPath::note(HazardKind kind, InFlight& later, InFlight& earlier, const O
     if (kind != HazardKind::raw) later.conflicts.push_back({finding, earlier.instance->serial, both});
 }
 
-/// Races with whatever ran before. Whether a write changed anything is known when the later writer commits,
-/// or, while the writer is in flight, when it does.
+/// Races with whatever ran before. Whether the bytes differ is known once they are written: by the later
+/// writer, or by an earlier one that is still in flight.
 void DataPath::find_races(InFlight& task) {
     const auto operands = [](const std::vector<Operand>& from, std::vector<RaceHistory::Operand>& to) {
         to.clear();

@@ -13,11 +13,14 @@
 
 namespace kpu::execution {
 
-/// What running tasks do to memory, for both drivers. A task sees its inputs as of its start and publishes
-/// all outputs at its completion. Evaluation is late: a task is evaluated when it completes, or before
-/// another task's outputs replace what it reads. Every two accesses to common bytes that nothing orders, one
-/// of them a write, are reported when the later one starts (of programs with more than RaceHistory::max_tasks
-/// tasks in their text: when they are in flight together), and every read of bytes that nobody wrote.
+/// What running tasks do to memory, for both drivers.
+///
+/// A task sees its inputs as of its start and publishes all outputs at its completion. To compute less, it is
+/// evaluated late: at its completion, or just before another task's outputs replace what it reads.
+///
+/// Two hazards are reported. A read of bytes that nobody wrote; and a race: two accesses to common bytes, one
+/// of them a write, in an order that nothing guarantees, found when the later one starts. A program with more
+/// than RaceHistory::max_tasks statements has only those races found whose tasks are in flight together.
 class DataPath {
   public:
     /// memory and backend null: timing mode, no values; what is written is then followed without bytes, and

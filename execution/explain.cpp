@@ -99,8 +99,8 @@ class Controller::Impl::Explainer {
         return {task, producer->self};
     }
 
-    /// A token for all iterations of a loop: prefer an instance that is not issued yet, for that is what
-    /// keeps a program from going on while everything issued waits.
+    /// A token that stands for all iterations of a loop. An instance that is not issued yet comes first: while
+    /// all that is issued waits, only a missing issue can be the reason.
     Place follow_loop_token(const std::string& self, const TokenSlot& token, uint32_t holder,
                             uint64_t remaining) {
         const auto& names = impl_.program_;

@@ -25,8 +25,8 @@ struct UnitDemand {
 UnitDemand demand_of(const BoundTask& task);
 std::optional<UnitDemand> partner_demand_of(const BoundTask& task);
 
-/// What a thread remembers of one token: of a task of its own block (depth 0), or of all instances of a task
-/// inside one of its loops, together (depth = loops in between).
+/// What a thread remembers of one token. It belongs to a task of the thread's own block (depth 0), or it
+/// stands for all instances of a task inside loops of that block (depth: how many loops are in between).
 struct TokenSlot {
     uint32_t statement = 0;  ///< the task
     uint32_t depth = 0;

@@ -29,23 +29,21 @@ class NumberSet {
     std::vector<uint64_t> words_;
 };
 
-/// An order that holds for some iterations of a pair of tasks only: the earlier one is complete if its
-/// iteration of loop `early` is at most last - max_in_flight, and that of the later one in loop `late` at
-/// least first + max_in_flight. no_loop: that part holds always.
+/// A condition on the iterations of two tasks, under which the earlier one is complete before the later one
+/// starts: the earlier one's iteration of loop `early` is at most last - max_in_flight, and the later one's
+/// iteration of loop `late` is at least first + max_in_flight. no_loop: there is no condition on that task.
 struct Escape {
     uint32_t early, late;  ///< indices into BoundProgram::loops
 };
 constexpr uint32_t no_loop = UINT32_MAX;
 
-/// Which task instances are complete before which others start, whatever the timing: by tokens, waits, .sync
-/// and loop windows, the only order that the language guarantees (not units, not the token table, not the
-/// order of the text).
+/// Which task instances are complete before which others start, whatever the timing. Only tokens, waits, .sync
+/// and loop windows order tasks: units, the token table and the order of the text promise nothing.
 ///
-/// Two instances whose innermost difference is the iteration of a common loop are ordered exactly when these
-/// iterations are at least max_in_flight apart, as no token crosses iterations. Of instances in the same
-/// iteration of all common loops the earlier in the text may be complete before the later: this class follows
-/// tokens once over the text, one iteration standing for all. Time and memory grow with the square of the
-/// tasks (a bit each), so `max_tasks` bounds both.
+/// Two instances in different iterations of a common loop: no token crosses iterations, so they are ordered
+/// exactly when the iterations are at least max_in_flight apart. Two instances in the same iteration of all
+/// common loops: the order is that of every iteration, so tokens are followed once over the text.
+/// Takes a bit and a step for each pair of tasks in the text, which is why there are at most `max_tasks`.
 class ScheduleOrder {
   public:
     static constexpr size_t max_tasks = size_t{1} << 15;

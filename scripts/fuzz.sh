@@ -5,8 +5,7 @@
 #   scripts/fuzz.sh --keep      adds found inputs of up to 900 bytes to tests/fuzz/corpus and drops what adds no coverage:
 #                               run it, look, commit
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-packages+=(clang libclang-rt-14-dev llvm)
-install_packages
+install_packages "${command_packages[@]}" clang libclang-rt-14-dev llvm
 build fuzz
 
 # An input may take 10 s and 2 GiB, far more than any needs. The entropic schedule costs more than our targets do.

@@ -4,8 +4,7 @@
 #   scripts/tidy.sh --changed BASE     sources changed since the git revision BASE, and one includer of each changed
 #                                      header that has no source of its own name
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-packages+=(clang-tidy)
-install_packages
+install_packages "${command_packages[@]}" "${test_packages[@]}" clang-tidy
 
 all() { git ls-files --cached --others --exclude-standard "$@"; }
 

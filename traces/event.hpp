@@ -95,9 +95,9 @@ enum class IssueCause : uint8_t {
 };
 constexpr int issue_cause_count = 5;
 
-/// queue_depth and tokens_in_flight step at their records. `bytes` is cumulative and taken as linear between
-/// its records, so a unit records it at the start and at the end of every burst of activity. power_mw is not
-/// written: power comes from the energy records.
+/// queue_depth and tokens_in_flight keep their value until the next record. `bytes` is a running sum that grows
+/// evenly from record to record, so a unit records it at the start and the end of every burst of activity.
+/// power_mw is not written: power comes from the energy records.
 enum class CounterId : uint8_t { queue_depth, tokens_in_flight, bytes, power_mw };
 constexpr int counter_count = 4;
 

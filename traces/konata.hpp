@@ -9,12 +9,12 @@
 namespace kpu::traces {
 
 /// Pipeline trace for the Konata viewer: text of its format 0004, time in core cycles. A row per task
-/// instance, in the order of issue (thread = the task's unit), labelled with statement, iteration and unit;
-/// its stages are
+/// instance, in the order of issue (thread = the task's unit), labelled with statement, iteration and unit.
+/// Its stages:
 ///   wait     from its issue until its unit begins it
-///   load     of a transfer towards the arrays; of a computation: it has begun, or is starved, and nothing
-///   enters compute  the unit works on it store    of a transfer away from the arrays, or a store; of a
-///   computation: results are held up or on their way out
+///   load     a transfer towards the arrays; a computation that has begun or is starved: nothing enters
+///   compute  a computation, while the unit works on it
+///   store    a store, or a transfer away from the arrays; a computation whose results wait or leave
 /// A token is an arrow from producer to consumer, drawn when the consumer becomes ready. A task that did not
 /// end is flushed at the end.
 void write_konata(const RunInfo& info, const std::vector<Event>& events, Output& output);

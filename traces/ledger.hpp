@@ -24,8 +24,8 @@ struct ActionPrice {
     std::string source;
 };
 
-/// Bytes that one `burst` of component dma stands for: the table prices address generation and bus handshake
-/// of a 64-byte beat group, so a DMA request (the platform's burst_bytes) costs as many as it has groups.
+/// Bytes that one `burst` of component dma stands for. The table's price is that of 64 bytes (their address
+/// and their bus handshake), so a DMA request of burst_bytes costs one for every 64 bytes.
 constexpr uint32_t dma_beat_group_bytes(uint32_t request_bytes) {
     return request_bytes < 64 ? request_bytes : 64;
 }
@@ -67,8 +67,8 @@ struct EnergyCounts {
     uint64_t of_action(size_t action) const;
 };
 
-/// Energies, pJ. total = dynamic + static = sum over components = sum over actions + static = sum over ops +
-/// background.
+/// Energies, pJ. The total is dynamic + static, and equally the sum over components, the sum over actions +
+/// static, and the sum over operations + background.
 struct EnergyTotals {
     std::array<double, component_count> dynamic_by_component{}, static_by_component{};
     std::vector<double> by_action;  ///< dynamic

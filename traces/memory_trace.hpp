@@ -13,10 +13,9 @@ namespace kpu::traces {
 ///   cycle    core cycle at which the request comes to the memory; what it waits there follows
 ///   access   read or write
 ///   level    dram, l2 or l1, as in the statistics bytes.<level>.<access>
-///   address  of its first byte, hexadecimal, in the map of isa/bus_address.hpp: level (0 DRAM, 1 L2, 2 L1)
-///   in bits
-///            56 to 63, engine of an L1 in bits 40 to 55, byte in the level below. Buffers lie where the run
-///            placed them
+///   address  of its first byte, hexadecimal, in the map of isa/bus_address.hpp: bits 56 to 63 the level
+///            (0 DRAM, 1 L2, 2 L1), bits 40 to 55 the engine of an L1, below them the byte in the level.
+///            Buffers lie where the run placed them
 ///   bytes    that were asked for: a run of consecutive addresses, at most the unit's burst
 ///   unit     that asks: a DMA, an array, a vector unit
 ///   task     its statement with the iteration, "la0[t=3]"

@@ -8,8 +8,8 @@
 
 namespace kpu::traces {
 
-/// A resource that the bytes of a stream pass, and the cycles that a burst spends there at least beside
-/// being moved.
+/// A resource that the bytes of a stream pass, and how many cycles each burst waits there at least, without
+/// those that moving its bytes takes.
 struct StreamHop {
     uint16_t unit = no_unit;  ///< link, l2, l1; of the DRAM the first channel, for all of them
     Cycles latency = 0;

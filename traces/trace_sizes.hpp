@@ -8,8 +8,8 @@
 
 namespace kpu::traces {
 
-/// What a recording's traces will take, bytes: from the number of records of each kind in its view and the
-/// mean length of what is written for one, so right to about a factor of two.
+/// How many bytes each trace of a recording will take: records of each kind, times the mean length of what is
+/// written for one. Right to about a factor of two.
 struct TraceSizes {
     uint64_t vcd = 0, stalls = 0, memory = 0, perfetto = 0, konata = 0;
 };

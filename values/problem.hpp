@@ -161,8 +161,7 @@ struct ReduceProblem {
 };
 ReduceProblem reduce_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs);
 
-/// Taps of a window that starts at `start` and reads positions start + i * dilation, 0 <= i < count, in [0,
-/// size).
+/// The taps i, 0 <= i < count, of a window whose position start + i * dilation lies within [0, size).
 struct TapRange {
     int64_t first, last;  ///< half open, first <= last
 };
@@ -189,12 +188,11 @@ class QuantMap {
 /// What an integer gemm or conv does around its 32-bit accumulators. Column n is the output channel; operands
 /// without quantisation have scale 1 and zero point 0; multiplier = a_scale * b_scale / y_scale, computed
 /// once in binary64.
-///   acc = sum over k of (a - a_zero) * (b - b_zero[n]) + C                    modulo 2^32
-///   y   = saturate(round_half_even(acc * multiplier[n]) + y_zero[n])          in binary64, or acc itself
-///   (raw)
+///   acc = sum over k of (a - a_zero) * (b - b_zero[n]) + C               modulo 2^32
+///   y   = saturate(round_half_even(acc * multiplier[n]) + y_zero[n])     in binary64; raw: acc itself
 /// Weights quantised per group along K have one accumulator per group of `group_size` k's, without C:
-///   y   = saturate(round_half_even(sum over g ascending of acc_g * multiplier[g] + C * c_multiplier) +
-///   y_zero[n])
+///   sum = sum over g ascending of acc_g * multiplier[g] + C * c_multiplier
+///   y   = saturate(round_half_even(sum) + y_zero[n])
 struct IntScaling {
     bool raw = false;  ///< the output is i32: accumulators as they are
     int64_t a_zero = 0;

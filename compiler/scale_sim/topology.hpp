@@ -1,9 +1,9 @@
 #pragma once
 // Front end: SCALE-Sim topology files. A line is a layer; the first line is a header; a comma at the end of a
-// line closes its last field.
+// line closes its last field. A convolution, of whose strides the second (of columns) may be left out, or a product:
 //
-//     Layer name, IFMAP height, IFMAP width, filter height, filter width, channels, filters, stride [, stride
-//     of columns], Layer name, M, N, K,
+//     name, input height, input width, filter height, filter width, channels, filters, stride, stride of columns,
+//     name, M, N, K,
 #include <cstdint>
 #include <string>
 #include <string_view>

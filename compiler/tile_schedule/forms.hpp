@@ -9,10 +9,10 @@
 //             E m n k a b acc                 EXECUTE
 //             S tensor row col src relu       STORE, relu 0 or 1
 //             The header may be a file of its own.
-//   packed    little-endian; per op {type u8: 0 1 2, 3 zeros}, then LOAD tensor row col dst bytes (u32)
-//   buffer
-//             (i32); EXECUTE m n k a b acc (u32) buffer (i32); STORE tensor row col src bytes (u32)
-//             activation (u8: 0 1), 3 zeros. No header: it is a file of its own.
+//   packed    little-endian; the header is a file of its own. Per op its type, u8: 0 1 2, and 3 zero bytes, then
+//             LOAD     tensor row col dst bytes  u32 each, buffer i32
+//             EXECUTE  m n k a b acc             u32 each, buffer i32
+//             STORE    tensor row col src bytes  u32 each, activation u8: 0 1, and 3 zero bytes
 //   protobuf  tile_schedule.proto
 //   json      {"format": "kpusim.tile_schedule/1", "tile": ..., "tensors": [...], "ops": [...]}, for people
 #include <optional>

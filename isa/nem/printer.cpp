@@ -1,15 +1,13 @@
 // NEM text of a program. What the language has no words for stands in `#!` lines, comments to other readers:
 //
 //   #! param T = 8 in [1..64]    an integer bound when the program is loaded
-//   #! program {...}             names, versions, hashes, input and output ids, sizes, estimates: JSON of
-//   KPUProgram
+//   #! program {...}             names, versions, hashes, input and output ids, sizes, estimates: JSON of KPUProgram
 //   #! tensor {...}              one tensor; JSON of Tensor, in order
 //   #! op {...}                  one front-end operation; JSON of Op, in order
 //   #! data {...}                one data section; JSON of Data, in order (the bytes stand elsewhere)
 //   #! {"op": 3}                 the next task belongs to the operation of the fourth `#! op` line
-//   #! module {...}              the whole program as JSON of KPUProgram, where text cannot say it (nothing
-//   else may stand
-//                                beside it): names that clash, an inline region that is used twice, ...
+//   #! module {...}              the whole program as JSON of KPUProgram, where text cannot say it: names that
+//                                clash, an inline region that is used twice, ...; nothing else may stand beside it
 //
 // A task without a name whose token is used is written with the name `_N`, N its statement index; the reader
 // gives such a task no name. So reading what was printed gives the same program, to the byte.

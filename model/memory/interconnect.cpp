@@ -13,8 +13,7 @@ namespace {
 Picoseconds kernel_time() { return sc_core::sc_time_stamp().value(); }
 
 /// Arrivals are served so long after the core edge of their time, when all that happens at the edge is over,
-/// unless it is known to be over earlier.
-/// No clock is so fast that its next edge is nearer.
+/// unless it is known to be over earlier. No clock is so fast that its next edge is nearer.
 constexpr Picoseconds after_edge = 1;
 
 }  // namespace

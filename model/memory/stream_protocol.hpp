@@ -13,12 +13,10 @@ namespace kpu::model {
 /// The protocol of streams: own traits, because the N-dimensional pattern of a descriptor is a mandatory
 /// extension.
 ///
-///     unit  -> BEGIN_REQ    a descriptor; returns TLM_UPDATED with END_REQ: accepted at once, so that
-///     several can be
-///                           outstanding
-///     memory system -> BEGIN_RESP  the last byte is visible; kernel time is that core edge
-///     unit  returns TLM_COMPLETED (or TLM_UPDATED with END_RESP); the transaction is its own again
-///     afterwards
+///     unit           -> BEGIN_REQ   a descriptor
+///     memory system  returns TLM_UPDATED with END_REQ: accepted at once, so several can be outstanding
+///     memory system  -> BEGIN_RESP  the last byte is visible; kernel time is that core edge
+///     unit           returns TLM_COMPLETED, or TLM_UPDATED with END_RESP; the transaction is its own again
 ///
 /// The time argument is always zero. Requests are posted at edges of the core clock; a request between two
 /// edges is taken as of the next. b_transport, transport_dbg and get_direct_mem_ptr carry plain payloads

@@ -1,5 +1,6 @@
 #include "runtime/cli/budgets.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "base/read_file.hpp"

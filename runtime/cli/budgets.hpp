@@ -1,12 +1,15 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/simulation.hpp"
 #include "traces/budget.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace kpu::cli {
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -14,6 +13,10 @@
 #include "isa/module.hpp"
 #include "platforms/platform.hpp"
 #include "traces/event_file.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace kpu::cli {
 

@@ -1,6 +1,7 @@
 // diff: what changed between two runs.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "runtime/cli/command.hpp"

@@ -1,6 +1,7 @@
 // dram: replays a trace of bursts on the DRAM controller alone.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 

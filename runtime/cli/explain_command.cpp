@@ -1,6 +1,7 @@
 // explain: why a run took the cycles that it took, from its event file.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 

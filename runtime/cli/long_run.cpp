@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/time.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -1,10 +1,13 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 
 #include "runtime/run_estimate.hpp"
 #include "runtime/simulation.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace kpu::cli {
 

@@ -1,7 +1,8 @@
 """Tokenises every NEM text of the repository with the TextMate grammar, and compares scopes with a lexer.
 
-usage: check_grammar.py [--update] path/to/kpusim
+usage: check_grammar.py [--update] path/to/kpusim [FOLDER...]
 
+FOLDERs hold further NEM files: build/release/tests/conformance/nem has those of the conformance tests.
 The engine is textmate-grammar-python; the lexer below shares nothing with the grammar. Opcodes are those of
 `kpusim list opcodes` and of the language, and the grammar must name exactly them; --update writes them into
 it.
@@ -75,16 +76,11 @@ def update(kpusim: str) -> None:
     GRAMMAR.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def corpus() -> Iterator[tuple[str, str]]:
+def corpus(more: list[Path]) -> Iterator[tuple[str, str]]:
     """Name and text of every NEM file, and of every NEM block of the language guide."""
-    folders = [
-        ROOT / "examples",
-        ROOT / "platforms",
-        ROOT / "isa" / "nem",
-        ROOT / "tests" / "conformance" / "nem",
-    ]
+    folders = [ROOT / "examples", ROOT / "platforms", ROOT / "isa" / "nem", *more]
     for path in sorted(path for folder in folders for path in folder.rglob("*.nem")):
-        yield str(path.relative_to(ROOT)), path.read_bytes().decode("utf-8", errors="replace")
+        yield str(path), path.read_bytes().decode("utf-8", errors="replace")
     for page in sorted((ROOT / "docs" / "nem").glob("*.md")):
         text = page.read_text(encoding="utf-8")
         for block in re.finditer(r"^```nem[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
@@ -103,10 +99,10 @@ def wanted_scope(kind: str, text: str, opcodes: set[str]) -> str | None:
     return SCOPES.get(kind)
 
 
-def unique_lines(failures: list[str]) -> tuple[int, dict[str, str]]:
+def unique_lines(more: list[Path], failures: list[str]) -> tuple[int, dict[str, str]]:
     """Count of texts, and where each different line stands first. No construct of the grammar spans lines."""
     texts, places = 0, {}
-    for name, text in corpus():
+    for name, text in corpus(more):
         texts += 1
         for number, line in enumerate(re.split(r"\r?\n", text), 1):
             if line.strip():
@@ -150,7 +146,8 @@ def check_line(
 
 def main() -> int:
     """Compare everything; 1 when anything differs."""
-    kpusim = sys.argv[-1]
+    kpusim, *folders = [argument for argument in sys.argv[1:] if argument != "--update"]
+    more = [Path(folder).resolve() for folder in folders]
     logging.disable(logging.WARNING)  # the engine reports every blank that has no scope
     if "--update" in sys.argv:
         update(kpusim)
@@ -167,7 +164,7 @@ def main() -> int:
             f"grammar and opcode table differ in {', '.join(sorted(named ^ opcodes))}. Fix: run {command}"
         )
     parser = LanguageParser(grammar)
-    texts, places = unique_lines(failures)
+    texts, places = unique_lines(more, failures)
     tokens = 0
     for line, found in scopes_of(parser, list(places)):
         count, differences = check_line(places[line], line, found, opcodes)

@@ -8,9 +8,9 @@ namespace kpu::values::fast {
 /// sources are compiled with instruction-set flags, and an inline function of a shared header could leak such
 /// code into programs that run on older machines.
 ///
-/// Tiles accumulate into acc (row stride ld_acc): rows x columns, k ascending. Row r of A starts at a + r *
-/// lda. B is packed: all columns of a tile for k = 0, then for k = 1, ...; 16-bit operands in pairs of k,
-/// 8-bit ones in fours.
+/// A tile of rows x columns accumulates into acc, whose rows lie ld_acc apart, with k ascending. Row r of A
+/// starts at a + r * lda. B is packed: all columns of a tile for k = 0, then those for k = 1, and so on; of
+/// 16-bit operands two k's stand together, of 8-bit ones four.
 struct Kernels {
     const char* name;
 

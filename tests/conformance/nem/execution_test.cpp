@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using Folders = std::vector<fs::path>;
 
 const fs::path& root() {
-    static const fs::path path = fs::path(KPUSIM_SOURCE_DIR) / "tests/conformance/nem/execute";
+    static const fs::path path = fs::path(KPUSIM_BINARY_DIR) / "tests/conformance/nem/execute";
     return path;
 }
 

@@ -1,31 +1,29 @@
-"""Writes the execution cases: a folder with program, device, inputs and outputs per opcode and variant.
+"""Makes the execution cases: a folder with program, device, inputs and outputs per opcode and variant.
 
-usage: generate.py                  into execute/ beside this file
-       generate.py --check [KPUSIM] only compares; with the command: every variant it lists has a case
+usage: generate.py FOLDER                  writes them into FOLDER
+       generate.py --check FOLDER [KPUSIM] compares FOLDER with execute.sha256, which names every case; with
+                                           the command: every variant that it lists has a case
+       generate.py --renew                 writes execute.sha256, after a change on purpose
 
 The expected values come from arithmetic.py, which knows nothing of the simulator. Folder names say opcode,
-types and what is special. Regenerating gives the same bytes.
+types and what is special. Generating again gives the same bytes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import arithmetic as ar
 import numpy as np
-from arithmetic import Quant, Tensor
+from arithmetic import Tensor
+from cases import Case, all_cases
 
-ROOT = Path(__file__).parent / "execute"
-TYPES = ("i8", "i16", "i32", "f16", "bf16", "f32")
-FLOATS = ar.FLOATS
-PLAIN = ("relu", "abs", "neg", "leaky_relu", "clamp", "add", "sub", "mul", "div", "min", "max")
-FUNCTIONS = ("sigmoid", "tanh", "exp", "log", "sqrt", "gelu", "silu", "pow")
-BINARY = ("add", "sub", "mul", "div", "min", "max", "pow")
+DIGESTS = Path(__file__).parent / "execute.sha256"
 MUST = (
     "gemm.float<f16>.no_bias gemm.float<f16>.with_bias gemm.int8<i8>.no_bias gemm.int8<i8>.with_bias "
     "conv2d.float<f16>.no_bias conv2d.float<f16>.with_bias conv2d.int8<i8>.no_bias conv2d.int8<i8>.with_bias "
@@ -51,47 +49,6 @@ device case_device extends npm_baseline_1_0 {{
     opcode.extended {{ {variant} }}
 }}
 """
-
-
-@dataclass
-class Case:
-    """One task and its operands."""
-
-    name: str
-    opcode: str
-    variant: str
-    inputs: list[Tensor]
-    outputs: list[Tensor]
-    attrs: dict = field(default_factory=dict)
-
-
-def rng(name: str) -> np.random.Generator:
-    """Of one case: independent of all others."""
-    return np.random.default_rng([ord(c) for c in name])
-
-
-def draw(
-    random: np.random.Generator,
-    elem: str,
-    shape: tuple[int, ...],
-    quant: Quant | None = None,
-    scale: float = 2.0,
-) -> Tensor:
-    """Random elements: normal floats, integers over their whole range."""
-    if elem in FLOATS:
-        return ar.to_elem(elem, random.normal(0, scale, shape))
-    low, high = ar.RANGES[elem]
-    return Tensor(elem, random.integers(low, high + 1, shape, dtype=np.int64), quant)
-
-
-def specials(tensor: Tensor, values: list[float]) -> Tensor:
-    """The first elements replaced."""
-    data = tensor.real().ravel()
-    data[: len(values)] = values
-    return ar.to_elem(tensor.elem, data.reshape(tensor.shape))
-
-
-# ---- text
 
 
 def literal(value: object) -> str:
@@ -155,353 +112,6 @@ def files(case: Case) -> dict[str, bytes]:
     return result
 
 
-# ---- cases
-
-
-def quant_of(elem: str, scale: float = 0.05, zero: int = 3) -> Quant:
-    """Per tensor, wide types with finer steps."""
-    return Quant([scale / 2 ** (8 * (ar.BITS[elem] // 8 - 1))], [zero])
-
-
-def elementwise_cases() -> list[Case]:
-    """Every elementwise opcode on every type; integers also quantized, the only form of functions."""
-    cases = []
-    attrs = {"leaky_relu": {"alpha": 0.125}, "clamp": {"min_val": -1.5, "max_val": 2.25}}
-    for opcode in PLAIN + FUNCTIONS:
-        for elem in TYPES:
-            for quantized in (False, True):
-                if (quantized and elem in FLOATS) or (
-                    not quantized and elem not in FLOATS and opcode in FUNCTIONS
-                ):
-                    continue
-                name = f"{opcode}_{elem}" + ("_quant" if quantized else "")
-                random = rng(name)
-                quant = quant_of(elem) if quantized else None
-                inputs = [draw(random, elem, (3, 7), quant) for _ in range(2 if opcode in BINARY else 1)]
-                if elem in FLOATS:
-                    first = [0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1.0, -1.0]
-                    inputs[0] = specials(inputs[0], first)
-                    if len(inputs) > 1:
-                        inputs[1] = specials(inputs[1], [-0.0, 0.0, 2.0, -3.0, 1.0, float("nan"), 0.5])
-                elif opcode in ("div", "min", "max") and not quantized:
-                    inputs[1] = Tensor(elem, np.where(inputs[1].data % 5 == 0, 0, inputs[1].data // 16))
-                out = Quant([quant.scales[0] * 1.5], [-4]) if quant else None
-                given = attrs.get(opcode, {})
-                y = ar.apply_elementwise(opcode, given, inputs, out)
-                cases.append(Case(name, opcode, f"eltwise<{elem}>.default", inputs, [y], given))
-    return cases
-
-
-def pool_cases() -> list[Case]:
-    """Windows with padding and strides; the padding counts for nothing."""
-    cases = []
-    attrs = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1]}
-    for opcode in ("maxpool", "avgpool"):
-        for elem in TYPES:
-            for quantized in (False, True):
-                if quantized and elem != "i8":
-                    continue
-                name = f"{opcode}_{elem}" + ("_quant" if quantized else "")
-                quant = quant_of(elem) if quantized else None
-                x = draw(rng(name), elem, (1, 5, 4, 3), quant)
-                y = ar.pool(opcode, attrs, x, Quant([0.04], [-2]) if quant else None)
-                cases.append(Case(name, opcode, f"eltwise<{elem}>.default", [x], [y], attrs))
-    return cases
-
-
-def norm_cases() -> list[Case]:
-    """Along the last and an inner axis, with and without scale and bias."""
-    cases = []
-    for elem in FLOATS:
-        for opcode, vectors in (("layernorm", 2), ("rmsnorm", 1), ("softmax", 0), ("log_softmax", 0)):
-            for count in range(vectors + 1):
-                for axis in (-1, 1) if count == vectors else (-1,):
-                    name = f"{opcode}_{elem}" + ("_scale" * (count > 0)) + ("_bias" * (count > 1))
-                    name += "" if axis == -1 else "_axis1"
-                    random = rng(name)
-                    shape = (2, 5, 6)
-                    inputs = [draw(random, elem, shape)]
-                    inputs += [draw(random, elem, (shape[axis],), scale=1.0) for _ in range(count)]
-                    attrs = {"axis": axis} | ({"epsilon": 0.001} if "norm" in opcode else {})
-                    y = ar.norm(opcode, attrs, inputs)
-                    family = "norm" if "norm" in opcode else "softmax"
-                    cases.append(Case(name, opcode, f"{family}<{elem}>.default", inputs, [y], attrs))
-    return cases
-
-
-def view_cases() -> list[Case]:
-    """Every view on every type, negative axes and steps among them."""
-    table = {
-        "transpose": [("", {"perm": [2, 0, 1]})],
-        "reshape": [("", {"target_shape": [6, -1]})],
-        "slice": [
-            ("", {"starts": [1, -3], "ends": [100, -1], "axes": [0, -1], "steps": [1, 1]}),
-            ("_back", {"starts": [-1, 3], "ends": [-100, 0], "axes": [1, 2], "steps": [-1, -2]}),
-        ],
-        "concat": [("", {"axis": -2})],
-        "split": [("", {"axis": -1, "split_sizes": [1, 3, 1]})],
-        "pad": [
-            ("", {"pads": [1, 0, 2, 0, 1, 1], "mode": "constant", "constant_value": 1.5}),
-            ("_edge", {"pads": [1, 0, 2, 0, 1, 1], "mode": "edge"}),
-            ("_reflect", {"pads": [1, 0, 2, 0, 1, 1], "mode": "reflect"}),
-        ],
-        "gather": [("", {"axis": 1})],
-    }
-    cases = []
-    for opcode, forms in table.items():
-        for elem in TYPES:
-            for suffix, attrs in forms:
-                name = f"{opcode}_{elem}{suffix}"
-                random = rng(name)
-                inputs = [draw(random, elem, (3, 4, 5))]
-                if opcode == "concat":
-                    inputs += [draw(random, elem, (3, n, 5)) for n in (1, 2)]
-                if opcode == "gather":
-                    inputs.append(
-                        Tensor("i32" if elem != "i8" else "i8", np.array([[3, 0], [-1, 2], [1, -4]]))
-                    )
-                cases.append(
-                    Case(name, opcode, f"view<{elem}>.default", inputs, ar.view(opcode, attrs, inputs), attrs)
-                )
-    name = "pad_i8_quant"
-    x = draw(rng(name), "i8", (3, 4), Quant([0.5], [7]))
-    attrs = {"pads": [0, 1, 1, 0], "mode": "constant"}
-    cases.append(Case(name, "pad", "view<i8>.default", [x], ar.view("pad", attrs, [x]), attrs))
-    return cases
-
-
-def reduction_cases() -> list[Case]:
-    """Sums, extremes and searches on every type."""
-    cases = []
-    forms = [("", {"axes": [-1], "keepdims": True}), ("_outer", {"axes": [0, 2], "keepdims": False})]
-    forms.append(("_all", {"axes": [0, 1, 2], "keepdims": False}))
-    for elem in TYPES:
-        for opcode in ("reduce_sum", "reduce_max", "reduce_min"):
-            for suffix, attrs in forms:
-                name = f"{opcode}_{elem}{suffix}"
-                x = draw(rng(name), elem, (3, 4, 5))
-                y = ar.reduce(opcode, attrs, x, None)
-                cases.append(Case(name, opcode, f"reduce<{elem}>.default", [x], [y], attrs))
-        for opcode in ("argmax", "argmin"):
-            for suffix, attrs in (
-                ("", {"axis": -1, "keepdims": False}),
-                ("_first", {"axis": 0, "keepdims": True}),
-            ):
-                name = f"{opcode}_{elem}{suffix}"
-                x = draw(rng(name), elem, (3, 4, 5))
-                if elem in FLOATS:  # ties and NaN
-                    x = specials(x, [9.0, 9.0, 0.0, 0.0, float("nan"), -9.0, -9.0])
-                y = ar.reduce(opcode, attrs, x, None)
-                cases.append(Case(name, opcode, f"arg_reduce<{elem}>.default", [x], [y], attrs))
-    return cases
-
-
-def weight_quant(
-    random: np.random.Generator, form: str, count: int, axis: int, depth: int, zeros: bool
-) -> Quant:
-    """Per tensor, per output channel, per group of output channels, or per group along the summed axis."""
-    scale = 0.02
-
-    def lists(n: int) -> tuple[list[float], list[int]]:
-        scales = [round(scale * (0.5 + random.random()), 5) for _ in range(n)]
-        return scales, [int(random.integers(-2, 3)) if zeros else 0 for _ in range(n)]
-
-    if form == "tensor":
-        return Quant(*lists(1))
-    if form == "channel":
-        return Quant(*lists(count), axis=axis)
-    if form == "channel_group":
-        return Quant(*lists((count + 1) // 2), axis=axis, group=2)
-    return Quant(*lists((depth + 3) // 4), axis=axis - 1, group=4)
-
-
-def add_product(
-    cases: list[Case],
-    opcode: str,
-    variant: str,
-    types: tuple[str, str, str],
-    bias: str,
-    form: str,
-    suffix: str = "",
-) -> None:
-    """One gemm or convolution. types: of A, B, Y; bias: its type or empty; form: of the weights' quant."""
-    a, b, y = types
-    name = "_".join([opcode.replace(".", "_"), *dict.fromkeys(types)])
-    name += ("_bias" if bias else "") + (f"_{form}" if form else "") + suffix
-    random = rng(name)
-    convolution = opcode.startswith(("conv", "depthwise"))
-    accumulates = opcode.endswith(".acc")
-    attrs: dict = {}
-    if convolution:
-        rank = {"conv1d": 1, "conv3d": 3}.get(opcode, 2)
-        groups = 2 if suffix == "_groups" else 1
-        cin, cout = (8, 4) if b == "i4" else (4, 6)
-        x_shape = (1, *{1: (7,), 2: (5, 4), 3: (3, 4, 3)}[rank], cin)
-        w_shape = (*{1: (3,), 2: (2, 3), 3: (2, 2, 2)}[rank], cin // groups, cout)
-        if opcode == "depthwise_conv2d":
-            w_shape = (2, 3, 1, 8)
-        attrs["pads"] = {1: [1, 0], 2: [1, 0, 0, 2], 3: [0, 1, 0, 1, 0, 1]}[rank]
-        attrs["strides"] = {1: [2], 2: [1, 2], 3: [1, 2, 1]}[rank]
-        attrs["dilations"] = {1: [2], 2: [2, 1], 3: [1, 1, 1]}[rank]
-        if groups > 1:
-            attrs["groups"] = groups
-    else:
-        x_shape, w_shape = ((2, 3, 5), (2, 5, 4)) if suffix == "_batch" else ((3, 12), (12, 4))
-    zeros = form != ""
-    qx = Quant([0.03], [5]) if form and not accumulates else None
-    depth = w_shape[-2]
-    qw = (
-        weight_quant(random, form, w_shape[-1], len(w_shape) - 1, depth, zeros)
-        if form and not accumulates
-        else None
-    )
-    qy = Quant([0.3], [-3]) if form and not accumulates else None
-    if accumulates and a == "i8":
-        qx, qw = Quant([0.03], [5]), Quant([0.02], [1])
-    inputs = [draw(random, a, x_shape, qx, 1.0), draw(random, b, w_shape, qw, 1.0)]
-    if bias:
-        along = w_shape[-1:]
-        if bias == "i32":
-            qc = Quant([0.0006], [0]) if form == "group" else None
-            inputs.append(Tensor("i32", random.integers(-3000, 3000, along), qc))
-        else:
-            inputs.append(draw(random, bias, along))
-    attrs["accum_type"] = "f32" if a in FLOATS else "i32"
-    if convolution:
-        result = ar.conv(opcode, attrs, inputs, y, qy, accumulates)
-    else:
-        result = ar.gemm(inputs, y, qy, accumulates)
-    if accumulates:
-        del attrs["accum_type"]
-    cases.append(Case(name, opcode, variant, inputs, [result], attrs))
-
-
-def product_cases() -> list[Case]:
-    """Every variant of the matrix and convolution families."""
-    cases: list[Case] = []
-    for family, extra in (("gemm", "_batch"), ("conv2d", "_groups")):
-        for t in FLOATS:
-            add_product(cases, family, f"{family}.float<{t}>.no_bias", (t, t, t), "", "")
-            add_product(cases, family, f"{family}.float<{t}>.no_bias", (t, t, t), "", "", extra)
-            biased = f"{family}.float_bias<{t}>.with_bias" if family == "gemm" and t != "f16" else ""
-            add_product(cases, family, biased or f"{family}.float<{t}>.with_bias", (t, t, t), t, "")
-        for form in ("tensor", "channel", "channel_group"):
-            add_product(cases, family, f"{family}.int8<i8>.no_bias", ("i8", "i8", "i8"), "", form)
-            add_product(cases, family, f"{family}.int8<i8>.with_bias", ("i8", "i8", "i8"), "i32", form)
-            add_product(cases, family, f"{family}.int8<i16>.with_bias", ("i8", "i8", "i16"), "i32", form)
-        add_product(
-            cases, family, f"{family}.int8<i8>.with_bias", ("i8", "i8", "i8"), "i32", "channel", extra
-        )
-        for form in ("tensor", "channel", "channel_group", "group"):
-            add_product(cases, family, f"{family}.int4.no_bias", ("i8", "i4", "i8"), "", form)
-            add_product(cases, family, f"{family}.int4.with_bias", ("i8", "i4", "i8"), "i32", form)
-        for a, b, acc in (("i8", "i8", "i32"), ("i8", "i4", "i32"), *((t, t, "f32") for t in FLOATS)):
-            variant = f"{family}.acc<{a},{b},{acc}>"
-            add_product(cases, f"{family}.acc", f"{variant}.no_addend", (a, b, acc), "", "")
-            add_product(cases, f"{family}.acc", f"{variant}.with_addend", (a, b, acc), acc, "")
-    for t in FLOATS:
-        add_product(cases, "matmul", f"gemm.float<{t}>.no_bias", (t, t, t), "", "")
-    add_product(cases, "matmul", "gemm.int8<i8>.no_bias", ("i8", "i8", "i8"), "", "tensor")
-    add_product(cases, "matmul", "gemm.int4.no_bias", ("i8", "i4", "i8"), "", "group")
-    for opcode in ("conv1d", "conv3d", "depthwise_conv2d"):
-        for t in FLOATS:
-            add_product(cases, opcode, f"{opcode}<{t}>.no_bias", (t, t, t), "", "")
-            add_product(cases, opcode, f"{opcode}<{t}>.with_bias", (t, t, t), t, "")
-        add_product(cases, opcode, f"{opcode}.int8<i8>.no_bias", ("i8", "i8", "i8"), "", "channel")
-        add_product(cases, opcode, f"{opcode}.int8<i8>.with_bias", ("i8", "i8", "i8"), "i32", "tensor")
-        add_product(cases, opcode, f"{opcode}.int8<i16>.with_bias", ("i8", "i8", "i16"), "i32", "channel")
-        for form in ("tensor", "channel", "channel_group", "group"):
-            add_product(cases, opcode, f"{opcode}.int4.no_bias", ("i8", "i4", "i8"), "", form)
-            add_product(cases, opcode, f"{opcode}.int4.with_bias", ("i8", "i4", "i8"), "i32", form)
-    return cases
-
-
-def conversion_cases() -> list[Case]:
-    """cast between all types; quantize, dequantize and requant between all that families list."""
-    cases = []
-
-    def add(opcode: str, variant: str, x: Tensor, elem: str, quant: Quant | None, suffix: str = "") -> None:
-        y = ar.convert(opcode, x, elem, quant)
-        cases.append(Case(f"{opcode}_{x.elem}_{elem}{suffix}", opcode, variant, [x], [y]))
-
-    rare = ("i4", "u8", "u16", "u32")
-    for a in TYPES + rare:
-        for b in TYPES + rare:
-            if (a in rare or b in rare) and not {a, b} & {"i8", "i32", "f32"}:
-                continue
-            x = draw(rng(f"cast {a} {b}"), a, (4, 6), scale=100.0)
-            if a in FLOATS:
-                x = specials(x, [float("nan"), float("inf"), float("-inf"), -0.0, 2.5, -2.5, 40000.0])
-            add("cast", "cast.default", x, b, None)
-    listed = {("f16", "i8"), ("f32", "i8")}
-    pairs = [
-        ("f16", "i8"),
-        ("f32", "i8"),
-        ("bf16", "i8"),
-        ("f16", "i16"),
-        ("f32", "i16"),
-        ("f16", "u8"),
-        ("f32", "u8"),
-    ]
-    for a, b in pairs:
-        family = "quantize" if (a, b) in listed else "quantize.ext"
-        x = specials(draw(rng(f"quantize {a} {b}"), a, (4, 6), scale=3.0), [float("nan"), float("inf"), -1e3])
-        zero = 128 if b == "u8" else -3
-        add("quantize", f"{family}<{a},{b}>.default", x, b, Quant([0.03], [zero]))
-    add(
-        "quantize",
-        "quantize<f16,i8>.default",
-        x := draw(rng("qc"), "f16", (4, 3)),
-        "i8",
-        Quant([0.02, 0.05, 0.01], [1, 0, -9], axis=1),
-        "_channel",
-    )
-    listed = {("i8", "f16"), ("i8", "f32")}
-    pairs = [
-        ("i8", "f16"),
-        ("i8", "f32"),
-        ("i8", "bf16"),
-        ("i16", "f16"),
-        ("i16", "f32"),
-        ("i32", "f16"),
-        ("i32", "f32"),
-        ("u8", "f16"),
-        ("u8", "f32"),
-    ]
-    for a, b in pairs:
-        family = "dequantize" if (a, b) in listed else "dequantize.ext"
-        add(
-            "dequantize",
-            f"{family}<{a},{b}>.default",
-            draw(rng(f"dequantize {a} {b}"), a, (4, 6), Quant([0.037], [3])),
-            b,
-            None,
-        )
-    per_channel = Quant([0.02, 0.05, 0.01], [1, 0, -9], axis=1)
-    add(
-        "dequantize",
-        "dequantize<i8,f16>.default",
-        draw(rng("dc"), "i8", (4, 3), per_channel),
-        "f16",
-        None,
-        "_channel",
-    )
-    for elem in ("i8", "i16"):
-        x = Tensor("i32", rng(f"requant {elem}").integers(-60000, 60000, (4, 6)), Quant([0.0009], [0]))
-        add("requant", f"requant<{elem}>.default", x, elem, Quant([0.31 if elem == "i8" else 0.002], [4]))
-    x = Tensor(
-        "i32", rng("rc").integers(-60000, 60000, (4, 3)), Quant([0.001, 0.002, 0.0005], [0, 0, 0], axis=1)
-    )
-    add("requant", "requant<i8>.default", x, "i8", Quant([0.4], [0]), "_channel")
-    return cases
-
-
-def all_cases() -> list[Case]:
-    """Every case, in order of their groups."""
-    cases = elementwise_cases() + pool_cases() + norm_cases() + view_cases()
-    return cases + reduction_cases() + product_cases() + conversion_cases()
-
-
 def uncovered(kpusim: str) -> list[str]:
     """Opcodes with a variant of the type families that no case has."""
     listed = subprocess.run([kpusim, "list", "opcodes", "--json"], check=True, capture_output=True)
@@ -517,30 +127,61 @@ def uncovered(kpusim: str) -> list[str]:
     return missing
 
 
+def digest(content: dict[str, bytes]) -> str:
+    """SHA-256 of a case's files: each one's path, a line end, its own SHA-256, a line end."""
+    lines = [f"{path}\n{hashlib.sha256(data).hexdigest()}\n" for path, data in sorted(content.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def write(folder: Path) -> None:
+    """Every case as files."""
+    for case in all_cases():
+        for name, data in files(case).items():
+            path = folder / case.name / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+def check(folder: Path) -> str:
+    """What of the folder differs from the digests; empty when nothing does."""
+    found: dict[str, dict[str, bytes]] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            case, _, name = path.relative_to(folder).as_posix().partition("/")
+            found.setdefault(case, {})[name] = path.read_bytes()
+    present = {(digest(content), case) for case, content in found.items()}
+    listed = {tuple(line.split()) for line in DIGESTS.read_text().splitlines()}
+    differing = sorted({case for _, case in present ^ listed})
+    if not differing:
+        print(f"{len(found)} cases, {sum(map(len, found.values()))} files")
+        return ""
+    return (
+        f"{len(differing)} execution cases differ from {DIGESTS.name}: {', '.join(differing[:5])}"
+        f"{', ...' if len(differing) > 5 else ''}. Fix: if generate.py, cases.py or arithmetic.py changed on "
+        f"purpose, run `python3 {Path(__file__)} --renew` and commit {DIGESTS.name}; if none did, NumPy "
+        f"{np.__version__} computes other bits than the digests were made with"
+    )
+
+
 def main() -> None:
-    """Writes or compares the folder."""
-    check = "--check" in sys.argv[1:]
-    commands = [argument for argument in sys.argv[1:] if argument != "--check"]
-    if commands and (missing := uncovered(commands[0])):
-        sys.exit(f"no execution case for {', '.join(missing)}. Fix: add them to generate.py.")
-    wanted = {f"{case.name}/{path}": data for case in all_cases() for path, data in files(case).items()}
-    present = {str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if p.is_file()}
-    stale = sorted(present - wanted.keys())
-    for name, data in wanted.items():
-        path = ROOT / name
-        if path.is_file() and path.read_bytes() == data:
-            continue
-        if check:
-            stale.append(name)
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    if check and stale:
-        sys.exit(f"execution cases are not what generate.py makes: {', '.join(stale[:5])}... Fix: run it.")
-    for name in stale:
-        (ROOT / name).unlink()
-    folders = {name.split("/")[0] for name in wanted}
-    print(f"{len(folders)} cases, {len(wanted)} files, {sum(map(len, wanted.values()))} bytes")
+    """Writes, checks or renews, as the arguments say."""
+    match sys.argv[1:]:
+        case ["--renew"]:
+            lines = [f"{digest(files(case))}  {case.name}\n" for case in all_cases()]
+            DIGESTS.write_text("".join(lines))
+        case ["--check", folder, *commands] if len(commands) <= 1:
+            if commands and (missing := uncovered(commands[0])):
+                sys.exit(f"no execution case for {', '.join(missing)}. Fix: add them to generate.py.")
+            if not Path(folder).is_dir():
+                sys.exit(
+                    f"{folder}: no such folder. Fix: build the target conformance_cases, which makes it."
+                )
+            if wrong := check(Path(folder)):
+                sys.exit(wrong)
+        case [folder] if not folder.startswith("-"):
+            write(Path(folder))
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":

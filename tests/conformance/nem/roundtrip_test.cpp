@@ -17,8 +17,9 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> programs() {
     std::vector<fs::path> list;
-    for (const char* folder : {"tests/conformance", "examples", "docs"}) {
-        for (const auto& entry : fs::recursive_directory_iterator(fs::path(KPUSIM_SOURCE_DIR) / folder)) {
+    const fs::path source = KPUSIM_SOURCE_DIR, binary = KPUSIM_BINARY_DIR;
+    for (const fs::path& folder : {binary / "tests/conformance", source / "examples", source / "docs"}) {
+        for (const auto& entry : fs::recursive_directory_iterator(folder)) {
             if (entry.path().extension() == ".nem") list.push_back(entry.path());
         }
     }
