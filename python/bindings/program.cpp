@@ -5,14 +5,15 @@
 #include "isa/container.hpp"
 #include "isa/verify.hpp"
 #include "python/bindings/bindings.hpp"
-#include "runtime/program_loader.hpp"
+#include "compiler/device_directive.hpp"
+#include "compiler/front_ends.hpp"
 
 namespace kpu::bindings {
 namespace {
 
 Program load_program(const std::string& path, std::vector<std::string> search_paths) {
     Program program{nullptr, {}, std::move(search_paths)};
-    program.module = runtime::load_program(path, program.search_paths, program.findings);
+    program.module = compiler::load_program(path, program.search_paths, program.findings);
     return program;
 }
 
@@ -43,7 +44,7 @@ Diagnostics check(const Program& program, const Platform* platform, const ParamB
 std::pair<std::optional<Platform>, Diagnostics> own_platform(const Program& program,
                                                              const platforms::Overrides& overrides) {
     Diagnostics findings;
-    auto resolved = runtime::resolve_platform(*program.module, "", overrides, program.search_paths, findings);
+    auto resolved = compiler::resolve_platform(*program.module, "", overrides, program.search_paths, findings);
     if (!resolved) return {std::nullopt, findings};
     Platform platform;
     platform.is_text = true;
