@@ -40,8 +40,8 @@ void check_options(const FrontEnd& front_end, const GivenOptions& options, const
         if (owners.empty())
             throw UserError(
                 fmt::format("--{} is an option of no front end. Fix: leave it out.", option.first));
-        throw UserError(fmt::format("{}: this is a {}, and --{} is for a {}. Fix: leave it out.", origin,
-                                    front_end.name, option.first, names_of(owners)));
+        refuse(origin, fmt::format("--{} is for: {}; this is: {}. Fix: leave it out.", option.first,
+                                   names_of(owners), front_end.name));
     }
 }
 

@@ -15,14 +15,14 @@ namespace {
 constexpr const char* l1_size = "engine.l1.size_bytes";
 constexpr std::ptrdiff_t commas_of_product = 3;  ///< name, M, N, K
 
-/// Words and numbers between commas, as no line of NEM has them.
-bool is_row(std::string_view line, std::ptrdiff_t commas) {
+/// Words and numbers between commas, without what lines of other languages have.
+bool is_row(std::string_view line, std::ptrdiff_t commas, const char* others) {
     return std::count(line.begin(), line.end(), ',') >= commas &&
-           line.find_first_of("()[]{}=<>\"#@") == std::string_view::npos;
+           line.find_first_of(others) == std::string_view::npos;
 }
 
-/// By its first two lines, a header and a layer. A file called .csv may have less in them: what is missing is
-/// then said with its line.
+/// By its first two lines, a header and a layer. In a file called .csv they may have less or be stranger:
+/// what is wrong is then said with its line.
 bool recognise_topology(std::string_view head, std::string_view file_name) {
     if (starts_with(head, "\xEF\xBB\xBF")) head.remove_prefix(3);
     const bool called_csv = ends_with(file_name, ".csv");
@@ -32,8 +32,8 @@ bool recognise_topology(std::string_view head, std::string_view file_name) {
         if (line.empty()) continue;
         ++lines;
         if (!is_printable(line)) return false;
-        found = found || is_row(line, commas_of_product) ||
-                (called_csv && line.find(',') != std::string_view::npos);
+        found =
+            found || is_row(line, commas_of_product, "()[]{}=<>\"#@") || (called_csv && is_row(line, 1, "="));
     }
     return found;
 }

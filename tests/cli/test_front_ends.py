@@ -156,7 +156,7 @@ class FrontEndTest(unittest.TestCase):
         for kind in ("NEM text", ".kpu program", "SCALE-Sim topology"):
             result = kpusim("run", self.files[kind], "--header", self.header)
             self.assertEqual(result.returncode, 1)
-            self.assertIn("--header is for a tile schedule. Fix: leave it out.", result.stderr.decode())
+            self.assertIn("--header is for: tile schedule; this is: ", result.stderr.decode())
 
     def test_list(self) -> None:
         """The table for people and as JSON."""

@@ -98,7 +98,7 @@ TEST(FrontEnds, OptionOfAnotherFrontEndIsRefused) {
             load_program(source, {{"header", "h"}}, {}, notes);
         },
         ::testing::ThrowsMessage<UserError>(
-            HasSubstr("p.nem: this is a NEM text, and --header is for a tile schedule")));
+            HasSubstr("p.nem: error: --header is for: tile schedule; this is: NEM text")));
     EXPECT_THAT(
         [&] {
             load_program(source, {{"haeder", "h"}}, {}, notes);
