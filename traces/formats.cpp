@@ -41,14 +41,14 @@ std::pair<Cycles, Cycles> parse_window(const std::string& window) {
 RecordCounts count_records(const RunInfo& info, const std::vector<Event>& events) {
     std::vector<bool> shown;
     for (const UnitInfo& unit : info.units) shown.push_back(info.view.shows(unit.name));
-    RecordCounts count{};
+    RecordCounts counts;
     for (const Event& event : events) {
         if (event.time_ps < info.from() || event.time_ps > info.to()) continue;
         const bool of_unit = event.kind == EventKind::cause || event.kind == EventKind::counter ||
                              event.kind == EventKind::begin || event.kind == EventKind::access;
-        if (!of_unit || shown[event.unit]) ++count[static_cast<size_t>(event.kind)];
+        if (!of_unit || shown[event.unit]) ++counts.by_kind[static_cast<size_t>(event.kind)];
     }
-    return count;
+    return counts;
 }
 
 const Format& find_format(std::string_view name) {

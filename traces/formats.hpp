@@ -14,7 +14,10 @@
 namespace kpu::traces {
 
 /// How many records of each kind a recording has in its view.
-using RecordCounts = std::array<uint64_t, event_kind_count>;
+struct RecordCounts {
+    std::array<uint64_t, event_kind_count> by_kind{};
+    uint64_t of(EventKind kind) const { return by_kind[static_cast<size_t>(kind)]; }
+};
 RecordCounts count_records(const RunInfo& info, const std::vector<Event>& events);
 
 /// A kind of trace: a file for people or their tools, made of a recording.

@@ -180,7 +180,7 @@ namespace {
 
 uint64_t konata_size(const RunInfo& /*info*/, const RecordCounts& counts) {
     constexpr uint64_t task = 155, token = 14;
-    return counts[size_t(EventKind::begin)] * task + counts[size_t(EventKind::flow)] * token;
+    return counts.of(EventKind::begin) * task + counts.of(EventKind::flow) * token;
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ namespace {
 
 uint64_t memory_trace_size(const RunInfo& /*info*/, const RecordCounts& counts) {
     constexpr uint64_t row = 56;
-    return counts[size_t(EventKind::access)] * row;
+    return counts.of(EventKind::access) * row;
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ namespace {
 
 uint64_t stalls_size(const RunInfo& /*info*/, const RecordCounts& counts) {
     constexpr uint64_t row = 47;
-    return counts[size_t(EventKind::cause)] * row;
+    return counts.of(EventKind::cause) * row;
 }
 
 }  // namespace

@@ -297,7 +297,7 @@ namespace {
 
 uint64_t vcd_size(const RunInfo& /*info*/, const RecordCounts& counts) {
     constexpr uint64_t state = 31, counter = 8;
-    return counts[size_t(EventKind::cause)] * state + counts[size_t(EventKind::counter)] * counter;
+    return counts.of(EventKind::cause) * state + counts.of(EventKind::counter) * counter;
 }
 
 }  // namespace

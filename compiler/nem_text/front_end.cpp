@@ -2,6 +2,7 @@
 #include "compiler/front_end.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/text.hpp"
 #include "compiler/nem_text/write_text.hpp"
@@ -53,7 +54,8 @@ bool recognise_text(std::string_view head, std::string_view /*file_name*/) {
         const std::string_view line = take_line(head);
         if (line.empty() || line[0] == '#') continue;
         const auto first = static_cast<unsigned char>(line[0]);
-        return is_printable(line) && (std::isalpha(first) != 0 || first == '_' || first == '@');
+        const std::string_view word = line.substr(0, line.find_first_of(" \t"));
+        return is_printable(word) && (std::isalpha(first) != 0 || first == '_' || first == '@');
     }
     return true;  // comments alone
 }

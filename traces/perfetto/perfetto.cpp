@@ -393,8 +393,8 @@ namespace {
 
 uint64_t perfetto_size(const RunInfo& /*info*/, const RecordCounts& counts) {
     constexpr uint64_t state = 18, task = 160, counter = 16, flow = 20;
-    return counts[size_t(EventKind::cause)] * state + counts[size_t(EventKind::begin)] * task +
-           counts[size_t(EventKind::counter)] * counter + counts[size_t(EventKind::flow)] * flow;
+    return counts.of(EventKind::cause) * state + counts.of(EventKind::begin) * task +
+           counts.of(EventKind::counter) * counter + counts.of(EventKind::flow) * flow;
 }
 
 }  // namespace
