@@ -74,6 +74,33 @@ function(kpu_embed out symbol)
   set(${out} ${generated} PARENT_SCOPE)
 endfunction()
 
+# kpu_rows(NAME FILE TYPE kpu::room::Row HEADER header): the names in a list file, one a line (# comments), as
+# NAME_names; and as NAME_source a generated source that defines kpu::room::NAME(): the object <name>_<row> of each.
+function(kpu_rows name file)
+  cmake_parse_arguments(ARG "" "TYPE;HEADER" "" ${ARGN})
+  file(REAL_PATH ${file} list)
+  file(STRINGS ${list} names REGEX "^[a-z]")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+  string(REGEX REPLACE "^(.*)::([A-Za-z]+)$" "\\1;\\2" parts ${ARG_TYPE})
+  list(GET parts 0 namespace)
+  list(GET parts 1 row)
+  string(REGEX REPLACE "([a-z])([A-Z])" "\\1_\\2" suffix ${row})
+  string(TOLOWER ${suffix} suffix)
+  set(externs "")
+  set(pointers "")
+  foreach(item ${names})
+    string(APPEND externs "extern const ${row} ${item}_${suffix};\n")
+    string(APPEND pointers "        &${item}_${suffix},\n")
+  endforeach()
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/${name}_list.cpp)
+  file(CONFIGURE OUTPUT ${generated} CONTENT "// Generated from ${file}.\n#include \"${ARG_HEADER}\"\n
+namespace ${namespace} {\n${externs}
+const std::vector<const ${row}*>& ${name}() {
+    static const std::vector<const ${row}*> rows{\n${pointers}    };\n    return rows;\n}\n\n}  // namespace ${namespace}\n" @ONLY)
+  set(${name}_names ${names} PARENT_SCOPE)
+  set(${name}_source ${generated} PARENT_SCOPE)
+endfunction()
+
 # kpu_proto(NAME FILE): target kpu_NAME from one schema; include it as "folder/file.pb.h".
 function(kpu_proto name file)
   file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${file})

@@ -2,7 +2,7 @@
 
 #include "base/digest.hpp"
 #include "isa/container.hpp"
-#include "runtime/program_loader.hpp"
+#include "isa/nem/nem.hpp"
 
 namespace kpu::runtime {
 
@@ -42,7 +42,7 @@ void save_run(const std::string& folder, bool force, Simulation& simulation,
         manifest.platform.name = platform->name();
     }
     const Module& module = *simulation.program().module;
-    files.write_program(program_text(module));
+    files.write_program(nem::print(module));
     if (simulation.options().mode != Mode::timing) {
         for (const auto& spec : simulation.output_specs()) {
             const auto array = simulation.output(spec.name);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "traces/formats.hpp"
 #include "traces/intervals.hpp"
 #include "traces/task_times.hpp"
 
@@ -174,5 +175,25 @@ class Writer {
 void write_konata(const RunInfo& info, const std::vector<Event>& events, Output& output) {
     Writer(info, events).write(output);
 }
+
+namespace {
+
+uint64_t konata_size(const RunInfo& /*info*/, const RecordCounts& counts) {
+    constexpr uint64_t task = 155, token = 14;
+    return counts.of(EventKind::begin) * task + counts.of(EventKind::flow) * token;
+}
+
+}  // namespace
+
+extern const Format konata_format;
+const Format konata_format{
+    "konata",
+    "text",
+    "tasks as rows of stages with dependencies, for the Konata viewer",
+    {},
+    false,
+    konata_size,
+    [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& /*options*/,
+       Output& output) { write_konata(info, events, output); }};
 
 }  // namespace kpu::traces

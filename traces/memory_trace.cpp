@@ -6,6 +6,7 @@
 
 #include "base/diagnostics.hpp"
 #include "isa/bus_address.hpp"
+#include "traces/formats.hpp"
 #include "traces/intervals.hpp"
 
 namespace kpu::traces {
@@ -59,5 +60,25 @@ void write_memory_trace_csv(const RunInfo& info, const std::vector<Event>& event
                      info.units[row.unit].name, csv_field(tasks.label(row.task)));
     }
 }
+
+namespace {
+
+uint64_t memory_trace_size(const RunInfo& /*info*/, const RecordCounts& counts) {
+    constexpr uint64_t row = 56;
+    return counts.of(EventKind::access) * row;
+}
+
+}  // namespace
+
+extern const Format memory_trace_format;
+const Format memory_trace_format{
+    "memory-trace",
+    "CSV",
+    "every request to a memory",
+    {},
+    true,
+    memory_trace_size,
+    [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& /*options*/,
+       Output& output) { write_memory_trace_csv(info, events, output); }};
 
 }  // namespace kpu::traces

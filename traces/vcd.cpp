@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "traces/binned_signals.hpp"
+#include "traces/formats.hpp"
 #include "traces/writers.hpp"
 
 namespace kpu::traces {
@@ -291,5 +292,25 @@ class VcdWriter {
 void write_vcd(const RunInfo& info, const std::vector<Event>& events, Output& output) {
     VcdWriter(info, events, output).write();
 }
+
+namespace {
+
+uint64_t vcd_size(const RunInfo& /*info*/, const RecordCounts& counts) {
+    constexpr uint64_t state = 31, counter = 8;
+    return counts.of(EventKind::cause) * state + counts.of(EventKind::counter) * counter;
+}
+
+}  // namespace
+
+extern const Format vcd_format;
+const Format vcd_format{
+    "vcd",
+    "VCD",
+    "unit states, queues, bandwidth and power as waveforms",
+    {},
+    false,
+    vcd_size,
+    [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& /*options*/,
+       Output& output) { write_vcd(info, events, output); }};
 
 }  // namespace kpu::traces

@@ -3,12 +3,14 @@
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/diagnostics.hpp"
 #include "base/npy.hpp"
+#include "compiler/front_ends.hpp"
 #include "isa/module.hpp"
 #include "platforms/platform.hpp"
 #include "values/compute.hpp"
@@ -26,6 +28,8 @@ void bind_simulation(py::module_& module);
 void bind_recording(py::module_& module);
 void bind_schedule(py::module_& module);
 
+/// (name, kind, default, meaning, choices) of each.
+py::list rows_of(const std::vector<OptionRow>& options);
 /// (severity, file, line, column, message, notes); file empty, line and column 0 when unknown.
 py::list rows_of(const Diagnostics& diagnostics);
 py::tuple place_of(const SourcePos& pos);  ///< (file, line, column)
@@ -37,13 +41,6 @@ py::object to_numpy(const NpyArray& array);
 /// Arithmetic by an object of the package (kpusim/backend.py); null for None.
 std::unique_ptr<values::ComputeBackend> python_backend(py::object object);
 
-/// A program as the package holds it.
-struct Program {
-    std::shared_ptr<const Module> module;
-    Diagnostics findings;  ///< of the reader
-    std::vector<std::string> search_paths;
-};
-
 /// A platform, and where it came from: overrides apply to the source, because other values follow from them.
 struct Platform {
     std::string source;  ///< name or path; text of a platform when `is_text`
@@ -51,6 +48,23 @@ struct Platform {
     platforms::Overrides overrides;
     std::vector<std::string> search_paths;
     platforms::Platform resolved;
+};
+/// Reads a platform's source and applies its overrides. Throws UserError.
+Platform resolve(Platform platform);
+
+/// A program as the package holds it.
+struct Program {
+    std::shared_ptr<const Module> module;
+    Diagnostics findings;  ///< of the reader
+    std::vector<std::string> search_paths;
+    bool has_values = true;
+    /// How it was made, when that depends on the device.
+    struct Recipe {
+        compiler::Source source;
+        GivenOptions options;
+    };
+    std::shared_ptr<const Recipe> recipe;
+    std::optional<Platform> platform;  ///< that it was made for, with the changes that it needs
 };
 
 }  // namespace kpu::bindings

@@ -38,6 +38,14 @@ void translate(std::exception_ptr thrown) {
 
 py::tuple place_of(const SourcePos& pos) { return py::make_tuple(pos.file, pos.line, pos.column); }
 
+py::list rows_of(const std::vector<OptionRow>& options) {
+    py::list rows;
+    for (const OptionRow& row : options)
+        rows.append(py::make_tuple(row.name, name_of(row.kind), row.default_text, row.meaning,
+                                   py::tuple(py::cast(row.choices))));
+    return rows;
+}
+
 py::list rows_of(const Diagnostics& diagnostics) {
     py::list list;
     for (const Diagnostic& item : diagnostics.all()) {

@@ -4,7 +4,6 @@
 #include "runtime/inventory.hpp"
 
 namespace kpu::bindings {
-namespace {
 
 Platform resolve(Platform platform) {
     platform.resolved = platform.is_text
@@ -12,6 +11,8 @@ Platform resolve(Platform platform) {
                             : platforms::load(platform.source, platform.overrides, platform.search_paths);
     return platform;
 }
+
+namespace {
 
 Platform load_platform(std::string name_or_path, std::vector<std::string> search_paths) {
     return resolve({std::move(name_or_path), false, {}, std::move(search_paths), {}});
@@ -43,6 +44,9 @@ void bind_platform(py::module_& module) {
     module.def("parse_platform", &parse_platform, arg("text"), Release());
     py::class_<Platform>(module, "Platform")
         .def_property_readonly("name", [](const Platform& platform) { return platform.resolved.name(); })
+        .def_property_readonly(
+            "source",
+            [](const Platform& platform) { return platform.is_text ? std::string() : platform.source; })
         .def_property_readonly("core_mhz",
                                [](const Platform& platform) { return platform.resolved.clock().core_mhz(); })
         .def("changed", &changed, arg("overrides"), Release())

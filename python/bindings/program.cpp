@@ -2,25 +2,72 @@
 
 #include "analysis/parameters.hpp"
 #include "base/text.hpp"
+#include "compiler/device_directive.hpp"
+#include "compiler/nem_text/write_text.hpp"
 #include "isa/container.hpp"
+#include "isa/nem/nem.hpp"
 #include "isa/verify.hpp"
 #include "python/bindings/bindings.hpp"
-#include "runtime/program_loader.hpp"
 
 namespace kpu::bindings {
 namespace {
 
-Program load_program(const std::string& path, std::vector<std::string> search_paths) {
-    Program program{nullptr, {}, std::move(search_paths)};
-    program.module = runtime::load_program(path, program.search_paths, program.findings);
+/// `platform`: null for the one that the front end itself takes, if its programs depend on a device.
+Program make_program(compiler::Source source, GivenOptions options, std::vector<std::string> search_paths,
+                     const Platform* platform) {
+    const compiler::FrontEnd& front_end = compiler::recognise(source);
+    Program program;
+    program.search_paths = std::move(search_paths);
+    program.has_values = front_end.has_values;
+    if (front_end.for_device && platform != nullptr) {
+        program.platform = *platform;
+    } else if (front_end.for_device && !front_end.default_platform.empty()) {
+        program.platform = resolve({std::string(front_end.default_platform), false, {}, {}, {}});
+    }
+    compiler::Loaded loaded =
+        compiler::load(front_end, source, options, program.search_paths,
+                       program.platform ? &program.platform->resolved : nullptr, program.findings);
+    if (loaded.module == nullptr) compiler::refuse_devices(source.origin());
+    program.module = std::move(loaded.module);
+    if (program.platform) {
+        auto changed = compiler::with_changes(program.platform->overrides, loaded.changes, source.origin(),
+                                              program.findings);
+        if (changed.size() > program.platform->overrides.size()) {
+            program.platform->overrides = std::move(changed);
+            program.platform = resolve(std::move(*program.platform));
+        }
+    }
+    if (front_end.for_device)
+        program.recipe =
+            std::make_shared<Program::Recipe>(Program::Recipe{std::move(source), std::move(options)});
     return program;
 }
 
-Program parse_program(const std::string& bytes, const std::string& origin,
-                      std::vector<std::string> search_paths) {
-    Program program{nullptr, {}, std::move(search_paths)};
-    program.module = runtime::parse_program(bytes, origin, program.search_paths, program.findings);
-    return program;
+Program load_program(const std::string& path, GivenOptions options, std::vector<std::string> search_paths,
+                     const Platform* platform) {
+    return make_program(compiler::Source::of_file(path), std::move(options), std::move(search_paths),
+                        platform);
+}
+
+Program parse_program(std::string bytes, std::string origin, GivenOptions options,
+                      std::vector<std::string> search_paths, const Platform* platform) {
+    return make_program(compiler::Source::of_bytes(std::move(bytes), std::move(origin)), std::move(options),
+                        std::move(search_paths), platform);
+}
+
+/// The same program for another device.
+Program made_for(const Program& program, const Platform& platform) {
+    if (program.recipe == nullptr) return program;
+    return make_program(program.recipe->source, program.recipe->options, program.search_paths, &platform);
+}
+
+/// (name, description, options, for_device, default_platform, has_values) of every front end.
+py::list front_end_table() {
+    py::list rows;
+    for (const compiler::FrontEnd* row : compiler::front_ends())
+        rows.append(py::make_tuple(row->name, row->description, rows_of(row->options), row->for_device,
+                                   row->default_platform, row->has_values));
+    return rows;
 }
 
 /// Verifies a program for a platform (null: any device) and looks for what its schedule may do wrong.
@@ -33,6 +80,7 @@ Diagnostics check(const Program& program, const Platform* platform, const ParamB
     verify(*program.module, limits, options, found);
     if (found.has_errors()) return found;
     const BoundProgram bound = kpu::bind(program.module, params, limits);
+    if (!program.has_values) return found;  // nothing writes its operands
     analysis::add_to(
         analysis::check_other_values(program.module, params, limits, analysis::check_schedule(bound, limits)),
         bound, found);
@@ -43,7 +91,8 @@ Diagnostics check(const Program& program, const Platform* platform, const ParamB
 std::pair<std::optional<Platform>, Diagnostics> own_platform(const Program& program,
                                                              const platforms::Overrides& overrides) {
     Diagnostics findings;
-    auto resolved = runtime::resolve_platform(*program.module, "", overrides, program.search_paths, findings);
+    auto resolved =
+        compiler::resolve_platform(*program.module, "", overrides, program.search_paths, findings);
     if (!resolved) return {std::nullopt, findings};
     Platform platform;
     platform.is_text = true;
@@ -55,7 +104,7 @@ std::pair<std::optional<Platform>, Diagnostics> own_platform(const Program& prog
 /// A container for .kpu, else text.
 void save(const Program& program, const std::string& path) {
     if (ends_with(path, ".kpu")) return write_container(*program.module, path);
-    runtime::write_text(*program.module, path);
+    compiler::write_text(*program.module, path);
 }
 
 }  // namespace
@@ -63,12 +112,19 @@ void save(const Program& program, const std::string& path) {
 void bind_program(py::module_& module) {
     using py::arg;
     using Release = py::call_guard<py::gil_scoped_release>;
-    module.def("load_program", &load_program, arg("path"), arg("search_paths"), Release());
-    module.def("parse_program", &parse_program, arg("bytes"), arg("origin"), arg("search_paths"), Release());
+    module.def("front_end_table", &front_end_table);
+    module.def("load_program", &load_program, arg("path"), arg("options"), arg("search_paths"),
+               arg("platform").none(true), Release());
+    module.def("parse_program", &parse_program, arg("bytes"), arg("origin"), arg("options"),
+               arg("search_paths"), arg("platform").none(true), Release());
     py::class_<Program>(module, "Program")
         .def_property_readonly("name", [](const Program& program) { return program.module->program.name(); })
         .def_property_readonly("origin", [](const Program& program) { return program.module->origin; })
         .def_property_readonly("findings", [](const Program& program) { return rows_of(program.findings); })
+        .def_readwrite("has_values", &Program::has_values)
+        .def_property_readonly("for_device", [](const Program& program) { return program.recipe != nullptr; })
+        .def_readonly("platform", &Program::platform)
+        .def("made_for", &made_for, arg("platform"), Release())
         .def(
             "own_platform",
             [](const Program& program, const platforms::Overrides& overrides) {
@@ -88,7 +144,7 @@ void bind_program(py::module_& module) {
             },
             arg("platform").none(true), arg("params"))
         .def(
-            "text", [](const Program& program) { return runtime::program_text(*program.module); }, Release())
+            "text", [](const Program& program) { return nem::print(*program.module); }, Release())
         .def("save", &save, arg("path"), Release())
         .def("container",
              [](const Program& program) { return py::bytes(serialize_container(*program.module)); });

@@ -3,9 +3,9 @@
 
 #include "python/bindings/bindings.hpp"
 #include "traces/event_file.hpp"
+#include "traces/formats.hpp"
 #include "traces/intervals.hpp"
 #include "traces/ledger.hpp"
-#include "traces/writers.hpp"
 
 namespace kpu::bindings {
 namespace {
@@ -29,11 +29,25 @@ py::array records(const py::object& self) {
     return array;
 }
 
-template <typename Writer>
-void write(const Recording& recording, const std::string& path, Writer writer) {
+void write_trace(const Recording& recording, const std::string& name, const std::string& path,
+                 const std::string& window, const std::vector<std::string>& units,
+                 const GivenOptions& options) {
+    const traces::Format& format = traces::find_format(name);
+    const OptionValues values(format.options, options);
+    traces::RunInfo info = recording.info;
+    info.view = traces::view_of(info, window, units);
     auto output = Output::to_file(path);
-    writer(recording.info, recording.events, output);
+    format.write(info, recording.events, values, output);
     output.finish();
+}
+
+/// (name, file kind, meaning, options, needs accesses) of every kind of trace.
+py::list format_table() {
+    py::list rows;
+    for (const traces::Format* row : traces::formats())
+        rows.append(py::make_tuple(row->name, row->file_kind, row->meaning, rows_of(row->options),
+                                   row->needs_accesses));
+    return rows;
 }
 
 /// Stretches of one state, as columns: unit and cause are indices into units() and causes().
@@ -125,6 +139,7 @@ void bind_recording(py::module_& module) {
     using py::arg;
     using Release = py::call_guard<py::gil_scoped_release>;
     module.def("cause_names", &cause_names);
+    module.def("format_table", &format_table);
     module.def("read_event_file", &traces::read_event_file, arg("path"), Release());
     py::class_<Recording>(module, "Recording")
         .def("records", &records)
@@ -132,28 +147,17 @@ void bind_recording(py::module_& module) {
         .def("ops", &op_names)
         .def("intervals", &intervals)
         .def("power", &power, arg("bin_ns"))
+        .def("accesses", [](const Recording& self) { return self.info.accesses; })
         .def(
             "write_events",
             [](const Recording& self, const std::string& path) {
-                write(self, path, traces::write_event_file);
+                auto output = Output::to_file(path);
+                traces::write_event_file(self.info, self.events, output);
+                output.finish();
             },
             arg("path"), Release())
-        .def(
-            "write_vcd",
-            [](const Recording& self, const std::string& path) { write(self, path, traces::write_vcd); },
-            arg("path"), Release())
-        .def(
-            "write_stalls",
-            [](const Recording& self, const std::string& path) {
-                write(self, path, traces::write_stalls_csv);
-            },
-            arg("path"), Release())
-        .def(
-            "write_power",
-            [](const Recording& self, const std::string& path) {
-                write(self, path, traces::write_power_csv);
-            },
-            arg("path"), Release());
+        .def("write_trace", &write_trace, arg("name"), arg("path"), arg("window"), arg("units"),
+             arg("options"), Release());
 }
 
 }  // namespace kpu::bindings

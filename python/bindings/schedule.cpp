@@ -10,7 +10,6 @@
 #include "compiler/tile_schedule/lower.hpp"
 #include "compiler/tile_schedule/scheduler.hpp"
 #include "python/bindings/bindings.hpp"
-#include "runtime/program_loader.hpp"
 #include "runtime/schedule_engine/engine.hpp"
 
 namespace kpu::bindings {

@@ -171,8 +171,8 @@ runtime::Mode mode_named(const std::string& name) {
 std::unique_ptr<Simulation> make_simulation(const Program& program, const Platform* platform,
                                             const std::string& mode, ParamBindings params, bool strict,
                                             bool hazards, std::optional<uint64_t> random_order, uint64_t seed,
-                                            std::optional<Cycles> max_cycles, bool events, bool reference,
-                                            const py::object& backend) {
+                                            std::optional<Cycles> max_cycles, bool events, bool accesses,
+                                            bool reference, const py::object& backend) {
     runtime::SimulationOptions options;
     options.mode = mode_named(mode);
     options.params = std::move(params);
@@ -182,6 +182,7 @@ std::unique_ptr<Simulation> make_simulation(const Program& program, const Platfo
     options.seed = random_order.value_or(seed);
     if (max_cycles) options.max_cycles = *max_cycles;
     options.record_events = events;
+    options.record_accesses = accesses;
     options.reference_values = reference;
     auto own = python_backend(backend);
     const py::gil_scoped_release release;
@@ -384,7 +385,7 @@ void bind_simulation(py::module_& module) {
     py::class_<Held>(module, "Simulation", py::release_gil_before_calling_cpp_dtor())
         .def(py::init(&make_simulation), arg("program"), arg("platform").none(true), py::kw_only(),
              arg("mode"), arg("params"), arg("strict"), arg("hazards"), arg("random_order"), arg("seed"),
-             arg("max_cycles"), arg("events"), arg("reference"), arg("backend"))
+             arg("max_cycles"), arg("events"), arg("accesses"), arg("reference"), arg("backend"))
         .def("findings", converted([](Simulation& s) {
                  Diagnostics all = s.diagnostics();
                  const Diagnostics found = s.run_findings();

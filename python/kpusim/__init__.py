@@ -12,22 +12,25 @@ from kpusim._core import version as __version__
 from kpusim.backend import ComputeBackend, Operand
 from kpusim.errors import Diagnostic, InternalError, KpusimError, SimulationError, UserError
 from kpusim.platform import Parameter, Platform
-from kpusim.program import Program
+from kpusim.program import Program, load
 from kpusim.results import Events, Hazard, Intervals, OpRow, Power, Run, Stat, Stats
 from kpusim.simulation import Simulation, simulate
 from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
+from kpusim.tables import FrontEnd, Option, TraceFormat, front_ends, trace_formats
 
 __all__ = [
     "CompletedTask",
     "ComputeBackend",
     "Diagnostic",
     "Events",
+    "FrontEnd",
     "Hazard",
     "InternalError",
     "Intervals",
     "KpusimError",
     "OpRow",
     "Operand",
+    "Option",
     "Parameter",
     "Platform",
     "Power",
@@ -40,8 +43,12 @@ __all__ = [
     "Stats",
     "TaskStatus",
     "TensorSpec",
+    "TraceFormat",
     "UserError",
     "__version__",
+    "front_ends",
+    "load",
     "nem",
     "simulate",
+    "trace_formats",
 ]

@@ -8,10 +8,31 @@ from collections.abc import Mapping
 from kpusim.backend import ComputeBackend
 from kpusim.errors import UserError
 from kpusim.platform import OverrideValue, Platform
-from kpusim.program import Program, StrPath
+from kpusim.program import Program, StrPath, platform_beside
+from kpusim.tables import OptionValue, front_ends
 
 
-def check_options(mode: str, order: object, engine: object, events: bool) -> None:
+def split_keywords(
+    given: Mapping[str, OptionValue | OverrideValue],
+) -> tuple[dict[str, OverrideValue], dict[str, OptionValue]]:
+    """Parameters of the platform, which have dots in their names, and options of the front end."""
+    overrides: dict[str, OverrideValue] = {}
+    options: dict[str, OptionValue] = {}
+    known = {option.name for front_end in front_ends() for option in front_end.options}
+    for name, value in given.items():
+        if "." in name and isinstance(value, (str, int, float)):
+            overrides[name] = value
+        elif name in known and not isinstance(value, float):
+            options[name] = value
+        else:
+            raise TypeError(
+                f"there is no option {name!r}. Fix: see help(kpusim.simulate); parameters of the platform "
+                "have dots: **{'clock.core_mhz': 800}"
+            )
+    return overrides, options
+
+
+def check_options(mode: str, order: object, engine: object, events: object) -> None:
     """Refuse options that exclude each other, or are none."""
     if order != "program" and mode != "functional":
         raise UserError("order is for mode='functional': with timing, the model decides. Fix: leave it out.")
@@ -21,30 +42,38 @@ def check_options(mode: str, order: object, engine: object, events: bool) -> Non
         isinstance(engine, str) or not isinstance(engine, ComputeBackend)
     ):
         raise UserError(f"there is no engine {engine!r}. Fix: give 'fast', 'reference' or a ComputeBackend.")
+    if events not in (False, True, "accesses"):
+        raise UserError(f"events={events!r} is none. Fix: give True, False or 'accesses'.")
     if events and mode == "functional":
         raise UserError("mode='functional' has no time to trace. Fix: leave out events.")
 
 
-def check_overrides(overrides: Mapping[str, OverrideValue]) -> None:
-    """Refuse misspelt options: parameters of platforms have dots in their names."""
-    for path in overrides:
-        if "." not in path:
-            raise TypeError(
-                f"there is no option {path!r}. Fix: see help(kpusim.simulate); parameters of the platform "
-                "have dots: **{'clock.core_mhz': 800}"
-            )
-
-
-def resolve_platform(
-    program: Program, platform: Platform | StrPath | None, overrides: Mapping[str, OverrideValue]
-) -> Platform | None:
-    """Platform of a run: the one given, else the program's own, with overrides."""
+def program_and_platform(
+    source: Program | StrPath | bytes,
+    platform: Platform | StrPath | None,
+    overrides: Mapping[str, OverrideValue],
+    options: Mapping[str, OptionValue],
+) -> tuple[Program, Platform | None]:
+    """What runs on what: the platform given, else the program's own, with overrides and what it needs."""
     if platform is None:
-        own = program.platform(**overrides)
-        if own is None and overrides:
-            raise UserError("overrides need a platform. Fix: give one.")
-        return own
-    if not isinstance(platform, Platform):
-        folder = os.path.dirname(program.origin)
-        platform = Platform.load(platform, [folder] if folder else [])
-    return platform.with_(**overrides) if overrides else platform
+        program = Program.of(source, options=options)
+        target = program.platform(**overrides)
+        if target is None:
+            if overrides:
+                raise UserError("overrides need a platform. Fix: give one.")
+            return program, None
+        program = program.made_for(target)
+    else:
+        target = platform_beside(platform, origin_of(source))
+        target = target.with_(**overrides) if overrides else target
+        program = Program.of(source, target, options)
+    return program, program.platform() if program._core.for_device else target
+
+
+def origin_of(source: Program | StrPath | bytes) -> str:
+    """File of a program, beside which its platform may stand; empty when there is none."""
+    if isinstance(source, Program):
+        return source.origin
+    if isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source):
+        return os.fspath(source)
+    return ""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from kpusim import _core
 from kpusim.errors import Diagnostic, UserError
 from kpusim.platform import OverrideValue, Platform, override_list
+from kpusim.tables import OptionValue, front_end_options
 
 StrPath = str | os.PathLike[str]
 
@@ -31,30 +32,50 @@ class Program:
 
     def __init__(self, core: _core.Program) -> None:
         self._core = core
+        made_for = core.platform
+        #: Device that it was made for, with the changes that it needs; None when it is for any.
+        self._made_for = None if made_for is None else Platform(made_for, made_for.source)
 
     @classmethod
-    def load(cls, path: StrPath, search_paths: Sequence[StrPath] = ()) -> Program:
-        """Read NEM text or a container (``.kpu``) from a file.
+    def load(
+        cls,
+        path: StrPath,
+        search_paths: Sequence[StrPath] = (),
+        *,
+        platform: Platform | StrPath | None = None,
+        **options: OptionValue,
+    ) -> Program:
+        """Read a program from a file: NEM text, a container, or what another front end reads.
 
         Parameters
         ----------
         path : str or path
-            The file.
+            The file; its content says which front end it is for (:func:`kpusim.front_ends`).
         search_paths : sequence of paths
             Folders to search for included and device files, after the folder of the program.
+        platform : Platform, str, path or None
+            Device to make it for, where that matters; None: the front end's own.
+        **options
+            Options of the front end.
 
         Raises
         ------
         UserError
-            With every finding, when it cannot be read.
+            With every finding, when it cannot be read; for a file of no front end, what it was compared with.
         """
-        return cls(_core.load_program(os.fspath(path), [os.fspath(folder) for folder in search_paths]))
+        return cls._read(None, os.fspath(path), search_paths, platform, options)
 
     @classmethod
     def parse(
-        cls, source: str | bytes, origin: StrPath = "<text>", search_paths: Sequence[StrPath] = ()
+        cls,
+        source: str | bytes,
+        origin: StrPath = "<text>",
+        search_paths: Sequence[StrPath] = (),
+        *,
+        platform: Platform | StrPath | None = None,
+        **options: OptionValue,
     ) -> Program:
-        """Read NEM text, or the bytes of a container.
+        """Read a program from memory: the content of any file that :meth:`load` reads.
 
         Parameters
         ----------
@@ -64,6 +85,8 @@ class Program:
             Its name in messages; files that it includes are searched beside it.
         search_paths : sequence of paths
             Folders to search for included and device files.
+        platform, **options
+            As of :meth:`load`.
 
         Raises
         ------
@@ -71,26 +94,50 @@ class Program:
             With every finding, when it cannot be read.
         """
         content = source.encode() if isinstance(source, str) else bytes(source)
-        folders = [os.fspath(folder) for folder in search_paths]
-        return cls(_core.parse_program(content, os.fspath(origin), folders))
+        return cls._read(content, os.fspath(origin), search_paths, platform, options)
 
     @classmethod
-    def of(cls, source: Program | StrPath | bytes) -> Program:
-        """Take a program in any form: itself, the bytes of a container, a path, or NEM text.
+    def _read(
+        cls,
+        content: bytes | None,
+        origin: str,
+        search_paths: Sequence[StrPath],
+        platform: Platform | StrPath | None,
+        options: Mapping[str, OptionValue],
+    ) -> Program:
+        folders = [os.fspath(folder) for folder in search_paths]
+        device = None if platform is None else platform_beside(platform, origin)._core
+        given = front_end_options(options)
+        if content is None:
+            return cls(_core.load_program(origin, given, folders, device))
+        return cls(_core.parse_program(content, origin, given, folders, device))
 
-        A string with a line break is text; any other string is a path.
+    @classmethod
+    def of(
+        cls,
+        source: Program | StrPath | bytes,
+        platform: Platform | StrPath | None = None,
+        options: Mapping[str, OptionValue] | None = None,
+    ) -> Program:
+        """Take a program in any form: itself, a path, or the content of a file as bytes or text.
+
+        A string with a line break is text; any other string is a path. `platform` and `options` are those of
+        :meth:`load`.
         """
+        options = options or {}
         if isinstance(source, Program):
-            return source
+            if options:
+                raise UserError("the program is loaded already. Fix: give its options to kpusim.load.")
+            return source if platform is None else source.made_for(platform)
         if isinstance(source, (bytes, bytearray, memoryview)):
-            return cls.parse(bytes(source), "<bytes>")
+            return cls._read(bytes(source), "<bytes>", (), platform, options)
         if isinstance(source, str) and "\n" in source:
-            return cls.parse(source)
+            return cls._read(source.encode(), "<text>", (), platform, options)
         if isinstance(source, (str, os.PathLike)):
-            return cls.load(source)
+            return cls._read(None, os.fspath(source), (), platform, options)
         raise UserError(
             f"a program cannot be made of {type(source).__name__}. "
-            "Fix: give a Program, a path, NEM text, or the bytes of a .kpu."
+            "Fix: give a Program, a path, NEM text, or the bytes of a file."
         )
 
     @property
@@ -108,8 +155,20 @@ class Program:
         """Warnings of the reader."""
         return tuple(Diagnostic.from_row(row) for row in self._core.findings)
 
+    @property
+    def has_values(self) -> bool:
+        """False for layers without data (SCALE-Sim files): there is time, but no values."""
+        return self._core.has_values
+
+    def made_for(self, platform: Platform | StrPath) -> Program:
+        """The same program for another device: itself, unless its front end depends on the device."""
+        device = platform_beside(platform, self.origin)
+        if not self._core.for_device or device is self._made_for:
+            return self
+        return Program(self._core.made_for(device._core))
+
     def platform(self, **overrides: OverrideValue) -> Platform | None:
-        """Platform of the program's own ``device`` directive.
+        """Platform that it was made for, else that of its own ``device`` directive.
 
         None when it has none, or names a device that cannot be found (with a warning).
 
@@ -118,6 +177,8 @@ class Program:
         **overrides
             As of :meth:`Platform.with_`.
         """
+        if self._made_for is not None:
+            return self._made_for.with_(**overrides) if overrides else self._made_for
         core, findings = self._core.own_platform(override_list(overrides))
         for row in findings:
             warnings.warn(str(Diagnostic.from_row(row)), stacklevel=2)
@@ -142,7 +203,8 @@ class Program:
         """
         target = platform if platform is not None else self.platform()
         try:
-            rows = self._core.check(None if target is None else target._core, list((params or {}).items()))
+            program = self if target is None else self.made_for(target)
+            rows = program._core.check(None if target is None else target._core, list((params or {}).items()))
         except UserError as error:
             return list(error.diagnostics)
         return [Diagnostic.from_row(row) for row in rows]
@@ -162,10 +224,50 @@ class Program:
         """
         self._core.save(os.fspath(path))
 
-    def __reduce__(self) -> tuple[object, tuple[bytes, str]]:
-        """Pickle as a container."""
-        return Program.parse, (self.to_bytes(), self.origin)
+    def __reduce__(self) -> tuple[object, tuple[bytes, str, bool, Platform | None]]:
+        """Pickle as a container, for the device that it was made for."""
+        return unpickled, (self.to_bytes(), self.origin, self.has_values, self._made_for)
 
     def __repr__(self) -> str:
         """Name and origin."""
         return f"Program({self.name!r}, {self.origin!r})"
+
+
+def load(
+    path: StrPath,
+    platform: Platform | StrPath | None = None,
+    *,
+    search_paths: Sequence[StrPath] = (),
+    **options: OptionValue,
+) -> Program:
+    """Read a program of any kind from a file: NEM text, ``.kpu``, a tile schedule, a SCALE-Sim topology.
+
+    Parameters
+    ----------
+    path, platform, search_paths, **options
+        As of :meth:`Program.load`.
+
+    Examples
+    --------
+    >>> import kpusim
+    >>> net = kpusim.load("examples/resnet18/resnet18.csv", "examples/resnet18/scale32.cfg")
+    >>> net.has_values
+    False
+    """
+    return Program.load(path, search_paths, platform=platform, **options)
+
+
+def platform_beside(platform: Platform | StrPath, origin: str) -> Platform:
+    """A platform by name or file, which may stand beside the program."""
+    if isinstance(platform, Platform):
+        return platform
+    folder = os.path.dirname(origin)
+    return Platform.load(platform, [folder] if folder else [])
+
+
+def unpickled(container: bytes, origin: str, has_values: bool, made_for: Platform | None) -> Program:
+    """A program out of a pickle: the container of one that was made already."""
+    program = Program.parse(container, origin)
+    program._core.has_values = has_values
+    program._made_for = made_for
+    return program

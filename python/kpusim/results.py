@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,9 +14,10 @@ import numpy.typing as npt
 from kpusim import _core
 from kpusim.arrays import Array
 from kpusim.errors import Diagnostic, Place, UserError
+from kpusim.tables import OptionValue, given_options, trace_formats
 
 if TYPE_CHECKING:
-    from kpusim.simulation import Simulation
+    from kpusim.simulation import Recorded, Simulation
 
 StrPath = str | os.PathLike[str]
 FloatArray = npt.NDArray[np.float64]
@@ -272,17 +273,47 @@ class Events:
         """Write an event file: ``kpusim export`` and :meth:`load` read it."""
         self._recording.write_events(os.fspath(path))
 
-    def save_vcd(self, path: StrPath) -> None:
-        """Write a value change dump, for waveform viewers."""
-        self._recording.write_vcd(os.fspath(path))
+    @property
+    def has_accesses(self) -> bool:
+        """Whether requests to memories were recorded, which the memory trace shows."""
+        return self._recording.accesses()
 
-    def save_stalls(self, path: StrPath) -> None:
-        """Write the stall trace (CSV)."""
-        self._recording.write_stalls(os.fspath(path))
+    def write_trace(
+        self,
+        name: str,
+        path: StrPath,
+        *,
+        window: tuple[int | None, int | None] | None = None,
+        units: Iterable[str] = (),
+        **options: OptionValue,
+    ) -> None:
+        """Write a trace, the same bytes as ``kpusim run`` and ``kpusim export``.
 
-    def save_power(self, path: StrPath) -> None:
-        """Write the power trace (CSV)."""
-        self._recording.write_power(os.fspath(path))
+        Parameters
+        ----------
+        name : str
+            ``vcd``, ``perfetto``, ``konata``, ``stalls``, ``power``, ``memory-trace``
+            (:func:`kpusim.trace_formats` has all of them, and their options).
+        path : str or path
+            The file to write.
+        window : tuple of int or None, optional
+            First core cycle and the one after the last; None: from the start, to the end.
+        units : iterable of str, optional
+            Patterns of the units to show, such as ``e0_*``; none: all of them.
+        **options
+            Options of the kind of trace.
+
+        Raises
+        ------
+        UserError
+            For a name, window, pattern or value that is none; for a memory trace without recorded requests.
+        """
+        formats = trace_formats()
+        known = next((row for row in formats if row.name == name), None)
+        given = [] if known is None else given_options(options, known.options, f"trace {name!r}")
+        first, last = window if window is not None else (None, None)
+        text = "" if first is None and last is None else f"{cycle_text(first)}:{cycle_text(last)}"
+        self._recording.write_trace(name, os.fspath(path), text, list(units), given)
 
     def __len__(self) -> int:
         """How many records there are."""
@@ -291,6 +322,11 @@ class Events:
     def __repr__(self) -> str:
         """Number of records and units."""
         return f"Events({len(self):,} records, {len(self.units)} units)"
+
+
+def cycle_text(cycle: int | None) -> str:
+    """A cycle of a window as the command takes it."""
+    return "" if cycle is None else str(cycle)
 
 
 class Power:
@@ -364,7 +400,7 @@ class Run:
         False when it stopped before its end, or had a hazard under ``strict``.
     """
 
-    def __init__(self, simulation: Simulation, replay: Callable[[], Simulation] | None) -> None:
+    def __init__(self, simulation: Simulation, replay: Callable[[Recorded], Simulation] | None) -> None:
         core = simulation._core
         self.program = simulation.program.name
         self.platform = "" if simulation.platform is None else simulation.platform.name
@@ -402,10 +438,32 @@ class Run:
                 raise UserError(
                     "a functional run has no time to trace. Fix: use mode values+timing or timing."
                 )
-            if self._replay is None:
-                raise UserError("the run was not recorded. Fix: make the Simulation with events=True.")
-            self._events = self._replay().result().events
+            self._events = self._recorded(True)
         return self._events
+
+    def _recorded(self, record: Recorded) -> Events:
+        if self._replay is None:
+            raise UserError(f"the run was not recorded. Fix: make the Simulation with events={record!r}.")
+        return self._replay(record).result().events
+
+    def write_trace(
+        self,
+        name: str,
+        path: StrPath,
+        *,
+        window: tuple[int | None, int | None] | None = None,
+        units: Iterable[str] = (),
+        **options: OptionValue,
+    ) -> None:
+        """Write a trace of the run; what it needs and was not recorded is simulated again.
+
+        Parameters, exceptions: as of :meth:`Events.write_trace` and :attr:`events`.
+        """
+        needs_accesses = any(row.name == name and row.needs_accesses for row in trace_formats())
+        if needs_accesses and self.mode != "functional":
+            if self._events is None or not self._events.has_accesses:
+                self._events = self._recorded("accesses")
+        self.events.write_trace(name, path, window=window, units=units, **options)
 
     @cached_property
     def power(self) -> Power:

@@ -13,13 +13,15 @@ from kpusim import _core
 from kpusim.arrays import Array, host_array
 from kpusim.backend import Adapter, ComputeBackend
 from kpusim.errors import Diagnostic, SimulationError, UserError
-from kpusim.options import check_options, check_overrides, resolve_platform
+from kpusim.options import check_options, program_and_platform, split_keywords
 from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program, StrPath
 from kpusim.results import Run, Stats
 from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
+from kpusim.tables import OptionValue
 
 Mode = Literal["values+timing", "timing", "functional"]
+Recorded = bool | Literal["accesses"]
 Status = Literal["finished", "paused", "deadlock", "limit_reached", "interrupted"]
 #: Called now and then during a run: core cycle, tasks completed so far.
 Progress = Callable[[int, int], object]
@@ -31,30 +33,31 @@ class Simulation:
     Parameters
     ----------
     program : Program, path, NEM text or bytes
-        See :meth:`Program.of`.
+        Of any front end: see :meth:`Program.of`.
     platform : Platform, str, path or None
-        Name or file of a platform; None: the device that the program names.
-    mode : str
-        ``values+timing``; ``timing`` without values; ``functional`` without time, for which no platform is
-        needed.
+        Name or file of a platform; None: the device that the program names or was made for.
+    mode : str, optional
+        ``values+timing``, the default; ``timing`` without values, the default of programs that have none;
+        ``functional`` without time, for which no platform is needed.
     params : mapping, optional
         Values of the program's parameters.
     strict : bool
         Warnings are errors, and a hazard fails the run.
     hazards : bool
-        Look for races and reads of unwritten bytes.
+        Look for races and reads of unwritten bytes, of programs with values.
     order : "program" or int
         Functional mode: tasks in the order of the program, or in a random legal order from this seed.
     seed : int
         Recorded with the results.
     max_cycles : int, optional
         Stop there.
-    events : bool
-        Record the event stream.
+    events : bool or "accesses"
+        Record the event stream; with ``"accesses"`` every request to a memory too.
     engine : "fast", "reference" or ComputeBackend
         Arithmetic: one of ours, with the same bits, or one's own.
-    **overrides
-        Parameters of the platform: ``**{"clock.core_mhz": 800}``.
+    **more
+        Parameters of the platform: ``**{"clock.core_mhz": 800}``; options of the program's front end
+        (:func:`kpusim.front_ends`).
 
     Raises
     ------
@@ -67,23 +70,27 @@ class Simulation:
         program: Program | StrPath | bytes,
         platform: Platform | StrPath | None = None,
         *,
-        mode: Mode = "values+timing",
+        mode: Mode | None = None,
         params: Mapping[str, int] | None = None,
         strict: bool = False,
         hazards: bool = True,
         order: Literal["program"] | int = "program",
         seed: int = 0,
         max_cycles: int | None = None,
-        events: bool = False,
+        events: bool | Literal["accesses"] = False,
         engine: Literal["fast", "reference"] | ComputeBackend = "fast",
-        **overrides: OverrideValue,
+        **more: OverrideValue | OptionValue,
     ) -> None:
-        check_options(mode, order, engine, events)
-        check_overrides(overrides)
-        self.program = Program.of(program)
-        self.platform = resolve_platform(self.program, platform, overrides)
-        self.mode = mode
-        self._records_events = events
+        overrides, options = split_keywords(more)
+        check_options(mode or "values+timing", order, engine, events)
+        self.program, self.platform = program_and_platform(program, platform, overrides, options)
+        if not self.program.has_values:
+            if mode not in (None, "timing"):
+                raise UserError(f"{self.program.origin} has no data to compute with. Fix: leave out mode.")
+            mode, hazards = "timing", False  # nothing writes its operands
+        mode = mode or "values+timing"
+        self.mode: Mode = mode
+        self._records_events = bool(events)
         self._core = _core.Simulation(
             self.program._core,
             None if self.platform is None else self.platform._core,
@@ -94,12 +101,13 @@ class Simulation:
             random_order=None if order == "program" else order,
             seed=seed,
             max_cycles=max_cycles,
-            events=events,
+            events=bool(events),
+            accesses=events == "accesses",
             reference=engine == "reference",
             backend=None if isinstance(engine, str) else Adapter(engine),
         )
         own_program, own_platform = self.program, self.platform  # not self: no cycle of references
-        self._again: Callable[[bool], Simulation] = lambda record: Simulation(
+        self._again: Callable[[Recorded], Simulation] = lambda record: Simulation(
             own_program,
             own_platform,
             mode=mode,
@@ -373,11 +381,11 @@ class Simulation:
                 f"{', '.join(missing)}. Fix: give an array for each, or fill='zeros'."
             )
 
-    def _replay(self) -> Callable[[], Simulation]:
+    def _replay(self) -> Callable[[Recorded], Simulation]:
         inputs, fill, make = dict(self._inputs), self._fill, self._again
 
-        def replay() -> Simulation:
-            simulation = make(True)
+        def replay(record: Recorded) -> Simulation:
+            simulation = make(record)
             simulation.set_inputs(inputs, fill)
             simulation._core.run(None)
             return simulation
@@ -411,7 +419,7 @@ def simulate(
     platform: Platform | StrPath | None = None,
     inputs: Mapping[str, npt.ArrayLike] | None = None,
     *,
-    mode: Mode = "values+timing",
+    mode: Mode | None = None,
     fill: Literal["zeros"] | int | None = None,
     params: Mapping[str, int] | None = None,
     strict: bool = False,
@@ -419,16 +427,16 @@ def simulate(
     order: Literal["program"] | int = "program",
     seed: int = 0,
     max_cycles: int | None = None,
-    events: bool = False,
+    events: bool | Literal["accesses"] = False,
     engine: Literal["fast", "reference"] | ComputeBackend = "fast",
     progress: Progress | None = None,
-    **overrides: OverrideValue,
+    **more: OverrideValue | OptionValue,
 ) -> Run:
     """Run a program on a platform: values, cycles, causes and energy from one execution.
 
     Parameters
     ----------
-    program, platform, mode, params, strict, hazards, order, seed, max_cycles, events, engine, **overrides
+    program, platform, mode, params, strict, hazards, order, seed, max_cycles, events, engine, **more
         As of :class:`Simulation`.
     inputs, fill, progress
         As of :meth:`Simulation.run`.
@@ -465,7 +473,7 @@ def simulate(
         max_cycles=max_cycles,
         events=events,
         engine=engine,
-        **overrides,
+        **more,
     )
     return simulation.run(inputs, fill=fill, progress=progress)
 

@@ -9,10 +9,9 @@
 
 #include "analysis/schedule_check.hpp"
 #include "base/diagnostics.hpp"
-#include "compiler/tile_schedule/schedule.hpp"
-#include "isa/module.hpp"
-#include "platforms/platform.hpp"
+#include "compiler/front_ends.hpp"
 #include "traces/event_file.hpp"
+#include "traces/formats.hpp"
 
 namespace CLI {
 class App;
@@ -47,29 +46,14 @@ struct DeviceOptions {
     std::string platform;
     std::vector<std::string> sets;
     std::vector<std::string> search_paths;
-    std::string header;  ///< of a tile schedule that has none
     void add_to(CLI::App& command);
     platforms::Overrides overrides() const;
+    compiler::DeviceChoice choice() const { return {platform, overrides(), search_paths}; }
 };
-
-/// A program, from whatever front end its file belongs to, and the platform it meets.
-struct Input {
-    std::shared_ptr<const Module> module;
-    std::optional<platforms::Platform> platform;
-    bool topology = false;  ///< layers without data: there is time, but no values
-};
-/// NEM text, .kpu, a tile schedule, or a SCALE-Sim topology (.csv). Findings go to `diagnostics`. `devices`:
-/// a file of devices is no error, but gives no module. Throws UserError.
-Input load_input(const std::string& path, const DeviceOptions& device, Diagnostics& diagnostics,
-                 bool devices = false);
-
-/// The module alone, for verbs that know no device: NEM text, .kpu or a tile schedule. Throws UserError.
-std::shared_ptr<const Module> load_module(const std::string& path, const std::string& header,
-                                          const std::vector<std::string>& search_paths,
-                                          Diagnostics& diagnostics);
-/// A tile schedule with its header, not checked yet; nothing when the file is something else.
-std::optional<tile_schedule::Schedule> load_schedule(const std::string& path, const std::string& header);
-void add_header_option(CLI::App& command, std::string& header);
+/// What the program argument of a verb may be.
+std::string program_help();
+/// Options that rows declare; what is given goes to `given`, which must outlive the parsing.
+void add_row_options(CLI::App& command, const std::vector<OptionRow>& rows, GivenOptions& given);
 
 /// "NAME=VALUE" split at the first '='. Throws UserError naming the option.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
@@ -78,27 +62,24 @@ int64_t parse_integer(const std::string& text, const std::string& option);
 /// "2%" or "2" as the share 0.02; not negative. Throws UserError naming the option.
 double parse_percent(const std::string& text, const std::string& option);
 
-/// Traces to write, by file name; empty: not wanted. `run` and `export` write the same bytes through this.
+/// Traces to write. `run` and `export` write the same bytes through this.
 struct TracePaths {
-    std::string vcd, power, stalls, memory, perfetto, konata;
-    std::string window, perfetto_time = "cycles";
+    struct File {
+        const traces::Format* format;
+        std::string path;
+    };
+    std::vector<File> files;
+    GivenOptions options;  ///< of all formats
+    std::string window;
     std::vector<std::string> filter;
-    std::vector<std::string> files() const { return {vcd, power, stalls, memory, perfetto, konata}; }
-    bool empty() const { return (vcd + power + stalls + memory + perfetto + konata).empty(); }
+    bool empty() const { return files.empty(); }
+    bool need_accesses() const;
     void add_to(CLI::App& command);
-    /// Throws UserError on a window that is none, before anything is simulated.
-    void check() const { parse_window(); }
     /// Also says how large a big one will be, and refuses one that its disk has no room for.
     void write(traces::Recording& recording) const;
-
-  private:
-    std::pair<Cycles, Cycles> parse_window() const;
 };
 /// Says how large a big trace will be. Throws UserError when its disk has no room for it.
 void announce_trace(const std::string& path, uint64_t bytes);
-/// One trace, unless `path` is empty. Throws UserError.
-void write_trace(const std::string& path, const traces::Recording& recording,
-                 void (*writer)(const traces::RunInfo&, const std::vector<traces::Event>&, Output&));
 
 /// Findings, one a line with its notes; with_source: each followed by its source line and a caret.
 std::string findings_text(const Diagnostics& diagnostics, bool with_source);

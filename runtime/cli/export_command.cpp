@@ -9,12 +9,7 @@
 
 #include "runtime/cli/command.hpp"
 #include "traces/event_file.hpp"
-#include "traces/konata.hpp"
-#include "traces/memory_trace.hpp"
-#include "traces/perfetto/perfetto.hpp"
 #include "traces/report.hpp"
-#include "traces/trace_sizes.hpp"
-#include "traces/writers.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -27,11 +22,13 @@ struct ExportOptions {
 
 void export_traces(const ExportOptions& options) {
     if (options.traces.empty()) {
+        std::vector<std::string> names;
+        for (const traces::Format* format : traces::formats())
+            names.push_back(fmt::format("--{}", format->name));
         throw UserError(
-            "nothing to export. Fix: give --vcd, --power, --stalls, --memory-trace, --perfetto or "
-            "--konata with a file name.");
+            fmt::format("nothing to export. Fix: give one of {} with a file name.", fmt::join(names, ", ")));
     }
-    options.traces.check();
+    traces::check_window(options.traces.window);
     auto recording = traces::read_event_file(options.events);
     if (options.bin_ns > 0) recording.info.bin_ns = options.bin_ns;
     options.traces.write(recording);
@@ -40,17 +37,15 @@ void export_traces(const ExportOptions& options) {
 }  // namespace
 
 void TracePaths::add_to(CLI::App& command) {
-    command.add_option("--vcd", vcd, "unit states, queues, bandwidth and power as waveforms");
-    command.add_option("--power", power, "CSV: watts per component over time");
-    command.add_option("--stalls", stalls, "CSV: every interval of every unit with its cause");
-    command.add_option("--memory-trace", memory, "CSV: every request to a memory");
-    command.add_option("--perfetto", perfetto, "tasks, states and counters for ui.perfetto.dev");
-    command
-        .add_option("--perfetto-time", perfetto_time,
-                    "what its nanosecond stands for: cycles (default) or ns")
-        ->check(CLI::IsMember({"cycles", "ns"}));
-    command.add_option("--konata", konata,
-                       "tasks as rows of stages with dependencies, for the Konata viewer");
+    for (const traces::Format* format : traces::formats()) {
+        const auto add = [this, format](const std::string& path) {
+            if (!path.empty()) files.push_back({format, path});
+        };
+        const bool csv = format->file_kind == "CSV";
+        command.add_option_function<std::string>(fmt::format("--{}", format->name), add,
+                                                 fmt::format("{}{}", csv ? "CSV: " : "", format->meaning));
+        add_row_options(command, format->options, options);
+    }
     command.add_option("--trace-window", window,
                        "A:B: traces show core cycles A to B (either may be left out)");
     command
@@ -59,49 +54,10 @@ void TracePaths::add_to(CLI::App& command) {
         ->allow_extra_args(false);
 }
 
-std::pair<Cycles, Cycles> TracePaths::parse_window() const {
-    std::pair<Cycles, Cycles> result{0, ~Cycles{0}};
-    if (window.empty()) return result;
-    const size_t colon = window.find(':');
-    if (colon == std::string::npos)
-        throw UserError(
-            fmt::format("--trace-window takes A:B in cycles, not `{}`. Fix: write 1000:2000.", window));
-    const std::string first = window.substr(0, colon), last = window.substr(colon + 1);
-    const auto cycle = [](const std::string& text) {
-        const int64_t value = parse_integer(text, "--trace-window");
-        if (value < 0) throw UserError("--trace-window: a cycle is negative. Fix: give 0 or more.");
-        return static_cast<Cycles>(value);
-    };
-    if (!first.empty()) result.first = cycle(first);
-    if (!last.empty()) result.second = cycle(last);
-    if (result.first >= result.second)
-        throw UserError(
-            fmt::format("--trace-window {}: it ends before it begins. Fix: write A:B with A < B.", window));
-    return result;
+bool TracePaths::need_accesses() const {
+    return std::any_of(files.begin(), files.end(),
+                       [](const File& file) { return file.format->needs_accesses; });
 }
-
-namespace {
-
-/// The part of a recording that was asked for.
-traces::TraceView view_of(const traces::RunInfo& info, std::pair<Cycles, Cycles> window,
-                          const std::vector<std::string>& filter) {
-    const Clock clock = info.clock();
-    traces::TraceView view;
-    view.units = filter;
-    view.from = clock.edge(std::min(window.first, info.total_cycles));
-    if (window.second < info.total_cycles) view.to = clock.edge(window.second);
-    const bool none = std::none_of(info.units.begin(), info.units.end(),
-                                   [&](const auto& unit) { return view.shows(unit.name); });
-    if (none && !info.units.empty()) {
-        std::vector<std::string> names;
-        for (const auto& unit : info.units) names.push_back(unit.name);
-        throw UserError(fmt::format("--trace-filter {}: no unit has such a name. Fix: choose among {}.",
-                                    fmt::join(filter, " "), fmt::join(names, ", ")));
-    }
-    return view;
-}
-
-}  // namespace
 
 void announce_trace(const std::string& path, uint64_t bytes) {
     constexpr uint64_t big = 256u << 20;
@@ -121,32 +77,22 @@ void announce_trace(const std::string& path, uint64_t bytes) {
     }
 }
 
-void write_trace(const std::string& path, const traces::Recording& recording,
-                 void (*writer)(const traces::RunInfo&, const std::vector<traces::Event>&, Output&)) {
-    if (path.empty()) return;
-    auto output = Output::to_file(path);
-    writer(recording.info, recording.events, output);
-    output.finish();
-}
-
 void TracePaths::write(traces::Recording& recording) const {
-    recording.info.view = view_of(recording.info, parse_window(), filter);
-    const traces::TraceSizes sizes = traces::estimate_sizes(recording.info, recording.events);
-    announce_trace(vcd, sizes.vcd);
-    announce_trace(stalls, sizes.stalls);
-    announce_trace(memory, sizes.memory);
-    announce_trace(perfetto, sizes.perfetto);
-    announce_trace(konata, sizes.konata);
-    write_trace(vcd, recording, traces::write_vcd);
-    write_trace(stalls, recording, traces::write_stalls_csv);
-    write_trace(power, recording, traces::write_power_csv);
-    write_trace(memory, recording, traces::write_memory_trace_csv);
-    write_trace(konata, recording, traces::write_konata);
-    if (perfetto.empty()) return;
-    auto output = Output::to_file(perfetto);
-    const auto time = perfetto_time == "ns" ? traces::PerfettoTime::ns : traces::PerfettoTime::cycles;
-    traces::write_perfetto(recording.info, recording.events, time, output);
-    output.finish();
+    recording.info.view = traces::view_of(recording.info, window, filter);
+    const traces::RecordCounts counts = traces::count_records(recording.info, recording.events);
+    for (const File& file : files) announce_trace(file.path, file.format->size(recording.info, counts));
+    for (const File& file : files) {
+        GivenOptions own;
+        for (const auto& option : options) {
+            const auto& rows = file.format->options;
+            if (std::any_of(rows.begin(), rows.end(),
+                            [&](const OptionRow& row) { return row.name == option.first; }))
+                own.push_back(option);
+        }
+        auto output = Output::to_file(file.path);
+        file.format->write(recording.info, recording.events, OptionValues(file.format->options, own), output);
+        output.finish();
+    }
 }
 
 void add_export(CLI::App& app, int&) {

@@ -132,6 +132,26 @@ Json opcode_rows() {
     return rows;
 }
 
+Json front_end_rows() {
+    Json rows = Json::array();
+    for (const auto* front_end : compiler::front_ends()) {
+        Json options = Json::array();
+        for (const OptionRow& option : front_end->options)
+            options.push_back({{"name", option.name},
+                               {"kind", name_of(option.kind)},
+                               {"choices", option.choices},
+                               {"default", option.default_text},
+                               {"meaning", option.meaning}});
+        rows.push_back({{"name", front_end->name},
+                        {"description", front_end->description},
+                        {"options", options},
+                        {"for_device", front_end->for_device},
+                        {"default_platform", front_end->default_platform},
+                        {"has_values", front_end->has_values}});
+    }
+    return rows;
+}
+
 Json stat_rows(const traces::StatSet& stats) {
     Json rows = Json::array();
     for (const auto& [key, stat] : stats.all()) {
@@ -164,6 +184,9 @@ void list(const ListOptions& options) {
     } else if (options.what == "opcodes") {
         rows = opcode_rows();
         columns = {"opcode", "operands", "unit", "attributes", "formula"};
+    } else if (options.what == "frontends") {
+        rows = front_end_rows();
+        columns = {"name", "description"};
     } else {
         const auto inventory = runtime::take_inventory(platform_of(options));
         if (options.what == "modules") {
@@ -188,10 +211,13 @@ void list(const ListOptions& options) {
 
 void add_list(CLI::App& app, int&) {
     auto options = std::make_shared<ListOptions>();
-    auto* command = app.add_subcommand("list", "what there is: platforms, opcodes, units, modules, stats");
-    command->add_option("what", options->what, "platforms, opcodes; of a platform: units, modules, stats")
+    auto* command =
+        app.add_subcommand("list", "what there is: platforms, opcodes, frontends, units, modules, stats");
+    command
+        ->add_option("what", options->what,
+                     "platforms, opcodes, frontends; of a platform: units, modules, stats")
         ->required()
-        ->check(CLI::IsMember({"platforms", "opcodes", "units", "modules", "stats"}));
+        ->check(CLI::IsMember({"platforms", "opcodes", "frontends", "units", "modules", "stats"}));
     options->device.add_to(*command);
     command->add_flag("--json", options->json, "as JSON");
     command->callback([options] { list(*options); });

@@ -124,11 +124,33 @@ void DeviceOptions::add_to(CLI::App& command) {
         ->allow_extra_args(false);
     command.add_option("-I", search_paths, "folder to search for included and device files")
         ->allow_extra_args(false);
-    add_header_option(command, header);
 }
 
-void add_header_option(CLI::App& command, std::string& header) {
-    command.add_option("--header", header, "header of a tile schedule that has none: tile size, tensors");
+std::string program_help() {
+    std::string text;
+    for (const auto* front_end : compiler::front_ends())
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", front_end->name);
+    return text + "; - reads standard input";
+}
+
+void add_row_options(CLI::App& command, const std::vector<OptionRow>& rows, GivenOptions& given) {
+    for (const OptionRow& row : rows) {
+        const std::string name(row.name);
+        std::string meaning(row.meaning);
+        if (!row.default_text.empty()) meaning += fmt::format(" (default: {})", row.default_text);
+        if (row.kind == ValueKind::sizes) {
+            const auto add = [name, &given](const std::vector<std::string>& values) {
+                for (const std::string& value : values) given.emplace_back(name, value);
+            };
+            command.add_option_function<std::vector<std::string>>("--" + name, add, meaning)
+                ->allow_extra_args(false);
+            continue;
+        }
+        const auto add = [name, &given](const std::string& value) { given.emplace_back(name, value); };
+        auto* option = command.add_option_function<std::string>("--" + name, add, meaning);
+        if (row.kind == ValueKind::choice)
+            option->check(CLI::IsMember(std::vector<std::string>(row.choices.begin(), row.choices.end())));
+    }
 }
 
 platforms::Overrides DeviceOptions::overrides() const {

@@ -9,11 +9,13 @@
 #include "analysis/parameters.hpp"
 #include "analysis/schedule_check.hpp"
 #include "base/text_output.hpp"
+#include "compiler/nem_text/write_text.hpp"
 #include "compiler/tile_schedule/forms.hpp"
+#include "compiler/tile_schedule/load.hpp"
 #include "isa/container.hpp"
+#include "isa/nem/nem.hpp"
 #include "isa/verify.hpp"
 #include "runtime/cli/command.hpp"
-#include "runtime/program_loader.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -21,6 +23,7 @@ namespace {
 struct CheckOptions {
     std::string program;
     DeviceOptions device;
+    GivenOptions front_end;
     std::vector<std::string> params;
     bool strict = false;
     bool json = false, sarif = false, fix = false, memory = false;
@@ -63,7 +66,8 @@ std::string memory_text(const analysis::ScheduleReport& report, const BoundProgr
 
 void check_into(const CheckOptions& options, Checked& checked) {
     Diagnostics& diagnostics = checked.diagnostics;
-    const auto [module, platform, topology] = load_input(options.program, options.device, diagnostics, true);
+    const auto [front_end, module, platform] = compiler::load_for_device(
+        compiler::Source::of_file(options.program), options.front_end, options.device.choice(), diagnostics);
     if (module == nullptr) return;  // devices: checked
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
     VerifyOptions verify_options;
@@ -74,10 +78,10 @@ void check_into(const CheckOptions& options, Checked& checked) {
     verify(*module, limits, verify_options, diagnostics);
     if (diagnostics.has_errors()) return;
     const BoundProgram program = kpu::bind(module, verify_options.params, limits);
-    if (topology) return;  // nothing writes a topology's operands
+    if (!front_end->has_values) return;  // nothing writes its operands
     if (options.fix) {
         analysis::Mended mended = analysis::mend(module, verify_options.params, limits);
-        print_out(runtime::program_text(*mended.module));
+        print_out(nem::print(*mended.module));
         print_err(fmt::format("{} change{} made\n", mended.changes, mended.changes == 1 ? "" : "s"));
         const analysis::ScheduleReport left = analysis::check_other_values(
             mended.module, verify_options.params, limits, std::move(mended.left));
@@ -110,10 +114,9 @@ void add_check(CLI::App& app, int& exit_code) {
     auto options = std::make_shared<CheckOptions>();
     auto* command =
         app.add_subcommand("check", "verify a program: form, names, types, bounds, capacity, device fit");
-    command
-        ->add_option("program", options->program, "NEM text, .kpu or tile schedule; - reads standard input")
-        ->required();
+    command->add_option("program", options->program, program_help())->required();
     options->device.add_to(*command);
+    add_row_options(*command, compiler::front_end_options(), options->front_end);
     command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
         ->allow_extra_args(false);
     command->add_flag("--strict", options->strict, "warnings are errors");
@@ -142,22 +145,23 @@ void add_check(CLI::App& app, int& exit_code) {
 }
 
 struct ConvertOptions {
-    std::string input, output, header, form;
+    std::string input, output, form;
+    GivenOptions front_end;
     std::vector<std::string> search_paths;
 };
 
 void add_asm(CLI::App& app) {
     auto options = std::make_shared<ConvertOptions>();
-    auto* command = app.add_subcommand("asm", "NEM text or tile schedule to a program container (.kpu)");
-    command->add_option("input", options->input, "NEM text or tile schedule; - reads standard input")
-        ->required();
+    auto* command = app.add_subcommand("asm", "any program to a program container (.kpu)");
+    command->add_option("input", options->input, program_help())->required();
     command->add_option("-o,--output", options->output, "container to write")->required();
     command->add_option("-I", options->search_paths, "folder to search for included files")
         ->allow_extra_args(false);
-    add_header_option(*command, options->header);
+    add_row_options(*command, compiler::front_end_options(), options->front_end);
     command->callback([options] {
         Diagnostics diagnostics;
-        const auto module = load_module(options->input, options->header, options->search_paths, diagnostics);
+        const auto module = compiler::load_program(compiler::Source::of_file(options->input),
+                                                   options->front_end, options->search_paths, diagnostics);
         print_findings(diagnostics);
         write_container(*module, options->output);
     });
@@ -165,35 +169,36 @@ void add_asm(CLI::App& app) {
 
 /// A schedule in another of its forms; it may be wrong, only its form is read.
 void write_form(const ConvertOptions& options) {
-    const auto schedule = load_schedule(options.input, options.header);
-    if (!schedule)
+    const auto source = compiler::Source::of_file(options.input);
+    if (!tile_schedule::form_of(source.head()))
         throw UserError(
-            fmt::format("{} is no tile schedule, --as is for those. Fix: leave it out.", options.input));
+            fmt::format("{} is no tile schedule, --as is for those. Fix: leave it out.", source.origin()));
+    const OptionValues values(compiler::recognise(source).options, options.front_end);
+    const auto schedule = tile_schedule::load_schedule(source, values.text("header"));
     const auto form = tile_schedule::parse_form(options.form);
-    const std::string bytes = tile_schedule::write_schedule(*schedule, form.value());
+    const std::string bytes = tile_schedule::write_schedule(schedule, form.value());
     if (options.output.empty()) return print_out(bytes);
     write_file(options.output, bytes);
 }
 
 void add_disasm(CLI::App& app) {
     auto options = std::make_shared<ConvertOptions>();
-    auto* command = app.add_subcommand("disasm",
-                                       "program container (.kpu) or tile schedule to NEM text, or "
-                                       "a tile schedule to another of its forms");
-    command->add_option("input", options->input, "container or tile schedule; - reads standard input")
-        ->required();
+    auto* command =
+        app.add_subcommand("disasm", "any program to NEM text, or a tile schedule to another of its forms");
+    command->add_option("input", options->input, program_help())->required();
     command->add_option("-o,--output", options->output,
                         "file to write; data sections go to a file beside it");
     command->add_option("--as", options->form, "form of a tile schedule to write, instead of NEM text")
         ->check(CLI::IsMember({"text", "packed", "protobuf", "json"}));
-    add_header_option(*command, options->header);
+    add_row_options(*command, compiler::front_end_options(), options->front_end);
     command->callback([options] {
         if (!options->form.empty()) return write_form(*options);
         Diagnostics diagnostics;
-        const auto module = load_module(options->input, options->header, {}, diagnostics);
+        const auto module = compiler::load_program(compiler::Source::of_file(options->input),
+                                                   options->front_end, {}, diagnostics);
         print_findings(diagnostics);
-        if (!options->output.empty()) return runtime::write_text(*module, options->output);
-        print_out(runtime::program_text(*module));
+        if (!options->output.empty()) return compiler::write_text(*module, options->output);
+        print_out(nem::print(*module));
         if (module->program.data_size() > 0) {
             print_err("note: data sections are not written to standard output. Fix: give -o FILE.\n");
         }

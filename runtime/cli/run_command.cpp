@@ -15,7 +15,6 @@
 #include "runtime/cli/budgets.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/cli/long_run.hpp"
-#include "runtime/program_loader.hpp"
 #include "runtime/save_run.hpp"
 #include "runtime/simulation.hpp"
 #include "traces/report.hpp"
@@ -27,6 +26,7 @@ namespace {
 struct RunOptions {
     std::string program;
     DeviceOptions device;
+    GivenOptions front_end;
     std::vector<std::string> params, inputs;
     std::string fill, mode = "values+timing", order = "program", values = "fast", stepper = "fast";
     bool mode_given = false;
@@ -78,9 +78,9 @@ runtime::SimulationOptions simulation_options(const RunOptions& options) {
         result.seed = *seed;
     }
     if (options.max_cycles > 0) result.max_cycles = options.max_cycles;
-    options.traces.check();
+    traces::check_window(options.traces.window);
     result.record_events = options.wants_traces();
-    result.record_accesses = !options.traces.memory.empty();
+    result.record_accesses = options.traces.need_accesses();
     if (result.record_events && result.mode == runtime::Mode::functional) {
         throw UserError(
             "--mode functional has no time to trace. Fix: leave out --events, --vcd and the other traces.");
@@ -122,8 +122,8 @@ std::vector<traces::Manifest::File> bind_inputs(const RunOptions& options, runti
 /// made.
 void check_trace_paths(const RunOptions& options) {
     namespace fs = std::filesystem;
-    auto paths = options.traces.files();
-    paths.push_back(options.events);
+    std::vector<std::string> paths{options.events};
+    for (const auto& file : options.traces.files) paths.push_back(file.path);
     for (const auto& path : paths) {
         const fs::path folder = fs::path(path).parent_path();
         if (path.empty() ||
@@ -217,17 +217,19 @@ void write_hazards(const std::string& path, const runtime::Simulation& simulatio
 
 int run(RunOptions options, const std::vector<std::string>& command_line) {
     Diagnostics diagnostics;
-    const auto [module, platform, topology] = load_input(options.program, options.device, diagnostics);
-    if (topology && options.mode != "timing") {
+    const auto source = compiler::Source::of_file(options.program);
+    const auto [front_end, module, platform] =
+        compiler::load_for_device(source, options.front_end, options.device.choice(), diagnostics);
+    if (module == nullptr) compiler::refuse_devices(source.origin());
+    if (!front_end->has_values && options.mode != "timing") {
         if (options.mode_given) {
-            throw UserError(fmt::format("{}: a topology has no data to compute with. Fix: leave out --mode.",
-                                        options.program));
+            throw UserError(fmt::format("{}: a {} has no data to compute with. Fix: leave out --mode.",
+                                        source.origin(), front_end->name));
         }
         options.mode = "timing";
     }
     auto settings = simulation_options(options);
-    // nothing writes a topology's operands
-    if (topology) settings.hazards = false;
+    if (!front_end->has_values) settings.hazards = false;  // nothing writes its operands
     if (options.strict && diagnostics.warning_count() > 0) {
         diagnostics.promote_warnings();
         throw UserError(diagnostics);
@@ -257,8 +259,12 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     if (options.wants_traces()) {
         auto recording = simulation.take_recording();
         options.budgets.fill_in(recording.info);
-        announce_trace(options.events, recording.events.size() * sizeof(traces::Event));
-        write_trace(options.events, recording, traces::write_event_file);
+        if (!options.events.empty()) {
+            announce_trace(options.events, recording.events.size() * sizeof(traces::Event));
+            auto output = Output::to_file(options.events);
+            traces::write_event_file(recording.info, recording.events, output);
+            output.finish();
+        }
         options.traces.write(recording);
     }
     if (options.json) print_out(simulation.stats().to_json(simulation.complete()));
@@ -279,11 +285,9 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& command_line) {
     auto options = std::make_shared<RunOptions>();
     auto* command = app.add_subcommand("run", "run a program on a platform: values, cycles, causes, energy");
-    command
-        ->add_option("program", options->program,
-                     "NEM text, .kpu, tile schedule or SCALE-Sim topology (.csv); - reads standard input")
-        ->required();
+    command->add_option("program", options->program, program_help())->required();
     options->device.add_to(*command);
+    add_row_options(*command, compiler::front_end_options(), options->front_end);
     command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
         ->allow_extra_args(false);
     command->add_option("--input", options->inputs, "NAME=FILE.npy: data of an input")

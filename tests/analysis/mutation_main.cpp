@@ -12,9 +12,10 @@
 #include <cstdlib>
 
 #include "analysis/schedule_check.hpp"
+#include "compiler/device_directive.hpp"
+#include "compiler/front_ends.hpp"
 #include "isa/verify.hpp"
 #include "platforms/library.hpp"
-#include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/analysis/mutants.hpp"
 #include "tests/model/random_program.hpp"
@@ -147,9 +148,9 @@ int main(int argc, char** argv) {
     analysis::Proof proof(schedules);
     for (const std::string name : {"digits", "gemm_relu", "gemm_rmsnorm", "conv_pool"}) {
         Diagnostics diagnostics;
-        const auto module = runtime::load_program(
+        const auto module = compiler::load_program(
             std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem", {}, diagnostics);
-        const auto platform = runtime::resolve_platform(*module, "", {}, {}, diagnostics);
+        const auto platform = compiler::resolve_platform(*module, "", {}, {}, diagnostics);
         proof.program(name, module, *platform);
     }
     // random programs are in order, but leave it to the device to hold as many tokens as they ask for

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <queue>
 
+#include "compiler/front_ends.hpp"
 #include "model/memory/memory_config.hpp"
-#include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/bench/gemm_program.hpp"
 
@@ -85,8 +85,8 @@ double cycles_of(const std::shared_ptr<const Module>& program, const std::string
 
 std::shared_ptr<const Module> example(const std::string& name) {
     Diagnostics diagnostics;
-    return runtime::load_program(std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem",
-                                 {}, diagnostics);
+    return compiler::load_program(std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem",
+                                  {}, diagnostics);
 }
 
 }  // namespace

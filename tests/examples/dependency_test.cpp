@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/program_loader.hpp"
+#include "compiler/device_directive.hpp"
+#include "compiler/front_ends.hpp"
 #include "runtime/simulation.hpp"
 
 namespace kpu {
@@ -77,8 +78,8 @@ TEST_P(ExampleDependencies, EachMattersOrIsImplied) {
     const std::string name = GetParam();
     const std::string path = std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem";
     Diagnostics diagnostics;
-    const auto module = runtime::load_program(path, {}, diagnostics);
-    const auto platform = runtime::resolve_platform(*module, "", {}, {}, diagnostics);
+    const auto module = compiler::load_program(path, {}, diagnostics);
+    const auto platform = compiler::resolve_platform(*module, "", {}, {}, diagnostics);
     ASSERT_TRUE(platform.has_value());
     const Outcome correct = run_functional(module, *platform, std::nullopt);
     EXPECT_EQ(correct.hazards, 0u);

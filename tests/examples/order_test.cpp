@@ -6,7 +6,8 @@
 #include <string>
 
 #include "base/random.hpp"
-#include "runtime/program_loader.hpp"
+#include "compiler/device_directive.hpp"
+#include "compiler/front_ends.hpp"
 #include "runtime/simulation.hpp"
 
 namespace kpu {
@@ -15,7 +16,7 @@ namespace {
 std::shared_ptr<const Module> example(const std::string& name) {
     Diagnostics diagnostics;
     const std::string path = std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem";
-    return runtime::load_program(path, {}, diagnostics);
+    return compiler::load_program(path, {}, diagnostics);
 }
 
 platforms::Overrides unit_counts(uint64_t seed) {
@@ -32,7 +33,7 @@ platforms::Overrides unit_counts(uint64_t seed) {
 std::string outputs(const std::shared_ptr<const Module>& module, runtime::SimulationOptions options,
                     uint64_t seed) {
     Diagnostics diagnostics;
-    const auto platform = runtime::resolve_platform(
+    const auto platform = compiler::resolve_platform(
         *module, "", seed == 0 ? platforms::Overrides() : unit_counts(seed), {}, diagnostics);
     runtime::Simulation simulation(module, &*platform, options);
     simulation.fill_inputs_random(11);

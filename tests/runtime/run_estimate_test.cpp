@@ -3,13 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/front_ends.hpp"
 #include "platforms/platform.hpp"
-#include "runtime/program_loader.hpp"
-#include "traces/konata.hpp"
-#include "traces/memory_trace.hpp"
-#include "traces/perfetto/perfetto.hpp"
-#include "traces/trace_sizes.hpp"
-#include "traces/writers.hpp"
+#include "traces/formats.hpp"
 
 namespace kpu::runtime {
 namespace {
@@ -17,18 +13,17 @@ namespace {
 Simulation run_example(const std::string& name, const SimulationOptions& options) {
     Diagnostics diagnostics;
     const std::string path = std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem";
-    const auto module = load_program(path, {}, diagnostics);
+    const auto module = compiler::load_program(path, {}, diagnostics);
     const auto platform = platforms::load("npm_lite");
     Simulation simulation(module, &platform, options);
     simulation.run();
     return simulation;
 }
 
-template <typename Writer>
-double size_of(const traces::Recording& run, Writer writer) {
+double size_of(const traces::Recording& run, const traces::Format& format) {
     std::string text;
     auto output = Output::to_string(text);
-    writer(run.info, run.events, output);
+    format.write(run.info, run.events, OptionValues(format.options, {}), output);
     output.finish();
     return static_cast<double>(text.size());
 }
@@ -47,15 +42,10 @@ TEST(TraceSizes, HoldWithinAFactorOfTwo) {
         auto run = run_example(name, options).take_recording();
         for (const bool window : {false, true}) {
             if (window) run.info.view.to = run.info.end_ps / 2;
-            const traces::TraceSizes sizes = traces::estimate_sizes(run.info, run.events);
-            expect_about(sizes.stalls, size_of(run, traces::write_stalls_csv), name);
-            expect_about(sizes.vcd, size_of(run, traces::write_vcd), name);
-            expect_about(sizes.memory, size_of(run, traces::write_memory_trace_csv), name);
-            expect_about(sizes.konata, size_of(run, traces::write_konata), name);
-            const auto perfetto = [](const auto& info, const auto& events, Output& output) {
-                traces::write_perfetto(info, events, traces::PerfettoTime::cycles, output);
-            };
-            expect_about(sizes.perfetto, size_of(run, perfetto), name);
+            const traces::RecordCounts counts = traces::count_records(run.info, run.events);
+            for (const traces::Format* format : traces::formats())
+                expect_about(format->size(run.info, counts), size_of(run, *format),
+                             fmt::format("{} of {}", format->name, name));
         }
     }
 }

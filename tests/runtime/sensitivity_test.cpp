@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/front_ends.hpp"
 #include "platforms/parameters.hpp"
-#include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/bench/gemm_program.hpp"
 
@@ -99,7 +99,7 @@ std::shared_ptr<const Module> program(const std::string& name) {
         module = std::make_shared<const Module>(parallel_program(name));
     } else {
         Diagnostics diagnostics;
-        module = runtime::load_program(
+        module = compiler::load_program(
             std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem", {}, diagnostics);
     }
     return module;

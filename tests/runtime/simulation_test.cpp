@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-#include "runtime/program_loader.hpp"
+#include "compiler/front_ends.hpp"
 #include "tests/bench/gemm_program.hpp"
 
 namespace kpu {
@@ -24,7 +24,7 @@ using runtime::SimulationOptions;
 std::shared_ptr<const Module> example(const std::string& name) {
     Diagnostics diagnostics;
     const std::string path = std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem";
-    return runtime::load_program(path, {}, diagnostics);
+    return compiler::load_program(path, {}, diagnostics);
 }
 
 const platforms::Platform& platform(const std::string& name) {

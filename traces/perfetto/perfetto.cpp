@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "traces/binned_signals.hpp"
+#include "traces/formats.hpp"
 #include "traces/intervals.hpp"
 #include "traces/perfetto/packet.hpp"
 #include "traces/task_times.hpp"
@@ -387,5 +388,28 @@ void write_perfetto(const RunInfo& info, const std::vector<Event>& events, Perfe
                     Output& output) {
     Writer(info, events, time, output).write();
 }
+
+namespace {
+
+uint64_t perfetto_size(const RunInfo& /*info*/, const RecordCounts& counts) {
+    constexpr uint64_t state = 18, task = 160, counter = 16, flow = 20;
+    return counts.of(EventKind::cause) * state + counts.of(EventKind::begin) * task +
+           counts.of(EventKind::counter) * counter + counts.of(EventKind::flow) * flow;
+}
+
+}  // namespace
+
+extern const Format perfetto_format;
+const Format perfetto_format{
+    "perfetto",
+    "protobuf",
+    "tasks, states and counters for ui.perfetto.dev",
+    {{"perfetto-time", "what its nanosecond stands for", ValueKind::choice, "cycles", {"cycles", "ns"}}},
+    false,
+    perfetto_size,
+    [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& options, Output& output) {
+        const bool ns = options.text("perfetto-time") == "ns";
+        write_perfetto(info, events, ns ? PerfettoTime::ns : PerfettoTime::cycles, output);
+    }};
 
 }  // namespace kpu::traces

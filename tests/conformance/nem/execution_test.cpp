@@ -6,8 +6,9 @@
 #include <filesystem>
 #include <map>
 
+#include "compiler/device_directive.hpp"
+#include "compiler/front_ends.hpp"
 #include "isa/opcodes.hpp"
-#include "runtime/program_loader.hpp"
 #include "runtime/simulation.hpp"
 
 namespace kpu {
@@ -32,7 +33,7 @@ std::string opcode_of(const Module& module) {
 
 std::shared_ptr<const Module> load(const fs::path& folder) {
     Diagnostics diagnostics;
-    return runtime::load_program((folder / "program.nem").string(), {}, diagnostics);
+    return compiler::load_program((folder / "program.nem").string(), {}, diagnostics);
 }
 
 /// Folders by opcode.
@@ -68,7 +69,7 @@ void run_case(const fs::path& folder, runtime::Mode mode, bool reference) {
                  (reference ? " reference" : " fast"));
     Diagnostics diagnostics;
     const auto module = load(folder);
-    const auto platform = runtime::resolve_platform(*module, "", {}, {}, diagnostics);
+    const auto platform = compiler::resolve_platform(*module, "", {}, {}, diagnostics);
     ASSERT_TRUE(platform.has_value());
     runtime::SimulationOptions options;
     options.mode = mode;
@@ -121,7 +122,7 @@ TEST(ExecutionCases, GatherIndexOutsideEndsTheRun) {
     const fs::path folder = root() / "gather_f16";
     const auto module = load(folder);
     Diagnostics diagnostics;
-    const auto platform = runtime::resolve_platform(*module, "", {}, {}, diagnostics);
+    const auto platform = compiler::resolve_platform(*module, "", {}, {}, diagnostics);
     for (const runtime::Mode mode : {runtime::Mode::functional, runtime::Mode::values_timing}) {
         runtime::SimulationOptions options;
         options.mode = mode;

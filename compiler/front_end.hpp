@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/diagnostics.hpp"
+#include "base/option.hpp"
+#include "compiler/source.hpp"
+#include "isa/module.hpp"
+#include "platforms/platform.hpp"
+
+namespace kpu::compiler {
+
+/// A parameter of the platform that a program needs changed. What the user has set himself stays.
+struct PlatformChange {
+    std::string path, value;
+    std::string why;  ///< a sentence for the user
+};
+
+/// What a front end makes of a file.
+struct Loaded {
+    /// The program; null for a file that declares devices, which is no program (and was checked).
+    std::shared_ptr<const Module> module;
+    std::vector<PlatformChange> changes;
+};
+
+/// What a front end is given beside the file.
+struct LoadRequest {
+    OptionValues options;                           ///< of its rows
+    std::vector<std::string> search_paths;          ///< folders for files that it includes
+    const platforms::Platform* platform = nullptr;  ///< null: a program for any device
+};
+
+/// A front end: a form of program files, and how to make a program of it.
+///
+/// A new one is a folder here with a CMakeLists.txt that declares the library kpu::<folder>, a source that
+/// defines `const FrontEnd <folder>_front_end`, and one line in front_ends.txt. The command makes its options
+/// out of the rows, Python its keyword arguments, and both list it; docs/adding_a_front_end.md shows one.
+struct FrontEnd {
+    std::string_view name;         ///< as in "this is no tile schedule"
+    std::string_view description;  ///< one line
+    std::vector<OptionRow> options;
+    /// Its programs depend on the device: `load` gets the platform, which is this one if nobody chose any.
+    bool for_device = false;
+    std::string_view default_platform;
+    bool has_values = true;  ///< false: there is time, but no data to compute with
+    /// Whether a file is for this front end, by its content: `head` is the first 64 KiB. The name may decide
+    /// only what the content leaves open.
+    bool (*recognise)(std::string_view head, std::string_view file_name);
+    /// What is no error goes to `notes`. Throws UserError.
+    Loaded (*load)(const Source& source, const LoadRequest& request, Diagnostics& notes);
+};
+
+}  // namespace kpu::compiler

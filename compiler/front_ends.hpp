@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/front_end.hpp"
+
+namespace kpu::compiler {
+
+/// The lines of front_ends.txt, in the order in which they are asked.
+const std::vector<const FrontEnd*>& front_ends();
+/// Options of all of them; each name stands once.
+std::vector<OptionRow> front_end_options();
+
+/// The front end of a file. Throws UserError that says what the file was compared with.
+const FrontEnd& recognise(const Source& source);
+
+/// A file's program, for `platform` or (null) any device. Throws UserError, also for a given option that the
+/// front end does not have.
+Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options,
+            const std::vector<std::string>& search_paths, const platforms::Platform* platform,
+            Diagnostics& notes);
+
+/// What a user says of the device of a program.
+struct DeviceChoice {
+    std::string platform;  ///< name or file; empty: what the program asks for, if anything
+    platforms::Overrides overrides;
+    std::vector<std::string> search_paths;
+};
+
+/// A program, from whatever front end its file belongs to, and the platform that it meets.
+struct Input {
+    const FrontEnd* front_end = nullptr;
+    std::shared_ptr<const Module> module;  ///< as Loaded::module
+    std::optional<platforms::Platform> platform;
+};
+/// Throws UserError.
+Input load_for_device(const Source& source, const GivenOptions& options, const DeviceChoice& device,
+                      Diagnostics& notes);
+
+/// The program alone. Throws UserError, also for a file of devices.
+std::shared_ptr<const Module> load_program(const Source& source, const GivenOptions& options,
+                                           const std::vector<std::string>& search_paths, Diagnostics& notes);
+std::shared_ptr<const Module> load_program(const std::string& path,
+                                           const std::vector<std::string>& search_paths, Diagnostics& notes);
+/// Throws the UserError for a file of devices where a program is needed.
+[[noreturn]] void refuse_devices(const std::string& origin);
+
+/// Notes which of the changes that a program needs are made, those that `overrides` does not have already,
+/// and gives all overrides.
+platforms::Overrides with_changes(platforms::Overrides overrides, const std::vector<PlatformChange>& changes,
+                                  const std::string& origin, Diagnostics& notes);
+
+}  // namespace kpu::compiler

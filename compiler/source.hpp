@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace kpu::compiler {
+
+/// What a front end reads: recognised by its first bytes, and read as a whole only when asked, so that a file
+/// of gigabytes can be mapped instead.
+class Source {
+  public:
+    static constexpr size_t head_bytes = 65536;
+
+    /// A file; "-" is standard input. What can be read once only (a pipe) is read at once. Throws UserError.
+    static Source of_file(const std::string& path);
+    /// `origin` names the bytes in messages; files that they name are found beside it.
+    static Source of_bytes(std::string bytes, std::string origin);
+
+    const std::string& origin() const { return origin_; }
+    /// File name without folder and extension: what a program without a name of its own is called.
+    std::string stem() const;
+    std::string_view head() const { return std::string_view(bytes_).substr(0, head_bytes); }
+    bool is_file() const { return is_file_; }  ///< a regular one, by the name of origin()
+    std::string bytes() const;                 ///< all of them. Throws UserError
+
+  private:
+    std::string bytes_, origin_;
+    bool is_file_ = false;
+};
+
+/// Whether no control character but blanks stands in it.
+bool is_printable(std::string_view text);
+
+}  // namespace kpu::compiler

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/option.hpp"
+#include "base/text_output.hpp"
+#include "traces/event.hpp"
+#include "traces/run_info.hpp"
+
+namespace kpu::traces {
+
+/// How many records of each kind a recording has in its view.
+struct RecordCounts {
+    std::array<uint64_t, event_kind_count> by_kind{};
+    uint64_t of(EventKind kind) const { return by_kind[static_cast<size_t>(kind)]; }
+};
+RecordCounts count_records(const RunInfo& info, const std::vector<Event>& events);
+
+/// A kind of trace: a file for people or their tools, made of a recording.
+///
+/// A new one is a source `<name>.cpp` or a folder `<name>/` here that defines `const Format <name>_format`,
+/// and one line in formats.txt. The command makes its options out of the rows, Python its names and keyword
+/// arguments; docs/adding_a_trace.md shows one.
+struct Format {
+    std::string_view name;       ///< `--vcd` of run and export, write_trace("vcd", ...) in Python
+    std::string_view file_kind;  ///< CSV, VCD, protobuf, text
+    std::string_view meaning;    ///< one line
+    std::vector<OptionRow> options;
+    bool needs_accesses = false;  ///< requests to memories must have been recorded
+    /// Bytes of the file, to about a factor of two: records times the mean length of what is written for one.
+    uint64_t (*size)(const RunInfo& info, const RecordCounts& counts);
+    /// Shows what info.view says. A pure function: the same bytes during a run and from an event file.
+    void (*write)(const RunInfo& info, const std::vector<Event>& events, const OptionValues& options,
+                  Output& output);
+};
+
+/// The lines of formats.txt.
+const std::vector<const Format*>& formats();
+/// Throws UserError that names the nearest one.
+const Format& find_format(std::string_view name);
+
+/// The part of a run that was asked for: `window` is A:B in core cycles, either may be left out, empty is
+/// all; `filter` are patterns of unit names. Throws UserError, also when no unit has such a name.
+TraceView view_of(const RunInfo& info, const std::string& window, const std::vector<std::string>& filter);
+/// Throws UserError on a window that is none.
+void check_window(const std::string& window);
+
+}  // namespace kpu::traces
