@@ -209,6 +209,7 @@ void ArrayUnit::add_operand(const BoundTask& task, OperandRef operand, uint64_t 
     plan.operands.push_back(std::move(planned));
 }
 
-void add_array_module() { set_unit_module(UnitKind::nmu, make_unit<ArrayUnit>); }
+extern const UnitModule array_unit_module;
+const UnitModule array_unit_module{{UnitKind::nmu}, make_unit<ArrayUnit>};
 
 }  // namespace kpu::model

@@ -166,7 +166,7 @@ std::unique_ptr<Unit> Device::Impl::make_task_unit(uint16_t unit) {
     } else {
         place.command_ports = static_cast<uint32_t>(engines.size());  // every sequencer may command it
     }
-    return unit_module(units[unit].kind)(units[unit].name.c_str(), place);
+    return module_of(units[unit].kind).make(units[unit].name.c_str(), place);
 }
 
 void Device::Impl::add_sequencers(Steps& make, Steps& wire) {

@@ -20,9 +20,7 @@ TaskPlan DmaUnit::plan(const BoundTask& task, uint32_t partner_bytes_per_cycle) 
     return plan;
 }
 
-void add_dma_module() {
-    set_unit_module(UnitKind::dma, make_unit<DmaUnit>);
-    set_unit_module(UnitKind::sdma, make_unit<DmaUnit>);
-}
+extern const UnitModule dma_unit_module;
+const UnitModule dma_unit_module{{UnitKind::dma, UnitKind::sdma}, make_unit<DmaUnit>};
 
 }  // namespace kpu::model

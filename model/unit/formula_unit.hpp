@@ -62,9 +62,9 @@ class FormulaUnit : public Unit {
     std::unique_ptr<Job> take_job();
 
     std::vector<std::vector<std::unique_ptr<Planned>>> plans_;  ///< by task of the program
-    std::vector<std::unique_ptr<Job>> jobs_;       ///< in order of start, and of completion
-    Cycles entrance_free_ = 0;                     ///< of completed jobs: no operand of theirs enters any more
-    Cycles work_ended_ = 0;                        ///< of completed jobs: end of the last steady state
+    std::vector<std::unique_ptr<Job>> jobs_;                    ///< in order of start, and of completion
+    Cycles entrance_free_ = 0;  ///< of completed jobs: no operand of theirs enters any more
+    Cycles work_ended_ = 0;     ///< of completed jobs: end of the last steady state
     std::vector<std::unique_ptr<Job>> spare_jobs_;
 };
 

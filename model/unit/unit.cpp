@@ -88,7 +88,8 @@ void Unit::b_transport(tlm::tlm_generic_payload&, sc_core::sc_time&) {
 void Unit::reach(const std::vector<values::RegionView>& operands) {
     for (const values::RegionView& operand : operands) {
         const BoundRegion& region = *operand.region;
-        const size_t place = region.level == Level::l1 ? size_t{2} + region.engine : static_cast<size_t>(region.level);
+        const size_t place =
+            region.level == Level::l1 ? size_t{2} + region.engine : static_cast<size_t>(region.level);
         if (place < reached_.size() && reached_[place]) continue;
         if (place >= reached_.size()) reached_.resize(place + 1, false);
         memory_.set(region.level, region.engine, &stream.direct_memory(region.level, region.engine));
@@ -109,7 +110,8 @@ std::unique_ptr<StreamTransaction> Unit::post(const PlannedStream& planned, Task
     transaction->context = context;
     stream.post(*transaction);
     task_command.report.streams.push_back(
-        {&request, extension.progress != nullptr ? extension.progress : &extension.result, false, planned.due});
+        {&request, extension.progress != nullptr ? extension.progress : &extension.result, false,
+         planned.due});
     return transaction;
 }
 

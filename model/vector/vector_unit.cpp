@@ -100,9 +100,7 @@ TaskPlan VectorUnit::plan_store(const BoundTask& task) const {
     return plan;
 }
 
-void add_vector_module() {
-    set_unit_module(UnitKind::cstl, make_unit<VectorUnit>);
-    set_unit_module(UnitKind::vpu, make_unit<VectorUnit>);
-}
+extern const UnitModule vector_unit_module;
+const UnitModule vector_unit_module{{UnitKind::cstl, UnitKind::vpu}, make_unit<VectorUnit>};
 
 }  // namespace kpu::model

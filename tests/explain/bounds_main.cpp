@@ -43,12 +43,12 @@ class Survey {
     /// Rows of gaps; true if no bound was above its simulation.
     bool print(const std::string& what) {
         bool good = true;
-        for (auto& [part, gaps] : gaps_) {
+        for (auto& [of_part, gaps] : gaps_) {
             std::sort(gaps.percent.begin(), gaps.percent.end());
             const auto at = [&gaps = gaps](double part) {
                 return gaps.percent[static_cast<size_t>(part * static_cast<double>(gaps.percent.size() - 1))];
             };
-            fmt::print("| {} | {} | {} | {:.1f} % | {:.1f} % | {:.1f} % |\n", what, part,
+            fmt::print("| {} | {} | {} | {:.1f} % | {:.1f} % | {:.1f} % |\n", what, of_part,
                        gaps.percent.size(), at(0.5), at(0.9), at(1));
             good = good && gaps.above == 0;
         }

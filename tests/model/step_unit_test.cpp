@@ -61,12 +61,6 @@ class RoundsUnit : public Unit {
     std::unique_ptr<StreamTransaction> operand_, result_;
 };
 
-struct StepUnit : ::testing::Test {
-    StepUnit() { set_unit_module(UnitKind::vpu, make_unit<RoundsUnit>); }
-    ~StepUnit() override { set_unit_module(UnitKind::vpu, usual_); }
-    MakeUnit usual_ = unit_module(UnitKind::vpu);
-};
-
 /// A load into L1, then two tasks of the unit, one behind the other.
 void add_tasks(builder::Program& p) {
     const auto type = builder::tensor(ElemType::i8, {64});
@@ -109,7 +103,7 @@ Result run_with(uint8_t rounds, Cycles until = Device::no_limit) {
     return run;
 }
 
-TEST_F(StepUnit, TakesTheTimeThatItsDataAskFor) {
+TEST(StepUnit, TakesTheTimeThatItsDataAskFor) {
     const Result few = run_with(3), many = run_with(20);
     EXPECT_EQ(few.outcome.stop, RunStatus::finished);
     EXPECT_EQ(few.first_result, 3);  // the value came through the unit's memory socket
@@ -119,7 +113,7 @@ TEST_F(StepUnit, TakesTheTimeThatItsDataAskFor) {
     EXPECT_EQ(many.outcome.cycles - few.outcome.cycles, 2 * (20 - 3) * round_cycles);
 }
 
-TEST_F(StepUnit, ItsCausesSumToTheRunAndItsEnergyIsBooked) {
+TEST(StepUnit, ItsCausesSumToTheRunAndItsEnergyIsBooked) {
     const Result run = run_with(7);
     Cycles sum = 0;
     for (int c = 0; c < traces::unit_cause_count; ++c)
@@ -133,7 +127,7 @@ TEST_F(StepUnit, ItsCausesSumToTheRunAndItsEnergyIsBooked) {
     EXPECT_EQ(charged, run.outcome.cycles);
 }
 
-TEST_F(StepUnit, MayBeCutOffInTheMiddle) {
+TEST(StepUnit, MayBeCutOffInTheMiddle) {
     for (const Cycles until : {20, 60, 75, 110, 130}) {
         const Result run = run_with(5, until);
         EXPECT_EQ(stat(run.outcome, "cycles.unattributed"), 0u) << until;
@@ -142,4 +136,8 @@ TEST_F(StepUnit, MayBeCutOffInTheMiddle) {
 }
 
 }  // namespace
+
+extern const UnitModule rounds_unit_module;
+const UnitModule rounds_unit_module{{UnitKind::vpu}, make_unit<RoundsUnit>};
+
 }  // namespace kpu::model
