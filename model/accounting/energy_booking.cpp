@@ -17,29 +17,6 @@ ElemType mac_type(ElemType a, ElemType b) {
 
 }  // namespace
 
-std::string_view vector_action(OpcodeId opcode_id, ElemType type) {
-    const OpcodeSpec& spec = opcode(opcode_id);
-    if (spec.op_class == OpcodeClass::view) return "move";
-    if (spec.transcendental) return "op.transcendental";
-    switch (type) {
-        case ElemType::i16:
-        case ElemType::u16:
-            return "op.i16";
-        case ElemType::i32:
-        case ElemType::u32:
-            return "op.i32";
-        case ElemType::f16:
-        case ElemType::posit16:
-            return "op.f16";
-        case ElemType::bf16:
-            return "op.bf16";
-        case ElemType::f32:
-            return "op.f32";
-        default:
-            return "op.i8";
-    }
-}
-
 EnergyBooking::EnergyBooking(traces::EnergyLedger& ledger) : ledger_(ledger) {
     for (int type = 0; type < elem_type_count; ++type) {
         macs_.push_back({Component::array, "mac." + std::string(name_of(static_cast<ElemType>(type)))});
@@ -83,10 +60,10 @@ void EnergyBooking::array_work(const TaskCommand& command) {
 void EnergyBooking::vector_work(const TaskCommand& command) {
     const BoundTask& task = *command.task->task;
     const TaskReport& report = command.report;
-    // a reduction works on the elements that it reads
-    const bool reduces = opcode(task.opcode).op_class == OpcodeClass::reduction;
-    const ElemType type = (reduces ? command.task->inputs : command.task->outputs).at(0).region->elem;
-    const std::string_view name = vector_action(task.opcode, type);
+    const OpcodeSpec& spec = opcode(task.opcode);
+    const bool reads = spec.work == WorkCount::operands;
+    const ElemType type = (reads ? command.task->inputs : command.task->outputs).at(0).region->elem;
+    const std::string_view name = energy_action(spec, type);
     auto found = vector_ops_.find(name);
     if (found == vector_ops_.end())
         found = vector_ops_.try_emplace(name, Action{Component::vector, std::string(name)}).first;

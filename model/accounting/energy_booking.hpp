@@ -41,7 +41,7 @@ class EnergyBooking {
 
     traces::EnergyLedger& ledger_;
     std::vector<Action> macs_;                       ///< by type
-    std::map<std::string_view, Action> vector_ops_;  ///< by vector_action
+    std::map<std::string_view, Action> vector_ops_;  ///< by energy_action
     Action instr_{traces::Component::ctrl, "instr"};
     Action shift_{traces::Component::array, "pe.shift"}, idle_{traces::Component::array, "pe.idle"};
     Action l1_read_{traces::Component::l1, "read"}, l1_write_{traces::Component::l1, "write"};
@@ -51,8 +51,5 @@ class EnergyBooking {
     Action link_byte_{traces::Component::noc, "byte"};
     Action descriptor_{traces::Component::dma, "descriptor"}, dma_burst_{traces::Component::dma, "burst"};
 };
-
-/// The action of one vector operation on elements of this type; of a view, of one byte.
-std::string_view vector_action(OpcodeId opcode, ElemType type);
 
 }  // namespace kpu::model

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "isa/opcodes.hpp"
-#include "isa/output_shapes.hpp"
+#include "isa/shapes.hpp"
 #include "model/timing/vector.hpp"
 
 namespace kpu::model {
@@ -45,9 +45,9 @@ OperandWalk gathered(const values::RegionView& view, const BoundRegion& indices,
 OperandWalk first_operand_walk(const execution::TaskInstance& instance) {
     const values::RegionView& view = instance.inputs[0];
     const BoundTask& task = *instance.task;
-    const std::string_view name = opcode(task.opcode).name;
-    if (name == "slice" && view.region->elem != ElemType::i4) return sliced(view, task.attrs);
-    if (name == "gather") return gathered(view, *instance.inputs[1].region, task.attrs);
+    const OperandRead reads = opcode(task.opcode).reads;
+    if (reads == OperandRead::slice && view.region->elem != ElemType::i4) return sliced(view, task.attrs);
+    if (reads == OperandRead::rows) return gathered(view, *instance.inputs[1].region, task.attrs);
     return {values::footprint_of(view), 1};
 }
 
