@@ -75,11 +75,11 @@ uint64_t apply(const ScheduleReport& report, const BoundProgram& program, KPUPro
 
 }  // namespace
 
-Mended mend(std::shared_ptr<const Module> module, const ParamBindings& params, const DeviceLimits& limits) {
+Mended mend(BoundProgram program, const ParamBindings& params, const DeviceLimits& limits) {
     Mended mended;
-    mended.module = std::move(module);
+    mended.program = std::move(program);
+    mended.module = mended.program.module;
     for (int round = 0;; ++round) {
-        mended.program = kpu::bind(mended.module, params, limits);
         mended.left = check_schedule(mended.program, limits);
         if (round == max_rounds) return mended;
         auto next = std::make_shared<Module>(*mended.module);
@@ -87,6 +87,7 @@ Mended mend(std::shared_ptr<const Module> module, const ParamBindings& params, c
         if (changes == 0) return mended;
         mended.changes += changes;
         mended.module = std::move(next);
+        mended.program = kpu::bind(mended.module, params, limits);
     }
 }
 

@@ -15,7 +15,8 @@ struct Mended {
 };
 
 /// Adds dependencies and narrows loop windows until no race is left, checking again after each round. What a
-/// dependency or a window cannot mend stays in `left`. Throws UserError when the program does not bind.
-Mended mend(std::shared_ptr<const Module> module, const ParamBindings& params, const DeviceLimits& limits);
+/// dependency or a window cannot mend stays in `left`. The program was bound with these parameters and
+/// limits.
+Mended mend(BoundProgram program, const ParamBindings& params, const DeviceLimits& limits);
 
 }  // namespace kpu::analysis

@@ -85,17 +85,6 @@ Choice choose(const std::vector<Open>& open, uint64_t statements) {
     return choice;
 }
 
-/// What a program is refused for, or nothing.
-std::string refusal(const Module& module, const ParamBindings& params, const DeviceLimits& limits) {
-    VerifyOptions options;
-    options.params = params;
-    Diagnostics found;
-    verify(module, limits, options, found);
-    for (const Diagnostic& item : found.all())
-        if (item.severity == Severity::error) return item.message;
-    return {};
-}
-
 class OtherValues {
   public:
     OtherValues(const std::shared_ptr<const Module>& module, const ParamBindings& given,
@@ -119,18 +108,25 @@ class OtherValues {
     void check(const ParamBindings& values) {
         ParamBindings params = given_;
         params.insert(params.end(), values.begin(), values.end());
-        const std::string why = refusal(*module_, params, limits_);
-        if (!why.empty()) {
-            if (refused_++ == 0) first_refused_ = text_of(values), first_refusal_ = why;
-            return;
-        }
-        ScheduleReport report = check_schedule(kpu::bind(module_, params, limits_), limits_);
+        VerifyOptions options;
+        options.params = params;
+        Diagnostics found;
+        const std::optional<BoundProgram> program = verify(module_, limits_, options, found);
+        if (!program) return refused(values, found);
+        ScheduleReport report = check_schedule(*program, limits_);
         for (Finding& finding : report.findings) {
             if (!known_.insert(key_of(finding)).second) continue;
             finding.message = fmt::format("with {}: {}", text_of(values), finding.message);
             report_.findings.push_back(std::move(finding));
         }
         report_.unlisted = std::max(report_.unlisted, report.unlisted);  // mostly the same ones
+    }
+
+    void refused(const ParamBindings& values, const Diagnostics& found) {
+        if (refused_++ > 0) return;
+        first_refused_ = text_of(values);
+        const auto is_error = [](const Diagnostic& item) { return item.severity == Severity::error; };
+        first_refusal_ = std::find_if(found.all().begin(), found.all().end(), is_error)->message;
     }
 
     void add_refused() {

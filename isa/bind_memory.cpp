@@ -6,7 +6,7 @@
 
 #include "base/checked.hpp"
 #include "isa/binder.hpp"
-#include "isa/output_shapes.hpp"
+#include "isa/shapes.hpp"
 
 namespace kpu {
 namespace {

@@ -385,14 +385,7 @@ void Binder::count_work(BoundTask& task) const {
     if (!task.computes() || task.inputs.size() < 2) return;
     const Dims& first = result_.regions[task.inputs[0]].shape;
     const Dims& second = result_.regions[task.inputs[1]].shape;
-    const OpcodeClass op_class = opcode(task.opcode).op_class;
-    if (op_class == OpcodeClass::gemm && first.rank >= 2) {
-        task.macs = task.elements * static_cast<uint64_t>(first[first.rank - 1u]);
-    } else if (op_class == OpcodeClass::conv && second.rank >= 2) {
-        // W holds a window and input channels for each output channel, the last dimension
-        task.macs = task.elements;
-        for (size_t d = 0; d + 1 < second.rank; ++d) task.macs *= static_cast<uint64_t>(second[d]);
-    }
+    if (const MacRule macs = opcode(task.opcode).macs) task.macs = macs(first, second, task.elements);
 }
 
 /// The task's own tag, else that of the innermost loop around it that has one.

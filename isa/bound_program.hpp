@@ -209,8 +209,8 @@ using ParamBindings = std::vector<std::pair<std::string, int64_t>>;
 /// loop variables, so the control engine calls this for every instance that the verifier could not decide.
 void check_region_bounds(const BoundProgram& program, uint32_t region, int64_t address);
 
-/// Resolves a verified program for a device. Throws UserError (unknown parameter, value out of range, over
-/// capacity, negative extents, bounds). The verifier (verify.hpp) has checked the rest.
+/// Resolves a program that is known to be right, which verify() (verify.hpp) does too. Throws UserError
+/// (unknown parameter, value out of range, over capacity, negative extents, bounds); nothing else is checked.
 BoundProgram bind(std::shared_ptr<const Module> module, const ParamBindings& params,
                   const DeviceLimits& limits);
 

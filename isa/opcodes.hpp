@@ -11,6 +11,10 @@
 
 namespace kpu {
 
+struct Dims;
+struct OpcodeSpec;
+class ShapeCase;
+
 /// Position in opcode_table(); stable only within one build. Files store names.
 using OpcodeId = uint16_t;
 
@@ -24,12 +28,17 @@ struct AttrSpec {
     std::string_view meaning;
 };
 
+/// data: the numbers that an opcode works on, all of one element type, quantised all or none (products and
+/// conversions have rules of their own). integer: positions, conditions; 8, 16 or 32 bits, not quantised.
+enum class OperandRole : uint8_t { data, integer };
+
 struct OperandSpec {
     std::string_view name;  ///< the name type families bind: A B C Y, X W B Y, src dst
     bool optional = false;
+    OperandRole role = OperandRole::data;
 };
 
-/// How a unit's time for this opcode is computed.
+/// The family of an opcode: groups lists and docs, and says which general rules of operands hold.
 enum class OpcodeClass : uint8_t {
     gemm,
     conv,
@@ -42,8 +51,36 @@ enum class OpcodeClass : uint8_t {
     convert
 };
 
-/// One row of the opcode table (isa/opcode_table.cpp): parser, verifier, values, model, lists and docs read
-/// this.
+/// What a vector unit counts of a task, in each pass.
+enum class WorkCount : uint8_t {
+    results,       ///< elements of the outputs
+    operands,      ///< elements of the first input
+    windows,       ///< elements of the outputs, each kernel_shape times
+    result_bytes,  ///< bytes of the outputs: data is only moved
+};
+
+/// What a vector unit reads of the first operand.
+enum class OperandRead : uint8_t {
+    whole,
+    slice,  ///< the part that starts, ends, axes and steps name
+    rows,   ///< as many rows along `axis` as the second operand has indices
+};
+
+/// Keys of the energy table, for lists and docs; TYPE stands for an element type. The last one of a vector
+/// opcode is charged for each unit of work (energy_action).
+using EnergyKeys = std::vector<std::string_view>;
+
+/// Whether these operands have element types that the opcode's arithmetic is defined for.
+using TypeRule = bool (*)(const OpcodeSpec& spec, const std::vector<ElemType>& inputs,
+                          const std::vector<ElemType>& outputs);
+/// Shapes of the outputs; refuses, through the case, operands and attributes that do not fit
+/// (isa/shapes.hpp).
+using ShapeRule = std::vector<Dims> (*)(const ShapeCase&);
+/// Multiply-accumulates that make `results` elements.
+using MacRule = uint64_t (*)(const Dims& first, const Dims& second, uint64_t results);
+
+/// One row of the opcode table (isa/opcodes/): all that parser, binder, verifier, model, energy, lists, docs
+/// and editors know of an opcode. What it computes stands in values/.
 struct OpcodeSpec {
     std::string_view name;
     std::vector<OperandSpec> inputs;
@@ -51,25 +88,42 @@ struct OpcodeSpec {
     bool variadic_inputs = false;
     bool variadic_outputs = false;
     std::vector<AttrSpec> attributes;
-    std::string_view
-        family;     ///< prefix of the type families that bind it: gemm, conv2d, eltwise, ...; "" none
-    UnitKind unit;  ///< the kind of unit that executes it
-    OpcodeClass op_class;
+    std::string_view formula;  ///< one line, for lists and docs
+    OpcodeClass op_class = OpcodeClass::elementwise;
+
+    std::string_view family;        ///< prefix of the type families that bind it: gemm, eltwise, ...; "" none
+    TypeRule types = nullptr;       ///< null: no arithmetic (movement, refused)
+    ShapeRule shapes = nullptr;     ///< null: as types
     bool in_place_allowed = false;  ///< an input region may be the output region
+    bool integers_need_quant = false;  ///< plain integers are refused: the formula has no integer meaning
+    bool accumulates = false;          ///< continues the sums of its third operand, in order
+    uint8_t window_rank = 0;           ///< convolutions: dimensions that the window moves along
+    bool depthwise = false;            ///< convolutions: as many groups as input channels
+
     bool movement = false;  ///< transfer, store: listed, but written with dst= and src=, never a compute task
     bool future = false;    ///< not stable in NEM: executable, flagged when the device lacks it
     bool refused = false;   ///< known to the language, but has no defined result: never executed
-    bool integers_need_quant = false;  ///< plain integers are refused: the formula has no integer meaning
-    bool transcendental = false;       ///< charged as a special function, whatever the element type
-    double cycles = 1;         ///< default of the platform's cost table: per element and lane, one pass
-    uint32_t passes = 1;       ///< default of the platform's cost table: times the operand is read
-    std::string_view formula;  ///< one line, for lists and docs
+
+    UnitKind unit = UnitKind::cstl;       ///< the kind of unit that executes it
+    MacRule macs = nullptr;               ///< products; null: none
+    WorkCount work = WorkCount::results;  ///< on vector units
+    OperandRead reads = OperandRead::whole;
+    double cycles = 1;    ///< default of the platform's cost table: per unit of work and lane, one pass
+    uint32_t passes = 1;  ///< default of the platform's cost table: times the operands are read
+    EnergyKeys energy;
 };
+
+/// What the row says of operand i; variadic operands repeat the last one of the row.
+const OperandSpec& operand_spec(const std::vector<OperandSpec>& operands, size_t i);
 
 const std::vector<OpcodeSpec>& opcode_table();
 const OpcodeSpec& opcode(OpcodeId id);
 std::optional<OpcodeId> find_opcode(std::string_view name);
 /// The known name nearest to `name` by edit distance; for "did you mean".
 std::string nearest_opcode(std::string_view name);
+
+/// What a vector unit is charged for each unit of work on elements of a type: a name in the energy table,
+/// without its component ("op.i8", "op.transcendental", "move").
+std::string_view energy_action(const OpcodeSpec& spec, ElemType type);
 
 }  // namespace kpu

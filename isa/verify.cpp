@@ -47,23 +47,24 @@ void verify_task(const VerifyContext& context, const BoundTask& task, uint32_t s
     verify_aliasing(context, task, statement);
 }
 
-void run_passes(const Module& module, const DeviceLimits& limits, const VerifyOptions& options,
-                Diagnostics& found) {
+/// The bound program; without meaning when an error was found.
+BoundProgram run_passes(const Module& module, const DeviceLimits& limits, const VerifyOptions& options,
+                        Diagnostics& found) {
     try {
         check_form(module.program, module.origin);
     } catch (const UserError& e) {
         found.error({}, e.what());
-        return;
+        return {};
     }
     verify_names(module, found);
     verify_decorators(module, found);
     Binder binder(module, limits, found);
     // each step needs clean results of the one before; later ones would only repeat its errors
-    if (!binder.bind_values(options.params) || !binder.bind_buffers() || !binder.bind_regions()) return;
+    if (!binder.bind_values(options.params) || !binder.bind_buffers() || !binder.bind_regions()) return {};
     const bool bound = binder.bind_statements();
     const VerifyContext context{module, limits, binder.result(), found};
     verify_bare_l1(context);
-    if (!bound) return;
+    if (!bound) return {};
     for (uint32_t i = 0; i < context.program.statements.size(); ++i) {
         const BoundStatement& statement = context.program.statements[i];
         if (statement.kind == BoundStatement::Kind::task)
@@ -71,20 +72,25 @@ void run_passes(const Module& module, const DeviceLimits& limits, const VerifyOp
     }
     verify_bounds(context);
     binder.bind_host();
+    return std::move(binder.result());
 }
 
 }  // namespace
 
-void verify(const Module& module, const DeviceLimits& limits, const VerifyOptions& options,
-            Diagnostics& diagnostics) {
+std::optional<BoundProgram> verify(const std::shared_ptr<const Module>& module, const DeviceLimits& limits,
+                                   const VerifyOptions& options, Diagnostics& diagnostics) {
     Diagnostics found;
+    BoundProgram program;
     try {
-        run_passes(module, limits, options, found);
+        program = run_passes(*module, limits, options, found);
     } catch (const UserError& e) {
-        found.error({module.origin, 0, 0}, e.what());
+        found.error({module->origin, 0, 0}, e.what());
     }
     if (options.strict) found.promote_warnings();
     for (const Diagnostic& diagnostic : found.all()) diagnostics.add(diagnostic);
+    if (found.has_errors()) return std::nullopt;
+    program.module = module;
+    return program;
 }
 
 }  // namespace kpu

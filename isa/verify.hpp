@@ -1,5 +1,8 @@
 #pragma once
 
+#include <memory>
+#include <optional>
+
 #include "base/diagnostics.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/device_limits.hpp"
@@ -13,8 +16,9 @@ struct VerifyOptions {
 };
 
 /// Checks form, names, types, bounds, capacity and device fit in the order of passes of the language
-/// definition. Never throws on a bad program: every finding goes to `diagnostics`.
-void verify(const Module& module, const DeviceLimits& limits, const VerifyOptions& options,
-            Diagnostics& diagnostics);
+/// definition. Never throws on a bad program: every finding goes to `diagnostics`. Result: the program bound
+/// for the device, or nothing when there is an error.
+std::optional<BoundProgram> verify(const std::shared_ptr<const Module>& module, const DeviceLimits& limits,
+                                   const VerifyOptions& options, Diagnostics& diagnostics);
 
 }  // namespace kpu

@@ -108,8 +108,7 @@ void check_intent(const VerifyContext& context, const BoundTask& task, uint32_t 
 /// Whether output may share storage with input number `i` of this opcode.
 bool in_place_input(const OpcodeSpec& spec, size_t i) {
     if (!spec.in_place_allowed) return false;
-    const bool accumulates = spec.op_class == OpcodeClass::gemm || spec.op_class == OpcodeClass::conv;
-    return !accumulates || i == 2;  // only the addend of an accumulation
+    return !spec.accumulates || i == 2;  // only the addend of an accumulation
 }
 
 /// `budget`: iterations that may still be tried; reduced by those that were.

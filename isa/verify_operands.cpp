@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "isa/shapes.hpp"
 #include "isa/verify_passes.hpp"
 
 namespace kpu {
@@ -32,8 +33,8 @@ template <class Found>
 void visit_mismatches(const VerifyContext& context, const BoundTask& task, const TypeVariant& variant,
                       const Found& found) {
     const OpcodeSpec& spec = opcode(task.opcode);
-    // a matrix opcode's bias is there exactly when the variant binds it; a norm's scale may be left out
-    const bool bias_decides = spec.op_class == OpcodeClass::gemm || spec.op_class == OpcodeClass::conv;
+    // a product's bias is there exactly when the variant binds it; a norm's scale may be left out
+    const bool bias_decides = spec.macs != nullptr;
     for (const TypeVariant::Binding& binding : variant.bindings) {
         if (!has_operand(spec, binding.operand)) continue;
         const BoundRegion* region = operand_of(context, task, binding.operand);
@@ -203,13 +204,24 @@ void check_quant(const VerifyContext& context, const BoundTask& task, const Type
     }
 }
 
+std::vector<uint32_t> data_operands(const BoundTask& task) {
+    const OpcodeSpec& spec = opcode(task.opcode);
+    std::vector<uint32_t> result;
+    for (size_t i = 0; i < task.inputs.size(); ++i) {
+        if (operand_spec(spec.inputs, i).role == OperandRole::data) result.push_back(task.inputs[i]);
+    }
+    for (size_t i = 0; i < task.outputs.size(); ++i) {
+        if (operand_spec(spec.outputs, i).role == OperandRole::data) result.push_back(task.outputs[i]);
+    }
+    return result;
+}
+
 /// Elementwise, pooling, norm: one element type; quantised all or none.
 void check_uniform(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
     const OpcodeSpec& spec = opcode(task.opcode);
-    const BoundRegion& first = context.region(task.inputs[0]);
-    std::vector<uint32_t> others(task.inputs.begin() + 1, task.inputs.end());
-    others.insert(others.end(), task.outputs.begin(), task.outputs.end());
-    for (const uint32_t index : others) {
+    const std::vector<uint32_t> data = data_operands(task);
+    const BoundRegion& first = context.region(data[0]);
+    for (const uint32_t index : data) {
         const BoundRegion& region = context.region(index);
         if (region.elem != first.elem) {
             context.error(
@@ -253,16 +265,12 @@ bool check_counts(const VerifyContext& context, const BoundTask& task, const Opc
 
 }  // namespace
 
-std::string shape_text(const Dims& shape) {
-    return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ","));
-}
-
 std::string region_text(const BoundRegion& region) {
     return region.name.empty() ? std::string("a region") : fmt::format("region `{}`", region.name);
 }
 
 std::string operand_text(std::string_view name, const BoundRegion& region) {
-    return fmt::format("{} {}{}", name, name_of(region.elem), shape_text(region.shape));
+    return operand_text(name, TypedShape{region.elem, region.shape});
 }
 
 bool verify_operands(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
@@ -298,7 +306,7 @@ bool verify_operands(const VerifyContext& context, const BoundTask& task, const 
         check_accumulator(context, task, *variant, pos);
         check_quant(context, task, *variant, pos);
     }
-    if (kind == OpcodeClass::gemm || kind == OpcodeClass::conv) check_product_quant(context, task, pos);
+    if (spec.macs != nullptr) check_product_quant(context, task, pos);
     return true;
 }
 

@@ -27,9 +27,8 @@ void verify_decorators(const Module& module, Diagnostics& diagnostics);
 
 /// Operand counts and typing, variants of the device, quantisation. True when shapes are worth checking.
 bool verify_operands(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
+/// The opcode's shape rule (isa/shapes.hpp), and what its operands mean.
 void verify_shapes(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
-/// Views and reductions; verify_shapes() calls it.
-void verify_view(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
 void verify_transfer(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
 /// Outputs that overlap inputs or themselves, access intents; `statement` is the task's.
 void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32_t statement);
@@ -38,7 +37,6 @@ void verify_bounds(const VerifyContext& context);
 
 /// "A i8[64,32]" for messages.
 std::string operand_text(std::string_view name, const BoundRegion& region);
-std::string shape_text(const Dims& shape);
 std::string region_text(const BoundRegion& region);  ///< "region `Y`"
 
 }  // namespace kpu

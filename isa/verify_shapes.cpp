@@ -1,9 +1,8 @@
-// Pass 5: the shapes that each class of opcode asks for.
+// Pass 5: operands against the shape rule of their opcode, and what element types and quantisation mean
+// there.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-
+#include "isa/shapes.hpp"
 #include "isa/verify_passes.hpp"
 
 namespace kpu {
@@ -15,27 +14,11 @@ class ShapeCheck {
         : context_(context), task_(task), pos_(pos), spec_(opcode(task.opcode)) {}
 
     void run() {
-        switch (spec_.op_class) {
-            case OpcodeClass::gemm:
-                return check_gemm();
-            case OpcodeClass::conv:
-                return check_conv();
-            case OpcodeClass::pooling:
-                return check_pool();
-            case OpcodeClass::norm:
-                return check_norm();
-            case OpcodeClass::elementwise:
-                return check_elementwise();
-            case OpcodeClass::convert:
-                return check_identical();
-            case OpcodeClass::softmax:
-                check_identical();
-                check_axis();
-                return;
-            case OpcodeClass::view:
-            case OpcodeClass::reduction:
-                return verify_view(context_, task_, pos_);
-        }
+        if (spec_.macs != nullptr && spec_.future) check_product_types();
+        const bool shapes = check_rule();
+        if (spec_.op_class == OpcodeClass::elementwise) check_elementwise();
+        if (!shapes) return;
+        if (spec_.op_class == OpcodeClass::view || spec_.op_class == OpcodeClass::reduction) check_roles();
     }
 
   private:
@@ -48,17 +31,27 @@ class ShapeCheck {
                        fmt::format("{}: {}", spec_.name, fmt::format(text, std::forward<Args>(args)...)));
     }
 
-    void check_identical() const {
-        for (size_t i = 0; i < task_.inputs.size(); ++i) {
-            if (in(i).shape == out().shape) continue;
-            return fail("shapes must be identical, {} and {} differ. Fix: give both the same shape.",
-                        operand_text(spec_.inputs[i].name, in(i)),
-                        operand_text(spec_.outputs[0].name, out()));
+    std::vector<TypedShape> shapes_of(const std::vector<uint32_t>& regions) const {
+        std::vector<TypedShape> result;
+        result.reserve(regions.size());
+        for (const uint32_t index : regions)
+            result.push_back({context_.region(index).elem, context_.region(index).shape});
+        return result;
+    }
+
+    bool check_rule() const {
+        try {
+            std::string warning =
+                check_shapes(spec_, shapes_of(task_.inputs), shapes_of(task_.outputs), task_.attrs);
+            if (!warning.empty()) context_.warning(pos_, std::move(warning));
+            return true;
+        } catch (const UserError& error) {
+            context_.error(pos_, error.what());
+            return false;
         }
     }
 
     void check_elementwise() const {
-        check_identical();
         const BoundRegion& y = out();
         if (spec_.integers_need_quant && is_integer(y.elem) && !y.quant) {
             fail(
@@ -68,147 +61,11 @@ class ShapeCheck {
         }
         if (y.quant && !is_integer(y.elem))
             fail("{} cannot be quantized. Fix: remove quant.", operand_text("Y", y));
-        const BoundAttr *low = task_.attrs.find("min_val"), *high = task_.attrs.find("max_val");
-        if (low != nullptr && high != nullptr && low->real > high->real)
-            fail("min_val {} is above max_val {}. Fix: swap them.", low->real, high->real);
-    }
-
-    bool check_axis() const {
-        const int64_t axis = task_.attrs.integer("axis", 0);
-        if (axis >= 0 && axis < in(0).shape.rank) return true;
-        fail("axis is outside the {} dimensions of {}. Fix: use 0 to {} or a negative one.",
-             int{in(0).shape.rank}, operand_text("X", in(0)), in(0).shape.rank - 1);
-        return false;
-    }
-
-    void check_gemm() const {
-        const Dims &a = in(0).shape, &b = in(1).shape, &y = out().shape;
-        const auto operands = [this] {
-            return fmt::format("{}, {}, {}", operand_text("A", in(0)), operand_text("B", in(1)),
-                               operand_text("Y", out()));
-        };
-        if (a.rank < 2 || b.rank != a.rank || y.rank != a.rank) {
-            return fail("operands need one rank of at least 2: {}. Fix: reshape the regions.", operands());
-        }
-        const size_t m = a.rank - 2u, n = a.rank - 1u;
-        for (size_t d = 0; d < m; ++d) {
-            if (a[d] != b[d] || a[d] != y[d]) {
-                return fail("leading dimensions must be equal: {}. Fix: use equal batches.", operands());
-            }
-        }
-        if (a[n] != b[m])
-            return fail("inner dimensions must be equal: {}. Fix: A is [M,K], B is [K,N].", operands());
-        if (y[m] != a[m] || y[n] != b[n])
-            return fail("Y must be [M,N] of A and B: {}. Fix: change its shape.", operands());
-        if (task_.inputs.size() < 3) return;
-        const Dims& c = in(2).shape;
-        bool fits = c.rank <= y.rank;
-        for (size_t d = 1; fits && d <= c.rank; ++d)
-            fits = c[c.rank - d] == 1 || c[c.rank - d] == y[y.rank - d];
-        if (!fits) {
-            fail("{} cannot be broadcast to {}. Fix: use [N], [1,N], [M,1] or [M,N].",
-                 operand_text("C", in(2)), operand_text("Y", out()));
-        }
-    }
-
-    /// A list attribute of `count` integers, none below `least`.
-    const std::vector<int64_t>* list(std::string_view name, size_t count, int64_t least) const {
-        const BoundAttr* attr = task_.attrs.find(name);
-        if (attr == nullptr) return nullptr;  // reported when the attributes were bound
-        if (attr->ints.size() != count) {
-            const auto spec = std::find_if(spec_.attributes.begin(), spec_.attributes.end(),
-                                           [&](const AttrSpec& candidate) { return candidate.name == name; });
-            fail("{} needs {} integer{}, has {}. Fix: write {}={}.", name, count, count == 1 ? "" : "s",
-                 attr->ints.size(), name, spec->meaning);
-            return nullptr;
-        }
-        for (const int64_t value : attr->ints) {
-            if (value < least || value > INT32_MAX) {
-                fail("{} has {}; {} to {} are allowed.", name, value, least, INT32_MAX);
-                return nullptr;
-            }
-        }
-        return &attr->ints;
-    }
-
-    /// Output size along one axis by the rule of the opcode table; 0 when the window does not fit at all.
-    static int64_t derived(int64_t in, int64_t before, int64_t after, int64_t window, int64_t stride) {
-        const int64_t room = in + before + after - window;
-        return room < 0 ? 0 : room / stride + 1;
-    }
-
-    /// size: the derived extents of the output's spatial dimensions, which are 1, 2, ...
-    void check_output(const std::vector<int64_t>& size, bool may_be_smaller) const {
-        const Dims& y = out().shape;
-        for (size_t d = 0; d < size.size(); ++d) {
-            if (size[d] < 1)
-                return fail("the window does not fit into {}. Fix: add pads.", operand_text("X", in(0)));
-            if (y[d + 1] == size[d]) continue;
-            if (y[d + 1] < size[d] && may_be_smaller) {
-                context_.warning(
-                    pos_,
-                    fmt::format("{}: output {} is smaller than the derived {}; only the declared extents "
-                                "are computed. Fix: declare the derived size.",
-                                spec_.name, operand_text("Y", out()), fmt::join(size, "x")));
-                continue;
-            }
-            return fail("output {} must be {} by pads, strides and window. Fix: change its shape.",
-                        operand_text("Y", out()), fmt::join(size, "x"));
-        }
-    }
-
-    /// Dimensions that the window moves along: 1 for conv1d, 3 for conv3d, else 2.
-    size_t spatial_rank() const { return spec_.name == "conv1d" ? 1 : spec_.name == "conv3d" ? 3 : 2; }
-
-    void check_conv() const {
-        const Dims &x = in(0).shape, &w = in(1).shape, &y = out().shape;
-        const size_t spatial = spatial_rank(), last = spatial + 1;
-        if (x.rank != last + 1 || w.rank != last + 1 || y.rank != last + 1) {
-            constexpr std::string_view layouts[] = {"X (NWC), W (WIO)", "X (NHWC), W (HWIO)",
-                                                    "X (NDHWC), W (DHWIO)"};
-            return fail("{} and Y need {} dimensions: {}, {}, {}. Fix: reshape the regions.",
-                        layouts[spatial - 1], last + 1, operand_text("X", in(0)), operand_text("W", in(1)),
-                        operand_text("Y", out()));
-        }
-        check_product_types();
-        const auto* pads = list("pads", 2 * spatial, 0);
-        const auto* strides = list("strides", spatial, 1);
-        const auto* dilations = list("dilations", spatial, 1);
-        const int64_t groups = spec_.name == "depthwise_conv2d" ? x[last] : task_.attrs.integer("groups", 1);
-        if (groups < 1 || x[last] % groups != 0 || w[last] % groups != 0 || w[last - 1] != x[last] / groups) {
-            return fail(
-                "{} and {} do not fit with groups={}: W is [{},Cin/groups,Cout]. Fix: change W or "
-                "groups.",
-                operand_text("X", in(0)), operand_text("W", in(1)), groups,
-                spatial == 1   ? "K"
-                : spatial == 2 ? "Kh,Kw"
-                               : "Kd,Kh,Kw");
-        }
-        if (y[0] != x[0] || y[last] != w[last]) {
-            return fail(
-                "{} must have the batch of X ({}) and the output channels of W ({}). Fix: change its shape.",
-                operand_text("Y", out()), x[0], w[last]);
-        }
-        if (pads == nullptr || strides == nullptr || dilations == nullptr) return;
-        std::vector<int64_t> size;
-        for (size_t d = 0; d < spatial; ++d) {
-            const int64_t window = (*dilations)[d] * (w[d] - 1) + 1;
-            size.push_back(derived(x[d + 1], (*pads)[d], (*pads)[d + spatial], window, (*strides)[d]));
-        }
-        check_output(size, true);
-        if (task_.inputs.size() < 3) return;
-        const Dims& bias = in(2).shape;
-        const bool per_channel = bias.rank == 1 && bias[0] == w[last];
-        const bool addend = spec_.in_place_allowed && bias == y;
-        if (!per_channel && !addend) {
-            fail("{} must be [{}]{}. Fix: change its shape.", operand_text(spec_.inputs[2].name, in(2)),
-                 w[last], spec_.in_place_allowed ? " or the shape of Y" : "");
-        }
+        check_integers();
     }
 
     /// What families say of other convolutions: a device may have none for those of the future.
     void check_product_types() const {
-        if (!spec_.future) return;
         if (is_float(in(0).elem) != is_float(in(1).elem) || is_float(in(0).elem) != is_float(out().elem)) {
             return fail("{}, {} and {} mix integers and floats. Fix: use types of one kind.",
                         operand_text("X", in(0)), operand_text("W", in(1)), operand_text("Y", out()));
@@ -221,43 +78,63 @@ class ShapeCheck {
         }
     }
 
-    void check_pool() const {
-        const Dims &x = in(0).shape, &y = out().shape;
-        if (x.rank != 4 || y.rank != 4 || x[0] != y[0] || x[3] != y[3]) {
-            return fail("{} and {} must be NHWC with equal batch and channels. Fix: change the shapes.",
-                        operand_text("X", in(0)), operand_text("Y", out()));
-        }
-        const auto* kernel = list("kernel_shape", 2, 1);
-        const auto* pads = list("pads", 4, 0);
-        const auto* strides = list("strides", 2, 1);
-        if (kernel == nullptr || pads == nullptr || strides == nullptr) return;
-        std::vector<int64_t> size;
-        for (size_t d = 0; d < 2; ++d) {
-            if ((*pads)[d] >= (*kernel)[d] || (*pads)[d + 2] >= (*kernel)[d]) {
-                return fail(
-                    "pads must be smaller than kernel_shape, or a window holds no element. Fix: use less "
-                    "padding.");
+    /// Views and reductions: data operands are alike; others hold integers.
+    void check_roles() const {
+        for (size_t i = 0; i < task_.outputs.size(); ++i) {
+            const OperandSpec& operand = operand_spec(spec_.outputs, i);
+            const BoundRegion& region = context_.region(task_.outputs[i]);
+            if (operand.role == OperandRole::data) {
+                check_alike(region);
+            } else if (spec_.op_class == OpcodeClass::reduction) {
+                check_position(region);
             }
-            size.push_back(derived(x[d + 1], (*pads)[d], (*pads)[d + 2], (*kernel)[d], (*strides)[d]));
         }
-        check_output(size, false);
+        for (size_t i = 1; i < task_.inputs.size(); ++i) {
+            if (operand_spec(spec_.inputs, i).role == OperandRole::data) check_alike(in(i));
+        }
+        check_integers();
     }
 
-    void check_norm() const {
+    void check_integers() const {
+        for (size_t i = 0; i < task_.inputs.size(); ++i) {
+            const OperandSpec& operand = operand_spec(spec_.inputs, i);
+            if (operand.role == OperandRole::data) continue;
+            if (is_integer(in(i).elem) && in(i).elem != ElemType::i4) continue;
+            fail("{} are {}; {} takes integers of 8, 16 or 32 bits. Fix: cast them to i32.", operand.name,
+                 name_of(in(i).elem), spec_.name);
+        }
+    }
+
+    void check_alike(const BoundRegion& other) const {
+        const BoundRegion& x = in(0);
+        if (other.elem != x.elem) {
+            return fail("element types must match, {} is {} and {} is {}. Fix: cast one of them.",
+                        region_text(x), name_of(x.elem), region_text(other), name_of(other.elem));
+        }
+        if (static_cast<bool>(x.quant) != static_cast<bool>(other.quant)) {
+            fail(
+                "either all operands carry quant or none does; {} and {} differ. Fix: give both a quant= or "
+                "neither.",
+                region_text(x), region_text(other));
+        }
+        if (spec_.op_class == OpcodeClass::view) check_same_quant(other);
+    }
+
+    /// Elements are copied as they are, so both sides must mean the same by them.
+    void check_same_quant(const BoundRegion& other) const {
+        const BoundQuant& x = in(0).quant;
+        if (x.kind != proto::Quant::PER_TENSOR || other.quant.kind != proto::Quant::PER_TENSOR) return;
+        if (x.scales == other.quant.scales && x.zero_points == other.quant.zero_points) return;
+        fail("{} and {} need the same quant: a view copies elements. Fix: make them equal.",
+             region_text(in(0)), region_text(other));
+    }
+
+    /// The result of a search must hold every index.
+    void check_position(const BoundRegion& y) const {
         const Dims& x = in(0).shape;
-        if (!(x == out().shape)) {
-            return fail("shapes must be identical, {} and {} differ. Fix: give both the same shape.",
-                        operand_text("X", in(0)), operand_text("Y", out()));
-        }
-        if (!check_axis()) return;
-        const int64_t axis = task_.attrs.integer("axis", 0);
-        if (task_.attrs.real("epsilon", 0) < 0) return fail("epsilon is negative. Fix: use 0 or above.");
-        for (size_t i = 1; i < task_.inputs.size(); ++i) {
-            const Dims& scale = in(i).shape;
-            if (scale.rank == 1 && scale[0] == x[static_cast<size_t>(axis)]) continue;
-            fail("{} must be [{}], the size along axis {}. Fix: change its shape.",
-                 operand_text(spec_.inputs[i].name, in(i)), x[static_cast<size_t>(axis)], axis);
-        }
+        const int64_t size = x[axis_of(x, task_.attrs)];
+        if (!is_integer(y.elem) || size - 1 > integer_range(y.elem).second)
+            fail("{} cannot hold indices up to {}. Fix: make it i32.", operand_text("Y", y), size - 1);
     }
 
     const VerifyContext& context_;

@@ -24,10 +24,10 @@ BoundProgram verify_and_bind(const std::shared_ptr<const Module>& module, const 
     VerifyOptions verify_options;
     verify_options.strict = options.strict;
     verify_options.params = options.params;
-    verify(*module, limits, verify_options, diagnostics);
+    std::optional<BoundProgram> program = verify(module, limits, verify_options, diagnostics);
     if (options.strict) diagnostics.promote_warnings();
-    if (diagnostics.has_errors()) throw UserError(diagnostics);
-    return bind(module, options.params, limits);
+    if (!program || diagnostics.has_errors()) throw UserError(diagnostics);
+    return std::move(*program);
 }
 
 DeviceLimits limits_for(const Module& module, const platforms::Platform* platform, Mode mode) {

@@ -2,59 +2,111 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/diagnostics.hpp"
-#include "isa/output_shapes.hpp"
+#include "isa/shapes.hpp"
 
 namespace kpu::values {
-
 namespace {
 
-void check_shapes(const OpcodeSpec& spec, const std::vector<Tensor>& inputs,
-                  const std::vector<Tensor>& outputs, const BoundAttrs& attrs) {
-    std::vector<Dims> in;
-    std::vector<Dims> out;
-    in.reserve(inputs.size());
-    out.reserve(outputs.size());
-    for (const Tensor& tensor : inputs) in.push_back(tensor.shape);
-    for (const Tensor& tensor : outputs) out.push_back(tensor.shape);
-    try {
-        check_output_shapes(spec, in, out, attrs);
-    } catch (const UserError& error) {
-        throw UserError(fmt::format("{}: {}", spec.name, error.what()));
+bool counts_fit(const OpcodeSpec& spec, size_t inputs, size_t outputs) {
+    const auto required = [](const OperandSpec& operand) { return !operand.optional; };
+    const auto least = std::count_if(spec.inputs.begin(), spec.inputs.end(), required);
+    if (inputs < static_cast<size_t>(least) || outputs < spec.outputs.size()) return false;
+    return (spec.variadic_inputs || inputs <= spec.inputs.size()) &&
+           (spec.variadic_outputs || outputs == spec.outputs.size());
+}
+
+bool types_supported(const OpcodeSpec& spec, const std::vector<ElemType>& in,
+                     const std::vector<ElemType>& out) {
+    return spec.types != nullptr && counts_fit(spec, in.size(), out.size()) && spec.types(spec, in, out);
+}
+
+void check_types(const Call& call) {
+    std::vector<ElemType> in;
+    std::vector<ElemType> out;
+    in.reserve(call.inputs.size());
+    out.reserve(call.outputs.size());
+    for (const Tensor& tensor : call.inputs) in.push_back(tensor.type);
+    for (const Tensor& tensor : call.outputs) out.push_back(tensor.type);
+    if (types_supported(call.spec, in, out)) return;
+    std::string text;
+    for (const Tensor& tensor : call.inputs) text += describe(tensor) + " ";
+    text += "->";
+    for (const Tensor& tensor : call.outputs) text += " " + describe(tensor);
+    throw UserError(fmt::format("{} does not take these operands: {}. Fix: use types of its families.",
+                                call.spec.name, text));
+}
+
+/// Quantised operands are read as real numbers by all of these, so all or none must be quantised. Views copy
+/// elements and must mean the same on both sides.
+bool uniform_quant(const OpcodeSpec& spec) {
+    return spec.op_class == OpcodeClass::elementwise || spec.op_class == OpcodeClass::pooling ||
+           spec.op_class == OpcodeClass::view || spec.op_class == OpcodeClass::reduction;
+}
+
+void check_quant(const OpcodeSpec& spec, const std::vector<Tensor>& inputs, const Tensor& y) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        if (operand_spec(spec.inputs, i).role != OperandRole::data || has_quant(inputs[i]) == has_quant(y))
+            continue;
+        throw UserError(fmt::format(
+            "{}: some operands are quantised and some are not. Fix: give every operand quant, or none.",
+            spec.name));
     }
+    if (has_quant(y) && !is_integer(y.type)) {
+        throw UserError(fmt::format("{}: {} operands cannot be quantised. Fix: remove quant.", spec.name,
+                                    name_of(y.type)));
+    }
+    if (spec.integers_need_quant && is_integer(y.type) && !has_quant(y)) {
+        throw UserError(
+            fmt::format("{}: {} operands have no quantisation, and the formula no integer meaning. "
+                        "Fix: give every operand quant, or use a float type.",
+                        spec.name, name_of(y.type)));
+    }
+}
+
+std::vector<TypedShape> shapes_of(const std::vector<Tensor>& tensors) {
+    std::vector<TypedShape> result;
+    result.reserve(tensors.size());
+    for (const Tensor& tensor : tensors) result.push_back({tensor.type, tensor.shape});
+    return result;
 }
 
 }  // namespace
 
 BackendBase::BackendBase() {
-    for (const OpcodeSpec& spec : opcode_table()) ops_.push_back(find_op(spec.name));
+    for (const OpcodeSpec& spec : opcode_table()) {
+        const auto& table = arithmetic_table();
+        const auto found = std::find_if(table.begin(), table.end(),
+                                        [&](const Arithmetic& row) { return row.opcode == spec.name; });
+        arithmetic_.push_back(found == table.end() ? nullptr : &*found);
+    }
 }
 
-bool BackendBase::supports(OpcodeId opcode, const std::vector<ElemType>& inputs,
+bool BackendBase::supports(OpcodeId id, const std::vector<ElemType>& inputs,
                            const std::vector<ElemType>& outputs) const {
-    return opcode < ops_.size() && ops_[opcode].has_value() &&
-           types_supported(*ops_[opcode], inputs, outputs);
+    return id < arithmetic_.size() && arithmetic_[id] != nullptr &&
+           types_supported(opcode(id), inputs, outputs);
 }
 
 void BackendBase::execute(OpcodeId id, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                           const BoundAttrs& attrs) {
-    if (id >= ops_.size() || !ops_[id].has_value()) {
+    const OpcodeSpec& spec = opcode(id);
+    if (arithmetic_[id] == nullptr) {
         throw UserError(fmt::format(
             "opcode `{}` cannot be executed: it has no arithmetic. Fix: use another opcode, or --mode "
             "timing, which computes no values.",
-            opcode(id).name));
+            spec.name));
     }
-    const Op op = *ops_[id];
-    check_operands(op, inputs, outputs);
-    if (is_view(op) || is_reduction(op)) check_shapes(opcode(id), inputs, outputs, attrs);
+    const Call call{spec, inputs, outputs, attrs};
+    check_types(call);
+    for (size_t i = 0; uniform_quant(spec) && i < outputs.size(); ++i) {
+        if (operand_spec(spec.outputs, i).role == OperandRole::data) check_quant(spec, inputs, outputs[i]);
+    }
+    check_shapes(spec, shapes_of(inputs), shapes_of(outputs), attrs);
     const FloatEnvironment environment;
-    if (op != Op::cast && op != Op::quantize && op != Op::dequantize) return run(op, inputs, outputs, attrs);
-    // conversions use the quantisation of one side at most
-    Tensor x = inputs[0];
-    Tensor y = outputs[0];
-    if (op != Op::dequantize) x.quant = nullptr;
-    if (op != Op::quantize) y.quant = nullptr;
-    run(op, {x}, {y}, attrs);
+    run(*arithmetic_[id], call);
 }
 
 }  // namespace kpu::values

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <optional>
 #include <vector>
 
-#include "values/problem.hpp"
+#include "values/arithmetic.hpp"
 
 namespace kpu::values {
 
@@ -17,10 +16,9 @@ class BackendBase : public ComputeBackend {
                  const BoundAttrs& attrs) final;
 
   private:
-    virtual void run(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                     const BoundAttrs& attrs) = 0;
+    virtual void run(const Arithmetic& arithmetic, const Call& call) = 0;
 
-    std::vector<std::optional<Op>> ops_;  ///< by opcode id
+    std::vector<const Arithmetic*> arithmetic_;  ///< by opcode id; null: none
 };
 
 }  // namespace kpu::values

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -9,76 +8,29 @@
 
 namespace kpu::values {
 
-/// The operations that both engines implement, and their operands resolved to plain sizes. Resolving checks
-/// shapes, types and attributes and throws UserError.
-enum class Op : uint8_t {
-    gemm,
-    matmul,
-    gemm_acc,
-    conv2d,
-    conv2d_acc,
-    conv1d,
-    conv3d,
-    depthwise_conv2d,  // the last contraction
-    relu,
-    sigmoid,
-    tanh,
-    exp,
-    log,
-    sqrt,
-    abs,
-    neg,
-    gelu,
-    silu,
-    leaky_relu,
-    clamp,  // the last of one operand
-    add,
-    sub,
-    mul,
-    div,
-    min,
-    max,
-    pow,  // the last elementwise operation
-    maxpool,
-    avgpool,
-    layernorm,
-    rmsnorm,
-    softmax,
-    log_softmax,
-    transpose,  // the first view
-    reshape,
-    slice,
-    concat,
-    split,
-    pad,
-    gather,      // the last view
-    reduce_sum,  // the first reduction
-    reduce_max,
-    reduce_min,
-    argmax,
-    argmin,  // the last reduction
-    quantize,
-    dequantize,
-    cast,
-    requant
+/// One execution of an opcode. Types, quantisation and shapes are checked (backend_base.cpp).
+struct Call {
+    const OpcodeSpec& spec;
+    const std::vector<Tensor>& inputs;
+    const std::vector<Tensor>& outputs;
+    const BoundAttrs& attrs;
+    const Tensor& x() const { return inputs[0]; }
+    const Tensor& y() const { return outputs[0]; }
 };
-inline bool is_contraction(Op op) { return op <= Op::depthwise_conv2d; }
-inline bool is_unary(Op op) { return op >= Op::relu && op <= Op::clamp; }
-inline bool is_pointwise(Op op) { return op >= Op::relu && op <= Op::pow; }
-inline bool is_view(Op op) { return op >= Op::transpose && op <= Op::gather; }
-inline bool is_reduction(Op op) { return op >= Op::reduce_sum && op <= Op::argmin; }
-inline bool is_search(Op op) { return op == Op::argmax || op == Op::argmin; }
-inline bool is_norm(Op op) { return op >= Op::layernorm && op <= Op::log_softmax; }
-
-std::optional<Op> find_op(std::string_view opcode_name);
-bool types_supported(Op op, const std::vector<ElemType>& inputs, const std::vector<ElemType>& outputs);
-/// Operand counts, types and quantisation fit, and shapes where the attributes do not matter, or UserError.
-void check_operands(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
 
 inline bool has_quant(const Tensor& tensor) {
     return tensor.quant != nullptr && static_cast<bool>(*tensor.quant);
 }
+/// Throws UserError when an operand that must be quantised is not; side: input or output.
+void require_quant(const Call& call, const Tensor& tensor, std::string_view side);
 std::string describe(const Tensor& tensor);  ///< "f16[2,3]"
+
+/// Integers that stand for themselves.
+inline bool plain_integers(const Tensor& tensor) { return is_integer(tensor.type) && !has_quant(tensor); }
+/// The attributes of a call that are numbers, in the order of the opcode's row; 0 for others.
+std::vector<double> numbers_of(const Call& call);
+
+// Operands and attributes of a call resolved to plain sizes.
 
 /// An operand that is broadcast over the elements of Y: NumPy rules, stride 0 where it repeats.
 struct Addend {
@@ -94,11 +46,9 @@ struct GemmProblem {
     const Tensor* y = nullptr;
     Addend c;
     int64_t batch = 1, m = 0, n = 0, k = 0;
-    bool b_shared = false;  ///< B has rank 2: one matrix for all of A's leading dimensions
     int64_t c_offset(int64_t batch_index, int64_t row, int64_t column) const;
 };
-GemmProblem gemm_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                         const BoundAttrs& attrs);
+GemmProblem gemm_problem(const Call& call);
 
 /// Y = conv(X NDHWC, W DHWIO) (+ B). Padded positions add nothing. conv2d has depth 1, conv1d also height 1.
 struct ConvProblem {
@@ -118,8 +68,7 @@ struct ConvProblem {
                channel * b.strides[4];
     }
 };
-ConvProblem conv_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                         const BoundAttrs& attrs);
+ConvProblem conv_problem(const Call& call);
 
 struct PoolProblem {
     const Tensor* x = nullptr;
@@ -128,38 +77,26 @@ struct PoolProblem {
     int64_t kernel_h = 0, kernel_w = 0, out_h = 0, out_w = 0;
     int64_t pad_top = 0, pad_left = 0, stride_h = 1, stride_w = 1;
 };
-PoolProblem pool_problem(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                         const BoundAttrs& attrs);
-
-/// y = f(a, b) element by element.
-struct PointwiseProblem {
-    Op op = Op::relu;
-    double alpha = 0;          ///< leaky_relu
-    double low = 0, high = 0;  ///< clamp
-    bool truncate = false;     ///< div of integers without quantisation
-};
-PointwiseProblem pointwise_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs);
+PoolProblem pool_problem(const Call& call);
 
 /// x[outer][count][inner], normalised along the middle: rmsnorm, layernorm, softmax, log_softmax.
 struct NormProblem {
-    Op op = Op::rmsnorm;
     int64_t outer = 1, count = 1, inner = 1;
     double epsilon = 0;
     const Tensor* scale = nullptr;  ///< null: absent
     const Tensor* bias = nullptr;   ///< null: absent
 };
-NormProblem norm_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs);
+NormProblem norm_problem(const Call& call);
 
 /// Each output is a function of the elements at its base + every combination of the reduced dimensions.
 struct ReduceProblem {
     struct Span {
         int64_t count, stride;
     };
-    Op op = Op::reduce_sum;
     std::vector<Span> kept, reduced;  ///< outermost first, adjacent dimensions joined
     int64_t outputs = 1, count = 1;   ///< products of both
 };
-ReduceProblem reduce_problem(Op op, const std::vector<Tensor>& inputs, const BoundAttrs& attrs);
+ReduceProblem reduce_problem(const Call& call);
 
 /// The taps i, 0 <= i < count, of a window whose position start + i * dilation lies within [0, size).
 struct TapRange {

@@ -2,10 +2,8 @@
 
 #include <cmath>
 
-#include "base/diagnostics.hpp"
 #include "values/backend_base.hpp"
 #include "values/elementary.hpp"
-#include "values/views.hpp"
 
 namespace kpu::values::reference {
 namespace {
@@ -20,10 +18,7 @@ class ReferenceBackend final : public BackendBase {
     const char* name() const override { return "reference"; }
 
   private:
-    void run(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-             const BoundAttrs& attrs) override {
-        reference::execute(op, inputs, outputs, attrs);
-    }
+    void run(const Arithmetic& arithmetic, const Call& call) override { arithmetic.reference(call); }
 };
 
 }  // namespace
@@ -43,49 +38,74 @@ void store_real(const Tensor& tensor, const QuantMap& map, int64_t index, double
                     quantized(steps, map.zero_point(entry), range_of(tensor.type)));
 }
 
-void pointwise(const PointwiseProblem& p, const std::vector<Tensor>& inputs, const Tensor& y) {
+void elementwise(const Elementwise& row, const Call& call) {
+    const Tensor& y = call.y();
     const QuantMap y_map(y);
-    const std::vector<QuantMap> maps(inputs.begin(), inputs.end());
+    const std::vector<QuantMap> maps(call.inputs.begin(), call.inputs.end());
+    const std::vector<double> attributes = numbers_of(call);
+    const auto operand = [&](size_t i, int64_t at) {
+        return i < maps.size() ? real_value(call.inputs[i], maps[i], at) : 0;
+    };
+    Element element;
+    element.attributes = attributes.data();
+    element.integers = plain_integers(y);
     const auto count = static_cast<int64_t>(y.elements());
     for (int64_t i = 0; i < count; ++i) {
-        const double a = real_value(inputs[0], maps[0], i);
-        const double b = inputs.size() > 1 ? real_value(inputs[1], maps[1], i) : 0;
-        store_real(y, y_map, i, pointwise_value(p, a, b));
+        element.a = operand(0, i);
+        element.b = operand(1, i);
+        element.c = operand(2, i);
+        store_real(y, y_map, i, row.function(element));
     }
 }
 
-void convert(Op op, const Tensor& x, const Tensor& y) {
-    const QuantMap x_map(x);
-    const QuantMap y_map(y);
+void cast(const Call& call) {
+    const Tensor &x = call.x(), &y = call.y();
     const auto count = static_cast<int64_t>(y.elements());
     for (int64_t i = 0; i < count; ++i) {
-        const double raw = load_real(x.type, x.data, i);
-        const size_t in = x_map.entry(i);
-        const size_t out = y_map.entry(i);
-        if (op == Op::cast) {
-            if (is_float(y.type)) {
-                store_float(y.type, y.data, i, raw);
-            } else {
-                store_saturated(y.type, y.data, i, truncated(raw));
-            }
-        } else if (op == Op::quantize) {
-            store_real(y, y_map, i, raw);
-        } else if (op == Op::dequantize) {
-            store_float(y.type, y.data, i, real_value(x, x_map, i));
-        } else {  // requant
-            const double steps = raw - static_cast<double>(x_map.zero_point(in));
-            const double scaled = steps * (x_map.scale(in) / y_map.scale(out));
-            store_saturated(y.type, y.data, i, quantized(scaled, y_map.zero_point(out), range_of(y.type)));
+        const double value = load_real(x.type, x.data, i);
+        if (is_float(y.type)) {
+            store_float(y.type, y.data, i, value);
+        } else {
+            store_saturated(y.type, y.data, i, truncated(value));
         }
     }
 }
 
-void pool(Op op, const PoolProblem& p) {
+void quantize(const Call& call) {
+    require_quant(call, call.y(), "output");
+    const Tensor &x = call.x(), &y = call.y();
+    const QuantMap map(y);
+    const auto count = static_cast<int64_t>(y.elements());
+    for (int64_t i = 0; i < count; ++i) store_real(y, map, i, load_real(x.type, x.data, i));
+}
+
+void dequantize(const Call& call) {
+    require_quant(call, call.x(), "input");
+    const Tensor &x = call.x(), &y = call.y();
+    const QuantMap map(x);
+    const auto count = static_cast<int64_t>(y.elements());
+    for (int64_t i = 0; i < count; ++i) store_float(y.type, y.data, i, real_value(x, map, i));
+}
+
+void requant(const Call& call) {
+    const Tensor &x = call.x(), &y = call.y();
+    const QuantMap x_map(x);
+    const QuantMap y_map(y);
+    const auto count = static_cast<int64_t>(y.elements());
+    for (int64_t i = 0; i < count; ++i) {
+        const size_t in = x_map.entry(i), out = y_map.entry(i);
+        const double steps = load_real(x.type, x.data, i) - static_cast<double>(x_map.zero_point(in));
+        const double scaled = steps * (x_map.scale(in) / y_map.scale(out));
+        store_saturated(y.type, y.data, i, quantized(scaled, y_map.zero_point(out), range_of(y.type)));
+    }
+}
+
+namespace {
+
+void pool(const PoolProblem& p, bool largest) {
     const QuantMap x_map(*p.x);
     const QuantMap y_map(*p.y);
-    const bool largest = op == Op::maxpool;
     const auto window = [&](int64_t image, int64_t oy, int64_t ox, int64_t c) {
-        // of a window in the padding alone: the least integer or -infinity; no mean
         double value = largest ? -HUGE_VAL : 0;
         int64_t count = 0;
         const int64_t top = oy * p.stride_h - p.pad_top, left = ox * p.stride_w - p.pad_left;
@@ -111,17 +131,10 @@ void pool(Op op, const PoolProblem& p) {
     }
 }
 
-void execute(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-             const BoundAttrs& attrs) {
-    const Tensor &x = inputs[0], &y = outputs[0];
-    if (is_contraction(op)) return contraction(op, inputs, outputs, attrs);
-    if (is_pointwise(op)) return pointwise(pointwise_problem(op, inputs, attrs), inputs, y);
-    if (op == Op::maxpool || op == Op::avgpool) return pool(op, pool_problem(op, inputs, outputs, attrs));
-    if (is_norm(op)) return norm(norm_problem(op, inputs, attrs), x, y);
-    if (is_view(op)) return move_elements(op, inputs, outputs, attrs);
-    if (is_reduction(op)) return reduce(reduce_problem(op, inputs, attrs), x, y);
-    convert(op, x, y);
-}
+}  // namespace
+
+void maxpool(const Call& call) { pool(pool_problem(call), true); }
+void avgpool(const Call& call) { pool(pool_problem(call), false); }
 
 }  // namespace kpu::values::reference
 

@@ -1,20 +1,26 @@
 #pragma once
 
+#include "values/elementwise.hpp"
 #include "values/problem.hpp"
+#include "values/reductions.hpp"
 
 namespace kpu::values::reference {
 
-/// Scalar code straight from the definitions; operands are already checked (check_operands). The fast engine
-/// uses these for what is too rare to be worth a kernel of its own.
-void contraction(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                 const BoundAttrs& attrs);
-void pointwise(const PointwiseProblem& p, const std::vector<Tensor>& inputs, const Tensor& y);
-void convert(Op op, const Tensor& x, const Tensor& y);
-void pool(Op op, const PoolProblem& p);
-void norm(const NormProblem& p, const Tensor& x, const Tensor& y);
-void reduce(const ReduceProblem& p, const Tensor& x, const Tensor& y);
-void execute(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-             const BoundAttrs& attrs);
+/// Scalar code straight from the definitions. The fast engine uses these for what is too rare to be worth a
+/// kernel of its own.
+void gemm(const Call& call);
+void conv(const Call& call);
+void elementwise(const Elementwise& row, const Call& call);
+void maxpool(const Call& call);
+void avgpool(const Call& call);
+void norm(const Call& call, bool centred);  ///< centred: layernorm, else rmsnorm
+void softmax(const Call& call, bool logarithm);
+void reduce(const Reduction& row, const Call& call);
+void search(const Search& row, const Call& call);
+void cast(const Call& call);
+void quantize(const Call& call);
+void dequantize(const Call& call);
+void requant(const Call& call);
 
 /// Quantised: dequantised. Otherwise the element.
 double real_value(const Tensor& tensor, const QuantMap& map, int64_t index);

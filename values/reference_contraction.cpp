@@ -14,7 +14,7 @@ struct Term {
 
 template <class Visit>
 void for_each_term(const GemmProblem& p, int64_t batch, int64_t row, int64_t column, Visit visit) {
-    const int64_t b_base = p.b_shared ? 0 : batch * p.k * p.n;
+    const int64_t b_base = batch * p.k * p.n;
     for (int64_t k = 0; k < p.k; ++k) {
         visit(Term{(batch * p.m + row) * p.k + k, b_base + k * p.n + column, k});
     }
@@ -90,7 +90,7 @@ void int_element(const IntScaling& s, const Tensor& a, const Tensor& b, const Te
     store_saturated(y.type, y.data, index, quantized(scaled, s.y_zero[n], s.range));
 }
 
-void gemm(const GemmProblem& p) {
+void gemm_elements(const GemmProblem& p) {
     const bool integer = is_integer(p.a->type);
     const size_t depth_axis = p.b->shape.rank - 2U;
     const IntScaling scaling =
@@ -123,7 +123,7 @@ void conv_pixel(const ConvProblem& p, const IntScaling& scaling, const Pixel& at
     }
 }
 
-void conv(const ConvProblem& p) {
+void conv_elements(const ConvProblem& p) {
     const size_t columns = p.w->shape.rank - 1U;
     const IntScaling scaling =
         is_integer(p.x->type) ? int_scaling(*p.x, *p.w, *p.y, p.b, columns - 1, columns) : IntScaling{};
@@ -141,13 +141,7 @@ void conv(const ConvProblem& p) {
 
 }  // namespace
 
-void contraction(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                 const BoundAttrs& attrs) {
-    if (op >= Op::conv2d) {
-        conv(conv_problem(op, inputs, outputs, attrs));
-    } else {
-        gemm(gemm_problem(op, inputs, outputs, attrs));
-    }
-}
+void gemm(const Call& call) { gemm_elements(gemm_problem(call)); }
+void conv(const Call& call) { conv_elements(conv_problem(call)); }
 
 }  // namespace kpu::values::reference

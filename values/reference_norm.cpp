@@ -26,10 +26,10 @@ struct Row {
     }
 };
 
-void rms_or_layer(const Row& row) {
+void rms_or_layer(const Row& row, bool centred) {
     const NormProblem& p = row.p;
     const auto n = static_cast<double>(p.count);
-    const double mean = p.op == Op::layernorm ? row.sum([](double v) { return v; }) / n : 0;
+    const double mean = centred ? row.sum([](double v) { return v; }) / n : 0;
     const double variance = row.sum([mean](double v) { return (v - mean) * (v - mean); }) / n;
     const double root = std::sqrt(variance + p.epsilon);
     for (int64_t i = 0; i < p.count; ++i) {
@@ -40,14 +40,14 @@ void rms_or_layer(const Row& row) {
     }
 }
 
-void softmax(const Row& row) {
+void soft_row(const Row& row, bool logarithm) {
     double top = -HUGE_VAL;
     for (int64_t i = 0; i < row.p.count; ++i) top = maximum(top, row[i]);
     const double sum = row.sum([top](double v) { return elementary::exp(v - top); });
     const double log_sum = elementary::log(sum);
     for (int64_t i = 0; i < row.p.count; ++i) {
         const double v = row[i] - top;
-        row.set(i, row.p.op == Op::softmax ? elementary::exp(v) / sum : v - log_sum);
+        row.set(i, logarithm ? v - log_sum : elementary::exp(v) / sum);
     }
 }
 
@@ -68,48 +68,57 @@ void for_each_offset(const std::vector<ReduceProblem::Span>& spans, Visit visit)
     }
 }
 
-}  // namespace
-
-void norm(const NormProblem& p, const Tensor& x, const Tensor& y) {
+/// visit(row) for every row of a normalisation.
+template <class Visit>
+void for_each_row(const Call& call, Visit visit) {
+    const NormProblem p = norm_problem(call);
     for (int64_t outer = 0; outer < p.outer; ++outer) {
-        for (int64_t inner = 0; inner < p.inner; ++inner) {
-            const Row row{p, x, y, outer * p.count * p.inner + inner};
-            if (p.op == Op::softmax || p.op == Op::log_softmax) {
-                softmax(row);
-            } else {
-                rms_or_layer(row);
-            }
-        }
+        for (int64_t inner = 0; inner < p.inner; ++inner)
+            visit(Row{p, call.x(), call.y(), outer * p.count * p.inner + inner});
     }
 }
 
-void reduce(const ReduceProblem& p, const Tensor& x, const Tensor& y) {
+}  // namespace
+
+void norm(const Call& call, bool centred) {
+    for_each_row(call, [centred](const Row& row) { rms_or_layer(row, centred); });
+}
+
+void softmax(const Call& call, bool logarithm) {
+    for_each_row(call, [logarithm](const Row& row) { soft_row(row, logarithm); });
+}
+
+void reduce(const Reduction& row, const Call& call) {
+    const ReduceProblem p = reduce_problem(call);
+    const Tensor &x = call.x(), &y = call.y();
     const QuantMap x_map(x);
     const QuantMap y_map(y);
     int64_t index = 0;
     for_each_offset(p.kept, [&](int64_t base) {
-        double value = p.op == Op::reduce_sum ? 0 : p.op == Op::reduce_max ? -HUGE_VAL : HUGE_VAL;
+        double value = row.start;
+        for_each_offset(
+            p.reduced, [&](int64_t offset) { value = row.step(value, real_value(x, x_map, base + offset)); });
+        store_real(y, y_map, index++, value);
+    });
+}
+
+void search(const Search& row, const Call& call) {
+    const ReduceProblem p = reduce_problem(call);
+    const Tensor &x = call.x(), &y = call.y();
+    const QuantMap map(x);
+    int64_t index = 0;
+    for_each_offset(p.kept, [&](int64_t base) {
+        double held = 0;
         int64_t best = -1, i = 0;
         for_each_offset(p.reduced, [&](int64_t offset) {
-            const double v = real_value(x, x_map, base + offset);
-            if (is_search(p.op)) {
-                const bool better = p.op == Op::argmax ? v > value : v < value;
-                if (i == 0 || (!std::isnan(value) && (std::isnan(v) || better))) {
-                    value = v;
-                    best = i;
-                }
-                ++i;
-            } else if (p.op == Op::reduce_sum) {
-                value += v;
-            } else {
-                value = p.op == Op::reduce_max ? maximum(value, v) : minimum(value, v);
+            const double v = real_value(x, map, base + offset);
+            if (i == 0 || (!std::isnan(held) && (std::isnan(v) || row.better(v, held)))) {
+                held = v;
+                best = i;
             }
+            ++i;
         });
-        if (is_search(p.op)) {
-            store_saturated(y.type, y.data, index++, best);
-        } else {
-            store_real(y, y_map, index++, value);
-        }
+        store_saturated(y.type, y.data, index++, best);
     });
 }
 

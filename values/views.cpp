@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/diagnostics.hpp"
-#include "isa/output_shapes.hpp"
+#include "isa/shapes.hpp"
 
 namespace kpu::values {
 namespace {
@@ -59,18 +59,20 @@ void copy_view(const Tensor& x, const Source& source, const Tensor& y) {
     }
 }
 
-void transpose(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
+void transpose(const Call& call) {
+    const Tensor &x = call.x(), &y = call.y();
     const Dims strides = row_major(x.shape);
     Source source;
-    for (const int64_t from : attrs.find("perm")->ints) {
+    for (const int64_t from : call.attrs.find("perm")->ints) {
         source.stride[source.stride.rank++] = strides[static_cast<size_t>(from)];
     }
     copy_view(x, source, y);
 }
 
-void slice(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
+void slice(const Call& call) {
+    const Tensor &x = call.x(), &y = call.y();
     Source source{0, row_major(x.shape)};
-    const std::vector<SliceRange> ranges = slice_ranges(x.shape, attrs);
+    const std::vector<SliceRange> ranges = slice_ranges(x.shape, call.attrs);
     for (size_t d = 0; d < x.shape.rank; ++d) {
         source.first += ranges[d].first * source.stride[d];
         source.stride[d] *= ranges[d].step;
@@ -128,8 +130,9 @@ void fill_constant(const Tensor& y, double value, uint8_t* element) {
     store_saturated(y.type, element, 0, quantized(value / map.scale(0), map.zero_point(0), range_of(y.type)));
 }
 
-void pad(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
-    const std::vector<int64_t>& pads = attrs.find("pads")->ints;
+void pad(const Call& call) {
+    const Tensor &x = call.x(), &y = call.y();
+    const std::vector<int64_t>& pads = call.attrs.find("pads")->ints;
     const size_t rank = x.shape.rank, size = static_cast<size_t>(element_bytes(x.type));
     if (has_quant(y) && y.quant->kind != proto::Quant::PER_TENSOR) {
         throw UserError(
@@ -137,9 +140,9 @@ void pad(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
     }
     std::vector<std::vector<int64_t>> maps;
     for (size_t d = 0; d < rank; ++d)
-        maps.push_back(padding_map(x.shape[d], pads[d], pads[d + rank], attrs.find("mode")->text));
+        maps.push_back(padding_map(x.shape[d], pads[d], pads[d + rank], call.attrs.find("mode")->text));
     alignas(4) uint8_t constant[4] = {};
-    fill_constant(y, attrs.real("constant_value", 0), constant);
+    fill_constant(y, call.attrs.real("constant_value", 0), constant);
     const Dims strides = row_major(x.shape);
     int64_t index[max_rank] = {};
     const auto count = static_cast<int64_t>(y.elements());
@@ -160,12 +163,13 @@ void pad(const Tensor& x, const Tensor& y, const BoundAttrs& attrs) {
     }
 }
 
-void gather(const Tensor& x, const Tensor& indices, const Tensor& y, const BoundAttrs& attrs) {
-    const size_t axis = axis_of(x.shape, attrs);
+void gather(const Call& call) {
+    const Tensor &x = call.x(), &indices = call.inputs[1];
+    const size_t axis = axis_of(x.shape, call.attrs);
     const Slabs slabs(x, axis);
     const int64_t size = x.shape[axis];
     const auto count = static_cast<int64_t>(indices.elements());
-    uint8_t* to = y.data;
+    uint8_t* to = call.y().data;
     for (int64_t o = 0; o < slabs.outer; ++o) {
         for (int64_t i = 0; i < count; ++i, to += slabs.inner) {
             const int64_t index = load_integer(indices.type, indices.data, i);
@@ -181,31 +185,30 @@ void gather(const Tensor& x, const Tensor& indices, const Tensor& y, const Bound
     }
 }
 
+void reshape(const Call& call) {
+    const Tensor& y = call.y();
+    std::memcpy(y.data, call.x().data, y.elements() * static_cast<size_t>(element_bytes(y.type)));
+}
+
+void concat(const Call& call) { copy_parts(call.y(), call.inputs, true, call.attrs); }
+void split(const Call& call) { copy_parts(call.x(), call.outputs, false, call.attrs); }
+
+/// Nothing is copied of empty outputs, whose strides mean nothing.
+template <void (*copy)(const Call&)>
+void unless_empty(const Call& call) {
+    if (call.y().elements() > 0) copy(call);
+}
+
 }  // namespace
 
-void move_elements(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                   const BoundAttrs& attrs) {
-    const Tensor &x = inputs[0], &y = outputs[0];
-    if (y.elements() == 0) return;
-    switch (op) {
-        case Op::transpose:
-            return transpose(x, y, attrs);
-        case Op::reshape:
-            std::memcpy(y.data, x.data, y.elements() * static_cast<size_t>(element_bytes(y.type)));
-            return;
-        case Op::slice:
-            return slice(x, y, attrs);
-        case Op::concat:
-            return copy_parts(y, inputs, true, attrs);
-        case Op::split:
-            return copy_parts(x, outputs, false, attrs);
-        case Op::pad:
-            return pad(x, y, attrs);
-        case Op::gather:
-            return gather(x, inputs[1], y, attrs);
-        default:
-            throw InternalError("not a view");
-    }
+const std::vector<View>& view_table() {
+    static const std::vector<View> rows = {
+        {"transpose", unless_empty<transpose>}, {"reshape", unless_empty<reshape>},
+        {"slice", unless_empty<slice>},         {"concat", unless_empty<concat>},
+        {"split", unless_empty<split>},         {"pad", unless_empty<pad>},
+        {"gather", unless_empty<gather>},
+    };
+    return rows;
 }
 
 }  // namespace kpu::values

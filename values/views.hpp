@@ -4,10 +4,12 @@
 
 namespace kpu::values {
 
-/// transpose, reshape, slice, concat, split, pad, gather: elements are copied as they are, so both engines
-/// use the same code. Shapes are already checked (check_output_shapes). Throws UserError on an index of
+/// A view copies elements as they are, so both engines use the same code. Throws UserError on an index of a
 /// gather outside its dimension.
-void move_elements(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                   const BoundAttrs& attrs);
+struct View {
+    std::string_view opcode;
+    void (*copy)(const Call&);
+};
+const std::vector<View>& view_table();
 
 }  // namespace kpu::values

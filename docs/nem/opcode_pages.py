@@ -1,10 +1,10 @@
-"""Keeps the facts of opcodes.md equal to the opcode table; the paragraphs between them are written by hand.
+"""Keeps what is generated from the opcode table equal to it: opcodes.md, and the editors' grammar.
 
-usage: opcode_pages.py KPUSIM            exit 1 when the page is stale
-       opcode_pages.py --update KPUSIM   rewrites the facts, keeps the paragraphs
+usage: opcode_pages.py KPUSIM            exit 1 when one of them is stale
+       opcode_pages.py --update KPUSIM   rewrites them
 
-Each opcode has a section `### name`, a paragraph, and a block of facts between two marks. A new opcode gets a
-section in its class, whose paragraph is to be written: the check fails while it is missing.
+In opcodes.md each opcode has a section `### name`, with a block of facts between two marks. A paragraph
+before the facts is written by hand, where there is more to say, and kept.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parent / "opcodes.md"
+GRAMMAR = Path(__file__).parents[2] / "editors" / "nem.tmLanguage.json"
 BEGIN, END = "<!-- facts -->", "<!-- end of facts -->"
-MISSING = "(to be written)"
 CLASSES = {
     "movement": "Movement",
     "gemm": "Matrix products",
@@ -99,8 +99,11 @@ def facts(row: dict) -> str:
 def paragraphs(text: str) -> tuple[str, dict[str, str]]:
     """What stands before the first class, and the paragraph of each opcode."""
     head = text.split("\n## ", 1)[0].rstrip()
-    found = re.findall(rf"^### (\S+)\n\n(.*?)\n\n{BEGIN}", text, re.DOTALL | re.MULTILINE)
-    return head, dict(found)
+    notes = {}
+    for section in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
+        name, _, rest = section.partition("\n")
+        notes[name.strip()] = rest.partition(BEGIN)[0].strip()
+    return head, notes
 
 
 def page(rows: list[dict], text: str) -> str:
@@ -111,8 +114,17 @@ def page(rows: list[dict], text: str) -> str:
         parts.append(f"## {title}")
         for row in rows:
             if group(row) == key:
-                parts.append(f"### {row['opcode']}\n\n{notes.get(row['opcode'], MISSING)}\n\n{facts(row)}")
+                note = notes.get(row["opcode"])
+                parts += [f"### {row['opcode']}", *([note] if note else []), facts(row)]
     return "\n\n".join(parts) + "\n"
+
+
+def grammar(rows: list[dict], text: str) -> str:
+    """The grammar with the opcodes of the table, longest first."""
+    old = json.loads(text)["repository"]["call"]["patterns"][0]["match"]
+    names = sorted((row["opcode"] for row in rows), key=lambda name: (-len(name), name))
+    new = rf"\b(?:{'|'.join(re.escape(name) for name in names)})(?=\s*\.\s*(?:async|sync)\b)"
+    return text.replace(json.dumps(old), json.dumps(new))
 
 
 def main() -> None:
@@ -120,14 +132,17 @@ def main() -> None:
     update = "--update" in sys.argv[1:]
     kpusim = next(a for a in sys.argv[1:] if not a.startswith("--"))
     listed = subprocess.run([kpusim, "list", "opcodes", "--json"], check=True, capture_output=True)
-    text = PAGE.read_text() if PAGE.exists() else "# Opcodes"
-    wanted = page(json.loads(listed.stdout), text)
-    if update:
-        PAGE.write_text(wanted)
-    elif wanted != text:
-        sys.exit("docs/nem/opcodes.md is stale. Fix: python3 docs/nem/opcode_pages.py --update KPUSIM")
-    if MISSING in wanted:
-        sys.exit(f"docs/nem/opcodes.md: an opcode has no paragraph ({MISSING}). Fix: write it.")
+    rows = json.loads(listed.stdout)
+    stale = []
+    for path, generate in ((PAGE, page), (GRAMMAR, grammar)):
+        text = path.read_text(encoding="utf-8")
+        wanted = generate(rows, text)
+        if update:
+            path.write_text(wanted, encoding="utf-8")
+        elif wanted != text:
+            stale.append(path.name)
+    if stale:
+        sys.exit(f"stale: {', '.join(stale)}. Fix: python3 docs/nem/opcode_pages.py --update KPUSIM")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/diagnostics.hpp"
-#include "isa/opcodes.hpp"
+#include "isa/shapes.hpp"
 
 namespace kpu::timing {
 
@@ -142,21 +142,18 @@ GemmShape gemm_shape(const BoundProgram& program, const BoundTask& task) {
     const Dims& second = program.regions.at(task.inputs.at(1)).shape;
     const Dims& result = program.regions.at(task.outputs.at(0)).shape;
     GemmShape shape;
-    if (spec.op_class == OpcodeClass::gemm) {
+    if (spec.macs == nullptr) throw InternalError(fmt::format("{} does not run on an array", spec.name));
+    if (spec.window_rank == 0) {
         shape.m = static_cast<uint64_t>(result[result.rank - 2]);
         shape.n = static_cast<uint64_t>(result[result.rank - 1]);
         shape.k = static_cast<uint64_t>(first[first.rank - 1]);
         for (int i = 0; i + 2 < result.rank; ++i) shape.groups *= static_cast<uint64_t>(result[size_t(i)]);
-    } else if (spec.op_class == OpcodeClass::conv) {
+    } else {
         const auto channels = static_cast<uint64_t>(result[result.rank - 1]);
-        const auto cin = static_cast<uint64_t>(first[first.rank - 1]);
-        const bool depthwise = spec.name == "depthwise_conv2d";
-        shape.groups = depthwise ? cin : static_cast<uint64_t>(task.attrs.integer("groups", 1));
+        shape.groups = static_cast<uint64_t>(conv_groups(spec, task.attrs, first[first.rank - 1]));
         shape.m = static_cast<uint64_t>(result.product()) / channels;
         shape.n = channels / shape.groups;
         shape.k = static_cast<uint64_t>(second.product()) / channels;
-    } else {
-        throw InternalError(fmt::format("{} does not run on an array", spec.name));
     }
     return shape;
 }

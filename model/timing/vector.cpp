@@ -12,18 +12,18 @@ VectorWork vector_work(const BoundProgram& program, const BoundTask& task) {
     const auto elements = [&](uint32_t index) {
         return static_cast<uint64_t>(region(index).shape.product());
     };
-    const OpcodeClass op_class = opcode(task.opcode).op_class;
-    if (op_class == OpcodeClass::reduction) return {elements(task.inputs.at(0)), false};
-    const bool view = op_class == OpcodeClass::view;
+    const WorkCount work = opcode(task.opcode).work;
+    if (work == WorkCount::operands) return {elements(task.inputs.at(0)), false};
+    const bool moves = work == WorkCount::result_bytes;
     uint64_t sum = 0;
     for (uint32_t output : task.outputs)
-        sum += view ? packed_bytes(region(output).elem, elements(output)) : elements(output);
-    if (op_class == OpcodeClass::pooling) {
+        sum += moves ? packed_bytes(region(output).elem, elements(output)) : elements(output);
+    if (work == WorkCount::windows) {
         if (const BoundAttr* window = task.attrs.find("kernel_shape")) {
             for (int64_t extent : window->ints) sum *= static_cast<uint64_t>(std::max<int64_t>(extent, 1));
         }
     }
-    return {sum, view};
+    return {sum, moves};
 }
 
 VectorTime vector_time(const proto::Vector& vector, std::string_view opcode_name, const VectorWork& work) {
@@ -50,29 +50,6 @@ VectorTime vector_time(const proto::Vector& vector, std::string_view opcode_name
 
 VectorTime vector_time(const proto::Vector& vector, const BoundProgram& program, const BoundTask& task) {
     return vector_time(vector, opcode(task.opcode).name, vector_work(program, task));
-}
-
-std::string_view vector_action(OpcodeId opcode_id, ElemType type) {
-    const OpcodeSpec& spec = opcode(opcode_id);
-    if (spec.op_class == OpcodeClass::view) return "move";
-    if (spec.transcendental) return "op.transcendental";
-    switch (type) {
-        case ElemType::i16:
-        case ElemType::u16:
-            return "op.i16";
-        case ElemType::i32:
-        case ElemType::u32:
-            return "op.i32";
-        case ElemType::f16:
-        case ElemType::posit16:
-            return "op.f16";
-        case ElemType::bf16:
-            return "op.bf16";
-        case ElemType::f32:
-            return "op.f32";
-        default:
-            return "op.i8";
-    }
 }
 
 }  // namespace kpu::timing

@@ -28,8 +28,6 @@ struct VectorTime {
 };
 
 VectorTime vector_time(const proto::Vector& vector, const BoundProgram& program, const BoundTask& task);
-/// The energy action of one operation on elements of this type; of a view, of one byte.
-std::string_view vector_action(OpcodeId opcode, ElemType type);
 /// The same for plain numbers. An opcode without a cost row has the default of the opcode table.
 VectorTime vector_time(const proto::Vector& vector, std::string_view opcode_name, const VectorWork& work);
 

@@ -4,7 +4,7 @@
 
 #include "isa/footprint.hpp"
 #include "isa/opcodes.hpp"
-#include "isa/output_shapes.hpp"
+#include "isa/shapes.hpp"
 #include "model/timing/vector.hpp"
 #include "model/unit/unit_module.hpp"
 
@@ -74,20 +74,19 @@ TaskPlan VectorUnit::plan_compute(const BoundTask& task) const {
     }
     for (size_t i = 0; i < task.outputs.size(); ++i)
         plan.results.push_back(memory_stream(task, output(i), false, parameters.result_bytes_per_cycle()));
-    // a reduction works on the elements that it reads
-    const bool reduces = opcode(task.opcode).op_class == OpcodeClass::reduction;
-    const ElemType type = region_of(task, reduces ? input(0) : output(0)).elem;
-    plan.energy = {{traces::Component::vector, std::string(timing::vector_action(task.opcode, type)),
-                    plan.work * time.passes}};
+    const OpcodeSpec& spec = opcode(task.opcode);
+    const ElemType type = region_of(task, spec.work == WorkCount::operands ? input(0) : output(0)).elem;
+    plan.energy = {
+        {traces::Component::vector, std::string(energy_action(spec, type)), plan.work * time.passes}};
     return plan;
 }
 
 void VectorUnit::walk_first_operand(const BoundTask& task, StreamSide& source) const {
     const BoundRegion& region = region_of(task, input(0));
-    const std::string_view name = opcode(task.opcode).name;
+    const OperandRead reads = opcode(task.opcode).reads;
     OperandWalk walk{source.pattern, 1};
-    if (name == "slice" && region.elem != ElemType::i4) walk = sliced(region, task.attrs);
-    if (name == "gather") walk = gathered(region, region_of(task, input(1)), task.attrs);
+    if (reads == OperandRead::slice && region.elem != ElemType::i4) walk = sliced(region, task.attrs);
+    if (reads == OperandRead::rows) walk = gathered(region, region_of(task, input(1)), task.attrs);
     source.pattern = walk.pattern;
     source.repeat = walk.repeat;
 }

@@ -77,13 +77,12 @@ Diagnostics check(const Program& program, const Platform* platform, const ParamB
         platform != nullptr ? platforms::limits_of(platform->resolved) : platforms::agnostic_limits();
     VerifyOptions options;
     options.params = params;
-    verify(*program.module, limits, options, found);
-    if (found.has_errors()) return found;
-    const BoundProgram bound = kpu::bind(program.module, params, limits);
+    const std::optional<BoundProgram> bound = verify(program.module, limits, options, found);
+    if (!bound || found.has_errors()) return found;
     if (!program.has_values) return found;  // nothing writes its operands
-    analysis::add_to(
-        analysis::check_other_values(program.module, params, limits, analysis::check_schedule(bound, limits)),
-        bound, found);
+    analysis::add_to(analysis::check_other_values(program.module, params, limits,
+                                                  analysis::check_schedule(*bound, limits)),
+                     *bound, found);
     return found;
 }
 

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "isa/opcodes.hpp"
-#include "model/timing/vector.hpp"
 #include "platforms/variants.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/inventory.hpp"
@@ -81,15 +80,6 @@ Json variants_of(const OpcodeSpec& spec) {
     return names;
 }
 
-/// Keys of the energy table that a task is charged by; TYPE stands for an element type.
-Json energy_of(OpcodeId id) {
-    const OpcodeSpec& spec = opcode(id);
-    if (spec.movement) return {"dma.descriptor", "dma.burst"};
-    if (row_of(spec.unit).macs) return {"array.mac.TYPE", "array.pe.shift", "array.pe.idle"};
-    const std::string action(timing::vector_action(id, ElemType::f32));
-    return {action == "op.f32" ? "vector.op.TYPE" : "vector." + action};
-}
-
 Json attribute_rows(const OpcodeSpec& spec) {
     Json rows = Json::array();
     for (const auto& attribute : spec.attributes) {
@@ -104,9 +94,7 @@ Json attribute_rows(const OpcodeSpec& spec) {
 
 Json opcode_rows() {
     Json rows = Json::array();
-    for (size_t i = 0; i < opcode_table().size(); ++i) {
-        const auto id = static_cast<OpcodeId>(i);
-        const OpcodeSpec& spec = opcode(id);
+    for (const OpcodeSpec& spec : opcode_table()) {
         std::vector<std::string> attributes;
         for (const auto& attribute : spec.attributes) attributes.emplace_back(attribute.name);
         rows.push_back({{"opcode", spec.name},
@@ -127,7 +115,7 @@ Json opcode_rows() {
                         {"variants", variants_of(spec)},
                         {"cycles_per_element", spec.cycles},
                         {"passes", spec.passes},
-                        {"energy", energy_of(id)}});
+                        {"energy", spec.energy}});
     }
     return rows;
 }

@@ -75,12 +75,12 @@ void check_into(const CheckOptions& options, Checked& checked) {
         auto [name, value] = split_assignment(text, "--param");
         verify_options.params.emplace_back(name, parse_integer(value, "--param"));
     }
-    verify(*module, limits, verify_options, diagnostics);
-    if (diagnostics.has_errors()) return;
-    const BoundProgram program = kpu::bind(module, verify_options.params, limits);
+    std::optional<BoundProgram> bound = verify(module, limits, verify_options, diagnostics);
+    if (!bound || diagnostics.has_errors()) return;
+    const BoundProgram& program = *bound;
     if (!front_end->has_values) return;  // nothing writes its operands
     if (options.fix) {
-        analysis::Mended mended = analysis::mend(module, verify_options.params, limits);
+        analysis::Mended mended = analysis::mend(std::move(*bound), verify_options.params, limits);
         print_out(nem::print(*mended.module));
         print_err(fmt::format("{} change{} made\n", mended.changes, mended.changes == 1 ? "" : "s"));
         const analysis::ScheduleReport left = analysis::check_other_values(

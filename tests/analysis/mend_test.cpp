@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 TEST(Mend, AddsDependenciesAndNarrowsWindows) {
     // A missing token and a window too wide: one change each, and the checker finds nothing more.
-    const Mended mended = mend(test::module_of(R"(buffer X : DDR (size = 4096)
+    const Mended mended = mend(kpu::bind(test::module_of(R"(buffer X : DDR (size = 4096)
 buffer Y : DDR (size = 4096)
 buffer T : L2 (size = 128)
 loop i in [0..63] @max_in_flight(3):
@@ -20,6 +20,7 @@ loop i in [0..63] @max_in_flight(3):
     save = store.async(dst=region(Y, i * 64, 64), src=region(T, i mod 2 * 64, 64))
 endloop
 )"),
+                                         {}, {}),
                                {}, {});
     EXPECT_EQ(mended.changes, 2u);
     EXPECT_TRUE(mended.left.findings.empty());
@@ -31,11 +32,12 @@ endloop
 
 TEST(Mend, NamesTasksThatHaveNoToken) {
     // A token is needed where the program gave none; the name is new.
-    const Mended mended = mend(test::module_of(R"(buffer done1 : DDR (size = 64)
+    const Mended mended = mend(kpu::bind(test::module_of(R"(buffer done1 : DDR (size = 64)
 buffer T : L2 (size = 64)
 transfer.async(dst=region(T, 0, 64), src=region(done1, 0, 64))
 transfer.async(dst=region(T, 0, 64), src=region(done1, 0, 64))
 )"),
+                                         {}, {}),
                                {}, {});
     EXPECT_EQ(mended.changes, 1u);
     EXPECT_THAT(nem::print(*mended.module), HasSubstr("deps=[done2]"));
@@ -43,10 +45,11 @@ transfer.async(dst=region(T, 0, 64), src=region(done1, 0, 64))
 
 TEST(Mend, LeavesWhatItCannotMend) {
     // Bytes that nobody writes need a writer, which no dependency gives.
-    const Mended mended = mend(test::module_of(R"(buffer Y : DDR (size = 64)
+    const Mended mended = mend(kpu::bind(test::module_of(R"(buffer Y : DDR (size = 64)
 buffer T : L1[0] (size = 64)
 save = transfer.async(dst=region(Y, 0, 64), src=region(T, 0, 64))
 )"),
+                                         {}, {}),
                                {}, {});
     EXPECT_EQ(mended.changes, 0u);
     ASSERT_EQ(mended.left.findings.size(), 1u);

@@ -55,7 +55,7 @@ class Proof {
         const Outputs expected = run(module, platform, std::nullopt);
         for (const test::Mutant& mutant : test::mutants_of(*module)) {
             Diagnostics errors;
-            verify(*mutant.module, platforms::limits_of(platform), {}, errors);
+            verify(mutant.module, platforms::limits_of(platform), {}, errors);
             if (errors.has_errors()) continue;  // refused before any schedule: nothing to find
             Tally& tally = tallies_[static_cast<size_t>(mutant.mutation)];
             ++tally.mutants;

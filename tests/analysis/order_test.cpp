@@ -19,11 +19,11 @@ using execution::ScheduleOrder;
 namespace {
 
 BoundProgram random_program(uint64_t seed, const test::RandomShape& shape) {
-    const Module module = test::RandomSchedule(seed, shape).build();
+    const auto module = std::make_shared<Module>(test::RandomSchedule(seed, shape).build());
     Diagnostics diagnostics;
-    verify(module, {}, {}, diagnostics);
-    EXPECT_FALSE(diagnostics.has_errors()) << diagnostics.to_string();
-    return bind(std::make_shared<Module>(module), {}, {});
+    std::optional<BoundProgram> program = verify(module, {}, {}, diagnostics);
+    EXPECT_TRUE(program) << diagnostics.to_string();
+    return program.value();
 }
 
 TEST(ScheduleOrder, IsThatOfTheUnrolledProgram) {

@@ -13,10 +13,8 @@ using ::testing::HasSubstr;
 
 std::string hazards(const Module& module) {
     Diagnostics diagnostics;
-    verify(module, {}, {}, diagnostics);
-    if (diagnostics.has_errors()) return diagnostics.to_string();
-    const BoundProgram program = bind(std::make_shared<Module>(module), {}, {});
-    analysis::add_to(analysis::check_schedule(program, {}), program, diagnostics);
+    const std::optional<BoundProgram> program = verify(std::make_shared<Module>(module), {}, {}, diagnostics);
+    if (program) analysis::add_to(analysis::check_schedule(*program, {}), *program, diagnostics);
     return diagnostics.to_string();
 }
 

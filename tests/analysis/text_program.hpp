@@ -11,10 +11,11 @@ namespace kpu::analysis::test {
 inline std::shared_ptr<const Module> module_of(const std::string& text) {
     Diagnostics diagnostics;
     nem::Document document = nem::parse(text, "p.nem", nem::default_loader({}), diagnostics);
-    if (!diagnostics.has_errors()) verify(document.module, {}, {}, diagnostics);
+    auto module = std::make_shared<Module>(std::move(document.module));
+    module->origin = "p.nem";
+    if (!diagnostics.has_errors()) verify(module, {}, {}, diagnostics);
     if (diagnostics.has_errors()) throw UserError(diagnostics.to_string());
-    document.module.origin = "p.nem";
-    return std::make_shared<const Module>(std::move(document.module));
+    return module;
 }
 
 inline std::string findings_of(const std::string& text, const DeviceLimits& limits = {}) {

@@ -1,11 +1,11 @@
 """Tokenises every NEM text of the repository with the TextMate grammar, and compares scopes with a lexer.
 
-usage: check_grammar.py [--update] path/to/kpusim [FOLDER...]
+usage: check_grammar.py path/to/kpusim [FOLDER...]
 
 FOLDERs hold further NEM files: build/release/tests/conformance/nem has those of the conformance tests.
 The engine is textmate-grammar-python; the lexer below shares nothing with the grammar. Opcodes are those of
-`kpusim list opcodes` and of the language, and the grammar must name exactly them; --update writes them into
-it.
+`kpusim list opcodes` and of the language, and the grammar must name exactly them; docs/nem/opcode_pages.py
+writes them into it.
 """
 
 from __future__ import annotations
@@ -64,16 +64,6 @@ def opcodes_of(kpusim: str) -> set[str]:
 def opcode_rule(grammar: dict) -> dict:
     """The grammar's rule for opcodes."""
     return grammar["repository"]["call"]["patterns"][0]
-
-
-def update(kpusim: str) -> None:
-    """Write the opcodes of the table into the grammar, longest first."""
-    text = GRAMMAR.read_text(encoding="utf-8")
-    old = json.dumps(opcode_rule(json.loads(text))["match"])
-    names = sorted(opcodes_of(kpusim), key=lambda name: (-len(name), name))
-    pattern = "|".join(re.escape(name) for name in names)
-    new = json.dumps(rf"\b(?:{pattern})(?=\s*\.\s*(?:async|sync)\b)")
-    GRAMMAR.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def corpus(more: list[Path]) -> Iterator[tuple[str, str]]:
@@ -146,11 +136,9 @@ def check_line(
 
 def main() -> int:
     """Compare everything; 1 when anything differs."""
-    kpusim, *folders = [argument for argument in sys.argv[1:] if argument != "--update"]
+    kpusim, *folders = sys.argv[1:]
     more = [Path(folder).resolve() for folder in folders]
     logging.disable(logging.WARNING)  # the engine reports every blank that has no scope
-    if "--update" in sys.argv:
-        update(kpusim)
     from textmate_grammar.parsers.base import LanguageParser
 
     grammar = json.loads(GRAMMAR.read_text(encoding="utf-8"))
@@ -159,7 +147,7 @@ def main() -> int:
     named = set(listed.group(1).replace("\\", "").split("|")) if listed else set()
     failures = []
     if named != opcodes:
-        command = f".venv/bin/python tests/editors/check_grammar.py --update {kpusim}"
+        command = f"python3 docs/nem/opcode_pages.py --update {kpusim}"
         failures.append(
             f"grammar and opcode table differ in {', '.join(sorted(named ^ opcodes))}. Fix: run {command}"
         )

@@ -32,11 +32,16 @@ nem::FileLoader closed_loader(std::string_view text) {
 
 void verify_and_bind(const std::shared_ptr<const Module>& module, const DeviceLimits& limits, bool schedule) {
     Diagnostics diagnostics;
-    verify(*module, limits, {}, diagnostics);
+    const std::optional<BoundProgram> program = verify(module, limits, {}, diagnostics);
     try {
-        const BoundProgram program = bind(module, {}, limits);
-        if (schedule) analysis::check_schedule(program, limits);
-    } catch (const UserError&) {  // a program may be wrong
+        bind(module, {}, limits);
+    } catch (const UserError& error) {  // a program may be wrong
+        if (program) broken("what the verifier accepts can be bound", error.what());
+        return;
+    }
+    try {
+        if (schedule && program) analysis::check_schedule(*program, limits);
+    } catch (const UserError&) {  // offsets that only a run of the loops finds wrong
     }
 }
 

@@ -141,7 +141,7 @@ TEST(Container, DamagedProgramsNeverCrash) {
             auto damaged = std::make_shared<Module>(module);
             if (!damaged->program.ParseFromString(bad)) continue;
             Diagnostics findings;
-            verify(*damaged, {}, {}, findings);
+            verify(damaged, {}, {}, findings);
             try {
                 bind(damaged, {}, {});
                 ++accepted;

@@ -36,7 +36,7 @@ std::string check(const std::string& opcode, const std::vector<TensorType>& inpu
     Task task = p.compute(opcode, regions(inputs), regions(outputs), "task");
     if (attrs) attrs(task);
     Diagnostics diagnostics;
-    verify(p.build(), DeviceLimits{}, {}, diagnostics);
+    verify(std::make_shared<Module>(p.build()), DeviceLimits{}, {}, diagnostics);
     return diagnostics.to_string();
 }
 
@@ -204,7 +204,7 @@ TEST(OpcodeRules, ComputeIsRefused) {
     const Region r = p.region("r", p.buffer("b", Level::l2, 64), 0, typed(f16, {4}));
     p.compute("compute", {r}, {r}, "task");
     Diagnostics diagnostics;
-    verify(p.build(), DeviceLimits{}, {}, diagnostics);
+    verify(std::make_shared<Module>(p.build()), DeviceLimits{}, {}, diagnostics);
     EXPECT_THAT(diagnostics.to_string(), HasSubstr("op is required"));
     const OpcodeSpec& spec = opcode(find_opcode("compute").value());
     EXPECT_TRUE(spec.refused);
@@ -230,7 +230,7 @@ TEST(OpcodeRules, FutureOpcodesAreFlagged) {
         Diagnostics diagnostics;
         VerifyOptions options;
         options.strict = strict;
-        verify(p.build(), limits, options, diagnostics);
+        verify(std::make_shared<Module>(p.build()), limits, options, diagnostics);
         EXPECT_EQ(diagnostics.has_errors(), strict);
         EXPECT_THAT(diagnostics.to_string(), HasSubstr("reduce_sum is not in device `small`"));
     }
@@ -239,7 +239,7 @@ TEST(OpcodeRules, FutureOpcodesAreFlagged) {
     variant.family = variant.opcode = "reduce";
     limits.variants = {variant};
     Diagnostics diagnostics;
-    verify(p.build(), limits, {}, diagnostics);
+    verify(std::make_shared<Module>(p.build()), limits, {}, diagnostics);
     EXPECT_EQ(diagnostics.to_string(), "");
 }
 
@@ -255,7 +255,7 @@ TEST(OpcodeRules, OutputsAreApart) {
         .attr("axis", 0)
         .attr("split_sizes", {4, 4});
     Diagnostics diagnostics;
-    verify(p.build(), DeviceLimits{}, {}, diagnostics);
+    verify(std::make_shared<Module>(p.build()), DeviceLimits{}, {}, diagnostics);
     EXPECT_THAT(diagnostics.to_string(),
                 HasSubstr("outputs region `one_half` and region `other_half` overlap"));
 }

@@ -72,7 +72,7 @@ std::string findings(const Module& module, bool strict = false, const DeviceLimi
     Diagnostics diagnostics;
     VerifyOptions options;
     options.strict = strict;
-    verify(module, limits, options, diagnostics);
+    verify(std::make_shared<Module>(module), limits, options, diagnostics);
     return diagnostics.to_string();
 }
 
@@ -478,6 +478,24 @@ TEST(Verify, PlacesComeFromTheSource) {
     module.program.mutable_param(0)->set_default_value(9);
     EXPECT_THAT(findings(module),
                 HasSubstr("gemm.nem:21:7: error: region `dst` ends at byte 576 but buffer `Y` has 512"));
+}
+
+// The result is the program bound for the device, with its module; nothing where there is an error.
+TEST(Verify, GivesTheBoundProgram) {
+    const auto module = std::make_shared<const Module>(test::relu_rows());
+    Diagnostics none;
+    const std::optional<BoundProgram> program = verify(module, {}, {}, none);
+    ASSERT_TRUE(program) << none.to_string();
+    const BoundProgram bound = bind(module, {}, {});
+    EXPECT_EQ(program->module, module);
+    EXPECT_EQ(program->tasks.size(), bound.tasks.size());
+    EXPECT_EQ(program->inputs.size(), bound.inputs.size());
+    EXPECT_EQ(program->ddr_bytes, bound.ddr_bytes);
+    DeviceLimits small;
+    small.agnostic = false;
+    Diagnostics errors;
+    EXPECT_FALSE(verify(module, small, {}, errors));
+    EXPECT_TRUE(errors.has_errors());
 }
 
 }  // namespace

@@ -269,12 +269,12 @@ bool check_program(const proto::Platform& platform, uint64_t seed, bool careless
     const RandomProgram random(platform, seed, careless, all_opcodes);
     const auto module = std::make_shared<Module>(random.program().build());
     Diagnostics diagnostics;
-    verify(*module, platforms::limits_of(platform), {}, diagnostics);
-    if (diagnostics.has_errors()) {
+    const std::optional<BoundProgram> bound = verify(module, platforms::limits_of(platform), {}, diagnostics);
+    if (!bound) {
         ADD_FAILURE() << "the program is not legal: " << diagnostics.to_string();
         return false;
     }
-    const BoundProgram program = bind(module, {}, platforms::limits_of(platform));
+    const BoundProgram& program = *bound;
     const auto backend = values::make_fast_backend();
     auto image = filled_image(platform, program, seed);
     DeviceOptions options;

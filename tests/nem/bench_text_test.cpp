@@ -12,7 +12,7 @@ TEST(BenchmarkText, IsCorrectAndHasEveryDecorator) {
     const Parsed parsed = parse_text(text);
     EXPECT_EQ(parsed.errors(), "");
     Diagnostics findings;
-    verify(parsed.document.module, {}, {}, findings);
+    verify(std::make_shared<Module>(parsed.document.module), {}, {}, findings);
     EXPECT_EQ(findings.to_string(), "");
     for (const char* decorator : {"max_in_flight", "resource", "seq_engine", "memmove", "readonly",
                                   "writeonly", "materialized", "deterministic", "debug", "profile"}) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "isa/output_shapes.hpp"
+#include "isa/shapes.hpp"
 #include "values/compute.hpp"
 #include "values/scalar.hpp"
 
@@ -167,6 +167,14 @@ inline BoundQuant random_quant(Random& random, const Operand& operand, int axis,
             zeros ? pick(random, std::max<int64_t>(range.low, -200), std::min<int64_t>(range.high, 200)) : 0);
     }
     return q;
+}
+
+/// Attributes of a two-dimensional window without padding, at every position.
+inline BoundAttrs plain_window() {
+    BoundAttrs attrs;
+    attrs.list = {ints_attr("pads", {0, 0, 0, 0}), ints_attr("strides", {1, 1}),
+                  ints_attr("dilations", {1, 1})};
+    return attrs;
 }
 
 inline OpcodeId op(const char* name) { return find_opcode(name).value(); }

@@ -32,9 +32,10 @@ void expect_error(const char* opcode, std::vector<Operand> inputs, Operand outpu
 TEST(Rejection, Contractions) {
     const Operand a(ElemType::f16, {2, 3});
     const Operand y(ElemType::f16, {2, 4});
-    expect_error("gemm", {a, Operand(ElemType::f16, {2, 4})}, y, {}, "inner dimensions differ");
+    expect_error("gemm", {a, Operand(ElemType::f16, {2, 4})}, y, {},
+                 "inner dimensions must be equal: A f16[2,3], B f16[2,4], Y f16[2,4]");
     expect_error("gemm", {a, Operand(ElemType::i8, {3, 4})}, y, {}, "does not take these operands");
-    expect_error("gemm", {a, Operand(ElemType::f16, {3, 5})}, y, {}, "the output does not fit");
+    expect_error("gemm", {a, Operand(ElemType::f16, {3, 5})}, y, {}, "Y must be [M,N] of A and B");
     expect_error("gemm", {a, Operand(ElemType::f16, {3, 4}), Operand(ElemType::f16, {3})}, y, {},
                  "broadcast");
     expect_error("gemm.acc", {a, Operand(ElemType::f16, {3, 4})}, y, {}, "does not take these operands");
@@ -49,14 +50,16 @@ TEST(Rejection, Contractions) {
 // Windows: missing or malformed attributes, outputs larger than derived.
 TEST(Rejection, Windows) {
     const Operand x(ElemType::i8, {1, 4, 4, 2});
-    BoundAttrs attrs;
-    attrs.list = {ints_attr("pads", {0, 0, 0, -1})};
+    BoundAttrs attrs = testing::plain_window();
+    attrs.list[0] = ints_attr("pads", {0, 0, 0, -1});
     expect_error("conv2d", {x, Operand(ElemType::i8, {3, 3, 2, 5})}, Operand(ElemType::i8, {1, 2, 2, 5}),
-                 attrs, "pads");
-    expect_error("conv2d", {x, Operand(ElemType::i8, {3, 3, 2, 5})}, Operand(ElemType::i8, {1, 3, 2, 5}), {},
-                 "larger than 2x2");
-    expect_error("conv2d", {x, Operand(ElemType::i8, {3, 3, 1, 5})}, Operand(ElemType::i8, {1, 2, 2, 5}), {},
-                 "channels do not fit");
+                 attrs, "pads has -1");
+    expect_error("conv2d", {x, Operand(ElemType::i8, {3, 3, 2, 5})}, Operand(ElemType::i8, {1, 3, 2, 5}),
+                 testing::plain_window(), "must be 2x2 by pads, strides and window");
+    expect_error("conv2d", {x, Operand(ElemType::i8, {3, 3, 2, 5})}, Operand(ElemType::i8, {1, 2, 2, 5}), {},
+                 "pads is required");
+    expect_error("conv2d", {x, Operand(ElemType::i8, {3, 3, 1, 5})}, Operand(ElemType::i8, {1, 2, 2, 5}),
+                 testing::plain_window(), "do not fit with groups=1");
     expect_error("maxpool", {x}, Operand(ElemType::i8, {1, 2, 2, 2}), {}, "kernel_shape is required");
 }
 

@@ -1,6 +1,4 @@
 #include "values/backend_base.hpp"
-#include "values/fast/fast.hpp"
-#include "values/reference.hpp"
 
 namespace kpu::values {
 namespace fast {
@@ -12,38 +10,8 @@ class FastBackend final : public BackendBase {
     const char* name() const override { return "fast"; }
 
   private:
-    void run(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-             const BoundAttrs& attrs) override {
-        if (!handle(op, inputs, outputs, attrs)) reference::execute(op, inputs, outputs, attrs);
-    }
-
-    bool handle(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                const BoundAttrs& attrs) {
-        const Tensor &x = inputs[0], &y = outputs[0];
-        if (is_contraction(op)) return contraction(op, inputs, outputs, attrs);
-        if (is_pointwise(op)) return pointwise(kernels_, pointwise_problem(op, inputs, attrs), inputs, y);
-        if (is_view(op)) return false;  // one implementation: it copies
-        if (is_reduction(op)) return reduce(kernels_, scratch_, reduce_problem(op, inputs, attrs), x, y);
-        if (is_norm(op)) {
-            norm(kernels_, scratch_, norm_problem(op, inputs, attrs), x, y);
-            return true;
-        }
-        if (op == Op::maxpool) return maxpool(kernels_, scratch_, pool_problem(op, inputs, outputs, attrs));
-        if (op == Op::avgpool) return avgpool(kernels_, scratch_, pool_problem(op, inputs, outputs, attrs));
-        return convert(kernels_, op, x, y);
-    }
-
-    bool contraction(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                     const BoundAttrs& attrs) {
-        const bool integer = is_integer(inputs[0].type);
-        if (op >= Op::conv2d) {
-            const ConvProblem p = conv_problem(op, inputs, outputs, attrs);
-            return integer ? int_conv(kernels_, scratch_, p) : float_conv(kernels_, scratch_, p);
-        }
-        const GemmProblem p = gemm_problem(op, inputs, outputs, attrs);
-        if (integer) return int_gemm(kernels_, scratch_, p);
-        float_gemm(kernels_, scratch_, p);
-        return true;
+    void run(const Arithmetic& arithmetic, const Call& call) override {
+        if (!arithmetic.fast || !arithmetic.fast(kernels_, scratch_, call)) arithmetic.reference(call);
     }
 
     const Kernels& kernels_;
@@ -51,6 +19,18 @@ class FastBackend final : public BackendBase {
 };
 
 }  // namespace
+
+bool gemm(const Kernels& kernels, Scratch& scratch, const Call& call) {
+    const GemmProblem p = gemm_problem(call);
+    if (is_integer(call.x().type)) return int_gemm(kernels, scratch, p);
+    float_gemm(kernels, scratch, p);
+    return true;
+}
+
+bool conv(const Kernels& kernels, Scratch& scratch, const Call& call) {
+    const ConvProblem p = conv_problem(call);
+    return is_integer(call.x().type) ? int_conv(kernels, scratch, p) : float_conv(kernels, scratch, p);
+}
 
 std::unique_ptr<ComputeBackend> make_backend(const Kernels& kernels) {
     return std::make_unique<FastBackend>(kernels);

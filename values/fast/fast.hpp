@@ -2,8 +2,10 @@
 
 #include <vector>
 
+#include "values/elementwise.hpp"
 #include "values/fast/kernels.hpp"
 #include "values/problem.hpp"
+#include "values/reductions.hpp"
 
 namespace kpu::values::fast {
 
@@ -31,18 +33,23 @@ struct Scratch {
 };
 
 /// Each returns false when it leaves the case to the reference engine. values.md lists these cases.
+bool gemm(const Kernels& kernels, Scratch& scratch, const Call& call);
+bool conv(const Kernels& kernels, Scratch& scratch, const Call& call);
 void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p);
 bool float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
 bool int_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p);
 bool int_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
-bool pointwise(const Kernels& kernels, const PointwiseProblem& p, const std::vector<Tensor>& inputs,
-               const Tensor& y);
-bool convert(const Kernels& kernels, Op op, const Tensor& x, const Tensor& y);
-bool maxpool(const Kernels& kernels, Scratch& scratch, const PoolProblem& p);
-bool avgpool(const Kernels& kernels, Scratch& scratch, const PoolProblem& p);
-void norm(const Kernels& kernels, Scratch& scratch, const NormProblem& p, const Tensor& x, const Tensor& y);
-bool reduce(const Kernels& kernels, Scratch& scratch, const ReduceProblem& p, const Tensor& x,
-            const Tensor& y);
+bool elementwise(const Kernels& kernels, const Elementwise& row, const Call& call);
+bool cast(const Kernels& kernels, Scratch& scratch, const Call& call);
+bool quantize(const Kernels& kernels, Scratch& scratch, const Call& call);
+bool dequantize(const Kernels& kernels, Scratch& scratch, const Call& call);
+bool requant(const Kernels& kernels, Scratch& scratch, const Call& call);
+bool maxpool(const Kernels& kernels, Scratch& scratch, const Call& call);
+bool avgpool(const Kernels& kernels, Scratch& scratch, const Call& call);
+bool norm(const Kernels& kernels, Scratch& scratch, const Call& call, bool centred);
+bool softmax(const Kernels& kernels, Scratch& scratch, const Call& call, bool logarithm);
+bool reduce(const Kernels& kernels, Scratch& scratch, const Reduction& row, const Call& call);
+bool search(const Kernels& kernels, Scratch& scratch, const Search& row, const Call& call);
 
 /// Elements [first, first + count) of a float tensor as f32.
 void widen(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, float* to);

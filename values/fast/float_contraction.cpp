@@ -179,12 +179,9 @@ void depthwise(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
 void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p) {
     const int64_t width = kernels.f32_columns;
     const int64_t padded = round_up(p.n, width);
-    Panels panels{};
     for (int64_t batch = 0; batch < p.batch; ++batch) {
-        if (batch == 0 || !p.b_shared) {
-            const float* b = as_f32(kernels, *p.b, batch * p.k * p.n, p.k * p.n, scratch.right);
-            panels = pack(scratch.panels.get(p.k * padded), b, p.n, p.k, p.n, width);
-        }
+        const float* b = as_f32(kernels, *p.b, batch * p.k * p.n, p.k * p.n, scratch.right);
+        const Panels panels = pack(scratch.panels.get(p.k * padded), b, p.n, p.k, p.n, width);
         for (int64_t first = 0; first < p.m; first += row_block) {
             const int64_t rows = std::min(row_block, p.m - first);
             const int64_t row0 = batch * p.m + first;

@@ -226,7 +226,7 @@ void gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p, const 
     const int64_t offset = Form::offset(p.a->type);
     const int64_t size = product.row_size();
     for (int64_t batch = 0; batch < p.batch; ++batch) {
-        if (batch == 0 || !p.b_shared) product.pack(*p.b, batch * p.k * p.n, p.n, 0);
+        product.pack(*p.b, batch * p.k * p.n, p.n, 0);
         for (int64_t first = 0; first < p.m; first += row_block) {
             const int64_t count = std::min(row_block, p.m - first);
             Left* rows = Form::rows_buffer(scratch).get(count * size);

@@ -6,7 +6,8 @@
 
 namespace kpu::values::fast {
 
-bool maxpool(const Kernels& kernels, Scratch& scratch, const PoolProblem& p) {
+bool maxpool(const Kernels& kernels, Scratch& scratch, const Call& call) {
+    const PoolProblem p = pool_problem(call);
     const Real in(kernels, *p.x);
     const Real out(kernels, *p.y);
     if (!in.usable() || !out.usable()) return false;
@@ -39,7 +40,8 @@ bool maxpool(const Kernels& kernels, Scratch& scratch, const PoolProblem& p) {
     return true;
 }
 
-bool avgpool(const Kernels& kernels, Scratch& scratch, const PoolProblem& p) {
+bool avgpool(const Kernels& kernels, Scratch& scratch, const Call& call) {
+    const PoolProblem p = pool_problem(call);
     const Real in(kernels, *p.x);
     const Real out(kernels, *p.y);
     if (!in.usable() || !out.usable()) return false;

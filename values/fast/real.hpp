@@ -4,8 +4,6 @@
 
 namespace kpu::values::fast {
 
-constexpr int64_t chunk = 512;  ///< elements converted at once
-
 /// Elements [first, first + count) as binary64, exactly; quantisation is not applied.
 void to_real(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, double* to);
 /// Rounds once to the float type of the tensor.

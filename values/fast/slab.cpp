@@ -63,11 +63,11 @@ struct Vectors {
     const double* bias = nullptr;
 };
 
-void rms_or_layer(const Kernels& k, Scratch& scratch, const NormProblem& p, const Vectors& vectors,
-                  double* block, int64_t width) {
+void rms_or_layer(const Kernels& k, Scratch& scratch, const NormProblem& p, bool centred,
+                  const Vectors& vectors, double* block, int64_t width) {
     const auto n = static_cast<double>(p.count);
     double root[most_lanes];
-    if (p.op == Op::layernorm) {
+    if (centred) {
         double mean[most_lanes];
         sum_rows(k, block, p.count, width, mean);
         k.divide(mean, n, width);
@@ -87,40 +87,67 @@ void rms_or_layer(const Kernels& k, Scratch& scratch, const NormProblem& p, cons
     }
 }
 
-void softmax(const Kernels& k, Scratch& scratch, const NormProblem& p, double* block, int64_t width) {
+void soft_rows(const Kernels& k, Scratch& scratch, const NormProblem& p, bool logarithm, double* block,
+               int64_t width) {
     double top[most_lanes], sum[most_lanes];
     std::fill(top, top + width, -HUGE_VAL);
     for (int64_t i = 0; i < p.count; ++i) k.maximum(top, block + i * width, width);
     for (int64_t i = 0; i < p.count; ++i) k.subtract(block + i * width, top, width);
     double* powers = block;
-    if (p.op == Op::log_softmax) {
+    if (logarithm) {
         powers = scratch.squares.get(p.count * width);
         std::copy(block, block + p.count * width, powers);
     }
     k.exp(powers, p.count * width);
     sum_rows(k, powers, p.count, width, sum);
-    if (p.op == Op::log_softmax) k.log(sum, width);
+    if (logarithm) k.log(sum, width);
     for (int64_t i = 0; i < p.count; ++i)
-        (p.op == Op::softmax ? k.divide_each : k.subtract)(block + i * width, sum, width);
+        (logarithm ? k.subtract : k.divide_each)(block + i * width, sum, width);
 }
 
-/// Index of the first greatest (or least) element of each row; a NaN beats all.
-void search(const ReduceProblem& p, const double* block, int64_t width, double* best) {
+/// Index of the element of each row that no other is better than; a NaN beats all.
+void search_rows(const Search& row, const ReduceProblem& p, const double* block, int64_t width,
+                 double* best) {
     for (int64_t r = 0; r < width; ++r) {
         int64_t found = 0;
         for (int64_t i = 0; i < p.count; ++i) {
             const double held = block[found * width + r], v = block[i * width + r];
             if (std::isnan(held)) break;
-            if (std::isnan(v) || (p.op == Op::argmax ? v > held : v < held)) found = i;
+            if (std::isnan(v) || row.better(v, held)) found = i;
         }
         best[r] = static_cast<double>(found);
     }
 }
 
+void reduce_rows(const Kernels& k, const Reduction& row, const ReduceProblem& p, const double* block,
+                 int64_t width, double* result) {
+    std::fill(result, result + width, row.start);
+    for (int64_t i = 0; i < p.count; ++i) {
+        const double* line = block + i * width;
+        if (row.vector != nullptr) {
+            (k.*row.vector)(result, line, width);
+        } else {
+            for (int64_t r = 0; r < width; ++r) result[r] = row.step(result[r], line[r]);
+        }
+    }
+}
+
+/// visit(block, width, first result) along reduced dimensions that are neighbours; false: they are not, so
+/// that their ascending order is no block.
+template <class Visit>
+bool for_each_reduced_block(Scratch& scratch, const ReduceProblem& p, const Real& in, Visit visit) {
+    if (p.reduced.size() != 1 || !in.usable() || p.count == 0) return false;
+    const int64_t inner = p.reduced[0].stride;
+    const Shape shape{p.outputs / std::max<int64_t>(inner, 1), p.count, inner};
+    for_each_block(scratch, shape, in, nullptr, visit);
+    return true;
+}
+
 }  // namespace
 
-void norm(const Kernels& kernels, Scratch& scratch, const NormProblem& p, const Tensor& x, const Tensor& y) {
-    const Real in(kernels, x), out(kernels, y);
+bool norm(const Kernels& kernels, Scratch& scratch, const Call& call, bool centred) {
+    const NormProblem p = norm_problem(call);
+    const Real in(kernels, call.x()), out(kernels, call.y());
     const auto vector = [&](const Tensor* tensor, Buffer<double>& buffer) -> const double* {
         if (tensor == nullptr) return nullptr;
         double* values = buffer.get(std::max<int64_t>(p.count, 1));
@@ -130,38 +157,40 @@ void norm(const Kernels& kernels, Scratch& scratch, const NormProblem& p, const 
     const Vectors vectors{vector(p.scale, scratch.factor), vector(p.bias, scratch.offset)};
     for_each_block(scratch, {p.outer, p.count, p.inner}, in, &out,
                    [&](double* block, int64_t width, int64_t) {
-                       if (p.op == Op::softmax || p.op == Op::log_softmax) {
-                           softmax(kernels, scratch, p, block, width);
-                       } else {
-                           rms_or_layer(kernels, scratch, p, vectors, block, width);
-                       }
+                       rms_or_layer(kernels, scratch, p, centred, vectors, block, width);
                    });
+    return true;
 }
 
-bool reduce(const Kernels& kernels, Scratch& scratch, const ReduceProblem& p, const Tensor& x,
-            const Tensor& y) {
-    const Real in(kernels, x), out(kernels, y);
-    // dimensions that are not neighbours: their ascending order is no block
-    if (p.reduced.size() != 1 || !in.usable() || !out.usable() || p.count == 0) return false;
-    const int64_t inner = p.reduced[0].stride;
-    const Shape shape{p.outputs / std::max<int64_t>(inner, 1), p.count, inner};
-    for_each_block(scratch, shape, in, nullptr, [&](double* block, int64_t width, int64_t first) {
+bool softmax(const Kernels& kernels, Scratch& scratch, const Call& call, bool logarithm) {
+    const NormProblem p = norm_problem(call);
+    const Real in(kernels, call.x()), out(kernels, call.y());
+    for_each_block(scratch, {p.outer, p.count, p.inner}, in, &out,
+                   [&](double* block, int64_t width, int64_t) {
+                       soft_rows(kernels, scratch, p, logarithm, block, width);
+                   });
+    return true;
+}
+
+bool reduce(const Kernels& kernels, Scratch& scratch, const Reduction& row, const Call& call) {
+    const ReduceProblem p = reduce_problem(call);
+    const Real in(kernels, call.x()), out(kernels, call.y());
+    if (!out.usable()) return false;
+    return for_each_reduced_block(scratch, p, in, [&](const double* block, int64_t width, int64_t first) {
         double result[most_lanes];
-        if (is_search(p.op)) {
-            search(p, block, width, result);
-            return from_steps(kernels, result, 0, y, first, width);
-        }
-        if (p.op == Op::reduce_sum) {
-            sum_rows(kernels, block, p.count, width, result);
-        } else {
-            std::fill(result, result + width, p.op == Op::reduce_max ? -HUGE_VAL : HUGE_VAL);
-            for (int64_t i = 0; i < p.count; ++i)
-                (p.op == Op::reduce_max ? kernels.maximum : kernels.minimum)(result, block + i * width,
-                                                                             width);
-        }
+        reduce_rows(kernels, row, p, block, width, result);
         out.write(result, first, width);
     });
-    return true;
+}
+
+bool search(const Kernels& kernels, Scratch& scratch, const Search& row, const Call& call) {
+    const ReduceProblem p = reduce_problem(call);
+    const Real in(kernels, call.x());
+    return for_each_reduced_block(scratch, p, in, [&](const double* block, int64_t width, int64_t first) {
+        double result[most_lanes];
+        search_rows(row, p, block, width, result);
+        from_steps(kernels, result, 0, call.y(), first, width);
+    });
 }
 
 }  // namespace kpu::values::fast

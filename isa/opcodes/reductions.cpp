@@ -1,0 +1,69 @@
+// Reductions and searches along axes. The functions stand in values/reductions.cpp.
+#include "isa/opcodes/rows.hpp"
+
+namespace kpu::opcodes {
+namespace {
+
+/// X without the dimensions that `along` names, or with size 1 there.
+std::vector<Dims> without(const ShapeCase& c, const std::vector<bool>& along) {
+    const bool keep = c.attribute("keepdims").integer != 0;
+    Dims result;
+    for (size_t d = 0; d < c.in(0).rank; ++d) {
+        if (!along[d] || keep) append(c, result, along[d] ? 1 : c.in(0)[d]);
+    }
+    if (result.rank == 0) append(c, result, 1);  // the language has no scalars
+    return {result};
+}
+
+std::vector<Dims> reduced(const ShapeCase& c) { return without(c, reduced_axes(c.in(0), c.attrs)); }
+
+std::vector<Dims> searched(const ShapeCase& c) {
+    std::vector<bool> along(c.in(0).rank, false);
+    along[axis_of(c.in(0), c.attrs)] = true;
+    return without(c, along);
+}
+
+/// A function of the elements along `axes`.
+OpcodeSpec reduction(std::string_view name, std::string_view formula) {
+    OpcodeSpec row;
+    row.name = name;
+    row.inputs = {x};
+    row.outputs = {y};
+    row.attributes = {
+        {"axes", AttrKind::ints, true, "", "the reduced dimensions; negative count from the last"},
+        {"keepdims", AttrKind::boolean, true, "", "true: reduced dimensions stay with size 1"}};
+    row.formula = formula;
+    row.op_class = OpcodeClass::reduction;
+    row.family = "reduce";
+    row.types = same_numbers;
+    row.shapes = reduced;
+    row.future = true;
+    row.unit = UnitKind::vpu;
+    row.work = WorkCount::operands;
+    row.energy = per_element;
+    return row;
+}
+
+/// The position of an element along `axis`.
+OpcodeSpec search(std::string_view name, std::string_view formula) {
+    OpcodeSpec row = reduction(name, formula);
+    row.outputs[0].role = OperandRole::integer;
+    row.attributes[0] = axis;
+    row.family = "arg_reduce";
+    row.shapes = searched;
+    return row;
+}
+
+}  // namespace
+
+void add_reductions(Table& t) {
+    t.push_back(reduction("reduce_sum", "Y = sum of X over axes"));
+    t.push_back(reduction("reduce_max", "Y = maximum of X over axes"));
+    t.push_back(reduction("reduce_min", "Y = minimum of X over axes"));
+    t.push_back(search("argmax",
+                       "Y = index of the first greatest element along axis; the first NaN if there is one"));
+    t.push_back(
+        search("argmin", "Y = index of the first least element along axis; the first NaN if there is one"));
+}
+
+}  // namespace kpu::opcodes

@@ -1,0 +1,48 @@
+#pragma once
+
+// What the sources beside this one share: each adds the rows of one family, in the order in which lists and
+// docs show them.
+
+#include "isa/shapes.hpp"
+
+namespace kpu::opcodes {
+
+using Table = std::vector<OpcodeSpec>;
+
+void add_movement(Table& table);  ///< transfer, store: written transfer.async(dst=..., src=...)
+void add_products(Table& table);
+void add_elementwise(Table& table);
+void add_pools_and_norms(Table& table);
+void add_views(Table& table);
+void add_reductions(Table& table);
+void add_conversions(Table& table);
+void add_refused(Table& table);
+
+inline const AttrSpec pads{"pads", AttrKind::ints, true, "", "[top, left, bottom, right]"};
+inline const AttrSpec strides{"strides", AttrKind::ints, true, "", "[vertical, horizontal]"};
+inline const AttrSpec axis{"axis", AttrKind::integer, true, "", "dimension; negative counts from the last"};
+
+inline const OperandSpec a{"A"}, b{"B"}, x{"X"}, y{"Y"}, src{"src"}, dst{"dst"};
+
+// energy keys
+inline const EnergyKeys per_element{"vector.op.TYPE"};
+inline const EnergyKeys special_function{"vector.op.transcendental"};
+inline const EnergyKeys data_moved{"vector.move"};
+
+// Type rules (types.cpp).
+/// Data operands have one type, which is a number; others hold integers.
+bool same_numbers(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out);
+bool same_floats(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out);
+bool is_number(ElemType type);          ///< float or integer
+bool is_narrow_integer(ElemType type);  ///< i4, i8, i16, u8
+
+// Shape rules of several families (shape_rules.cpp).
+/// Every operand has the shape of the output.
+std::vector<Dims> same_shape(const ShapeCase& c);
+/// Positions of a window along one axis; 0 when it does not fit at all.
+int64_t window_positions(int64_t size, int64_t before, int64_t behind, int64_t window, int64_t stride);
+/// Refuses windows that do not fit into X.
+void check_window_fits(const ShapeCase& c, const std::vector<int64_t>& positions);
+void append(const ShapeCase& c, Dims& shape, int64_t size);
+
+}  // namespace kpu::opcodes

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "values/fast/kernels.hpp"
+
+namespace kpu::values {
+
+constexpr int64_t chunk = 512;  ///< elements that the fast engine works on at once
+
+/// The operands of one element of Y. Quantised ones are dequantised; integers of 32 bits are exact in
+/// binary64.
+struct Element {
+    double a = 0, b = 0, c = 0;          ///< as many as the opcode has operands
+    const double* attributes = nullptr;  ///< numbers, in the order of the opcode's row
+    bool integers = false;               ///< Y holds plain integers: not floats, not quantised
+};
+
+/// The same for up to `chunk` elements side by side. A vector form leaves the results in `a`.
+struct Elements {
+    double* a = nullptr;
+    const double *b = nullptr, *c = nullptr;
+    const double* attributes = nullptr;
+    const double (*lines)[chunk] = nullptr;  ///< of the first attributes, each repeated
+    bool integers = false;
+    int64_t count = 0;
+};
+
+/// What an elementwise opcode computes. The result is rounded once to a float type; or rounded half to even
+/// and saturated to an integer type, quantised or not.
+struct Elementwise {
+    std::string_view opcode;
+    double (*function)(const Element&);
+    /// The same bits, with the kernels of one instruction set; null: the function, element by element.
+    void (*vector)(const fast::Kernels&, const Elements&) = nullptr;
+};
+
+/// Every elementwise opcode: both engines read this table.
+const std::vector<Elementwise>& elementwise_table();
+
+constexpr size_t most_lines = 2;  ///< attributes that vector forms read as lines
+
+}  // namespace kpu::values
