@@ -53,41 +53,44 @@ Row engine_dma() {
     return row;
 }
 
-Row array() {
-    Row row;
-    row.kind = UnitKind::nmu;
-    row.name = "nmu";
-    row.nem_name = "NMU";
-    row.role = UnitRole::compute;
-    row.per_engine = row.resource = true;
-    row.opcodes = "array";
-    row.macs = true;
-    row.clock = ClockDomain::array;
-    row.count = "engine.array.count";
-    row.peak = "engine.array.rows engine.array.cols";
-    row.part = "arrays";
-    row.rate_fields = "engine.array.rate.relative and the array's ports";
-    row.phrase = "an array";
-    row.meaning = "systolic array";
-    return row;
-}
+/// The part of a platform that units belong to, in the words of reports.
+struct Part {
+    std::string_view name, rate_fields, phrase;
+};
 
-Row vector_unit(UnitKind kind, std::string_view name, std::string_view nem_name, std::string_view count,
-                std::string_view meaning) {
+Row compute_unit(UnitKind kind, std::string_view name, std::string_view nem_name, std::string_view opcodes,
+                 std::string_view count, std::string_view peak, Part part, std::string_view meaning) {
     Row row;
     row.kind = kind;
     row.name = name;
     row.nem_name = nem_name;
     row.role = UnitRole::compute;
     row.per_engine = row.resource = true;
-    row.stores = kind == UnitKind::cstl;
-    row.opcodes = "vector";
+    row.opcodes = opcodes;
     row.count = count;
-    row.peak = "engine.vector.lanes";
-    row.part = "vector units";
-    row.rate_fields = "engine.vector.lanes and the vector units' ports";
-    row.phrase = "a vector unit";
+    row.peak = peak;
+    row.part = part.name;
+    row.rate_fields = part.rate_fields;
+    row.phrase = part.phrase;
     row.meaning = meaning;
+    return row;
+}
+
+Row array() {
+    Row row = compute_unit(
+        UnitKind::nmu, "nmu", "NMU", "array", "engine.array.count", "engine.array.rows engine.array.cols",
+        {"arrays", "engine.array.rate.relative and the array's ports", "an array"}, "systolic array");
+    row.macs = true;
+    row.clock = ClockDomain::array;
+    return row;
+}
+
+Row vector_unit(UnitKind kind, std::string_view name, std::string_view nem_name, std::string_view count,
+                std::string_view meaning) {
+    Row row = compute_unit(
+        kind, name, nem_name, "vector", count, "engine.vector.lanes",
+        {"vector units", "engine.vector.lanes and the vector units' ports", "a vector unit"}, meaning);
+    row.stores = kind == UnitKind::cstl;
     return row;
 }
 
