@@ -51,7 +51,8 @@ void check_devices(const nem::Document& document, const std::string& origin, Dia
 bool recognise_text(std::string_view head, std::string_view /*file_name*/) {
     if (starts_with(head, "\xEF\xBB\xBF")) head.remove_prefix(3);
     while (!head.empty()) {
-        const std::string_view line = take_line(head);
+        std::string_view line = take_line(head);
+        line.remove_prefix(std::min(line.find_first_not_of("; \t"), line.size()));  // empty statements
         if (line.empty() || line[0] == '#') continue;
         const auto first = static_cast<unsigned char>(line[0]);
         const std::string_view word = line.substr(0, line.find_first_of(" \t"));
