@@ -11,7 +11,7 @@ using traces::TaskWork;
 
 namespace {
 
-/// Buffers of a unit hold blocks of so many cycles (model/unit/worker.md).
+/// Buffers of a unit hold blocks of so many cycles (model/unit/unit.md).
 constexpr double block_cycles = 16;
 
 uint64_t channels_of(const RunGraph& graph) {

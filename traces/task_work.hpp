@@ -49,7 +49,7 @@ struct StreamWork {
 };
 
 /// The terms of a task's formula and its streams, without what contention adds: equal for all tasks that do
-/// the same. model/unit/worker.md has the meaning of the terms.
+/// the same. model/unit/unit.md has the meaning of the terms.
 struct TaskWork {
     bool mover = false;     ///< transfer or store: one stream, no formula terms
     bool overlaps = false;  ///< the unit takes the next task before this one completes

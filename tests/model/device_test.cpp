@@ -248,7 +248,7 @@ TEST(Device, ModuleCountsAreThePlatforms) {
             expected["sequencer"] += 1;
             expected["memory"] += 1;  // L1
         }
-        const uint64_t workers = expected["array_unit"] + expected["vector_unit"] + expected["dma_unit"];
+        const uint64_t task_units = expected["array_unit"] + expected["vector_unit"] + expected["dma_unit"];
         const uint64_t system = platform.system_dma().channels(), engines = expected["sequencer"];
         expected["dma_unit"] += system;
         expected["memory"] += 1 + platform.ddr().channels();  // L2 and DDR
@@ -264,7 +264,7 @@ TEST(Device, ModuleCountsAreThePlatforms) {
         EXPECT_EQ(listed, expected) << name;
         // a stream socket per unit, a memory socket per memory, a command socket per engine unit and per
         // sequencer and system DMA, an arbiter port per sequencer
-        EXPECT_EQ(bindings, workers + system + expected["memory"] + workers + system * engines + engines)
+        EXPECT_EQ(bindings, task_units + system + expected["memory"] + task_units + system * engines + engines)
             << name;
     }
 }
