@@ -1,3 +1,5 @@
+#include <pybind11/stl.h>
+
 #include "compiler/tile_schedule/check.hpp"
 #include "python/bindings/bindings.hpp"
 

@@ -6,7 +6,7 @@ usage: check_page.py [--update] path/to/kpusim docs/nem/PAGE.md
                             names it
     ```nem                  the same, without a name of its own
     ```nem NAME.nem config  a file that others include
-    ```text NAME            a file of the page that is no program; names with a folder are for extract_files.py
+    ```text NAME            a file of the page that is no program; with a folder: see extract_files.py
     ```console              commands after "$ ", run in order in the folder of the page's files, each followed
                             by what it prints on either stream. A line `...` stands for any lines, `…` for
                             anything within a line. A command must exit with 0, or with 1 where the page shows

@@ -125,7 +125,7 @@ def test_events_power_and_stalls(relu: str, tmp_path: Path) -> None:
     run.events.save(tmp_path / "run.kpuev")
     assert kpusim.Events.load(tmp_path / "run.kpuev").records.tobytes() == run.events.records.tobytes()
     for name in ("vcd", "stalls", "power"):
-        getattr(run.events, f"save_{name}")(tmp_path / name)
+        run.events.write_trace(name, tmp_path / name)
     with open(tmp_path / "stalls") as file:
         assert len(list(csv.DictReader(file))) == len(intervals)
     records = run.events.records
