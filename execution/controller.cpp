@@ -37,8 +37,8 @@ size_t Controller::live_count() const { return impl_->live_count(); }
 const TaskInstance* Controller::find(uint32_t serial) const { return impl_->find(serial); }
 std::vector<const TaskInstance*> Controller::live() const { return impl_->live(); }
 uint32_t Controller::tokens_in_flight(unsigned engine) const { return impl_->tokens_in_flight(engine); }
-const TaskInstance* Controller::blocking_producer(const TaskInstance& instance) const {
-    return impl_->blocking_producer(instance);
+const TaskInstance* Controller::root_producer(const TaskInstance& instance) const {
+    return impl_->root_producer(instance);
 }
 FutureWork Controller::future_work(UnitKind kind, int engine, int instance) const {
     return impl_->future_work(kind, engine, instance);

@@ -90,9 +90,10 @@ class Controller {
     const TaskInstance* find(uint32_t serial) const;  ///< null when complete or unknown
     std::vector<const TaskInstance*> live() const;    ///< ascending serial
     uint32_t tokens_in_flight(unsigned engine) const;
-    /// The earliest-issued live instance that a waiting instance still waits for; null when what it waits for
-    /// is not issued yet (or when it waits for nothing).
-    const TaskInstance* blocking_producer(const TaskInstance& instance) const;
+    /// Of all that a waiting instance waits for, directly or through others, the earliest-issued one that is
+    /// ready or running: the same one until it completes. So it does not matter whether a token that others
+    /// imply is written down. Null when no such instance is issued.
+    const TaskInstance* root_producer(const TaskInstance& instance) const;
 
     /// Whether statements that a unit of this kind and engine (and instance) may take are still to be issued.
     FutureWork future_work(UnitKind kind, int engine, int instance) const;

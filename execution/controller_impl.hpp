@@ -23,7 +23,7 @@ class Controller::Impl {
     void completed(TaskInstance& instance);
     const TaskInstance* find(uint32_t serial) const;
     std::vector<const TaskInstance*> live() const;
-    const TaskInstance* blocking_producer(const TaskInstance& instance) const;
+    const TaskInstance* root_producer(const TaskInstance& instance) const;
     FutureWork future_work(UnitKind kind, int engine, int instance) const;
     const TaskInstance* producer_of(const TokenRef& need, uint32_t owner) const;
     std::string explain_block() const;
@@ -42,9 +42,10 @@ class Controller::Impl {
         uint32_t bucket_next = none;  ///< in the index by serial
         uint32_t live_prev = none, live_next = none;
         uint32_t same_prev = none, same_next = none;  ///< live instances of the same statement
-        /// What blocking_producer() found last: it stays the oldest producer until it completes.
-        mutable const Node* blocked_by = nullptr;
-        mutable uint32_t blocked_by_serial = none;
+        /// What root_producer() found last.
+        mutable const Node* root = nullptr;
+        mutable uint32_t root_serial = none;
+        mutable uint64_t visit = 0;  ///< the search of root_producer() that came here last
     };
     struct List {
         uint32_t head = none, tail = none;
@@ -169,6 +170,8 @@ class Controller::Impl {
     size_t live_ = 0;
     size_t active_ = 0;  ///< ready or running
     size_t live_threads_ = 0;
+    mutable uint64_t visits_ = 0;  ///< searches of root_producer() so far
+    mutable std::vector<const Node*> search_;
     uint64_t idle_steps_ = 0;  ///< iterations started since the last issue
 };
 

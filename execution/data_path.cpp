@@ -196,7 +196,8 @@ void DataPath::publish(InFlight& task) {
         return;
     }
     if (!task.contended) {
-        if (!task.evaluated) return executor_->execute(*task.memory, *instance.task, instance.inputs, instance.outputs);
+        if (!task.evaluated)
+            return executor_->execute(*task.memory, *instance.task, instance.inputs, instance.outputs);
         return executor_->commit(*task.memory, task.pending);
     }
     for (const auto& reader : running_) {
@@ -272,7 +273,8 @@ TaskTraffic traffic_of(const BoundProgram& program, const BoundTask& task) {
     }
     for (const uint32_t index : task.outputs) {
         const BoundRegion& region = program.regions[index];
-        traffic.written[static_cast<size_t>(region.level)] += values::footprint_of({&region, 0}).total_bytes();
+        traffic.written[static_cast<size_t>(region.level)] +=
+            values::footprint_of({&region, 0}).total_bytes();
     }
     return traffic;
 }

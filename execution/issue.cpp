@@ -74,7 +74,7 @@ void Controller::Impl::issue(uint32_t t, const BoundTask& task, uint32_t table) 
     node.statement = thread.pc;
     node.task = &task;
     node.state = TaskState::waiting;
-    node.blocked_by = nullptr;
+    node.root = nullptr;
     node.loops = thread.loops;
     node.engine = task.engine;
     node.thread = thread.id;
@@ -298,20 +298,29 @@ const TaskInstance* Controller::Impl::producer_of(const TokenRef& need, uint32_t
     return oldest;
 }
 
-const TaskInstance* Controller::Impl::blocking_producer(const TaskInstance& instance) const {
+const TaskInstance* Controller::Impl::root_producer(const TaskInstance& instance) const {
     const Node& node = static_cast<const Node&>(instance);
-    if (node.blocked_by != nullptr && node.blocked_by->serial == node.blocked_by_serial &&
-        node.blocked_by->state != TaskState::complete) {
-        return node.blocked_by;
+    const bool known = node.root != nullptr && node.root->serial == node.root_serial;
+    if (known && node.root->state != TaskState::complete) return node.root;
+    const Node* root = nullptr;
+    ++visits_;
+    search_.assign(1, &node);
+    while (!search_.empty()) {
+        const Node& at = *search_.back();
+        search_.pop_back();
+        for (const TokenRef& need : plan_.statements[at.statement].needs) {
+            const auto* producer = static_cast<const Node*>(producer_of(need, at.owner));
+            if (producer == nullptr || producer->visit == visits_) continue;
+            producer->visit = visits_;
+            if (producer->state == TaskState::waiting)
+                search_.push_back(producer);
+            else if (root == nullptr || producer->serial < root->serial)
+                root = producer;
+        }
     }
-    const TaskInstance* oldest = nullptr;
-    for (const TokenRef& need : plan_.statements[node.statement].needs) {
-        const TaskInstance* producer = producer_of(need, node.owner);
-        if (producer && (!oldest || producer->serial < oldest->serial)) oldest = producer;
-    }
-    node.blocked_by = static_cast<const Node*>(oldest);
-    if (oldest != nullptr) node.blocked_by_serial = oldest->serial;
-    return oldest;
+    node.root = root;
+    if (root != nullptr) node.root_serial = root->serial;
+    return root;
 }
 
 }  // namespace kpu::execution

@@ -20,8 +20,7 @@ double utilization_of(const traces::OpRow& row) {
 
 }  // namespace
 
-Accounting::Accounting(const Parts& parts)
-    : parts_(parts), waiting_(*parts.board, *parts.units) {
+Accounting::Accounting(const Parts& parts) : parts_(parts), waiting_(*parts.board, *parts.units) {
     const auto& units = *parts.units;
     accounts_.resize(units.size());
     for (size_t u = 0; u < units.size(); ++u) {

@@ -18,7 +18,8 @@ namespace {
 /// How many of a planned action an execution took.
 uint64_t count_of(const EnergyAction& action, const TaskPlan& plan, const TaskReport& report) {
     if (action.basis == EnergyAction::Basis::task) return action.count;
-    const auto own = static_cast<uint64_t>(double(report.own_cycles) * double(plan.unit_cycles_q16) / 65536.0);
+    const auto own =
+        static_cast<uint64_t>(double(report.own_cycles) * double(plan.unit_cycles_q16) / 65536.0);
     const uint64_t all = own * plan.processing_elements, active = std::min(action.count, all);
     return action.basis == EnergyAction::Basis::active ? active : all - active;
 }

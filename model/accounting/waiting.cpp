@@ -21,8 +21,7 @@ Segment Waiting::of(uint16_t unit, bool worked) const {
         segment.cause = refusal(*ready, unit);
     } else if (oldest != nullptr) {
         segment = of_task(*oldest);
-    } else if (controller_->future_work(info.kind, info.engine, info.index) !=
-               execution::FutureWork::none) {
+    } else if (controller_->future_work(info.kind, info.engine, info.index) != execution::FutureWork::none) {
         segment.cause = Cause::stalled_issue_window;
     } else {
         segment.cause = worked ? Cause::idle_finished : Cause::idle_no_work;
@@ -34,31 +33,47 @@ Segment Waiting::of(uint16_t unit, bool worked) const {
     return segment;
 }
 
-/// Rule 3: the earliest-issued unsatisfied producers, down to one that is running, refused or not yet issued.
+/// Rule 3. A producer that units refuse waits for what they execute now: that is followed too.
 Segment Waiting::of_task(const execution::TaskInstance& task) const {
     Segment segment;
-    const execution::TaskInstance* at = &task;
-    for (;;) {
-        const execution::TaskInstance* producer = controller_->blocking_producer(*at);
-        if (producer == nullptr) {
-            segment.cause = Cause::stalled_issue_window;
-            return segment;
-        }
-        segment.blame = traces::blame_task(producer->serial);
-        at = producer;
-        if (producer->state == execution::TaskState::ready) {
-            segment.cause = refusal(*producer, traces::no_unit);
-            return segment;
-        }
-        if (producer->state != execution::TaskState::running) continue;
-        if (!producer->task->moves()) {
-            segment.cause = Cause::stalled_dependency;
-        } else {
-            segment.kind = Segment::Kind::on_transfer;
-            segment.transfer = producer->serial;
-        }
+    const execution::TaskInstance* running = controller_->root_producer(task);
+    if (running == nullptr) {
+        segment.cause = Cause::stalled_issue_window;
         return segment;
     }
+    segment.blame = traces::blame_task(running->serial);
+    if (running->state == execution::TaskState::ready) {
+        const execution::TaskInstance* holder = holder_of_units(*running);
+        if (holder == nullptr) {
+            segment.cause = Cause::stalled_configuration;  // its sequencer has not come to it
+            return segment;
+        }
+        running = holder;
+    }
+    if (!running->task->moves()) {
+        segment.cause = Cause::stalled_dependency;
+    } else {
+        segment.kind = Segment::Kind::on_transfer;
+        segment.transfer = running->serial;
+    }
+    return segment;
+}
+
+/// The earliest-issued task on the units that a ready task needs, where all of them are taken; null where
+/// there is a free one.
+const execution::TaskInstance* Waiting::holder_of_units(const execution::TaskInstance& ready) const {
+    const TaskQueue& wanted = board_.queue_of(*ready.task);
+    for (const std::vector<uint16_t>* units : {&wanted.units, &wanted.partners}) {
+        if (units->empty()) continue;
+        const execution::TaskInstance* holder = nullptr;
+        bool all_taken = true;
+        for (const uint16_t unit : *units) {
+            all_taken = all_taken && !board_.is_free(unit);
+            holder = earlier(holder, board_.holder(unit));
+        }
+        if (all_taken) return holder;
+    }
+    return nullptr;
 }
 
 /// Rule 2. A task is refused by the unit that would execute it, for that unit is taken; or by the second DMA

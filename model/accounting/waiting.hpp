@@ -19,6 +19,7 @@ class Waiting {
 
   private:
     Segment of_task(const execution::TaskInstance& task) const;
+    const execution::TaskInstance* holder_of_units(const execution::TaskInstance& ready) const;
     traces::Cause refusal(const execution::TaskInstance& ready, uint16_t asking) const;
 
     const TaskBoard& board_;

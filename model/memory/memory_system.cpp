@@ -14,7 +14,6 @@ namespace kpu::model {
 using Kind = StreamStage::Kind;
 
 MemorySystem::Impl::Impl(const MemoryConfig& c) : config(c) {
-    
     check(config);
     if (config.ddr.controller) {
         burst_ = std::make_unique<DdrControllers>(config.ddr, config.core);

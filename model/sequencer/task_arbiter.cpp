@@ -89,7 +89,7 @@ void TaskArbiter::collect() {
     const auto before = [](const TaskCommand* a, const TaskCommand* b) {
         return std::tie(a->unit, a->report.start) < std::tie(b->unit, b->report.start);
     };
-    for (const TaskCommand* command : freed_) parts_.board->set_free(command->unit, true);
+    for (const TaskCommand* command : freed_) parts_.board->release(command->unit);
     freed_.clear();
     std::sort(completed_.begin(), completed_.end(), before);
     if (parts_.stop->at_task && !completed_.empty()) {
@@ -111,8 +111,8 @@ void TaskArbiter::complete(TaskCommand& command) {
     if (completions_.size() <= task.statement) completions_.resize(task.statement + 1);
     ++completions_[task.statement];
     tell([&](TaskObserver& observer) { observer.completed(command); });
-    if (!command.freed) parts_.board->set_free(command.unit, true);
-    if (command.partner != traces::no_unit) parts_.board->set_free(command.partner, true);
+    if (!command.freed) parts_.board->release(command.unit);
+    if (command.partner != traces::no_unit) parts_.board->release(command.partner);
     const int engine = (*parts_.units)[command.unit].engine;
     if (engine >= 0) --load_[static_cast<size_t>(engine)];
     running_.erase(std::find(running_.begin(), running_.end(), &command));
@@ -168,8 +168,7 @@ Cycles TaskArbiter::next_dispatch() const {
     Cycles next = never;
     for (const TaskQueue& wanted : parts_.board->queues()) {
         if (wanted.ready.empty()) continue;
-        if (wanted.partner && std::none_of(wanted.partners.begin(), wanted.partners.end(), is_free))
-            continue;
+        if (wanted.partner && std::none_of(wanted.partners.begin(), wanted.partners.end(), is_free)) continue;
         for (const uint16_t unit : wanted.units)
             if (is_free(unit)) next = std::min(next, dispatch_free_[sequencer_of(wanted, unit)]);
     }
@@ -182,10 +181,10 @@ void TaskArbiter::start(const Placement& placement, Cycles now) {
     if (task.engine < 0 && engine >= 0) task.engine = engine;
     parts_.board->started(task);
     controller_->started(task);
-    parts_.board->set_free(placement.unit, false);
+    parts_.board->occupy(placement.unit, task);
     uint32_t partner_bytes = 0;
     if (placement.partner != traces::no_unit) {
-        parts_.board->set_free(placement.partner, false);
+        parts_.board->occupy(placement.partner, task);
         partner_bytes =
             parts_.partner_bytes_per_cycle[static_cast<size_t>((*parts_.units)[placement.partner].engine)];
     }

@@ -25,7 +25,7 @@ bool same(const TaskQueue& a, const TaskQueue& b) {
 }  // namespace
 
 TaskBoard::TaskBoard(const BoundProgram& program, const std::vector<traces::UnitInfo>& units)
-    : program_(program), by_unit_(units.size()), free_(units.size(), true) {
+    : program_(program), by_unit_(units.size()), holders_(units.size(), nullptr) {
     for (const BoundTask& task : program.tasks) {
         TaskQueue wanted = queue_for(task);
         const auto found = std::find_if(queues_.begin(), queues_.end(),

@@ -36,7 +36,8 @@ struct TaskQueue {
     using Hook = boost::intrusive::member_hook<execution::TaskInstance, execution::TaskInstance::ListHook,
                                                &execution::TaskInstance::list_hook>;
     /// In order of issue. No count, no memory: tasks come and go at every instant.
-    boost::intrusive::list<execution::TaskInstance, Hook, boost::intrusive::constant_time_size<false>> waiting;
+    boost::intrusive::list<execution::TaskInstance, Hook, boost::intrusive::constant_time_size<false>>
+        waiting;
     std::priority_queue<execution::TaskInstance*, std::vector<execution::TaskInstance*>, IssuedLater> ready;
 };
 
@@ -57,9 +58,12 @@ class TaskBoard {
     void issued(execution::TaskInstance& task);
     void ready(execution::TaskInstance& task);
     void started(execution::TaskInstance& task);  ///< the first ready one of its queue
-    void set_free(uint16_t unit, bool free) { free_[unit] = free; }
+    void occupy(uint16_t unit, const execution::TaskInstance& task) { holders_[unit] = &task; }
+    void release(uint16_t unit) { holders_[unit] = nullptr; }
     /// Whether the unit could take a task now.
-    bool is_free(uint16_t unit) const { return free_[unit]; }
+    bool is_free(uint16_t unit) const { return holders_[unit] == nullptr; }
+    /// The task for which the unit takes no other one; null when it is free.
+    const execution::TaskInstance* holder(uint16_t unit) const { return holders_[unit]; }
 
     std::vector<TaskQueue>& queues() { return queues_; }
     const std::vector<TaskQueue>& queues() const { return queues_; }
@@ -79,7 +83,7 @@ class TaskBoard {
     std::vector<TaskQueue> queues_;
     std::vector<uint32_t> queue_of_task_;
     std::vector<std::vector<uint32_t>> by_unit_;
-    std::vector<bool> free_;  ///< by unit
+    std::vector<const execution::TaskInstance*> holders_;  ///< by unit; null: free
 };
 
 }  // namespace kpu::model

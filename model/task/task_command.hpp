@@ -40,8 +40,8 @@ struct TaskCommand : tlm::tlm_extension<TaskCommand> {
     uint32_t sequencer = 0;
     bool freed = false;  ///< END_REQ was sent
     // filled in by the unit
-    const TaskPlan* plan = nullptr;        ///< from BEGIN_REQ on
-    values::MemoryMap* memory = nullptr;   ///< what its memory socket reaches: the task's bytes go this way
+    const TaskPlan* plan = nullptr;       ///< from BEGIN_REQ on
+    values::MemoryMap* memory = nullptr;  ///< what its memory socket reaches: the task's bytes go this way
     TaskReport report;
 
     tlm::tlm_extension_base* clone() const override { return new TaskCommand(*this); }

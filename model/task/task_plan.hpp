@@ -19,10 +19,11 @@ struct OperandRef {
 
 /// A stream as every execution of a task posts it; task and addresses are filled in then.
 struct PlannedStream {
-    StreamRequest request;            ///< addresses from the begin of the operands
-    OperandRef source, destination;   ///< none: that end is the unit
-    Cycles due = 0;       ///< operand: from the begin, its last byte is late after it
-    Cycles earliest = 0;  ///< operand: from the start, its last byte cannot have passed the unit's port before
+    StreamRequest request;           ///< addresses from the begin of the operands
+    OperandRef source, destination;  ///< none: that end is the unit
+    Cycles due = 0;                  ///< operand: from the begin, its last byte is late after it
+    Cycles earliest =
+        0;  ///< operand: from the start, its last byte cannot have passed the unit's port before
 };
 
 /// Energy of a task beside that of its streams.
@@ -43,7 +44,7 @@ struct EnergyAction {
 /// Multiply-accumulates, for utilization by type.
 struct MacWork {
     ElemType a = ElemType::none, b = ElemType::none;
-    std::string type;             ///< name of the array's rate
+    std::string type;              ///< name of the array's rate
     uint64_t device_peak_q16 = 1;  ///< of all arrays of the device, per core cycle, in 1/65536
 };
 
@@ -64,11 +65,11 @@ struct TaskPlan {
     Cycles lead = 0;                     ///< from the start until the first operand can be there
     Cycles entry_gap = 0;                ///< after another task's operands, before the first of this one
     Cycles fill = 0, steady = 0, drain = 0;
-    Cycles occupancy = 0;     ///< from the begin: operands of no other task enter
-    Cycles first_result = 0;  ///< from the begin, without stalls
-    Cycles uneven = 0;        ///< operands that the unit does not ask for evenly are so much later
-    uint64_t work = 0;        ///< done in the steady state: MACs, elements; bytes of a mover
-    uint64_t peak_q16 = 1;    ///< of that, per cycle, in 1/65536
+    Cycles occupancy = 0;              ///< from the begin: operands of no other task enter
+    Cycles first_result = 0;           ///< from the begin, without stalls
+    Cycles uneven = 0;                 ///< operands that the unit does not ask for evenly are so much later
+    uint64_t work = 0;                 ///< done in the steady state: MACs, elements; bytes of a mover
+    uint64_t peak_q16 = 1;             ///< of that, per cycle, in 1/65536
     uint64_t unit_cycles_q16 = 65536;  ///< cycles of the unit's own clock in a core cycle, in 1/65536
     uint64_t processing_elements = 0;  ///< of an array
     std::optional<MacWork> macs;       ///< `work` is multiply-accumulates

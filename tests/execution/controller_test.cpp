@@ -145,10 +145,10 @@ TEST(Controller, TokenAfterLoopNeedsAllIterations) {
     const TaskInstance* z = s.controller.find(3);
     ASSERT_NE(z, nullptr);
     EXPECT_THAT(z->producers, ElementsAre(0, 1, 2));
-    EXPECT_EQ(s.controller.blocking_producer(*z)->serial, 0u);
+    EXPECT_EQ(s.controller.root_producer(*z)->serial, 0u);
     s.complete("a(i=0)");
     s.complete("a(i=2)");
-    EXPECT_EQ(s.controller.blocking_producer(*z)->serial, 1u);
+    EXPECT_EQ(s.controller.root_producer(*z)->serial, 1u);
     EXPECT_EQ(z->state, TaskState::waiting);
     s.complete("a(i=1)");
     EXPECT_THAT(s.ready_labels(), ElementsAre("z"));

@@ -80,16 +80,20 @@ TEST(Causes, TheFirstDmaThatIsTakenIsStructuralForTheSecond) {
     EXPECT_EQ(stalled(r, "e0_dma0", "structural"), r.tasks[0].end);
 }
 
-// A vector unit whose operand is brought by a transfer that the one DMA, busy with another, does not take:
-// the DMA is full.
-TEST(Causes, AFullUnitIsBackpressureForWhatWaitsBehindIt) {
+// A vector unit whose operand is brought by a transfer that the one DMA, busy with another, does not take: the
+// unit waits for what the DMA executes now, and then for its own transfer.
+TEST(Causes, ARefusedTransferIsFollowedToTheOneThatHoldsTheDma) {
     const Outcome r = run_tiles({{"engine.dma.channels", "1"}}, [](Tiles& t) {
         t.move("a", t.l1, t.l2, 0);
         const Task b = t.move("b", t.l1, t.l2, 1);
         t.relu("r", 1).after({b});
     });
     ASSERT_EQ(r.tasks.size(), 3u);
-    EXPECT_EQ(stalled(r, "e0_cstl0", "backpressure"), r.tasks[0].end);
+    // one transfer behind the other, each with its descriptor first; then the task's own operand
+    EXPECT_GE(stalled(r, "e0_cstl0", "dma_issue"), stalled(r, "e0_dma0", "dma_issue"));
+    EXPECT_GE(stalled(r, "e0_cstl0", "dma_issue") + stalled(r, "e0_cstl0", "operand_interconnect"),
+              r.tasks[1].end);
+    EXPECT_EQ(stalled(r, "e0_cstl0", "backpressure"), 0u);
     EXPECT_EQ(stalled(r, "e0_cstl0", "structural") + stalled(r, "e0_cstl0", "configuration"), 0u);
     EXPECT_EQ(stalled(r, "e0_dma0", "backpressure"), 0u);  // it works without a pause
 }

@@ -264,7 +264,8 @@ TEST(Device, ModuleCountsAreThePlatforms) {
         EXPECT_EQ(listed, expected) << name;
         // a stream socket per unit, a memory socket per memory, a command socket per engine unit and per
         // sequencer and system DMA, an arbiter port per sequencer
-        EXPECT_EQ(bindings, task_units + system + expected["memory"] + task_units + system * engines + engines)
+        EXPECT_EQ(bindings,
+                  task_units + system + expected["memory"] + task_units + system * engines + engines)
             << name;
     }
 }

@@ -264,6 +264,43 @@ std::vector<Change> random_changes(uint64_t seed) {
     return changes;
 }
 
+/// The program with a token written down that others imply: of a task, what one of its producers waits for.
+std::optional<BoundProgram> with_implied_token(const BoundProgram& program, uint64_t seed) {
+    std::vector<std::pair<size_t, uint32_t>> choices;  // task, statement
+    const auto parent = [&](uint32_t statement) { return program.statements[statement].parent; };
+    for (uint32_t s = 0; s < program.statements.size(); ++s) {
+        if (program.statements[s].kind != BoundStatement::Kind::task) continue;
+        const std::vector<uint32_t>& deps = program.tasks[program.statements[s].index].deps;
+        for (const uint32_t dep : deps) {
+            if (parent(dep) != parent(s)) continue;
+            for (const uint32_t implied : program.tasks[program.statements[dep].index].deps) {
+                const bool known = std::find(deps.begin(), deps.end(), implied) != deps.end();
+                if (!known && parent(implied) == parent(s))
+                    choices.emplace_back(program.statements[s].index, implied);
+            }
+        }
+    }
+    if (choices.empty()) return std::nullopt;
+    BoundProgram more = program;
+    const auto [task, implied] = choices[seed % choices.size()];
+    more.tasks[task].deps.push_back(implied);
+    return more;
+}
+
+/// A token that others imply changes neither the schedule nor any cause.
+void expect_implied_token_changes_nothing(const proto::Platform& platform, const BoundProgram& program,
+                                          uint64_t seed) {
+    const std::optional<BoundProgram> more = with_implied_token(program, seed);
+    if (!more) return;
+    const auto states = [&](const BoundProgram& p) {
+        Outcome r = in_any_order(measure(platform, p, {}));
+        const auto other = [](const traces::Event& event) { return event.kind != traces::EventKind::cause; };
+        r.events.erase(std::remove_if(r.events.begin(), r.events.end(), other), r.events.end());
+        return r;
+    };
+    expect_same(states(*more), states(program), "a token that others imply");
+}
+
 /// Every property of one program; true when it ran to its end without a hazard.
 bool check_program(const proto::Platform& platform, uint64_t seed, bool careless, bool all_opcodes) {
     const RandomProgram random(platform, seed, careless, all_opcodes);
@@ -287,6 +324,7 @@ bool check_program(const proto::Platform& platform, uint64_t seed, bool careless
     // the other runs compute no values, so they cannot tell that a race changes nothing
     timed.stats.set("hazards.benign", uint64_t{0}, "count", "");
     expect_same(measure(platform, program, {}), timed, "timing without values");
+    expect_implied_token_changes_nothing(platform, program, seed);
     const Outcome any_order = in_any_order(timed);
     expect_same(in_any_order(measure(platform, program, {}, nullptr, 1 + seed * 37 % 500)), any_order,
                 "steps");
