@@ -227,6 +227,37 @@ class RaceSearch {
         return fmt::format("add `{}` to the deps of `{}`", name(from), name(to));
     }
 
+    bool same_window(uint32_t a, uint32_t b) const {
+        const BoundRegion &x = program_.regions[a], &y = program_.regions[b];
+        return x.buffer == y.buffer && x.extent == y.extent && x.address.kinds == y.address.kinds &&
+               x.address.values == y.address.values && x.address.constant == y.address.constant;
+    }
+
+    bool reads(const BoundTask& task, uint32_t region) const {
+        return std::any_of(task.inputs.begin(), task.inputs.end(),
+                           [&](uint32_t input) { return same_window(input, region); });
+    }
+
+    /// Whether a task goes on from what it wrote an iteration of the loop before: it reads what it writes, and
+    /// nothing in the loop writes the buffer anew.
+    bool accumulates(uint32_t statement, uint32_t loop) const {
+        const BoundTask& task = program_.tasks[program_.statements[statement].index];
+        const auto kept = [&](uint32_t output) {
+            if (!reads(task, output)) return false;
+            const uint32_t end = program_.loops[program_.statements[loop].index].body_end;
+            for (uint32_t s = loop + 1; s < end; ++s) {
+                if (program_.statements[s].kind != BoundStatement::Kind::task) continue;
+                const BoundTask& other = program_.tasks[program_.statements[s].index];
+                for (const uint32_t written : other.outputs) {
+                    const bool same = program_.regions[written].buffer == program_.regions[output].buffer;
+                    if (same && !reads(other, written)) return false;
+                }
+            }
+            return true;
+        };
+        return std::any_of(task.outputs.begin(), task.outputs.end(), kept);
+    }
+
     std::string window_fix(const PairCase& pair, const Witness& witness, Fix& fix) {
         const uint32_t index = order_.loops_of(pair.a.statement)[pair.shared];
         const BoundLoop& loop = program_.loops[index];
@@ -236,6 +267,17 @@ class RaceSearch {
         while (program_.statements[static_cast<size_t>(s)].index != index)
             s = program_.statements[static_cast<size_t>(s)].parent;
         fix.to = static_cast<uint32_t>(s);
+        for (const uint32_t statement : {pair.a.statement, pair.b.statement}) {
+            if (!accumulates(statement, fix.to)) continue;
+            return fmt::format(
+                "reduce @max_in_flight of the loop over `{}` from {} to {}: `{}` goes on from what it left "
+                "in "
+                "these bytes an iteration before, so its iterations cannot pass each other. Bytes of their "
+                "own "
+                "would lose the sum",
+                loop.variable, loop.max_in_flight, fix.window,
+                program_.tasks[program_.statements[statement].index].name);
+        }
         return fmt::format(
             "reduce @max_in_flight of the loop over `{}` from {} to {}, or give each "
             "iteration in flight bytes of its own ({} mod {})",

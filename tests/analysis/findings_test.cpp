@@ -231,5 +231,32 @@ b = transfer.async(dst=region(X, 0, 64), src=region(T, 0, 64), deps=[r])
     }
 }
 
+TEST(Findings, AnAccumulatorInPlaceIsNotToldToUseOtherBytes) {
+    // Each step adds to what the one before left: with bytes of its own each would have a part of the sum.
+    const std::string accumulator = R"(buffer X : L2 (size = 64)
+buffer S : L1[0] (size = 64)
+let s = region(S, 0, 64) elem=i8, shape=[64], strides=[1]
+a = transfer.async(dst=region(S, 0, 64), src=region(X, 0, 64))
+loop k in [0..7] @max_in_flight(2):
+    g = add.async in s, s out s deps=[a]
+endloop
+)";
+    EXPECT_THAT(
+        findings_of(accumulator, {}),
+        AllOf(HasSubstr("from 2 to 1: `g` goes on from what it left in these bytes an iteration before"),
+              Not(HasSubstr("bytes of its own"))));
+    // The same task on bytes that every iteration loads anew: there slots are right.
+    const std::string loaded = R"(buffer X : L2 (size = 512)
+buffer S : L1[0] (size = 64)
+let s = region(S, 0, 64) elem=i8, shape=[64], strides=[1]
+loop k in [0..7] @max_in_flight(2):
+    a = transfer.async(dst=region(S, 0, 64), src=region(X, k * 64, 64))
+    g = add.async in s, s out s deps=[a]
+endloop
+)";
+    EXPECT_THAT(findings_of(loaded, {}), AllOf(HasSubstr("give each iteration in flight bytes of its own"),
+                                               Not(HasSubstr("goes on from"))));
+}
+
 }  // namespace
 }  // namespace kpu::analysis
