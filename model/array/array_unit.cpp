@@ -151,7 +151,7 @@ void ArrayUnit::plan_result(const BoundTask& task, const Formula& formula, TaskP
     PlannedStream stream_out = memory_stream(task, output(0), false, result_port);
     stream_out.request.destination.repeat = walks(
         time.partial_reads * accumulator_bytes + bytes_of(time.writes - time.partial_reads, result), result);
-    plan.results.push_back(std::move(stream_out));
+    plan.results.push_back(stream_out);
 }
 
 void ArrayUnit::plan_energy(const BoundTask& task, TaskPlan& plan) const {
@@ -206,7 +206,7 @@ void ArrayUnit::add_operand(const BoundTask& task, OperandRef operand, uint64_t 
     const uint64_t moved = request.source.repeat * bytes_of(region);
     planned.due = window.to;
     planned.earliest = plan.overlap ? plan.lead + (moved + port_bytes - 1) / port_bytes : 0;
-    plan.operands.push_back(std::move(planned));
+    plan.operands.push_back(planned);
 }
 
 extern const UnitModule array_unit_module;

@@ -189,7 +189,7 @@ void Unit::plan_move(const BoundTask& task, const proto::Dma& dma, uint32_t port
     plan.course = TaskPlan::Course::stream;
     plan.work = request.source.pattern.total_bytes();
     plan.peak_q16 = uint64_t{port_bytes_per_cycle} << 16;
-    plan.operands.push_back(std::move(planned));
+    plan.operands.push_back(planned);
 }
 
 }  // namespace kpu::model

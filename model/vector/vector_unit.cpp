@@ -70,7 +70,7 @@ TaskPlan VectorUnit::plan_compute(const BoundTask& task) const {
             walk_first_operand(task, operand.request.source);
             operand.request.source.repeat *= time.passes;
         }
-        plan.operands.push_back(std::move(operand));
+        plan.operands.push_back(operand);
     }
     for (size_t i = 0; i < task.outputs.size(); ++i)
         plan.results.push_back(memory_stream(task, output(i), false, parameters.result_bytes_per_cycle()));
