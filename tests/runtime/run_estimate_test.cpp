@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/front_ends.hpp"
+#include "base/host_memory.hpp"
 #include "platforms/platform.hpp"
 #include "traces/formats.hpp"
 
