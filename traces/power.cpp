@@ -17,6 +17,7 @@ std::string ns_text(Picoseconds ps) {
 }  // namespace
 
 void write_power_csv(const RunInfo& info, const std::vector<Event>& events, Output& output) {
+    require_energy(info.prices);
     const PowerTrace trace = power_trace(info, events, info.bin_ps());
     const PowerBins& bins = trace.bins;
     const EnergyPrices& prices = info.prices;

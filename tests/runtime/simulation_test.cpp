@@ -301,7 +301,8 @@ Simulation reader_of(uint64_t size, uint64_t offset) {
         "src=region(m, 0, 64) elem=f32, shape=[16], layout=C, deps=[a])\n",
         size, offset);
     Diagnostics diagnostics;
-    return {compiler::load_program({text, "large.nem"}, {}, {}, diagnostics), nullptr, with_mode(Mode::functional)};
+    return {compiler::load_program(compiler::Source::of_bytes(text, "large.nem"), {}, {}, diagnostics),
+            nullptr, with_mode(Mode::functional)};
 }
 
 // A 4 GiB buffer of which 64 bytes are touched costs what is touched, however it is filled.
