@@ -31,12 +31,12 @@ struct Format {
     std::string_view meaning;    ///< one line
     std::vector<OptionRow> options;
     bool needs_accesses = false;  ///< requests to memories must have been recorded
-    bool needs_energy = false;    ///< the device must have an energy model
     /// Bytes of the file, to about a factor of two: records times the mean length of what is written for one.
     uint64_t (*size)(const RunInfo& info, const RecordCounts& counts);
     /// Shows what info.view says. A pure function: the same bytes during a run and from an event file.
     void (*write)(const RunInfo& info, const std::vector<Event>& events, const OptionValues& options,
                   Output& output);
+    bool needs_energy = false;  ///< the device must have an energy model
 };
 
 /// The lines of formats.txt.

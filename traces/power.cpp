@@ -62,6 +62,7 @@ const Format power_format{
     false,
     power_size,
     [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& /*options*/,
-       Output& output) { write_power_csv(info, events, output); }};
+       Output& output) { write_power_csv(info, events, output); },
+    true};
 
 }  // namespace kpu::traces
