@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/front_ends.hpp"
 #include "base/host_memory.hpp"
+#include "compiler/front_ends.hpp"
 #include "platforms/platform.hpp"
 #include "traces/formats.hpp"
 
