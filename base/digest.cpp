@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/crc.hpp>
 #include <boost/iostreams/device/mapped_file.hpp>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
@@ -67,13 +68,15 @@ std::string sha256_hex_of_file(const std::string& path) {
     const auto size = std::filesystem::file_size(path, error);
     if (!error && size == 0) return sha256_hex("");  // an empty file cannot be mapped
     try {
-        if (error) throw std::runtime_error(error.message());
-        const boost::iostreams::mapped_file_source file(path);
-        return sha256_hex({file.data(), file.size()});
-    } catch (const std::exception& failure) {
-        throw UserError(fmt::format("{}: cannot read: {}. Fix: name a file that exists and can be read.",
-                                    path, failure.what()));
+        if (!error) {
+            const boost::iostreams::mapped_file_source file(path);
+            return sha256_hex({file.data(), file.size()});
+        }
+    } catch (const std::exception&) {  // its text says less than errno
+        error = std::error_code(errno, std::generic_category());
     }
+    throw UserError(fmt::format("{}: cannot read: {}. Fix: name a file that exists and can be read.", path,
+                                error.message()));
 }
 
 }  // namespace kpu

@@ -199,9 +199,28 @@ std::string_view npy_dtype(ElemType type) {
     throw InternalError("no dtype for an untyped tensor");
 }
 
-uint64_t NpyArray::elements() const { return data.size() / item_bytes(dtype); }
+uint64_t NpyArray::elements() const {
+    uint64_t count = 1;
+    for (const int64_t size : shape) count *= static_cast<uint64_t>(size);
+    return count;
+}
 
-NpyArray parse_npy(std::string_view bytes, const std::string& origin) {
+namespace {
+
+/// What a file begins with: an array without its data, and how they follow.
+struct Preamble {
+    NpyArray array;
+    uint64_t data_at = 0, data_bytes = 0;
+    /// Refuses a file of `bytes` in all.
+    void check_size(uint64_t bytes, const std::string& origin) const {
+        if (bytes == data_at + data_bytes) return;
+        throw UserError(fmt::format(
+            "{}: not a valid .npy file: shape and dtype ask for {} bytes of data but {} follow the header.",
+            origin, data_bytes, bytes - data_at));
+    }
+};
+
+Preamble parse_preamble(std::string_view bytes, const std::string& origin) {
     const auto fail = [&origin](const std::string& what) {
         throw UserError(fmt::format("{}: not a valid .npy file: {}.", origin, what));
     };
@@ -229,20 +248,41 @@ NpyArray parse_npy(std::string_view bytes, const std::string& origin) {
         throw UserError(
             fmt::format("{}: the array is in Fortran order. Fix: save numpy.ascontiguousarray(a).", origin));
     }
-    NpyArray array{canonical_dtype(*header.descr, origin), *header.shape, {}};
-    const uint64_t item = item_bytes(array.dtype);
-    const auto elements = checked_elements(array.shape, item);
+    Preamble preamble{
+        {canonical_dtype(*header.descr, origin), *header.shape, {}}, header_at + header_size, 0};
+    const uint64_t item = item_bytes(preamble.array.dtype);
+    const auto elements = checked_elements(preamble.array.shape, item);
     if (!elements) fail("the shape overflows");
-    const uint64_t available = bytes.size() - header_at - header_size;
-    if (available != *elements * item) {
-        fail(fmt::format("shape and dtype ask for {} bytes of data but {} follow the header",
-                         *elements * item, available));
-    }
-    array.data = bytes.substr(header_at + header_size);
-    return array;
+    preamble.data_bytes = *elements * item;
+    return preamble;
 }
 
-NpyArray read_npy(const std::string& path) { return parse_npy(read_file(path), path); }
+}  // namespace
+
+NpyArray parse_npy(std::string_view bytes, const std::string& origin) {
+    Preamble preamble = parse_preamble(bytes, origin);
+    preamble.check_size(bytes.size(), origin);
+    preamble.array.data = bytes.substr(preamble.data_at);
+    return std::move(preamble.array);
+}
+
+std::string read_npy_bytes(const std::string& path, const std::function<void(const NpyArray&)>& accept) {
+    constexpr size_t most_header = 1 << 16;
+    InputFile file(path);
+    std::string bytes;
+    file.read(most_header, bytes);
+    const Preamble preamble = parse_preamble(bytes, path);
+    accept(preamble.array);
+    if (const auto size = file.size()) preamble.check_size(*size, path);
+    const uint64_t total = preamble.data_at + preamble.data_bytes;
+    if (bytes.size() <= total) file.read(total + 1 - bytes.size(), bytes);  // one more: nothing may follow
+    preamble.check_size(bytes.size(), path);
+    return bytes;
+}
+
+NpyArray read_npy(const std::string& path) {
+    return parse_npy(read_npy_bytes(path, [](const NpyArray&) {}), path);
+}
 
 namespace {
 

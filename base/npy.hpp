@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,13 +19,16 @@ struct NpyArray {
     std::string dtype;           ///< |i1 |u1 <i2 <u2 <i4 <u4 <i8 <u8 <f2 <f4 <f8 |b1
     std::vector<int64_t> shape;  ///< empty: a scalar
     std::string data;
-    uint64_t elements() const;
+    uint64_t elements() const;  ///< by its shape
 };
 
 /// Reads .npy bytes, format versions 1.0, 2.0 and 3.0. Throws UserError naming `origin` and what is wrong:
 /// not a .npy file, truncated, Fortran order, big-endian, structured or unknown dtype, shape that overflows.
 NpyArray parse_npy(std::string_view bytes, const std::string& origin);
 NpyArray read_npy(const std::string& path);
+/// The bytes of a .npy file, not checked beyond what parse_npy() needs of them. `accept` sees dtype and shape
+/// before any data is read, and throws for what is not wanted.
+std::string read_npy_bytes(const std::string& path, const std::function<void(const NpyArray&)>& accept);
 
 /// Checks that the array holds `type` (for i4 also that every value is in [-8..7]). Throws UserError that
 /// names `origin` and the dtype to use.

@@ -1,33 +1,208 @@
 #include "base/text_output.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "base/diagnostics.hpp"
 
 namespace kpu {
+namespace {
+
+constexpr mode_t any_mode = 0666;  ///< what the umask leaves of it
+
+/// Names of temporary files where a signal handler finds them. More than these are not removed by one.
+std::array<std::atomic<const char*>, 64> temporaries{};
+
+int remember(const char* path) {
+    for (size_t i = 0; i < temporaries.size(); ++i) {
+        const char* free = nullptr;
+        if (temporaries[i].compare_exchange_strong(free, path)) return static_cast<int>(i);
+    }
+    return -1;
+}
+
+void forget(int slot) {
+    if (slot >= 0) temporaries[static_cast<size_t>(slot)] = nullptr;
+}
+
+std::string folder_of(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+/// The path without links; empty with errno where there is none.
+std::string real_path(const std::string& path) {
+    const std::unique_ptr<char, decltype(&std::free)> found(::realpath(path.c_str(), nullptr), &std::free);
+    return found ? found.get() : "";
+}
+
+/// What the link `path` names; empty where it is none.
+std::string link_target(const std::string& path) {
+    std::array<char, PATH_MAX> name{};
+    const ssize_t size = ::readlink(path.c_str(), name.data(), name.size());
+    if (size <= 0) return {};
+    std::string target(name.data(), static_cast<size_t>(size));
+    return target.front() == '/' ? target : folder_of(path) + target;
+}
+
+/// The descriptor of this process that a path such as /dev/stdout or /dev/fd/63 stands for, or -1. Opened by
+/// name, a file would be written from its start, over what else goes to the descriptor.
+int own_descriptor(std::string path) {
+    const std::string own = fmt::format("/proc/{}/fd", ::getpid());
+    for (int links = 0; links < 40 && !path.empty(); ++links) {
+        const std::string folder = folder_of(path);
+        if (!folder.empty() && real_path(folder) == own) {
+            int number = -1;
+            const char* const end = path.data() + path.size();
+            const auto [stop, error] = std::from_chars(path.data() + folder.size(), end, number);
+            return error == std::errc() && stop == end ? number : -1;
+        }
+        path = link_target(path);
+    }
+    return -1;
+}
+
+/// Where an output goes.
+struct Place {
+    enum class Kind { descriptor, in_place, file, none };
+    Kind kind = Kind::none;  ///< none: errno says why
+    int descriptor = -1;
+    std::string target;  ///< file: to be replaced or made
+    mode_t mode = 0;     ///< file: of the one that is there, or 0
+};
+
+Place place_of(const std::string& path) {
+    Place place;
+    place.descriptor = own_descriptor(path);
+    if (place.descriptor >= 0) {
+        place.kind = Place::Kind::descriptor;
+        return place;
+    }
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0) {
+        if (S_ISDIR(status.st_mode)) {
+            errno = EISDIR;
+        } else if (!S_ISREG(status.st_mode)) {
+            place.kind = Place::Kind::in_place;
+        } else {
+            place.target = real_path(path);
+            place.mode = status.st_mode & 07777;
+            if (!place.target.empty()) place.kind = Place::Kind::file;
+        }
+        return place;
+    }
+    if (errno != ENOENT) return place;
+    // a link to nothing makes what it names
+    place.target = path;
+    for (std::string next = link_target(path); !next.empty(); next = link_target(place.target))
+        place.target = next;
+    const bool named = !place.target.empty() && place.target.back() != '/';
+    if (named) place.kind = Place::Kind::file;
+    errno = place.target.empty() ? ENOENT : EISDIR;
+    return place;
+}
+
+}  // namespace
+
+bool write_all(int file, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t count = ::write(file, bytes.data(), bytes.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return false;
+        bytes.remove_prefix(static_cast<size_t>(count));
+    }
+    return true;
+}
+
+void remove_temporary_files() noexcept {
+    for (auto& entry : temporaries) {
+        const char* const path = entry.exchange(nullptr);
+        if (path != nullptr) ::unlink(path);
+    }
+}
 
 Output Output::to_file(const std::string& path) {
     Output output;
     output.path_ = path;
-    output.temporary_ = fmt::format("{}.{}.tmp", path, ::getpid());
-    output.file_.reset(std::fopen(output.temporary_.c_str(), "wb"));
-    if (!output.file_) output.fail("cannot create");
+    const Place place = place_of(path);
+    switch (place.kind) {
+        case Place::Kind::descriptor:
+            output.file_ = ::fcntl(place.descriptor, F_DUPFD_CLOEXEC, 3);
+            break;
+        case Place::Kind::in_place:
+            output.file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+            break;
+        case Place::Kind::file:
+            output.target_ = place.target;
+            output.open_temporary(place.mode);
+            break;
+        case Place::Kind::none:
+            break;
+    }
+    if (output.file_ < 0) output.fail("cannot create");
     return output;
+}
+
+/// Beside the target, so that it can be renamed. Its name is short: the target's may be as long as names go.
+void Output::open_temporary(unsigned mode) {
+    static std::atomic<unsigned> number{0};
+    do {
+        temporary_ = fmt::format("{}kpusim-{}-{}.tmp", folder_of(target_), ::getpid(), number++);
+        slot_ = remember(temporary_.c_str());
+        file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, any_mode);
+        if (file_ >= 0) break;
+        forget(std::exchange(slot_, -1));
+    } while (errno == EEXIST);
+    if (file_ < 0) return temporary_.clear();
+    if (mode != 0) ::fchmod(file_, mode);  // as it was; where that is not ours to say, as new files are
 }
 
 Output Output::to_string(std::string& target) {
     Output output;
-    output.target_ = &target;
+    output.text_ = &target;
     return output;
 }
 
-Output::~Output() {
-    if (!file_) return;
-    file_.reset();
-    std::remove(temporary_.c_str());
+void Output::check(const std::string& path) {
+    if (place_of(path).kind != Place::Kind::in_place) {
+        to_file(path);
+        return;
+    }
+    Output output;
+    output.path_ = path;
+    if (::access(path.c_str(), W_OK) != 0) output.fail("cannot create");
+}
+
+Output::Output(Output&& other) noexcept
+    : path_(std::move(other.path_)),
+      target_(std::move(other.target_)),
+      slot_(std::exchange(other.slot_, -1)),
+      file_(std::exchange(other.file_, -1)),
+      text_(other.text_),
+      buffer_(std::move(other.buffer_)) {
+    // the characters of a short name move with their string
+    if (slot_ >= 0) temporaries[static_cast<size_t>(slot_)] = nullptr;
+    temporary_ = std::exchange(other.temporary_, {});
+    if (!temporary_.empty()) slot_ = remember(temporary_.c_str());
+}
+
+Output::~Output() { discard(); }
+
+void Output::discard() noexcept {
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+    forget(std::exchange(slot_, -1));
+    temporary_.clear();
 }
 
 void Output::fail(const char* what) const {
@@ -36,9 +211,9 @@ void Output::fail(const char* what) const {
 }
 
 void Output::flush() {
-    if (target_ != nullptr) {
-        target_->append(buffer_.data(), buffer_.size());
-    } else if (std::fwrite(buffer_.data(), 1, buffer_.size(), file_.get()) != buffer_.size()) {
+    if (text_ != nullptr) {
+        text_->append(buffer_.data(), buffer_.size());
+    } else if (!write_all(file_, {buffer_.data(), buffer_.size()})) {
         fail("cannot write");
     }
     buffer_.clear();
@@ -46,19 +221,12 @@ void Output::flush() {
 
 void Output::finish() {
     flush();
-    if (target_ != nullptr) return;
-    if (std::fclose(file_.release()) != 0) {
-        const int reason = errno;
-        std::remove(temporary_.c_str());
-        errno = reason;
-        fail("cannot write");
-    }
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-        const int reason = errno;
-        std::remove(temporary_.c_str());
-        errno = reason;
-        fail("cannot replace");
-    }
+    if (text_ != nullptr) return;
+    if (::close(std::exchange(file_, -1)) != 0) fail("cannot write");
+    if (target_.empty()) return;
+    if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot replace");
+    forget(std::exchange(slot_, -1));
+    temporary_.clear();
 }
 
 void write_file(const std::string& path, std::string_view bytes) {

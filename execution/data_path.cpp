@@ -7,6 +7,7 @@
 
 #include "base/diagnostics.hpp"
 #include "isa/footprint_runs.hpp"
+#include "isa/reach.hpp"
 
 namespace kpu::execution {
 namespace {
@@ -54,7 +55,12 @@ DataPath::DataPath(const BoundProgram& program, values::MemoryImage* memory, val
         const BoundBuffer& buffer = program_.buffers[index];
         shadow_->level(buffer.level, buffer.engine).mark_written(buffer.base + offset, bytes);
     };
-    for (const TensorSpec& tensor : program.inputs) mark(tensor.buffer, tensor.offset, span_bytes(tensor));
+    const auto reach = reach_of_buffers(program);
+    for (const TensorSpec& tensor : program.inputs) {
+        for (const ByteRange& range :
+             inside(reach[tensor.buffer], tensor.offset, tensor.offset + span_bytes(tensor)))
+            mark(tensor.buffer, range.first, range.last - range.first);
+    }
     for (const DataImage& image : program.data) mark(image.buffer, image.offset, image.bytes.size());
 }
 

@@ -1,12 +1,9 @@
 #include "isa/container.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <boost/iostreams/device/mapped_file.hpp>
 #include <cerrno>
@@ -14,6 +11,7 @@
 #include <filesystem>
 
 #include "base/digest.hpp"
+#include "base/text_output.hpp"
 
 namespace kpu {
 namespace {
@@ -160,61 +158,20 @@ using Mapping = boost::iostreams::mapped_file_source;
 DataSection map_file(const std::string& path) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
-    if (error || !fs::exists(status)) {
+    if (status.type() == fs::file_type::not_found)
         throw UserError(fmt::format("{}: error: no such file. Fix: check the path.", path));
-    }
+    if (error) throw UserError(fmt::format("{}: error: {}. Fix: check the path.", path, error.message()));
     if (!fs::is_regular_file(status)) throw UserError(fmt::format("{}: error: not a regular file.", path));
     if (fs::file_size(path, error) == 0 && !error) return {};
     try {
         auto mapping = std::make_shared<Mapping>(path);
         const std::string_view bytes(mapping->data(), mapping->size());
         return {bytes, std::move(mapping)};
-    } catch (const std::exception& e) {
-        throw UserError(fmt::format("{}: error: cannot be read ({}).", path, e.what()));
-    }
-}
-
-/// A file descriptor and a path that are cleaned up unless the write succeeds.
-class TemporaryFile {
-  public:
-    explicit TemporaryFile(const std::string& target) : path_(target + ".XXXXXX") {
-        fd_ = mkstemp(path_.data());
-        if (fd_ < 0) fail(target);
-    }
-    TemporaryFile(const TemporaryFile&) = delete;
-    TemporaryFile& operator=(const TemporaryFile&) = delete;
-    ~TemporaryFile() {
-        if (fd_ >= 0) close(fd_);
-        if (!path_.empty()) unlink(path_.c_str());
-    }
-
-    void write(std::string_view bytes) {
-        while (!bytes.empty()) {
-            const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
-            if (n < 0 && errno == EINTR) continue;
-            if (n < 0) fail(path_);
-            bytes.remove_prefix(static_cast<size_t>(n));
-        }
-    }
-
-    void rename_to(const std::string& target) {
-        const mode_t mask =
-            umask(0);  // mkstemp makes files private; give the permissions a plain file would have
-        umask(mask);
-        const bool closed = fchmod(fd_, 0666 & ~mask) == 0 && close(fd_) == 0;
-        fd_ = -1;
-        if (!closed || rename(path_.c_str(), target.c_str()) != 0) fail(target);
-        path_.clear();
-    }
-
-  private:
-    [[noreturn]] static void fail(const std::string& path) {
-        throw UserError(fmt::format("{}: error: cannot be written ({}). Fix: choose a writable place.", path,
+    } catch (const std::exception&) {  // its text says less than errno
+        throw UserError(fmt::format("{}: error: cannot be read ({}). Fix: name a file that can be.", path,
                                     std::strerror(errno)));
     }
-    std::string path_;
-    int fd_ = -1;
-};
+}
 
 std::string serialize_program(const KPUProgram& program) {
     std::string bytes;
@@ -313,10 +270,7 @@ std::string serialize_container(const Module& module) {
 
 void write_container(const Module& module, const std::string& path) {
     check_structure(module.program, path);
-    const std::string bytes = serialize_container(module);
-    TemporaryFile file(path);
-    file.write(bytes);
-    file.rename_to(path);
+    write_file(path, serialize_container(module));
 }
 
 }  // namespace kpu

@@ -40,6 +40,7 @@ class Pricer {
         add_actions();
         add_dram();
         add_statics();
+        prices_.not_modelled = outside();
         return std::move(prices_);
     }
 
@@ -180,6 +181,32 @@ class Pricer {
         return value("logic", "static.leak") * mm2_at_16nm * shrink * shrink;
     }
     double sram_leakage(double bytes) const { return value("sram", "static.leak") * bytes / mib; }
+
+    /// What of the device lies outside of energy.md's domain; empty when nothing does.
+    std::string outside() const {
+        constexpr double widest = 1024, largest = 64 * mib;
+        std::string why;
+        const auto width = [&](const std::string& what, double bytes) {
+            if (bytes > widest && why.empty())
+                why = fmt::format("{} moves {} bytes a cycle, and the energy table describes up to {}", what,
+                                  bytes, widest);
+        };
+        const auto sram = [&](const std::string& what, const proto::Sram& memory) {
+            width("a port of " + what, memory.bytes_per_cycle());
+            const auto size = static_cast<double>(memory.size_bytes());
+            if (size > largest && why.empty())
+                why = fmt::format("{} has {} MiB, and the energy table describes up to {}", what, size / mib,
+                                  largest / mib);
+        };
+        for (const proto::Engine& engine : engines_) {
+            sram("L1", engine.l1());
+            width("an engine's DMA", engine.dma().bytes_per_cycle());
+        }
+        sram("L2", platform_.l2());
+        width("a system DMA", platform_.system_dma().bytes_per_cycle());
+        width("a link", platform_.interconnect().link_bytes_per_cycle());
+        return why;
+    }
 
     static double pe_area(const proto::SystolicArray& array) {
         double area = pe_mm2_int;

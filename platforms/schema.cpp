@@ -51,7 +51,16 @@ std::string explain_parse_error(const std::string& message) {
             return fmt::format("`{}` is not a value of `{}`. Fix: one of {}.", names[0], row.path, row.type);
         }
     }
-    return message;
+    if (starts_with(message, "Non-repeated field") && names.size() == 1)
+        return fmt::format("`{}` is given twice. Fix: leave one of them.", names[0]);
+    if (const size_t got = message.find(", got: ");
+        starts_with(message, "Expected ") && got != std::string::npos) {
+        constexpr size_t expected = 9, between = 7;
+        return fmt::format(
+            "`{}` stands where {} is expected. Fix: write `field: value` or `group {{ ... }}`.",
+            message.substr(got + between), message.substr(expected, got - expected));
+    }
+    return "this is no protobuf text. Fix: write `field: value` or `group { ... }`.";
 }
 
 class Collector final : public google::protobuf::io::ErrorCollector {
@@ -62,7 +71,7 @@ class Collector final : public google::protobuf::io::ErrorCollector {
         diagnostics_.error(place(line, column), explain_parse_error(message));
     }
     void AddWarning(int line, int column, const std::string& message) override {
-        diagnostics_.warning(place(line, column), message);
+        diagnostics_.warning(place(line, column), explain_parse_error(message));
     }
 
   private:

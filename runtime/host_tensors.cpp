@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "base/random.hpp"
 #include "base/text.hpp"
@@ -141,7 +142,8 @@ std::vector<TensorSpec> stored_tensors(const BoundProgram& program) {
 
 HostTensors::HostTensors(const BoundProgram& program) : program_(program), inputs_(program.inputs.size()) {}
 
-void HostTensors::set(std::string_view name, const NpyArray& array, const std::string& origin) {
+const TensorSpec& HostTensors::check(std::string_view name, const NpyArray& array,
+                                     const std::string& origin) const {
     const auto found = std::find_if(program_.inputs.begin(), program_.inputs.end(),
                                     [&](const TensorSpec& spec) { return spec.name == name; });
     if (found == program_.inputs.end()) throw UserError(unknown_input(program_, name));
@@ -155,9 +157,15 @@ void HostTensors::set(std::string_view name, const NpyArray& array, const std::s
             origin, name, fmt::join(found->shape, ", "), element_count(*found), fmt::join(array.shape, ", "),
             array.elements()));
     }
-    Input& input = inputs_[static_cast<size_t>(found - program_.inputs.begin())];
+    return *found;
+}
+
+void HostTensors::set(std::string_view name, const NpyArray& array, const std::string& origin) {
+    const TensorSpec& spec = check(name, array, origin);
+    Input& input = inputs_[static_cast<size_t>(&spec - program_.inputs.data())];
     input.dense = array.data;
     input.set = true;
+    input.made_on_place = false;
 }
 
 std::vector<std::string> HostTensors::missing() const {
@@ -168,29 +176,83 @@ std::vector<std::string> HostTensors::missing() const {
     return names;
 }
 
+bool HostTensors::is_large(const TensorSpec& spec) const {
+    constexpr uint64_t large_bytes = 16 << 20;
+    return spec.strides.empty() && spec.elem != ElemType::i4 &&
+           element_count(spec) * dense_element_bytes(spec.elem) >= large_bytes;
+}
+
 void HostTensors::fill_zero() {
     for (size_t i = 0; i < inputs_.size(); ++i) {
         if (inputs_[i].set) continue;
         const TensorSpec& spec = program_.inputs[i];
-        inputs_[i].dense.assign(element_count(spec) * dense_element_bytes(spec.elem), '\0');
+        inputs_[i].made_on_place = is_large(spec);
+        if (!inputs_[i].made_on_place)
+            inputs_[i].dense.assign(element_count(spec) * dense_element_bytes(spec.elem), '\0');
         inputs_[i].set = true;
     }
 }
 
 void HostTensors::fill_random(uint64_t seed) {
-    SplitMix64 random(seed);
+    uint64_t first = 0;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-        if (inputs_[i].set) continue;
+        Input& input = inputs_[i];
+        if (input.set) continue;
         const TensorSpec& spec = program_.inputs[i];
+        const uint64_t count = element_count(spec);
+        input.random = input.set = true;
+        input.seed = seed;
+        input.first = first;
+        first += count;
+        input.made_on_place = is_large(spec);
+        if (input.made_on_place) continue;
         const size_t step = dense_element_bytes(spec.elem);
-        std::string& dense = inputs_[i].dense;
-        dense.resize(element_count(spec) * step);
-        for (size_t at = 0; at < dense.size(); at += step) put_random(&dense[at], spec.elem, random.next());
-        inputs_[i].set = true;
+        SplitMix64 random(seed);
+        random.skip(input.first);
+        input.dense.resize(count * step);
+        for (size_t at = 0; at < input.dense.size(); at += step)
+            put_random(&input.dense[at], spec.elem, random.next());
     }
 }
 
-void HostTensors::place(values::MemoryImage& memory) const {
+/// Of a large input, the bytes that tasks reach, or the others.
+void HostTensors::place_part(values::MemoryImage& memory, size_t i, bool reached) {
+    constexpr uint64_t block_bytes = 1 << 20;
+    const TensorSpec& spec = program_.inputs[i];
+    const Input& input = inputs_[i];
+    const BoundBuffer& buffer = program_.buffers[spec.buffer];
+    values::MemoryLevel& level = memory.level(buffer.level, buffer.engine);
+    const uint64_t step = dense_element_bytes(spec.elem);
+    const uint64_t end = spec.offset + element_count(spec) * step;
+    if (reach_.empty()) reach_ = reach_of_buffers(program_);
+    const std::vector<ByteRange>& reach = reach_[spec.buffer];
+    std::string block;
+    for (const ByteRange& range :
+         reached ? inside(reach, spec.offset, end) : outside(reach, spec.offset, end)) {
+        const uint64_t last = range.last - spec.offset;
+        for (uint64_t at = range.first - spec.offset; at < last;) {
+            // whole elements around the bytes wanted
+            const uint64_t begin = at / step * step;
+            const uint64_t stop = std::min(last, begin + block_bytes);
+            block.assign((stop - begin + step - 1) / step * step, '\0');
+            SplitMix64 random(input.seed);
+            random.skip(input.first + begin / step);
+            for (size_t b = 0; input.random && b < block.size(); b += step)
+                put_random(&block[b], spec.elem, random.next());
+            level.write(buffer.base + spec.offset + at, block.data() + (at - begin), stop - at);
+            at = stop;
+        }
+    }
+}
+
+void HostTensors::place_rest(values::MemoryImage& memory) {
+    if (!std::exchange(rest_is_missing_, false)) return;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+        if (inputs_[i].made_on_place) place_part(memory, i, false);
+}
+
+void HostTensors::place(values::MemoryImage& memory) {
+    rest_is_missing_ = false;
     for (const DataImage& image : program_.data) {
         const BoundBuffer& buffer = program_.buffers[image.buffer];
         memory.level(buffer.level, buffer.engine)
@@ -198,6 +260,12 @@ void HostTensors::place(values::MemoryImage& memory) const {
     }
     for (size_t i = 0; i < inputs_.size(); ++i) {
         const TensorSpec& spec = program_.inputs[i];
+        if (!inputs_[i].set && is_large(spec)) inputs_[i].made_on_place = true;
+        if (inputs_[i].made_on_place) {
+            place_part(memory, i, true);
+            rest_is_missing_ = true;
+            continue;
+        }
         const BoundRegion region = region_of(program_, spec);
         const auto view = view_of(program_, spec, region);
         const std::string zeros(inputs_[i].set ? 0 : values::dense_bytes(region), '\0');

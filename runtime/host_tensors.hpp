@@ -6,6 +6,7 @@
 
 #include "base/npy.hpp"
 #include "isa/bound_program.hpp"
+#include "isa/reach.hpp"
 #include "values/memory_image.hpp"
 
 namespace kpu::runtime {
@@ -17,6 +18,7 @@ class HostTensors {
     explicit HostTensors(const BoundProgram& program);
 
     /// Throws UserError naming `origin` on an unknown name (the nearest is named), element type or shape.
+    const TensorSpec& check(std::string_view name, const NpyArray& array, const std::string& origin) const;
     void set(std::string_view name, const NpyArray& array, const std::string& origin);
     std::vector<std::string> missing() const;
     void fill_zero();
@@ -24,15 +26,26 @@ class HostTensors {
     void fill_random(uint64_t seed);
 
     /// Puts initial data and inputs into memory, marking the bytes as written. Inputs without data are zeros.
-    void place(values::MemoryImage& memory) const;
+    /// Of a large input that was filled, only what tasks can reach.
+    void place(values::MemoryImage& memory);
+    /// What place() left out, for a host that looks at memory.
+    void place_rest(values::MemoryImage& memory);
 
   private:
     struct Input {
         std::string dense;  ///< as npy_dtype says: i4 one element a byte
         bool set = false;
+        bool made_on_place = false;    ///< large and filled: `dense` is empty
+        bool random = false;           ///< then: its elements are random, else zero
+        uint64_t seed = 0, first = 0;  ///< random: of the numbers, the one of its first element
     };
+    bool is_large(const TensorSpec& spec) const;
+    void place_part(values::MemoryImage& memory, size_t input, bool reached);
+
     const BoundProgram& program_;
     std::vector<Input> inputs_;  ///< parallel to program.inputs
+    std::vector<std::vector<ByteRange>> reach_;
+    bool rest_is_missing_ = false;
 };
 
 /// What a program stores by name: its declared tensors, inputs and outputs, then its other buffers, each as a

@@ -1,13 +1,8 @@
 #include "runtime/run_estimate.hpp"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <charconv>
-#include <fstream>
-#include <optional>
-#include <string>
+
+#include "isa/reach.hpp"
 
 namespace kpu::runtime {
 namespace {
@@ -60,19 +55,6 @@ double tensor_bytes(const std::vector<TensorSpec>& specs) {
     return bytes;
 }
 
-std::optional<uint64_t> number_in(const std::string& path, const std::string& key) {
-    std::ifstream file(path);
-    for (std::string line; std::getline(file, line);) {
-        if (line.compare(0, key.size(), key) != 0) continue;
-        const size_t from = line.find_first_of("0123456789");
-        uint64_t value = 0;
-        if (from == std::string::npos) return std::nullopt;
-        const auto result = std::from_chars(line.data() + from, line.data() + line.size(), value);
-        if (result.ec == std::errc()) return value;
-    }
-    return std::nullopt;
-}
-
 }  // namespace
 
 RunEstimate estimate_run(const BoundProgram& program, const SimulationOptions& options) {
@@ -94,28 +76,14 @@ RunEstimate estimate_run(const BoundProgram& program, const SimulationOptions& o
     }
     if (options.record_events) estimate.event_bytes = records * record_bytes * sorting;
     if (options.mode == Mode::timing) return estimate;
-    double memory = static_cast<double>(program.ddr_bytes) + static_cast<double>(program.l2_bytes);
-    for (const uint64_t bytes : program.l1_bytes) memory += static_cast<double>(bytes);
+    double memory = 0;
+    for (const auto& ranges : reach_of_buffers(program))
+        for (const ByteRange& range : ranges) memory += static_cast<double>(range.last - range.first);
     constexpr double with_written_bits = 9.0 / 8;
-    estimate.values_bytes =
-        memory * with_written_bits + tensor_bytes(program.inputs) + tensor_bytes(program.outputs);
+    // host arrays: of what tasks reach, each byte at most once as input and once as output
+    const double host = std::min(tensor_bytes(program.inputs), memory) + tensor_bytes(program.outputs);
+    estimate.values_bytes = memory * with_written_bits + host;
     return estimate;
-}
-
-uint64_t available_bytes() {
-    uint64_t available = number_in("/proc/meminfo", "MemAvailable:").value_or(0) * 1024;
-    const auto limit_to = [&](uint64_t limit, uint64_t used) {
-        const uint64_t left = limit > used ? limit - used : 0;
-        available = available == 0 ? left : std::min(available, left);
-    };
-    const std::string group = "/sys/fs/cgroup/";
-    const auto limit = number_in(group + "memory.max", ""), used = number_in(group + "memory.current", "");
-    if (limit && used) limit_to(*limit, *used);
-    rlimit space{};  // ulimit -v
-    const auto pages = number_in("/proc/self/statm", "");
-    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && pages)
-        limit_to(space.rlim_cur, *pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
-    return available;
 }
 
 uint64_t ordering_bytes(uint64_t records) {

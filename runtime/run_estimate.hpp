@@ -14,9 +14,6 @@ struct RunEstimate {
 };
 RunEstimate estimate_run(const BoundProgram& program, const SimulationOptions& options);
 
-/// Memory that this process may still take: of the machine, or of its control group or address space (ulimit
-/// -v) where that has less. 0: unknown.
-uint64_t available_bytes();
 /// What putting so many kept event records in order takes beside them, at most.
 uint64_t ordering_bytes(uint64_t records);
 

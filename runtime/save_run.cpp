@@ -1,6 +1,7 @@
 #include "runtime/save_run.hpp"
 
 #include "base/digest.hpp"
+#include "base/text_output.hpp"
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
 
@@ -25,15 +26,13 @@ std::vector<std::pair<std::string, int64_t>> bound_parameters(const Module& modu
 
 void save_run(const std::string& folder, bool force, Simulation& simulation,
               const std::vector<traces::OpRow>& ops, traces::Manifest manifest) {
-    const bool complete = simulation.complete();
-    const std::string stats = simulation.stats().to_json(complete);
     std::string ops_csv;
     auto output = Output::to_string(ops_csv);
     traces::write_ops_csv(ops, output);
     output.finish();
 
     traces::RunFolder files(folder, force);
-    files.write_stats(stats);
+    files.write_stats(simulation.stats().to_json(false));
     files.write_ops(ops_csv);
     std::string platform_text;
     if (const platforms::Platform* platform = simulation.platform()) {
@@ -58,6 +57,10 @@ void save_run(const std::string& folder, bool force, Simulation& simulation,
     manifest.program.sha256 = sha256_hex(serialize_container(module));
     manifest.platform.sha256 = sha256_hex(platform_text);
     files.write_manifest(manifest);
+}
+
+void finish_saved_run(const std::string& folder, Simulation& simulation) {
+    write_file(folder + "/" + traces::stats_file_name, simulation.stats().to_json(simulation.complete()));
 }
 
 }  // namespace kpu::runtime

@@ -81,6 +81,12 @@ struct Simulation::Impl {
     values::ComputeBackend* engine() const {
         return backend && options.backend != nullptr ? options.backend : backend.get();
     }
+    /// Memory as a host sees it: with the inputs' bytes that no task reaches.
+    values::MemoryImage& whole_memory() {
+        host.place_rest(*memory);
+        return *memory;
+    }
+
     Driver& start() {
         if (driver) return *driver;
         if (memory) host.place(*memory);
@@ -209,6 +215,9 @@ const std::vector<TensorSpec>& Simulation::output_specs() const { return impl_->
 void Simulation::set_input(std::string_view name, const NpyArray& array, const std::string& origin) {
     impl_->host.set(name, array, origin);
 }
+void Simulation::check_input(std::string_view name, const NpyArray& array, const std::string& origin) const {
+    impl_->host.check(name, array, origin);
+}
 void Simulation::fill_inputs_zero() { impl_->host.fill_zero(); }
 void Simulation::fill_inputs_random(uint64_t seed) { impl_->host.fill_random(seed); }
 std::vector<std::string> Simulation::missing_inputs() const { return impl_->host.missing(); }
@@ -232,9 +241,7 @@ RunStatus Simulation::step_task(Completion* completed, const std::atomic<bool>* 
 
 void Simulation::reset() { impl_->reset(); }
 RunStatus Simulation::status() const { return impl_->status; }
-bool Simulation::complete() const {
-    return impl_->status == RunStatus::finished && !(impl_->options.strict && hazards().count() > 0);
-}
+bool Simulation::complete() const { return impl_->status == RunStatus::finished; }
 Cycles Simulation::now() const { return impl_->now(); }
 
 State Simulation::state() const {
@@ -255,7 +262,7 @@ std::string Simulation::deadlock_report() const {
 NpyArray Simulation::output(std::string_view name) const {
     if (!impl_->memory) no_values();
     for (const auto& spec : impl_->program.outputs) {
-        if (spec.name == name) return read_tensor(impl_->program, spec, *impl_->memory);
+        if (spec.name == name) return read_tensor(impl_->program, spec, impl_->whole_memory());
     }
     std::vector<std::string> names;
     for (const auto& spec : impl_->program.outputs) names.push_back(spec.name);
@@ -266,7 +273,7 @@ NpyArray Simulation::output(std::string_view name) const {
 NpyArray Simulation::read(std::string_view name) const {
     if (!impl_->memory) no_values();
     for (const TensorSpec& spec : stored_tensors(impl_->program)) {
-        if (spec.name == name) return read_tensor(impl_->program, spec, *impl_->memory);
+        if (spec.name == name) return read_tensor(impl_->program, spec, impl_->whole_memory());
     }
     throw UserError(fmt::format("`{}` is no tensor or buffer of the program. Fix: name one of: {}.", name,
                                 fmt::join(stored_names(), ", ")));
@@ -287,7 +294,7 @@ void Simulation::place_inputs() { impl_->start(); }
 std::vector<uint8_t> Simulation::read_bytes(Level level, unsigned engine, uint64_t address,
                                             uint64_t count) const {
     impl_->check_range(level, engine, address, count);
-    const uint8_t* begin = impl_->memory->level(level, engine).data() + address;
+    const uint8_t* begin = impl_->whole_memory().level(level, engine).data() + address;
     return {begin, begin + count};
 }
 
@@ -295,17 +302,19 @@ void Simulation::write_bytes(Level level, unsigned engine, uint64_t address,
                              const std::vector<uint8_t>& bytes) {
     impl_->check_range(level, engine, address, bytes.size());
     impl_->start();
-    impl_->memory->level(level, engine).write(address, bytes.data(), bytes.size());
+    impl_->whole_memory().level(level, engine).write(address, bytes.data(), bytes.size());
 }
 
 NpyArray Simulation::read_region(std::string_view name, const std::vector<int64_t>& loop_values) const {
-    return read_view(*impl_->memory, impl_->view_of(name, loop_values));
+    const auto view = impl_->view_of(name, loop_values);
+    return read_view(impl_->whole_memory(), view);
 }
 
 void Simulation::write_region(std::string_view name, const NpyArray& array,
                               const std::vector<int64_t>& loop_values) {
     impl_->start();
-    write_view(*impl_->memory, impl_->view_of(name, loop_values), array, "array");
+    const auto view = impl_->view_of(name, loop_values);
+    write_view(impl_->whole_memory(), view, array, "array");
 }
 
 const traces::StatSet& Simulation::stats() {

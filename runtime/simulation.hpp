@@ -32,7 +32,7 @@ enum class Mode : uint8_t {
 struct SimulationOptions {
     Mode mode = Mode::values_timing;
     ParamBindings params;
-    bool strict = false;        ///< hazards found while running fail the run; lenient checks become errors
+    bool strict = false;        ///< lenient checks become errors
     bool hazards = true;        ///< report races and reads of unwritten bytes
     bool random_order = false;  ///< functional mode: any ready task next, by `seed`; else program order
     uint64_t seed = 0;
@@ -79,6 +79,8 @@ class Simulation {
     /// Binds a host array. Throws UserError on an unknown name, element type or shape; `origin` names the
     /// array in it.
     void set_input(std::string_view name, const NpyArray& array, const std::string& origin = "array");
+    /// Refuses what set_input() would; the array's data need not be there yet.
+    void check_input(std::string_view name, const NpyArray& array, const std::string& origin) const;
     /// Fills every input not yet set: zeros, or random values of its type from a seed.
     void fill_inputs_zero();
     void fill_inputs_random(uint64_t seed);
@@ -95,7 +97,7 @@ class Simulation {
     void reset();
 
     RunStatus status() const;  ///< paused before the first step
-    /// Whether the results are those of a whole run: it finished, without a hazard under `strict`.
+    /// Whether the results are those of a whole run: it finished, with hazards or without.
     bool complete() const;
     Cycles now() const;  ///< functional mode: the estimate of the time of what was executed
     State state() const;

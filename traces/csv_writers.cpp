@@ -39,8 +39,8 @@ void write_ops_csv(const std::vector<OpRow>& rows, Output& output) {
         for (const Cycles cycles : row.causes) output.print(",{}", cycles);
         output.print(
             ",{},{},{},{},{},{},{},{},{},{},{},{}\n", row.macs, row.bytes_dram, row.bytes_l2, row.bytes_l1,
-            real_text(row.utilization), real_text(row.energy_pj), real_text(row.power_w),
-            row.estimated_cycles,
+            real_text(row.utilization), row.energy_modelled ? real_text(row.energy_pj) : "",
+            row.energy_modelled ? real_text(row.power_w) : "", row.estimated_cycles,
             ratio_text(static_cast<double>(row.charged_cycles), static_cast<double>(row.estimated_cycles)),
             real_text(row.estimated_energy_pj), ratio_text(row.energy_pj, row.estimated_energy_pj),
             csv_field(row.profile));

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "base/diagnostics.hpp"
+#include "base/host_memory.hpp"
 #include "base/read_file.hpp"
 #include "isa/bus_address.hpp"
 
@@ -63,11 +64,12 @@ const char* fault_of(const Event& event, const RunInfo& info, size_t events) {
         return "duration out of range";
     }
     if (!interval && event.task != no_task && event.task >= events) return "task number out of range";
+    const bool names_task = event.kind == EventKind::issue || event.kind == EventKind::ready;
+    if (names_task && event.reserved > events) return "task number out of range";
     if (event.kind == EventKind::issue) {
         if (event.cause >= issue_cause_count) return "unknown cause of issue";
         return event.op < info.statements.size() ? nullptr : "unknown statement";
     }
-    if (!interval && event.reserved > events) return "task number out of range";
     if (event.kind == EventKind::work &&
         (event.value < 0 || static_cast<size_t>(event.value) >= info.works.size()))
         return "unknown work";
@@ -118,43 +120,75 @@ void write_event_file(const RunInfo& info, const std::vector<Event>& events, Out
     output.write(block);
 }
 
-Recording parse_event_file(std::string_view bytes, const std::string& origin) {
-    const auto fail = [&origin](const std::string& what) {
-        throw UserError(fmt::format(
-            "{}: not a valid event file: {}. Fix: write it again with `kpusim run --events`.", origin, what));
-    };
-    if (bytes.substr(0, magic.size()) != magic) fail("it does not start with the magic KPUEVNT");
-    if (bytes.size() < header_size + trailer_size) fail("truncated");
+namespace {
+
+[[noreturn]] void fail(const std::string& origin, const std::string& what) {
+    throw UserError(fmt::format(
+        "{}: not a valid event file: {}. Fix: write it again with `kpusim run --events`.", origin, what));
+}
+
+struct Header {
+    uint64_t description = 0;  ///< bytes
+    uint64_t records = 0;
+    uint64_t total() const { return header_size + description + records * record_size + trailer_size; }
+};
+
+Header read_header(std::string_view bytes, const std::string& origin) {
+    if (bytes.substr(0, magic.size()) != magic) fail(origin, "it does not start with the magic KPUEVNT");
+    if (bytes.size() < header_size) fail(origin, "truncated");
     size_t at = magic.size();
     const auto file_version = get<uint32_t>(bytes, at);
     if (file_version != version)
-        fail(fmt::format("version {} but this kpusim reads {}", file_version, version));
-    if (get<uint32_t>(bytes, at) != record_size) fail("unknown record size");
-    const auto description_size = get<uint64_t>(bytes, at);
-    const auto count = get<uint64_t>(bytes, at);
-    const uint64_t body = bytes.size() - header_size - trailer_size;
-    if (description_size > body || count != (body - description_size) / record_size ||
-        (body - description_size) % record_size != 0) {
-        fail("truncated, or its sizes are damaged");
-    }
+        fail(origin, fmt::format("version {} but this kpusim reads {}", file_version, version));
+    if (get<uint32_t>(bytes, at) != record_size) fail(origin, "unknown record size");
+    Header header;
+    header.description = get<uint64_t>(bytes, at);
+    header.records = get<uint64_t>(bytes, at);
+    constexpr uint64_t most = uint64_t{1} << 50;  // bytes: no sum of these wraps
+    if (header.description > most || header.records > most / record_size)
+        fail(origin, "its sizes are damaged");
+    return header;
+}
+
+}  // namespace
+
+Recording parse_event_file(std::string_view bytes, const std::string& origin) {
+    const Header header = read_header(bytes, origin);
+    if (bytes.size() != header.total()) fail(origin, "truncated, or its sizes are damaged");
     size_t crc_at = bytes.size() - trailer_size;
     if (get<uint32_t>(bytes, crc_at) != crc_of(bytes.substr(0, bytes.size() - trailer_size)))
-        fail("checksum mismatch");
+        fail(origin, "checksum mismatch");
 
-    Recording recording{run_info_from_json(bytes.substr(header_size, description_size), origin), {}};
-    recording.events.reserve(count);
+    Recording recording{run_info_from_json(bytes.substr(header_size, header.description), origin), {}};
+    recording.events.reserve(header.records);
     uint64_t last_time = 0;
-    for (uint64_t i = 0; i < count; ++i) {
-        const Event event = get_event(bytes, header_size + description_size + i * record_size);
-        if (const char* fault = fault_of(event, recording.info, count))
-            fail(fmt::format("record {}: {}", i, fault));
-        if (event.time_ps < last_time) fail(fmt::format("record {}: time runs backwards", i));
+    for (uint64_t i = 0; i < header.records; ++i) {
+        const Event event = get_event(bytes, header_size + header.description + i * record_size);
+        if (const char* fault = fault_of(event, recording.info, header.records))
+            fail(origin, fmt::format("record {}: {}", i, fault));
+        if (event.time_ps < last_time) fail(origin, fmt::format("record {}: time runs backwards", i));
         last_time = event.time_ps;
         recording.events.push_back(event);
     }
     return recording;
 }
 
-Recording read_event_file(const std::string& path) { return parse_event_file(read_file(path), path); }
+Recording read_event_file(const std::string& path) {
+    InputFile file(path);
+    std::string bytes;
+    file.read(header_size, bytes);
+    const Header header = read_header(bytes, path);
+    if (const auto size = file.size(); size && *size != header.total())
+        fail(path, "truncated, or its sizes are damaged");
+    const uint64_t available = available_bytes(), needed = header.total() + header.records * sizeof(Event);
+    if (available > 0 && needed > available) {
+        throw UserError(fmt::format(
+            "{}: its {} records take {} bytes of memory, and {} are available. Fix: use a machine with more "
+            "memory, or record a shorter run with --max-cycles.",
+            path, header.records, needed, available));
+    }
+    file.read(header.total() + 1 - header_size, bytes);  // one more: nothing may follow
+    return parse_event_file(bytes, path);
+}
 
 }  // namespace kpu::traces

@@ -36,6 +36,7 @@ struct Format {
     /// Shows what info.view says. A pure function: the same bytes during a run and from an event file.
     void (*write)(const RunInfo& info, const std::vector<Event>& events, const OptionValues& options,
                   Output& output);
+    bool needs_energy = false;  ///< the device must have an energy model
 };
 
 /// The lines of formats.txt.

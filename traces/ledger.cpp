@@ -166,6 +166,12 @@ void EnergyLedger::finish(Cycles end, StatSet& stats) {
     s.bins.finish(s.counts.end_ps);
     s.totals = price(s.counts, s.prices);
 
+    set_counts(stats);
+    if (const std::string& why = s.prices.not_modelled; !why.empty()) {
+        stats.set("energy.not_modelled", uint64_t{1}, "flag",
+                  fmt::format("Energy and power are not modelled: {}.", why));
+        return;
+    }
     const auto energy = [&stats](const std::string& key, double pj, const char* meaning) {
         stats.set(key, pj / pj_per_uj, "uJ", meaning);
     };
@@ -183,6 +189,23 @@ void EnergyLedger::finish(Cycles end, StatSet& stats) {
                "Energy of one component, static included.");
         energy(fmt::format("energy.static.{}_uj", name), s.totals.static_by_component[c],
                "Static energy of one component.");
+    }
+    double peak = 0;
+    for (size_t bin = 0; bin < s.bins.count(); ++bin)
+        peak = std::max(peak, s.bins.watts(bin, s.bins.total(bin)));
+    const double run_ps = static_cast<double>(s.counts.end_ps);
+    stats.set("power.average_w", run_ps > 0 ? s.totals.total() / run_ps : 0.0, "W",
+              "Total energy over the time of the run.");
+    stats.set("power.peak_w", peak, "W", "Highest power of a bin of power.bin_us.");
+    stats.set("power.bin_us", static_cast<double>(s.bins.width()) / 1e6, "us",
+              "Width of the bins of power.peak_w: 1, doubled while a run has more than 100,000 of them.");
+}
+
+/// What energy follows from, priced or not.
+void EnergyLedger::set_counts(StatSet& stats) const {
+    const State& s = *state_;
+    for (size_t c = 0; c < component_count; ++c) {
+        const std::string_view name = name_of(static_cast<Component>(c));
         stats.set(fmt::format("power.residency.{}.on_us", name),
                   static_cast<double>(s.counts.residency[c].on) / 1e6, "us",
                   "Time in which the clock of the component runs.");
@@ -196,15 +219,6 @@ void EnergyLedger::finish(Cycles end, StatSet& stats) {
                   s.counts.of_action(action), price.per,
                   "How often the action occurred; the run's energy is the sum of count times price.");
     }
-    double peak = 0;
-    for (size_t bin = 0; bin < s.bins.count(); ++bin)
-        peak = std::max(peak, s.bins.watts(bin, s.bins.total(bin)));
-    const double run_ps = static_cast<double>(s.counts.end_ps);
-    stats.set("power.average_w", run_ps > 0 ? s.totals.total() / run_ps : 0.0, "W",
-              "Total energy over the time of the run.");
-    stats.set("power.peak_w", peak, "W", "Highest power of a bin of power.bin_us.");
-    stats.set("power.bin_us", static_cast<double>(s.bins.width()) / 1e6, "us",
-              "Width of the bins of power.peak_w: 1, doubled while a run has more than 100,000 of them.");
 }
 
 double EnergyLedger::total_pj() const { return state_->totals.total(); }

@@ -47,12 +47,16 @@ struct EnergyPrices {
     std::vector<ActionPrice> actions;  ///< ActionId = index
     std::vector<StaticPower> statics;  ///< rows of one component add up; a component without a row has none
     double dram_background_mw = 0, phy_static_mw = 0;
+    std::string not_modelled;  ///< why the device has no energy: it is outside of what the table describes
     ActionId find(Component component, const std::string& action) const;  ///< throws UserError naming the key
 };
 
 /// Refuses negative and non-finite prices, entries without source or unit, and doubles, with a UserError
 /// naming the key.
 void check(const EnergyPrices& prices);
+
+/// Throws UserError with the reason where a device has no energy.
+void require_energy(const EnergyPrices& prices);
 
 /// What a run did, in integers: all that pricing needs, so a table can be changed without simulating again.
 struct EnergyCounts {
@@ -121,6 +125,7 @@ class EnergyLedger {
     std::vector<Row> summary() const;
 
   private:
+    void set_counts(StatSet& stats) const;
     struct State;
     std::unique_ptr<State> state_;
 };

@@ -17,6 +17,7 @@ std::string ns_text(Picoseconds ps) {
 }  // namespace
 
 void write_power_csv(const RunInfo& info, const std::vector<Event>& events, Output& output) {
+    require_energy(info.prices);
     const PowerTrace trace = power_trace(info, events, info.bin_ps());
     const PowerBins& bins = trace.bins;
     const EnergyPrices& prices = info.prices;
@@ -61,6 +62,7 @@ const Format power_format{
     false,
     power_size,
     [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& /*options*/,
-       Output& output) { write_power_csv(info, events, output); }};
+       Output& output) { write_power_csv(info, events, output); },
+    true};
 
 }  // namespace kpu::traces

@@ -60,6 +60,13 @@ void check(const EnergyPrices& prices) {
     check_amount(prices.trace_bin_ns, "trace_bin_ns");
 }
 
+void require_energy(const EnergyPrices& prices) {
+    if (prices.not_modelled.empty()) return;
+    throw UserError(
+        fmt::format("energy and power are not modelled: {}. Fix: ask for none, or change the device.",
+                    prices.not_modelled));
+}
+
 uint64_t EnergyCounts::of_action(size_t action) const {
     uint64_t sum = 0;
     for (size_t i = action; i < by_op.size(); i += actions) sum += by_op[i];

@@ -178,8 +178,10 @@ class Report : private TextLines {
     }
 
     void energy() {
-        const double total = real("energy.total_uj");
+        if (stats_.contains("energy.not_modelled"))
+            line("\nenergy       not modelled: {}", info_.prices.not_modelled);
         if (!stats_.contains("energy.total_uj")) return;
+        const double total = real("energy.total_uj");
         line("\nenergy       {} ({} dynamic, {} static)   power {:.3g} W average, {:.3g} W peak over {:g} us",
              energy_text(total), energy_text(real("energy.dynamic_uj")),
              energy_text(real("energy.static_uj")), real("power.average_w"), real("power.peak_w"),
@@ -211,7 +213,8 @@ class Report : private TextLines {
         for (const OpRow* row : rows) {
             line("  {:<24.24}{:<14.14}{:>14}{:>9}{:>10}{:>12}", row->id, row->type,
                  grouped(row->charged_cycles), percent(static_cast<double>(row->charged_cycles), total),
-                 percent(row->utilization, 1), energy_text(row->energy_pj / 1e6));
+                 percent(row->utilization, 1),
+                 row->energy_modelled ? energy_text(row->energy_pj / 1e6) : "-");
         }
         if (ops_.size() > rows.size()) line("  ... and {} more in ops.csv", ops_.size() - rows.size());
     }

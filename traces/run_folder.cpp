@@ -2,7 +2,11 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <climits>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -37,11 +41,18 @@ std::string safe_file_name(std::string_view name) {
     throw UserError(fmt::format("{}: {}", path, what));
 }
 
+[[noreturn]] void unusable(const std::string& path, const char* what, const std::string& reason) {
+    refuse(path, fmt::format("{}: {}. Fix: choose another one.", what, reason));
+}
+
+std::string output_file(const std::string& name) { return safe_file_name(name).append(array_suffix); }
+
 /// Output files that the run which wrote this folder listed; nothing when its manifest cannot be read.
 std::vector<std::string> old_outputs(const std::string& path) {
     std::vector<std::string> names;
     const std::string manifest = path + "/manifest.json";
-    if (!fs::exists(manifest)) return names;
+    std::error_code error;
+    if (!fs::exists(manifest, error)) return names;
     const json content = json::parse(read_file(manifest), nullptr, false);
     if (!content.is_object() || !content.contains("outputs") || !content["outputs"].is_array()) return names;
     for (const json& row : content["outputs"]) {
@@ -60,18 +71,23 @@ json to_json(const Manifest::File& file) {
     return {{"name", file.name}, {"path", file.path}, {"sha256", file.sha256}};
 }
 
-}  // namespace
-
-std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
-
-void RunFolder::check(const std::string& path, bool force) {
+/// An existing folder, empty or to be replaced; or a place where one can be made.
+void check_folder(const std::string& path, bool force) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
-    if (status.type() == fs::file_type::not_found) return;
+    if (status.type() == fs::file_type::none) unusable(path, "cannot use the folder", error.message());
+    if (status.type() == fs::file_type::not_found) {
+        fs::path above = fs::absolute(path, error).lexically_normal();
+        while (above.has_relative_path() && !fs::exists(above, error)) above = above.parent_path();
+        if (!fs::is_directory(above, error))
+            unusable(path, "cannot create the folder", fmt::format("{} is no folder", above.string()));
+        if (::access(above.c_str(), W_OK | X_OK) != 0)
+            unusable(path, "cannot create the folder", std::strerror(errno));
+        return;
+    }
     if (!fs::is_directory(status)) refuse(path, "is not a folder. Fix: choose another output folder.");
     const bool empty = fs::is_empty(path, error);
-    if (error)
-        refuse(path, fmt::format("cannot read the folder: {}. Fix: choose another one.", error.message()));
+    if (error) unusable(path, "cannot read the folder", error.message());
     if (!empty && !force) {
         refuse(path,
                "the output folder is not empty. Fix: choose another one, or --force to replace a run's files "
@@ -79,20 +95,37 @@ void RunFolder::check(const std::string& path, bool force) {
     }
 }
 
+}  // namespace
+
+std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+void RunFolder::check(const std::string& path, bool force, const std::vector<std::string>& outputs) {
+    check_folder(path, force);
+    const std::string folder = fmt::format("{}/{}/", path, outputs_folder);
+    for (const std::string& name : outputs) {
+        const std::string file = output_file(name);
+        if (file.size() <= NAME_MAX && folder.size() + file.size() < PATH_MAX) continue;
+        throw UserError(fmt::format(
+            "{}: the name of output `{}...` is too long for a file: {} characters. Fix: give the buffer or "
+            "tensor a shorter one.",
+            path, name.substr(0, 40), file.size()));
+    }
+}
+
 RunFolder::RunFolder(const std::string& path, bool force) : path_(path) {
-    check(path, force);
+    check_folder(path, force);
     std::error_code error;
     fs::create_directories(fs::path(path) / outputs_folder, error);
-    if (error)
-        refuse(path, fmt::format("cannot create the folder: {}. Fix: choose another one.", error.message()));
+    if (error) unusable(path, "cannot create the folder", error.message());
+    fs::remove(fs::path(path) / stats_file_name, error);  // first: what is left is no run
     for (const std::string& name : old_outputs(path)) fs::remove(fs::path(path) / name, error);
-    for (const char* name : {"manifest.json", "stats.json", "ops.csv", "platform.textproto", "program.nem"}) {
+    for (const char* name : {"manifest.json", "ops.csv", "platform.textproto", "program.nem"}) {
         fs::remove(fs::path(path) / name, error);
     }
 }
 
 void RunFolder::write_stats(std::string_view json_text) const {
-    write_file(path_ + "/stats.json", json_text);
+    write_file(fmt::format("{}/{}", path_, stats_file_name), json_text);
 }
 void RunFolder::write_ops(std::string_view csv) const { write_file(path_ + "/ops.csv", csv); }
 void RunFolder::write_platform(std::string_view textproto) const {
@@ -102,7 +135,7 @@ void RunFolder::write_program(std::string_view nem) const { write_file(path_ + "
 
 void RunFolder::write_output(const std::string& name, ElemType type, const std::vector<int64_t>& shape,
                              std::string_view data) {
-    const std::string file = fmt::format("{}/{}{}", outputs_folder, safe_file_name(name), array_suffix);
+    const std::string file = fmt::format("{}/{}", outputs_folder, output_file(name));
     write_npy(path_ + "/" + file, type, shape, data);
     outputs_.push_back(file);
 }

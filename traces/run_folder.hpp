@@ -26,6 +26,8 @@ struct Manifest {
 };
 std::string utc_now();
 
+constexpr const char* stats_file_name = "stats.json";
+
 /// The folder that `run -o DIR` leaves: stats.json, ops.csv, manifest.json, platform.textproto, program.nem
 /// (without its data), outputs/NAME.npy. Every file is written under a temporary name and renamed.
 class RunFolder {
@@ -34,9 +36,11 @@ class RunFolder {
     /// replaces only files that this class writes: the names above, and the outputs that the old manifest
     /// lists. Throws UserError.
     RunFolder(const std::string& path, bool force);
-    /// Refuses as the constructor does, but changes nothing: for checks before a run starts.
-    static void check(const std::string& path, bool force);
+    /// Refuses what could not be written after the run, and changes nothing: for checks before it starts.
+    /// `outputs`: names of write_output().
+    static void check(const std::string& path, bool force, const std::vector<std::string>& outputs);
 
+    /// First with `"complete": false`, and again when everything that belongs to the run is written.
     void write_stats(std::string_view json) const;
     void write_ops(std::string_view csv) const;
     void write_platform(std::string_view textproto) const;

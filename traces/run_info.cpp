@@ -39,6 +39,7 @@ json to_json_value(const EnergyPrices& prices) {
              {"phy_static_mw", prices.phy_static_mw},
              {"actions", json::array()},
              {"statics", json::array()}};
+    if (!prices.not_modelled.empty()) out["not_modelled"] = prices.not_modelled;
     for (const ActionPrice& price : prices.actions) {
         out["actions"].push_back({{"component", static_cast<int>(price.component)},
                                   {"action", price.action},
@@ -71,6 +72,7 @@ EnergyPrices prices_from(const json& in) {
     in.at("idle_to_gate_cycles").get_to(prices.idle_to_gate_cycles);
     in.at("dram_background_mw").get_to(prices.dram_background_mw);
     in.at("phy_static_mw").get_to(prices.phy_static_mw);
+    if (in.contains("not_modelled")) in.at("not_modelled").get_to(prices.not_modelled);
     for (const json& row : in.at("actions")) {
         prices.actions.push_back({component_from(row.at("component")), row.at("action").get<std::string>(),
                                   row.at("energy_pj").get<double>(), row.at("per").get<std::string>(),
@@ -318,13 +320,25 @@ std::string to_json(const RunInfo& info) {
     }
 }
 
+namespace {
+
+[[noreturn]] void damaged(const std::string& origin, std::string_view why) {
+    throw UserError(fmt::format(
+        "{}: the description of the run is damaged: {}. Fix: write it again with `kpusim run --events`.",
+        origin, why));
+}
+
+}  // namespace
+
 RunInfo run_info_from_json(std::string_view text, const std::string& origin) {
     try {
         return info_from(json::parse(text));
-    } catch (const json::exception& error) {
-        throw UserError(fmt::format("{}: the description of the run is damaged: {}.", origin, error.what()));
+    } catch (const json::parse_error& error) {
+        damaged(origin, fmt::format("no JSON at byte {}", error.byte));
+    } catch (const json::exception&) {
+        damaged(origin, "a member is missing or of another type");
     } catch (const UserError& error) {
-        throw UserError(fmt::format("{}: the description of the run is damaged: {}.", origin, error.what()));
+        damaged(origin, error.what());
     }
 }
 

@@ -49,10 +49,15 @@ void read_manifest(const std::string& path, RunResults& run) {
     }
 }
 
-std::string read_if_there(const fs::path& path) { return fs::exists(path) ? read_file(path.string()) : ""; }
+bool is_there(const fs::path& path) {
+    std::error_code error;
+    return fs::exists(path, error);
+}
+
+std::string read_if_there(const fs::path& path) { return is_there(path) ? read_file(path.string()) : ""; }
 
 void read_ops(const fs::path& path, RunResults& run) {
-    if (fs::exists(path)) run.ops = parse_ops_csv(read_file(path.string()), path.string());
+    if (is_there(path)) run.ops = parse_ops_csv(read_file(path.string()), path.string());
 }
 
 }  // namespace
@@ -101,10 +106,10 @@ RunResults read_run(const std::string& folder) {
     const std::string stats = (path / "stats.json").string();
     std::tie(run.stats, run.complete) = StatSet::from_json(read_file(stats), stats);
     read_ops(path / "ops.csv", run);
-    if (fs::exists(path / "manifest.json")) read_manifest((path / "manifest.json").string(), run);
+    if (is_there(path / "manifest.json")) read_manifest((path / "manifest.json").string(), run);
     run.platform = read_if_there(path / "platform.textproto");
     run.program = read_if_there(path / "program.nem");
-    if (fs::exists(path / events_file_name)) run.events = (path / events_file_name).string();
+    if (is_there(path / events_file_name)) run.events = (path / events_file_name).string();
     return run;
 }
 

@@ -53,6 +53,17 @@ double StatSet::real(std::string_view key) const {
     return std::get<double>(stat.value);
 }
 
+namespace {
+
+[[noreturn]] void refuse(const std::string& origin, std::string_view why) {
+    throw UserError(
+        fmt::format("{}: not the statistics of a run: {}. Fix: give the stats.json or the folder of "
+                    "`kpusim run -o`.",
+                    origin, why));
+}
+
+}  // namespace
+
 std::pair<StatSet, bool> StatSet::from_json(std::string_view text, const std::string& origin) {
     using nlohmann::json;
     try {
@@ -72,11 +83,12 @@ std::pair<StatSet, bool> StatSet::from_json(std::string_view text, const std::st
             }
         }
         return result;
-    } catch (const std::exception& error) {  // of json, or one of ours
-        throw UserError(
-            fmt::format("{}: not the statistics of a run: {}. Fix: give the stats.json or the folder of "
-                        "`kpusim run -o`.",
-                        origin, error.what()));
+    } catch (const UserError& error) {
+        refuse(origin, error.what());
+    } catch (const json::parse_error& error) {
+        refuse(origin, fmt::format("no JSON at byte {}", error.byte));
+    } catch (const json::exception&) {
+        refuse(origin, "a member is missing or of another type");
     }
 }
 

@@ -128,7 +128,7 @@ class VcdWriter {
             binned_.push_back({"dram.read_gbps", code_of(next++), &bins_.dram[0]});
             binned_.push_back({"dram.write_gbps", code_of(next++), &bins_.dram[1]});
         }
-        for (size_t row = 0; row < bins_.power.size(); ++row)
+        for (size_t row = 0; row < bins_.power.size() && info_.prices.not_modelled.empty(); ++row)
             binned_.push_back({BinnedSignals::power_name(row), code_of(next++), &bins_.power[row]});
     }
 

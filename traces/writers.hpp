@@ -56,6 +56,7 @@ struct OpRow {
     uint64_t macs = 0;
     uint64_t bytes_dram = 0, bytes_l2 = 0, bytes_l1 = 0;
     double utilization = 0;  ///< of MACs: busy.useful / all busy unit-cycles, stalls left out
+    bool energy_modelled = true;  ///< else energy_pj and power_w say nothing, and are empty in the file
     double energy_pj = 0;
     double power_w = 0;           ///< energy_pj over the time of span_cycles; of the background: over the run
     Cycles estimated_cycles = 0;  ///< of the compiler; 0 = none

@@ -53,9 +53,8 @@ Loaded load_topology(const Source& source, const LoadRequest& request, Diagnosti
     // a topology says nothing about tiling: its layers stand in L1 whole
     loaded.changes.push_back(
         {l1_size, fmt::format("{}", needed),
-         fmt::format("the largest layer needs {} bytes of SRAM, {} has {}: {} is set to {}, which the energy "
-                     "of L1 includes.",
-                     needed, request.platform->name(), smallest, l1_size, needed)});
+         fmt::format("the largest layer needs {} bytes of SRAM, {} has {}: {} is set to {}.", needed,
+                     request.platform->name(), smallest, l1_size, needed)});
     return loaded;
 }
 

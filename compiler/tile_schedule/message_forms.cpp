@@ -328,8 +328,9 @@ void read_json(std::string_view bytes, Schedule& schedule) {
     Json json;
     try {
         json = Json::parse(bytes);
-    } catch (const Json::exception& error) {
-        throw UserError(fmt::format("{}: this is no JSON: {}", schedule.origin, error.what()));
+    } catch (const Json::parse_error& error) {
+        throw UserError(fmt::format("{}: this is no JSON: byte {} is not expected. Fix: write it again.",
+                                    schedule.origin, error.byte));
     }
     Members members(json, "the schedule", schedule);
     if (const std::string format = members.text("format"); format != format_name)

@@ -324,6 +324,7 @@ void Device::Impl::finish(traces::StatSet& stats) {
         const bool background = &row == &op_rows.back();
         const double ps = double(core.edge(background ? now_ : row.span_cycles));
         row.power_w = ps > 0 ? row.energy_pj / ps : 0;
+        row.energy_modelled = !stats.contains("energy.not_modelled");
     }
 }
 

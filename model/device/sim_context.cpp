@@ -1,8 +1,12 @@
 #include "model/device/sim_context.hpp"
 
+#include <pthread.h>
+
+#include <new>
 #include <string>
 #include <string_view>
 #include <systemc>
+#include <utility>
 
 #include "base/diagnostics.hpp"
 
@@ -13,8 +17,22 @@ namespace kpu::model {
 
 namespace {
 
+SimContext* entered = nullptr;  ///< by whoever has the mutex
+
+std::recursive_mutex& kernel_mutex();
+
+/// In a child process the thread that simulated is not there: nobody else unlocks, and what it was building
+/// or running stands still for good.
+void after_fork() {
+    new (&kernel_mutex()) std::recursive_mutex;
+    if (entered != nullptr) entered->abandon();
+    entered = nullptr;
+    sc_core::sc_curr_simcontext = nullptr;
+}
+
 std::recursive_mutex& kernel_mutex() {
     static std::recursive_mutex mutex;
+    [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, after_fork);
     return mutex;
 }
 
@@ -38,14 +56,20 @@ SimContext::SimContext() {
 
 SimContext::~SimContext() {
     const Entry entry(*this);
+    if (abandoned_) (void)context_.release();  // in the middle of a step: it cannot be taken down
     context_.reset();
 }
 
 SimContext::Entry::Entry(SimContext& context)
-    : lock_(kernel_mutex()), previous_(sc_core::sc_curr_simcontext) {
+    : lock_(kernel_mutex()),
+      previous_(sc_core::sc_curr_simcontext),
+      outer_(std::exchange(entered, &context)) {
     sc_core::sc_curr_simcontext = context.context_.get();
 }
 
-SimContext::Entry::~Entry() { sc_core::sc_curr_simcontext = previous_; }
+SimContext::Entry::~Entry() {
+    sc_core::sc_curr_simcontext = previous_;
+    entered = outer_;
+}
 
 }  // namespace kpu::model

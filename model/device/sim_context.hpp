@@ -11,7 +11,7 @@ class sc_simcontext;
 namespace kpu::model {
 
 /// One SystemC simulation context. Many live in one process; a process-wide mutex lets one thread in at a
-/// time.
+/// time. A process that forks meanwhile has a child that can make simulations of its own.
 class SimContext {
   public:
     SimContext();
@@ -31,10 +31,15 @@ class SimContext {
       private:
         std::unique_lock<std::recursive_mutex> lock_;
         sc_core::sc_simcontext* previous_;
+        SimContext* outer_;
     };
+
+    /// A fork left it in the middle of a step, in a process without the thread that took it.
+    void abandon() { abandoned_ = true; }
 
   private:
     std::unique_ptr<sc_core::sc_simcontext> context_;
+    bool abandoned_ = false;
 };
 
 }  // namespace kpu::model

@@ -279,6 +279,7 @@ void Channel::run(Stop stop, uint64_t limit) {
         if (!chosen_) choose();
         const Choice choice = choice_;
         if (choice.time >= limit) break;
+        if (choice.kind == Kind::timer && idle() && skip_idle(limit)) continue;
         chosen_ = false;
         if (choice.kind != Kind::column) {
             execute(choice);

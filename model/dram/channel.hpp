@@ -141,6 +141,7 @@ class Channel {
         uint64_t activate_after = 0;
     };
     static constexpr uint32_t max_groups = max_banks, none = ~0u;
+    static constexpr uint64_t far_periods = 64;  ///< of tREFI: worth not stepping
     /// Banks with a burst waiting, by what their oldest useful command is.
     struct Waiting {
         uint64_t column = 0, activate = 0, precharge = 0;
@@ -195,6 +196,10 @@ class Channel {
     uint64_t drain_time(const Rank& rank) const;
     void refresh(uint32_t rank, uint64_t time);
     void wake(uint32_t rank, uint64_t time);
+    bool skip_idle(uint64_t limit);
+    uint64_t idle_periods(uint64_t limit) const;
+    bool repeats(const std::vector<Rank>& ranks, const std::array<Bank, max_banks>& banks,
+                 uint64_t since) const;
     /// What the waiting bursts of a bank need next.
     void classify(uint32_t bank, bool is_write);
     void hold(uint32_t rank, Drain drain);

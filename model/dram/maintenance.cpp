@@ -5,6 +5,97 @@
 #include "model/dram/channel.hpp"
 
 namespace kpu::dram {
+namespace {
+
+/// A time that goes along from one period to the next, or one that lies behind both and no longer matters.
+bool moves(uint64_t before, uint64_t after, uint64_t period, uint64_t since) {
+    return after == before + period || (after == before && after <= since);
+}
+
+}  // namespace
+
+/// Without work, refreshes and the power-down between them come to the same in every tREFI: once two periods
+/// were equal, the others are counted. Whoever listens to commands gets every one. Whether time went on.
+bool Channel::skip_idle(uint64_t limit) {
+    constexpr int attempts = 4;
+    constexpr uint64_t settling = 4;  // periods, in which rows close and ranks go to sleep
+    const uint64_t period = t_.trefi, begin = now_;
+    if (limit <= begin + far_periods * period || limit >= never / 2) return false;
+    if (observer_ != nullptr || activities_ != nullptr || posted_bursts_ > 0) return false;
+    for (int i = 0; i < attempts && next_timer_ != never && limit > now_ + far_periods * period; ++i) {
+        run(Stop::at_limit, now_ + settling * period);
+        const std::vector<Rank> ranks = ranks_;
+        const std::array<Bank, max_banks> banks = banks_;
+        const uint64_t refreshes = counters_.refreshes, since = now_, row = row_slot_, column = column_slot_;
+        run(Stop::at_limit, now_ + period);
+        const uint64_t periods = idle_periods(limit);
+        const bool same = moves(row, row_slot_, period, since) &&
+                          moves(column, column_slot_, period, since) && repeats(ranks, banks, since);
+        if (periods == 0 || !same) continue;
+        const auto move = [&](uint64_t before, uint64_t& after) {
+            if (after != before) after += periods * period;
+        };
+        for (size_t r = 0; r < ranks_.size(); ++r) {
+            const Rank& before = ranks[r];
+            Rank& rank = ranks_[r];
+            for (size_t s = 0; s < rank_state_count; ++s)
+                rank.times[s] += periods * (rank.times[s] - before.times[s]);
+            rank.refresh_sum += periods * (rank.refresh_sum - before.refresh_sum);
+            move(before.state_since, rank.state_since);
+            move(before.refresh_due, rank.refresh_due);
+            move(before.refresh_begin, rank.refresh_begin);
+            move(before.refresh_end, rank.refresh_end);
+        }
+        for (size_t b = 0; b < banks_.size(); ++b) {
+            move(banks[b].activate_ready, banks_[b].activate_ready);
+            move(banks[b].precharge_ready, banks_[b].precharge_ready);
+            for (const size_t w : {0, 1}) move(banks[b].column_ready[w], banks_[b].column_ready[w]);
+        }
+        move(row, row_slot_);
+        move(column, column_slot_);
+        counters_.refreshes += periods * (counters_.refreshes - refreshes);
+        now_ += periods * period;
+        set_timer();
+        chosen_ = false;
+    }
+    return now_ > begin;
+}
+
+/// Whole periods from now on in which no rank comes to power-down or self-refresh for being idle so long.
+uint64_t Channel::idle_periods(uint64_t limit) const {
+    uint64_t end = limit;
+    for (const Rank& rank : ranks_) {
+        for (const uint64_t wait : {config_.policy.power_down_nck, config_.policy.self_refresh_nck}) {
+            const uint64_t due = rank.idle_since + wait;
+            if (wait > 0 && due > now_ && rank.state != RankState::self_refresh) end = std::min(end, due);
+        }
+    }
+    return (end - now_) / t_.trefi;
+}
+
+/// Whether everything that decides what comes next is as it was a period ago, at `since`.
+bool Channel::repeats(const std::vector<Rank>& ranks, const std::array<Bank, max_banks>& banks,
+                      uint64_t since) const {
+    const uint64_t period = t_.trefi;
+    for (size_t r = 0; r < ranks.size(); ++r) {
+        const Rank &a = ranks[r], &b = ranks_[r];
+        const bool same = a.state == b.state && a.drain == b.drain && a.open_banks == 0 && b.open_banks == 0;
+        if (!same || !moves(a.state_since, b.state_since, period, since) ||
+            b.refresh_due != a.refresh_due + period || b.refresh_begin != a.refresh_begin + period ||
+            b.refresh_end != a.refresh_end + period)
+            return false;
+    }
+    for (size_t i = 0; i < banks.size(); ++i) {
+        const Bank &a = banks[i], &b = banks_[i];
+        const bool same = a.open == b.open && a.precharged_for_row == b.precharged_for_row;
+        if (!same || !moves(a.activate_ready, b.activate_ready, period, since) ||
+            !moves(a.precharge_ready, b.precharge_ready, period, since) ||
+            !moves(a.column_ready[0], b.column_ready[0], period, since) ||
+            !moves(a.column_ready[1], b.column_ready[1], period, since))
+            return false;
+    }
+    return true;
+}
 
 uint64_t Channel::timer_of(const Rank& rank) const {
     if (rank.drain != Drain::nothing || rank.state == RankState::self_refresh) return never;

@@ -55,11 +55,17 @@ bool TraceFile::fill() {
     position_ = 0;
     const size_t held = buffer_.size();
     buffer_.resize(held + chunk_bytes);
+    errno = 0;
     const size_t got = std::fread(buffer_.data() + held, 1, chunk_bytes, file_.get());
     buffer_.resize(held + got);
     if (got < chunk_bytes) {
-        if (std::ferror(file_.get()) != 0) fail("cannot read the trace", "check that it is a readable file");
+        const bool signalled = std::ferror(file_.get()) != 0 && errno == EINTR;
+        if (std::ferror(file_.get()) != 0 && !signalled)
+            fail(fmt::format("cannot read the trace: {}", std::strerror(errno)),
+                 "check that it is a readable file");
         ended_ = true;
+        // whoever catches a signal wants no more: the trace ends behind its last whole line
+        if (signalled) buffer_.resize(buffer_.rfind('\n') + 1);
     }
     return got > 0;
 }

@@ -91,6 +91,7 @@ static_assert(std::size(power_columns) == traces::PowerBins::columns);
 
 /// Bins of the power trace as columns: start and width in ns, mean power of each source in W.
 py::dict power(const Recording& recording, std::optional<double> bin_ns) {
+    traces::require_energy(recording.info.prices);
     const double width_ns = bin_ns.value_or(recording.info.bin_ns);
     traces::RunInfo info = recording.info;
     info.bin_ns = width_ns;

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
 
+#include "execution/hazard_report.hpp"
 #include "isa/opcodes.hpp"
 #include "python/bindings/bindings.hpp"
 #include "runtime/save_run.hpp"
@@ -28,6 +30,13 @@ constexpr std::chrono::milliseconds signal_period{50};
 /// Runs `work` in a thread of its own and looks for signals meanwhile, without holding the interpreter lock:
 /// a signal whose handler raises (Ctrl-C) sets `interrupt`, waits for the work to stop, and is raised then.
 RunStatus supervise(std::atomic<bool>& interrupt, const std::function<RunStatus()>& work) {
+    // one thread at a time is in a simulation: one that a simulation's own call-back starts stays in its
+    // thread
+    static thread_local bool simulates = false;
+    if (simulates) {
+        const py::gil_scoped_release release;
+        return work();
+    }
     std::mutex mutex;
     std::condition_variable ended;
     bool done = false;
@@ -37,6 +46,7 @@ RunStatus supervise(std::atomic<bool>& interrupt, const std::function<RunStatus(
     {
         const py::gil_scoped_release release;
         std::thread worker([&] {
+            simulates = true;
             try {
                 status = work();
             } catch (...) {
@@ -234,7 +244,7 @@ py::list to_python(const std::vector<traces::OpRow>& ops) {
         row["bytes_l2"] = op.bytes_l2;
         row["bytes_l1"] = op.bytes_l1;
         row["utilization"] = op.utilization;
-        row["energy_pj"] = op.energy_pj;
+        row["energy_pj"] = op.energy_modelled ? op.energy_pj : std::nan("");
         row["estimated_cycles"] = op.estimated_cycles;
         row["estimated_energy_pj"] = op.estimated_energy_pj;
         row["profile"] = op.profile;
@@ -459,6 +469,9 @@ void bind_simulation(py::module_& module) {
         .def("stats", converted([](Simulation& s) { return s.stats(); }))
         .def("ops", converted([](Simulation& s) { return to_python(s.op_rows()); }))
         .def("hazards", converted([](Simulation& s) { return to_python(s.hazards()); }))
+        .def("hazard_summary", converted([](Simulation& s) {
+                 return s.hazards().count() > 0 ? execution::summary(s.hazards()) : std::string();
+             }))
         .def("hazards_limited", converted([](Simulation& s) { return s.hazards().limited(); }))
         .def(
             "report",
@@ -481,6 +494,7 @@ void bind_simulation(py::module_& module) {
                 self.with([&](Simulation& s) {
                     manifest.program.path = s.program().module->origin;
                     runtime::save_run(folder, force, s, s.op_rows(), std::move(manifest));
+                    runtime::finish_saved_run(folder, s);
                 });
             },
             arg("folder"), arg("force"), arg("command_line"), arg("platform_source"), arg("inputs"),

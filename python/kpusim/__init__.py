@@ -10,7 +10,7 @@ One run of a program gives its values, its cycles, the cause of every cycle, and
 from kpusim import nem
 from kpusim._core import version as __version__
 from kpusim.backend import ComputeBackend, Operand
-from kpusim.errors import Diagnostic, InternalError, KpusimError, SimulationError, UserError
+from kpusim.errors import Diagnostic, HazardWarning, InternalError, KpusimError, SimulationError, UserError
 from kpusim.platform import Parameter, Platform
 from kpusim.program import Program, load
 from kpusim.results import Events, Hazard, Intervals, OpRow, Power, Run, Stat, Stats
@@ -25,6 +25,7 @@ __all__ = [
     "Events",
     "FrontEnd",
     "Hazard",
+    "HazardWarning",
     "InternalError",
     "Intervals",
     "KpusimError",

@@ -110,15 +110,19 @@ class ScheduleError(UserError):
 
 
 class SimulationError(KpusimError, RuntimeError):
-    """The simulated program failed: deadlock, hazard under ``strict``, limit reached.
+    """The simulated program failed: deadlock, limit reached, hazard under ``strict``.
 
     Attributes
     ----------
     run : Run or None
-        What the run gave until then, marked incomplete.
+        What the run gave until then, marked incomplete unless it ran to its end.
     """
 
     run: Run | None = None
+
+
+class HazardWarning(UserWarning):
+    """A run had races or read unwritten bytes, so that its results may be wrong; see ``run.hazards``."""
 
 
 class InternalError(KpusimError, RuntimeError):

@@ -119,7 +119,7 @@ class OpRow:
     utilization : float
         Useful cycles over busy cycles of its MACs.
     energy_pj : float
-        Dynamic energy in pJ.
+        Dynamic energy in pJ; NaN where ``stats`` has ``energy.not_modelled``, whose meaning says why.
     estimated_cycles, estimated_energy_pj : int, float
         What the compiler thought; 0 when it did not say.
     profile : str
@@ -393,11 +393,12 @@ class Run:
     ops : list of OpRow
         Cost of each operation; empty in functional mode.
     hazards : list of Hazard
-        Races and reads of unwritten bytes that occurred.
+        Races and reads of unwritten bytes that occurred, one of each kind and pair of statements;
+        ``stats["hazards.count"]`` counts every occurrence.
     diagnostics : tuple of Diagnostic
         Warnings about the program.
     complete : bool
-        False when it stopped before its end, or had a hazard under ``strict``.
+        False when it stopped before its end.
     """
 
     def __init__(self, simulation: Simulation, replay: Callable[[Recorded], Simulation] | None) -> None:
@@ -496,9 +497,10 @@ class Run:
         where = f" on {self.platform}" if self.platform else ""
         parts = [f"{self.program}{where}, {self.mode}"]
         if self.mode != "functional":
-            parts.append(f"{self.cycles:,} cycles, {self.stats.stat('energy.total_uj')}")
-        if self.hazards:
-            parts.append(f"{len(self.hazards)} hazards")
+            energy = self.stats.stat("energy.total_uj") if "energy.total_uj" in self.stats else "no energy"
+            parts.append(f"{self.cycles:,} cycles, {energy}")
+        if count := self.stats.get("hazards.count", 0):
+            parts.append(f"{count:,} hazards")
         if not self.complete:
             parts.append("incomplete")
         return f"Run({', '.join(parts)})"

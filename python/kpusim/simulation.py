@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from kpusim import _core
 from kpusim.arrays import Array, host_array
 from kpusim.backend import Adapter, ComputeBackend
-from kpusim.errors import Diagnostic, SimulationError, UserError
+from kpusim.errors import Diagnostic, HazardWarning, SimulationError, UserError
 from kpusim.options import check_options, program_and_platform, split_keywords
 from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program, StrPath
@@ -91,6 +92,7 @@ class Simulation:
         mode = mode or "values+timing"
         self.mode: Mode = mode
         self._records_events = bool(events)
+        self._strict = strict
         self._core = _core.Simulation(
             self.program._core,
             None if self.platform is None else self.platform._core,
@@ -203,21 +205,13 @@ class Simulation:
             results until then.
         KeyboardInterrupt
             After Ctrl-C; the simulation can be run again.
+
+        Warns
+        -----
+        HazardWarning
+            For races and reads of unwritten bytes, which make results wrong; not under ``strict``.
         """
-        if inputs or fill is not None:
-            self.reset()
-        self.set_inputs(inputs, fill)
-        self._need_inputs()
-        if self._core.status() != "paused":
-            self._written = False
-        self._generation += 1
-        status = self._core.run(progress)
-        run = self.result()
-        if not run.complete:
-            error = SimulationError(self._failure(status, run))
-            error.run = run
-            raise error
-        return run
+        return self._run(inputs, fill, progress)
 
     def step(self, cycles: int) -> Status:
         """Run so many core cycles further; in functional mode, so many tasks. Does nothing after the end."""
@@ -354,8 +348,8 @@ class Simulation:
 
     def result(self) -> Run:
         """What it gave so far. Ends a run that is paused: the next one starts from cycle 0."""
-        repeats = not self._written and self.status in ("finished", "deadlock", "limit_reached")
-        return Run(self, self._replay() if repeats else None)
+        self._warn_of_hazards(3)
+        return self._result()
 
     def __repr__(self) -> str:
         """Program, platform, status and cycle."""
@@ -392,6 +386,40 @@ class Simulation:
 
         return replay
 
+    def _run(
+        self,
+        inputs: Mapping[str, npt.ArrayLike] | None,
+        fill: Literal["zeros"] | int | None,
+        progress: Progress | None,
+    ) -> Run:
+        if inputs or fill is not None:
+            self.reset()
+        self.set_inputs(inputs, fill)
+        self._need_inputs()
+        if self._core.status() != "paused":
+            self._written = False
+        self._generation += 1
+        status = self._core.run(progress)
+        run = self._result()
+        if not run.complete or (self._strict and run.hazards):
+            error = SimulationError(self._failure(status, run))
+            error.run = run
+            raise error
+        self._warn_of_hazards(4)
+        return run
+
+    def _result(self) -> Run:
+        repeats = not self._written and self.status in ("finished", "deadlock", "limit_reached")
+        return Run(self, self._replay() if repeats else None)
+
+    def _warn_of_hazards(self, stacklevel: int) -> None:
+        if summary := self._core.hazard_summary():
+            warnings.warn(
+                f"{summary}. Fix: add the missing dependencies; run.hazards lists them.",
+                HazardWarning,
+                stacklevel=stacklevel,
+            )
+
     def _failure(self, status: str, run: Run) -> str:
         if status == "deadlock":
             return (
@@ -402,7 +430,7 @@ class Simulation:
             return f"stopped at the limit of {self.cycle} cycles with work left. Fix: raise max_cycles."
         if status == "finished":
             return (
-                f"{len(run.hazards)} hazards, and strict is on. Fix: add the missing dependencies.\n"
+                f"{self._core.hazard_summary()}, and strict is on. Fix: add the missing dependencies.\n"
                 + "\n".join(map(str, run.hazards))
             )
         return f"the run ended as {status}"
@@ -475,7 +503,7 @@ def simulate(
         engine=engine,
         **more,
     )
-    return simulation.run(inputs, fill=fill, progress=progress)
+    return simulation._run(inputs, fill, progress)
 
 
 def ordered_loop_values(

@@ -12,7 +12,7 @@ void Budgets::add_to(CLI::App& command) {
     command.add_option("--expect-cycles", expect_cycles_,
                        "stats.json or folder of a run: exit 3 if this one takes more cycles");
     command.add_option("--power-budget", power_w_, "watts: exit 3 if the average power is higher")
-        ->check(CLI::PositiveNumber);
+        ->check(not_positive);
     command.add_option("--tolerance", tolerance_text_,
                        "how much more --expect-cycles and --power-budget allow (default 0%)");
     command.add_option("--estimates", estimates_path_,
@@ -36,6 +36,8 @@ void Budgets::prepare(const runtime::Simulation& simulation, runtime::Mode mode)
             "--mode functional has neither cycles nor power. Fix: leave out --expect-cycles, --power-budget, "
             "--estimates and --check-estimates, or use --mode timing.");
     }
+    if (power_w_ > 0 && simulation.platform() != nullptr)
+        traces::require_energy(platforms::energy_prices(*simulation.platform()));
     if (!expect_cycles_.empty()) {
         baseline_ = traces::read_baseline(expect_cycles_);
         traces::check_baseline(*baseline_);

@@ -29,7 +29,7 @@ enum ExitCode : int {
     exit_interrupted = 130
 };
 
-/// Set by Ctrl-C.
+/// Partial results are wanted now: see ending.hpp.
 extern std::atomic<bool> interrupted;
 
 /// Each adds its verbs to the application; a verb's callback stores the exit code.
@@ -74,10 +74,14 @@ struct TracePaths {
     std::vector<std::string> filter;
     bool empty() const { return files.empty(); }
     bool need_accesses() const;
+    bool need_energy() const;
+    std::vector<std::string> paths() const;
     void add_to(CLI::App& command);
     /// Also says how large a big one will be, and refuses one that its disk has no room for.
     void write(traces::Recording& recording) const;
 };
+/// The later of two outputs would replace the other. Throws UserError.
+void refuse_repeated(const std::vector<std::string>& paths);
 /// Says how large a big trace will be. Throws UserError when its disk has no room for it.
 void announce_trace(const std::string& path, uint64_t bytes);
 
@@ -89,7 +93,11 @@ std::string sarif_text(const Diagnostics& diagnostics, const analysis::FindingOr
 /// To standard error, with source lines when that is a terminal.
 void print_findings(const Diagnostics& diagnostics);
 
-/// Data goes to standard output, everything for people to standard error.
+/// A finite number above 0, for CLI11's check(): its own takes nan.
+std::string not_positive(const std::string& text);
+
+/// Data goes to standard output, everything for people to standard error. Throws UserError when standard
+/// output does not take it.
 void print_out(const std::string& text);
 void print_err(const std::string& text);
 

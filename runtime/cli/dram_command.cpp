@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/text.hpp"
 #include "base/text_output.hpp"
@@ -13,6 +14,7 @@
 #include "platforms/platform.hpp"
 #include "platforms/schema.hpp"
 #include "runtime/cli/command.hpp"
+#include "runtime/cli/ending.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -76,7 +78,7 @@ uint32_t count_option(const char* option, int64_t value) {
     return static_cast<uint32_t>(value);
 }
 
-/// Ends the trace when the user interrupts.
+/// Ends the trace when partial results are wanted.
 class Interruptible final : public dram::TraceSource {
   public:
     explicit Interruptible(dram::TraceSource& trace) : trace_(trace) {}
@@ -90,11 +92,16 @@ class Interruptible final : public dram::TraceSource {
     dram::TraceSource& trace_;
 };
 
+/// Thrown out of a replay between two of its commands: an idle memory has refreshes alone, so many that
+/// nobody waits for the next request.
+struct Ended {};
+
 /// clock,command,rank,bank,row
 class CommandFile final : public dram::CommandObserver {
   public:
     explicit CommandFile(Output& output) : output_(output) { output_.write("clock,command,rank,bank,row\n"); }
     void on_command(const dram::IssuedCommand& c) override {
+        if (interrupted) throw Ended();
         static constexpr const char* names[] = {"ACT", "PRE", "PREA", "RD",  "WR",
                                                 "REF", "PDE", "PDX",  "SRE", "SRX"};
         const bool of_bank = c.command == dram::Command::activate || c.command == dram::Command::precharge ||
@@ -178,6 +185,22 @@ std::string as_text(const Json& report) {
     return text;
 }
 
+/// Nothing when it ended while commands were written: there are those.
+std::optional<dram::ReplayResult> replay(const DramOptions& options, const dram::ReplayConfig& config,
+                                         dram::TraceSource& trace) {
+    if (options.commands.empty()) return dram::replay(config, trace);
+    auto output = Output::to_file(options.commands);
+    CommandFile commands(output);
+    std::optional<dram::ReplayResult> result;
+    try {
+        result = dram::replay(config, trace, &commands);
+    } catch (const Ended&) {
+        result.reset();
+    }
+    output.finish();
+    return result;
+}
+
 void run(const DramOptions& options, int& exit_code) {
     proto::DdrDevice device = device_of(options);
     proto::DdrController controller = platforms::default_ddr_controller();
@@ -191,15 +214,19 @@ void run(const DramOptions& options, int& exit_code) {
         throw UserError("--commands records one channel. Fix: leave --commands out, or give --channels 1.");
     dram::TraceFile file(options.trace, config.channel.timing.tck_ns);
     Interruptible trace(file);
-    dram::ReplayResult result;
-    if (options.commands.empty()) {
-        result = dram::replay(config, trace);
-    } else {
-        auto output = Output::to_file(options.commands);
-        CommandFile commands(output);
-        result = dram::replay(config, trace, &commands);
-        output.finish();
+    std::optional<dram::ReplayResult> replayed;
+    {
+        const KeepsPartialResults keeps;
+        replayed = replay(options, config, trace);
     }
+    if (interrupted) {
+        print_err(time_is_up() ? fmt::format("error: stopped after {:g} seconds: results are partial. {}.\n",
+                                             time_limit(), timeout_fix)
+                               : "interrupted: results are partial\n");
+        exit_code = time_is_up() ? exit_failed : exit_interrupted;
+    }
+    if (!replayed) return;
+    const dram::ReplayResult& result = *replayed;
     if (result.requested_reads + result.requested_writes == 0 && !interrupted) {
         throw UserError(fmt::format(
             "trace `{}` holds no request. Fix: write a line such as `0,R,0x0,0` or `0: read 0x0`.",
@@ -207,7 +234,6 @@ void run(const DramOptions& options, int& exit_code) {
     }
     const Json out = report(options, config, device, result);
     print_out(options.json ? out.dump(2) + "\n" : as_text(out));
-    if (interrupted) exit_code = exit_interrupted;
 }
 
 }  // namespace

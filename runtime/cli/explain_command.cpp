@@ -21,9 +21,10 @@ struct ExplainOptions {
 
 /// Of a run folder, the event file in it.
 std::string event_file_of(const std::string& run) {
-    if (!std::filesystem::is_directory(run)) return run;
+    std::error_code error;
+    if (!std::filesystem::is_directory(run, error)) return run;
     std::string events = (std::filesystem::path(run) / traces::events_file_name).string();
-    if (!std::filesystem::exists(events)) {
+    if (!std::filesystem::exists(events, error)) {
         throw UserError(
             fmt::format("{}: the run kept no events. Fix: run again with `-o {} --force --events {}`.", run,
                         run, events));
@@ -43,6 +44,7 @@ void check_same_run(const std::string& run, const std::string& events, const tra
 }
 
 void explain(const ExplainOptions& options) {
+    if (!options.html.empty()) Output::check(options.html);
     const std::string events = event_file_of(options.run);
     const traces::Recording recording = traces::read_event_file(events);
     check_same_run(options.run, events, recording);

@@ -29,7 +29,10 @@ void export_traces(const ExportOptions& options) {
             fmt::format("nothing to export. Fix: give one of {} with a file name.", fmt::join(names, ", ")));
     }
     traces::check_window(options.traces.window);
+    refuse_repeated(options.traces.paths());
+    for (const std::string& path : options.traces.paths()) Output::check(path);
     auto recording = traces::read_event_file(options.events);
+    if (options.traces.need_energy()) traces::require_energy(recording.info.prices);
     if (options.bin_ns > 0) recording.info.bin_ns = options.bin_ns;
     options.traces.write(recording);
 }
@@ -54,9 +57,35 @@ void TracePaths::add_to(CLI::App& command) {
         ->allow_extra_args(false);
 }
 
+std::vector<std::string> TracePaths::paths() const {
+    std::vector<std::string> found;
+    for (const File& file : files) found.push_back(file.path);
+    return found;
+}
+
+bool TracePaths::need_energy() const {
+    return std::any_of(files.begin(), files.end(),
+                       [](const File& file) { return file.format->needs_energy; });
+}
+
 bool TracePaths::need_accesses() const {
     return std::any_of(files.begin(), files.end(),
                        [](const File& file) { return file.format->needs_accesses; });
+}
+
+void refuse_repeated(const std::vector<std::string>& paths) {
+    namespace fs = std::filesystem;
+    for (size_t i = 0; i < paths.size(); ++i) {
+        for (size_t j = 0; j < i; ++j) {
+            std::error_code error;
+            const bool file = !fs::exists(paths[i], error) || fs::is_regular_file(paths[i], error);
+            if (paths[i].empty() || !file) continue;
+            const bool same = fs::path(paths[i]).lexically_normal() == fs::path(paths[j]).lexically_normal();
+            if (same || fs::equivalent(paths[i], paths[j], error))
+                throw UserError(fmt::format(
+                    "{}: two outputs would be written there. Fix: give each its own file.", paths[i]));
+        }
+    }
 }
 
 void announce_trace(const std::string& path, uint64_t bytes) {
@@ -66,9 +95,10 @@ void announce_trace(const std::string& path, uint64_t bytes) {
         print_err(fmt::format("{}: about {}. --trace-window and --trace-filter make it smaller.\n", path,
                               traces::bytes_text(bytes)));
     std::error_code error;
+    if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) return;
     const auto folder = std::filesystem::absolute(path, error).parent_path();
     const auto space = std::filesystem::space(folder, error);
-    const bool is_disk = !error && space.capacity > 0;  // /proc/self/fd is none
+    const bool is_disk = !error && space.capacity > 0;
     if (is_disk && space.available < bytes) {
         throw UserError(
             fmt::format("{}: about {} are needed, and its disk has {}. Fix: use --trace-window or "
@@ -101,7 +131,7 @@ void add_export(CLI::App& app, int&) {
     command->add_option("events", options->events, "event file")->required();
     options->traces.add_to(*command);
     command->add_option("--bin-ns", options->bin_ns, "width of a time bin of power and bandwidth")
-        ->check(CLI::PositiveNumber);
+        ->check(not_positive);
     command->callback([options] { export_traces(*options); });
 }
 

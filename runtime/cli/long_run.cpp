@@ -1,15 +1,14 @@
 #include "runtime/cli/long_run.hpp"
 
 #include <fmt/format.h>
-#include <sys/time.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <csignal>
 
+#include "base/host_memory.hpp"
 #include "runtime/cli/command.hpp"
+#include "runtime/cli/ending.hpp"
 #include "traces/report.hpp"
 
 namespace kpu::cli {
@@ -22,43 +21,9 @@ constexpr auto look_every = std::chrono::milliseconds(100);
 
 /// Whether a run that records has to end for its records to be kept.
 bool memory_is_low(const runtime::Simulation& simulation) {
-    const uint64_t available = runtime::available_bytes();
+    const uint64_t available = available_bytes();
     return available > 0 && available < reserve_bytes + runtime::ordering_bytes(simulation.recorded());
 }
-
-std::atomic<bool> timed_out{false};
-
-void on_alarm(int) {
-    timed_out = true;
-    interrupted = true;
-}
-
-/// Sets `interrupted` when the time is over; the flag is as before when this goes.
-class Alarm {
-  public:
-    explicit Alarm(double seconds) : seconds_(seconds) {
-        timed_out = false;
-        if (seconds_ <= 0) return;
-        std::signal(SIGALRM, on_alarm);
-        set(seconds_);
-    }
-    ~Alarm() {
-        if (seconds_ <= 0) return;
-        set(0);
-        std::signal(SIGALRM, SIG_DFL);
-    }
-    Alarm(const Alarm&) = delete;
-    Alarm& operator=(const Alarm&) = delete;
-
-  private:
-    static void set(double seconds) {
-        itimerval timer{};
-        timer.it_value.tv_sec = static_cast<time_t>(seconds);
-        timer.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
-        setitimer(ITIMER_REAL, &timer, nullptr);
-    }
-    double seconds_;
-};
 
 std::string size_text(double bytes) {
     return traces::bytes_text(static_cast<uint64_t>(std::min(bytes, 1e18)));
@@ -66,19 +31,13 @@ std::string size_text(double bytes) {
 
 }  // namespace
 
-void LongRun::add_to(CLI::App& command) {
-    command
-        .add_option("--timeout", timeout_, "seconds: stop the simulation then, with partial results (exit 2)")
-        ->check(CLI::Range(1e-3, 1e8));
-}
-
 void LongRun::prepare(const BoundProgram& program, const runtime::SimulationOptions& options) {
     const runtime::RunEstimate estimate = runtime::estimate_run(program, options);
     tasks_ = estimate.tasks;
     recording_ = options.record_events;
-    const auto available = static_cast<double>(runtime::available_bytes());
+    const auto available = static_cast<double>(available_bytes());
     if (available == 0 || estimate.bytes() <= available) return;
-    const bool limited = timeout_ > 0 || options.max_cycles != UINT64_MAX;
+    const bool limited = time_limit() > 0 || options.max_cycles != UINT64_MAX;
     const std::string what = fmt::format(
         "the run may need {} of memory ({} for its data, {} for its events), and {} are "
         "available",
@@ -96,7 +55,7 @@ void LongRun::prepare(const BoundProgram& program, const runtime::SimulationOpti
 
 runtime::RunStatus LongRun::run(runtime::Simulation& simulation, bool watched) {
     using Clock = std::chrono::steady_clock;
-    const Alarm alarm(timeout_);
+    const KeepsPartialResults keeps;
     const auto begin = Clock::now();
     auto next_look = begin, next_line = begin + std::chrono::seconds(2);
     bool shown = false;
@@ -120,7 +79,7 @@ runtime::RunStatus LongRun::run(runtime::Simulation& simulation, bool watched) {
     if (shown) print_err("\n");
     if (status != runtime::RunStatus::interrupted) {
         stop_ = Stop::none;
-    } else if (timed_out) {
+    } else if (time_is_up()) {
         stop_ = Stop::time;
     }
     return status;

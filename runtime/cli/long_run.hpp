@@ -5,16 +5,11 @@
 #include "runtime/run_estimate.hpp"
 #include "runtime/simulation.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace kpu::cli {
 
 /// Care for runs that take long: a time limit, memory, a line of progress.
 class LongRun {
   public:
-    void add_to(CLI::App& command);
     /// Before anything is simulated: warns when the run may need more memory than there is; refuses when its
     /// event stream alone will, and nothing limits the run. Throws UserError.
     void prepare(const BoundProgram& program, const runtime::SimulationOptions& options);
@@ -24,10 +19,8 @@ class LongRun {
 
     enum class Stop : uint8_t { none, time, memory };
     Stop stop() const { return stop_; }  ///< why run() stopped by itself
-    double timeout_seconds() const { return timeout_; }
 
   private:
-    double timeout_ = 0;
     double tasks_ = 0;  ///< expected
     bool recording_ = false;
     Stop stop_ = Stop::none;

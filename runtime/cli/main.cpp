@@ -1,25 +1,27 @@
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <csignal>
-#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <filesystem>
+#include <sstream>
 
 #include "base/text.hpp"
+#include "base/text_output.hpp"
 #include "runtime/cli/command.hpp"
+#include "runtime/cli/ending.hpp"
 
 namespace kpu::cli {
-
-std::atomic<bool> interrupted{false};
-
 namespace {
 
-void on_interrupt(int) {
-    interrupted = true;
-    std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends the process at once
-}
+bool standard_error_failed = false;
 
 std::vector<std::string> options_of(const CLI::App& command) {
     std::vector<std::string> names;
@@ -34,6 +36,42 @@ std::vector<std::string> commands_of(const CLI::App& app) {
     return names;
 }
 
+/// The option that a message of the parser names; null: none.
+const CLI::Option* option_in(const CLI::App& command, std::string_view message) {
+    const CLI::Option* found = nullptr;
+    for (const CLI::Option* option : command.get_options()) {
+        const std::string name = option->get_name();
+        const bool longer = found == nullptr || name.size() > found->get_name().size();
+        if (longer && message.find(name) != std::string_view::npos) found = option;
+    }
+    return found;
+}
+
+/// What is wrong with the words of a command that are known. The parser's own texts are for programmers.
+std::string misuse(const CLI::App& command, const CLI::ParseError& error) {
+    for (const CLI::Option* option : command.get_options()) {
+        if (option->get_required() && option->count() == 0) {
+            const std::string name = option->get_name();
+            return fmt::format("{}{} is missing: {}", option->get_positional() ? "the argument " : "", name,
+                               option->get_description());
+        }
+    }
+    const CLI::Option* option = option_in(command, error.what());
+    if (option == nullptr) return "no command is given";
+    const std::string name = option->get_name();
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExcludesError)) {
+        for (const CLI::Option* other : option->get_excludes())
+            if (other->count() > 0)
+                return fmt::format("{} and {} exclude each other", name, other->get_name());
+    }
+    const std::vector<std::string> given = option->results();
+    if (option->get_items_expected_max() == 0 && !given.empty())
+        return fmt::format("{} takes no value, not `{}`", name, fmt::join(given, " "));
+    if (given.empty() || error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch))
+        return fmt::format("{} takes one value: {}", name, option->get_description());
+    return fmt::format("{} does not take `{}`: {}", name, fmt::join(given, " "), option->get_description());
+}
+
 /// What is wrong with a command line. A word that nobody knows is the mistake, rather than what is missing
 /// for want of it.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
@@ -42,7 +80,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     const std::string name = chosen.empty() ? "kpusim" : "kpusim " + command.get_name();
     const std::vector<std::string> unknown = app.remaining(true);
     if (unknown.empty() || unknown.front().empty())
-        return fmt::format("{}. Fix: see `{} --help`.", error.what(), name);
+        return fmt::format("{}. Fix: see `{} --help`.", misuse(command, error), name);
     const bool option = unknown.front()[0] == '-';
     const std::string word = option ? unknown.front().substr(0, unknown.front().find('=')) : unknown.front();
     const std::vector<std::string> names = option ? options_of(command) : commands_of(command);
@@ -61,8 +99,7 @@ int run_app(int argc, char** argv) {
     app.set_version_flag("--version", std::string("kpusim ") + KPUSIM_VERSION);
     app.require_subcommand(1);
     app.footer(
-        "Exit codes: 0 ok, 1 usage or bad input, 2 the simulation failed (deadlock, hazard under --strict, "
-        "limit), "
+        "Exit codes: 0 ok, 1 usage or bad input, 2 the simulation failed (deadlock, hazard, limit), "
         "3 mismatch or tolerance exceeded, 70 a bug of kpusim, 130 interrupted.");
     int exit_code = exit_ok;
     const std::vector<std::string> command_line(argv, argv + argc);
@@ -73,10 +110,14 @@ int run_app(int argc, char** argv) {
     add_diff(app, exit_code);
     add_explain(app, exit_code);
     add_dram(app, exit_code);
+    for (CLI::App* command : app.get_subcommands({})) add_timeout(*command);
     try {
         app.parse(argc, argv);
-    } catch (const CLI::Success& success) {
-        return app.exit(success);
+    } catch (const CLI::Success& success) {  // --help and --version
+        std::ostringstream text;
+        const int code = app.exit(success, text, text);
+        print_out(text.str());
+        return code;
     } catch (const CLI::ParseError& error) {
         print_err(fmt::format("error: {}\n", usage_error(app, error)));
         return exit_bad_input;
@@ -98,12 +139,18 @@ int report_user_error(const UserError& error) {
 
 int main_guarded(int argc, char** argv) {
     try {
-        return run_app(argc, argv);
+        const int code = run_app(argc, argv);
+        // what was to be said there is missing
+        return code == exit_ok && standard_error_failed ? exit_bad_input : code;
     } catch (const UserError& error) {
         return report_user_error(error);
     } catch (const SimulationError& error) {
         print_err(fmt::format("error: {}\n", error.what()));
         return exit_failed;
+    } catch (const std::filesystem::filesystem_error& error) {
+        print_err(fmt::format("error: {}: {}. Fix: name another path.\n", error.path1().string(),
+                              error.code().message()));
+        return exit_bad_input;
     } catch (const std::bad_alloc&) {
         print_err("error: out of memory. Fix: use smaller buffers, or a machine with more memory.\n");
         return exit_bad_input;
@@ -187,13 +234,41 @@ double parse_percent(const std::string& text, const std::string& option) {
     return value / 100;
 }
 
-void print_out(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
-void print_err(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+std::string not_positive(const std::string& text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool number = error == std::errc() && end == text.data() + text.size();
+    return number && std::isfinite(value) && value > 0 ? "" : "not positive";
+}
+
+void print_out(const std::string& text) {
+    if (write_all(STDOUT_FILENO, text)) return;
+    throw UserError(fmt::format("standard output: cannot write: {}. Fix: redirect it to where there is room.",
+                                std::strerror(errno)));
+}
+
+void print_err(const std::string& text) {
+    if (!write_all(STDERR_FILENO, text)) standard_error_failed = true;
+}
 
 }  // namespace kpu::cli
 
+namespace {
+
+/// Closed standard files are taken, or the next file that is opened would get what is written to them. What
+/// is said to a closed standard error is nowhere missing; writing to a closed standard output fails.
+void take_standard_files() {
+    for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (::fcntl(file, F_GETFD) >= 0) continue;
+        const int taken = ::open("/dev/null", file == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
+        if (taken != file) std::abort();  // the lowest free one is given
+    }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-    std::signal(SIGINT, kpu::cli::on_interrupt);
-    std::signal(SIGPIPE, SIG_IGN);
+    take_standard_files();
+    kpu::cli::catch_signals();
     return kpu::cli::main_guarded(argc, argv);
 }

@@ -5,15 +5,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <climits>
 #include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "base/digest.hpp"
-#include "base/read_file.hpp"
 #include "base/text_output.hpp"
+#include "execution/hazard_report.hpp"
 #include "runtime/cli/budgets.hpp"
 #include "runtime/cli/command.hpp"
+#include "runtime/cli/ending.hpp"
 #include "runtime/cli/long_run.hpp"
 #include "runtime/save_run.hpp"
 #include "runtime/simulation.hpp"
@@ -30,7 +32,8 @@ struct RunOptions {
     std::vector<std::string> params, inputs;
     std::string fill, mode = "values+timing", order = "program", values = "fast", stepper = "fast";
     bool mode_given = false;
-    bool strict = false, no_hazards = false, force = false, json = false, quiet = false;
+    bool strict = false, no_hazards = false, allow_hazards = false, force = false, json = false,
+         quiet = false;
     uint64_t max_cycles = 0, seed = 0;
     std::string out, events, hazards;
     TracePaths traces;
@@ -95,7 +98,10 @@ std::vector<traces::Manifest::File> bind_inputs(const RunOptions& options, runti
     std::vector<traces::Manifest::File> files;
     for (const auto& text : options.inputs) {
         auto [name, path] = split_assignment(text, "--input");
-        const std::string bytes = read_file(path);
+        const auto fits = [&, input = name, file = path](const NpyArray& array) {
+            simulation.check_input(input, array, file);
+        };
+        const std::string bytes = read_npy_bytes(path, fits);
         simulation.set_input(name, parse_npy(bytes, path), path);
         files.push_back({name, path, sha256_hex(bytes)});
     }
@@ -118,19 +124,28 @@ std::vector<traces::Manifest::File> bind_inputs(const RunOptions& options, runti
     return files;
 }
 
-/// A trace that cannot be written is known before the run, not after it. The output folder is still to be
-/// made.
-void check_trace_paths(const RunOptions& options) {
+/// What cannot be written is known before the run, not after it. The output folder is still to be made.
+void check_output_paths(const RunOptions& options, const runtime::Simulation& simulation) {
     namespace fs = std::filesystem;
-    std::vector<std::string> paths{options.events};
-    for (const auto& file : options.traces.files) paths.push_back(file.path);
+    if (!options.out.empty()) {
+        std::vector<std::string> outputs;
+        for (const TensorSpec& spec : simulation.output_specs()) outputs.push_back(spec.name);
+        traces::RunFolder::check(options.out, options.force, outputs);
+    }
+    std::vector<std::string> paths = options.traces.paths();
+    paths.push_back(options.events);
+    paths.push_back(options.hazards);
+    refuse_repeated(paths);
+    if (options.traces.need_energy() && simulation.platform() != nullptr)
+        traces::require_energy(platforms::energy_prices(*simulation.platform()));
     for (const auto& path : paths) {
         const fs::path folder = fs::path(path).parent_path();
-        if (path.empty() ||
-            (!options.out.empty() && folder.lexically_normal() == fs::path(options.out).lexically_normal())) {
-            continue;
-        }
-        Output::to_file(path);  // never finished: leaves nothing
+        const bool inside = !options.out.empty() && !path.empty() &&
+                            folder.lexically_normal() == fs::path(options.out).lexically_normal();
+        if (inside && fs::path(path).filename().string().size() > NAME_MAX)
+            throw UserError(
+                fmt::format("{}: the name is too long for a file. Fix: give a shorter one.", path));
+        if (!path.empty() && !inside) Output::check(path);
     }
 }
 
@@ -143,10 +158,10 @@ size_t terminal_width() {
 /// The time or the memory for the run was used up.
 int stopped(const LongRun& run, const runtime::Simulation& simulation) {
     const bool time = run.stop() == LongRun::Stop::time;
-    print_err(fmt::format(
-        "error: stopped at cycle {} after {}: results are partial. Fix: {}.\n", simulation.now(),
-        time ? fmt::format("{:g} seconds", run.timeout_seconds()) : "the memory was nearly used up",
-        time ? "raise --timeout" : "leave traces out, or limit the run with --max-cycles"));
+    print_err(fmt::format("error: stopped at cycle {} after {}: results are partial. Fix: {}.\n",
+                          simulation.now(),
+                          time ? fmt::format("{:g} seconds", time_limit()) : "the memory was nearly used up",
+                          time ? "raise --timeout" : "leave traces out, or limit the run with --max-cycles"));
     return exit_failed;
 }
 
@@ -169,11 +184,7 @@ int conclude(const RunOptions& options, runtime::RunStatus status, const runtime
         default:
             break;
     }
-    if (options.strict && simulation.hazards().count() > 0) {
-        print_err(fmt::format("error: {} hazards, and --strict is on. Fix: add the missing dependencies.\n",
-                              simulation.hazards().count()));
-        return exit_failed;
-    }
+    if (simulation.hazards().count() > 0 && !options.allow_hazards) return exit_failed;
     return exit_ok;
 }
 
@@ -188,12 +199,20 @@ std::string races_not_followed(const runtime::Simulation& simulation) {
         why);
 }
 
-void print_hazards(const runtime::Simulation& simulation) {
+/// One line in any case; what there is to each cause unless `quiet`.
+void print_hazards(const runtime::Simulation& simulation, bool allowed, bool quiet) {
     constexpr size_t most = 20;
-    const auto& findings = simulation.hazards().findings();
-    for (size_t i = 0; i < std::min(most, findings.size()); ++i) print_err(to_string(findings[i]) + "\n");
-    if (findings.size() > most)
-        print_err(fmt::format("... and {} more kinds of hazard\n", findings.size() - most));
+    const execution::HazardLog& log = simulation.hazards();
+    if (log.count() > 0) {
+        print_err(fmt::format("{}: {}. Fix: add the missing dependencies{}.\n", allowed ? "warning" : "error",
+                              execution::summary(log),
+                              allowed ? "" : ", or accept them with --allow-hazards"));
+    }
+    if (quiet) return;
+    const auto causes = execution::causes_of(log);
+    for (size_t i = 0; i < std::min(most, causes.size()); ++i)
+        print_err(execution::to_string(log, causes[i]) + "\n");
+    if (causes.size() > most) print_err(fmt::format("... and {} more buffers\n", causes.size() - most));
     if (const std::string limited = races_not_followed(simulation); !limited.empty())
         print_err("info: " + limited + "\n");
 }
@@ -241,8 +260,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     manifest.inputs = bind_inputs(options, simulation);
     options.budgets.prepare(simulation, settings.mode);
     options.long_run.prepare(simulation.program(), settings);
-    if (!options.out.empty()) traces::RunFolder::check(options.out, options.force);
-    check_trace_paths(options);
+    check_output_paths(options, simulation);
 
     const auto status = options.long_run.run(simulation, !options.quiet && isatty(STDERR_FILENO) != 0);
 
@@ -267,9 +285,10 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
         }
         options.traces.write(recording);
     }
+    if (!options.out.empty()) runtime::finish_saved_run(options.out, simulation);
+    print_hazards(simulation, options.allow_hazards, options.quiet);
     if (options.json) print_out(simulation.stats().to_json(simulation.complete()));
     if (!options.quiet) {
-        print_hazards(simulation);
         traces::ReportOptions report_options;
         report_options.width = terminal_width();
         report_options.colour = isatty(STDERR_FILENO) != 0;
@@ -302,17 +321,18 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     command
         ->add_option("--stepper", options->stepper, "memory stepper: fast (default) or oracle; same cycles")
         ->check(CLI::IsMember({"fast", "oracle"}));
-    command->add_flag("--strict", options->strict, "warnings are errors; a hazard fails the run (exit 2)");
-    command->add_flag("--no-hazards", options->no_hazards, "do not look for races and unwritten reads");
-    command->add_option("--max-cycles", options->max_cycles, "stop there (exit 2)")
-        ->check(CLI::PositiveNumber);
+    command->add_flag("--strict", options->strict, "warnings are errors");
+    auto* allow = command->add_flag("--allow-hazards", options->allow_hazards,
+                                    "races and unwritten reads of the run do not make it fail (exit 2)");
+    command->add_flag("--no-hazards", options->no_hazards, "do not look for races and unwritten reads")
+        ->excludes(allow);
+    command->add_option("--max-cycles", options->max_cycles, "stop there (exit 2)")->check(not_positive);
     command->add_option("--seed", options->seed, "seed of random choices");
     command->add_option("-o,--output", options->out, "folder for stats.json, ops.csv, outputs/ and more");
     command->add_flag("--force", options->force, "replace kpusim's own files in an existing folder");
     command->add_option("--events", options->events, "event file, for `kpusim export`");
     options->traces.add_to(*command);
     options->budgets.add_to(*command);
-    options->long_run.add_to(*command);
     command->add_option("--hazards", options->hazards,
                         "file for the hazards found: SARIF 2.1.0 if it ends in .sarif, else JSON");
     command->add_flag("--json", options->json, "statistics as JSON on standard output");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "base/diagnostics.hpp"
@@ -36,6 +37,15 @@ TEST(ReadFile, GivesAllBytesOrTheFirst) {
 TEST(ReadFile, SaysWhichFileAndWhy) {
     EXPECT_THAT(error_of("/nonexistent/a"), HasSubstr("/nonexistent/a: error: cannot read: No such file"));
     EXPECT_THAT(error_of(testing::TempDir()), HasSubstr("Is a directory"));
+}
+
+TEST(ReadFile, RefusesWhatIsTooLargeForATextBeforeReadingIt) {
+    const std::string path = testing::TempDir() + "read_file_sparse";
+    std::ofstream(path, std::ios::binary).close();
+    std::filesystem::resize_file(path, uint64_t{200} << 30);
+    EXPECT_THAT(error_of(path), HasSubstr("has more than 1073741824 bytes"));
+    EXPECT_EQ(read_file(path, 10), std::string(10, '\0'));
+    std::remove(path.c_str());
 }
 
 }  // namespace

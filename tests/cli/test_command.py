@@ -500,15 +500,32 @@ class LimitTest(CommandTest):
             self.assertEqual(process.returncode, 130, text)
             self.assertIs(json.loads((out / "stats.json").read_text())["complete"], False)
 
-    def test_race_under_strict(self) -> None:
-        """Two unordered writes that overlap in time are reported, and fail the run under --strict."""
-        racing = SMALL.replace(", deps=[a]", "")
-        program = self.write("race.nem", racing)
-        result = kpusim("run", program, "--input", f"x={self.x}", "-o", self.work / "out")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        stats = json.loads((self.work / "out" / "stats.json").read_text())["stats"]
-        self.assertGreater(stats["hazards.count"]["value"], 0)
-        self.refused(kpusim("run", program, "--input", f"x={self.x}", "--strict"), "hazard", code=2)
+    def test_races(self) -> None:
+        """A missing dependency fails the run, which is whole; one line says so, and one finding a buffer."""
+        program = self.write("race.nem", SMALL.replace(", deps=[a]", ""))
+        for i, (options, code) in enumerate(
+            [([], 2), (["--allow-hazards"], 0), (["--no-hazards"], 0), (["--mode", "functional"], 0)]
+        ):
+            out = self.work / f"out{i}"
+            run = ("run", program, "--input", f"x={self.x}", "--quiet", *options, "-o", out)
+            result = kpusim(*run, "--vcd", out / "v")
+            if "functional" in options:
+                result = kpusim(*run)
+            document = json.loads((out / "stats.json").read_text())
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertIs(document["complete"], True)
+            found = document["stats"]["hazards.count"]["value"]
+            self.assertEqual(found > 0, "--no-hazards" not in options and "functional" not in options)
+            if found:
+                (line,) = result.stderr.splitlines()
+                self.assertTrue(line.startswith("warning: " if code == 0 else "error: "), line)
+                for words in (f"{found} hazard", "L2 buffer `m`", "race.nem:", "results may be wrong", "Fix:"):
+                    self.assertIn(words, line)
+            else:
+                self.assertEqual(result.stderr, "")
+        told = kpusim("run", program, "--input", f"x={self.x}").stderr
+        self.assertEqual(len([line for line in told.splitlines() if line.startswith("hazard (")]), 1, told)
+        self.refused(kpusim("run", program, "--allow-hazards", "--no-hazards"), "exclude each other")
 
     def test_deadlock(self) -> None:
         """A program that cannot go on is a deadlock with its chain, exit 2."""
@@ -577,7 +594,7 @@ class ToolTest(CommandTest):
         program = self.write("race.nem", SMALL.replace(", deps=[a]", ""))
         hazards = self.work / "hazards.sarif"
         ran = kpusim("run", program, "--fill", "zeros", "--quiet", "--hazards", hazards)
-        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(ran.returncode, 2, ran.stderr)
         checked = kpusim("check", program, "--sarif")
         broken = kpusim("check", "-", "--sarif", text="const a = b\n")
         self.assertEqual(broken.returncode, 1)
@@ -647,6 +664,39 @@ class ToolTest(CommandTest):
         # folds * (M + 2 rows + cols - 2) - 1, of cd(K, rows) * cd(N, cols) folds
         self.assertEqual(cycles["fc1"], 5 * (33 + 16 + 4 - 2) - 1)
         self.assertEqual(cycles["fc2"], 13 * 2 * (8 + 16 + 4 - 2) - 1)
+
+    def test_energy_outside_of_its_domain(self) -> None:
+        """No energy is shown where no table describes the device: SRAM as wide as that of SCALE-Sim."""
+        net, config, out = self.work / "net.csv", self.work / "scale.cfg", self.work / "wide"
+        net.write_text("Layer, M, N, K,\nfc1, 33, 20, 7,\n")
+        config.write_text(
+            "[architecture_presets]\nArrayHeight: 8\nArrayWidth: 4\nDataflow: ws\n"
+            "IfmapSramSzkB: 1\nFilterSramSzkB: 1\nOfmapSramSzkB: 1\n"
+        )
+        events, vcd = out / "events.kpuev", out / "v"
+        run = ("run", net, "--platform", config)
+        done = kpusim(*run, "-o", out, "--events", events, "--vcd", vcd)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        why = "a port of L1 moves 65536 bytes a cycle, and the energy table describes up to 1024"
+        self.assertIn(f"energy       not modelled: {why}", done.stderr)
+        self.assertNotIn(" W ", done.stderr)
+        stats = json.loads((out / "stats.json").read_text())["stats"]
+        self.assertIn(why, stats["energy.not_modelled"]["meaning"])
+        numbers = [key for key in stats if key.endswith(("_uj", "_w"))]
+        self.assertEqual(numbers, [])
+        with (out / "ops.csv").open() as file:
+            for row in csv.DictReader(file):
+                self.assertEqual((row["energy_pj"], row["power_w"]), ("", ""))
+        self.assertNotIn("power", vcd.read_text())
+        self.refused(kpusim(*run, "--power", self.work / "p"), why, "Fix:")
+        self.refused(kpusim(*run, "--power-budget", 1), why, "Fix:")
+        self.refused(kpusim("export", events, "--power", self.work / "p"), why, "Fix:")
+        self.assertFalse((self.work / "p").exists())
+        self.assertNotIn("pJ", kpusim("explain", events).stdout)
+        again = kpusim("diff", out, out)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        narrow = kpusim(*run, "--set", "engine.l1.bytes_per_cycle=1024", "--quiet", "--json")
+        self.assertIn("energy.total_uj", json.loads(narrow.stdout)["stats"])
 
     def test_bad_scale_sim_files(self) -> None:
         """What is wrong in a topology or configuration is named with line and fix, and nothing is written."""

@@ -1,5 +1,6 @@
 // What a channel does: order, queues, refresh, power states, saturated rates, and what more of anything does
 // to time.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,6 +71,69 @@ TEST(DramQueue, KnowsTheOldestBurst) {
     EXPECT_EQ(queue.list(busy_bank).hit, queue.oldest());
     queue.pop_hit(busy_bank);
     EXPECT_TRUE(queue.empty());
+}
+
+/// Takes every command: then each refresh of an idle rank is stepped.
+class Listener final : public CommandObserver {
+  public:
+    void on_command(const IssuedCommand& command) override {
+        if (command.command == Command::refresh) ++refreshes;
+    }
+    uint64_t refreshes = 0;
+};
+
+/// Refreshes of a long pause are counted instead of stepped: everything that comes of them is the same.
+TEST(DramChannel, ALongPauseIsAsIfStepped) {
+    for (const std::string& device : platforms::ddr_device_names()) {
+        for (const uint32_t ranks : {1u, 2u, 4u}) {
+            for (const auto& [power_down, self_refresh] :
+                 std::vector<std::pair<uint32_t, uint32_t>>{{0, 0}, {50, 0}, {50, 3'000'000}, {0, 9999}}) {
+                SCOPED_TRACE(fmt::format("{} ranks {} pd {} sr {}", device, ranks, power_down, self_refresh));
+                ReplayConfig config{config_of(device, "bank_group_interleaved", ranks)};
+                config.channel.policy.power_down_nck = power_down;
+                config.channel.policy.self_refresh_nck = self_refresh;
+                std::mt19937_64 random(ranks + power_down);
+                std::vector<TraceRequest> requests;
+                uint64_t time = 0;
+                for (int i = 0; i < 60; ++i) {
+                    if (i % 6 == 5) time += config.channel.timing.trefi * (random() % 900) + random() % 9999;
+                    time += random() % 20;
+                    const uint64_t address = random() % config.channel.geometry.bytes();
+                    requests.push_back({time, address, random() % 3 == 0, 0});
+                }
+                ListTrace counted(requests), stepped(requests);
+                Listener listener;
+                const ReplayResult a = replay(config, counted), b = replay(config, stepped, &listener);
+                EXPECT_EQ(a.cycles, b.cycles);
+                EXPECT_EQ(a.counters.refreshes, b.counters.refreshes);
+                EXPECT_EQ(a.counters.refreshes, listener.refreshes);
+                EXPECT_EQ(a.counters.precharges, b.counters.precharges);
+                EXPECT_EQ(a.counters.activates, b.counters.activates);
+                EXPECT_EQ(a.counters.row_hits, b.counters.row_hits);
+                EXPECT_EQ(a.counters.rank_times, b.counters.rank_times);
+                EXPECT_EQ(a.read_latency.average, b.read_latency.average);
+                EXPECT_EQ(a.read_latency.most, b.read_latency.most);
+                EXPECT_EQ(a.waits.refresh, b.waits.refresh);
+                EXPECT_EQ(a.waits.row, b.waits.row);
+            }
+        }
+    }
+}
+
+/// A pause of 11 days takes no time, and has one refresh of each rank per tREFI.
+TEST(DramChannel, ElevenDaysAreCountedAtOnce) {
+    for (const std::string& device : platforms::ddr_device_names()) {
+        const ReplayConfig config{config_of(device)};
+        const auto pause = static_cast<uint64_t>(1e15 / config.channel.timing.tck_ns);
+        ListTrace trace({{0, 0, false, 0}, {pause, 0, false, 0}});
+        const ReplayResult result = replay(config, trace);
+        EXPECT_GE(result.cycles, pause);
+        EXPECT_NEAR(static_cast<double>(result.counters.refreshes),
+                    static_cast<double>(pause / config.channel.timing.trefi), 2);
+        uint64_t sum = 0;
+        for (const uint64_t time : result.counters.rank_times) sum += time;
+        EXPECT_EQ(sum, result.cycles);
+    }
 }
 
 /// A stream runs at max(burst, tCCD of its mapping) plus refresh; conflicts of one bank cost tRC each; random

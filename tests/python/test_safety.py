@@ -262,3 +262,71 @@ grown = resident() - before
 assert grown < 4 << 20, grown
 """,
     )
+
+
+def test_an_engine_may_simulate(in_subprocess: Subprocess) -> None:
+    """An engine that runs another simulation gets it, with the same results, instead of a deadlock."""
+    check(
+        in_subprocess,
+        """
+class Nested:
+    def __init__(self):
+        self.runs = []
+    def supports(self, opcode, inputs, outputs):
+        return opcode == "relu"
+    def execute(self, opcode, inputs, outputs, attributes):
+        if len(self.runs) < 3:
+            self.runs.append(kpusim.simulate(RELU, "swkpu-v1", {"x": x}))
+            stepped = kpusim.Simulation(RELU, "npm_lite", mode="timing")
+            stepped.step(50)
+            assert stepped.cycle == 50
+        return [np.maximum(inputs[0].array, 0)]
+
+own = run(x)
+engine = Nested()
+outer = run(x, engine=engine)
+assert outer.cycles == own.cycles and (outer.outputs["y"] == own.outputs["y"]).all()
+assert dict(outer.stats) == dict(own.stats)
+alone = kpusim.simulate(RELU, "swkpu-v1", {"x": x})
+assert len(engine.runs) == 3
+for inner in engine.runs:
+    assert dict(inner.stats) == dict(alone.stats) and (inner.outputs["y"] == y).all()
+""",
+    )
+
+
+def test_fork_while_a_thread_simulates(in_subprocess: Subprocess) -> None:
+    """The child has simulations of its own; the parent's goes on."""
+    check(
+        in_subprocess,
+        """
+own = run(x)
+long = kpusim.Simulation(LONG, "npm_lite", max_cycles=3_000_000)
+caught = []
+def simulate():
+    try:
+        long.run({"x": x})
+    except kpusim.SimulationError as error:
+        caught.append(error)
+thread = threading.Thread(target=simulate)
+thread.start()
+time.sleep(0.3)
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        again = run(x)
+        refused(lambda: long.step(1), "running in another thread")
+        os._exit(0 if dict(again.stats) == dict(own.stats) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+child = os.fork()
+if child == 0:  # the interpreter takes everything down, what was half done, too
+    signal.alarm(20)
+    assert dict(run(x).stats) == dict(own.stats)
+    print('ok')
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+thread.join()
+assert caught and caught[0].run.cycles == 3_000_000
+""",
+    )

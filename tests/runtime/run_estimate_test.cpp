@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/host_memory.hpp"
 #include "compiler/front_ends.hpp"
 #include "platforms/platform.hpp"
 #include "traces/formats.hpp"

@@ -1,9 +1,12 @@
 // The C++ API: load, bind, run, step, reset, state, many simulations in one process.
 #include "runtime/simulation.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -11,6 +14,7 @@
 #include <string>
 
 #include "compiler/front_ends.hpp"
+#include "runtime/run_estimate.hpp"
 #include "tests/bench/gemm_program.hpp"
 
 namespace kpu {
@@ -285,6 +289,64 @@ TEST(SimulationTest, RecordingChangesNothing) {
     plain.run();
     EXPECT_EQ(traced.stats().to_json(true), plain.stats().to_json(true));
     EXPECT_GT(traced.take_recording().events.size(), 100u);
+}
+
+/// A DDR buffer of which one task reads 64 bytes near its end, in functional mode and for any device.
+Simulation reader_of(uint64_t size, uint64_t offset) {
+    const std::string text = fmt::format(
+        "program large:\nbuffer x : DDR (size = {})\nbuffer y : DDR (size = 64)\nbuffer m : L2 (size = 64)\n"
+        "a = transfer.async(dst=region(m, 0, 64) elem=f32, shape=[16], layout=C, "
+        "src=region(x, {}, 64) elem=f32, shape=[16], layout=C)\n"
+        "b = transfer.async(dst=region(y, 0, 64) elem=f32, shape=[16], layout=C, "
+        "src=region(m, 0, 64) elem=f32, shape=[16], layout=C, deps=[a])\n",
+        size, offset);
+    Diagnostics diagnostics;
+    return {compiler::load_program(compiler::Source::of_bytes(text, "large.nem"), {}, {}, diagnostics),
+            nullptr, with_mode(Mode::functional)};
+}
+
+// A 4 GiB buffer of which 64 bytes are touched costs what is touched, however it is filled.
+TEST(LargeInputs, CostWhatTasksTouch) {
+    constexpr uint64_t size = uint64_t{4} << 30;
+    const auto peak_kib = [] {
+        rusage usage{};
+        getrusage(RUSAGE_SELF, &usage);
+        return usage.ru_maxrss;
+    };
+    const auto before = peak_kib();
+    for (const bool random : {false, true}) {
+        Simulation simulation = reader_of(size, size - 64);
+        if (random) {
+            simulation.fill_inputs_random(7);
+        } else {
+            simulation.fill_inputs_zero();
+        }
+        EXPECT_EQ(simulation.run(), RunStatus::finished);
+        EXPECT_EQ(simulation.hazards().count(), 0u);
+        EXPECT_EQ(simulation.output("y").data == std::string(64, '\0'), !random);
+        EXPECT_LT(runtime::estimate_run(simulation.program(), simulation.options()).bytes(), 1e6);
+    }
+    EXPECT_LT(peak_kib() - before, 64 << 10);
+}
+
+// What is filled late has the values that it always had: number n of SplitMix64, in [-1, 1).
+TEST(LargeInputs, HaveTheValuesOfTheirSeed) {
+    constexpr uint64_t size = 17 << 20, seed = 11;
+    Simulation simulation = reader_of(size, 4096 + 4);
+    simulation.fill_inputs_random(seed);
+    EXPECT_EQ(simulation.run(), RunStatus::finished);
+    std::vector<float> expected(size / 4);
+    for (size_t i = 0; i < expected.size(); ++i) {
+        uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+        z ^= z >> 31;
+        expected[i] = static_cast<float>(std::ldexp(static_cast<double>(z >> 40), -23) - 1.0);
+    }
+    EXPECT_EQ(std::memcmp(simulation.output("y").data.data(), &expected[4100 / 4], 64), 0);
+    const NpyArray whole = simulation.read("x");
+    ASSERT_EQ(whole.data.size(), size);
+    EXPECT_EQ(std::memcmp(whole.data.data(), expected.data(), size), 0);
 }
 
 }  // namespace

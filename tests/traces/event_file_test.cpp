@@ -125,6 +125,46 @@ TEST(EventFile, ExportEqualsTheRun) {
     }
 }
 
+// A burst may have more bytes than the file has records: only issue and ready name a task there.
+TEST(EventFile, ABurstOfManyBytesIsNoTaskNumber) {
+    auto sample = sample_run();
+    sample.info.accesses = true;
+    Event access;
+    access.kind = EventKind::access;
+    access.unit = 2;
+    access.task = 0;
+    access.reserved = 1 << 30;
+    sample.events.insert(sample.events.begin(), access);
+    const Recording back = parse_event_file(file_of(sample.info, sample.events), "x");
+    EXPECT_EQ(back.events.front().reserved, 1u << 30);
+    for (const EventKind kind : {EventKind::issue, EventKind::ready}) {
+        sample.events.front().kind = kind;
+        sample.events.front().cause = 0;
+        EXPECT_THAT([&] { parse_event_file(file_of(sample.info, sample.events), "x"); },
+                    ThrowsMessage<UserError>(HasSubstr("task number out of range")));
+    }
+}
+
+// A file of 200 GB of nothing, whatever its header promises, is refused before it is read.
+TEST(EventFile, RefusesAHugeFileAtOnce) {
+    const auto sample = sample_run();
+    const test::TempFolder folder;
+    const std::string path = folder.file("huge.kpuev");
+    std::string bytes = file_of(sample.info, sample.events);
+    write_file(path, bytes);
+    const uint64_t huge = uint64_t{200} << 30;
+    std::filesystem::resize_file(path, huge);
+    EXPECT_THAT([&] { read_event_file(path); }, ThrowsMessage<UserError>(HasSubstr("sizes are damaged")));
+    uint64_t description = 0;
+    std::memcpy(&description, bytes.data() + 16, 8);
+    const uint64_t records = (huge - 36 - description) / 32;
+    std::memcpy(bytes.data() + 24, &records, 8);
+    write_file(path, bytes);
+    std::filesystem::resize_file(path, 36 + description + 32 * records);
+    EXPECT_THAT([&] { read_event_file(path); },
+                ThrowsMessage<UserError>(testing::AllOf(HasSubstr("bytes of memory"), HasSubstr("Fix:"))));
+}
+
 // A file with any one byte changed, or cut off anywhere, is refused.
 TEST(EventFile, RefusesEveryFlippedByteAndTruncation) {
     const auto sample = sample_run();

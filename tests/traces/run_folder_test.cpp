@@ -68,12 +68,36 @@ TEST(RunFolder, RefusesAFolderWithContent) {
     write_file(temp.file("notes.txt"), "mine");
     EXPECT_THAT([&] { RunFolder(temp.file(""), false); },
                 ThrowsMessage<UserError>(testing::AllOf(HasSubstr("not empty"), HasSubstr("--force"))));
-    EXPECT_THROW(RunFolder::check(temp.file(""), false), UserError);
+    EXPECT_THROW(RunFolder::check(temp.file(""), false, {}), UserError);
     EXPECT_THAT(files_below(temp.file("")), testing::ElementsAre("notes.txt"));
-    EXPECT_NO_THROW(RunFolder::check(temp.file("new"), false));
+    EXPECT_NO_THROW(RunFolder::check(temp.file("new"), false, {}));
     EXPECT_FALSE(fs::exists(temp.file("new")));
-    EXPECT_THAT([&] { RunFolder::check(temp.file("notes.txt"), true); },
+    EXPECT_THAT([&] { RunFolder::check(temp.file("notes.txt"), true, {}); },
                 ThrowsMessage<UserError>(HasSubstr("not a folder")));
+}
+
+// What could not be written after the run is refused before it: names too long, paths through loops and
+// files.
+TEST(RunFolder, RefusesWhatCannotBeWritten) {
+    const test::TempFolder temp;
+    const auto error_of = [&](const std::string& path, const std::vector<std::string>& outputs) {
+        try {
+            RunFolder::check(path, false, outputs);
+        } catch (const UserError& error) {
+            return std::string(error.what());
+        }
+        return std::string("no error");
+    };
+    EXPECT_EQ(error_of(temp.file("new"), {std::string(251, 'n')}), "no error");
+    EXPECT_THAT(error_of(temp.file("new"), {"y", std::string(252, 'n')}),
+                HasSubstr("too long for a file: 256"));
+    EXPECT_THAT(error_of(temp.file("new"), {std::string(90, '/')}), HasSubstr("274 characters"));  // %2F each
+    EXPECT_THAT(error_of(temp.file(std::string(300, 'd')), {}), HasSubstr("File name too long"));
+    fs::create_symlink("loop", temp.file("loop"));
+    EXPECT_THAT(error_of(temp.file("loop"), {}), HasSubstr("Too many levels of symbolic links"));
+    write_file(temp.file("file"), "x");
+    EXPECT_THAT(error_of(temp.file("file/run"), {}),
+                testing::AnyOf(HasSubstr("is no folder"), HasSubstr("Not a directory")));
 }
 
 // Force replaces what an earlier run left and keeps every other file, also arrays that are not of that run.

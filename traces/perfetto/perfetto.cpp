@@ -361,7 +361,7 @@ class Writer {
         }
         series("dram.read", "GB/s", bins, bins.dram[0]);
         series("dram.write", "GB/s", bins, bins.dram[1]);
-        for (size_t row = 0; row < bins.power.size(); ++row)
+        for (size_t row = 0; row < bins.power.size() && info_.prices.not_modelled.empty(); ++row)
             series(BinnedSignals::power_name(row), "W", bins, bins.power[row]);
     }
 

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+
+namespace kpu {
+
+/// Memory that this process may still take: of the machine, or of its control group or address space (ulimit
+/// -v) where that has less. 0: unknown.
+uint64_t available_bytes();
+
+}  // namespace kpu

@@ -1,0 +1,29 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace kpu::cli {
+
+/// What ends a command before its time: Ctrl-C, SIGTERM, SIGHUP, and --timeout. At once, unless the verb
+/// keeps what it has until then; a second signal always at once. No temporary file stays.
+void catch_signals();
+
+/// Every verb has --timeout.
+void add_timeout(CLI::App& command);
+double time_limit();  ///< seconds; 0: none
+bool time_is_up();    ///< the limit came
+constexpr const char* timeout_fix = "Fix: raise --timeout";
+
+/// While it lives, the first signal and the end of the time set `interrupted` instead of ending the process.
+/// What follows it is not limited in time.
+class KeepsPartialResults {
+  public:
+    KeepsPartialResults();
+    ~KeepsPartialResults();
+    KeepsPartialResults(const KeepsPartialResults&) = delete;
+    KeepsPartialResults& operator=(const KeepsPartialResults&) = delete;
+};
+
+}  // namespace kpu::cli
