@@ -245,14 +245,14 @@ void HostTensors::place_part(values::MemoryImage& memory, size_t i, bool reached
     }
 }
 
-void HostTensors::place_rest(values::MemoryImage& memory) {
-    if (!std::exchange(rest_is_missing_, false)) return;
-    for (size_t i = 0; i < inputs_.size(); ++i)
-        if (inputs_[i].made_on_place) place_part(memory, i, false);
+void HostTensors::place_rest(values::MemoryImage& memory, std::optional<uint32_t> buffer) {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        if (buffer && program_.inputs[i].buffer != *buffer) continue;
+        if (std::exchange(inputs_[i].rest_missing, false)) place_part(memory, i, false);
+    }
 }
 
 void HostTensors::place(values::MemoryImage& memory) {
-    rest_is_missing_ = false;
     for (const DataImage& image : program_.data) {
         const BoundBuffer& buffer = program_.buffers[image.buffer];
         memory.level(buffer.level, buffer.engine)
@@ -263,7 +263,7 @@ void HostTensors::place(values::MemoryImage& memory) {
         if (!inputs_[i].set && is_large(spec)) inputs_[i].made_on_place = true;
         if (inputs_[i].made_on_place) {
             place_part(memory, i, true);
-            rest_is_missing_ = true;
+            inputs_[i].rest_missing = true;
             continue;
         }
         const BoundRegion region = region_of(program_, spec);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,14 +29,15 @@ class HostTensors {
     /// Puts initial data and inputs into memory, marking the bytes as written. Inputs without data are zeros.
     /// Of a large input that was filled, only what tasks can reach.
     void place(values::MemoryImage& memory);
-    /// What place() left out, for a host that looks at memory.
-    void place_rest(values::MemoryImage& memory);
+    /// What place() left out, for a host that looks at memory; of one buffer, or of all.
+    void place_rest(values::MemoryImage& memory, std::optional<uint32_t> buffer = std::nullopt);
 
   private:
     struct Input {
         std::string dense;  ///< as npy_dtype says: i4 one element a byte
         bool set = false;
         bool made_on_place = false;    ///< large and filled: `dense` is empty
+        bool rest_missing = false;     ///< then: only what tasks reach is in memory
         bool random = false;           ///< then: its elements are random, else zero
         uint64_t seed = 0, first = 0;  ///< random: of the numbers, the one of its first element
     };
@@ -45,7 +47,6 @@ class HostTensors {
     const BoundProgram& program_;
     std::vector<Input> inputs_;  ///< parallel to program.inputs
     std::vector<std::vector<ByteRange>> reach_;
-    bool rest_is_missing_ = false;
 };
 
 /// What a program stores by name: its declared tensors, inputs and outputs, then its other buffers, each as a

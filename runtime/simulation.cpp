@@ -81,9 +81,9 @@ struct Simulation::Impl {
     values::ComputeBackend* engine() const {
         return backend && options.backend != nullptr ? options.backend : backend.get();
     }
-    /// Memory as a host sees it: with the inputs' bytes that no task reaches.
-    values::MemoryImage& whole_memory() {
-        host.place_rest(*memory);
+    /// Memory as a host sees it: with the inputs' bytes that no task reaches; of one buffer, or of all.
+    values::MemoryImage& whole_memory(std::optional<uint32_t> buffer = std::nullopt) {
+        host.place_rest(*memory, buffer);
         return *memory;
     }
 
@@ -262,7 +262,7 @@ std::string Simulation::deadlock_report() const {
 NpyArray Simulation::output(std::string_view name) const {
     if (!impl_->memory) no_values();
     for (const auto& spec : impl_->program.outputs) {
-        if (spec.name == name) return read_tensor(impl_->program, spec, impl_->whole_memory());
+        if (spec.name == name) return read_tensor(impl_->program, spec, impl_->whole_memory(spec.buffer));
     }
     std::vector<std::string> names;
     for (const auto& spec : impl_->program.outputs) names.push_back(spec.name);
@@ -273,7 +273,7 @@ NpyArray Simulation::output(std::string_view name) const {
 NpyArray Simulation::read(std::string_view name) const {
     if (!impl_->memory) no_values();
     for (const TensorSpec& spec : stored_tensors(impl_->program)) {
-        if (spec.name == name) return read_tensor(impl_->program, spec, impl_->whole_memory());
+        if (spec.name == name) return read_tensor(impl_->program, spec, impl_->whole_memory(spec.buffer));
     }
     throw UserError(fmt::format("`{}` is no tensor or buffer of the program. Fix: name one of: {}.", name,
                                 fmt::join(stored_names(), ", ")));

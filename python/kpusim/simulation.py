@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -14,7 +13,13 @@ from kpusim import _core
 from kpusim.arrays import Array, host_array
 from kpusim.backend import Adapter, ComputeBackend
 from kpusim.errors import Diagnostic, HazardWarning, SimulationError, UserError
-from kpusim.options import check_options, program_and_platform, split_keywords
+from kpusim.options import (
+    check_options,
+    input_digest,
+    ordered_loop_values,
+    program_and_platform,
+    split_keywords,
+)
 from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program, StrPath
 from kpusim.results import Run, Stats
@@ -504,36 +509,3 @@ def simulate(
         **more,
     )
     return simulation._run(inputs, fill, progress)
-
-
-def ordered_loop_values(
-    region: str, loops: list[str], moves: list[int], given: Mapping[str, int]
-) -> list[int]:
-    """Values of the loops around a region, outermost first; those that it does not move with are 0."""
-    if not moves:
-        if given:
-            raise UserError(f"region `{region}` does not move with loops. Fix: leave out the loop values.")
-        return []
-    if len(loops) <= max(moves):
-        raise UserError(f"no task uses region `{region}`, so its loops have no names.")
-    needed = [loops[index] for index in moves]
-    for name in given:
-        if name not in needed:
-            raise UserError(f"region `{region}` does not move with `{name}`. Fix: give {', '.join(needed)}.")
-    missing = [name for name in needed if name not in given]
-    if missing:
-        raise UserError(
-            f"region `{region}` moves with {', '.join(needed)}. Fix: inspect('{region}', "
-            + ", ".join(f"{name}=0" for name in needed)
-            + ")."
-        )
-    return [given.get(name, 0) for name in loops[: max(moves) + 1]]
-
-
-def input_digest(array: Array | None, fill: str | int | None) -> str:
-    """What the manifest says of an input: SHA-256 of its elements, or how it was filled."""
-    if array is not None:
-        return hashlib.sha256(array.tobytes()).hexdigest()
-    if fill is None:
-        return "unbound"
-    return "zeros" if fill == "zeros" else f"random:{fill}"

@@ -3,8 +3,9 @@
 
     compare_runs.py RANDOM_PROGRAMS OLD NEW [COUNT]
 
-RANDOM_PROGRAMS is the tool of that name in the build tree; COUNT programs (400) on each of four platforms. Events of
-equal time may stand in another order. Prints a digest of all that was compared, and the first program that differs.
+RANDOM_PROGRAMS is the tool of that name in the build tree; COUNT programs (400) on each of four platforms.
+Events of equal time may stand in another order. Prints a digest of all that was
+compared, and the first program that differs.
 """
 
 import hashlib
@@ -22,11 +23,25 @@ RECORD = 32
 
 
 def result_of(command: str, program: Path, platform: str, folder: Path) -> bytes:
-    """What a run leaves: exit code, statistics, sorted events, the units and the work that events refer to."""
+    """What a run leaves: exit code, statistics, sorted events, and the units and work they name."""
     out = folder / "out"
     events = folder / "events.kpuev"
     run = subprocess.run(
-        [command, "run", program, "--platform", platform, "--fill", "random:1", "-o", out, "--force", "--quiet", "--events", events],
+        [
+            command,
+            "run",
+            program,
+            "--platform",
+            platform,
+            "--fill",
+            "random:1",
+            "-o",
+            out,
+            "--force",
+            "--quiet",
+            "--events",
+            events,
+        ],
         capture_output=True,
         check=False,
     )
@@ -43,6 +58,7 @@ def result_of(command: str, program: Path, platform: str, folder: Path) -> bytes
 
 
 def main() -> int:
+    """Compare every program on every platform."""
     generator, old, new = sys.argv[1:4]
     count = sys.argv[4] if len(sys.argv) > 4 else "400"
     digest = hashlib.sha256()
@@ -68,7 +84,9 @@ def main() -> int:
                 digest.update(after)
                 if before != after:
                     different.append(name)
-    print(f"{len(programs)} programs, {len(different)} differ, sha256 of the new results {digest.hexdigest()}")
+    print(
+        f"{len(programs)} programs, {len(different)} differ, sha256 of the new results {digest.hexdigest()}"
+    )
     if different:
         print("first:", different[0])
     return 1 if different else 0

@@ -1,4 +1,4 @@
-"""What the safety tests share: a folder of inputs, the command, and its verbs with everything they can write."""
+"""What the safety tests share: inputs, the command, and its verbs with everything they can write."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ endloop
 
 SCHEDULE = "tile 32 f32\ntensor 0 a 32 32 input\ntensor 1 b 32 32 output\n"
 
-# Options that name a file or folder to write, by verb; the last one of a command below is followed by its name.
+# Options that name a file or folder to write, by verb; the last one of a command below precedes its name.
 TRACES = ("--vcd", "--power", "--stalls", "--memory-trace", "--perfetto", "--konata")
 WRITES = {
     "run": ("--output", "--events", "--hazards", *TRACES),

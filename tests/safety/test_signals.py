@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, SIGHUP and time limits at any moment: no exit 0 with something missing, nothing temporary left."""
+"""Ctrl-C, SIGTERM, SIGHUP and time limits at any moment: no exit 0 with losses, nothing temporary left."""
 
 from __future__ import annotations
 
@@ -63,7 +63,18 @@ class SignalTest(SafetyTest):
             for i, moment in enumerate(MOMENTS):
                 with self.subTest(number=number, moment=moment):
                     out, vcd = self.work / f"out{number}{i}", self.work / f"vcd{number}{i}"
-                    process = start("run", self.endless, "--fill", "zeros", "-o", out, "--vcd", vcd, "--max-cycles", 10**12)
+                    process = start(
+                        "run",
+                        self.endless,
+                        "--fill",
+                        "zeros",
+                        "-o",
+                        out,
+                        "--vcd",
+                        vcd,
+                        "--max-cycles",
+                        10**12,
+                    )
                     time.sleep(moment)
                     process.send_signal(number)
                     _, text = process.communicate(timeout=30)
@@ -83,7 +94,16 @@ class SignalTest(SafetyTest):
                 options = zip(("--vcd", "--stalls", "--konata"), traces, strict=True)
                 words = [word for pair in options for word in pair]
                 process = start(
-                    "run", self.endless, "--fill", "zeros", "--quiet", "-o", out, "--max-cycles", 400_000, *words
+                    "run",
+                    self.endless,
+                    "--fill",
+                    "zeros",
+                    "--quiet",
+                    "-o",
+                    out,
+                    "--max-cycles",
+                    400_000,
+                    *words,
                 )
                 time.sleep(moment)
                 process.send_signal(signal.SIGTERM)
@@ -97,7 +117,18 @@ class SignalTest(SafetyTest):
     def test_twice(self) -> None:
         """The second signal ends the process at once."""
         out = self.work / "twice"
-        process = start("run", self.endless, "--fill", "zeros", "-o", out, "--max-cycles", 10**12, "--vcd", self.work / "twice.vcd")
+        process = start(
+            "run",
+            self.endless,
+            "--fill",
+            "zeros",
+            "-o",
+            out,
+            "--max-cycles",
+            10**12,
+            "--vcd",
+            self.work / "twice.vcd",
+        )
         time.sleep(0.5)
         await_handlers(process)
         process.send_signal(signal.SIGINT)
