@@ -61,7 +61,8 @@ class Round:
                 f"load_{name} = transfer.async(dst=region({source}, 0, {values.nbytes}), "
                 f"src=region({name}, 0, {values.nbytes}))"
             )
-        region = f"region({source}, 0, {values.nbytes}) elem={elem}, shape={numbers(shape)}, strides={numbers(strides)}"
+        form = f"elem={elem}, shape={numbers(shape)}, strides={numbers(strides)}"
+        region = f"region({source}, 0, {values.nbytes}) {form}"
         return region, np.broadcast_to(values, shape)
 
     def add_task(self, task: int) -> None:
@@ -85,9 +86,11 @@ class Round:
         out = f"y{task}"
         self.expected[out] = result.reshape(-1)
         self.text.append(f"buffer {out} : L2 (size = {result.nbytes}, align = 64)")
-        loads = [f"load_{side}{task}" for side in "ab" if f"buffer {side}{task} : DDR" in "\n".join(self.text)]
+        text = "\n".join(self.text)
+        loads = [f"load_{side}{task}" for side in "ab" if f"buffer {side}{task} : DDR" in text]
         wait = f" deps=[{', '.join(loads)}]" if loads else ""
-        target = f"region({out}, 0, {result.nbytes}) elem={elem}, shape={numbers(list(result.shape))}, layout=D"
+        form = f"elem={elem}, shape={numbers(list(result.shape))}, layout=D"
+        target = f"region({out}, 0, {result.nbytes}) {form}"
         self.text.append(
             f"t{task} = {op}.async in {', '.join(region for region, _ in operands)} out {target}{attrs}{wait}"
         )
