@@ -210,10 +210,10 @@ bool Binder::bind_strides(const proto::Region& source, BoundRegion& region, cons
     for (int i = 0; i < source.stride_size(); ++i) {
         const auto d = static_cast<size_t>(i);
         if (!constant_of(source.stride(i), pos, "strides of " + what, region.strides[d])) return false;
-        if (region.strides[d] < 0 || (region.strides[d] == 0 && region.shape[d] > 1)) {
-            error(pos,
-                  fmt::format("{} has stride {} in dimension {}. Fix: strides are positive, in elements.",
-                              what, region.strides[d], i));
+        if (region.strides[d] < 0) {
+            error(pos, fmt::format("{} has stride {} in dimension {}. Fix: strides are in elements, from 0 "
+                                   "(repeats) up.",
+                                   what, region.strides[d], i));
             return false;
         }
     }

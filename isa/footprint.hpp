@@ -7,8 +7,9 @@ namespace kpu {
 /// Maximal contiguous byte runs of a region's elements in ascending address order, as a strided pattern:
 /// run_bytes contiguous bytes, repeated count[d] times at stride_bytes[d]. Dimension 0 is the innermost
 /// (smallest stride), strides are positive, counts at least 2; dimensions that continue a run or each other
-/// are merged, so a dense region has dims == 0. i4 runs are rounded out to whole bytes; i4 dimensions of odd
-/// stride (in elements) are covered together with their gaps. Untyped regions are one run of their extent.
+/// are merged, so a dense region has dims == 0. A dimension of stride 0 (elements that repeat) adds nothing.
+/// i4 runs are rounded out to whole bytes; i4 dimensions of odd stride (in elements) are covered together with
+/// their gaps. Untyped regions are one run of their extent.
 struct Footprint {
     uint64_t address = 0;
     uint64_t run_bytes = 0;

@@ -44,6 +44,7 @@ void verify_task(const VerifyContext& context, const BoundTask& task, uint32_t s
     } else {
         verify_transfer(context, task, pos);
     }
+    verify_repeats(context, task, pos);
     verify_aliasing(context, task, statement);
 }
 

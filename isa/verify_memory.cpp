@@ -147,7 +147,35 @@ void check_region(const VerifyContext& context, uint32_t index, uint32_t stateme
     budget += steps;
 }
 
+/// The first dimension along which a region repeats its elements.
+std::optional<size_t> repeated_dimension(const BoundRegion& region) {
+    if (!region.typed()) return std::nullopt;
+    for (size_t d = 0; d < region.shape.rank; ++d) {
+        if (region.strides[d] == 0 && region.shape[d] > 1) return d;
+    }
+    return std::nullopt;
+}
+
+bool inputs_may_repeat(const BoundTask& task) {
+    if (!task.computes()) return false;
+    const OpcodeClass kind = opcode(task.opcode).op_class;
+    return kind == OpcodeClass::elementwise || kind == OpcodeClass::reduction;
+}
+
 }  // namespace
+
+void verify_repeats(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
+    if (inputs_may_repeat(task)) return;
+    for (const uint32_t index : task.inputs) {
+        const BoundRegion& region = context.region(index);
+        const std::optional<size_t> dimension = repeated_dimension(region);
+        if (!dimension) continue;
+        context.error(pos, fmt::format("{}: {} has stride 0 in dimension {}: only inputs of element-wise "
+                                       "opcodes and reductions may repeat elements. Fix: give it a positive "
+                                       "stride.",
+                                       operation_of(task), region_text(region), *dimension));
+    }
+}
 
 void verify_transfer(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
     const BoundRegion &src = context.region(task.inputs[0]), &dst = context.region(task.outputs[0]);

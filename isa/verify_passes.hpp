@@ -29,6 +29,8 @@ void verify_decorators(const Module& module, Diagnostics& diagnostics);
 bool verify_operands(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
 /// The opcode's shape rule (isa/shapes.hpp), and what its operands mean.
 void verify_shapes(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
+/// Stride 0: which inputs may repeat their elements. Outputs that do are refused by verify_aliasing.
+void verify_repeats(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
 void verify_transfer(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
 /// Outputs that overlap inputs or themselves, access intents; `statement` is the task's.
 void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32_t statement);

@@ -58,6 +58,35 @@ TEST(Footprint, IsExactAndAscending) {
     }
 }
 
+/// Some dimensions of the region repeat their elements.
+void repeat_some(Random& random, BoundRegion& region) {
+    for (size_t d = 0; d < region.shape.rank; ++d) {
+        if (pick(random, 0, 2) == 0) region.strides[d] = 0;
+    }
+    region.dense = false;
+}
+
+// Dimensions of stride 0 add no byte, and none is listed twice.
+TEST(Footprint, RepeatedElementsCountOnce) {
+    Random random(5);
+    for (int round = 0; round < 3000; ++round) {
+        const ElemType types[] = {ElemType::i8, ElemType::f16, ElemType::f32};
+        BoundRegion region = testing::random_region(random, types[round % 3]);
+        repeat_some(random, region);
+        const RegionView view{&region, 7};
+        const auto expected = bytes_of_elements(view);
+        const std::vector<uint64_t> bytes = bytes_in_order(footprint_of(view));
+        ASSERT_TRUE(std::equal(bytes.begin(), bytes.end(), expected.begin(), expected.end()));
+        BoundRegion other = testing::random_region(random, types[(round + 1) % 3]);
+        if (round % 2 == 0) repeat_some(random, other);
+        const RegionView there{&other, static_cast<uint64_t>(pick(random, 0, 60))};
+        const auto others = bytes_of_elements(there);
+        const bool common =
+            std::any_of(others.begin(), others.end(), [&](uint64_t b) { return expected.count(b) != 0; });
+        ASSERT_EQ(overlap(footprint_of(view), footprint_of(there)), common);
+    }
+}
+
 // Half-byte elements: every touched byte is covered, and nothing else unless a stride is odd.
 TEST(Footprint, CoversHalfBytes) {
     Random random(3);
