@@ -301,16 +301,23 @@ def test_fork_while_a_thread_simulates(in_subprocess: Subprocess) -> None:
         in_subprocess,
         """
 own = run(x)
-long = kpusim.Simulation(LONG, "npm_lite", max_cycles=3_000_000)
-caught = []
+long = kpusim.Simulation(LONG, "npm_lite")
+class Enough(Exception):
+    pass
+under_way, enough, caught, cycles = threading.Event(), threading.Event(), [], []
+def progress(cycle, tasks):
+    cycles.append(cycle)
+    under_way.set()
+    if enough.is_set():
+        raise Enough
 def simulate():
     try:
-        long.run({"x": x})
-    except kpusim.SimulationError as error:
+        long.run({"x": x}, progress=progress)
+    except Enough as error:
         caught.append(error)
 thread = threading.Thread(target=simulate)
 thread.start()
-time.sleep(0.3)
+assert under_way.wait(20)
 for _ in range(5):
     child = os.fork()
     if child == 0:
@@ -326,7 +333,13 @@ if child == 0:  # the interpreter takes everything down, what was half done, too
     print('ok')
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
+before = len(cycles)
+while len(cycles) == before and thread.is_alive():
+    time.sleep(0.01)
+enough.set()
 thread.join()
-assert caught and caught[0].run.cycles == 3_000_000
+assert caught and len(cycles) > before and cycles == sorted(cycles)
+long.reset()
+assert long.step(500) == "paused"
 """,
     )
