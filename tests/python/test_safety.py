@@ -201,7 +201,7 @@ def test_a_signal_handler_that_returns_does_not_stop_the_run(in_subprocess: Subp
 seen = []
 signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
 signal.setitimer(signal.ITIMER_REAL, 0.05)
-medium = LONG.replace("30000000", "3000")
+medium = LONG.replace("30000000", "30000")
 run = kpusim.simulate(medium, "npm_lite", {"x": x})
 while not seen:
     time.sleep(0.01)
@@ -215,7 +215,7 @@ def test_threads(in_subprocess: Subprocess) -> None:
     check(
         in_subprocess,
         """
-medium = LONG.replace("30000000", "3000")
+medium = LONG.replace("30000000", "30000")
 ticks, busy = [], []
 shared = kpusim.Simulation(medium, "npm_lite", mode="timing")
 def tick():
