@@ -33,6 +33,7 @@ USES = {
     "model/timing": "platforms",
     "compiler": "values model/timing",
     "compiler/*": "compiler",
+    "compiler/graph": "values",
     "model/stream": "values traces",
     "model/dram": "platforms",
     "model/memory": "model/dram model/stream",

@@ -1,0 +1,160 @@
+#pragma once
+// A network as the compiler sees it, between the model file and the program.
+//
+// The operations are the opcodes of isa/opcodes.hpp on whole tensors, so shapes come from infer_shapes(), values
+// from kpu::values (execute.hpp runs a graph), and nothing is defined twice. Two things differ from tasks of a
+// program: the operands of elementwise nodes broadcast as NumPy's do, and tensors may have rank 0.
+//
+// A front end makes a Graph, passes rewrite it (each is checked by executing it before and after), lowering
+// turns its groups into tiled tasks.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+#include "isa/shapes.hpp"
+
+namespace kpu::graph {
+
+using ValueId = uint32_t;
+using NodeId = uint32_t;  ///< position in Graph::nodes: changes when nodes are added or removed
+
+/// Elements of a constant: dense, row-major, little-endian; i4 one element per byte, sign-extended.
+struct Data {
+    std::shared_ptr<const void> owner;  ///< keeps the bytes alive: a vector, a mapped file
+    const uint8_t* bytes = nullptr;
+    uint64_t size = 0;
+    explicit operator bool() const { return bytes != nullptr; }
+};
+Data make_data(std::vector<uint8_t> bytes);
+/// Bytes that Data of this type and number of elements has.
+uint64_t data_bytes(ElemType elem, uint64_t elements);
+
+/// A tensor: a constant, an input of the graph, or what one node makes.
+struct Value {
+    std::string name;  ///< unique; the source model's where it has one
+    ElemType elem = ElemType::none;
+    Dims shape;
+    BoundQuant quant;  ///< real = (q - zero_point) * scale; none: the numbers stand for themselves
+    Data data;         ///< constants
+    bool constant() const { return static_cast<bool>(data); }
+    uint64_t elements() const { return static_cast<uint64_t>(shape.product()); }
+};
+
+/// Where a node comes from: it is charged to this operator of the source model.
+struct Source {
+    std::string name;  ///< unique in the model: node name, or made of its type and number
+    std::string type;  ///< "Conv"
+};
+
+/// An opcode applied to whole tensors.
+struct Node {
+    OpcodeId opcode = 0;
+    BoundAttrs attrs;
+    std::vector<ValueId> inputs;  ///< an absent optional operand is not listed
+    std::vector<ValueId> outputs;
+    Source source;
+    /// Further operators of the source model that went into this node (a folded batch norm).
+    std::vector<Source> absorbed;
+    /// Nodes of one group are lowered together and stay on chip between each other; the group is one operation,
+    /// named after the source of its anchor. 0: alone. Set by fusion, last of all passes.
+    uint32_t group = 0;
+    bool anchor = false;  ///< the node of its group that the others are attached to
+
+    const OpcodeSpec& spec() const { return kpu::opcode(opcode); }
+};
+
+/// Types of arrays that the host has and the device not.
+enum class HostType : uint8_t {
+    same,     ///< of Port::elem
+    int64,    ///< values checked to fit i32, outputs widened
+    boolean,  ///< u8 0 or 1
+};
+
+/// An input or output of the model, as the host sees it: its order of dimensions and its type are the
+/// model's, whatever the device has. Converted at load and store, outside the cycles.
+struct Port {
+    std::string name;
+    ValueId value = 0;
+    ElemType elem = ElemType::none;  ///< on the host
+    HostType host = HostType::same;
+    /// Dimension of the value for each dimension of the host's array: {0, 3, 1, 2} shows an NHWC value as NCHW.
+    std::vector<int> perm;  ///< empty: the same order
+};
+
+/// What add_node() needs to know beside opcode and operands.
+struct NodeOptions {
+    Source source;
+    std::string output;              ///< name of the (first) output; empty: made of the source's name
+    ElemType elem = ElemType::none;  ///< of the outputs; none: of the first operand
+    BoundQuant quant;                ///< of the outputs
+};
+
+struct Graph {
+    std::string name;
+    std::vector<Value> values;
+    std::vector<Node> nodes;  ///< in an order in which they can be executed
+    std::vector<Port> inputs, outputs;
+
+    Value& value(ValueId id) { return values[id]; }
+    const Value& value(ValueId id) const { return values[id]; }
+
+    /// `name` is made unique by a number if it is taken.
+    ValueId add_value(std::string name, ElemType elem, const Dims& shape, BoundQuant quant = {});
+    ValueId add_constant(std::string name, ElemType elem, const Dims& shape, Data data,
+                         BoundQuant quant = {});
+    ValueId add_input(std::string name, ElemType elem, const Dims& shape);
+
+    /// Appends a node with values for its outputs, whose shapes are inferred. Result: its first output; the
+    /// others follow it in `values`. Throws UserError on operands or attributes that do not fit.
+    ValueId add_node(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs,
+                     NodeOptions options);
+    /// The same node, not appended: what passes insert.
+    Node make_node(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs,
+                   NodeOptions options);
+
+    bool taken(const std::string& value_name) const;
+
+  private:
+    std::string unique(std::string name);
+    std::vector<std::string> names_;  ///< sorted; of all values that ever were
+};
+
+// ---- attributes
+
+BoundAttr integer(std::string name, int64_t value);
+BoundAttr real(std::string name, double value);
+BoundAttr ints(std::string name, std::vector<int64_t> values);
+BoundAttr word(std::string name, std::string value);
+BoundAttr type(std::string name, ElemType value);
+BoundAttrs attributes(std::vector<BoundAttr> list);
+
+/// Shapes of the outputs of a node. Elementwise operands broadcast.
+std::vector<Dims> infer(const OpcodeSpec& spec, const std::vector<TypedShape>& operands,
+                        const BoundAttrs& attrs);
+/// NumPy's broadcast of two shapes; false when they do not fit.
+bool broadcast(const Dims& a, const Dims& b, Dims& result);
+Dims dims(const std::vector<int64_t>& sizes);
+
+// ---- what passes need
+
+/// The node that makes each value; -1: none does (inputs, constants).
+std::vector<int32_t> producers(const Graph& graph);
+/// The nodes that read each value, in order; a node stands once for each operand.
+std::vector<std::vector<NodeId>> users(const Graph& graph);
+/// Uses of `from`, outputs of the graph included, become uses of `to`.
+void replace_uses(Graph& graph, ValueId from, ValueId to);
+/// Drops nodes without effect on an output, and nodes whose `outputs` were emptied; then values that nobody
+/// names. Ids change.
+void remove_unused(Graph& graph);
+/// Throws InternalError when the graph is not what this page says: order, ids, shapes, data sizes.
+void check(const Graph& graph);
+
+/// The graph as text: one line a node, "%y = conv2d(%x, %w, %b) {strides=[1,1]}  f16[1,56,56,64]  # Conv_0".
+std::string to_text(const Graph& graph);
+/// As a picture, in Graphviz's language.
+std::string to_dot(const Graph& graph);
+
+}  // namespace kpu::graph
