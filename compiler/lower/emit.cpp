@@ -1,5 +1,3 @@
-#include "compiler/lower/emit.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <optional>
 
 #include "base/diagnostics.hpp"
+#include "compiler/lower/tiles.hpp"
 
 namespace kpu::lower {
 
@@ -17,34 +16,6 @@ using graph::Node;
 using graph::Value;
 
 namespace {
-
-/// Where tiles are along one axis: one tile, or those of a run, counted by the loop variable.
-struct Position {
-    Run run;
-    int64_t divisor = 1;  ///< iterations of the loop between two tiles along this axis
-};
-
-/// A region and what it touches in all iterations.
-struct Tile {
-    Region region;
-    Span span;
-};
-
-proto::Quant quant_message(const BoundQuant& quant) {
-    proto::Quant message;
-    message.set_kind(quant.kind);
-    message.set_axis(quant.axis);
-    if (quant.group_size > 0) message.set_group_size(static_cast<uint32_t>(quant.group_size));
-    for (const double scale : quant.scales) message.add_scale(scale);
-    for (const int64_t zero : quant.zero_points) message.add_zero_point(zero);
-    return message;
-}
-
-std::vector<Expr> exprs(const Dims& dims) {
-    std::vector<Expr> result;
-    for (const int64_t size : dims) result.emplace_back(size);
-    return result;
-}
 
 void copy_attributes(Task& task, const OpcodeSpec& spec, const BoundAttrs& attrs) {
     for (const AttrSpec& attribute : spec.attributes) {
@@ -86,15 +57,15 @@ class Emitter {
           homes_(homes),
           op_number_(op_number),
           engine_(engine),
+          tiles_(places, op, tiling, homes, engine),
           hoisted_(op.operands.size()) {}
 
     void add_work(std::vector<Run> runs) { work_.push_back(std::move(runs)); }
 
     /// Constants that all iterations share.
     void prologue() {
-        base_ = static_cast<int64_t>((places_.turns[engine_]++ % 2) * places_.arena_bytes);
-        place_operands();
-        positions(work_.front());
+        tiles_.place_operands(static_cast<int64_t>((places_.turns[engine_]++ % 2) * places_.arena_bytes));
+        tiles_.set_position(work_.front());
         for (size_t i = 0; i < op_.operands.size(); ++i) {
             if (tiling_.hoisted[i] && value(i).constant() && homes_[i] != Home::table)
                 hoisted_[i] = load(i, Expr(0), 0);
@@ -102,13 +73,13 @@ class Emitter {
     }
 
     void body() {
-        positions(work_.front());
+        tiles_.set_position(work_.front());
         for (size_t i = 0; i < op_.operands.size(); ++i) {
             if (tiling_.hoisted[i] && !value(i).constant()) hoisted_[i] = load(i, Expr(0), 0);
         }
         int64_t slot = 0;
         for (const std::vector<Run>& runs : work_) {
-            const int64_t count = positions(runs);
+            const int64_t count = tiles_.set_position(runs);
             if (count == 1) {
                 iteration(Expr(0), Expr(slot++ % tiling_.depth));
             } else {
@@ -119,194 +90,7 @@ class Emitter {
     }
 
   private:
-    const Value& value(size_t operand) const { return places_.graph.value(op_.operands[operand].value); }
-
-    // ---- places
-
-    void place_operands() {
-        offsets_.assign(op_.operands.size(), 0);
-        int64_t next = base_;
-        for (size_t i = 0; i < op_.operands.size(); ++i) {
-            if (tiling_.place[i] != i || in_table(i)) continue;
-            offsets_[i] = next;
-            next += slot_size(i) * slots(i);
-        }
-        accumulator_ = next;
-    }
-    bool in_table(size_t i) const { return homes_[i] == Home::table; }
-    int64_t slot_size(size_t i) const {
-        return static_cast<int64_t>(align_up(tile_bytes(places_.graph, op_, i, tiling_.tile)));
-    }
-    int64_t slots(size_t i) const { return tiling_.hoisted[i] ? 1 : tiling_.depth * parts_in_flight(i); }
-    bool follows_sum(size_t i) const {
-        for (const Window& window : op_.operands[i].windows) {
-            if (window.axis < 0) continue;
-            const auto axis = static_cast<size_t>(window.axis);
-            if (op_.axes[axis].walk == Walk::sum && tiling_.tiles(op_, axis) > 1) return true;
-        }
-        return false;
-    }
-    int64_t parts_in_flight(size_t i) const { return follows_sum(i) && !tiling_.hoisted[i] ? 2 : 1; }
-
-    /// Sets the position along every axis; result: iterations.
-    int64_t positions(const std::vector<Run>& runs) {
-        positions_.assign(runs.size(), {});
-        int64_t count = 1;
-        for (size_t a = runs.size(); a-- > 0;) {
-            positions_[a] = {runs[a], count};
-            count *= runs[a].count;
-        }
-        return count;
-    }
-
-    // ---- parts of operands
-
-    Part part(size_t operand, size_t d, int64_t dimension) const {
-        const Window& window = op_.operands[operand].windows[d];
-        if (window.axis < 0) return part_of(window, dimension, 0, 1);
-        const Run& run = positions_[static_cast<size_t>(window.axis)].run;
-        return part_of(window, dimension, run.first * tiling_.tile[static_cast<size_t>(window.axis)],
-                       run.size);
-    }
-
-    /// Shape of an operand's tile, its first element, and how far the elements reach in all iterations.
-    struct Box {
-        Dims shape, first, reach;
-    };
-    Box box(size_t operand) const {
-        const Dims shape = shape_of(value(operand));
-        Box result{shape, shape, shape};
-        for (size_t d = 0; d < shape.rank; ++d) {
-            const Part of = part(operand, d, shape[d]);
-            result.shape[d] = of.size;
-            result.first[d] = of.lo;
-            result.reach[d] = of.size + step(operand, d) * (count_along(operand, d) - 1);
-        }
-        return result;
-    }
-    int64_t count_along(size_t operand, size_t d) const {
-        const int axis = op_.operands[operand].windows[d].axis;
-        return axis < 0 ? 1 : positions_[static_cast<size_t>(axis)].run.count;
-    }
-    /// Elements between the parts of two tiles that follow each other.
-    int64_t step(size_t operand, size_t d) const {
-        const Window& window = op_.operands[operand].windows[d];
-        return window.axis < 0 ? 0 : window.step * tiling_.tile[static_cast<size_t>(window.axis)];
-    }
-
-    /// Elements from the origin to the tile, for the loop variable.
-    Expr offset(size_t operand, const Dims& strides, const Dims& first, const Expr& t) const {
-        int64_t fixed = 0;
-        Expr result(0);
-        bool moves = false;
-        for (size_t d = 0; d < first.rank; ++d) {
-            fixed += first[d] * strides[d];
-            const int64_t count = count_along(operand, d);
-            if (count == 1) continue;
-            const Position& position = positions_[static_cast<size_t>(op_.operands[operand].windows[d].axis)];
-            Expr index = position.divisor == 1 ? t : t / position.divisor;
-            if (!outermost(position)) index = index % count;
-            result = result + index * Expr(step(operand, d) * strides[d]);
-            moves = true;
-        }
-        return moves ? result + Expr(fixed) : Expr(fixed);
-    }
-    bool outermost(const Position& position) const {
-        int64_t all = 1;
-        for (const Position& other : positions_) all *= other.run.count;
-        return position.divisor * position.run.count == all;
-    }
-
-    builder::TensorType type(size_t operand, const Dims& shape, bool quantised) const {
-        builder::TensorType result = builder::tensor(value(operand).elem, exprs(shape));
-        return quantised ? result.quant(tile_quant(operand)) : result;
-    }
-    /// Scales of the tile's own channels.
-    proto::Quant tile_quant(size_t operand) const {
-        BoundQuant quant = value(operand).quant;
-        if (quant.kind == proto::Quant::PER_CHANNEL) {
-            const auto d = static_cast<size_t>(quant.axis);
-            const Part of = part(operand, d, shape_of(value(operand))[d]);
-            const auto cut = [&](auto& list) {
-                if (list.size() > 1) list = {list.begin() + of.lo, list.begin() + of.lo + of.size};
-            };
-            cut(quant.scales);
-            cut(quant.zero_points);
-        }
-        return quant_message(quant);
-    }
-    static Expr bytes(const Expr& elements, ElemType elem) { return elements * Expr(bit_width(elem) / 8); }
-
-    /// The tile where it lives outside of L1.
-    Tile at_home(size_t operand, const Expr& t) const {
-        const Value& of = value(operand);
-        const Box tile = box(operand);
-        if (of.constant()) return constant_tile(operand, tile, t);
-        const View& view = places_.memory.views[op_.operands[operand].value];
-        const Storage& storage = places_.memory.storages[view.storage];
-        const builder::Buffer buffer = buffer_of(view.storage, storage);
-        const int64_t width = bit_width(of.elem) / 8;
-        const Expr start = bytes(offset(operand, view.strides, tile.first, t) + Expr(view.offset), of.elem) +
-                           Expr(static_cast<int64_t>(storage.address));
-        const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(view.strides));
-        Span span{buffer.index, 0, 0, false, frame_of(view), tile.first, tile.reach};
-        int64_t first = view.offset, last = view.offset, elements = 1;
-        for (size_t d = 0; d < tile.first.rank; ++d) {
-            first += tile.first[d] * view.strides[d];
-            last += (tile.first[d] + tile.reach[d] - 1) * view.strides[d];
-            elements *= tile.reach[d];
-        }
-        span.lo = static_cast<int64_t>(storage.address) + first * width;
-        span.hi = static_cast<int64_t>(storage.address) + (last + 1) * width;
-        span.dense = last + 1 - first == elements;
-        return {places_.program.region("", buffer, start, type_of), span};
-    }
-
-    builder::Buffer buffer_of(uint32_t index, const Storage& storage) const {
-        if (storage.input || storage.output) return places_.own.at(index);
-        return storage.home == Home::l2 ? places_.l2 : places_.ddr;
-    }
-
-    uint32_t frame_of(const View& view) const {
-        std::vector<int64_t> key{view.storage, view.offset};
-        key.insert(key.end(), view.strides.begin(), view.strides.end());
-        return places_.frames.try_emplace(std::move(key), static_cast<uint32_t>(places_.frames.size() + 1))
-            .first->second;
-    }
-
-    /// Nobody writes constants: their span is empty.
-    Tile constant_tile(size_t operand, const Box& tile, const Expr& t) const {
-        const graph::ValueId id = op_.operands[operand].value;
-        Block block{id, tile.first, tile.shape, value(operand).elem};
-        Expr start(0);
-        builder::TensorType type_of = type(operand, tile.shape, false);
-        if (!(tile.shape == tile.reach)) {  // iterations take it in turn: it stands there as a whole
-            block = places_.constants.whole(id);
-            const Dims strides = row_major(block.count);
-            start = bytes(offset(operand, strides, tile.first, t), block.elem);
-            type_of = type_of.strides(exprs(strides));
-        }
-        start = start + Expr(places_.constants.place(block));
-        return {places_.program.region("", places_.weights, start, type_of),
-                {places_.weights.index, 0, 0, true, 0, {}, {}}};
-    }
-
-    /// The tile's place in L1, or the same place in the staging part of L2.
-    Tile in_slot(size_t operand, const builder::Buffer& buffer, const Expr& slot, int64_t part_number,
-                 bool quantised) const {
-        const size_t at = tiling_.place[operand];
-        const int64_t size = slot_size(at), count = slots(at), inner = parts_in_flight(at);
-        const int64_t fixed = offsets_[at] + part_number % inner * size * tiling_.depth;
-        const bool moves = count > 1 && !tiling_.hoisted[at];
-        const Expr start = moves ? slot * Expr(size) + Expr(fixed) : Expr(fixed);
-        Span span{buffer.index, fixed, fixed + size * (moves ? tiling_.depth : 1), true, 0, {}, {}};
-        if (moves && slot.is_literal()) {
-            span.lo += slot.literal() * size;
-            span.hi = span.lo + size;
-        }
-        return {places_.program.region("", buffer, start, type(operand, box(operand).shape, quantised)),
-                span};
-    }
+    const graph::Value& value(size_t operand) const { return tiles_.value(operand); }
 
     // ---- tasks
 
@@ -329,37 +113,23 @@ class Emitter {
     }
 
     Tile load(size_t operand, const Expr& slot, int64_t part_number, const Expr& t = Expr(0)) {
-        Tile from = at_home(operand, t);
+        Tile from = tiles_.at_home(operand, t);
         if (homes_[operand] == Home::ddr) {
-            const Tile staged = in_slot(operand, places_.staging[engine_], slot, part_number, false);
+            const Tile staged = tiles_.staged(operand, slot, part_number);
             move(staged, from, false);
             from = staged;
         }
-        Tile to = in_slot(operand, places_.l1[engine_], slot, part_number, true);
+        Tile to = tiles_.in_l1(operand, slot, part_number);
         move(to, from, false);
         return to;
     }
 
     void keep(size_t operand, const Tile& tile, const Expr& slot, const Expr& t) {
-        const Tile home = at_home(operand, t);
+        const Tile home = tiles_.at_home(operand, t);
         if (homes_[operand] != Home::ddr) return move(home, tile, true);
-        const Tile staged = in_slot(operand, places_.staging[engine_], slot, 0, false);
+        const Tile staged = tiles_.staged(operand, slot, 0);
         move(staged, tile, true);
         move(home, staged, false);
-    }
-
-    /// A small constant, read where it stands in L2.
-    Tile in_table_of(size_t operand, ElemType elem, const Expr& t) const {
-        const Box tile = box(operand);
-        Block block = places_.constants.whole(op_.operands[operand].value);
-        block.elem = elem;
-        const Dims strides = row_major(block.count);
-        const Expr start =
-            bytes(offset(operand, strides, tile.first, t), elem) + Expr(places_.table_places.at(block));
-        builder::TensorType type_of = builder::tensor(elem, exprs(tile.shape)).strides(exprs(strides));
-        if (value(operand).quant) type_of = type_of.quant(tile_quant(operand));
-        Span span{places_.table.index, 0, 1, true, 0, {}, {}};
-        return {places_.program.region("", places_.table, start, type_of), span};
     }
 
     // ---- one iteration
@@ -367,7 +137,7 @@ class Emitter {
     void iteration(const Expr& t, const Expr& slot) {
         std::vector<std::optional<Tile>> tiles = hoisted_;
         for (size_t i = 0; i < op_.operands.size(); ++i) {
-            if (in_table(i)) tiles[i] = in_table_of(i, value(i).elem, t);
+            if (tiles_.in_table(i)) tiles[i] = tiles_.in_table_of(i, value(i).elem, t);
         }
         run_anchor(tiles, t, slot);
         for (size_t n = 0; n < op_.nodes.size(); ++n) {
@@ -382,18 +152,18 @@ class Emitter {
         const TileNode& anchor = op_.nodes[op_.anchor];
         if (!tiling_.cuts_sum(op_)) return run_node(anchor, tiles, t, slot);
         const int axis = sum_axis();
-        const Run whole = positions_[static_cast<size_t>(axis)].run;
+        const Run whole = tiles_.run(static_cast<size_t>(axis));
         const std::vector<Run> parts =
             runs_along(places_.graph, op_, axis, tiling_.tile[static_cast<size_t>(axis)]);
         std::optional<Tile> sum;
         int64_t number = 0;
         for (const Run& run : parts) {
             for (int64_t i = 0; i < run.count; ++i) {
-                positions_[static_cast<size_t>(axis)].run = {run.first + i, 1, run.size};
+                tiles_.set_run(static_cast<size_t>(axis), {run.first + i, 1, run.size});
                 sum = add_part(anchor, tiles, sum, number++, t, slot);
             }
         }
-        positions_[static_cast<size_t>(axis)].run = whole;
+        tiles_.set_run(static_cast<size_t>(axis), whole);
         narrow(anchor, tiles, *sum, slot);
     }
     int sum_axis() const {
@@ -411,18 +181,19 @@ class Emitter {
         std::vector<Span> reads;
         for (size_t i = 0; i < 2; ++i) {
             const size_t operand = anchor.inputs[i];
-            if (!tiles[operand] || follows_sum(operand)) tiles[operand] = load(operand, slot, number, t);
+            if (!tiles[operand] || tiles_.follows_sum(operand))
+                tiles[operand] = load(operand, slot, number, t);
             inputs.push_back(tiles[operand]->region);
             reads.push_back(tiles[operand]->span);
         }
         const ElemType sums = sum_type();
-        const Tile result = sum ? *sum : accumulator(anchor.outputs[0], sums, slot);
+        const Tile result = sum ? *sum : tiles_.accumulator(anchor.outputs[0], sums, slot);
         if (sum) {
             inputs.push_back(sum->region);
             reads.push_back(sum->span);
         } else if (anchor.inputs.size() > 2) {
             const size_t c = anchor.inputs[2];
-            const Tile addend = in_table(c) ? in_table_of(c, sums, t) : load(c, slot, 0, t);
+            const Tile addend = tiles_.in_table(c) ? tiles_.in_table_of(c, sums, t) : load(c, slot, 0, t);
             inputs.push_back(addend.region);
             reads.push_back(addend.span);
         }
@@ -442,18 +213,6 @@ class Emitter {
         return sums == ElemType::none ? value(op_.nodes[op_.anchor].outputs[0]).elem : sums;
     }
 
-    Tile accumulator(size_t y, ElemType sums, const Expr& slot) const {
-        if (sums == value(y).elem) return in_slot(y, places_.l1[engine_], slot, 0, false);
-        const Dims whole = tile_shape(places_.graph, op_, y, tiling_.tile);
-        const auto size =
-            static_cast<int64_t>(align_up(packed_bytes(sums, static_cast<uint64_t>(whole.product()))));
-        const Span span{
-            places_.l1[engine_].index, accumulator_, accumulator_ + size * tiling_.depth, true, 0, {}, {}};
-        return {places_.program.region("", places_.l1[engine_], slot * Expr(size) + Expr(accumulator_),
-                                       builder::tensor(sums, exprs(box(y).shape))),
-                span};
-    }
-
     /// From the accumulator to the type of the result.
     void narrow(const TileNode& anchor, std::vector<std::optional<Tile>>& tiles, const Tile& sum,
                 const Expr& slot) {
@@ -463,56 +222,12 @@ class Emitter {
             tiles[y] = sum;
             return;
         }
-        tiles[y] = in_slot(y, places_.l1[engine_], slot, 0, true);
+        tiles[y] = tiles_.in_l1(y, slot, 0);
         Tile from = sum;
-        if (sums == ElemType::i32) from.region = scaled_sum(anchor, slot);
+        if (sums == ElemType::i32) from = tiles_.scaled_sum(anchor, slot);
         Task task = places_.program.compute(sums == ElemType::i32 ? "requant" : "cast", {from.region},
                                             {tiles[y]->region});
         finish(task, {from.span}, {tiles[y]->span});
-    }
-
-    /// The accumulator with the scale of its sums: the product of the operands' scales.
-    Region scaled_sum(const TileNode& anchor, const Expr& slot) const {
-        const size_t y = anchor.outputs[0];
-        const BoundQuant& x = value(anchor.inputs[0]).quant;
-        proto::Quant quant = tile_quant(anchor.inputs[1]);
-        for (double& scale : *quant.mutable_scale()) scale *= x ? x.scales.at(0) : 1;
-        for (auto& zero : *quant.mutable_zero_point()) zero = 0;
-        if (quant.kind() == proto::Quant::NONE) quant = builder::per_tensor(x ? x.scales.at(0) : 1);
-        if (quant.kind() == proto::Quant::PER_CHANNEL) quant.set_axis(shape_of(value(y)).rank - 1);
-        const Dims whole = tile_shape(places_.graph, op_, y, tiling_.tile);
-        const auto size = static_cast<int64_t>(
-            align_up(packed_bytes(ElemType::i32, static_cast<uint64_t>(whole.product()))));
-        return places_.program.region("", places_.l1[engine_], slot * Expr(size) + Expr(accumulator_),
-                                      builder::tensor(ElemType::i32, exprs(box(y).shape)).quant(quant));
-    }
-
-    /// A tile for each operand of the node, as it reads it: broadcast ones repeat.
-    Region operand_region(const TileNode& tile, const Node& node, size_t i, const Tile& of) const {
-        if (node.spec().op_class != OpcodeClass::elementwise) return of.region;
-        const Dims y = box(tile.outputs[0]).shape, x = box(tile.inputs[i]).shape;
-        if (x == y) return of.region;
-        const proto::Region region = places_.program.message().region(static_cast<int>(of.region.index()));
-        const Dims packed = row_major(x);
-        std::vector<Expr> strides;
-        for (size_t d = 0; d < y.rank; ++d) {
-            const size_t from = d + x.rank - y.rank;  // wraps where x has no such dimension
-            const bool repeats = d + x.rank < y.rank || (x[from] == 1 && y[d] != 1);
-            if (repeats) {
-                strides.emplace_back(0);
-            } else if (region.stride_size() > 0) {
-                strides.push_back(Expr(region.stride(static_cast<int>(from)).token(0).value()));
-            } else {
-                strides.emplace_back(packed[from]);
-            }
-        }
-        builder::TensorType type_of =
-            builder::tensor(static_cast<ElemType>(region.elem()), exprs(y)).strides(strides);
-        if (region.has_quant()) type_of = type_of.quant(region.quant());
-        const Region result = places_.program.region("", builder::Buffer{region.buffer()}, Expr(0), type_of);
-        *places_.program.message().mutable_region(static_cast<int>(result.index()))->mutable_offset() =
-            region.offset();
-        return result;
     }
 
     void run_node(const TileNode& tile, std::vector<std::optional<Tile>>& tiles, const Expr& t,
@@ -525,12 +240,12 @@ class Emitter {
         }
         for (const size_t o : tile.outputs) {
             const size_t at = tiling_.place[o];
-            tiles[o] = at == o ? in_slot(o, places_.l1[engine_], slot, 0, true) : *tiles[at];
+            tiles[o] = at == o ? tiles_.in_l1(o, slot, 0) : *tiles[at];
             outputs.push_back(tiles[o]->region);
             writes.push_back(tiles[o]->span);
         }
         for (size_t i = 0; i < tile.inputs.size(); ++i) {
-            inputs.push_back(operand_region(tile, node, i, *tiles[tile.inputs[i]]));
+            inputs.push_back(tiles_.as_operand(tile, i, *tiles[tile.inputs[i]]));
             reads.push_back(tiles[tile.inputs[i]]->span);
         }
         Task task = places_.program.compute(std::string(node.spec().name), inputs, outputs);
@@ -543,20 +258,19 @@ class Emitter {
         BoundAttrs attrs = node.attrs;
         const OpcodeClass kind = node.spec().op_class;
         const bool windows = kind == OpcodeClass::pooling || kind == OpcodeClass::conv;
-        const Dims x = shape_of(value(tile.inputs[0]));
         for (BoundAttr& attribute : attrs.list) {
             if (windows && attribute.name == "pads") {
                 const size_t spatial = attribute.ints.size() / 2;
                 for (size_t d = 0; d < spatial; ++d) {
                     if (op_.operands[tile.inputs[0]].windows[d + 1].axis < 0) continue;
-                    const Part of = part(tile.inputs[0], d + 1, x[d + 1]);
+                    const Part of = tiles_.part(tile.inputs[0], d + 1);
                     attribute.ints[d] = of.before;
                     attribute.ints[d + spatial] = of.behind;
                 }
             }
             if (kind == OpcodeClass::conv && attribute.name == "groups" && attribute.integer > 1) {
                 for (size_t a = 0; a < op_.axes.size(); ++a) {
-                    if (op_.axes[a].name == "g") attribute.integer = positions_[a].run.size;
+                    if (op_.axes[a].name == "g") attribute.integer = tiles_.run(a).size;
                 }
             }
         }
@@ -570,10 +284,8 @@ class Emitter {
     uint32_t op_number_;
     size_t engine_;
     std::vector<std::vector<Run>> work_;
+    Tiles tiles_;
     std::vector<std::optional<Tile>> hoisted_;
-    std::vector<int64_t> offsets_;
-    int64_t base_ = 0, accumulator_ = 0;
-    std::vector<Position> positions_;
 };
 
 /// All combinations of one run for each axis.

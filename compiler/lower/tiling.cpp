@@ -361,8 +361,7 @@ class Search {
                 rows_.push_back(a);
             }
         }
-        choose_free(0);
-        if (!best_) choose_sums(0);
+        choose_sums(0);
         if (!best_) refuse();
         return *best_;
     }
@@ -378,10 +377,12 @@ class Search {
     void choose_sums(size_t next) {
         if (next == sums_.size()) return choose_free(0);
         const size_t axis = sums_[next];
-        for (const int64_t size : sizes_of(request_.op.axes[axis])) {
+        // halves: a cut costs an accumulator, and pays where whole sums leave room for a sliver of the outputs only
+        for (int64_t size = request_.op.axes[axis].extent;; size = (size + 1) / 2) {
+            const double before = best_ ? best_->cycles : std::numeric_limits<double>::max();
             tile_[axis] = size;
             choose_sums(next + 1);
-            if (best_ && size < request_.op.axes[axis].extent) break;  // longer parts are never slower
+            if (size == 1 || request_.op.axes[axis].whole || (best_ && best_->cycles >= before)) break;
         }
     }
 

@@ -18,10 +18,13 @@ std::string tiles_text(const lower::LoweredOp& op) {
 }
 
 /// Cycles below which no schedule comes: its MACs at peak.
-double least_cycles(const lower::LoweredOp& op, const lower::Target& target) {
+double least_cycles(const lower::LoweredOp& op, const lower::Target& target, ElemType precision) {
+    if (op.macs == 0) return 0;
     double peak = 0;
-    for (const proto::Engine& engine : target.engines)
-        peak += double(engine.array().rows()) * engine.array().cols() * engine.array().count();
+    for (const proto::Engine& engine : target.engines) {
+        const timing::SystolicArray array = timing::array_for(engine.array(), precision, precision);
+        peak += double(array.peak_q16()) / 65536 * engine.array().count();
+    }
     return double(op.macs) / peak;
 }
 
@@ -34,8 +37,8 @@ std::string mapping_text(const Compiled& compiled, const lower::Target& target, 
     for (const lower::LoweredOp& op : compiled.lowered.ops) {
         if (!only.empty() && op.op.source.name != only) continue;
         found = true;
-        const double least =
-            std::max({least_cycles(op, target), op.tiling.dram, op.tiling.dma, op.tiling.vector});
+        const double least = std::max(
+            {least_cycles(op, target, compiled.precision), op.tiling.dram, op.tiling.dma, op.tiling.vector});
         text += fmt::format("{:<28} {:<18} {:>13} {:>12.0f} {:>7} {:>5.0f}%  {}\n", op.op.source.name,
                             op.op.source.type, op.macs, op.tiling.cycles, op.tiling.bound(),
                             op.tiling.cycles > 0 ? 100 * least / op.tiling.cycles : 0, tiles_text(op));
