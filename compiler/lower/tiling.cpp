@@ -345,6 +345,9 @@ std::vector<int64_t> sizes_of(const Axis& axis) {
     return sizes;
 }
 
+/// Parts of a sum are not cut below this where they fit: each one fills the array anew.
+constexpr int64_t shortest_part = 32;
+
 class Search {
   public:
     explicit Search(const TilingRequest& request) : request_(request), tile_(request.op.axes.size(), 1) {}
@@ -379,10 +382,10 @@ class Search {
         const size_t axis = sums_[next];
         // halves: a cut costs an accumulator, and pays where whole sums leave room for a sliver of the outputs only
         for (int64_t size = request_.op.axes[axis].extent;; size = (size + 1) / 2) {
-            const double before = best_ ? best_->cycles : std::numeric_limits<double>::max();
             tile_[axis] = size;
             choose_sums(next + 1);
-            if (size == 1 || request_.op.axes[axis].whole || (best_ && best_->cycles >= before)) break;
+            const bool shorter = size > 1 && !request_.op.axes[axis].whole;
+            if (!shorter || (best_ && size <= shortest_part)) break;
         }
     }
 
