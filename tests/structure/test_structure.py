@@ -34,6 +34,7 @@ USES = {
     "compiler": "values model/timing",
     "compiler/*": "compiler",
     "compiler/graph": "values",
+    "compiler/onnx": "compiler/graph",
     "model/stream": "values traces",
     "model/dram": "platforms",
     "model/memory": "model/dram model/stream",
