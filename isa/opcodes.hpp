@@ -29,8 +29,9 @@ struct AttrSpec {
 };
 
 /// data: the numbers that an opcode works on, all of one element type, quantised all or none (products and
-/// conversions have rules of their own). integer: positions, conditions; 8, 16 or 32 bits, not quantised.
-enum class OperandRole : uint8_t { data, integer };
+/// conversions have rules of their own). integer: positions; 8, 16 or 32 bits, not quantised. condition: u8,
+/// not quantised; 0 is false, anything else true; results are 0 or 1.
+enum class OperandRole : uint8_t { data, integer, condition };
 
 struct OperandSpec {
     std::string_view name;  ///< the name type families bind: A B C Y, X W B Y, src dst

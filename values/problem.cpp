@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <tuple>
 
 #include "base/diagnostics.hpp"
@@ -45,6 +46,14 @@ Addend addend_of(const Call& call) {
     return result;
 }
 
+/// Of an attribute that is not given; 0 when the row names none.
+double default_number(const AttrSpec& attr) {
+    if (attr.kind == AttrKind::boolean) return attr.default_text == "true" ? 1 : 0;
+    double value = 0;
+    std::from_chars(attr.default_text.data(), attr.default_text.data() + attr.default_text.size(), value);
+    return value;
+}
+
 }  // namespace
 
 void require_quant(const Call& call, const Tensor& tensor, std::string_view side) {
@@ -59,7 +68,9 @@ std::vector<double> numbers_of(const Call& call) {
     for (const AttrSpec& attr : call.spec.attributes) {
         const BoundAttr* given = call.attrs.find(attr.name);
         const bool real = attr.kind == AttrKind::real;
-        numbers.push_back(given == nullptr ? 0 : real ? given->real : static_cast<double>(given->integer));
+        numbers.push_back(given == nullptr ? default_number(attr)
+                          : real           ? given->real
+                                           : static_cast<double>(given->integer));
     }
     return numbers;
 }

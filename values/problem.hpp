@@ -27,7 +27,8 @@ std::string describe(const Tensor& tensor);  ///< "f16[2,3]"
 
 /// Integers that stand for themselves.
 inline bool plain_integers(const Tensor& tensor) { return is_integer(tensor.type) && !has_quant(tensor); }
-/// The attributes of a call that are numbers, in the order of the opcode's row; 0 for others.
+/// The attributes of a call that are numbers, in the order of the opcode's row, defaults where they are left
+/// out; 0 for others.
 std::vector<double> numbers_of(const Call& call);
 
 // Operands and attributes of a call resolved to plain sizes.

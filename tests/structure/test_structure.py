@@ -35,6 +35,7 @@ USES = {
     "compiler/*": "compiler",
     "compiler/graph": "values",
     "compiler/passes": "compiler/graph",
+    "compiler/onnx": "compiler/graph",
     "model/stream": "values traces",
     "model/dram": "platforms",
     "model/memory": "model/dram model/stream",

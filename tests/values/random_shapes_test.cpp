@@ -32,8 +32,29 @@ struct Case {
     BoundAttrs attrs;
 };
 
+/// Elementwise opcodes: one type for all data; conditions are u8.
+std::vector<Types> elementwise_combinations(const ComputeBackend& backend, OpcodeId id) {
+    const OpcodeSpec& spec = opcode(id);
+    const auto types_of = [](const std::vector<OperandSpec>& operands, ElemType data) {
+        Types types;
+        for (const OperandSpec& operand : operands)
+            types.push_back(operand.role == OperandRole::data ? data : ElemType::u8);
+        return types;
+    };
+    std::vector<Types> found;
+    for (const ElemType data : numbers) {
+        Types types = types_of(spec.inputs, data);
+        const Types outputs = types_of(spec.outputs, data);
+        if (!backend.supports(id, types, outputs)) continue;
+        types.push_back(outputs[0]);
+        if (found.empty() || found.back() != types) found.push_back(types);
+    }
+    return found;
+}
+
 /// The combinations of element types an opcode takes: of two inputs (a third is a bias) and the output.
 std::vector<Types> combinations(const ComputeBackend& backend, OpcodeId id) {
+    if (opcode(id).op_class == OpcodeClass::elementwise) return elementwise_combinations(backend, id);
     const bool single = opcode(id).op_class != OpcodeClass::gemm &&
                         opcode(id).op_class != OpcodeClass::conv &&
                         (opcode(id).inputs.size() == 1 || opcode(id).op_class == OpcodeClass::norm);
@@ -194,14 +215,22 @@ class Maker {
         const Shape all = shape(1, 4);
         for (size_t i = 0; i + 1 < types.size(); ++i) made.in.emplace_back(types[i], all);
         made.out = {{types.back(), all}};
-        made.attrs.list = {real_attr("alpha", 0.1), real_attr("min_val", -1.5), real_attr("max_val", 2.25)};
+        made.attrs.list = {real_attr("alpha", 0.1), real_attr("beta", 0.25), real_attr("min_val", -1.5),
+                           real_attr("max_val", 2.25)};
+        if (coin(2)) made.attrs.list.clear();  // the defaults
+        for (const AttrSpec& attr : spec.attributes) {
+            if (attr.required && made.attrs.find(attr.name) == nullptr)
+                made.attrs.list.push_back(real_attr(std::string(attr.name), 0.5));
+        }
         const bool elementwise = spec.op_class == OpcodeClass::elementwise;
         const bool both = elementwise ? spec.integers_need_quant || coin(2) : spec.name == "requant";
-        if (is_integer(made.in[0].type) && (both || spec.name == "dequantize")) {
-            for (Operand& operand : made.in) operand.quant = quant(operand, any_axis(operand));
-        }
-        if (is_integer(made.out[0].type) && (both || spec.name == "quantize"))
-            made.out[0].quant = quant(made.out[0], any_axis(made.out[0]));
+        const auto quantise_data = [&](Operand& operand, const OperandSpec& as) {
+            if (is_integer(operand.type) && as.role == OperandRole::data)
+                operand.quant = quant(operand, any_axis(operand));
+        };
+        for (size_t i = 0; i < made.in.size() && (both || spec.name == "dequantize"); ++i)
+            quantise_data(made.in[i], spec.inputs[i]);
+        if (both || spec.name == "quantize") quantise_data(made.out[0], spec.outputs[0]);
     }
 
     void make_pool(const Types& types, Case& made) {
