@@ -65,8 +65,76 @@ void conv(Call& call) {
     call.result(convolution(call, x, call.value(1), bias, window, call.integer("group", 1), call.elem(x)));
 }
 
+/// Pads so that the result has `sizes`; an odd one goes behind (SAME_UPPER) or before.
+void pad_to(Window& window, const Sizes& spatial, const Sizes& sizes, const Sizes& more, bool upper) {
+    for (size_t d = 0; d < window.rank(); ++d) {
+        const int64_t whole = window.strides[d] * (spatial[d] - 1) + more[d] + window.extent(d);
+        const int64_t total = whole - sizes[d];
+        if (total < 0) Call::refuse("its output_shape is larger than its windows reach");
+        window.pads[d] = upper ? total / 2 : total - total / 2;
+        window.pads[d + window.rank()] = total - window.pads[d];
+    }
+}
+
+/// [Cin, Cout / groups, k...] to [k..., Cin / groups, Cout].
+ValueId transposed_weights(Call& call, ValueId w, int64_t groups) {
+    const Sizes s = call.sizes(w);
+    w = call.reshape(w, {groups, s[0] / groups, s[1], s[2], s[3]});
+    return call.reshape(call.transpose(w, {3, 4, 1, 0, 2}), {s[2], s[3], s[0] / groups, s[1] * groups});
+}
+
+/// Along one dimension as along two, the first of size 1.
+void conv_transpose(Call& call) {
+    const Sizes spatial = spatial_of(call.shape(0)), kernel = spatial_of(call.shape(1));
+    const size_t rank = spatial.size();
+    if (rank > 2 || kernel.size() != rank)
+        Call::refuse(fmt::format("along {} dimensions it is not taken", rank));
+    Window window = window_of(call, kernel, spatial);
+    Sizes more = call.ints("output_padding", Sizes(rank, 0));
+    const std::string mode = call.text("auto_pad", "NOTSET");
+    Sizes sizes = call.ints("output_shape");
+    if (sizes.size() == rank + 2) sizes.erase(sizes.begin(), sizes.begin() + 2);
+    if (sizes.empty() && mode.rfind("SAME", 0) == 0) {
+        for (size_t d = 0; d < rank; ++d) sizes.push_back(spatial[d] * window.strides[d]);
+    }
+    if (more.size() != rank || (!sizes.empty() && sizes.size() != rank))
+        Call::refuse("output_padding or output_shape have another rank");
+    if (!sizes.empty()) pad_to(window, spatial, sizes, more, mode == "SAME_UPPER");
+    const int64_t groups = call.integer("group", 1);
+    ValueId x = call.value(0), w = call.value(1);
+    if (groups < 1 || call.shape(0)[1] % groups != 0 || call.shape(1)[0] != call.shape(0)[1])
+        Call::refuse(fmt::format("weights {} do not fit", text_of(call.shape(1))));
+    const auto planar = [rank](Sizes list, int64_t value) {
+        if (rank == 1) list.insert(list.begin(), value);
+        return list;
+    };
+    Sizes pads = window.pads;
+    if (rank == 1) {
+        const Sizes &of_x = call.shape(0), &of_w = call.shape(1);
+        x = call.reshape(x, {of_x[0], of_x[1], 1, of_x[2]});
+        w = call.reshape(w, {of_w[0], of_w[1], 1, of_w[2]});
+        pads = {0, pads[0], 0, pads[1]};
+    }
+    std::vector<ValueId> operands{channels_last(call, x), transposed_weights(call, w, groups)};
+    if (call.has(2)) operands.push_back(call.value(2));
+    ValueId y = channels_first(
+        call,
+        call.emit("conv_transpose2d", operands,
+                  {ints("pads", pads), ints("strides", planar(window.strides, 1)),
+                   ints("dilations", planar(window.dilations, 1)), ints("output_padding", planar(more, 0)),
+                   graph::integer("groups", groups), graph::type("accum_type", ElemType::f32)}));
+    if (rank == 1) {
+        const Sizes s = call.sizes(y);
+        y = call.reshape(y, {s[0], s[1], s[3]});
+    }
+    call.result(y);
+}
+
 }  // namespace
 
-void add_convolutions(Operators& t) { t.push_back({"Conv", conv}); }
+void add_convolutions(Operators& t) {
+    t.push_back({"Conv", conv});
+    t.push_back({"ConvTranspose", conv_transpose});
+}
 
 }  // namespace kpu::onnx

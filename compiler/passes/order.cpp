@@ -122,11 +122,12 @@ Profile profile_of(const Steps& steps) {
 class Window {
   public:
     Window(const Steps& steps, size_t first, size_t count)
-        : first_(first), count_(count), makes_(count, 0), needs_(count, 0) {
+        : first_(first), count_(count), uses_(count), makes_(count, 0), needs_(count, 0) {
         std::unordered_map<uint32_t, size_t> seen;
         for (size_t i = 0; i < count; ++i) {
             for (const uint32_t array : steps.arrays[first + i]) {
                 if (seen.emplace(array, arrays_.size()).second) add(steps.all[array]);
+                uses_[i].push_back(seen.at(array));
                 if (steps.all[array].maker == static_cast<int32_t>(first + i))
                     makes_[i] += steps.all[array].bytes;
             }
@@ -191,9 +192,8 @@ class Window {
 
     uint64_t freed(uint64_t done, size_t step) const {
         uint64_t bytes = 0;
-        for (const Local& array : arrays_) {
-            if (!array.stays && (array.users & bit(step)) != 0 && (array.users & ~(done | bit(step))) == 0)
-                bytes += array.bytes;
+        for (const size_t i : uses_[step]) {
+            if (!arrays_[i].stays && (arrays_[i].users & ~(done | bit(step))) == 0) bytes += arrays_[i].bytes;
         }
         return bytes;
     }
@@ -210,8 +210,9 @@ class Window {
 
     size_t first_, count_;
     std::vector<Local> arrays_;
-    std::vector<uint64_t> makes_;  ///< bytes
-    std::vector<uint64_t> needs_;  ///< steps that must be done before
+    std::vector<std::vector<size_t>> uses_;  ///< arrays_ of each step
+    std::vector<uint64_t> makes_;            ///< bytes
+    std::vector<uint64_t> needs_;            ///< steps that must be done before
 };
 
 /// The end of a window that starts at `first`: where least lives.
@@ -230,13 +231,13 @@ size_t window_end(const Profile& profile, size_t first) {
 std::vector<size_t> small_order(const Steps& steps) {
     const Profile profile = profile_of(steps);
     std::vector<size_t> result;
-    int64_t total = 2'000'000;  // sets of steps: some seconds at the very most
+    int64_t total = 1'000'000;  // sets of steps: a second or two for the largest of networks
     for (size_t first = 0; first < steps.nodes.size();) {
         const size_t end = window_end(profile, first);
         const uint64_t live = first == 0 ? profile.start : profile.behind[first - 1];
         const uint64_t limit = *std::max_element(profile.during.begin() + static_cast<ptrdiff_t>(first),
                                                  profile.during.begin() + static_cast<ptrdiff_t>(end));
-        int64_t budget = std::min<int64_t>(total, 100'000);
+        int64_t budget = std::min<int64_t>(total, 40'000);
         total -= budget;
         const std::vector<size_t> found = Window(steps, first, end - first).search(live, limit, budget);
         total += budget;
@@ -251,12 +252,17 @@ std::vector<size_t> small_order(const Steps& steps) {
 uint64_t peak_bytes(const Graph& graph) { return profile_of(StepBuilder(graph).run()).peak(); }
 
 void order(Graph& graph, const Options&) {
-    const Steps steps = StepBuilder(graph).run();
-    std::vector<Node> nodes;
-    for (const size_t step : small_order(steps)) {
-        for (const NodeId id : steps.nodes[step]) nodes.push_back(std::move(graph.nodes[id]));
+    // a better order has its windows elsewhere, so that another search may find more
+    for (int round = 0; round < 3; ++round) {
+        const Steps steps = StepBuilder(graph).run();
+        const uint64_t before = profile_of(steps).peak();
+        std::vector<Node> nodes;
+        for (const size_t step : small_order(steps)) {
+            for (const NodeId id : steps.nodes[step]) nodes.push_back(std::move(graph.nodes[id]));
+        }
+        graph.nodes = std::move(nodes);
+        if (peak_bytes(graph) == before) break;
     }
-    graph.nodes = std::move(nodes);
 }
 
 }  // namespace kpu::passes

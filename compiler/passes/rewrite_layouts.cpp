@@ -104,11 +104,7 @@ class LayoutRewriter {
 
     void place_input(graph::Port& port) {
         const ValueId id = port.value;
-        Perm order = identity(shapes_[id].rank);
-        if (host_layout_) {
-            const Perm wanted = layouts_.wanted_order(id);
-            if (!moves_nothing(shapes_[id], wanted)) order = wanted;
-        }
+        const Perm order = host_layout_ ? layouts_.wanted_order(id) : identity(shapes_[id].rank);
         reorder(id, order);
         set_host_order(port, order);
         arrays_[id].stored.push_back({order, id});

@@ -24,15 +24,16 @@ const Node* row_reshape(const Rewriter& rewriter, ValueId value) {
 
 /// A product, or what elementwise nodes and norms made of one.
 bool comes_of_product(const Rewriter& rewriter, ValueId value) {
-    for (int steps = 0; steps < 64; ++steps) {
-        const Node* node = rewriter.producer(value);
-        if (node == nullptr) return false;
+    std::vector<ValueId> waiting{value};
+    for (int steps = 0; steps < 24 && !waiting.empty(); ++steps) {
+        const Node* node = rewriter.producer(waiting.back());
+        waiting.pop_back();
+        if (node == nullptr) continue;
         const OpcodeClass kind = node->spec().op_class;
         if (kind == OpcodeClass::gemm || kind == OpcodeClass::conv) return true;
-        const bool passes =
+        const bool by_rows =
             kind == OpcodeClass::elementwise || kind == OpcodeClass::norm || kind == OpcodeClass::convert;
-        if (!passes) return false;
-        value = node->inputs[0];
+        if (by_rows) waiting.insert(waiting.end(), node->inputs.begin(), node->inputs.end());
     }
     return false;
 }
