@@ -165,10 +165,11 @@ TEST(Shipped, AgnosticLimits) {
         conditions += variant.opcode == "compare" || variant.opcode == "classify" ||
                       variant.opcode == "logic" || variant.family == "view.ext";
         const auto op = find_opcode(variant.opcode);
-        future += (op && opcode(*op).future) || variant.opcode == "reduce" || variant.opcode == "arg_reduce";
+        future += (op && opcode(*op).future) || variant.opcode == "reduce" ||
+                  variant.opcode == "arg_reduce" || variant.opcode == "scan";
     }
     EXPECT_EQ(extensions, 10u + 10u + 2u + 2u + 5u + 7u);
-    EXPECT_EQ(future, 3u * (6 + 3 + 2) + 6 + 6);  // three convolutions, reductions, searches
+    EXPECT_EQ(future, 4u * (6 + 3 + 2) + 6 + 6 + 6);  // four convolutions, reductions, searches, sums
     EXPECT_EQ(conditions, 7u + 3u + 1u + 1u);
     EXPECT_EQ(limits.variants.size() - extensions - future - conditions, 17u + 26u);
 }

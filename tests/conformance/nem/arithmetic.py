@@ -166,9 +166,7 @@ def each(function: Callable[[float], float]) -> np.vectorize:
 
 
 # Their results are conditions, whatever the operands.
-CONDITIONS = (
-    "equal not_equal less less_equal greater greater_equal is_nan is_inf and or xor not"
-).split()
+CONDITIONS = ("equal not_equal less less_equal greater greater_equal is_nan is_inf and or xor not").split()
 
 
 def apply_elementwise(opcode: str, attrs: dict, inputs: list[Tensor], quant: Quant | None) -> Tensor:
@@ -290,9 +288,7 @@ def cumsum(attrs: dict, x: Tensor, quant: Quant | None) -> Tensor:
     values = np.flip(x.real(), axis) if attrs.get("reverse", False) else x.real()
     sums = np.cumsum(values, axis=axis)
     if attrs.get("exclusive", False):
-        sums = np.concatenate(
-            [np.zeros_like(np.take(sums, [0], axis)), np.delete(sums, -1, axis)], axis=axis
-        )
+        sums = np.concatenate([np.zeros_like(np.take(sums, [0], axis)), np.delete(sums, -1, axis)], axis=axis)
     return to_elem(x.elem, np.flip(sums, axis) if attrs.get("reverse", False) else sums, quant)
 
 
