@@ -60,9 +60,18 @@ void transpose(Call& call) {
 
 void concat(Call& call) {
     std::vector<ValueId> parts;
-    for (size_t i = 0; i < call.inputs(); ++i) parts.push_back(call.value(i));
-    if (parts.empty()) Call::refuse("operand 0 is missing");
+    for (size_t i = 0; i < call.inputs(); ++i) {
+        if (elements_of(call.shape(i)) > 0) parts.push_back(call.value(i));
+    }
+    if (parts.empty()) Call::refuse("all its operands are empty");
     call.result(call.concat(parts, static_cast<int64_t>(call.axis("axis", 1, call.rank(0)))));
+}
+
+/// The first operand without elements along one dimension: only a concat takes it.
+Known nothing(const Call& call, size_t axis) {
+    Known empty{call.type(0), call.shape(0), {}, {}};
+    empty.shape[axis] = 0;
+    return empty;
 }
 
 void split(Call& call) {
@@ -71,7 +80,9 @@ void split(Call& call) {
     const ValueId x = call.value(0);
     int64_t start = 0;
     for (size_t i = 0; i < sizes.size(); ++i) {
-        if (call.wants(i)) {
+        if (sizes[i] == 0) {
+            call.result(i, nothing(call, axis));
+        } else if (call.wants(i)) {
             const bool whole = sizes.size() == 1;
             call.result(i, whole ? x : call.slice(x, static_cast<int64_t>(axis), start, start + sizes[i]),
                         call.type(0));
