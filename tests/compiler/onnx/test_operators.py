@@ -9,11 +9,12 @@ import argparse
 import zlib
 
 import operators_math
+import operators_nets
 from drafts import Draft
 from graph_run import Case, run
 from oracle import by_numpy, by_runtime, problem
 
-GENERATORS = {**operators_math.GENERATORS}
+GENERATORS = {**operators_math.GENERATORS, **operators_nets.GENERATORS}
 
 
 def cases_of(name: str, count: int) -> list[Case]:
