@@ -18,7 +18,7 @@ class ShapeCase;
 /// Position in opcode_table(); stable only within one build. Files store names.
 using OpcodeId = uint16_t;
 
-enum class AttrKind : uint8_t { integer, real, boolean, elem_type, ints, text, word };
+enum class AttrKind : uint8_t { integer, real, boolean, elem_type, ints, reals, text, word };
 
 struct AttrSpec {
     std::string_view name;
@@ -100,6 +100,7 @@ struct OpcodeSpec {
     bool accumulates = false;          ///< continues the sums of its third operand, in order
     uint8_t window_rank = 0;           ///< convolutions: dimensions that the window moves along
     bool depthwise = false;            ///< convolutions: as many groups as input channels
+    bool transposed = false;           ///< convolutions: the window spreads each element of X over Y
 
     bool movement = false;  ///< transfer, store: listed, but written with dst= and src=, never a compute task
     bool future = false;    ///< not stable in NEM: executable, flagged when the device lacks it

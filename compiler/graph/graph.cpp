@@ -152,6 +152,12 @@ BoundAttr ints(std::string name, std::vector<int64_t> values) {
     return attr;
 }
 
+BoundAttr reals(std::string name, std::vector<double> values) {
+    BoundAttr attr = named(std::move(name));
+    attr.reals = std::move(values);
+    return attr;
+}
+
 BoundAttr word(std::string name, std::string value) {
     BoundAttr attr = named(std::move(name));
     attr.text = std::move(value);

@@ -130,6 +130,7 @@ struct Graph {
 BoundAttr integer(std::string name, int64_t value);
 BoundAttr real(std::string name, double value);
 BoundAttr ints(std::string name, std::vector<int64_t> values);
+BoundAttr reals(std::string name, std::vector<double> values);
 BoundAttr word(std::string name, std::string value);
 BoundAttr type(std::string name, ElemType value);
 BoundAttrs attributes(std::vector<BoundAttr> list);
