@@ -6,6 +6,7 @@
 
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/shape_rules.hpp"
+#include "compiler/onnx/windows.hpp"
 
 namespace kpu::onnx {
 namespace {
@@ -175,31 +176,15 @@ void tile(Call& call) {
     call.result(x);
 }
 
-int64_t block_of(Call& call) {
+/// The opcodes have channels last.
+void reshuffle(Call& call) {
+    const bool spread = call.node.type == "DepthToSpace";
     const int64_t block = call.integer("blocksize", 0);
     if (call.rank(0) != 4 || block < 1) Call::refuse("it needs four dimensions and a blocksize");
-    return block;
-}
-
-void depth_to_space(Call& call) {
-    const int64_t b = block_of(call);
-    const Sizes s = call.shape(0);
-    if (s[1] % (b * b) != 0) Call::refuse(fmt::format("{} channels are no multiple of {}", s[1], b * b));
-    const int64_t c = s[1] / (b * b);
-    const bool columns = call.text("mode", "DCR") == "CRD";
-    ValueId x = call.value(0);
-    x = columns ? call.transpose(call.reshape(x, {s[0], c, b, b, s[2], s[3]}), {0, 1, 4, 2, 5, 3})
-                : call.transpose(call.reshape(x, {s[0], b, b, c, s[2], s[3]}), {0, 3, 4, 1, 5, 2});
-    call.result(call.reshape(x, {s[0], c, s[2] * b, s[3] * b}));
-}
-
-void space_to_depth(Call& call) {
-    const int64_t b = block_of(call);
-    const Sizes s = call.shape(0);
-    if (s[2] % b != 0 || s[3] % b != 0) Call::refuse(fmt::format("{} is no multiple of {}", text_of(s), b));
-    const ValueId x = call.reshape(call.value(0), {s[0], s[1], s[2] / b, b, s[3] / b, b});
-    call.result(
-        call.reshape(call.transpose(x, {0, 3, 5, 1, 2, 4}), {s[0], s[1] * b * b, s[2] / b, s[3] / b}));
+    const std::string mode = spread ? call.text("mode", "DCR") : "DCR";
+    call.result(channels_first(
+        call, call.emit(spread ? "depth_to_space" : "space_to_depth", {channels_last(call, call.value(0))},
+                        {graph::integer("block", block), graph::word("mode", mode)})));
 }
 
 /// The triangle stays, the rest is zero.
@@ -233,8 +218,8 @@ void add_shapes(Operators& t) {
     t.push_back({"Pad", pad});
     t.push_back({"Expand", expand, 8});
     t.push_back({"Tile", tile});
-    t.push_back({"DepthToSpace", depth_to_space});
-    t.push_back({"SpaceToDepth", space_to_depth});
+    t.push_back({"DepthToSpace", reshuffle});
+    t.push_back({"SpaceToDepth", reshuffle});
     t.push_back({"Trilu", trilu, 14});
     add_constants(t);
 }
