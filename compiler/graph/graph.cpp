@@ -58,9 +58,7 @@ std::vector<Dims> infer(const OpcodeSpec& spec, const std::vector<TypedShape>& o
 
 // ---- values and nodes
 
-bool Graph::taken(const std::string& value_name) const {
-    return names_.count(value_name) != 0;
-}
+bool Graph::taken(const std::string& value_name) const { return names_.count(value_name) != 0; }
 
 void Graph::rename(ValueId id, std::string value_name) {
     if (!names_.insert(value_name).second)

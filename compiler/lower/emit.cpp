@@ -38,6 +38,9 @@ void copy_attributes(Task& task, const OpcodeSpec& spec, const BoundAttrs& attrs
             case AttrKind::ints:
                 task.attr(name, value->ints);
                 break;
+            case AttrKind::reals:
+                task.attr(name, value->reals);
+                break;
             case AttrKind::text:
             case AttrKind::word:
                 task.attr(name, value->text.c_str());
@@ -66,6 +69,7 @@ class Emitter {
     void prologue() {
         tiles_.place_operands(static_cast<int64_t>((places_.turns[engine_]++ % 2) * places_.arena_bytes));
         tiles_.set_position(work_.front());
+        places_.throttle.reserve(2 * op_.operands.size());
         for (size_t i = 0; i < op_.operands.size(); ++i) {
             if (tiling_.hoisted[i] && value(i).constant() && homes_[i] != Home::table)
                 hoisted_[i] = load(i, Expr(0), 0);
@@ -80,11 +84,15 @@ class Emitter {
         int64_t slot = 0;
         for (const std::vector<Run>& runs : work_) {
             const int64_t count = tiles_.set_position(runs);
+            issued_.clear();
+            places_.throttle.reserve(tasks_of_iteration() *
+                                     static_cast<size_t>(std::min<int64_t>(count, tiling_.depth)));
             if (count == 1) {
                 iteration(Expr(0), Expr(slot++ % tiling_.depth));
             } else {
                 places_.program.loop("t", 0, count - 1, tiling_.depth,
                                      [&](const Expr& t) { iteration(t, t % tiling_.depth); });
+                places_.throttle.after_loop(std::move(issued_), static_cast<size_t>(tiling_.depth));
             }
         }
     }
@@ -94,9 +102,23 @@ class Emitter {
 
     // ---- tasks
 
+    /// At most.
+    size_t tasks_of_iteration() const {
+        size_t parts = 1;
+        for (size_t a = 0; a < op_.axes.size(); ++a) {
+            if (op_.axes[a].walk == Walk::sum) parts *= static_cast<size_t>(tiling_.tiles(op_, a));
+        }
+        size_t tasks = op_.nodes.size() + parts + 1;
+        for (size_t i = 0; i < op_.operands.size(); ++i) {
+            if (op_.operands[i].place != Place::internal) tasks += tiles_.follows_sum(i) ? 2 * parts : 2;
+        }
+        return tasks;
+    }
+
     Task finish(Task task, const std::vector<Span>& reads, const std::vector<Span>& writes) {
         task.after(places_.order.before(reads, writes)).op(op_number_);
         places_.order.add(task, reads, writes);
+        issued_.push_back(task);
         return task;
     }
 
@@ -285,6 +307,7 @@ class Emitter {
     size_t engine_;
     std::vector<std::vector<Run>> work_;
     Tiles tiles_;
+    std::vector<Task> issued_;  ///< in the present loop
     std::vector<std::optional<Tile>> hoisted_;
 };
 

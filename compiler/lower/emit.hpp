@@ -8,6 +8,7 @@
 #include "compiler/lower/constants.hpp"
 #include "compiler/lower/memory.hpp"
 #include "compiler/lower/order.hpp"
+#include "compiler/lower/throttle.hpp"
 #include "compiler/lower/tiling.hpp"
 #include "isa/builder.hpp"
 
@@ -21,6 +22,7 @@ struct Places {
     const Target& target;
     Constants& constants;
     Order& order;
+    Throttle& throttle;
 
     builder::Buffer weights, table, l2, ddr;
     std::map<uint32_t, builder::Buffer> own;   ///< by storage: inputs and outputs of the host

@@ -295,6 +295,12 @@ class Lowering {
                                                 view.offset * bit_width(value.elem) / 8);
         for (const int64_t stride : strides) tensor.add_stride(stride);
         if (value.quant) set_quant(tensor, value.quant);
+        tensor.set_host_elem(host_elem(port));
+    }
+    static proto::HostElem host_elem(const graph::Port& port) {
+        if (port.host == graph::HostType::int64) return proto::HOST_I64;
+        if (port.host == graph::HostType::boolean) return proto::HOST_BOOL;
+        return static_cast<proto::HostElem>(port.elem);  // the numbers are the same
     }
     static void set_quant(proto::Tensor& tensor, const BoundQuant& quant) {
         tensor.mutable_quant()->set_kind(quant.kind);
@@ -352,11 +358,16 @@ class Lowering {
     Lowered result_;
     Constants constants_{graph_};
     Order order_;
+    Throttle throttle_{program_, target_.limits.max_active_tokens};
     uint64_t table_bytes_ = 0, table_used_ = 0, resident_bytes_ = 0, arena_bytes_ = 0;
     std::map<Block, int64_t> places_of_table_;
-    Places places_{
-        program_, graph_, result_.memory, target_, constants_, order_, {}, {}, {}, {}, {}, {}, {}, {}, 0, {},
-        0,        {}};
+    Places places_{program_,  graph_,     result_.memory,
+                   target_,   constants_, order_,
+                   throttle_, {},         {},
+                   {},        {},         {},
+                   {},        {},         {},
+                   0,         {},         0,
+                   {}};
 };
 
 }  // namespace

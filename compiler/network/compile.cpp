@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdio>
 
 #include "base/text_output.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/quantize/absorb_qdq.hpp"
+#include "compiler/quantize/quantize.hpp"
 #include "platforms/library.hpp"
 
 namespace kpu::network {
@@ -38,14 +41,14 @@ class Compilation {
         const auto backend = values::make_fast_backend();
         passes::Options options{*backend};
         options.host_layout = request_.options.text("layout") != "NHWC";
-        options.precision = result.precision;
+        if (is_float(result.precision)) options.precision = result.precision;
         options.f32_outputs =
             target_.takes("gemm.acc", {result.precision, result.precision}, {ElemType::f32});
         const std::string& wanted = request_.options.text("print-after");
-        if (!wanted.empty() && wanted != "all" && !passes::is_pass(wanted)) refuse_pass(wanted);
+        if (!wanted.empty() && wanted != "all" && wanted != "quantize" && !passes::is_pass(wanted))
+            refuse_pass(wanted);
         const auto after = [&](const passes::Pass& pass, const graph::Graph& graph) {
-            if (wanted == "all" || wanted == pass.name)
-                std::fputs(fmt::format("# after {}\n{}\n", pass.name, graph::to_text(graph)).c_str(), stderr);
+            if (wanted == "all" || wanted == pass.name) print(pass.name, graph);
         };
         for (const passes::Stage stage :
              {passes::Stage::rewrite, passes::Stage::types, passes::Stage::schedule})
@@ -61,6 +64,77 @@ class Compilation {
     }
 
   private:
+    static void print(std::string_view pass, const graph::Graph& graph) {
+        std::fputs(fmt::format("# after {}\n{}\n", pass, graph::to_text(graph)).c_str(), stderr);
+    }
+
+    // ---- int8
+
+    static double number(std::string_view text, std::string_view option) {
+        double value = 0;
+        const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (failed != std::errc() || end != text.data() + text.size())
+            throw UserError(
+                fmt::format("--{}: `{}` is no number. Fix: write one such as 0.5.", option, text));
+        return value;
+    }
+    std::vector<double> numbers(std::string_view option) const {
+        std::string_view text = request_.options.text(option);
+        std::vector<double> result;
+        while (!text.empty()) {
+            const size_t comma = std::min(text.find(','), text.size());
+            result.push_back(number(text.substr(0, comma), option));
+            text.remove_prefix(std::min(text.size(), comma + 1));
+        }
+        if (result.size() > 3 || result.size() == 2)
+            throw UserError(
+                fmt::format("--{}: {} numbers. Fix: give one, or three: R,G,B.", option, result.size()));
+        return result;
+    }
+
+    quantize::QuantizeOptions quantize_options() const {
+        quantize::QuantizeOptions options;
+        const bool halves = target_.takes("quantize", {ElemType::f16}, {ElemType::i8}) &&
+                            target_.takes("softmax", {ElemType::f16}, {ElemType::f16});
+        options.real = halves ? ElemType::f16 : ElemType::f32;
+        options.supports = [this](std::string_view opcode, const std::vector<ElemType>& inputs,
+                                  const std::vector<ElemType>& outputs) {
+            return target_.takes(opcode, inputs, outputs);
+        };
+        options.ranges.percentile = number(request_.options.text("percentile"), "percentile");
+        if (!(options.ranges.percentile > 50 && options.ranges.percentile <= 100))
+            throw UserError("--percentile: not above 50 and at most 100. Fix: give such as 99.99.");
+        options.boundary_on_device = request_.options.text("boundary") == "device";
+        return options;
+    }
+
+    void quantize() {
+        const std::string& from = request_.options.text("calibrate");
+        if (from.empty()) {
+            throw UserError(fmt::format(
+                "{}: int8 needs samples of the inputs, for the ranges of values. Fix: give --calibrate "
+                "FOLDER "
+                "(.npy, .png or .jpg files), or --calibrate random:1 where accuracy does not matter.",
+                origin_));
+        }
+        quantize::SampleOptions sample_options;
+        sample_options.mean = numbers("image-mean");
+        sample_options.deviation = numbers("image-std");
+        const auto samples = quantize::open_samples(graph_, from, sample_options);
+        quantize::QuantizeResult result = quantize::quantize(graph_, *samples, quantize_options());
+        graph_ = std::move(result.graph);
+        for (const std::string& node : result.in_floats)
+            notes_.info({origin_, 0, 0}, fmt::format("stays in floats: {}.", node));
+        if (!result.calibrated) {
+            notes_.warning(
+                {origin_, 0, 0},
+                "the samples are random numbers: accuracy is not calibrated. Fix: give --calibrate a folder "
+                "of real inputs.");
+        }
+    }
+
+    // ---- choices
+
     ElemType choose_precision() {
         const std::string& wanted = request_.options.text("precision");
         if (!wanted.empty()) {
