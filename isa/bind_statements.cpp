@@ -23,6 +23,8 @@ std::string_view kind_name(AttrKind kind) {
             return "an element type";
         case AttrKind::ints:
             return "a list of integers";
+        case AttrKind::reals:
+            return "a list of numbers";
         case AttrKind::text:
             return "a string";
         case AttrKind::word:
@@ -43,6 +45,8 @@ std::string_view example_of(AttrKind kind) {
             return "f32";
         case AttrKind::ints:
             return "[1, 1]";
+        case AttrKind::reals:
+            return "[0.5, 2]";
         case AttrKind::text:
             return "\"text\"";
         case AttrKind::word:
@@ -262,6 +266,17 @@ void Binder::normalise_axis(BoundTask& task) const {
     }
 }
 
+/// A float, or an integer expression.
+bool Binder::bind_number(const proto::Value& value, const Phrase& what, BoundAttr& out,
+                         const SourcePos& pos) {
+    out.real = value.real();
+    if (value.has_expr()) {
+        if (!constant_of(value.expr(), pos, what, out.integer)) return false;
+        out.real = static_cast<double>(out.integer);
+    }
+    return (value.has_expr() || value.kind_case() == proto::Value::kReal) && std::isfinite(out.real);
+}
+
 bool Binder::bind_attribute(const AttrSpec& spec, const proto::Value& value, BoundAttr& out,
                             const SourcePos& pos) {
     const Phrase what{"attribute", spec.name, {}};
@@ -269,12 +284,7 @@ bool Binder::bind_attribute(const AttrSpec& spec, const proto::Value& value, Bou
         case AttrKind::integer:
             return value.has_expr() && constant_of(value.expr(), pos, what, out.integer);
         case AttrKind::real:
-            out.real = value.real();
-            if (value.has_expr()) {
-                if (!constant_of(value.expr(), pos, what, out.integer)) return false;
-                out.real = static_cast<double>(out.integer);
-            }
-            return (value.has_expr() || value.kind_case() == proto::Value::kReal) && std::isfinite(out.real);
+            return bind_number(value, what, out, pos);
         case AttrKind::boolean:
             if (value.has_expr() && !constant_of(value.expr(), pos, what, out.integer)) return false;
             if (!value.has_expr()) out.integer = value.word() == "true" ? 1 : 0;
@@ -290,6 +300,13 @@ bool Binder::bind_attribute(const AttrSpec& spec, const proto::Value& value, Bou
                 int64_t number = 0;
                 if (!item.has_expr() || !constant_of(item.expr(), pos, what, number)) return false;
                 out.ints.push_back(number);
+            }
+            return true;
+        case AttrKind::reals:
+            if (!value.has_list()) return false;
+            for (const proto::Value& item : value.list().item()) {
+                if (!bind_number(item, what, out, pos)) return false;
+                out.reals.push_back(out.real);
             }
             return true;
         case AttrKind::text:

@@ -60,6 +60,7 @@ class Binder {
     void bind_attributes(const proto::Task& source, BoundTask& task, const SourcePos& pos);
     bool bind_attribute(const AttrSpec& spec, const proto::Value& value, BoundAttr& out,
                         const SourcePos& pos);
+    bool bind_number(const proto::Value& value, const Phrase& what, BoundAttr& out, const SourcePos& pos);
     void normalise_axis(BoundTask& task) const;
     void place(const proto::Task& source, BoundTask& task, const SourcePos& pos);
     void bind_resource(const proto::Decorator& decorator, BoundTask& task, const SourcePos& pos);

@@ -58,6 +58,11 @@ int64_t BoundAttrs::integer(std::string_view name, int64_t fallback) const {
     return attr != nullptr ? attr->integer : fallback;
 }
 
+std::string_view BoundAttrs::word(std::string_view name, std::string_view fallback) const {
+    const BoundAttr* attr = find(name);
+    return attr == nullptr ? fallback : attr->text;
+}
+
 double BoundAttrs::real(std::string_view name, double fallback) const {
     const BoundAttr* attr = find(name);
     return attr != nullptr ? attr->real : fallback;

@@ -100,6 +100,7 @@ struct BoundAttr {
     int64_t integer = 0;  ///< also boolean (0, 1)
     double real = 0;
     std::vector<int64_t> ints;
+    std::vector<double> reals;
     std::string text;  ///< strings and bare words
     ElemType type = ElemType::none;
 };
@@ -110,6 +111,7 @@ struct BoundAttrs {
     const BoundAttr* find(std::string_view name) const;
     int64_t integer(std::string_view name, int64_t fallback) const;
     double real(std::string_view name, double fallback) const;
+    std::string_view word(std::string_view name, std::string_view fallback) const;
 };
 
 struct BoundTask {

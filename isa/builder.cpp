@@ -152,6 +152,14 @@ Task& Task::attr(const std::string& name, const std::vector<int64_t>& values) {
     return *this;
 }
 
+Task& Task::attr(const std::string& name, const std::vector<double>& values) {
+    proto::Attribute& attribute = *message().add_attribute();
+    attribute.set_name(name);
+    proto::ValueList& list = *attribute.mutable_value()->mutable_list();
+    for (const double value : values) list.add_item()->set_real(value);
+    return *this;
+}
+
 Task& Task::attr(const std::string& name, ElemType type) {
     return attr(name, std::string(name_of(type)).c_str());
 }

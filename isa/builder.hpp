@@ -103,6 +103,7 @@ class Task {
     Task& attr(const std::string& name, double value);
     Task& attr(const std::string& name, std::initializer_list<int64_t> values);
     Task& attr(const std::string& name, const std::vector<int64_t>& values);
+    Task& attr(const std::string& name, const std::vector<double>& values);
     Task& attr(const std::string& name, ElemType type);
     Task& attr(const std::string& name, const char* word);  ///< a bare word: true, constant
     Task& sync();

@@ -18,7 +18,7 @@ class ShapeCase;
 /// Position in opcode_table(); stable only within one build. Files store names.
 using OpcodeId = uint16_t;
 
-enum class AttrKind : uint8_t { integer, real, boolean, elem_type, ints, text, word };
+enum class AttrKind : uint8_t { integer, real, boolean, elem_type, ints, reals, text, word };
 
 struct AttrSpec {
     std::string_view name;
@@ -29,8 +29,9 @@ struct AttrSpec {
 };
 
 /// data: the numbers that an opcode works on, all of one element type, quantised all or none (products and
-/// conversions have rules of their own). integer: positions, conditions; 8, 16 or 32 bits, not quantised.
-enum class OperandRole : uint8_t { data, integer };
+/// conversions have rules of their own). integer: positions; 8, 16 or 32 bits, not quantised. condition: u8,
+/// not quantised; 0 is false, anything else true; results are 0 or 1.
+enum class OperandRole : uint8_t { data, integer, condition };
 
 struct OperandSpec {
     std::string_view name;  ///< the name type families bind: A B C Y, X W B Y, src dst
@@ -99,6 +100,7 @@ struct OpcodeSpec {
     bool accumulates = false;          ///< continues the sums of its third operand, in order
     uint8_t window_rank = 0;           ///< convolutions: dimensions that the window moves along
     bool depthwise = false;            ///< convolutions: as many groups as input channels
+    bool transposed = false;           ///< convolutions: the window spreads each element of X over Y
 
     bool movement = false;  ///< transfer, store: listed, but written with dst= and src=, never a compute task
     bool future = false;    ///< not stable in NEM: executable, flagged when the device lacks it

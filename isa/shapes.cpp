@@ -112,6 +112,20 @@ const std::vector<int64_t>& ShapeCase::ints(std::string_view name, size_t count,
     return values;
 }
 
+std::vector<int64_t> ShapeCase::ints_or(std::string_view name, size_t count, int64_t least,
+                                        int64_t fallback) const {
+    if (attrs.find(name) == nullptr) return std::vector<int64_t>(count, fallback);
+    return ints(name, count, least);
+}
+
+std::string_view ShapeCase::word(std::string_view name,
+                                 std::initializer_list<std::string_view> allowed) const {
+    const std::string_view given = attrs.word(name, *allowed.begin());
+    if (std::find(allowed.begin(), allowed.end(), given) == allowed.end())
+        fail("{}={} is unknown. Fix: write one of {}.", name, given, fmt::join(allowed, ", "));
+    return given;
+}
+
 size_t ShapeCase::axis() const {
     const int64_t value = attribute("axis").integer, rank = in(0).rank;
     if (value < -rank || value >= rank) {
@@ -188,6 +202,54 @@ std::vector<bool> reduced_axes(const Dims& x, const BoundAttrs& attrs) {
         result[d] = true;
     }
     return result;
+}
+
+ResizeRule resize_rule(const Dims& x, const Dims& y, const BoundAttrs& attrs) {
+    using Coordinates = ResizeRule::Coordinates;
+    constexpr std::pair<std::string_view, Coordinates> words[] = {
+        {"half_pixel", Coordinates::half_pixel},
+        {"align_corners", Coordinates::align_corners},
+        {"asymmetric", Coordinates::asymmetric},
+        {"pytorch_half_pixel", Coordinates::pytorch_half_pixel},
+        {"half_pixel_symmetric", Coordinates::half_pixel_symmetric}};
+    ResizeRule rule;
+    const std::string_view word = attrs.word("coordinates", words[0].first);
+    const auto found =
+        std::find_if(std::begin(words), std::end(words), [&](const auto& row) { return row.first == word; });
+    if (found == std::end(words)) {
+        reject(
+            "coordinates={} is unknown. Fix: write half_pixel, align_corners, asymmetric, "
+            "pytorch_half_pixel or half_pixel_symmetric.",
+            word);
+    }
+    rule.coordinates = found->second;
+    if (const BoundAttr* scales = attrs.find("scales")) {
+        rule.scales = scales->reals;
+        rule.given = true;
+    } else {
+        for (size_t d = 0; d < x.rank; ++d)
+            rule.scales.push_back(static_cast<double>(y[d]) / static_cast<double>(x[d]));
+    }
+    return rule;
+}
+
+double ResizeRule::position(size_t dimension, int64_t i, int64_t x_size, int64_t y_size) const {
+    const double scale = scales[dimension], at = static_cast<double>(i);
+    const auto from = static_cast<double>(x_size), to = static_cast<double>(y_size);
+    const double centre = (at + 0.5) / scale - 0.5;
+    const double exact = given ? scale * from : to;  // before it was rounded down to the size of Y
+    switch (coordinates) {
+        case Coordinates::align_corners:
+            return exact <= 1 ? 0 : at * (from - 1) / (exact - 1);
+        case Coordinates::asymmetric:
+            return at / scale;
+        case Coordinates::pytorch_half_pixel:
+            return exact <= 1 ? 0 : centre;
+        case Coordinates::half_pixel_symmetric:
+            return from / 2 * (1 - to / exact) + centre;
+        default:
+            return centre;
+    }
 }
 
 int64_t conv_groups(const OpcodeSpec& spec, const BoundAttrs& attrs, int64_t channels) {

@@ -50,6 +50,10 @@ class ShapeCase {
     const std::vector<int64_t>& ints(std::string_view name) const { return attribute(name).ints; }
     /// A list of `count` integers, none below `least`.
     const std::vector<int64_t>& ints(std::string_view name, size_t count, int64_t least) const;
+    /// The same of one that may be left out: `fallback` everywhere then.
+    std::vector<int64_t> ints_or(std::string_view name, size_t count, int64_t least, int64_t fallback) const;
+    /// A word that is one of `allowed`; the first of them when it is left out.
+    std::string_view word(std::string_view name, std::initializer_list<std::string_view> allowed) const;
     /// The `axis` attribute as a dimension of the first input.
     size_t axis() const;
 
@@ -89,6 +93,22 @@ std::vector<SliceRange> slice_ranges(const Dims& x, const BoundAttrs& attrs);
 
 /// Which dimensions of X `axes` names. Throws UserError on an empty list, repetitions, unknown dimensions.
 std::vector<bool> reduced_axes(const Dims& x, const BoundAttrs& attrs);
+
+/// Y = resize(X): index i along a dimension of Y lies at position(i) of X, in binary64.
+struct ResizeRule {
+    enum class Coordinates : uint8_t {
+        half_pixel,
+        align_corners,
+        asymmetric,
+        pytorch_half_pixel,
+        half_pixel_symmetric
+    };
+    Coordinates coordinates = Coordinates::half_pixel;
+    std::vector<double> scales;  ///< one per dimension
+    bool given = false;          ///< scales are attributes; else they are size of Y over size of X
+    double position(size_t dimension, int64_t i, int64_t x_size, int64_t y_size) const;
+};
+ResizeRule resize_rule(const Dims& x, const Dims& y, const BoundAttrs& attrs);
 
 /// Groups of channels of a convolution whose X has `channels`.
 int64_t conv_groups(const OpcodeSpec& spec, const BoundAttrs& attrs, int64_t channels);

@@ -159,7 +159,7 @@ std::optional<size_t> repeated_dimension(const BoundRegion& region) {
 bool inputs_may_repeat(const BoundTask& task) {
     if (!task.computes()) return false;
     const OpcodeClass kind = opcode(task.opcode).op_class;
-    return kind == OpcodeClass::elementwise || kind == OpcodeClass::reduction;
+    return kind == OpcodeClass::elementwise || kind == OpcodeClass::reduction || kind == OpcodeClass::convert;
 }
 
 }  // namespace
@@ -170,10 +170,12 @@ void verify_repeats(const VerifyContext& context, const BoundTask& task, const S
         const BoundRegion& region = context.region(index);
         const std::optional<size_t> dimension = repeated_dimension(region);
         if (!dimension) continue;
-        context.error(pos, fmt::format("{}: {} has stride 0 in dimension {}: only inputs of element-wise "
-                                       "opcodes and reductions may repeat elements. Fix: give it a positive "
-                                       "stride.",
-                                       operation_of(task), region_text(region), *dimension));
+        context.error(
+            pos,
+            fmt::format("{}: {} has stride 0 in dimension {}: only inputs of element-wise "
+                        "opcodes, reductions and conversions may repeat elements. Fix: give it a positive "
+                        "stride.",
+                        operation_of(task), region_text(region), *dimension));
     }
 }
 

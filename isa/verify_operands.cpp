@@ -220,6 +220,7 @@ std::vector<uint32_t> data_operands(const BoundTask& task) {
 void check_uniform(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
     const OpcodeSpec& spec = opcode(task.opcode);
     const std::vector<uint32_t> data = data_operands(task);
+    if (data.empty()) return;  // logic: conditions only
     const BoundRegion& first = context.region(data[0]);
     for (const uint32_t index : data) {
         const BoundRegion& region = context.region(index);

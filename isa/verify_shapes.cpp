@@ -52,6 +52,8 @@ class ShapeCheck {
     }
 
     void check_elementwise() const {
+        check_others();
+        if (spec_.outputs[0].role != OperandRole::data) return;
         const BoundRegion& y = out();
         if (spec_.integers_need_quant && is_integer(y.elem) && !y.quant) {
             fail(
@@ -61,7 +63,6 @@ class ShapeCheck {
         }
         if (y.quant && !is_integer(y.elem))
             fail("{} cannot be quantized. Fix: remove quant.", operand_text("Y", y));
-        check_integers();
     }
 
     /// What families say of other convolutions: a device may have none for those of the future.
@@ -92,16 +93,32 @@ class ShapeCheck {
         for (size_t i = 1; i < task_.inputs.size(); ++i) {
             if (operand_spec(spec_.inputs, i).role == OperandRole::data) check_alike(in(i));
         }
-        check_integers();
+        check_others();
     }
 
-    void check_integers() const {
+    /// Operands that are no data.
+    void check_others() const {
         for (size_t i = 0; i < task_.inputs.size(); ++i) {
             const OperandSpec& operand = operand_spec(spec_.inputs, i);
-            if (operand.role == OperandRole::data) continue;
+            if (operand.role == OperandRole::condition) check_condition(operand, in(i));
+            if (operand.role != OperandRole::integer) continue;
             if (is_integer(in(i).elem) && in(i).elem != ElemType::i4) continue;
             fail("{} are {}; {} takes integers of 8, 16 or 32 bits. Fix: cast them to i32.", operand.name,
                  name_of(in(i).elem), spec_.name);
+        }
+        for (size_t i = 0; i < task_.outputs.size(); ++i) {
+            const OperandSpec& operand = operand_spec(spec_.outputs, i);
+            if (operand.role == OperandRole::condition)
+                check_condition(operand, context_.region(task_.outputs[i]));
+        }
+    }
+
+    void check_condition(const OperandSpec& operand, const BoundRegion& region) const {
+        if (region.elem != ElemType::u8) {
+            fail("{} is a condition, 0 or 1. Fix: make it u8.", operand_text(operand.name, region));
+        } else if (region.quant) {
+            fail("{} is a condition and cannot be quantized. Fix: remove quant.",
+                 operand_text(operand.name, region));
         }
     }
 

@@ -57,13 +57,17 @@ Table make_table() {
     Table t;
     for (const std::string_view name : {"gemm", "matmul", "gemm.acc"})
         t.push_back({name, reference::gemm, fast::gemm});
-    for (const std::string_view name : {"conv2d", "conv2d.acc", "conv1d", "conv3d", "depthwise_conv2d"})
+    for (const std::string_view name :
+         {"conv2d", "conv2d.acc", "conv1d", "conv3d", "depthwise_conv2d", "conv_transpose2d"})
         t.push_back({name, reference::conv, fast::conv});
     add_elementwise(t);
     t.push_back({"maxpool", reference::maxpool, fast::maxpool});
     t.push_back({"avgpool", reference::avgpool, fast::avgpool});
+    t.push_back({"resize", reference::resize, nullptr});
     add_rows(t);
+    t.push_back({"group_norm", reference::group_norm, nullptr});
     add_reductions(t);
+    t.push_back({"cumsum", reference::cumsum, nullptr});
     t.push_back({"cast", reference::cast, fast::cast});
     t.push_back({"quantize", reference::quantize, fast::quantize});
     t.push_back({"dequantize", reference::dequantize, fast::dequantize});

@@ -46,23 +46,41 @@ bool uniform_quant(const OpcodeSpec& spec) {
            spec.op_class == OpcodeClass::view || spec.op_class == OpcodeClass::reduction;
 }
 
-void check_quant(const OpcodeSpec& spec, const std::vector<Tensor>& inputs, const Tensor& y) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-        if (operand_spec(spec.inputs, i).role != OperandRole::data || has_quant(inputs[i]) == has_quant(y))
-            continue;
+/// Calls visit(role, tensor) for every operand.
+template <class Visit>
+void for_each_operand(const Call& call, Visit visit) {
+    for (size_t i = 0; i < call.outputs.size(); ++i)
+        visit(operand_spec(call.spec.outputs, i).role, call.outputs[i]);
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+        visit(operand_spec(call.spec.inputs, i).role, call.inputs[i]);
+}
+
+/// Data operands are quantised all or none, and only integers; positions and conditions stand for themselves.
+void check_quant(const Call& call) {
+    const OpcodeSpec& spec = call.spec;
+    const Tensor* first = nullptr;
+    for_each_operand(call, [&](OperandRole role, const Tensor& tensor) {
+        if (role == OperandRole::condition && has_quant(tensor)) {
+            throw UserError(
+                fmt::format("{}: a condition cannot be quantised. Fix: remove its quant.", spec.name));
+        }
+        if (role != OperandRole::data) return;
+        if (first == nullptr) first = &tensor;
+        if (has_quant(tensor) == has_quant(*first)) return;
         throw UserError(fmt::format(
             "{}: some operands are quantised and some are not. Fix: give every operand quant, or none.",
             spec.name));
-    }
-    if (has_quant(y) && !is_integer(y.type)) {
+    });
+    if (first == nullptr) return;
+    if (has_quant(*first) && !is_integer(first->type)) {
         throw UserError(fmt::format("{}: {} operands cannot be quantised. Fix: remove quant.", spec.name,
-                                    name_of(y.type)));
+                                    name_of(first->type)));
     }
-    if (spec.integers_need_quant && is_integer(y.type) && !has_quant(y)) {
+    if (spec.integers_need_quant && is_integer(first->type) && !has_quant(*first)) {
         throw UserError(
             fmt::format("{}: {} operands have no quantisation, and the formula no integer meaning. "
                         "Fix: give every operand quant, or use a float type.",
-                        spec.name, name_of(y.type)));
+                        spec.name, name_of(first->type)));
     }
 }
 
@@ -101,9 +119,7 @@ void BackendBase::execute(OpcodeId id, const std::vector<Tensor>& inputs, const 
     }
     const Call call{spec, inputs, outputs, attrs};
     check_types(call);
-    for (size_t i = 0; uniform_quant(spec) && i < outputs.size(); ++i) {
-        if (operand_spec(spec.outputs, i).role == OperandRole::data) check_quant(spec, inputs, outputs[i]);
-    }
+    if (uniform_quant(spec)) check_quant(call);
     check_shapes(spec, shapes_of(inputs), shapes_of(outputs), attrs);
     const FloatEnvironment environment;
     run(*arithmetic_[id], call);

@@ -5,6 +5,20 @@
 namespace kpu::values {
 
 namespace elementary {
+double acos(double x) { return Sleef_cinz_acosd1_u10purec(x); }
+double acosh(double x) { return Sleef_cinz_acoshd1_u10purec(x); }
+double asin(double x) { return Sleef_cinz_asind1_u10purec(x); }
+double asinh(double x) { return Sleef_cinz_asinhd1_u10purec(x); }
+double atan(double x) { return Sleef_cinz_atand1_u10purec(x); }
+double atanh(double x) { return Sleef_cinz_atanhd1_u10purec(x); }
+double cos(double x) { return Sleef_cinz_cosd1_u10purec(x); }
+double cosh(double x) { return Sleef_cinz_coshd1_u10purec(x); }
+double erf(double x) { return Sleef_cinz_erfd1_u10purec(x); }
+double expm1(double x) { return Sleef_cinz_expm1d1_u10purec(x); }
+double log1p(double x) { return Sleef_cinz_log1pd1_u10purec(x); }
+double sin(double x) { return Sleef_cinz_sind1_u10purec(x); }
+double sinh(double x) { return Sleef_cinz_sinhd1_u10purec(x); }
+double tan(double x) { return Sleef_cinz_tand1_u10purec(x); }
 double exp(double x) { return Sleef_cinz_expd1_u10purec(x); }
 double log(double x) { return Sleef_cinz_logd1_u10purec(x); }
 double tanh(double x) { return Sleef_cinz_tanhd1_u10purec(x); }

@@ -7,6 +7,20 @@ namespace kpu::values {
 /// Functions of binary64 with the same bits on every machine, compiler and C library: SLEEF's deterministic
 /// functions (error at most 1.0 unit in the last place of binary64, erfc 1.5), never the C library's.
 namespace elementary {
+double acos(double x);
+double acosh(double x);
+double asin(double x);
+double asinh(double x);
+double atan(double x);
+double atanh(double x);
+double cos(double x);
+double cosh(double x);
+double erf(double x);
+double expm1(double x);
+double log1p(double x);
+double sin(double x);
+double sinh(double x);
+double tan(double x);
 double exp(double x);
 double log(double x);
 double tanh(double x);

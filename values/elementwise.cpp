@@ -24,10 +24,96 @@ constexpr double zeros[chunk] = {};
 
 double sigmoid(double x) { return 1.0 / (1.0 + elementary::exp(-x)); }
 
-}  // namespace
+/// Without the overflow of exp(x), and without cancellation below 0.
+double softplus(double x) { return maximum(x, 0.0) + elementary::log1p(elementary::exp(-std::fabs(x))); }
 
-const std::vector<Elementwise>& elementwise_table() {
-    static const std::vector<Elementwise> rows = {
+/// x / 2 (1 + tanh u), without the cancellation that the sum has below 0
+double gelu_tanh(double x) {
+    const double u = 0.79788456080286535588 * (x + 0.044715 * x * x * x);
+    return x / (1.0 + elementary::exp(-2.0 * u));
+}
+
+/// Modulo 0 NaN, which is 0 of plain integers.
+double floor_mod(double a, double b) {
+    const double rest = std::fmod(a, b);
+    if (rest == 0) return std::copysign(0.0, b);
+    return (rest < 0) == (b < 0) ? rest : rest + b;
+}
+
+double sign(double x) {
+    if (std::isnan(x)) return x;
+    return static_cast<double>(x > 0) - static_cast<double>(x < 0);
+}
+
+double condition(bool holds) { return holds ? 1.0 : 0.0; }
+
+void add_functions(std::vector<Elementwise>& t) {
+    using E = const Element&;
+    t.push_back({"erf", [](E e) { return elementary::erf(e.a); }});
+    t.push_back({"sin", [](E e) { return elementary::sin(e.a); }});
+    t.push_back({"cos", [](E e) { return elementary::cos(e.a); }});
+    t.push_back({"tan", [](E e) { return elementary::tan(e.a); }});
+    t.push_back({"asin", [](E e) { return elementary::asin(e.a); }});
+    t.push_back({"acos", [](E e) { return elementary::acos(e.a); }});
+    t.push_back({"atan", [](E e) { return elementary::atan(e.a); }});
+    t.push_back({"sinh", [](E e) { return elementary::sinh(e.a); }});
+    t.push_back({"cosh", [](E e) { return elementary::cosh(e.a); }});
+    t.push_back({"asinh", [](E e) { return elementary::asinh(e.a); }});
+    t.push_back({"acosh", [](E e) { return elementary::acosh(e.a); }});
+    t.push_back({"atanh", [](E e) { return elementary::atanh(e.a); }});
+    t.push_back({"reciprocal", [](E e) { return 1.0 / e.a; }});
+    t.push_back({"rsqrt", [](E e) { return 1.0 / std::sqrt(e.a); }});
+    t.push_back({"square", [](E e) { return e.a * e.a; }});
+    t.push_back({"floor", [](E e) { return std::floor(e.a); }});
+    t.push_back({"ceil", [](E e) { return std::ceil(e.a); }});
+    t.push_back({"round", [](E e) { return std::nearbyint(e.a); }});
+    t.push_back({"sign", [](E e) { return sign(e.a); }});
+    t.push_back({"fmod", [](E e) { return std::fmod(e.a, e.b); }});
+    t.push_back({"floor_mod", [](E e) { return floor_mod(e.a, e.b); }});
+}
+
+void add_activations(std::vector<Elementwise>& t) {
+    using E = const Element&;
+    t.push_back({"elu", [](E e) { return e.a < 0 ? e.attributes[0] * elementary::expm1(e.a) : e.a; }});
+    t.push_back({"celu", [](E e) {
+                     const double alpha = e.attributes[0];
+                     return e.a < 0 ? alpha * elementary::expm1(e.a / alpha) : e.a;
+                 }});
+    t.push_back({"selu", [](E e) {
+                     const double bent = e.a < 0 ? e.attributes[0] * elementary::expm1(e.a) : e.a;
+                     return e.attributes[1] * bent;
+                 }});
+    t.push_back({"softplus", [](E e) { return softplus(e.a); }});
+    t.push_back({"mish", [](E e) { return e.a * elementary::tanh(softplus(e.a)); }});
+    t.push_back({"hard_sigmoid",
+                 [](E e) { return minimum(maximum(e.attributes[0] * e.a + e.attributes[1], 0.0), 1.0); }});
+    t.push_back({"hard_swish", [](E e) { return e.a * minimum(maximum(e.a / 6.0 + 0.5, 0.0), 1.0); }});
+    t.push_back({"gelu_tanh", [](E e) { return gelu_tanh(e.a); }});
+    t.push_back({"thresholded_relu", [](E e) { return e.a > e.attributes[0] ? e.a : 0.0; }});
+    t.push_back({"prelu", [](E e) { return e.a < 0 ? e.b * e.a : e.a; }});
+}
+
+void add_conditions(std::vector<Elementwise>& t) {
+    using E = const Element&;
+    t.push_back({"equal", [](E e) { return condition(e.a == e.b); }});
+    t.push_back({"not_equal", [](E e) { return condition(e.a != e.b); }});
+    t.push_back({"less", [](E e) { return condition(e.a < e.b); }});
+    t.push_back({"less_equal", [](E e) { return condition(e.a <= e.b); }});
+    t.push_back({"greater", [](E e) { return condition(e.a > e.b); }});
+    t.push_back({"greater_equal", [](E e) { return condition(e.a >= e.b); }});
+    t.push_back({"is_nan", [](E e) { return condition(std::isnan(e.a)); }});
+    t.push_back(
+        {"is_inf", [](E e) { return condition(std::isinf(e.a) && e.attributes[e.a > 0 ? 0 : 1] != 0); }});
+    t.push_back({"and", [](E e) { return condition(e.a != 0 && e.b != 0); }});
+    t.push_back({"or", [](E e) { return condition(e.a != 0 || e.b != 0); }});
+    t.push_back({"xor", [](E e) { return condition((e.a != 0) != (e.b != 0)); }});
+    t.push_back({"not", [](E e) { return condition(e.a == 0); }});
+    t.push_back({"where", [](E e) { return e.a != 0 ? e.b : e.c; }});
+}
+
+/// Those with a vector form.
+std::vector<Elementwise> vector_rows() {
+    return {
         {"relu", [](const Element& e) { return maximum(e.a, 0.0); },
          [](const Kernels& k, const Elements& e) { k.maximum(e.a, zeros, e.count); }},
         {"sigmoid", [](const Element& e) { return sigmoid(e.a); }, apply<&Kernels::sigmoid>},
@@ -60,6 +146,18 @@ const std::vector<Elementwise>& elementwise_table() {
         {"max", [](const Element& e) { return maximum(e.a, e.b); }, apply<&Kernels::maximum>},
         {"pow", [](const Element& e) { return elementary::pow(e.a, e.b); }, apply<&Kernels::pow>},
     };
+}
+
+}  // namespace
+
+const std::vector<Elementwise>& elementwise_table() {
+    static const std::vector<Elementwise> rows = [] {
+        std::vector<Elementwise> table = vector_rows();
+        add_functions(table);
+        add_activations(table);
+        add_conditions(table);
+        return table;
+    }();
     return rows;
 }
 

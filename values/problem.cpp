@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <tuple>
 
 #include "base/diagnostics.hpp"
@@ -45,6 +46,14 @@ Addend addend_of(const Call& call) {
     return result;
 }
 
+/// Of an attribute that is not given; 0 when the row names none.
+double default_number(const AttrSpec& attr) {
+    if (attr.kind == AttrKind::boolean) return attr.default_text == "true" ? 1 : 0;
+    double value = 0;
+    std::from_chars(attr.default_text.data(), attr.default_text.data() + attr.default_text.size(), value);
+    return value;
+}
+
 }  // namespace
 
 void require_quant(const Call& call, const Tensor& tensor, std::string_view side) {
@@ -59,7 +68,9 @@ std::vector<double> numbers_of(const Call& call) {
     for (const AttrSpec& attr : call.spec.attributes) {
         const BoundAttr* given = call.attrs.find(attr.name);
         const bool real = attr.kind == AttrKind::real;
-        numbers.push_back(given == nullptr ? 0 : real ? given->real : static_cast<double>(given->integer));
+        numbers.push_back(given == nullptr ? default_number(attr)
+                          : real           ? given->real
+                                           : static_cast<double>(given->integer));
     }
     return numbers;
 }
@@ -149,29 +160,50 @@ ConvProblem conv_problem(const Call& call) {
     p.groups = conv_groups(call.spec, call.attrs, p.channels);
     p.group_in = p.channels / p.groups;
     p.group_out = p.out_channels / p.groups;
+    p.transposed = call.spec.transposed;
     p.b = addend_of(call);
     p.b.strides = conv_addend_strides(p.b.strides, rank);
     return p;
+}
+
+int64_t PoolProblem::counted(size_t d, int64_t at) const {
+    const TapRange range = count_padding ? valid_taps(start(d, at) + before[d], dilation[d], kernel[d],
+                                                      size[d] + before[d] + behind[d])
+                                         : taps(d, at);
+    return range.last - range.first;
 }
 
 PoolProblem pool_problem(const Call& call) {
     PoolProblem p;
     p.x = &call.x();
     p.y = &call.y();
-    const std::vector<int64_t>&kernel = ints(call, "kernel_shape"), &pads = ints(call, "pads"),
-          &strides = ints(call, "strides");
+    const size_t dims = p.x->shape.rank - 2u;
+    const std::vector<int64_t>& pads = ints(call, "pads");
+    const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(dims);
     p.batch = p.x->shape[0];
-    p.height = p.x->shape[1];
-    p.width = p.x->shape[2];
-    p.channels = p.x->shape[3];
-    p.kernel_h = kernel[0];
-    p.kernel_w = kernel[1];
-    p.out_h = p.y->shape[1];
-    p.out_w = p.y->shape[2];
-    p.pad_top = pads[0];
-    p.pad_left = pads[1];
-    p.stride_h = strides[0];
-    p.stride_w = strides[1];
+    p.channels = p.x->shape[dims + 1];
+    p.size = spatial(extents(p.x->shape, 1, dims), 1);
+    p.out = spatial(extents(p.y->shape, 1, dims), 1);
+    p.kernel = spatial(ints(call, "kernel_shape"), 1);
+    p.before = spatial({pads.begin(), middle}, 0);
+    p.behind = spatial({middle, pads.end()}, 0);
+    p.stride = spatial(ints(call, "strides"), 1);
+    const BoundAttr* dilations = call.attrs.find("dilations");
+    p.dilation = spatial(dilations == nullptr ? std::vector<int64_t>{} : dilations->ints, 1);
+    p.count_padding = call.attrs.integer("count_include_pad", 0) != 0;
+    return p;
+}
+
+GroupNormProblem group_norm_problem(const Call& call) {
+    const Dims& shape = call.x().shape;
+    GroupNormProblem p;
+    p.batch = shape[0];
+    p.channels = shape[shape.rank - 1u];
+    for (size_t d = 1; d + 1 < shape.rank; ++d) p.pixels *= shape[d];
+    p.groups = call.attrs.integer("groups", 1);
+    p.epsilon = call.attrs.real("epsilon", 0);
+    if (call.inputs.size() > 1) p.scale = &call.inputs[1];
+    if (call.inputs.size() > 2) p.bias = &call.inputs[2];
     return p;
 }
 

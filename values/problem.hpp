@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -27,7 +28,8 @@ std::string describe(const Tensor& tensor);  ///< "f16[2,3]"
 
 /// Integers that stand for themselves.
 inline bool plain_integers(const Tensor& tensor) { return is_integer(tensor.type) && !has_quant(tensor); }
-/// The attributes of a call that are numbers, in the order of the opcode's row; 0 for others.
+/// The attributes of a call that are numbers, in the order of the opcode's row, defaults where they are left
+/// out; 0 for others.
 std::vector<double> numbers_of(const Call& call);
 
 // Operands and attributes of a call resolved to plain sizes.
@@ -62,6 +64,7 @@ struct ConvProblem {
     int64_t out_d = 1, out_h = 1, out_w = 0, out_channels = 0;  ///< as declared, at most the derived ones
     int64_t pad_front = 0, pad_top = 0, pad_left = 0;
     int64_t stride_d = 1, stride_h = 1, stride_w = 1, dilation_d = 1, dilation_h = 1, dilation_w = 1;
+    bool transposed = false;  ///< strides and pads are those of Y
     bool flat() const { return depth == 1 && kernel_d == 1 && out_d == 1 && pad_front == 0; }
     int64_t c_offset(int64_t image, int64_t z, int64_t row, int64_t column, int64_t channel) const {
         return image * b.strides[0] + z * b.strides[1] + row * b.strides[2] + column * b.strides[3] +
@@ -70,14 +73,40 @@ struct ConvProblem {
 };
 ConvProblem conv_problem(const Call& call);
 
+/// The taps i, 0 <= i < count, of a window whose position start + i * dilation lies within [0, size).
+struct TapRange {
+    int64_t first, last;  ///< half open, first <= last
+};
+TapRange valid_taps(int64_t start, int64_t dilation, int64_t count, int64_t size);
+
+/// Spatial numbers are depth, height, width; NHWC has depth 1, NWC also height 1.
 struct PoolProblem {
+    using Spatial = std::array<int64_t, 3>;
     const Tensor* x = nullptr;
     const Tensor* y = nullptr;
-    int64_t batch = 0, height = 0, width = 0, channels = 0;
-    int64_t kernel_h = 0, kernel_w = 0, out_h = 0, out_w = 0;
-    int64_t pad_top = 0, pad_left = 0, stride_h = 1, stride_w = 1;
+    int64_t batch = 0, channels = 0;
+    Spatial size{}, out{}, kernel{}, before{}, behind{}, stride{}, dilation{};
+    bool count_padding = false;  ///< of a mean: padding counts, what ceil_mode adds behind it does not
+
+    /// Where the window of output position `at` begins along a dimension; negative in the padding.
+    int64_t start(size_t d, int64_t at) const { return at * stride[d] - before[d]; }
+    /// The taps of that window inside X.
+    TapRange taps(size_t d, int64_t at) const {
+        return valid_taps(start(d, at), dilation[d], kernel[d], size[d]);
+    }
+    /// How many of its taps count in a mean.
+    int64_t counted(size_t d, int64_t at) const;
 };
 PoolProblem pool_problem(const Call& call);
+
+/// X [batch][pixels][channels], normalised over the pixels and channels of a group.
+struct GroupNormProblem {
+    int64_t batch = 1, pixels = 1, channels = 1, groups = 1;
+    double epsilon = 0;
+    const Tensor* scale = nullptr;  ///< null: absent
+    const Tensor* bias = nullptr;   ///< null: absent
+};
+GroupNormProblem group_norm_problem(const Call& call);
 
 /// x[outer][count][inner], normalised along the middle: rmsnorm, layernorm, softmax, log_softmax.
 struct NormProblem {
@@ -97,12 +126,6 @@ struct ReduceProblem {
     int64_t outputs = 1, count = 1;   ///< products of both
 };
 ReduceProblem reduce_problem(const Call& call);
-
-/// The taps i, 0 <= i < count, of a window whose position start + i * dilation lies within [0, size).
-struct TapRange {
-    int64_t first, last;  ///< half open, first <= last
-};
-TapRange valid_taps(int64_t start, int64_t dilation, int64_t count, int64_t size);
 
 /// Scale and zero point of each element of a tensor; 1 and 0 without quantisation. Throws UserError on scales
 /// that are not positive and finite, array lengths or an axis that do not fit the shape.

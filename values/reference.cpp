@@ -102,30 +102,39 @@ void requant(const Call& call) {
 
 namespace {
 
-void pool(const PoolProblem& p, bool largest) {
-    const QuantMap x_map(*p.x);
-    const QuantMap y_map(*p.y);
-    const auto window = [&](int64_t image, int64_t oy, int64_t ox, int64_t c) {
-        double value = largest ? -HUGE_VAL : 0;
-        int64_t count = 0;
-        const int64_t top = oy * p.stride_h - p.pad_top, left = ox * p.stride_w - p.pad_left;
-        const TapRange rows = valid_taps(top, 1, p.kernel_h, p.height);
-        const TapRange columns = valid_taps(left, 1, p.kernel_w, p.width);
-        for (int64_t iy = top + rows.first; iy < top + rows.last; ++iy) {
-            for (int64_t ix = left + columns.first; ix < left + columns.last; ++ix, ++count) {
-                const int64_t at = ((image * p.height + iy) * p.width + ix) * p.channels + c;
-                const double element = real_value(*p.x, x_map, at);
+/// Maximum or mean over the window of one output position and channel.
+double window_value(const PoolProblem& p, const QuantMap& map, int64_t image, const PoolProblem::Spatial& out,
+                    int64_t channel, bool largest) {
+    double value = largest ? -HUGE_VAL : 0;
+    const TapRange depth = p.taps(0, out[0]), rows = p.taps(1, out[1]), columns = p.taps(2, out[2]);
+    for (int64_t z = depth.first; z < depth.last; ++z) {
+        const int64_t iz = p.start(0, out[0]) + z * p.dilation[0];
+        for (int64_t r = rows.first; r < rows.last; ++r) {
+            const int64_t iy = p.start(1, out[1]) + r * p.dilation[1];
+            for (int64_t c = columns.first; c < columns.last; ++c) {
+                const int64_t ix = p.start(2, out[2]) + c * p.dilation[2];
+                const int64_t pixel = ((image * p.size[0] + iz) * p.size[1] + iy) * p.size[2] + ix;
+                const double element = real_value(*p.x, map, pixel * p.channels + channel);
                 value = largest ? maximum(value, element) : value + element;
             }
         }
-        return largest ? value : value / static_cast<double>(count);
-    };
+    }
+    if (largest) return value;
+    return value / static_cast<double>(p.counted(0, out[0]) * p.counted(1, out[1]) * p.counted(2, out[2]));
+}
+
+void pool(const PoolProblem& p, bool largest) {
+    const QuantMap x_map(*p.x);
+    const QuantMap y_map(*p.y);
     int64_t index = 0;
     for (int64_t image = 0; image < p.batch; ++image) {
-        for (int64_t oy = 0; oy < p.out_h; ++oy) {
-            for (int64_t ox = 0; ox < p.out_w; ++ox) {
-                for (int64_t c = 0; c < p.channels; ++c, ++index)
-                    store_real(*p.y, y_map, index, window(image, oy, ox, c));
+        for (int64_t oz = 0; oz < p.out[0]; ++oz) {
+            for (int64_t oy = 0; oy < p.out[1]; ++oy) {
+                for (int64_t ox = 0; ox < p.out[2]; ++ox) {
+                    for (int64_t c = 0; c < p.channels; ++c, ++index)
+                        store_real(*p.y, y_map, index,
+                                   window_value(p, x_map, image, {oz, oy, ox}, c, largest));
+                }
             }
         }
     }

@@ -17,6 +17,9 @@ void norm(const Call& call, bool centred);  ///< centred: layernorm, else rmsnor
 void softmax(const Call& call, bool logarithm);
 void reduce(const Reduction& row, const Call& call);
 void search(const Search& row, const Call& call);
+void cumsum(const Call& call);
+void group_norm(const Call& call);
+void resize(const Call& call);
 void cast(const Call& call);
 void quantize(const Call& call);
 void dequantize(const Call& call);

@@ -25,17 +25,29 @@ struct Pixel {
     int64_t image, z, y, x;
 };
 
+/// Index along X of the element that a tap of the window meets at an output index; -1: none.
+int64_t met(bool transposed, int64_t out, int64_t stride, int64_t pad, int64_t tap, int64_t dilation,
+            int64_t size) {
+    int64_t in = out * stride - pad + tap * dilation;
+    if (transposed) {
+        in = out + pad - tap * dilation;
+        if (in < 0 || in % stride != 0) return -1;
+        in /= stride;
+    }
+    return in < size ? in : -1;
+}
+
 template <class Visit>
 void for_each_term(const ConvProblem& p, const Pixel& at, int64_t channel, Visit visit) {
     const int64_t group = channel / p.group_out;
     for (int64_t kd = 0; kd < p.kernel_d; ++kd) {
         for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
             for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
-                const int64_t iz = at.z * p.stride_d - p.pad_front + kd * p.dilation_d;
-                const int64_t iy = at.y * p.stride_h - p.pad_top + kh * p.dilation_h;
-                const int64_t ix = at.x * p.stride_w - p.pad_left + kw * p.dilation_w;
-                // padding adds nothing
-                if (iz < 0 || iz >= p.depth || iy < 0 || iy >= p.height || ix < 0 || ix >= p.width) continue;
+                const bool t = p.transposed;
+                const int64_t iz = met(t, at.z, p.stride_d, p.pad_front, kd, p.dilation_d, p.depth);
+                const int64_t iy = met(t, at.y, p.stride_h, p.pad_top, kh, p.dilation_h, p.height);
+                const int64_t ix = met(t, at.x, p.stride_w, p.pad_left, kw, p.dilation_w, p.width);
+                if (iz < 0 || iy < 0 || ix < 0) continue;  // padding adds nothing
                 const int64_t pixel = ((at.image * p.depth + iz) * p.height + iy) * p.width + ix;
                 const int64_t tap = (kd * p.kernel_h + kh) * p.kernel_w + kw;
                 for (int64_t c = 0; c < p.group_in; ++c) {

@@ -98,6 +98,7 @@ void reduce(const Reduction& row, const Call& call) {
         double value = row.start;
         for_each_offset(
             p.reduced, [&](int64_t offset) { value = row.step(value, real_value(x, x_map, base + offset)); });
+        if (row.finish != nullptr) value = row.finish(value, static_cast<double>(p.count));
         store_real(y, y_map, index++, value);
     });
 }
@@ -106,13 +107,14 @@ void search(const Search& row, const Call& call) {
     const ReduceProblem p = reduce_problem(call);
     const Tensor &x = call.x(), &y = call.y();
     const QuantMap map(x);
+    const bool last = call.attrs.integer("select_last_index", 0) != 0;
     int64_t index = 0;
     for_each_offset(p.kept, [&](int64_t base) {
         double held = 0;
         int64_t best = -1, i = 0;
         for_each_offset(p.reduced, [&](int64_t offset) {
             const double v = real_value(x, map, base + offset);
-            if (i == 0 || (!std::isnan(held) && (std::isnan(v) || row.better(v, held)))) {
+            if (i == 0 || row.replaces(v, held, last)) {
                 held = v;
                 best = i;
             }
@@ -120,6 +122,54 @@ void search(const Search& row, const Call& call) {
         });
         store_saturated(y.type, y.data, index++, best);
     });
+}
+
+void cumsum(const Call& call) {
+    const NormProblem p = norm_problem(call);
+    const Tensor &x = call.x(), &y = call.y();
+    const QuantMap x_map(x);
+    const QuantMap y_map(y);
+    const bool exclusive = call.attrs.integer("exclusive", 0) != 0;
+    const bool reverse = call.attrs.integer("reverse", 0) != 0;
+    for (int64_t outer = 0; outer < p.outer; ++outer) {
+        for (int64_t inner = 0; inner < p.inner; ++inner) {
+            double sum = 0;
+            for (int64_t i = 0; i < p.count; ++i) {
+                const int64_t at = (outer * p.count + (reverse ? p.count - 1 - i : i)) * p.inner + inner;
+                const double with = sum + real_value(x, x_map, at);
+                store_real(y, y_map, at, exclusive ? sum : with);
+                sum = with;
+            }
+        }
+    }
+}
+
+void group_norm(const Call& call) {
+    const GroupNormProblem p = group_norm_problem(call);
+    const Tensor &x = call.x(), &y = call.y();
+    const int64_t width = p.channels / p.groups;
+    const auto count = static_cast<double>(p.pixels * width);
+    for (int64_t block = 0; block < p.batch * p.groups; ++block) {
+        const int64_t image = block / p.groups, first = block % p.groups * width;
+        const auto each = [&](auto visit) {  // visit(element, channel), row-major
+            for (int64_t pixel = 0; pixel < p.pixels; ++pixel) {
+                for (int64_t c = first; c < first + width; ++c)
+                    visit((image * p.pixels + pixel) * p.channels + c, c);
+            }
+        };
+        const auto value = [&](int64_t at) { return load_real(x.type, x.data, at); };
+        double sum = 0, squares = 0;
+        each([&](int64_t at, int64_t) { sum += value(at); });
+        const double mean = sum / count;
+        each([&](int64_t at, int64_t) { squares += (value(at) - mean) * (value(at) - mean); });
+        const double root = std::sqrt(squares / count + p.epsilon);
+        each([&](int64_t at, int64_t c) {
+            double v = (value(at) - mean) / root;
+            if (p.scale != nullptr) v *= load_real(p.scale->type, p.scale->data, c);
+            if (p.bias != nullptr) v += load_real(p.bias->type, p.bias->data, c);
+            store_float(y.type, y.data, at, v);
+        });
+    }
 }
 
 }  // namespace kpu::values::reference

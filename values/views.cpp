@@ -185,6 +185,72 @@ void gather(const Call& call) {
     }
 }
 
+/// T: as wide as an element.
+template <class T>
+void copy_elements(const Call& call, size_t axis) {
+    const Tensor &x = call.x(), &indices = call.inputs[1];
+    const Dims strides = row_major(x.shape);
+    const int64_t size = x.shape[axis];
+    const auto count = static_cast<int64_t>(indices.elements());
+    int64_t at[max_rank] = {};
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t given = load_integer(indices.type, indices.data, i);
+        if (given < -size || given >= size) {
+            throw UserError(
+                fmt::format("gather_elements: index {} at position {} is outside dimension {} of {}. "
+                            "Fix: use indices from {} to {}.",
+                            given, i, axis, describe(x), -size, size - 1));
+        }
+        int64_t from = 0;
+        for (size_t d = 0; d < x.shape.rank; ++d) {
+            const int64_t index = d != axis ? at[d] : given < 0 ? given + size : given;
+            from += index * strides[d];
+        }
+        store(call.y().data, i, load<T>(x.data, from));
+        for (size_t d = x.shape.rank; d-- > 0;) {
+            if (++at[d] < indices.shape[d]) break;
+            at[d] = 0;
+        }
+    }
+}
+
+void gather_elements(const Call& call) {
+    const size_t axis = axis_of(call.x().shape, call.attrs);
+    switch (element_bytes(call.x().type)) {
+        case 1:
+            return copy_elements<uint8_t>(call, axis);
+        case 2:
+            return copy_elements<uint16_t>(call, axis);
+        default:
+            return copy_elements<uint32_t>(call, axis);
+    }
+}
+
+/// Both sides as the six dimensions [n, y, i, x, j, c] of pixels (y*block+i, x*block+j): `wide` is the tensor
+/// of many pixels, `deep` the one of many channels. Copies from one to the other.
+void copy_blocks(const Call& call, bool to_wide) {
+    const Tensor& wide = to_wide ? call.y() : call.x();
+    const Tensor& deep = to_wide ? call.x() : call.y();
+    const int64_t block = call.attrs.integer("block", 1), bytes = element_bytes(wide.type);
+    const int64_t height = deep.shape[1], width = deep.shape[2], channels = wide.shape[3];
+    const bool channel_first = call.attrs.word("mode", "DCR") == "CRD";
+    uint8_t* in_wide = wide.data;
+    const auto count = static_cast<int64_t>(wide.elements());
+    for (int64_t e = 0; e < count; ++e, in_wide += bytes) {
+        const int64_t c = e % channels, pixel = e / channels;
+        const int64_t column = pixel % (width * block), row = pixel / (width * block) % (height * block);
+        const int64_t image = pixel / (width * block) / (height * block);
+        const int64_t in_block = row % block * block + column % block;
+        const int64_t channel = channel_first ? c * block * block + in_block : in_block * channels + c;
+        const int64_t at = (image * height + row / block) * width + column / block;
+        uint8_t* in_deep = deep.data + (at * channels * block * block + channel) * bytes;
+        std::memcpy(to_wide ? in_wide : in_deep, to_wide ? in_deep : in_wide, static_cast<size_t>(bytes));
+    }
+}
+
+void depth_to_space(const Call& call) { copy_blocks(call, true); }
+void space_to_depth(const Call& call) { copy_blocks(call, false); }
+
 void reshape(const Call& call) {
     const Tensor& y = call.y();
     std::memcpy(y.data, call.x().data, y.elements() * static_cast<size_t>(element_bytes(y.type)));
@@ -203,10 +269,16 @@ void unless_empty(const Call& call) {
 
 const std::vector<View>& view_table() {
     static const std::vector<View> rows = {
-        {"transpose", unless_empty<transpose>}, {"reshape", unless_empty<reshape>},
-        {"slice", unless_empty<slice>},         {"concat", unless_empty<concat>},
-        {"split", unless_empty<split>},         {"pad", unless_empty<pad>},
+        {"transpose", unless_empty<transpose>},
+        {"reshape", unless_empty<reshape>},
+        {"slice", unless_empty<slice>},
+        {"concat", unless_empty<concat>},
+        {"split", unless_empty<split>},
+        {"pad", unless_empty<pad>},
         {"gather", unless_empty<gather>},
+        {"gather_elements", unless_empty<gather_elements>},
+        {"depth_to_space", unless_empty<depth_to_space>},
+        {"space_to_depth", unless_empty<space_to_depth>},
     };
     return rows;
 }

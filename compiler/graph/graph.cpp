@@ -59,13 +59,19 @@ std::vector<Dims> infer(const OpcodeSpec& spec, const std::vector<TypedShape>& o
 // ---- values and nodes
 
 bool Graph::taken(const std::string& value_name) const {
-    return std::binary_search(names_.begin(), names_.end(), value_name);
+    return names_.count(value_name) != 0;
+}
+
+void Graph::rename(ValueId id, std::string value_name) {
+    if (!names_.insert(value_name).second)
+        throw InternalError(fmt::format("graph: the name {} is taken", value_name));
+    values.at(id).name = std::move(value_name);
 }
 
 std::string Graph::unique(std::string wanted) {
     std::string result = wanted;
     for (int number = 2; taken(result); ++number) result = fmt::format("{}.{}", wanted, number);
-    names_.insert(std::lower_bound(names_.begin(), names_.end(), result), result);
+    names_.insert(result);
     return result;
 }
 
@@ -143,6 +149,12 @@ BoundAttr real(std::string name, double value) {
 BoundAttr ints(std::string name, std::vector<int64_t> values) {
     BoundAttr attr = named(std::move(name));
     attr.ints = std::move(values);
+    return attr;
+}
+
+BoundAttr reals(std::string name, std::vector<double> values) {
+    BoundAttr attr = named(std::move(name));
+    attr.reals = std::move(values);
     return attr;
 }
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "isa/bound_program.hpp"
@@ -116,10 +117,12 @@ struct Graph {
                    NodeOptions options);
 
     bool taken(const std::string& value_name) const;
+    /// Throws InternalError when another value has the name.
+    void rename(ValueId id, std::string value_name);
 
   private:
     std::string unique(std::string name);
-    std::vector<std::string> names_;  ///< sorted; of all values that ever were
+    std::unordered_set<std::string> names_;  ///< of all values that ever were
 };
 
 // ---- attributes
@@ -127,6 +130,7 @@ struct Graph {
 BoundAttr integer(std::string name, int64_t value);
 BoundAttr real(std::string name, double value);
 BoundAttr ints(std::string name, std::vector<int64_t> values);
+BoundAttr reals(std::string name, std::vector<double> values);
 BoundAttr word(std::string name, std::string value);
 BoundAttr type(std::string name, ElemType value);
 BoundAttrs attributes(std::vector<BoundAttr> list);

@@ -63,9 +63,10 @@ def cycles(row: dict) -> str:
         return "model/dma/dma_unit.md; a store: model/vector/vector_unit.md"
     if row["unit"] == "NMU":
         return "model/timing/systolic.md"
-    per = {"view": "port width of bytes", "pooling": "element of a window"}.get(
-        row["class"], "element and lane"
-    )
+    windows = any(a["name"] == "kernel_shape" for a in row["attribute_details"])
+    per = "element of a window" if windows else "element and lane"
+    if row["class"] == "view":
+        per = "port width of bytes"
     passes = f", {row['passes']} passes" if row["passes"] > 1 else ""
     return f"{row['cycles_per_element']:g} per {per}{passes} (`engine.vector.cost[{row['opcode']}]`)"
 

@@ -52,12 +52,113 @@ std::vector<Dims> clamp_shape(const ShapeCase& c) {
     return result;
 }
 
+/// A binary opcode whose result is a condition. Work and energy are those of the operands' type.
+OpcodeSpec comparison(std::string_view name, std::string_view formula) {
+    OpcodeSpec row = binary(name, formula);
+    row.outputs[0].role = OperandRole::condition;
+    row.family = "compare";
+    row.work = WorkCount::operands;
+    return row;
+}
+
+/// A property of floats, as a condition.
+OpcodeSpec classification(std::string_view name, std::string_view formula) {
+    OpcodeSpec row = comparison(name, formula);
+    row.inputs = {x};
+    row.family = "classify";
+    row.types = same_floats;
+    return row;
+}
+
+/// Conditions to a condition.
+OpcodeSpec logic(OpcodeSpec row) {
+    for (OperandSpec& operand : row.inputs) operand.role = OperandRole::condition;
+    row.outputs[0].role = OperandRole::condition;
+    row.family = "logic";
+    return row;
+}
+
 OpcodeSpec clamp() {
     OpcodeSpec row = with(unary("clamp", "Y = min(max(X, min_val), max_val)"),
                           {{"min_val", AttrKind::real, true, "", "lower bound"},
                            {"max_val", AttrKind::real, true, "", "upper bound, at least min_val"}});
     row.shapes = clamp_shape;
     return row;
+}
+
+void add_activations(Table& t) {
+    const AttrSpec steepness{"alpha", AttrKind::real, false, "1", "factor below 0"};
+    t.push_back(real_only(with(unary("elu", "Y = X < 0 ? alpha * (exp(X) - 1) : X"), {steepness}), 5));
+    t.push_back(real_only(with(unary("celu", "Y = X < 0 ? alpha * (exp(X / alpha) - 1) : X"),
+                               {{"alpha", AttrKind::real, false, "1", "factor below 0"}}),
+                          6));
+    t.push_back(
+        real_only(with(unary("selu", "Y = gamma * (X < 0 ? alpha * (exp(X) - 1) : X)"),
+                       {{"alpha", AttrKind::real, false, "1.67326319217681884765625", "factor below 0"},
+                        {"gamma", AttrKind::real, false, "1.05070102214813232421875", "factor of all"}}),
+                  6));
+    t.push_back(real_only(unary("softplus", "Y = ln(1 + exp(X)), as max(X, 0) + ln(1 + exp(-|X|))"), 6));
+    t.push_back(real_only(unary("mish", "Y = X * tanh(softplus(X))"), 9));
+    t.push_back(real_only(with(unary("hard_sigmoid", "Y = min(max(alpha * X + beta, 0), 1)"),
+                               {{"alpha", AttrKind::real, false, "0.2", "slope"},
+                                {"beta", AttrKind::real, false, "0.5", "value at 0"}}),
+                          1));
+    t.push_back(real_only(unary("hard_swish", "Y = X * min(max(X / 6 + 0.5, 0), 1)"), 2));
+    t.push_back(real_only(
+        unary("gelu_tanh", "Y = X / (1 + exp(-2 * u)), u = sqrt(2 / pi) * (X + 0.044715 * X^3)"), 7));
+    t.push_back(with(unary("thresholded_relu", "Y = X > alpha ? X : 0"),
+                     {{"alpha", AttrKind::real, false, "1", "threshold"}}));
+    t.push_back(elementwise("prelu", {x, {"slope"}}, "Y = X < 0 ? slope * X : X; equal shapes"));
+}
+
+void add_functions(Table& t) {
+    t.push_back(real_only(unary("erf", "Y = erf(X)"), 6));
+    t.push_back(real_only(unary("sin", "Y = sin(X), X in radians; NaN of infinities"), 6));
+    t.push_back(real_only(unary("cos", "Y = cos(X), X in radians; NaN of infinities"), 6));
+    t.push_back(real_only(unary("tan", "Y = tan(X), X in radians; NaN of infinities"), 8));
+    t.push_back(real_only(unary("asin", "Y = arcsin(X); NaN outside [-1, 1]"), 8));
+    t.push_back(real_only(unary("acos", "Y = arccos(X); NaN outside [-1, 1]"), 8));
+    t.push_back(real_only(unary("atan", "Y = arctan(X)"), 8));
+    t.push_back(real_only(unary("sinh", "Y = sinh(X)"), 6));
+    t.push_back(real_only(unary("cosh", "Y = cosh(X)"), 6));
+    t.push_back(real_only(unary("asinh", "Y = arsinh(X)"), 8));
+    t.push_back(real_only(unary("acosh", "Y = arcosh(X); NaN below 1"), 8));
+    t.push_back(real_only(unary("atanh", "Y = artanh(X); NaN outside [-1, 1]"), 8));
+    t.push_back(real_only(unary("reciprocal", "Y = 1 / X"), 4));
+    t.push_back(real_only(unary("rsqrt", "Y = 1 / sqrt(X); NaN below 0"), 4));
+    t.push_back(unary("square", "Y = X * X"));
+    t.push_back(unary("floor", "Y = the greatest whole number not above X"));
+    t.push_back(unary("ceil", "Y = the least whole number not below X"));
+    t.push_back(unary("round", "Y = the whole number nearest to X, ties to even"));
+    t.push_back(unary("sign", "Y = X > 0 ? 1 : X < 0 ? -1 : 0; NaN stays"));
+    t.push_back(
+        special(binary("fmod",
+                       "Y = A - B * trunc(A / B), exact, sign of A; plain integers modulo 0 are 0; equal "
+                       "shapes"),
+                4));
+    t.push_back(special(binary("floor_mod",
+                               "Y = A - B * floor(A / B), sign of B; plain integers modulo 0 are 0; equal "
+                               "shapes"),
+                        4));
+}
+
+void add_conditions(Table& t) {
+    t.push_back(comparison("equal", "Y = A == B; equal shapes"));
+    t.push_back(comparison("not_equal", "Y = A != B, NaN differs from all; equal shapes"));
+    t.push_back(comparison("less", "Y = A < B; equal shapes"));
+    t.push_back(comparison("less_equal", "Y = A <= B; equal shapes"));
+    t.push_back(comparison("greater", "Y = A > B; equal shapes"));
+    t.push_back(comparison("greater_equal", "Y = A >= B; equal shapes"));
+    t.push_back(classification("is_nan", "Y = X is NaN"));
+    t.push_back(with(classification("is_inf", "Y = X is an infinity of a detected sign"),
+                     {{"detect_positive", AttrKind::boolean, false, "true", "whether +infinity counts"},
+                      {"detect_negative", AttrKind::boolean, false, "true", "whether -infinity counts"}}));
+    t.push_back(logic(binary("and", "Y = A and B; equal shapes")));
+    t.push_back(logic(binary("or", "Y = A or B; equal shapes")));
+    t.push_back(logic(binary("xor", "Y = one of A and B, not both; equal shapes")));
+    t.push_back(logic(unary("not", "Y = not X")));
+    t.push_back(elementwise("where", {{"condition", false, OperandRole::condition}, a, b},
+                            "Y = condition ? A : B; equal shapes"));
 }
 
 }  // namespace
@@ -82,6 +183,9 @@ void add_elementwise(Table& t) {
     t.push_back(binary("min", "Y = min(A, B), NaN propagates, -0 < +0; equal shapes"));
     t.push_back(binary("max", "Y = max(A, B), NaN propagates, -0 < +0; equal shapes"));
     t.push_back(real_only(binary("pow", "Y = A ^ B; equal shapes"), 9));
+    add_functions(t);
+    add_activations(t);
+    add_conditions(t);
     t.push_back(clamp());
 }
 

@@ -1,6 +1,7 @@
 // Matrix products and convolutions, on systolic arrays.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 
 #include "isa/opcodes/rows.hpp"
@@ -138,6 +139,36 @@ std::vector<Dims> conv_shape(const ShapeCase& c) {
     return {result};
 }
 
+/// The windows of neighbouring elements of X lie `strides` apart in Y, and add up where they overlap.
+std::vector<Dims> transposed_conv_shape(const ShapeCase& c) {
+    const size_t spatial = c.spec.window_rank, last = spatial + 1;
+    check_layout(c, spatial);
+    const Dims &x_shape = c.in(0), &w_shape = c.in(1);
+    const std::vector<int64_t>& pad = c.ints("pads", 2 * spatial, 0);
+    const std::vector<int64_t>& step = c.ints("strides", spatial, 1);
+    const std::vector<int64_t>& dilation = c.ints("dilations", spatial, 1);
+    const std::vector<int64_t> more = c.ints_or("output_padding", spatial, 0, 0);
+    check_channels(c, spatial);
+    Dims result = x_shape;
+    result[last] = w_shape[last];
+    for (size_t d = 0; d < spatial; ++d) {
+        if (more[d] >= std::max(step[d], dilation[d])) {
+            c.fail("output_padding has {}, strides {} and dilations {}. Fix: use less than one of both.",
+                   more[d], step[d], dilation[d]);
+        }
+        result[d + 1] = (x_shape[d + 1] - 1) * step[d] + dilation[d] * (w_shape[d] - 1) + 1 + more[d] -
+                        pad[d] - pad[d + spatial];
+        if (result[d + 1] < 1) c.fail("nothing of Y is left by pads. Fix: use less padding.");
+    }
+    if (c.declared() != nullptr && !(*c.declared() == result)) {
+        c.fail("output {} must be {} by pads, strides and window. Fix: change its shape.", c.output_text(),
+               shape_text(result));
+    }
+    if (c.inputs() == 3 && (c.in(2).rank != 1 || c.in(2)[0] != w_shape[last]))
+        c.fail("{} must be [{}]. Fix: change its shape.", c.input_text(2), w_shape[last]);
+    return {result};
+}
+
 uint64_t product_macs(const Dims& first, const Dims&, uint64_t results) {
     return first.rank < 2 ? 0 : results * static_cast<uint64_t>(first[first.rank - 1u]);
 }
@@ -147,6 +178,12 @@ uint64_t conv_macs(const Dims&, const Dims& second, uint64_t results) {
     if (second.rank < 2) return 0;
     for (size_t d = 0; d + 1 < second.rank; ++d) results *= static_cast<uint64_t>(second[d]);
     return results;
+}
+
+/// Each element of X with the whole window, results that pads drop included.
+uint64_t transposed_conv_macs(const Dims& first, const Dims& second, uint64_t) {
+    if (first.rank < 2) return 0;
+    return static_cast<uint64_t>(first.product() / first[first.rank - 1u] * second.product());
 }
 
 OpcodeSpec product(std::string_view name, std::vector<OperandSpec> inputs, std::string_view formula) {
@@ -221,6 +258,15 @@ void add_products(Table& t) {
         future(convolution("depthwise_conv2d", 2, {pads, strides, dilations, accum},
                            "conv2d with groups = Cin; X NHWC, W [Kh,Kw,1,Cout], Cout a multiple of Cin")));
     t.back().depthwise = true;
+    const AttrSpec output_padding{"output_padding", AttrKind::ints, false, "",
+                                  "[vertical, horizontal]: rows and columns added behind; may be left out"};
+    t.push_back(
+        future(convolution("conv_transpose2d", 2, {pads, strides, dilations, output_padding, groups, accum},
+                           "Y[n,y*s+kh*d-p,x*s+kw*d-p,o] = sum of X[n,y,x,c] * W[kh,kw,c,o], + B[o]; "
+                           "X NHWC, W [Kh,Kw,Cin/groups,Cout]")));
+    t.back().transposed = true;
+    t.back().shapes = transposed_conv_shape;
+    t.back().macs = transposed_conv_macs;
 }
 
 }  // namespace kpu::opcodes

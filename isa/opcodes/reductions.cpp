@@ -49,8 +49,26 @@ OpcodeSpec search(std::string_view name, std::string_view formula) {
     OpcodeSpec row = reduction(name, formula);
     row.outputs[0].role = OperandRole::integer;
     row.attributes[0] = axis;
+    row.attributes.push_back({"select_last_index", AttrKind::boolean, false, "false",
+                              "true: the last of equal elements, the last NaN"});
     row.family = "arg_reduce";
     row.shapes = searched;
+    return row;
+}
+
+std::vector<Dims> as_input(const ShapeCase& c) {
+    c.axis();
+    return same_shape(c);
+}
+
+OpcodeSpec cumsum() {
+    OpcodeSpec row = reduction("cumsum", "Y[i] = sum of X[j], j <= i along axis");
+    row.attributes = {axis,
+                      {"exclusive", AttrKind::boolean, false, "false", "true: without X[i] itself"},
+                      {"reverse", AttrKind::boolean, false, "false", "true: sums run from the last element"}};
+    row.family = "scan";
+    row.shapes = as_input;
+    row.in_place_allowed = true;
     return row;
 }
 
@@ -60,10 +78,14 @@ void add_reductions(Table& t) {
     t.push_back(reduction("reduce_sum", "Y = sum of X over axes"));
     t.push_back(reduction("reduce_max", "Y = maximum of X over axes"));
     t.push_back(reduction("reduce_min", "Y = minimum of X over axes"));
+    t.push_back(reduction("reduce_mean", "Y = sum of X over axes / number of elements"));
+    t.push_back(reduction("reduce_prod", "Y = product of X over axes"));
+    t.push_back(reduction("reduce_l2", "Y = sqrt(sum of X^2 over axes)"));
     t.push_back(search("argmax",
                        "Y = index of the first greatest element along axis; the first NaN if there is one"));
     t.push_back(
         search("argmin", "Y = index of the first least element along axis; the first NaN if there is one"));
+    t.push_back(cumsum());
 }
 
 }  // namespace kpu::opcodes

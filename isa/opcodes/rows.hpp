@@ -30,7 +30,7 @@ inline const EnergyKeys special_function{"vector.op.transcendental"};
 inline const EnergyKeys data_moved{"vector.move"};
 
 // Type rules (types.cpp).
-/// Data operands have one type, which is a number; others hold integers.
+/// Data operands have one type, which is a number; others hold integers or conditions.
 bool same_numbers(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out);
 bool same_floats(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out);
 bool is_number(ElemType type);          ///< float or integer

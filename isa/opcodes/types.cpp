@@ -12,7 +12,7 @@ bool all_fit(const std::vector<OperandSpec>& operands, const std::vector<ElemTyp
     return true;
 }
 
-/// The element type of the data operands.
+/// The element type of the data operands; none when there are only conditions.
 ElemType data_type(const OpcodeSpec& spec, const std::vector<ElemType>& in) {
     for (size_t i = 0; i < in.size(); ++i) {
         if (operand_spec(spec.inputs, i).role == OperandRole::data) return in[i];
@@ -31,9 +31,11 @@ bool is_narrow_integer(ElemType type) {
 bool same_numbers(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out) {
     const ElemType data = data_type(spec, in);
     const auto fits = [data](OperandRole role, ElemType type) {
-        return role == OperandRole::data ? type == data : is_integer(type) && type != ElemType::i4;
+        if (role == OperandRole::data) return type == data && is_number(type);
+        if (role == OperandRole::condition) return type == ElemType::u8;
+        return is_integer(type) && type != ElemType::i4;
     };
-    return is_number(data) && all_fit(spec.inputs, in, fits) && all_fit(spec.outputs, out, fits);
+    return all_fit(spec.inputs, in, fits) && all_fit(spec.outputs, out, fits);
 }
 
 bool same_floats(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out) {

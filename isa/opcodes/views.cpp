@@ -48,7 +48,7 @@ std::vector<Dims> reshaped(const ShapeCase& c) {
         result[static_cast<size_t>(free)] = elements / known;
         known *= elements / known;
     }
-    if (target.empty() || known != elements) {
+    if (known != elements) {  // graphs have tensors without dimensions, of one element
         c.fail("target_shape=[{}] does not hold the {} elements of X. Fix: preserve the number of elements.",
                fmt::join(target, ","), elements);
     }
@@ -138,6 +138,55 @@ std::vector<Dims> gathered(const ShapeCase& c) {
     return {result};
 }
 
+/// The block size; channels are the last dimension.
+int64_t block_of(const ShapeCase& c) {
+    if (c.in(0).rank != 4) c.fail("{} must be NHWC. Fix: reshape it.", c.input_text(0));
+    const int64_t block = c.attribute("block").integer;
+    if (block < 1 || block > UINT16_MAX) c.fail("block is {}. Fix: use 1 to {}.", block, UINT16_MAX);
+    c.word("mode", {"DCR", "CRD"});
+    return block;
+}
+
+std::vector<Dims> blocks_spread(const ShapeCase& c) {
+    const int64_t block = block_of(c);
+    Dims result = c.in(0);
+    if (result[3] % (block * block) != 0) {
+        c.fail("the channels of {} are no multiple of {} x {}. Fix: use another block.", c.input_text(0),
+               block, block);
+    }
+    result[1] *= block;
+    result[2] *= block;
+    result[3] /= block * block;
+    return {result};
+}
+
+std::vector<Dims> blocks_stacked(const ShapeCase& c) {
+    const int64_t block = block_of(c);
+    Dims result = c.in(0);
+    if (result[1] % block != 0 || result[2] % block != 0) {
+        c.fail("height and width of {} are no multiples of {}. Fix: pad it, or use another block.",
+               c.input_text(0), block);
+    }
+    result[1] /= block;
+    result[2] /= block;
+    result[3] *= block * block;
+    return {result};
+}
+
+std::vector<Dims> elements_gathered(const ShapeCase& c) {
+    const Dims &from = c.in(0), &indices = c.in(1);
+    const size_t along = axis_of(from, c.attrs);
+    bool fits = indices.rank == from.rank;
+    for (size_t d = 0; fits && d < from.rank; ++d) fits = d == along || indices[d] <= from[d];
+    if (!fits) {
+        c.fail(
+            "indices {} reach beyond X {} in a dimension other than axis {}. Fix: use the rank of X, and "
+            "at most its sizes there.",
+            shape_text(indices), shape_text(from), along);
+    }
+    return {indices};
+}
+
 OpcodeSpec view(std::string_view name, ShapeRule shapes, std::vector<AttrSpec> attributes,
                 std::string_view formula) {
     OpcodeSpec row;
@@ -190,6 +239,20 @@ void add_views(Table& t) {
              "the end"));
     t.back().inputs.push_back({"indices", false, OperandRole::integer});
     t.back().reads = OperandRead::rows;
+    t.push_back(view("gather_elements", elements_gathered, {axis},
+                     "Y[..., i, ...] = X[..., indices[..., i, ...], ...] along axis; a negative index counts "
+                     "from the end"));
+    t.back().inputs.push_back({"indices", false, OperandRole::integer});
+    const std::vector<AttrSpec> blocks = {
+        {"block", AttrKind::integer, true, "", "height and width of a block"},
+        {"mode", AttrKind::word, false, "DCR",
+         "DCR: channels are [row of the block, column, channel]; CRD: [channel, row, column]"}};
+    t.push_back(
+        view("depth_to_space", blocks_spread, blocks,
+             "Y[n,y*block+i,x*block+j,c] = X[n,y,x,(i,j,c)]: channels become blocks of pixels; NHWC"));
+    t.push_back(
+        view("space_to_depth", blocks_stacked, blocks,
+             "Y[n,y,x,(i,j,c)] = X[n,y*block+i,x*block+j,c]: blocks of pixels become channels; NHWC"));
 }
 
 }  // namespace kpu::opcodes

@@ -148,6 +148,13 @@ GemmShape gemm_shape(const BoundProgram& program, const BoundTask& task) {
         shape.n = static_cast<uint64_t>(result[result.rank - 1]);
         shape.k = static_cast<uint64_t>(first[first.rank - 1]);
         for (int i = 0; i + 2 < result.rank; ++i) shape.groups *= static_cast<uint64_t>(result[size_t(i)]);
+    } else if (
+        spec.transposed) {  // X with each tap of the window; results that overlap are added on the way out
+        const auto channels = static_cast<uint64_t>(first[first.rank - 1]);
+        shape.groups = static_cast<uint64_t>(conv_groups(spec, task.attrs, first[first.rank - 1]));
+        shape.m = static_cast<uint64_t>(first.product()) / channels;
+        shape.k = channels / shape.groups;
+        shape.n = static_cast<uint64_t>(second.product()) / channels;
     } else {
         const auto channels = static_cast<uint64_t>(result[result.rank - 1]);
         shape.groups = static_cast<uint64_t>(conv_groups(spec, task.attrs, first[first.rank - 1]));

@@ -60,6 +60,9 @@ py::dict attributes_of(OpcodeId id, const BoundAttrs& attributes) {
             case AttrKind::ints:
                 all[name] = py::tuple(py::cast(found->ints));
                 break;
+            case AttrKind::reals:
+                all[name] = py::tuple(py::cast(found->reals));
+                break;
             case AttrKind::text:
             case AttrKind::word:
                 all[name] = found->text;

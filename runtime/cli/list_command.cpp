@@ -56,7 +56,7 @@ std::string signature(const std::vector<OperandSpec>& operands) {
 }
 
 std::string_view name_of(AttrKind kind) {
-    constexpr std::string_view names[] = {"int", "float", "bool", "etype", "ints", "str", "id"};
+    constexpr std::string_view names[] = {"int", "float", "bool", "etype", "ints", "floats", "str", "id"};
     return names[static_cast<size_t>(kind)];
 }
 

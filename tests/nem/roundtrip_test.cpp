@@ -275,6 +275,7 @@ class RandomProgram {
     void give(builder::Task& t, const AttrSpec& attribute) {
         const std::string name(attribute.name);
         std::vector<int64_t> list;
+        std::vector<double> reals;
         switch (attribute.kind) {
             case AttrKind::integer:
                 t.attr(name, pick(2) == 0 ? builder::Expr(static_cast<int64_t>(pick(9)) - 4) : index_expr());
@@ -291,6 +292,12 @@ class RandomProgram {
             case AttrKind::ints:
                 for (uint64_t i = pick(7); i > 0; --i) list.push_back(static_cast<int64_t>(pick(90)) - 20);
                 t.attr(name, list);
+                break;
+            case AttrKind::reals:
+                for (uint64_t i = pick(7); i > 0; --i)
+                    reals.push_back(
+                        std::ldexp(static_cast<double>(random_()) - 2e9, -static_cast<int>(pick(60))));
+                t.attr(name, reals);
                 break;
             case AttrKind::text:
             case AttrKind::word:

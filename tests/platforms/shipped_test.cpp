@@ -157,17 +157,20 @@ TEST(Shipped, Aliases) {
 TEST(Shipped, AgnosticLimits) {
     const DeviceLimits limits = agnostic_limits();
     EXPECT_TRUE(limits.agnostic);
-    size_t extensions = 0, future = 0;
+    size_t extensions = 0, future = 0, conditions = 0;
     for (const TypeVariant& variant : limits.variants) {
         extensions += variant.family == "gemm.acc" || variant.family == "conv2d.acc" ||
                       variant.family == "requant" || variant.family == "gemm.float_bias" ||
                       variant.family == "quantize.ext" || variant.family == "dequantize.ext";
+        conditions += variant.opcode == "compare" || variant.opcode == "classify" ||
+                      variant.opcode == "logic" || variant.family == "view.ext";
         const auto op = find_opcode(variant.opcode);
         future += (op && opcode(*op).future) || variant.opcode == "reduce" || variant.opcode == "arg_reduce";
     }
     EXPECT_EQ(extensions, 10u + 10u + 2u + 2u + 5u + 7u);
     EXPECT_EQ(future, 3u * (6 + 3 + 2) + 6 + 6);  // three convolutions, reductions, searches
-    EXPECT_EQ(limits.variants.size() - extensions - future, 17u + 26u);
+    EXPECT_EQ(conditions, 7u + 3u + 1u + 1u);
+    EXPECT_EQ(limits.variants.size() - extensions - future - conditions, 17u + 26u);
 }
 
 }  // namespace

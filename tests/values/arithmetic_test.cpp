@@ -87,9 +87,14 @@ std::map<std::string, std::set<std::string>> files_with(const std::vector<std::s
 // A new opcode is its row and its arithmetic: below the front ends, no other source names one.
 TEST(Arithmetic, OpcodesAreNamedByTheirRowsAlone) {
     const auto executed = opcodes_that([](const OpcodeSpec& s) { return !s.movement && !s.refused; });
-    const auto found = files_with(
+    auto found = files_with(
         {"base", "isa", "values", "execution", "model", "traces", "platforms", "analysis", "explain"},
         executed);
+    found["equal"].erase("traces/diff/diff_text.cpp");  // a key of its JSON
+    for (const char* mode : {"floor", "ceil"}) {        // ways to round, of resize
+        found[mode].erase("isa/opcodes/pools_and_norms.cpp");
+        found[mode].erase("values/resize.cpp");
+    }
     for (const auto& [name, files] : found) {
         const OpcodeClass op_class = opcode(find_opcode(name).value()).op_class;
         if (op_class == OpcodeClass::elementwise) {

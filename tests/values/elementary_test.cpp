@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <mpfr.h>
 
+#include <map>
+
 #include "tests/values/helpers.hpp"
 #include "values/elementwise.hpp"
 
@@ -31,37 +33,105 @@ double odd_double(const mpfr_t value) {
     return nearest;
 }
 
-/// f(x) exactly enough: the formulas of the opcode table in 128 bits. In binary64 silu and gelu of a tiny x
+using Function = int (*)(mpfr_t, const mpfr_t, mpfr_rnd_t);
+
+/// Opcodes that are one function of MPFR.
+const std::map<std::string_view, Function>& plain_functions() {
+    static const std::map<std::string_view, Function> table = {
+        {"exp", mpfr_exp},       {"log", mpfr_log},     {"tanh", mpfr_tanh},   {"sqrt", mpfr_sqrt},
+        {"erf", mpfr_erf},       {"sin", mpfr_sin},     {"cos", mpfr_cos},     {"tan", mpfr_tan},
+        {"asin", mpfr_asin},     {"acos", mpfr_acos},   {"atan", mpfr_atan},   {"sinh", mpfr_sinh},
+        {"cosh", mpfr_cosh},     {"asinh", mpfr_asinh}, {"acosh", mpfr_acosh}, {"atanh", mpfr_atanh},
+        {"rsqrt", mpfr_rec_sqrt}};
+    return table;
+}
+
+/// x / 2 erfc(-x / sqrt 2)
+void gelu(mpfr_t to, const mpfr_t x) {
+    static Wide w;
+    mpfr_sqrt_ui(w.value, 2, MPFR_RNDN);
+    mpfr_div(w.value, x, w.value, MPFR_RNDN);
+    mpfr_neg(w.value, w.value, MPFR_RNDN);
+    mpfr_erfc(w.value, w.value, MPFR_RNDN);
+    mpfr_mul(to, x, w.value, MPFR_RNDN);
+    mpfr_div_2ui(to, to, 1, MPFR_RNDN);
+}
+
+/// 1 / (1 + exp(-x))
+void sigmoid(mpfr_t to, const mpfr_t x) {
+    static Wide w;
+    mpfr_neg(w.value, x, MPFR_RNDN);
+    mpfr_exp(w.value, w.value, MPFR_RNDN);
+    mpfr_add_ui(w.value, w.value, 1, MPFR_RNDN);
+    mpfr_ui_div(to, 1, w.value, MPFR_RNDN);
+}
+
+/// x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)); the constant is the nearest binary64
+void gelu_tanh(mpfr_t to, const mpfr_t x) {
+    static Wide u, w;
+    mpfr_sqr(u.value, x, MPFR_RNDN);
+    mpfr_mul_d(u.value, u.value, 0.044715, MPFR_RNDN);
+    mpfr_add_ui(u.value, u.value, 1, MPFR_RNDN);
+    mpfr_mul(u.value, u.value, x, MPFR_RNDN);
+    mpfr_const_pi(w.value, MPFR_RNDN);
+    mpfr_ui_div(w.value, 8, w.value, MPFR_RNDN);
+    mpfr_sqrt(w.value, w.value, MPFR_RNDN);
+    mpfr_mul(u.value, u.value, w.value, MPFR_RNDN);
+    sigmoid(u.value, u.value);
+    mpfr_mul(to, x, u.value, MPFR_RNDN);
+}
+
+/// ln(1 + exp(x))
+void softplus(mpfr_t to, const mpfr_t x) {
+    static Wide w;
+    if (mpfr_cmp_ui(x, 200) > 0) return static_cast<void>(mpfr_set(to, x, MPFR_RNDN));  // exp(x) may overflow
+    mpfr_exp(w.value, x, MPFR_RNDN);
+    mpfr_log1p(to, w.value, MPFR_RNDN);
+}
+
+constexpr double selu_alpha = 1.67326319217681884765625, selu_gamma = 1.05070102214813232421875;
+
+/// The activations; all bend at 0 or in the exponential.
+void activation(std::string_view op, mpfr_t v) {
+    static Wide w;
+    if (op == "gelu") {
+        gelu(v, v);
+    } else if (op == "gelu_tanh") {
+        gelu_tanh(w.value, v);
+        mpfr_set(v, w.value, MPFR_RNDN);
+    } else if (op == "softplus") {
+        softplus(v, v);
+    } else if (op == "mish") {
+        softplus(w.value, v);
+        mpfr_tanh(w.value, w.value, MPFR_RNDN);
+        mpfr_mul(v, v, w.value, MPFR_RNDN);
+    } else if (op == "elu" || op == "selu") {
+        if (mpfr_sgn(v) < 0) mpfr_expm1(v, v, MPFR_RNDN);
+        if (op == "elu") return;
+        if (mpfr_sgn(v) < 0) mpfr_mul_d(v, v, selu_alpha, MPFR_RNDN);
+        mpfr_mul_d(v, v, selu_gamma, MPFR_RNDN);
+    } else {  // sigmoid, silu
+        sigmoid(w.value, v);
+        if (op == "silu") {
+            mpfr_mul(v, v, w.value, MPFR_RNDN);
+        } else {
+            mpfr_set(v, w.value, MPFR_RNDN);
+        }
+    }
+}
+
+/// f(x) exactly enough: the formulas of the opcode table in 128 bits. In binary64 silu and its like of a tiny x
 /// are x / 2, which may be a tie of a subnormal result where the exact value is just beside it.
 double exact(std::string_view op, double x) {
-    if ((op == "silu" || op == "gelu") && std::fabs(x) < 0x1p-60) return x / 2;
-    static Wide v, w;
+    const bool halves = op == "silu" || op == "gelu" || op == "gelu_tanh";
+    if (halves && std::fabs(x) < 0x1p-60) return x / 2;
+    static Wide v;
     mpfr_set_d(v.value, x, MPFR_RNDN);
-    if (op == "exp") {
-        mpfr_exp(v.value, v.value, MPFR_RNDN);
-    } else if (op == "log") {
-        mpfr_log(v.value, v.value, MPFR_RNDN);
-    } else if (op == "tanh") {
-        mpfr_tanh(v.value, v.value, MPFR_RNDN);
-    } else if (op == "sqrt") {
-        mpfr_sqrt(v.value, v.value, MPFR_RNDN);
-    } else if (op == "gelu") {  // x/2 erfc(-x / sqrt 2)
-        mpfr_sqrt_ui(w.value, 2, MPFR_RNDN);
-        mpfr_div(w.value, v.value, w.value, MPFR_RNDN);
-        mpfr_neg(w.value, w.value, MPFR_RNDN);
-        mpfr_erfc(w.value, w.value, MPFR_RNDN);
-        mpfr_mul(v.value, v.value, w.value, MPFR_RNDN);
-        mpfr_div_2ui(v.value, v.value, 1, MPFR_RNDN);
-    } else {  // sigmoid, silu
-        mpfr_neg(w.value, v.value, MPFR_RNDN);
-        mpfr_exp(w.value, w.value, MPFR_RNDN);
-        mpfr_add_ui(w.value, w.value, 1, MPFR_RNDN);
-        mpfr_ui_div(w.value, 1, w.value, MPFR_RNDN);
-        if (op == "silu") {
-            mpfr_mul(v.value, v.value, w.value, MPFR_RNDN);
-        } else {
-            mpfr_set(v.value, w.value, MPFR_RNDN);
-        }
+    const auto found = plain_functions().find(op);
+    if (found != plain_functions().end()) {
+        found->second(v.value, v.value, MPFR_RNDN);
+    } else {
+        activation(op, v.value);
     }
     return odd_double(v.value);
 }
@@ -72,12 +142,16 @@ uint32_t rounded(ElemType type, double value) {
     return load<uint32_t>(bytes, 0);
 }
 
-constexpr std::string_view functions[] = {"exp", "log", "tanh", "sqrt", "sigmoid", "silu", "gelu"};
+constexpr std::string_view functions[] = {
+    "exp",  "log",  "tanh",      "sqrt",     "erf",   "sin",   "cos",   "tan",   "asin",
+    "acos", "atan", "sinh",      "cosh",     "asinh", "acosh", "atanh", "rsqrt", "sigmoid",
+    "silu", "gelu", "gelu_tanh", "softplus", "mish",  "elu",   "selu"};
 
 /// f(x) as the engines compute it.
 double computed(std::string_view op, double x) {
     for (const Elementwise& row : elementwise_table()) {
-        if (row.opcode == op) return row.function({x, 0, 0, nullptr, false});
+        const double attributes[] = {op == "selu" ? selu_alpha : 1, selu_gamma};
+        if (row.opcode == op) return row.function({x, 0, 0, attributes, false});
     }
     throw InternalError("no such function");
 }

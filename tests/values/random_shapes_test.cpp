@@ -32,8 +32,29 @@ struct Case {
     BoundAttrs attrs;
 };
 
+/// Elementwise opcodes: one type for all data; conditions are u8.
+std::vector<Types> elementwise_combinations(const ComputeBackend& backend, OpcodeId id) {
+    const OpcodeSpec& spec = opcode(id);
+    const auto types_of = [](const std::vector<OperandSpec>& operands, ElemType data) {
+        Types types;
+        for (const OperandSpec& operand : operands)
+            types.push_back(operand.role == OperandRole::data ? data : ElemType::u8);
+        return types;
+    };
+    std::vector<Types> found;
+    for (const ElemType data : numbers) {
+        Types types = types_of(spec.inputs, data);
+        const Types outputs = types_of(spec.outputs, data);
+        if (!backend.supports(id, types, outputs)) continue;
+        types.push_back(outputs[0]);
+        if (found.empty() || found.back() != types) found.push_back(types);
+    }
+    return found;
+}
+
 /// The combinations of element types an opcode takes: of two inputs (a third is a bias) and the output.
 std::vector<Types> combinations(const ComputeBackend& backend, OpcodeId id) {
+    if (opcode(id).op_class == OpcodeClass::elementwise) return elementwise_combinations(backend, id);
     const bool single = opcode(id).op_class != OpcodeClass::gemm &&
                         opcode(id).op_class != OpcodeClass::conv &&
                         (opcode(id).inputs.size() == 1 || opcode(id).op_class == OpcodeClass::norm);
@@ -72,11 +93,11 @@ class Maker {
                 make_pointwise(spec, types, made);
                 break;
             case OpcodeClass::pooling:
-                make_pool(types, made);
+                spec.name == "resize" ? make_resize(spec, types, made) : make_pool(spec, types, made);
                 break;
             case OpcodeClass::norm:
             case OpcodeClass::softmax:
-                make_norm(spec, types, made);
+                spec.name == "group_norm" ? make_group_norm(types, made) : make_norm(spec, types, made);
                 break;
             case OpcodeClass::view:
             case OpcodeClass::reduction:
@@ -179,6 +200,7 @@ class Maker {
         x.push_back(groups * group_in);
         w.insert(w.end(), {group_in, outputs});
         y.push_back(outputs);
+        if (spec.transposed) return make_transposed(spec, types, x, w, strides, dilations, groups, made);
         made.in = {{types[0], x}, {types[1], w}};
         made.out = {{types[2], y}};
         const bool accumulates = spec.name == "conv2d.acc";
@@ -190,35 +212,94 @@ class Maker {
         quantise(made, static_cast<int>(dims));
     }
 
+    void make_transposed(const OpcodeSpec& spec, const Types& types, const Shape& x, const Shape& w,
+                         const Shape& strides, const Shape& dilations, int64_t groups, Case& made) {
+        Shape pads(4), more;
+        for (size_t d = 0; d < 2; ++d) {
+            const int64_t most = dilations[d] * (w[d] - 1) / 2;
+            pads[d] = pick(random_, 0, most);
+            pads[d + 2] = pick(random_, 0, most);
+            more.push_back(pick(random_, 0, std::max(strides[d], dilations[d]) - 1));
+        }
+        made.in = {{types[0], x}, {types[1], w}};
+        made.attrs.list = {ints_attr("pads", pads), ints_attr("strides", strides),
+                           ints_attr("dilations", dilations), integer_attr("groups", groups)};
+        if (coin(2)) made.attrs.list.push_back(ints_attr("output_padding", more));
+        add_outputs(spec, types.back(), made);
+        add_third(made, false, {{w.back()}});
+        quantise(made, 2);
+    }
+
+    /// Outputs of the shapes that the rule gives.
+    void add_outputs(const OpcodeSpec& spec, ElemType type, Case& made) {
+        std::vector<TypedShape> shapes;
+        for (const Operand& operand : made.in) shapes.push_back({operand.type, operand.shape});
+        for (const Dims& y : infer_shapes(spec, shapes, made.attrs))
+            made.out.emplace_back(type, Shape(y.begin(), y.end()));
+    }
+
     void make_pointwise(const OpcodeSpec& spec, const Types& types, Case& made) {
         const Shape all = shape(1, 4);
         for (size_t i = 0; i + 1 < types.size(); ++i) made.in.emplace_back(types[i], all);
         made.out = {{types.back(), all}};
-        made.attrs.list = {real_attr("alpha", 0.1), real_attr("min_val", -1.5), real_attr("max_val", 2.25)};
+        made.attrs.list = {real_attr("alpha", 0.1), real_attr("beta", 0.25), real_attr("min_val", -1.5),
+                           real_attr("max_val", 2.25)};
+        if (coin(2)) made.attrs.list.clear();  // the defaults
+        for (const AttrSpec& attr : spec.attributes) {
+            if (attr.required && made.attrs.find(attr.name) == nullptr)
+                made.attrs.list.push_back(real_attr(std::string(attr.name), 0.5));
+        }
         const bool elementwise = spec.op_class == OpcodeClass::elementwise;
         const bool both = elementwise ? spec.integers_need_quant || coin(2) : spec.name == "requant";
-        if (is_integer(made.in[0].type) && (both || spec.name == "dequantize")) {
-            for (Operand& operand : made.in) operand.quant = quant(operand, any_axis(operand));
-        }
-        if (is_integer(made.out[0].type) && (both || spec.name == "quantize"))
-            made.out[0].quant = quant(made.out[0], any_axis(made.out[0]));
+        const auto quantise_data = [&](Operand& operand, const OperandSpec& as) {
+            if (is_integer(operand.type) && as.role == OperandRole::data)
+                operand.quant = quant(operand, any_axis(operand));
+        };
+        for (size_t i = 0; i < made.in.size() && (both || spec.name == "dequantize"); ++i)
+            quantise_data(made.in[i], spec.inputs[i]);
+        if (both || spec.name == "quantize") quantise_data(made.out[0], spec.outputs[0]);
     }
 
-    void make_pool(const Types& types, Case& made) {
-        const Shape kernel = list(2, 1, 3), strides = list(2, 1, 3);
-        Shape pads;
-        for (size_t d = 0; d < 4; ++d) pads.push_back(pick(random_, 0, kernel[d % 2] - 1));
-        Shape x = {pick(random_, 1, 2)}, y = x;
-        for (size_t d = 0; d < 2; ++d) {
-            x.push_back(kernel[d] + pick(random_, 0, 6));
-            y.push_back((x.back() + pads[d] + pads[d + 2] - kernel[d]) / strides[d] + 1);
-        }
+    void make_pool(const OpcodeSpec& spec, const Types& types, Case& made) {
+        const auto dims = static_cast<size_t>(pick(random_, 1, 3));
+        const Shape kernel = list(dims, 1, 3), strides = list(dims, 1, 3);
+        const bool options = coin(2);
+        const Shape dilations = options ? list(dims, 1, 3) : Shape(dims, 1);
+        Shape pads, x = {pick(random_, 1, 2)};
+        for (size_t d = 0; d < 2 * dims; ++d)
+            pads.push_back(pick(random_, 0, dilations[d % dims] * (kernel[d % dims] - 1)));
+        for (size_t d = 0; d < dims; ++d)
+            x.push_back(dilations[d] * (kernel[d] - 1) + 1 + pick(random_, 0, dims == 3 ? 2 : 6));
         x.push_back(size(20));
-        y.push_back(x.back());
         made.in = {{types[0], x}};
-        made.out = {{types[1], y}};
         made.attrs.list = {ints_attr("kernel_shape", kernel), ints_attr("pads", pads),
                            ints_attr("strides", strides)};
+        if (options) {
+            made.attrs.list.push_back(ints_attr("dilations", dilations));
+            made.attrs.list.push_back(integer_attr("ceil_mode", pick(random_, 0, 1)));
+            made.attrs.list.push_back(integer_attr("count_include_pad", pick(random_, 0, 1)));
+        }
+        add_outputs(spec, types[1], made);
+        quantise_both(made);
+    }
+
+    void make_resize(const OpcodeSpec& spec, const Types& types, Case& made) {
+        const auto any_of = [&](const char* name, const std::vector<const char*>& words) {
+            BoundAttr attr;
+            attr.name = name;
+            attr.text = words[random_() % words.size()];
+            return attr;
+        };
+        const Shape x = shape(1, 4, 5);
+        Shape sizes;
+        for (const int64_t size : x) sizes.push_back(coin(3) ? size : pick(random_, 1, 2 * size));
+        made.in = {{types[0], x}};
+        made.attrs.list = {
+            ints_attr("sizes", sizes), any_of("mode", {"nearest", "linear"}),
+            any_of("coordinates", {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel",
+                                   "half_pixel_symmetric"}),
+            any_of("nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"})};
+        add_outputs(spec, types[1], made);
         quantise_both(made);
     }
 
@@ -236,6 +317,17 @@ class Maker {
         for (int64_t more = pick(random_, 0, static_cast<int64_t>(spec.inputs.size()) - 1); more > 0; --more)
             made.in.emplace_back(types[0], Shape{all[static_cast<size_t>(axis < 0 ? axis + rank : axis)]});
         made.attrs.list = {integer_attr("axis", axis), real_attr("epsilon", 1e-5)};
+    }
+
+    void make_group_norm(const Types& types, Case& made) {
+        const int64_t groups = pick(random_, 1, 4);
+        Shape all = shape(1, 3);
+        all.push_back(groups * pick(random_, 1, 5));
+        made.in = {{types[0], all}};
+        made.out = {{types[1], all}};
+        for (int64_t more = pick(random_, 0, 2); more > 0; --more)
+            made.in.emplace_back(types[0], Shape{all.back()});
+        made.attrs.list = {integer_attr("groups", groups), real_attr("epsilon", 1e-5)};
     }
 
     /// Views and reductions: random attributes, then the shapes that follow from them.
@@ -269,13 +361,24 @@ class Maker {
         } else if (spec.name == "pad") {
             add_pads(x, attrs);
         } else if (spec.name == "gather") {
-            made.in.emplace_back(types[1], shape(1, 2, 5));
-            Operand& indices = made.in.back();
-            const int64_t last = std::min<int64_t>(x[at] - 1, range_of(types[1]).high);
-            for (uint64_t i = 0; i < indices.tensor().elements(); ++i)
-                store_saturated(types[1], indices.data(), static_cast<int64_t>(i),
-                                pick(random_, range_of(types[1]).low < 0 ? -x[at] : 0, last));
-            keep_values_ = true;
+            add_indices(types[1], shape(1, 2, 5), x[at], made);
+        } else if (spec.name == "gather_elements") {
+            Shape some = x;
+            for (int64_t d = 0; d < rank; ++d) {
+                const auto dimension = static_cast<size_t>(d);
+                some[dimension] = pick(random_, 1, dimension == at ? 9 : x[dimension]);
+            }
+            add_indices(types[1], some, x[at], made);
+        } else if (spec.name == "depth_to_space" || spec.name == "space_to_depth") {
+            const bool deep = spec.name == "depth_to_space";
+            const int64_t block = pick(random_, 1, 3), wide = deep ? 1 : block,
+                          channels = deep ? block * block : 1;
+            const Shape blocks = {pick(random_, 1, 2), wide * size(4), wide * size(4), channels * size(4)};
+            made.in = {{types[0], blocks}};
+            BoundAttr mode;
+            mode.name = "mode";
+            mode.text = coin(2) ? "DCR" : "CRD";
+            attrs = {integer_attr("block", block), mode};
         } else if (spec.op_class == OpcodeClass::reduction) {
             Shape axes;
             for (int64_t d = 0; d < rank; ++d) {
@@ -283,17 +386,30 @@ class Maker {
             }
             attrs.push_back(ints_attr("axes", axes.empty() ? Shape{axis} : axes));
         }
-        std::vector<TypedShape> shapes;
-        for (const Operand& operand : made.in) shapes.push_back({operand.type, operand.shape});
-        for (const Dims& y : infer_shapes(spec, shapes, made.attrs))
-            made.out.emplace_back(types.back(), Shape(y.begin(), y.end()));
+        attrs.push_back(integer_attr("select_last_index", pick(random_, 0, 1)));
+        attrs.push_back(integer_attr("exclusive", pick(random_, 0, 1)));
+        attrs.push_back(integer_attr("reverse", pick(random_, 0, 1)));
+        add_outputs(spec, types.back(), made);
         if (spec.op_class == OpcodeClass::reduction) {
             if (types[0] == types.back() && spec.name.substr(0, 3) != "arg") quantise_both(made);
         } else if (is_integer(types[0]) && coin(2)) {  // a view gives its elements the same meaning
             const BoundQuant same = quant(made.in[0], -1);
             for (Operand& operand : made.out) operand.quant = same;
-            for (size_t i = 0; i < (spec.name == "gather" ? 1 : made.in.size()); ++i) made.in[i].quant = same;
+            for (size_t i = 0; i < made.in.size(); ++i) {
+                if (operand_spec(spec.inputs, i).role == OperandRole::data) made.in[i].quant = same;
+            }
         }
+    }
+
+    /// A second input of positions along a dimension of X, negative ones among them.
+    void add_indices(ElemType type, const Shape& shape, int64_t extent, Case& made) {
+        made.in.emplace_back(type, shape);
+        Operand& indices = made.in.back();
+        const int64_t last = std::min<int64_t>(extent - 1, range_of(type).high);
+        for (uint64_t i = 0; i < indices.tensor().elements(); ++i)
+            store_saturated(type, indices.data(), static_cast<int64_t>(i),
+                            pick(random_, range_of(type).low < 0 ? -extent : 0, last));
+        keep_values_ = true;
     }
 
     void add_slices(const Shape& x, std::vector<BoundAttr>& attrs) {

@@ -106,14 +106,12 @@ void soft_rows(const Kernels& k, Scratch& scratch, const NormProblem& p, bool lo
 }
 
 /// Index of the element of each row that no other is better than; a NaN beats all.
-void search_rows(const Search& row, const ReduceProblem& p, const double* block, int64_t width,
+void search_rows(const Search& row, bool last, const ReduceProblem& p, const double* block, int64_t width,
                  double* best) {
     for (int64_t r = 0; r < width; ++r) {
         int64_t found = 0;
-        for (int64_t i = 0; i < p.count; ++i) {
-            const double held = block[found * width + r], v = block[i * width + r];
-            if (std::isnan(held)) break;
-            if (std::isnan(v) || row.better(v, held)) found = i;
+        for (int64_t i = 1; i < p.count; ++i) {
+            if (row.replaces(block[i * width + r], block[found * width + r], last)) found = i;
         }
         best[r] = static_cast<double>(found);
     }
@@ -130,6 +128,8 @@ void reduce_rows(const Kernels& k, const Reduction& row, const ReduceProblem& p,
             for (int64_t r = 0; r < width; ++r) result[r] = row.step(result[r], line[r]);
         }
     }
+    for (int64_t r = 0; row.finish != nullptr && r < width; ++r)
+        result[r] = row.finish(result[r], static_cast<double>(p.count));
 }
 
 /// visit(block, width, first result) along reduced dimensions that are neighbours; false: they are not, so
@@ -186,9 +186,10 @@ bool reduce(const Kernels& kernels, Scratch& scratch, const Reduction& row, cons
 bool search(const Kernels& kernels, Scratch& scratch, const Search& row, const Call& call) {
     const ReduceProblem p = reduce_problem(call);
     const Real in(kernels, call.x());
+    const bool last = call.attrs.integer("select_last_index", 0) != 0;
     return for_each_reduced_block(scratch, p, in, [&](const double* block, int64_t width, int64_t first) {
         double result[most_lanes];
-        search_rows(row, p, block, width, result);
+        search_rows(row, last, p, block, width, result);
         from_steps(kernels, result, 0, call.y(), first, width);
     });
 }

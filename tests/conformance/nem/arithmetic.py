@@ -5,10 +5,13 @@ Nothing here knows the simulator. Sums are sequential, float products are exact 
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+import functions
 import numpy as np
 
 FLOATS = ("f16", "bf16", "f32")
@@ -157,83 +160,24 @@ def total(values: np.ndarray, axis: int) -> np.ndarray:
 # ---- elementwise
 
 
-def each(function: object) -> object:
+def each(function: Callable[[float], float]) -> np.vectorize:
     """A scalar function on every element."""
     return np.vectorize(function, otypes=[np.float64])
 
 
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 709.7 or math.isnan(x) else math.inf
-
-
-def _sigmoid(x: float) -> float:
-    return 1.0 / (1.0 + _exp(-x))
-
-
-def _log(x: float) -> float:
-    return math.log(x) if x > 0 else (-math.inf if x == 0 else math.nan)
-
-
-def _pow(x: float, y: float) -> float:
-    if math.isnan(x) or math.isnan(y):
-        return 1.0 if x == 1 or y == 0 else math.nan
-    with np.errstate(all="ignore"):
-        return float(np.float64(x) ** np.float64(y))
-
-
-def _larger(x: float, y: float) -> float:
-    if math.isnan(x) or math.isnan(y):
-        return math.nan
-    if x == y:
-        return x if math.copysign(1, x) > 0 else y
-    return max(x, y)
-
-
-def _smaller(x: float, y: float) -> float:
-    return -_larger(-x, -y)
-
-
-def _divide(x: float, y: float) -> float:
-    with np.errstate(all="ignore"):
-        return float(np.float64(x) / np.float64(y))
-
-
-def elementwise(opcode: str, attrs: dict, a: float, b: float, truncate: bool) -> float:
-    """One element of an elementwise opcode, in binary64."""
-    table = {
-        "relu": lambda: _larger(a, 0.0),
-        "sigmoid": lambda: _sigmoid(a),
-        "tanh": lambda: math.tanh(a),
-        "exp": lambda: _exp(a),
-        "log": lambda: _log(a),
-        "sqrt": lambda: math.sqrt(a) if a >= 0 else math.nan,
-        "abs": lambda: abs(a),
-        "neg": lambda: -a,
-        "gelu": lambda: 0.5 * a * math.erfc(-a * math.sqrt(0.5)),
-        "silu": lambda: a * _sigmoid(a),
-        "leaky_relu": lambda: attrs["alpha"] * a if a < 0 else a,
-        "clamp": lambda: _smaller(_larger(a, attrs["min_val"]), attrs["max_val"]),
-        "add": lambda: a + b,
-        "sub": lambda: a - b,
-        "mul": lambda: a * b,
-        "div": lambda: float(np.trunc(_divide(a, b))) if truncate else _divide(a, b),
-        "min": lambda: _smaller(a, b),
-        "max": lambda: _larger(a, b),
-        "pow": lambda: _pow(a, b),
-    }
-    return table[opcode]()
+# Their results are conditions, whatever the operands.
+CONDITIONS = (
+    "equal not_equal less less_equal greater greater_equal is_nan is_inf and or xor not"
+).split()
 
 
 def apply_elementwise(opcode: str, attrs: dict, inputs: list[Tensor], quant: Quant | None) -> Tensor:
     """Y of an elementwise opcode."""
-    x = inputs[0]
-    truncate = x.elem not in FLOATS and x.quant is None
-    reals = [t.real().ravel() for t in inputs]
-    other = reals[1] if len(reals) > 1 else np.zeros_like(reals[0])
-    values = [
-        elementwise(opcode, attrs, float(a), float(b), truncate) for a, b in zip(reals[0], other, strict=True)
-    ]
-    return to_elem(x.elem, np.array(values).reshape(x.shape), quant)
+    x = inputs[-1]  # the first operand of where is its condition
+    integers = x.elem not in FLOATS and x.quant is None
+    rows = zip(*(t.real().ravel() for t in inputs), strict=True)
+    values = [functions.element(opcode, attrs, tuple(map(float, row)), integers) for row in rows]
+    return to_elem("u8" if opcode in CONDITIONS else x.elem, np.array(values).reshape(x.shape), quant)
 
 
 # ---- normalization, softmax, pooling, reductions
@@ -245,9 +189,9 @@ def norm(opcode: str, attrs: dict, inputs: list[Tensor]) -> Tensor:
     n = x.shape[-1]
     if opcode in ("softmax", "log_softmax"):
         shifted = x - x.max(axis=-1, keepdims=True)
-        powers = each(_exp)(shifted)
+        powers = each(functions.exp)(shifted)
         sums = total(powers, -1)[..., None]
-        y = powers / sums if opcode == "softmax" else shifted - each(_log)(sums)
+        y = powers / sums if opcode == "softmax" else shifted - each(functions.log)(sums)
     else:
         mean = total(x, -1)[..., None] / n if opcode == "layernorm" else np.zeros(x.shape[:-1] + (1,))
         centred = x - mean
@@ -257,6 +201,22 @@ def norm(opcode: str, attrs: dict, inputs: list[Tensor]) -> Tensor:
         if len(inputs) > 2:
             y = y + inputs[2].real()
     return to_elem(inputs[0].elem, np.moveaxis(y, -1, attrs["axis"]))
+
+
+def group_norm(attrs: dict, inputs: list[Tensor]) -> Tensor:
+    """Channels last; means over the pixels and channels of each group."""
+    x = inputs[0].real()
+    batch, channels, groups = x.shape[0], x.shape[-1], attrs["groups"]
+    parts = x.reshape(batch, -1, groups, channels // groups).transpose(0, 2, 1, 3)
+    rows = parts.reshape(batch, groups, -1)
+    centred = rows - total(rows, -1)[..., None] / rows.shape[-1]
+    y = centred / np.sqrt(total(centred * centred, -1)[..., None] / rows.shape[-1] + attrs["epsilon"])
+    y = y.reshape(parts.shape).transpose(0, 2, 1, 3).reshape(x.shape)
+    if len(inputs) > 1:
+        y = y * inputs[1].real()
+    if len(inputs) > 2:
+        y = y + inputs[2].real()
+    return to_elem(inputs[0].elem, y)
 
 
 def windows(
@@ -272,69 +232,68 @@ def windows(
 
 
 def pool(opcode: str, attrs: dict, x: Tensor, quant: Quant | None) -> Tensor:
-    """maxpool and avgpool over NHWC; padding excluded."""
-    values = x.real()
-    (kh, kw), (sh, sw), pads = attrs["kernel_shape"], attrs["strides"], attrs["pads"]
-    batch, height, width, channels = x.shape
-    oh = (height + pads[0] + pads[2] - kh) // sh + 1
-    ow = (width + pads[1] + pads[3] - kw) // sw + 1
-    y = np.zeros((batch, oh, ow, channels))
-    for i, rows in enumerate(windows(height, oh, kh, sh, 1, pads[0])):
-        for j, columns in enumerate(windows(width, ow, kw, sw, 1, pads[1])):
-            taps = np.stack([values[:, r, c] for _, r in rows for _, c in columns])
-            y[:, i, j] = taps.max(axis=0) if opcode == "maxpool" else total(taps, 0) / len(taps)
+    """maxpool and avgpool, channels last; padding counts only where an attribute says so."""
+    values, rank = x.real(), x.data.ndim - 2
+    kernel, strides, pads = attrs["kernel_shape"], attrs["strides"], attrs["pads"]
+    dilations = attrs.get("dilations", [1] * rank)
+    counted = attrs.get("count_include_pad", False)
+    taps, inside = [], []
+    for d in range(rank):
+        size, before, behind = x.shape[1 + d], pads[d], pads[d + rank]
+        room = size + before + behind - dilations[d] * (kernel[d] - 1) - 1
+        out = room // strides[d] + 1
+        if attrs.get("ceil_mode", False):
+            out = -(-room // strides[d]) + 1
+            out -= (out - 1) * strides[d] >= size + before
+        taps.append(windows(size, out, kernel[d], strides[d], dilations[d], before))
+        padded = windows(size + before + behind, out, kernel[d], strides[d], dilations[d], 0)
+        inside.append([len(t) for t in (padded if counted else taps[-1])])
+    shape = (x.shape[0], *map(len, taps), x.shape[-1])
+    y = np.zeros(shape)
+    for at in np.ndindex(shape[1:-1]):
+        places = itertools.product(*(taps[d][i] for d, i in enumerate(at)))
+        found = np.stack([values[(slice(None), *(i for _, i in place))] for place in places])
+        count = math.prod(inside[d][i] for d, i in enumerate(at))
+        y[(slice(None), *at)] = found.max(axis=0) if opcode == "maxpool" else total(found, 0) / count
     return to_elem(x.elem, y, quant)
 
 
 def reduce(opcode: str, attrs: dict, x: Tensor, quant: Quant | None) -> Tensor:
-    """reduce_sum/max/min and argmax/argmin."""
+    """Reductions, argmax and argmin."""
     values, keep = x.real(), attrs["keepdims"]
     if opcode in ("argmax", "argmin"):
-        found = (np.argmax if opcode == "argmax" else np.argmin)(values, axis=attrs["axis"])
+        search = np.argmax if opcode == "argmax" else np.argmin
+        if attrs.get("select_last_index", False):
+            found = x.shape[attrs["axis"]] - 1 - search(np.flip(values, attrs["axis"]), axis=attrs["axis"])
+        else:
+            found = search(values, axis=attrs["axis"])
         shape = [1 if d == attrs["axis"] % values.ndim else s for d, s in enumerate(x.shape)]
         return Tensor("i32", found.reshape(shape) if keep else np.atleast_1d(found))
     axes = [a % values.ndim for a in attrs["axes"]]
     kept = [d for d in range(values.ndim) if d not in axes]
     rows = values.transpose(kept + sorted(axes)).reshape([x.shape[d] for d in kept] + [-1])
-    y = {"reduce_sum": total(rows, -1), "reduce_max": rows.max(-1), "reduce_min": rows.min(-1)}[opcode]
+    y = {
+        "reduce_sum": lambda: total(rows, -1),
+        "reduce_max": lambda: rows.max(-1),
+        "reduce_min": lambda: rows.min(-1),
+        "reduce_mean": lambda: total(rows, -1) / rows.shape[-1],
+        "reduce_prod": lambda: np.take(np.cumprod(rows, axis=-1), -1, axis=-1),
+        "reduce_l2": lambda: np.sqrt(total(rows * rows, -1)),
+    }[opcode]()
     shape = [1 if d in axes else s for d, s in enumerate(x.shape) if keep or d not in axes]
     return to_elem(x.elem, np.asarray(y).reshape(shape or [1]), quant)
 
 
-# ---- views
-
-
-def view(opcode: str, attrs: dict, inputs: list[Tensor]) -> list[Tensor]:
-    """Elements are copied as they are."""
-    x = inputs[0]
-    if opcode == "transpose":
-        results = [x.data.transpose(attrs["perm"])]
-    elif opcode == "reshape":
-        results = [x.data.reshape(attrs["target_shape"])]
-    elif opcode == "slice":
-        index = [slice(None)] * x.data.ndim
-        for start, end, axis, step in zip(
-            attrs["starts"], attrs["ends"], attrs["axes"], attrs["steps"], strict=True
-        ):
-            below = step < 0 and end < -x.shape[axis]
-            index[axis] = slice(start, None if below else end, step)
-        results = [x.data[tuple(index)]]
-    elif opcode == "concat":
-        results = [np.concatenate([t.data for t in inputs], axis=attrs["axis"])]
-    elif opcode == "split":
-        cuts = np.cumsum(attrs["split_sizes"])[:-1]
-        results = np.split(x.data, cuts, axis=attrs["axis"])
-    elif opcode == "gather":
-        results = [np.take(x.data, inputs[1].data.astype(np.int64), axis=attrs["axis"])]
-    else:
-        rank = x.data.ndim
-        pads = list(zip(attrs["pads"][:rank], attrs["pads"][rank:], strict=True))
-        if attrs["mode"] == "constant":
-            value = to_elem(x.elem, np.array(attrs.get("constant_value", 0.0)), x.quant).data
-            results = [np.pad(x.data, pads, constant_values=value)]
-        else:
-            results = [np.pad(x.data, pads, mode=attrs["mode"])]
-    return [Tensor(x.elem, r, x.quant) for r in results]
+def cumsum(attrs: dict, x: Tensor, quant: Quant | None) -> Tensor:
+    """Running sums along an axis."""
+    axis = attrs["axis"]
+    values = np.flip(x.real(), axis) if attrs.get("reverse", False) else x.real()
+    sums = np.cumsum(values, axis=axis)
+    if attrs.get("exclusive", False):
+        sums = np.concatenate(
+            [np.zeros_like(np.take(sums, [0], axis)), np.delete(sums, -1, axis)], axis=axis
+        )
+    return to_elem(x.elem, np.flip(sums, axis) if attrs.get("reverse", False) else sums, quant)
 
 
 # ---- products
@@ -476,6 +435,37 @@ def conv(
                 weight = np.ravel_multi_index((*k, c, channel), w.shape)
                 terms.append((int(source), int(weight), c))
         y[at] = product(terms, channel, x, w, float(bias[at]), elem, quant, first, scale)
+    return finish(y, elem, quant)
+
+
+def conv_transpose(attrs: dict, inputs: list[Tensor], elem: str, quant: Quant | None) -> Tensor:
+    """conv_transpose2d: each element of X spreads the window over Y; channels last."""
+    x, w = inputs[0], inputs[1]
+    groups, (kh, kw, cin, cout) = attrs.get("groups", 1), w.shape
+    pads, (sh, sw), (dh, dw) = attrs["pads"], attrs["strides"], attrs["dilations"]
+    more = attrs.get("output_padding", [0, 0])
+    height = (x.shape[1] - 1) * sh + dh * (kh - 1) + 1 + more[0] - pads[0] - pads[2]
+    width = (x.shape[2] - 1) * sw + dw * (kw - 1) + 1 + more[1] - pads[1] - pads[3]
+    shape = (x.shape[0], height, width, cout)
+    terms: dict[tuple[int, ...], list[tuple[int, int, int, int, int]]] = {}
+    for image, i, j, k, m in itertools.product(*map(range, (*x.shape[:3], kh, kw))):
+        row, column = i * sh + k * dh - pads[0], j * sw + m * dw - pads[1]
+        if 0 <= row < height and 0 <= column < width:
+            terms.setdefault((image, row, column), []).append((k, m, image, i, j))
+    y = np.zeros(shape)
+    for at in np.ndindex(shape):
+        channel = at[-1]
+        first = channel // (cout // groups) * cin
+        ordered = []
+        for k, m, image, i, j in sorted(terms.get(at[:-1], [])):  # window row, window column, channel
+            for c in range(cin):
+                source = np.ravel_multi_index((image, i, j, first + c), x.shape)
+                ordered.append((int(source), int(np.ravel_multi_index((k, m, c, channel), w.shape)), c))
+        bias, scale = 0.0, 0.0
+        if len(inputs) > 2:
+            bias = float((inputs[2].data if elem not in FLOATS else inputs[2].real())[channel])
+            scale = inputs[2].quant.scales[0] if inputs[2].quant else 0.0
+        y[at] = product(ordered, channel, x, w, bias, elem, quant, False, scale)
     return finish(y, elem, quant)
 
 

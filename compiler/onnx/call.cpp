@@ -1,0 +1,305 @@
+#include "compiler/onnx/call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/diagnostics.hpp"
+
+namespace kpu::onnx {
+
+using graph::attributes;
+using graph::integer;
+using graph::ints;
+
+namespace {
+
+// A constant made during import; what is larger was not meant.
+constexpr int64_t most_made_elements = int64_t{1} << 28;
+constexpr int64_t most_elements = int64_t{1} << 38;
+
+void check_elements(const Sizes& shape) {
+    double count = 1;
+    for (const int64_t size : shape) {
+        if (size == 0)
+            throw Unsupported(fmt::format("a tensor {} without elements is not taken", text_of(shape)));
+        count *= static_cast<double>(size);
+    }
+    if (count > static_cast<double>(most_elements))
+        throw Unsupported(fmt::format("a tensor {} is too large", text_of(shape)));
+}
+
+}  // namespace
+
+// ---- operands
+
+const Operand& Call::in(size_t i) const {
+    if (!has(i)) refuse(fmt::format("operand {} is missing", i));
+    return operands_[i];
+}
+
+ValueId Call::value(size_t i) {
+    in(i);
+    return value(operands_[i], node.inputs[i]);
+}
+
+ValueId Call::value(Operand& operand, const std::string& name) {
+    if (operand.value) return *operand.value;
+    const ElemType to = elem_of(operand.type);
+    if (to == ElemType::none) refuse(fmt::format("tensors of {} are not taken", name_of(operand.type)));
+    check_elements(operand.shape);
+    const bool as_it_is = operand.tensor != nullptr && operand.type != Type::i64;
+    if (!as_it_is && operand.known == nullptr)
+        operand.known = std::make_shared<const Known>(known_of(*operand.tensor));
+    graph::Data data = as_it_is ? operand.tensor->data : data_of(*operand.known, to);
+    operand.value = graph.add_constant(name, to, graph::dims(operand.shape), std::move(data));
+    return *operand.value;
+}
+
+bool Call::all_constant() const {
+    return std::all_of(operands_.begin(), operands_.end(),
+                       [](const Operand& o) { return o.type == Type::undefined || o.constant(); });
+}
+
+const Known& Call::known(size_t i, std::string_view role) {
+    const Operand& operand = in(i);
+    if (!operand.constant()) refuse(fmt::format("its {} are not constant", role));
+    if (operand.known == nullptr)
+        operands_[i].known = std::make_shared<const Known>(known_of(*operand.tensor));
+    return *operands_[i].known;
+}
+
+const Sizes& Call::ints_of(size_t i, std::string_view role) {
+    const Known& constant = known(i, role);
+    if (constant.real()) refuse(fmt::format("its {} are not integers", role));
+    return constant.ints;
+}
+
+double Call::number_of(size_t i, std::string_view role) {
+    const Known& constant = known(i, role);
+    if (constant.size() != 1)
+        refuse(fmt::format("its {} are {} numbers where one is needed", role, constant.size()));
+    return constant.number(0);
+}
+
+// ---- attributes
+
+int64_t Call::integer(std::string_view name, int64_t fallback) const {
+    const Attribute* attribute = node.find(name);
+    return attribute == nullptr ? fallback : attribute->integer;
+}
+
+double Call::real(std::string_view name, double fallback) const {
+    const Attribute* attribute = node.find(name);
+    return attribute == nullptr ? fallback : attribute->real;
+}
+
+std::string Call::text(std::string_view name, std::string_view fallback) const {
+    const Attribute* attribute = node.find(name);
+    return attribute == nullptr ? std::string(fallback) : attribute->text;
+}
+
+Sizes Call::ints(std::string_view name, const Sizes& fallback) const {
+    const Attribute* attribute = node.find(name);
+    return attribute == nullptr ? fallback : attribute->ints;
+}
+
+Sizes Call::ints(std::string_view name, size_t operand, int64_t since, const Sizes& fallback) {
+    if (opset < since) return ints(name, fallback);
+    return has(operand) ? ints_of(operand, name) : fallback;
+}
+
+size_t Call::axis(int64_t value, int64_t rank) const {
+    const int64_t at = value < 0 ? value + rank : value;
+    if (at < 0 || at >= rank) refuse(fmt::format("axis {} is outside the {} dimensions", value, rank));
+    return static_cast<size_t>(at);
+}
+
+// ---- results
+
+void Call::result(size_t output, ValueId value, Type type) {
+    Operand operand;
+    operand.type = type;
+    operand.shape = sizes(value);
+    operand.value = value;
+    result(output, std::move(operand));
+}
+
+void Call::result(size_t output, Operand operand) {
+    if (output < results_.size()) results_[output] = std::move(operand);
+}
+
+// ---- nodes of the graph
+
+ValueId Call::emit(std::string_view opcode, std::vector<ValueId> operands, std::vector<BoundAttr> attrs,
+                   ElemType to, BoundQuant quant) {
+    const std::optional<OpcodeId> id = find_opcode(opcode);
+    if (!id) refuse(fmt::format("needs opcode {}, which does not exist yet", opcode));
+    const OpcodeSpec& spec = kpu::opcode(*id);
+    std::vector<ElemType> types;
+    bool real = is_float(to), quantised = static_cast<bool>(quant);
+    std::string text;
+    for (const ValueId operand : operands) {
+        types.push_back(elem(operand));
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", kpu::name_of(types.back()));
+        real = real || is_float(types.back());
+        quantised = quantised || graph.value(operand).quant;
+    }
+    graph::NodeOptions options{source, fmt::format("{}/{}", source.name, opcode), to, std::move(quant)};
+    const std::vector<ElemType> out{to == ElemType::none ? types.at(0) : to};
+    const bool meaningless = spec.integers_need_quant && !real && !quantised;
+    if (meaningless || (spec.types != nullptr && !spec.types(spec, types, out)))
+        refuse(fmt::format("opcode {} does not take {} to {}", opcode, text, kpu::name_of(out[0])));
+    std::vector<TypedShape> shapes;
+    for (const ValueId operand : operands) shapes.push_back({elem(operand), graph.value(operand).shape});
+    BoundAttrs list = attributes(std::move(attrs));
+    for (const Dims& shape : graph::infer(spec, shapes, list)) check_elements(sizes_of(shape));
+    return graph.add_node(opcode, std::move(operands), std::move(list), std::move(options));
+}
+
+Sizes Call::sizes(ValueId id) const { return sizes_of(graph.value(id).shape); }
+
+ValueId Call::constant(const Known& known, ElemType to) {
+    check_elements(known.shape);
+    return graph.add_constant(source.name + "/constant", to, graph::dims(known.shape), data_of(known, to));
+}
+
+ValueId Call::number(double value, ElemType to) {
+    return constant(scalar_known(is_float(to) ? Type::f64 : Type::i64, value), to);
+}
+
+ValueId Call::cast(ValueId x, ElemType type) {
+    if (elem(x) == type && !graph.value(x).quant) return x;
+    return emit("cast", {x}, {}, type);
+}
+
+ValueId Call::reshape(ValueId x, const Sizes& shape) {
+    if (sizes(x) == shape) return x;
+    check_elements(shape);
+    const graph::Value& from = graph.value(x);
+    if (static_cast<int64_t>(from.elements()) != elements_of(shape))
+        refuse(fmt::format("{} cannot be reshaped to {}", text_of(sizes(x)), text_of(shape)));
+    if (from.constant() && from.quant.kind != proto::Quant::PER_CHANNEL &&
+        from.quant.kind != proto::Quant::PER_GROUP)
+        return graph.add_constant(from.name, from.elem, graph::dims(shape), from.data, from.quant);
+    return emit("reshape", {x}, {graph::ints("target_shape", shape)}, ElemType::none, from.quant);
+}
+
+ValueId Call::transpose(ValueId x, const Sizes& perm) {
+    if (perm == identity_perm(perm.size())) return x;
+    const graph::Value& from = graph.value(x);
+    BoundQuant quant = from.quant;
+    if (quant && quant.kind != proto::Quant::PER_TENSOR)
+        quant.axis = static_cast<int>(std::find(perm.begin(), perm.end(), quant.axis) - perm.begin());
+    if (!from.constant()) return emit("transpose", {x}, {graph::ints("perm", perm)}, ElemType::none, quant);
+    Dims shape;
+    for (const int64_t d : perm) shape[shape.rank++] = from.shape[static_cast<size_t>(d)];
+    const uint64_t each = graph::data_bytes(from.elem, 1);
+    return graph.add_constant(from.name, from.elem, shape, transposed(from.data, each, from.shape, perm),
+                              quant);
+}
+
+/// Elementwise operands broadcast: adding nothing expands. -0 is what changes no float, -0 included.
+ValueId Call::expand(ValueId x, const Sizes& shape) {
+    const Sizes from = sizes(x), to = broadcast_of(from, shape);
+    if (from == to) return x;
+    if (elements_of(from) == elements_of(to)) return reshape(x, to);
+    Sizes missing = to;
+    for (size_t d = 1; d <= from.size(); ++d) {
+        if (from[from.size() - d] == to[to.size() - d]) missing[to.size() - d] = 1;
+    }
+    check_elements(missing);
+    if (elements_of(missing) > most_made_elements)
+        refuse(fmt::format("expanding to {} is too large", text_of(to)));
+    const Known zeros{
+        Type::f64, missing, {}, std::vector<double>(static_cast<size_t>(elements_of(missing)), -0.0)};
+    return emit("add", {x, constant(zeros, elem(x))});
+}
+
+ValueId Call::slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step) {
+    return emit("slice", {x},
+                {graph::ints("starts", {start}), graph::ints("ends", {end}), graph::ints("axes", {axis}),
+                 graph::ints("steps", {step})},
+                ElemType::none, graph.value(x).quant);
+}
+
+ValueId Call::concat(const std::vector<ValueId>& parts, int64_t axis) {
+    if (parts.size() == 1) return parts[0];
+    return emit("concat", parts, {graph::integer("axis", axis)}, ElemType::none,
+                graph.value(parts.at(0)).quant);
+}
+
+ValueId Call::pad(ValueId x, const Sizes& pads, double value) {
+    if (std::all_of(pads.begin(), pads.end(), [](int64_t pad) { return pad == 0; })) return x;
+    return emit(
+        "pad", {x},
+        {graph::ints("pads", pads), graph::word("mode", "constant"), graph::real("constant_value", value)},
+        ElemType::none, graph.value(x).quant);
+}
+
+ValueId Call::reduce(std::string_view opcode, ValueId x, const Sizes& axes, bool keep) {
+    if (axes.empty()) return x;
+    Sizes to;
+    const Sizes from = sizes(x);
+    for (size_t d = 0; d < from.size(); ++d) {
+        const bool gone = std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
+        if (!gone || keep) to.push_back(gone ? 1 : from[d]);
+    }
+    return reshape(emit(opcode, {x}, {graph::ints("axes", axes), graph::integer("keepdims", keep ? 1 : 0)}),
+                   to);
+}
+
+ValueId Call::unsqueezed(ValueId x, size_t rank) {
+    Sizes shape = sizes(x);
+    if (shape.size() < rank) shape.insert(shape.begin(), rank - shape.size(), 1);
+    return reshape(x, shape);
+}
+
+// ---- shapes
+
+graph::Data transposed(const graph::Data& data, uint64_t each, const Dims& shape, const Sizes& perm) {
+    const Dims strides = row_major(shape);
+    std::vector<uint8_t> bytes(data.size);
+    std::vector<int64_t> index(perm.size(), 0);
+    int64_t from = 0;
+    for (uint64_t to = 0; to < bytes.size(); to += each) {
+        std::memcpy(bytes.data() + to, data.bytes + static_cast<uint64_t>(from) * each, each);
+        for (size_t d = perm.size(); d-- > 0;) {
+            const auto source = static_cast<size_t>(perm[d]);
+            from += strides[source];
+            if (++index[d] < shape[source]) break;
+            from -= strides[source] * shape[source];
+            index[d] = 0;
+        }
+    }
+    return graph::make_data(std::move(bytes));
+}
+
+Sizes sizes_of(const Dims& shape) { return {shape.begin(), shape.end()}; }
+
+Sizes broadcast_of(const Sizes& a, const Sizes& b) {
+    Sizes result(std::max(a.size(), b.size()));
+    for (size_t d = 1; d <= result.size(); ++d) {
+        const int64_t of_a = d <= a.size() ? a[a.size() - d] : 1, of_b = d <= b.size() ? b[b.size() - d] : 1;
+        if (of_a != of_b && of_a != 1 && of_b != 1)
+            throw Unsupported(fmt::format("shapes {} and {} do not broadcast", text_of(a), text_of(b)));
+        result[result.size() - d] = of_a == 1 ? of_b : of_a;
+    }
+    return result;
+}
+
+Sizes identity_perm(size_t count) {
+    Sizes perm(count);
+    std::iota(perm.begin(), perm.end(), 0);
+    return perm;
+}
+
+Sizes swapped_perm(size_t count, size_t a, size_t b) {
+    Sizes perm = identity_perm(count);
+    std::swap(perm.at(a), perm.at(b));
+    return perm;
+}
+
+}  // namespace kpu::onnx

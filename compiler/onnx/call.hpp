@@ -1,0 +1,119 @@
+#pragma once
+// One node of the model while it is imported: its operands and attributes, and the ways to make graph nodes.
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+#include "compiler/onnx/operand.hpp"
+
+namespace kpu::onnx {
+
+using graph::ValueId;
+
+class Call {
+  public:
+    Call(graph::Graph& graph_, const NodeModel& node_, int64_t opset_, graph::Source source_,
+         std::vector<Operand> operands)
+        : graph(graph_),
+          node(node_),
+          opset(opset_),
+          source(std::move(source_)),
+          operands_(std::move(operands)),
+          results_(node_.outputs.size()) {}
+
+    graph::Graph& graph;
+    const NodeModel& node;
+    const int64_t opset;
+    const graph::Source source;
+
+    // ---- operands
+
+    size_t inputs() const { return operands_.size(); }
+    bool has(size_t i) const { return i < operands_.size() && operands_[i].type != Type::undefined; }
+    /// Throws Unsupported when it is absent.
+    const Operand& in(size_t i) const;
+    Type type(size_t i) const { return in(i).type; }
+    const Sizes& shape(size_t i) const { return in(i).shape; }
+    int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
+    /// In the graph: constants become values of it.
+    ValueId value(size_t i);
+    ValueId value(Operand& operand, const std::string& name);
+    bool all_constant() const;
+    /// A constant; throws Unsupported "its ROLE is not constant".
+    const Known& known(size_t i, std::string_view role);
+    const Sizes& ints_of(size_t i, std::string_view role);
+    double number_of(size_t i, std::string_view role);  ///< one element
+
+    // ---- attributes
+
+    bool has_attribute(std::string_view name) const { return node.find(name) != nullptr; }
+    int64_t integer(std::string_view name, int64_t fallback) const;
+    double real(std::string_view name, double fallback) const;
+    std::string text(std::string_view name, std::string_view fallback) const;
+    Sizes ints(std::string_view name, const Sizes& fallback = {}) const;
+    /// The attribute until opset `since`, then the constant operand; `fallback` when there is none.
+    Sizes ints(std::string_view name, size_t operand, int64_t since, const Sizes& fallback = {});
+    /// A dimension, from the front. Throws Unsupported when there is none such.
+    size_t axis(int64_t value, int64_t rank) const;
+    size_t axis(std::string_view name, int64_t fallback, int64_t rank) const {
+        return axis(integer(name, fallback), rank);
+    }
+
+    // ---- results
+
+    size_t outputs() const { return node.outputs.size(); }
+    bool wants(size_t output) const { return output < node.outputs.size() && !node.outputs[output].empty(); }
+    void result(size_t output, ValueId value, Type type);
+    /// Of the type of the first operand.
+    void result(ValueId value) { result(0, value, type(0)); }
+    void result(size_t output, Known known) { result(output, operand_of(std::move(known))); }
+    void result(size_t output, Operand operand);
+    const std::vector<Operand>& results() const { return results_; }
+
+    // ---- nodes of the graph
+
+    /// Throws Unsupported "needs opcode NAME" when there is none, and when it does not take the types.
+    ValueId emit(std::string_view opcode, std::vector<ValueId> operands, std::vector<BoundAttr> attrs = {},
+                 ElemType elem = ElemType::none, BoundQuant quant = {});
+    ElemType elem(ValueId id) const { return graph.value(id).elem; }
+    Sizes sizes(ValueId id) const;
+    ValueId constant(const Known& known, ElemType elem);
+    /// One number, rank 0.
+    ValueId number(double value, ElemType elem);
+    ValueId unary(std::string_view opcode, ValueId x) { return emit(opcode, {x}); }
+    ValueId binary(std::string_view opcode, ValueId a, ValueId b) { return emit(opcode, {a, b}); }
+    ValueId binary(std::string_view opcode, ValueId a, double b) {
+        return emit(opcode, {a, number(b, elem(a))});
+    }
+    ValueId cast(ValueId x, ElemType type);  ///< x itself if it has the type
+    /// No node where nothing changes; constants are reshaped and transposed here and now.
+    ValueId reshape(ValueId x, const Sizes& shape);
+    ValueId transpose(ValueId x, const Sizes& perm);
+    ValueId expand(ValueId x, const Sizes& shape);
+    ValueId slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step = 1);
+    ValueId concat(const std::vector<ValueId>& parts, int64_t axis);
+    ValueId pad(ValueId x, const Sizes& pads, double value);
+    /// reduce_NAME; a result without dimensions has none.
+    ValueId reduce(std::string_view opcode, ValueId x, const Sizes& axes, bool keep);
+    /// The same number of dimensions, 1 in front.
+    ValueId unsqueezed(ValueId x, size_t rank);
+
+    [[noreturn]] static void refuse(const std::string& reason) { throw Unsupported(reason); }
+
+  private:
+    std::vector<Operand> operands_;
+    std::vector<Operand> results_;
+};
+
+/// Elements in the order of transposed dimensions.
+graph::Data transposed(const graph::Data& data, uint64_t bytes_each, const Dims& shape, const Sizes& perm);
+Sizes sizes_of(const Dims& shape);
+/// NumPy's broadcast. Throws Unsupported when the shapes do not fit.
+Sizes broadcast_of(const Sizes& a, const Sizes& b);
+/// {0, 1, ..., count - 1}, and with two dimensions swapped.
+Sizes identity_perm(size_t count);
+Sizes swapped_perm(size_t count, size_t a, size_t b);
+
+}  // namespace kpu::onnx

@@ -1,0 +1,130 @@
+// Operators whose results are constants: of attributes, of shapes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/onnx/operators.hpp"
+
+namespace kpu::onnx {
+namespace {
+
+constexpr int64_t most_elements = int64_t{1} << 26;
+
+void check_count(double count) {
+    if (!(count <= static_cast<double>(most_elements)))
+        Call::refuse(fmt::format("its {} elements are more than {}", count, most_elements));
+}
+
+void check_shape(const Sizes& shape) {
+    double count = 1;
+    for (const int64_t size : shape) {
+        if (size < 0) Call::refuse(fmt::format("{} is no shape", text_of(shape)));
+        count *= static_cast<double>(size);
+    }
+    check_count(count);
+}
+
+void constant(Call& call) {
+    const NodeModel& node = call.node;
+    if (const Attribute* value = node.find("value"); value != nullptr && value->tensor != nullptr) {
+        if (!value->tensor->data)
+            Call::refuse(fmt::format("tensors of {} are not taken", name_of(value->tensor->type)));
+        Operand operand;
+        operand.type = value->tensor->type;
+        operand.shape = value->tensor->shape;
+        operand.tensor = value->tensor;
+        return call.result(0, std::move(operand));
+    }
+    if (const Attribute* one = node.find("value_float"))
+        return call.result(0, scalar_known(Type::f32, one->real));
+    if (const Attribute* one = node.find("value_int"))
+        return call.result(0, Known{Type::i64, {}, {one->integer}, {}});
+    if (const Attribute* list = node.find("value_ints")) return call.result(0, ints_known(list->ints));
+    if (const Attribute* list = node.find("value_floats"))
+        return call.result(0, Known{Type::f32, {static_cast<int64_t>(list->reals.size())}, {}, list->reals});
+    Call::refuse("its value is no dense tensor of numbers");
+}
+
+Known filled(const Known& value, const Sizes& shape) {
+    check_shape(shape);
+    const auto count = static_cast<size_t>(elements_of(shape));
+    Known result{value.type, shape, {}, {}};
+    if (result.real()) {
+        result.reals.assign(count, value.reals.at(0));
+    } else {
+        result.ints.assign(count, value.ints.at(0));
+    }
+    return result;
+}
+
+void constant_of_shape(Call& call) {
+    const Attribute* value = call.node.find("value");
+    Known one = scalar_known(Type::f32, 0);
+    if (value != nullptr && value->tensor != nullptr) one = known_of(*value->tensor);
+    if (one.size() != 1) Call::refuse("its value is not one number");
+    call.result(0, filled(one, call.ints_of(0, "sizes")));
+}
+
+void shape(Call& call) {
+    const Sizes& whole = call.shape(0);
+    const auto rank = static_cast<int64_t>(whole.size());
+    const auto bound = [rank](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+    const int64_t start = call.opset >= 15 ? bound(call.integer("start", 0)) : 0;
+    const int64_t end = call.opset >= 15 ? bound(call.integer("end", rank)) : rank;
+    call.result(0, ints_known(Sizes(whole.begin() + start, whole.begin() + std::max(start, end))));
+}
+
+void size(Call& call) { call.result(0, Known{Type::i64, {}, {elements_of(call.shape(0))}, {}}); }
+
+/// start, start + delta, ... below limit.
+void range(Call& call) {
+    const Known &start = call.known(0, "start"), &limit = call.known(1, "limit"),
+                &delta = call.known(2, "delta");
+    if (start.size() != 1 || limit.size() != 1 || delta.size() != 1 || delta.number(0) == 0)
+        Call::refuse("start, limit and delta are not three numbers");
+    const double count = std::max(0.0, std::ceil((limit.number(0) - start.number(0)) / delta.number(0)));
+    check_count(count);
+    Known result{start.type, {static_cast<int64_t>(count)}, {}, {}};
+    for (int64_t i = 0; i < result.shape[0]; ++i) {
+        if (result.real()) {
+            result.reals.push_back(
+                rounded(result.type, start.reals[0] + static_cast<double>(i) * delta.reals[0]));
+        } else {
+            result.ints.push_back(start.ints[0] + i * delta.ints[0]);
+        }
+    }
+    call.result(0, std::move(result));
+}
+
+void eye_like(Call& call) {
+    if (call.rank(0) != 2) Call::refuse("its operand is no matrix");
+    const auto type = static_cast<Type>(call.integer("dtype", static_cast<int64_t>(call.type(0))));
+    const int64_t rows = call.shape(0)[0], columns = call.shape(0)[1], k = call.integer("k", 0);
+    check_shape(call.shape(0));
+    Known result{type, {rows, columns}, {}, {}};
+    for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) {
+            const int one = c - r == k ? 1 : 0;
+            if (result.real()) {
+                result.reals.push_back(one);
+            } else {
+                result.ints.push_back(one);
+            }
+        }
+    }
+    call.result(0, std::move(result));
+}
+
+}  // namespace
+
+void add_constants(Operators& t) {
+    t.push_back({"Constant", constant});
+    t.push_back({"ConstantOfShape", constant_of_shape, 9});
+    t.push_back({"Shape", shape});
+    t.push_back({"Size", size});
+    t.push_back({"Range", range, 11});
+    t.push_back({"EyeLike", eye_like, 9});
+}
+
+}  // namespace kpu::onnx

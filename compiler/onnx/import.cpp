@@ -1,0 +1,246 @@
+// Inputs, constants and outputs of a model; the entry points.
+#include "compiler/onnx/import.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/iostreams/device/mapped_file.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "compiler/onnx/importer.hpp"
+
+namespace kpu::onnx {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class... Args>
+[[noreturn]] void fail(const std::string& origin, fmt::format_string<Args...> text, Args&&... args) {
+    throw UserError(fmt::format("{}: error: {}", origin, fmt::format(text, std::forward<Args>(args)...)));
+}
+
+graph::HostType host_of(Type type) {
+    if (type == Type::i64) return graph::HostType::int64;
+    return type == Type::boolean ? graph::HostType::boolean : graph::HostType::same;
+}
+
+/// Holds a NaN (its exponent is all ones, its mantissa is not zero).
+bool has_nan(const graph::Value& value) {
+    const uint64_t each = graph::data_bytes(value.elem, 1);
+    const uint32_t infinity = value.elem == ElemType::f32   ? 0x7f800000
+                              : value.elem == ElemType::f16 ? 0x7c00
+                                                            : 0x7f80;
+    const uint32_t magnitude = each == 4 ? 0x7fffffff : 0x7fff;
+    for (uint64_t i = 0; i < value.elements(); ++i) {
+        uint32_t bits = 0;
+        std::memcpy(&bits, value.data.bytes + i * each, each);
+        if ((bits & magnitude) > infinity) return true;
+    }
+    return false;
+}
+
+/// Calls `use` with a model that is read from a mapped file.
+template <class Use>
+auto with_model(const std::string& path, Use use) {
+    std::error_code failed;
+    const fs::file_status status = fs::status(path, failed);
+    if (status.type() == fs::file_type::not_found) fail(path, "no such file. Fix: check the path.");
+    if (!fs::is_regular_file(status)) fail(path, "not a regular file. Fix: give an .onnx file.");
+    boost::iostreams::mapped_file_source file;
+    try {
+        if (fs::file_size(path, failed) > 0) file.open(path);
+    } catch (const std::exception&) {  // its text says less than errno
+        fail(path, "cannot be read ({}). Fix: name a file that can be.", std::strerror(errno));
+    }
+    const std::string_view bytes =
+        file.is_open() ? std::string_view(file.data(), file.size()) : std::string_view();
+    const std::string folder = fs::path(path).parent_path().string();
+    const Model model = read_model(bytes, path, folder.empty() ? "." : folder);
+    file.close();
+    return use(model);
+}
+
+std::string list_of(const std::vector<NodeSupport>& nodes, const std::string& origin) {
+    std::string text;
+    size_t count = 0;
+    for (const NodeSupport& node : nodes) {
+        if (node.reason.empty()) continue;
+        ++count;
+        text += fmt::format("\n  node `{}` ({}): {}", node.name, node.type, node.reason);
+    }
+    if (count == 0) return text;
+    return fmt::format(
+        "{}: error: {} of {} nodes cannot be imported:{}\nFix: export the model without them; docs/onnx.md "
+        "lists what is taken.",
+        origin, count, nodes.size(), text);
+}
+
+graph::Graph import_checked(const Model& model, const ImportOptions& options, Diagnostics& notes) {
+    Importer importer(model, options, notes);
+    importer.run();
+    if (const std::string text = list_of(importer.support, model.origin); !text.empty())
+        throw UserError(text);
+    return importer.finish();
+}
+
+}  // namespace
+
+// ---- what the host gives and takes
+
+template <class... Args>
+void Importer::refuse(fmt::format_string<Args...> text, Args&&... args) const {
+    fail(model_.origin, text, std::forward<Args>(args)...);
+}
+
+void Importer::note(const std::string& text) {
+    if (told_.insert(text).second) notes_.info({model_.origin, 0, 0}, text);
+}
+
+void Importer::define(Scope& scope, const std::string& name, Operand operand) {
+    if (name.empty()) return;
+    if (!scope.values.emplace(name, std::move(operand)).second)
+        refuse("the name `{}` is made twice. Fix: give each tensor a name of its own.", name);
+}
+
+void Importer::add_tensors(Scope& scope, const GraphModel& graph) {
+    for (const auto& tensor : graph.tensors) {
+        Operand operand;
+        operand.type = tensor->type;
+        operand.shape = tensor->shape;
+        operand.tensor = tensor;
+        if (tensor->type == Type::undefined || !tensor->data) {
+            refuse(
+                "tensor `{}` has type {}, which is not taken. Fix: export it as float32 or an integer type.",
+                tensor->name, name_of(tensor->type));
+        }
+        define(scope, tensor->name, std::move(operand));
+    }
+}
+
+/// The size of a dimension, dynamic ones as the options say.
+int64_t Importer::bound(const ValueInfo& info, size_t axis) {
+    const Dimension& dimension = info.shape[axis];
+    if (dimension.size >= 0) return dimension.size;
+    const std::string name = dimension.name.empty() ? fmt::format("{}.{}", info.name, axis) : dimension.name;
+    const auto given = options_.dims.find(name);
+    if (given != options_.dims.end()) {
+        used_dims_.insert(name);
+        return given->second;
+    }
+    note(fmt::format(
+        "dimension {} of `{}` is dynamic: `{}` is taken as 1. Fix: give --dim {}=N for another size.", axis,
+        info.name, name, name));
+    return 1;
+}
+
+void Importer::add_input(Scope& scope, const ValueInfo& info) {
+    if (!info.tensor)
+        refuse("input `{}` is no tensor. Fix: export the model with tensors as inputs.", info.name);
+    const ElemType elem = elem_of(info.type);
+    if (elem == ElemType::none) {
+        refuse("input `{}` has type {}, which is not taken. Fix: export it as float32 or an integer type.",
+               info.name, name_of(info.type));
+    }
+    if (!info.shaped) refuse("input `{}` has no shape. Fix: export the model with shapes.", info.name);
+    if (info.shape.size() > max_rank)
+        refuse("input `{}` has {} dimensions, at most {} are possible. Fix: reshape it.", info.name,
+               info.shape.size(), max_rank);
+    Operand operand;
+    operand.type = info.type;
+    double elements = 1;
+    for (size_t d = 0; d < info.shape.size(); ++d) {
+        operand.shape.push_back(bound(info, d));
+        elements *= static_cast<double>(operand.shape.back());
+    }
+    if (elements < 1 || elements > static_cast<double>(max_level_bytes) / 4)
+        refuse("input `{}` {} has {} elements. Fix: use shapes that fit a memory, without empty dimensions.",
+               info.name, text_of(operand.shape), elements);
+    if (scope.values.count(info.name) != 0)
+        refuse("the name `{}` is an input twice. Fix: rename one.", info.name);
+    operand.value = graph_.add_input(info.name, elem, graph::dims(operand.shape));
+    graph_.inputs.back().host = host_of(info.type);
+    define(scope, info.name, std::move(operand));
+}
+
+void Importer::add_inputs(Scope& scope) {
+    std::set<std::string> constants;
+    for (const auto& tensor : model_.graph.tensors) constants.insert(tensor->name);
+    for (const ValueInfo& info : model_.graph.inputs) {
+        if (constants.count(info.name) == 0) add_input(scope, info);  // else: its default counts
+    }
+    std::string known;
+    for (const ValueInfo& info : model_.graph.inputs) {
+        for (size_t d = 0; d < info.shape.size(); ++d) {
+            if (info.shape[d].size >= 0) continue;
+            known += (known.empty() ? "" : ", ") +
+                     (info.shape[d].name.empty() ? fmt::format("{}.{}", info.name, d) : info.shape[d].name);
+        }
+    }
+    for (const auto& [name, size] : options_.dims) {
+        if (used_dims_.count(name) == 0)
+            refuse("--dim {}={}: no input has such a dimension. Fix: {}.", name, size,
+                   known.empty() ? "leave it out, all dimensions are fixed" : "use one of " + known);
+    }
+}
+
+void Importer::add_outputs(Scope& scope) {
+    for (const ValueInfo& info : model_.graph.outputs) {
+        const Operand* found = scope.find(info.name);
+        if (found == nullptr) refuse("output `{}` is never made. Fix: export the model again.", info.name);
+        if (!found->lost.empty()) continue;  // its node is in the list of unsupported ones
+        Operand operand = *found;
+        if (info.tensor && info.type != Type::undefined && info.type != operand.type) {
+            refuse("output `{}` is declared {}, the nodes make {}. Fix: export the model again.", info.name,
+                   name_of(info.type), name_of(operand.type));
+        }
+        const NodeModel none;
+        Call call(graph_, none, 0, {}, {});
+        try {
+            const ValueId id = call.value(operand, info.name);
+            graph_.outputs.push_back({info.name, id, graph_.value(id).elem, host_of(operand.type), {}});
+        } catch (const Unsupported& reason) {
+            refuse("output `{}`: {}. Fix: leave it out.", info.name, reason.what());
+        }
+        bool differs = info.shaped && info.shape.size() != operand.shape.size();
+        for (size_t d = 0; info.shaped && !differs && d < info.shape.size(); ++d)
+            differs = info.shape[d].size >= 0 && info.shape[d].size != operand.shape[d];
+        if (differs)
+            notes_.warning(
+                {model_.origin, 0, 0},
+                fmt::format("output `{}` is declared with another shape than {}, which the nodes make. Fix: "
+                            "export the model again.",
+                            info.name, text_of(operand.shape)));
+    }
+}
+
+void Importer::warn_of_nan() {
+    for (const graph::Value& value : graph_.values) {
+        if (value.constant() && is_float(value.elem) && has_nan(value))
+            notes_.warning(
+                {model_.origin, 0, 0},
+                fmt::format("constant `{}` holds NaN. Fix: check the training that made it.", value.name));
+    }
+}
+
+// ---- entry points
+
+graph::Graph import_model(const std::string& path, const ImportOptions& options, Diagnostics& notes) {
+    return with_model(path, [&](const Model& model) { return import_checked(model, options, notes); });
+}
+
+graph::Graph import_bytes(std::string_view bytes, const std::string& origin, const std::string& folder,
+                          const ImportOptions& options, Diagnostics& notes) {
+    return import_checked(read_model(bytes, origin, folder), options, notes);
+}
+
+std::vector<NodeSupport> coverage(const std::string& path, const ImportOptions& options, Diagnostics& notes) {
+    return with_model(path, [&](const Model& model) {
+        Importer importer(model, options, notes);
+        importer.run();
+        return importer.support;
+    });
+}
+
+}  // namespace kpu::onnx

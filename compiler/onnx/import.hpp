@@ -1,0 +1,36 @@
+#pragma once
+// ONNX models as graphs: every node becomes opcodes on whole tensors, or the import is refused.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/diagnostics.hpp"
+#include "compiler/graph/graph.hpp"
+
+namespace kpu::onnx {
+
+struct ImportOptions {
+    /// Sizes of dynamic dimensions by their name; one without a name is "INPUT.AXIS". Missing ones are 1, which
+    /// the notes tell.
+    std::map<std::string, int64_t> dims;
+};
+
+/// Throws UserError: what is wrong with the file, or one list of all nodes that cannot be imported.
+graph::Graph import_model(const std::string& path, const ImportOptions& options, Diagnostics& notes);
+/// `folder`: where external data may lie; "": nowhere.
+graph::Graph import_bytes(std::string_view bytes, const std::string& origin, const std::string& folder,
+                          const ImportOptions& options, Diagnostics& notes);
+
+struct NodeSupport {
+    std::string name;  ///< as Source::name
+    std::string type;
+    std::string reason;  ///< why it cannot be imported; empty: it can
+};
+
+/// Every node, those of functions instead of their calls. A node behind an unsupported one is looked at as far
+/// as the file tells the shapes between them. Throws UserError on files that are no model.
+std::vector<NodeSupport> coverage(const std::string& path, const ImportOptions& options, Diagnostics& notes);
+
+}  // namespace kpu::onnx

@@ -1,0 +1,328 @@
+#include "compiler/onnx/importer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <queue>
+
+#include "compiler/onnx/operators.hpp"
+
+namespace kpu::onnx {
+namespace {
+
+constexpr size_t most_nodes = 250'000;  ///< functions count as often as they are called
+constexpr int most_depth = 64;          ///< calls of functions and branches inside each other
+constexpr int64_t first_opset = 7, last_opset = 28;
+
+/// Names that a node reads, those that its branches take from around them included.
+void add_reads(const NodeModel& node, std::vector<std::string>& names) {
+    names.insert(names.end(), node.inputs.begin(), node.inputs.end());
+    for (const Attribute& attribute : node.attributes) {
+        if (attribute.graph == nullptr) continue;
+        for (const NodeModel& inner : attribute.graph->nodes) add_reads(inner, names);
+        for (const ValueInfo& output : attribute.graph->outputs) names.push_back(output.name);
+    }
+}
+
+/// With the attributes that the call of the function around it gives.
+NodeModel resolved(const NodeModel& node, const Scope& scope) {
+    NodeModel result = node;
+    result.attributes.clear();
+    for (const Attribute& attribute : node.attributes) {
+        if (attribute.reference.empty()) {
+            result.attributes.push_back(attribute);
+            continue;
+        }
+        const auto given = scope.attributes.find(attribute.reference);
+        if (given == scope.attributes.end()) continue;
+        result.attributes.push_back(*given->second);
+        result.attributes.back().name = attribute.name;
+        result.attributes.back().reference.clear();
+    }
+    return result;
+}
+
+}  // namespace
+
+const Operand* Scope::find(const std::string& name) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->parent) {
+        if (const auto found = scope->values.find(name); found != scope->values.end()) return &found->second;
+    }
+    return nullptr;
+}
+
+void Scope::update(const std::string& name, const Operand& operand) {
+    for (Scope* scope = this; scope != nullptr; scope = scope->parent) {
+        if (const auto found = scope->values.find(name); found != scope->values.end()) {
+            found->second = operand;
+            return;
+        }
+    }
+}
+
+template <class... Args>
+void Importer::refuse(fmt::format_string<Args...> text, Args&&... args) const {
+    throw UserError(
+        fmt::format("{}: error: {}", model_.origin, fmt::format(text, std::forward<Args>(args)...)));
+}
+
+void Importer::run() {
+    const auto opset = model_.opsets.find("");
+    if (opset != model_.opsets.end() && (opset->second < first_opset || opset->second > last_opset)) {
+        refuse("the model uses opset {}, {} to {} are known. Fix: {}.", opset->second, first_opset,
+               last_opset,
+               opset->second > last_opset ? "export it with a lower opset_version"
+                                          : "convert it with onnx.version_converter");
+    }
+    if (model_.graph.nodes.empty())
+        refuse("the graph is empty: it has no nodes. Fix: export the model again.");
+    if (model_.graph.outputs.empty()) refuse("the graph has no outputs. Fix: export the model again.");
+    graph_.name = model_.graph.name;
+    for (const ValueInfo& info : model_.graph.values) infos_.emplace(info.name, &info);
+    Scope scope;
+    scope.opsets = &model_.opsets;
+    add_tensors(scope, model_.graph);
+    add_inputs(scope);
+    import_nodes(model_.graph.nodes, scope);
+    add_outputs(scope);
+}
+
+graph::Graph Importer::finish() {
+    warn_of_nan();
+    graph::remove_unused(graph_);
+    graph::check(graph_);
+    return std::move(graph_);
+}
+
+// ---- nodes
+
+std::vector<const NodeModel*> Importer::ordered(const std::vector<NodeModel>& nodes,
+                                                const Scope& scope) const {
+    std::unordered_map<std::string, size_t> makers;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+        for (const std::string& name : nodes[i].outputs) {
+            if (!name.empty() && (!makers.emplace(name, i).second || scope.values.count(name) != 0))
+                refuse("the name `{}` is made twice. Fix: give each tensor a name of its own.", name);
+        }
+    }
+    std::vector<size_t> missing(nodes.size(), 0);
+    std::vector<std::vector<size_t>> users(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+        std::vector<std::string> reads;
+        add_reads(nodes[i], reads);
+        for (const std::string& name : reads) {
+            const auto maker = makers.find(name);
+            if (maker == makers.end()) continue;
+            users[maker->second].push_back(i);
+            ++missing[i];
+        }
+    }
+    std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+        if (missing[i] == 0) ready.push(i);
+    }
+    std::vector<const NodeModel*> result;
+    for (; !ready.empty();) {
+        const size_t next = ready.top();
+        ready.pop();
+        result.push_back(&nodes[next]);
+        for (const size_t user : users[next]) {
+            if (--missing[user] == 0) ready.push(user);
+        }
+    }
+    for (size_t i = 0; i < nodes.size() && result.size() < nodes.size(); ++i) {
+        if (missing[i] == 0) continue;
+        refuse("the graph has a cycle: node `{}` ({}) needs its own result. Fix: export the model again.",
+               nodes[i].name, nodes[i].type);
+    }
+    return result;
+}
+
+void Importer::import_nodes(const std::vector<NodeModel>& nodes, Scope& scope) {
+    if (scope.depth > most_depth)
+        refuse("functions and branches are nested more than {} deep. Fix: flatten them.", most_depth);
+    for (const NodeModel* node : ordered(nodes, scope)) import_node(*node, scope);
+}
+
+graph::Source Importer::source_of(const NodeModel& node, const Scope& scope) {
+    std::string name = node.name.empty() ? fmt::format("{}_{}", node.type, support.size()) : node.name;
+    name = scope.prefix + name;
+    std::string result = name;
+    for (int number = 2; !sources_.insert(result).second; ++number)
+        result = fmt::format("{}.{}", name, number);
+    return {result, node.type};
+}
+
+void Importer::import_node(const NodeModel& given, Scope& scope) {
+    if (support.size() >= most_nodes) refuse("the model has more than {} nodes. Fix: split it.", most_nodes);
+    const NodeModel node = scope.attributes.empty() ? given : resolved(given, scope);
+    const graph::Source source = source_of(node, scope);
+    if (const Function* function = find_function(node); function != nullptr) {
+        import_call(node, *function, scope, source);
+        return;
+    }
+    support.push_back({source.name, node.type, ""});
+    const size_t row = support.size() - 1;
+    try {
+        if (node.domain.empty() && node.type == "If") {
+            import_branch(node, scope, source);
+        } else {
+            import_operator(node, scope, source);
+        }
+    } catch (const Unsupported& reason) {
+        support[row].reason = reason.what();
+    } catch (const UserError& error) {  // of a shape rule
+        support[row].reason = error.what();
+    }
+    for (const std::string& name : node.outputs) {
+        if (name.empty() || scope.values.count(name) != 0) continue;
+        Operand lost;
+        lost.lost = source.name;
+        scope.values.emplace(name, std::move(lost));
+        if (support[row].reason.empty())
+            support[row].reason = fmt::format("does not make its output `{}`", name);
+    }
+}
+
+std::vector<Operand> Importer::operands(const NodeModel& node, const Scope& scope, std::string& lost) {
+    std::vector<Operand> result;
+    for (const std::string& name : node.inputs) {
+        if (name.empty()) {
+            result.emplace_back();
+            continue;
+        }
+        const Operand* operand = scope.find(name);
+        if (operand == nullptr) {
+            refuse("node `{}` ({}) reads `{}`, which nothing makes. Fix: export the model again.", node.name,
+                   node.type, name);
+        }
+        result.push_back(*operand);
+        if (!operand->lost.empty() && !replace_lost(result.back(), name)) lost = operand->lost;
+    }
+    while (!result.empty() && node.inputs[result.size() - 1].empty()) result.pop_back();
+    return result;
+}
+
+/// What an unsupported node makes, as the file declares it, so that the nodes behind it can be looked at.
+bool Importer::replace_lost(Operand& operand, const std::string& name) {
+    const auto info = infos_.find(name);
+    if (info == infos_.end() || !info->second->shaped || elem_of(info->second->type) == ElemType::none)
+        return false;
+    Operand declared;
+    declared.type = info->second->type;
+    for (size_t d = 0; d < info->second->shape.size(); ++d) declared.shape.push_back(bound(*info->second, d));
+    if (declared.shape.size() > max_rank || elements_of(declared.shape) < 1) return false;
+    declared.value = graph_.add_value(name, elem_of(declared.type), graph::dims(declared.shape));
+    operand = std::move(declared);
+    return true;
+}
+
+void Importer::import_operator(const NodeModel& node, Scope& scope, const graph::Source& source) {
+    std::string lost;
+    std::vector<Operand> given = operands(node, scope, lost);
+    if (!node.domain.empty()) throw Unsupported(fmt::format("the domain {} is not known", node.domain));
+    const Operator* row = find_operator(node.type);
+    if (row == nullptr) throw Unsupported("the operator is not known");
+    const auto opset = scope.opsets->find("");
+    if (opset == scope.opsets->end()) throw Unsupported("the model names no opset of ai.onnx");
+    if (opset->second < row->since || opset->second > row->until) {
+        throw Unsupported(fmt::format("opset {} has no such operator: {} {}", opset->second,
+                                      opset->second < row->since ? "it came with" : "it ended with",
+                                      opset->second < row->since ? row->since : row->until));
+    }
+    if (!lost.empty())
+        throw Unsupported(fmt::format("not looked at: `{}` before it cannot be imported", lost));
+    const size_t first = graph_.values.size();
+    Call call(graph_, node, opset->second, source, std::move(given));
+    if (!call.all_constant() || !fold(call)) row->import(call);
+    for (size_t i = 0; i < call.inputs(); ++i) {
+        // a constant becomes one value, however many nodes read it
+        if (call.has(i) && call.in(i).constant()) scope.update(node.inputs[i], call.in(i));
+    }
+    name_results(node, scope, call.results(), first);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+        if (call.results()[i].type != Type::undefined) define(scope, node.outputs[i], call.results()[i]);
+    }
+}
+
+/// Values that this node made are called as the model calls them.
+void Importer::name_results(const NodeModel& node, const Scope& scope, const std::vector<Operand>& results,
+                            size_t first) {
+    for (size_t i = 0; i < results.size(); ++i) {
+        const std::string name = scope.prefix + node.outputs[i];
+        if (results[i].value && *results[i].value >= first && !graph_.taken(name))
+            graph_.rename(*results[i].value, name);
+    }
+}
+
+void Importer::import_branch(const NodeModel& node, Scope& scope, const graph::Source& source) {
+    std::string lost;
+    Call call(graph_, node, last_opset, source, operands(node, scope, lost));
+    if (!lost.empty())
+        throw Unsupported(fmt::format("not looked at: `{}` before it cannot be imported", lost));
+    const bool taken = call.number_of(0, "condition") != 0;
+    const Attribute* branch = node.find(taken ? "then_branch" : "else_branch");
+    if (branch == nullptr || branch->graph == nullptr) throw Unsupported("it lacks a branch");
+    Scope inner;
+    inner.parent = &scope;
+    inner.opsets = scope.opsets;
+    inner.prefix = source.name + "/";
+    inner.depth = scope.depth + 1;
+    inner.attributes = scope.attributes;
+    add_tensors(inner, *branch->graph);
+    import_nodes(branch->graph->nodes, inner);
+    if (branch->graph->outputs.size() < node.outputs.size())
+        throw Unsupported("its branch makes fewer results than it has");
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+        const Operand* result = inner.find(branch->graph->outputs[i].name);
+        if (result == nullptr)
+            throw Unsupported(fmt::format("its branch lacks `{}`", branch->graph->outputs[i].name));
+        define(scope, node.outputs[i], *result);
+    }
+}
+
+// ---- functions
+
+const Function* Importer::find_function(const NodeModel& node) const {
+    for (const Function& function : model_.functions) {
+        if (function.name == node.type && function.domain == node.domain &&
+            function.overload == node.overload)
+            return &function;
+    }
+    return nullptr;
+}
+
+void Importer::import_call(const NodeModel& node, const Function& function, Scope& scope,
+                           const graph::Source& source) {
+    Scope inner;
+    inner.opsets = &function.opsets;
+    inner.prefix = source.name + "/";
+    inner.depth = scope.depth + 1;
+    for (const Attribute& attribute : function.defaults) inner.attributes[attribute.name] = &attribute;
+    for (const Attribute& attribute : node.attributes) inner.attributes[attribute.name] = &attribute;
+    // an empty map means that there is nothing to resolve
+    static const Attribute none;
+    inner.attributes.emplace("", &none);
+    if (node.inputs.size() > function.inputs.size())
+        refuse("node `{}` gives {} operands to function `{}`, which has {}. Fix: export the model again.",
+               node.name, node.inputs.size(), function.name, function.inputs.size());
+    for (size_t i = 0; i < function.inputs.size(); ++i) {
+        const bool given = i < node.inputs.size() && !node.inputs[i].empty();
+        const Operand* operand = given ? scope.find(node.inputs[i]) : nullptr;
+        if (given && operand == nullptr)
+            refuse("node `{}` ({}) reads `{}`, which nothing makes. Fix: export the model again.", node.name,
+                   node.type, node.inputs[i]);
+        inner.values.emplace(function.inputs[i], given ? *operand : Operand());
+    }
+    import_nodes(function.nodes, inner);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+        if (node.outputs[i].empty()) continue;
+        const Operand* result = i < function.outputs.size() ? inner.find(function.outputs[i]) : nullptr;
+        if (result == nullptr)
+            refuse("function `{}` does not make output {} of node `{}`. Fix: export the model again.",
+                   function.name, i, node.name);
+        define(scope, node.outputs[i], *result);
+    }
+}
+
+}  // namespace kpu::onnx

@@ -1,0 +1,75 @@
+#pragma once
+// Walks the nodes of a model, its functions and branches, and calls the importers of operators.
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "compiler/onnx/call.hpp"
+#include "compiler/onnx/import.hpp"
+
+namespace kpu::onnx {
+
+/// The names that nodes of one graph or function see.
+struct Scope {
+    Scope* parent = nullptr;  ///< of a branch: it sees the names around it
+    const Opsets* opsets = nullptr;
+    std::string prefix;  ///< of names in functions and branches
+    int depth = 0;
+    std::unordered_map<std::string, Operand> values;
+    std::unordered_map<std::string, const Attribute*> attributes;  ///< of the call of a function
+
+    const Operand* find(const std::string& name) const;
+    void update(const std::string& name, const Operand& operand);
+};
+
+class Importer {
+  public:
+    Importer(const Model& model, const ImportOptions& options, Diagnostics& notes)
+        : model_(model), options_(options), notes_(notes) {}
+
+    /// Looks at every node; `support` has a row for each.
+    void run();
+    /// After run() without an unsupported node.
+    graph::Graph finish();
+    std::vector<NodeSupport> support;
+
+  private:
+    template <class... Args>
+    [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const;
+    void note(const std::string& text);
+
+    void add_inputs(Scope& scope);
+    void add_input(Scope& scope, const ValueInfo& info);
+    int64_t bound(const ValueInfo& info, size_t axis);
+    void add_tensors(Scope& scope, const GraphModel& graph);
+    void define(Scope& scope, const std::string& name, Operand operand);
+    void add_outputs(Scope& scope);
+    void warn_of_nan();
+
+    std::vector<const NodeModel*> ordered(const std::vector<NodeModel>& nodes, const Scope& scope) const;
+    void import_nodes(const std::vector<NodeModel>& nodes, Scope& scope);
+    void import_node(const NodeModel& node, Scope& scope);
+    void import_operator(const NodeModel& node, Scope& scope, const graph::Source& source);
+    void import_branch(const NodeModel& node, Scope& scope, const graph::Source& source);
+    void import_call(const NodeModel& node, const Function& function, Scope& scope,
+                     const graph::Source& source);
+    const Function* find_function(const NodeModel& node) const;
+    std::vector<Operand> operands(const NodeModel& node, const Scope& scope, std::string& lost);
+    bool replace_lost(Operand& operand, const std::string& name);
+    void name_results(const NodeModel& node, const Scope& scope, const std::vector<Operand>& results,
+                      size_t first);
+    graph::Source source_of(const NodeModel& node, const Scope& scope);
+
+    const Model& model_;
+    const ImportOptions& options_;
+    Diagnostics& notes_;
+    graph::Graph graph_;
+    std::unordered_set<std::string> sources_;
+    std::set<std::string> used_dims_, told_;
+    std::unordered_map<std::string, const ValueInfo*> infos_;
+};
+
+}  // namespace kpu::onnx

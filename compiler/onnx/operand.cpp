@@ -1,0 +1,171 @@
+#include "compiler/onnx/operand.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "values/convert.hpp"
+
+namespace kpu::onnx {
+namespace {
+
+template <class T>
+T element(const Tensor& tensor, uint64_t i) {
+    T value;
+    std::memcpy(&value, tensor.data.bytes + i * sizeof value, sizeof value);
+    return value;
+}
+
+int64_t integer_element(const Tensor& tensor, uint64_t i) {
+    switch (tensor.type) {
+        case Type::u8:
+        case Type::boolean:
+            return element<uint8_t>(tensor, i);
+        case Type::i8:
+        case Type::i4:
+            return element<int8_t>(tensor, i);
+        case Type::u16:
+            return element<uint16_t>(tensor, i);
+        case Type::i16:
+            return element<int16_t>(tensor, i);
+        case Type::u32:
+            return element<uint32_t>(tensor, i);
+        case Type::i32:
+            return element<int32_t>(tensor, i);
+        default:
+            return element<int64_t>(tensor, i);
+    }
+}
+
+double real_element(const Tensor& tensor, uint64_t i) {
+    switch (tensor.type) {
+        case Type::f16:
+            return static_cast<double>(values::f32_of_f16(element<uint16_t>(tensor, i)));
+        case Type::bf16:
+            return static_cast<double>(values::f32_of_bf16(element<uint16_t>(tensor, i)));
+        case Type::f32:
+            return static_cast<double>(element<float>(tensor, i));
+        default:
+            return element<double>(tensor, i);
+    }
+}
+
+template <class T>
+void put(std::vector<uint8_t>& bytes, T value) {
+    const size_t at = bytes.size();
+    bytes.resize(at + sizeof value);
+    std::memcpy(bytes.data() + at, &value, sizeof value);
+}
+
+void put_real(std::vector<uint8_t>& bytes, ElemType elem, double value) {
+    if (elem == ElemType::f16) return put(bytes, values::f16_of(value));
+    if (elem == ElemType::bf16) return put(bytes, values::bf16_of(value));
+    put(bytes, values::f32_of(value));
+}
+
+void put_integer(std::vector<uint8_t>& bytes, ElemType elem, int64_t value) {
+    if (elem == ElemType::i32 && (value < INT32_MIN || value > INT32_MAX))
+        throw Unsupported(fmt::format("the int64 constant {} does not fit into int32", value));
+    switch (std::max(8, bit_width(elem))) {
+        case 8:
+            return put(bytes, static_cast<uint8_t>(value));
+        case 16:
+            return put(bytes, static_cast<uint16_t>(value));
+        default:
+            return put(bytes, static_cast<uint32_t>(value));
+    }
+}
+
+}  // namespace
+
+int64_t elements_of(const Sizes& shape) {
+    int64_t result = 1;
+    for (const int64_t size : shape) result *= size;
+    return result;
+}
+
+Known known_of(const Tensor& tensor) {
+    if (element_bytes(tensor.type) == 0)
+        throw Unsupported(fmt::format("tensors of {} are not taken", name_of(tensor.type)));
+    Known known{tensor.type, tensor.shape, {}, {}};
+    const uint64_t count = tensor.elements();
+    if (known.real()) {
+        for (uint64_t i = 0; i < count; ++i) known.reals.push_back(real_element(tensor, i));
+    } else {
+        for (uint64_t i = 0; i < count; ++i) known.ints.push_back(integer_element(tensor, i));
+    }
+    return known;
+}
+
+Operand operand_of(Known known) {
+    Operand operand;
+    operand.type = known.type;
+    operand.shape = known.shape;
+    operand.known = std::make_shared<const Known>(std::move(known));
+    return operand;
+}
+
+Known ints_known(Sizes values) {
+    const auto count = static_cast<int64_t>(values.size());
+    return {Type::i64, {count}, std::move(values), {}};
+}
+
+Known scalar_known(Type type, double value) {
+    Known known{type, {}, {}, {}};
+    if (known.real()) {
+        known.reals.push_back(value);
+    } else {
+        known.ints.push_back(static_cast<int64_t>(value));
+    }
+    return known;
+}
+
+graph::Data data_of(const Known& known, ElemType elem) {
+    std::vector<uint8_t> bytes;
+    bytes.reserve(known.size() * 4);
+    for (size_t i = 0; i < known.size(); ++i) {
+        if (is_float(elem)) {
+            put_real(bytes, elem, known.number(i));
+        } else {
+            put_integer(bytes, elem, known.real() ? static_cast<int64_t>(known.reals[i]) : known.ints[i]);
+        }
+    }
+    return graph::make_data(std::move(bytes));
+}
+
+double rounded(Type type, double value) {
+    switch (type) {
+        case Type::f16:
+            return static_cast<double>(values::f32_of_f16(values::f16_of(value)));
+        case Type::bf16:
+            return static_cast<double>(values::f32_of_bf16(values::bf16_of(value)));
+        case Type::f32:
+            return static_cast<double>(values::f32_of(value));
+        default:
+            return value;
+    }
+}
+
+int64_t wrapped(Type type, int64_t value) {
+    switch (type) {
+        case Type::boolean:
+            return value != 0 ? 1 : 0;
+        case Type::u8:
+            return static_cast<uint8_t>(value);
+        case Type::i8:
+            return static_cast<int8_t>(value);
+        case Type::u16:
+            return static_cast<uint16_t>(value);
+        case Type::i16:
+            return static_cast<int16_t>(value);
+        case Type::u32:
+            return static_cast<uint32_t>(value);
+        case Type::i32:
+            return static_cast<int32_t>(value);
+        default:
+            return value;
+    }
+}
+
+}  // namespace kpu::onnx

@@ -1,0 +1,58 @@
+#pragma once
+// What the name of a tensor stands for during import: a value of the graph, or a constant that the importer
+// knows. Shapes, axes, indices and masks are computed here and now, so that shapes are static.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/onnx/model.hpp"
+
+namespace kpu::onnx {
+
+/// A constant to compute with.
+struct Known {
+    Type type = Type::undefined;
+    Sizes shape;
+    std::vector<int64_t> ints;  ///< of integers and bool
+    std::vector<double> reals;  ///< of floats
+    bool real() const { return is_real(type); }
+    size_t size() const { return real() ? reals.size() : ints.size(); }
+    double number(size_t i) const { return real() ? reals[i] : static_cast<double>(ints[i]); }
+};
+using KnownPtr = std::shared_ptr<const Known>;
+
+struct Operand {
+    Type type = Type::undefined;  ///< undefined: an optional operand that is absent
+    Sizes shape;
+    std::optional<graph::ValueId> value;   ///< in the graph
+    std::shared_ptr<const Tensor> tensor;  ///< a constant of the file
+    KnownPtr known;                        ///< a constant that was computed, or looked at
+    std::string lost;                      ///< the node that should make it and cannot
+    bool constant() const { return known != nullptr || tensor != nullptr; }
+};
+
+int64_t elements_of(const Sizes& shape);
+
+Known known_of(const Tensor& tensor);
+Operand operand_of(Known known);
+Known ints_known(Sizes values);  ///< int64, one dimension
+Known scalar_known(Type type, double value);
+
+/// The bytes of the constant as an element type of the graph. Throws Unsupported when an int64 does not fit i32.
+graph::Data data_of(const Known& known, ElemType elem);
+/// `value` in the range and precision of the type: floats round, integers wrap.
+double rounded(Type type, double value);
+int64_t wrapped(Type type, int64_t value);
+
+/// Why a node cannot be imported.
+class Unsupported : public std::exception {
+  public:
+    explicit Unsupported(std::string reason) : reason_(std::move(reason)) {}
+    const char* what() const noexcept override { return reason_.c_str(); }
+
+  private:
+    std::string reason_;
+};
+
+}  // namespace kpu::onnx

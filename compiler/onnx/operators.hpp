@@ -1,0 +1,40 @@
+#pragma once
+// The table of operators: one row per ONNX operator, its function in the file of its family.
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "compiler/onnx/call.hpp"
+
+namespace kpu::onnx {
+
+struct Operator {
+    std::string_view type;
+    void (*import)(Call& call);
+    int64_t since = 1;    ///< the opset that brought it
+    int64_t until = 999;  ///< the last opset that has it
+};
+
+/// Null: no such operator.
+const Operator* find_operator(std::string_view type);
+
+using Operators = std::vector<Operator>;
+void add_convolutions(Operators& table);
+void add_pools(Operators& table);
+void add_products(Operators& table);
+void add_elementwise(Operators& table);
+void add_functions(Operators& table);
+void add_shapes(Operators& table);
+void add_constants(Operators& table);
+void add_indexing(Operators& table);
+void add_norms(Operators& table);
+void add_reductions(Operators& table);
+void add_quantized(Operators& table);
+void add_recurrent(Operators& table);
+void add_attention(Operators& table);
+void add_resizes(Operators& table);
+
+/// Computes the node here and now, when its operands are constants and small enough. False: it did not.
+bool fold(Call& call);
+
+}  // namespace kpu::onnx

@@ -1,0 +1,183 @@
+// Quantised operators: quantisation is a property of values, real = (q - zero_point) * scale.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/onnx/convolutions.hpp"
+#include "compiler/onnx/operators.hpp"
+#include "compiler/onnx/products.hpp"
+
+namespace kpu::onnx {
+namespace {
+
+/// Scale and zero point in operands `scale` and `scale` + 1, which may be per channel or per block of `shape`.
+BoundQuant quant_of(Call& call, size_t scale, const Sizes& shape, int64_t given_axis, int64_t block) {
+    const Known& scales = call.known(scale, "scales");
+    BoundQuant quant;
+    for (size_t i = 0; i < scales.size(); ++i) {
+        if (!(scales.number(i) > 0))
+            Call::refuse(fmt::format("a scale of {} is not taken", scales.number(i)));
+        quant.scales.push_back(scales.number(i));
+    }
+    quant.zero_points.assign(quant.scales.size(), 0);
+    if (call.has(scale + 1)) {
+        const Known& zeros = call.known(scale + 1, "zero points");
+        if (zeros.real() || zeros.size() != scales.size())
+            Call::refuse("its zero points do not fit to its scales");
+        quant.zero_points = zeros.ints;
+    }
+    quant.kind = proto::Quant::PER_TENSOR;
+    if (scales.size() == 1 && scales.shape.size() < 2) return quant;
+    const size_t axis = call.axis(given_axis, static_cast<int64_t>(shape.size()));
+    quant.axis = static_cast<int>(axis);
+    if (scales.shape.size() == 1 && scales.shape[0] == shape[axis]) {
+        quant.kind = proto::Quant::PER_CHANNEL;
+        return quant;
+    }
+    // blocks along one axis, the same for all else, are groups; others have no opcode
+    Sizes one(shape.size(), 1);
+    if (block > 0 && scales.shape.size() == shape.size()) one[axis] = (shape[axis] + block - 1) / block;
+    if (block < 1 || scales.shape != one)
+        Call::refuse(
+            fmt::format("scales {} of a tensor {} are not taken", text_of(scales.shape), text_of(shape)));
+    quant.kind = proto::Quant::PER_GROUP;
+    quant.group_size = block;
+    return quant;
+}
+
+bool same(const BoundQuant& a, const BoundQuant& b) {
+    return a.kind == b.kind && a.axis == b.axis && a.group_size == b.group_size && a.scales == b.scales &&
+           a.zero_points == b.zero_points;
+}
+
+/// The same integers as quantised numbers: a constant with the quantisation, or a node that renames them.
+ValueId quantised(Call& call, ValueId x, const BoundQuant& quant) {
+    const graph::Value& value = call.graph.value(x);
+    if (value.quant && same(value.quant, quant)) return x;
+    if (value.constant())
+        return call.graph.add_constant(value.name, value.elem, value.shape, value.data, quant);
+    const Sizes shape = call.sizes(x);
+    return call.emit("reshape", {x}, {graph::ints("target_shape", shape.empty() ? Sizes{1} : shape)},
+                     ElemType::none, quant);
+}
+
+ValueId quantised(Call& call, size_t operand, int64_t axis = 1) {
+    return quantised(call, call.value(operand), quant_of(call, operand + 1, call.shape(operand), axis, 0));
+}
+
+/// The type of the zero point, of output_dtype, or uint8.
+Type quantized_type(Call& call) {
+    if (call.has(2)) return call.type(2);
+    const int64_t type = call.integer("output_dtype", 0);
+    return type == 0 ? Type::u8 : static_cast<Type>(type);
+}
+
+void quantize(Call& call) {
+    const Type type = quantized_type(call);
+    const ElemType elem = elem_of(type);
+    if (!is_integer(elem)) Call::refuse(fmt::format("quantisation to {} is not taken", name_of(type)));
+    const BoundQuant quant =
+        quant_of(call, 1, call.shape(0), call.integer("axis", 1), call.integer("block_size", 0));
+    const ValueId x = call.cast(
+        call.value(0), is_float(call.elem(call.value(0))) ? call.elem(call.value(0)) : ElemType::f32);
+    call.result(0, call.emit("quantize", {x}, {}, elem, quant), type);
+}
+
+void dequantize(Call& call) {
+    const BoundQuant quant =
+        quant_of(call, 1, call.shape(0), call.integer("axis", 1), call.integer("block_size", 0));
+    Type type = call.type(1);
+    if (const int64_t told = call.integer("output_dtype", 0); told != 0) type = static_cast<Type>(told);
+    if (!is_float(elem_of(type)))
+        Call::refuse(fmt::format("dequantisation to {} is not taken", name_of(type)));
+    const ValueId x = quantised(call, call.value(0), quant);
+    call.result(0, call.emit("dequantize", {x}, {}, elem_of(type)), type);
+}
+
+/// x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias.
+void qlinear_conv(Call& call) {
+    const Window window = window_of(call, spatial_of(call.shape(3)), spatial_of(call.shape(0)));
+    const ValueId x = quantised(call, 0), w = quantised(call, 3, 0);
+    const BoundQuant quant = quant_of(call, 6, {}, 0, 0);
+    std::optional<ValueId> bias;
+    if (call.has(8)) bias = call.value(8);
+    call.result(0,
+                convolution(call, x, w, bias, window, call.integer("group", 1), elem_of(call.type(7)), quant),
+                call.type(7));
+}
+
+/// a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
+void qlinear_matmul(Call& call) {
+    if (call.known(1, "scales").size() != 1) Call::refuse("its first operand is quantised per row");
+    const ValueId a = quantised(call, 0), b = quantised(call, 3, call.rank(3) - 1);
+    const BoundQuant quant = quant_of(call, 6, {}, 0, 0);
+    const MatmulOperands operands = matmul_operands(call, a, b);
+    const ValueId y = call.emit("gemm", {operands.a, operands.b}, {graph::type("accum_type", ElemType::i32)},
+                                elem_of(call.type(7)), quant);
+    call.result(0, call.reshape(y, operands.shape), call.type(7));
+}
+
+/// Integers with a zero point and the scale 1. `operand`: of the zero point.
+ValueId centred(Call& call, size_t x, size_t operand, int64_t axis) {
+    BoundQuant quant;
+    quant.kind = proto::Quant::PER_TENSOR;
+    quant.scales = {1};
+    quant.zero_points = {0};
+    if (call.has(operand)) quant.zero_points = call.ints_of(operand, "zero points");
+    quant.scales.assign(quant.zero_points.size(), 1);
+    if (quant.zero_points.size() > 1) {
+        quant.kind = proto::Quant::PER_CHANNEL;
+        quant.axis = static_cast<int>(axis);
+        if (axis < 0 || call.shape(x)[static_cast<size_t>(axis)] != static_cast<int64_t>(quant.scales.size()))
+            Call::refuse("its zero points are not those of columns");
+    }
+    return quantised(call, call.value(x), quant);
+}
+
+/// a, b, a_zero, b_zero; the result is the accumulator.
+void matmul_integer(Call& call) {
+    const MatmulOperands operands =
+        matmul_operands(call, centred(call, 0, 2, -1), centred(call, 1, 3, call.rank(1) - 1));
+    const ValueId y = call.emit("gemm.acc", {operands.a, operands.b},
+                                {graph::type("accum_type", ElemType::i32)}, ElemType::i32);
+    call.result(0, call.reshape(y, operands.shape), Type::i32);
+}
+
+void conv_integer(Call& call) {
+    const Window window = window_of(call, spatial_of(call.shape(1)), spatial_of(call.shape(0)));
+    const ValueId x = centred(call, 0, 2, -1), w = centred(call, 1, 3, 0);
+    call.result(0, convolution(call, x, w, std::nullopt, window, call.integer("group", 1), ElemType::i32),
+                Type::i32);
+}
+
+/// Scale and zero point are computed from the values, so they are tensors like others.
+void dynamic_quantize(Call& call) {
+    const ValueId x = call.value(0);
+    const ElemType elem = call.elem(x);
+    const Sizes all = identity_perm(call.shape(0).size());
+    const ValueId most = call.binary("max", call.reduce("reduce_max", x, all, false), 0.0);
+    const ValueId least = call.binary("min", call.reduce("reduce_min", x, all, false), 0.0);
+    const ValueId scale = call.binary("div", call.binary("sub", most, least), 255.0);
+    const auto clamped = [&](ValueId value) {
+        return call.emit("clamp", {value}, {graph::real("min_val", 0), graph::real("max_val", 255)});
+    };
+    const ValueId zero = clamped(call.unary("round", call.unary("neg", call.binary("div", least, scale))));
+    const ValueId steps = call.unary("round", call.binary("div", x, scale));
+    call.result(0, call.emit("cast", {clamped(call.binary("add", steps, zero))}, {}, ElemType::u8), Type::u8);
+    call.result(1, scale, elem == ElemType::f32 ? Type::f32 : call.type(0));
+    call.result(2, call.emit("cast", {zero}, {}, ElemType::u8), Type::u8);
+}
+
+}  // namespace
+
+void add_quantized(Operators& t) {
+    t.push_back({"QuantizeLinear", quantize, 10});
+    t.push_back({"DequantizeLinear", dequantize, 10});
+    t.push_back({"DynamicQuantizeLinear", dynamic_quantize, 11});
+    t.push_back({"QLinearConv", qlinear_conv, 10});
+    t.push_back({"QLinearMatMul", qlinear_matmul, 10});
+    t.push_back({"MatMulInteger", matmul_integer, 10});
+    t.push_back({"ConvInteger", conv_integer, 10});
+}
+
+}  // namespace kpu::onnx

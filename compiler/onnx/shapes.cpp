@@ -1,0 +1,231 @@
+// Operators that move elements: views, slices, pads, repetitions. Shapes and amounts have to be constants.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/onnx/operators.hpp"
+#include "compiler/onnx/shape_rules.hpp"
+
+namespace kpu::onnx {
+namespace {
+
+using graph::ints;
+
+/// The first operand in another shape; constants stay constants.
+void view(Call& call, const Sizes& shape) {
+    const Operand& from = call.in(0);
+    if (elements_of(from.shape) != elements_of(shape))
+        Call::refuse(fmt::format("{} cannot be reshaped to {}", text_of(from.shape), text_of(shape)));
+    if (!from.constant()) return call.result(call.reshape(call.value(0), shape));
+    Operand to;
+    to.type = from.type;
+    to.shape = shape;
+    if (from.tensor != nullptr) {
+        auto tensor = std::make_shared<Tensor>(*from.tensor);
+        tensor->shape = shape;
+        to.tensor = std::move(tensor);
+    } else {
+        auto known = std::make_shared<Known>(*from.known);
+        known->shape = shape;
+        to.known = std::move(known);
+    }
+    call.result(0, std::move(to));
+}
+
+void reshape(Call& call) {
+    view(call,
+         reshape_target(call.shape(0), call.ints_of(1, "target sizes"), call.integer("allowzero", 0) != 0));
+}
+
+void flatten(Call& call) {
+    const int64_t rank = call.rank(0), given = call.integer("axis", 1),
+                  axis = given < 0 ? given + rank : given;
+    if (axis < 0 || axis > rank)
+        Call::refuse(fmt::format("axis {} is outside the {} dimensions", given, rank));
+    const Sizes& shape = call.shape(0);
+    int64_t rows = 1;
+    for (int64_t d = 0; d < axis; ++d) rows *= shape[static_cast<size_t>(d)];
+    view(call, {rows, elements_of(shape) / std::max<int64_t>(rows, 1)});
+}
+
+void squeeze(Call& call) { view(call, squeezed(call, call.shape(0), call.ints("axes", 1, 13))); }
+
+void unsqueeze(Call& call) { view(call, unsqueezed(call, call.shape(0), call.ints("axes", 1, 13))); }
+
+void transpose(Call& call) {
+    const ValueId x = call.value(0);
+    call.result(call.transpose(x, transpose_perm(call)));
+}
+
+void concat(Call& call) {
+    std::vector<ValueId> parts;
+    for (size_t i = 0; i < call.inputs(); ++i) parts.push_back(call.value(i));
+    if (parts.empty()) Call::refuse("operand 0 is missing");
+    call.result(call.concat(parts, static_cast<int64_t>(call.axis("axis", 1, call.rank(0)))));
+}
+
+void split(Call& call) {
+    const size_t axis = call.axis("axis", 0, call.rank(0));
+    const Sizes sizes = split_sizes(call, call.shape(0)[axis]);
+    const ValueId x = call.value(0);
+    int64_t start = 0;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+        if (call.wants(i)) {
+            const bool whole = sizes.size() == 1;
+            call.result(i, whole ? x : call.slice(x, static_cast<int64_t>(axis), start, start + sizes[i]),
+                        call.type(0));
+        }
+        start += sizes[i];
+    }
+}
+
+void slice(Call& call) {
+    const SliceSpec spec = slice_spec(call);
+    const ValueId x = call.value(0);
+    SliceSpec needed;  // a slice that takes a whole dimension is none
+    for (size_t i = 0; i < spec.axes.size(); ++i) {
+        const int64_t size = call.shape(0)[static_cast<size_t>(spec.axes[i])];
+        if (spec.steps[i] == 1 && (spec.starts[i] == 0 || spec.starts[i] <= -size) && spec.ends[i] >= size)
+            continue;
+        needed.starts.push_back(spec.starts[i]);
+        needed.ends.push_back(spec.ends[i]);
+        needed.axes.push_back(spec.axes[i]);
+        needed.steps.push_back(spec.steps[i]);
+    }
+    if (needed.axes.empty()) return call.result(0, call.in(0));
+    call.result(call.emit("slice", {x},
+                          {ints("starts", needed.starts), ints("ends", needed.ends),
+                           ints("axes", needed.axes), ints("steps", needed.steps)},
+                          ElemType::none, call.graph.value(x).quant));
+}
+
+/// Copies of the other end: what mode wrap puts around.
+ValueId wrapped(Call& call, ValueId x, size_t axis, int64_t before, int64_t behind) {
+    const int64_t size = call.sizes(x)[axis], d = static_cast<int64_t>(axis);
+    if (before > size || behind > size)
+        Call::refuse("mode wrap with pads wider than the operand is not taken");
+    std::vector<ValueId> parts;
+    if (before > 0) parts.push_back(call.slice(x, d, size - before, size));
+    parts.push_back(x);
+    if (behind > 0) parts.push_back(call.slice(x, d, 0, behind));
+    return call.concat(parts, d);
+}
+
+void pad(Call& call) {
+    const size_t rank = call.shape(0).size();
+    Sizes pads = pad_amounts(call);
+    ValueId x = call.value(0);
+    for (size_t d = 0; d < rank; ++d) {  // negative pads cut
+        int64_t &before = pads[d], &behind = pads[d + rank];
+        if (before >= 0 && behind >= 0) continue;
+        const int64_t size = call.sizes(x)[d], start = std::max<int64_t>(0, -before),
+                      end = size + std::min<int64_t>(0, behind);
+        x = call.slice(x, static_cast<int64_t>(d), start, end);
+        before = std::max<int64_t>(before, 0);
+        behind = std::max<int64_t>(behind, 0);
+    }
+    const std::string mode = call.text("mode", "constant");
+    if (mode == "constant") {
+        double value = call.opset < 11 ? call.real("value", 0) : 0;
+        if (call.opset >= 11 && call.has(2)) value = call.number_of(2, "constant value");
+        return call.result(call.pad(x, pads, value));
+    }
+    if (mode == "wrap") {
+        for (size_t d = 0; d < rank; ++d) x = wrapped(call, x, d, pads[d], pads[d + rank]);
+        return call.result(x);
+    }
+    call.result(call.emit("pad", {x}, {ints("pads", pads), graph::word("mode", mode)}));
+}
+
+void expand(Call& call) {
+    const Sizes target = call.ints_of(1, "target sizes");
+    call.result(call.expand(call.value(0), target));
+}
+
+/// Copies along one dimension: a new dimension in front of it, expanded.
+ValueId repeated(Call& call, ValueId x, size_t axis, int64_t times) {
+    Sizes shape = call.sizes(x);
+    if (times == 1) return x;
+    if (times < 1) Call::refuse(fmt::format("{} repetitions leave an empty tensor", times));
+    int64_t outer = 1;
+    for (size_t d = 0; d < axis; ++d) outer *= shape[d];
+    const int64_t inner = elements_of(shape) / outer;
+    x = call.expand(call.reshape(x, {outer, 1, inner}), {outer, times, inner});
+    shape[axis] *= times;
+    return call.reshape(x, shape);
+}
+
+void tile(Call& call) {
+    const Sizes& repeats = call.ints_of(1, "repetitions");
+    if (repeats.size() != call.shape(0).size()) Call::refuse("it needs as many repetitions as dimensions");
+    ValueId x = call.value(0);
+    for (size_t d = 0; d < repeats.size(); ++d) x = repeated(call, x, d, repeats[d]);
+    call.result(x);
+}
+
+int64_t block_of(Call& call) {
+    const int64_t block = call.integer("blocksize", 0);
+    if (call.rank(0) != 4 || block < 1) Call::refuse("it needs four dimensions and a blocksize");
+    return block;
+}
+
+void depth_to_space(Call& call) {
+    const int64_t b = block_of(call);
+    const Sizes s = call.shape(0);
+    if (s[1] % (b * b) != 0) Call::refuse(fmt::format("{} channels are no multiple of {}", s[1], b * b));
+    const int64_t c = s[1] / (b * b);
+    const bool columns = call.text("mode", "DCR") == "CRD";
+    ValueId x = call.value(0);
+    x = columns ? call.transpose(call.reshape(x, {s[0], c, b, b, s[2], s[3]}), {0, 1, 4, 2, 5, 3})
+                : call.transpose(call.reshape(x, {s[0], b, b, c, s[2], s[3]}), {0, 3, 4, 1, 5, 2});
+    call.result(call.reshape(x, {s[0], c, s[2] * b, s[3] * b}));
+}
+
+void space_to_depth(Call& call) {
+    const int64_t b = block_of(call);
+    const Sizes s = call.shape(0);
+    if (s[2] % b != 0 || s[3] % b != 0) Call::refuse(fmt::format("{} is no multiple of {}", text_of(s), b));
+    const ValueId x = call.reshape(call.value(0), {s[0], s[1], s[2] / b, b, s[3] / b, b});
+    call.result(
+        call.reshape(call.transpose(x, {0, 3, 5, 1, 2, 4}), {s[0], s[1] * b * b, s[2] / b, s[3] / b}));
+}
+
+/// The triangle stays, the rest is zero.
+void trilu(Call& call) {
+    if (call.rank(0) < 2) Call::refuse("it needs two dimensions");
+    const Sizes& shape = call.shape(0);
+    const int64_t rows = shape[shape.size() - 2], columns = shape.back();
+    const int64_t diagonal = call.has(1) ? static_cast<int64_t>(call.number_of(1, "diagonal")) : 0;
+    const bool upper = call.integer("upper", 1) != 0;
+    Known mask{Type::boolean, {rows, columns}, {}, {}};
+    for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c)
+            mask.ints.push_back((upper ? c - r >= diagonal : c - r <= diagonal) ? 1 : 0);
+    }
+    const ValueId x = call.value(0);
+    call.result(call.emit("where", {call.constant(mask, ElemType::u8), x, call.number(0, call.elem(x))}, {},
+                          call.elem(x)));
+}
+
+}  // namespace
+
+void add_shapes(Operators& t) {
+    t.push_back({"Reshape", reshape});
+    t.push_back({"Flatten", flatten});
+    t.push_back({"Squeeze", squeeze});
+    t.push_back({"Unsqueeze", unsqueeze});
+    t.push_back({"Transpose", transpose});
+    t.push_back({"Concat", concat});
+    t.push_back({"Split", split});
+    t.push_back({"Slice", slice});
+    t.push_back({"Pad", pad});
+    t.push_back({"Expand", expand, 8});
+    t.push_back({"Tile", tile});
+    t.push_back({"DepthToSpace", depth_to_space});
+    t.push_back({"SpaceToDepth", space_to_depth});
+    t.push_back({"Trilu", trilu, 14});
+    add_constants(t);
+}
+
+}  // namespace kpu::onnx

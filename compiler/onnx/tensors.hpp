@@ -1,0 +1,35 @@
+#pragma once
+// What read_model.cpp and tensors.cpp share; the only sources that see the schema's generated classes.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/diagnostics.hpp"
+#include "compiler/onnx/model.hpp"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wshadow"
+#include <onnx/onnx_pb.h>
+#pragma GCC diagnostic pop
+
+namespace kpu::onnx {
+
+/// The parsed file, and the files of external data mapped so far.
+struct Parsed {
+    std::shared_ptr<const ::onnx::ModelProto> message;
+    std::string origin;
+    std::string folder;
+    std::map<std::string, graph::Data> files;
+
+    template <class... Args>
+    [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const {
+        throw UserError(fmt::format("{}: error: {}", origin, fmt::format(text, std::forward<Args>(args)...)));
+    }
+};
+
+std::shared_ptr<const Tensor> read_tensor(Parsed& parsed, const ::onnx::TensorProto& proto);
+
+}  // namespace kpu::onnx

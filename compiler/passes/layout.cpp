@@ -1,0 +1,88 @@
+// Orders of dimensions inside the network (layouts.hpp): transposes cancel, move to where they cost least, into
+// constants, and to the host's side of inputs and outputs.
+#include "compiler/graph/data.hpp"
+#include "compiler/passes/layouts.hpp"
+#include "compiler/passes/passes.hpp"
+#include "compiler/passes/rules.hpp"
+
+namespace kpu::passes {
+namespace {
+
+/// Reductions keep their dimensions, so that all orders suit them; a reshape drops them. simplify undoes it.
+bool keep_dimensions(Rewriter& rewriter, NodeId id) {
+    Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    if (node.spec().op_class != OpcodeClass::reduction || node.attrs.find("keepdims") == nullptr)
+        return false;
+    if (node.attrs.integer("keepdims", 0) != 0) return false;
+    BoundAttrs attrs = node.attrs;
+    set_integer(attrs, "keepdims", 1);
+    const graph::Value& y = graph.value(node.outputs[0]);
+    graph::NodeOptions options;
+    options.source = node.source;
+    options.elem = y.elem;
+    options.quant = y.quant;
+    options.output = y.name;
+    const std::vector<int64_t> target = shape_list(y.shape);
+    const ValueId kept = rewriter.add(node.spec().name, node.inputs, attrs, options);
+    graph.nodes.back().absorbed = node.absorbed;
+    become(rewriter, id, "reshape", {kept}, graph::attributes({graph::ints("target_shape", target)}));
+    return true;
+}
+
+/// The operand A of a product is reshape(transpose(x)), [N, ...] to [N, K]: the constant B has its rows in the
+/// order of x instead.
+bool transpose_weights(Rewriter& rewriter, NodeId id) {
+    Graph& graph = rewriter.graph;
+    const Node& node = graph.nodes[id];
+    if (!is_any(node, {"gemm", "matmul"})) return false;
+    const graph::Value& b = graph.value(node.inputs[1]);
+    const Node* reshape = rewriter.producer(node.inputs[0]);
+    if (!b.constant() || b.shape.rank != 2 || reshape == nullptr || !is(*reshape, "reshape")) return false;
+    if (b.quant && b.quant.kind != proto::Quant::PER_TENSOR && b.quant.axis == 0) return false;
+    const Node* transpose = rewriter.producer(reshape->inputs[0]);
+    if (transpose == nullptr || !is(*transpose, "transpose")) return false;
+    const std::vector<int> perm = perm_of(*transpose);
+    const Dims from = graph.value(transpose->outputs[0]).shape, to = graph.value(node.inputs[0]).shape;
+    if (perm[0] != 0 || to.rank != 2 || to[0] != from[0] || from.rank < 2) return false;
+    Dims rows;  // B as [transposed dimensions..., columns]
+    for (size_t d = 1; d < from.rank; ++d) rows[rows.rank++] = from[d];
+    rows[rows.rank++] = b.shape[1];
+    Perm back;  // dimension d of x is dimension back[d] of those rows
+    const Perm inverse = graph::inverse(perm);
+    for (size_t d = 1; d < inverse.size(); ++d) back.push_back(inverse[d] - 1);
+    back.push_back(static_cast<int>(back.size()));
+    graph::Data data = graph::permuted(b.data, graph::element_bytes(b.elem), rows, back);
+    const ValueId x = transpose->inputs[0];
+    graph::NodeOptions options;
+    options.source = reshape->source;
+    options.elem = graph.value(x).elem;
+    options.quant = graph.value(node.inputs[0]).quant;
+    std::vector<ValueId> operands = node.inputs;
+    const BoundAttrs attrs = node.attrs;
+    const std::string name(node.spec().name);
+    operands[1] = rewriter.add_constant(b.name, b.elem, Dims(b.shape), std::move(data), BoundQuant(b.quant));
+    operands[0] = rewriter.add("reshape", {x},
+                               graph::attributes({graph::ints("target_shape", shape_list(to))}), options);
+    become(rewriter, id, name, operands, attrs);
+    return true;
+}
+
+}  // namespace
+
+void assign_layouts(Graph& graph, const Options& options) {
+    {
+        Rewriter rewriter(graph);
+        apply_rules(rewriter, {keep_dimensions});
+        rewriter.finish();
+    }
+    Layouts layouts(graph, options.host_layout);
+    layouts.search();
+    rewrite_layouts(graph, layouts, options.host_layout);
+    Rewriter rewriter(graph);
+    apply_rules(rewriter, view_rules);
+    apply_rules(rewriter, {transpose_weights});
+    rewriter.finish();
+}
+
+}  // namespace kpu::passes

@@ -1,0 +1,43 @@
+#pragma once
+// Questions that passes ask about nodes and constants.
+#include <optional>
+#include <vector>
+
+#include "compiler/passes/rewriter.hpp"
+
+namespace kpu::passes {
+
+inline bool is(const Node& node, std::string_view opcode) { return node.spec().name == opcode; }
+bool is_any(const Node& node, std::initializer_list<std::string_view> opcodes);
+bool is_elementwise(const Node& node);
+
+/// A float that stands for itself.
+bool is_plain_float(const graph::Value& value);
+/// Whether it is quantised.
+bool has_quant(const graph::Value& value);
+bool same_quant(const BoundQuant& a, const BoundQuant& b);
+
+/// The number that every element of a constant is; nothing when they differ or it is none.
+std::optional<double> uniform_number(const graph::Value& value);
+/// The elements of a float constant along one dimension of `shape`, with which it is broadcast: one
+/// number, or a vector. Nothing when it varies along another dimension, or would enlarge the shape.
+std::optional<std::vector<double>> along_axis(const graph::Value& value, const Dims& shape, size_t axis);
+std::optional<std::vector<double>> along_last(const graph::Value& value, const Dims& shape);
+
+/// The operand of a node of two that is not `operand`; what both are when they are the same.
+ValueId other_operand(const Node& node, ValueId operand);
+bool same_attrs(const Node& a, const Node& b);
+/// Sets, or adds, a list of integers.
+void set_ints(BoundAttrs& attrs, std::string_view name, std::vector<int64_t> values);
+void set_integer(BoundAttrs& attrs, std::string_view name, int64_t value);
+std::vector<int64_t> ints_of(const Node& node, std::string_view name);
+std::vector<int64_t> shape_list(const Dims& shape);
+/// Dimensions that a `axis` or an entry of `axes` names: from the front.
+size_t from_front(int64_t axis, size_t rank);
+
+/// perm of a transpose.
+std::vector<int> perm_of(const Node& node);
+/// It moves only dimensions of size 1: a reshape does the same.
+bool moves_nothing(const Dims& shape, const std::vector<int>& perm);
+
+}  // namespace kpu::passes

@@ -1,0 +1,50 @@
+#include "compiler/passes/passes.hpp"
+
+#include <algorithm>
+
+namespace kpu::passes {
+
+const std::vector<Pass>& pass_table() {
+    static const std::vector<Pass> table = {
+        {"simplify", simplify, "identities, doubled nodes, views of views and dead code go", Exactness::bits,
+         Stage::rewrite},
+        {"fold_constants", fold_constants, "nodes of constants are computed", Exactness::bits,
+         Stage::rewrite},
+        {"patterns", find_patterns,
+         "normalisations, softmax and activations that are spelled out become one node", Exactness::rounding,
+         Stage::rewrite},
+        {"layout", assign_layouts,
+         "transposes cancel, move to where they cost least, into constants and to the host",
+         Exactness::rounding, Stage::rewrite},
+        {"sink_reshapes", sink_reshapes, "reshapes behind products move behind what is computed row by row",
+         Exactness::bits, Stage::rewrite},
+        {"fold_batch_norm", fold_batch_norm, "scales and shifts of channels go into weights and bias",
+         Exactness::rounding, Stage::rewrite},
+        {"add_bias", add_bias, "a vector added to a product becomes its bias", Exactness::rounding,
+         Stage::rewrite},
+        {"global_pool", pool_globally, "means over height and width become average pools",
+         Exactness::rounding, Stage::rewrite},
+        {"simplify", simplify, "again, what the others have left", Exactness::bits, Stage::rewrite},
+        {"precision", convert_precision, "floats become those of the device", Exactness::type, Stage::types},
+        {"fuse", fuse, "nodes with the elementwise chain behind them become groups", Exactness::bits,
+         Stage::schedule},
+        {"order", order, "an order of small peak memory", Exactness::bits, Stage::schedule},
+    };
+    return table;
+}
+
+bool is_pass(std::string_view name) {
+    const std::vector<Pass>& table = pass_table();
+    return std::any_of(table.begin(), table.end(), [name](const Pass& pass) { return pass.name == name; });
+}
+
+void run_passes(Graph& graph, const Options& options, Stage stage, const AfterPass& after) {
+    for (const Pass& pass : pass_table()) {
+        if (pass.stage != stage) continue;
+        pass.run(graph, options);
+        graph::check(graph);
+        if (after) after(pass, graph);
+    }
+}
+
+}  // namespace kpu::passes

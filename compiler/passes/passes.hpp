@@ -1,0 +1,78 @@
+#pragma once
+// Rewriting of graphs. Each pass is a file and a row of the table; each keeps what the graph computes, which its
+// test checks by executing graphs before and after.
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+#include "values/compute.hpp"
+
+namespace kpu::passes {
+
+using graph::Graph;
+
+struct Options {
+    values::ComputeBackend& backend;  ///< folds constants
+    /// Transposes at inputs and outputs are the host's: they move into Port::perm. false: they stay nodes.
+    bool host_layout = true;
+    /// Folding makes no constant of more bytes than this, unless it is smaller than what it is made of.
+    uint64_t largest_folded = uint64_t{64} << 20;
+    /// Floats of the device; none: as they are.
+    ElemType precision = ElemType::none;
+    /// Products that make outputs of the network leave the accumulators as f32, whatever `precision` is.
+    bool f32_outputs = true;
+};
+
+/// How much a pass may change the numbers.
+enum class Exactness : uint8_t {
+    bits,      ///< nothing, but that a zero may change its sign
+    rounding,  ///< roundings are fewer or others: a few units in the last place of what is summed up
+    type,      ///< the element type changes
+};
+
+enum class Stage : uint8_t {
+    rewrite,   ///< makes the network simpler, whatever the device
+    types,     ///< numbers become those of the device; quantisation comes here too
+    schedule,  ///< what is computed together, and in which order: no values change any more
+};
+
+struct Pass {
+    std::string_view name;
+    void (*run)(Graph& graph, const Options& options);
+    std::string_view description;
+    Exactness exactness;
+    Stage stage;
+};
+
+/// All passes, in the order in which they run; a name may stand more than once.
+const std::vector<Pass>& pass_table();
+bool is_pass(std::string_view name);
+
+using AfterPass = std::function<void(const Pass& pass, const Graph& graph)>;
+/// Runs the passes of one stage; `after` is called behind each.
+void run_passes(Graph& graph, const Options& options, Stage stage, const AfterPass& after = {});
+
+// ---- the passes
+
+void simplify(Graph& graph, const Options& options);
+void fold_constants(Graph& graph, const Options& options);
+void find_patterns(Graph& graph, const Options& options);
+void assign_layouts(Graph& graph, const Options& options);
+void sink_reshapes(Graph& graph, const Options& options);
+void fold_batch_norm(Graph& graph, const Options& options);
+void add_bias(Graph& graph, const Options& options);
+void pool_globally(Graph& graph, const Options& options);
+void convert_precision(Graph& graph, const Options& options);
+void fuse(Graph& graph, const Options& options);
+void order(Graph& graph, const Options& options);
+
+/// All floats become `precision` (f16, bf16, f32): each constant rounded once from what it was.
+void convert(Graph& graph, ElemType precision, bool f32_outputs = true);
+
+/// The most bytes of values that live at the same time when the nodes run in their order: inputs, outputs and
+/// all between, constants not. Nodes of a group are one step, values inside a group cost nothing; a reshape is
+/// another name for the same bytes.
+uint64_t peak_bytes(const Graph& graph);
+
+}  // namespace kpu::passes

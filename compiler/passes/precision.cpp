@@ -1,0 +1,119 @@
+// Floats become another float type. Arrays of the host keep theirs: they are converted at load and store.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/graph/data.hpp"
+#include "compiler/passes/passes.hpp"
+#include "compiler/passes/rules.hpp"
+
+namespace kpu::passes {
+namespace {
+
+double largest(ElemType elem) {
+    switch (elem) {
+        case ElemType::f16:
+            return 65504;
+        case ElemType::bf16:
+            return 0x1.fep127;
+        default:
+            return 0x1.fffffep127;
+    }
+}
+
+/// Finite numbers stay finite: a mask of -3e38 must not become an infinity, whose differences are NaN.
+graph::Data rounded(const graph::Value& value, ElemType elem) {
+    std::vector<double> elements = graph::numbers(value);
+    const double limit = largest(elem);
+    for (double& element : elements) {
+        if (std::isfinite(element)) element = std::clamp(element, -limit, limit);
+    }
+    return graph::make_numbers(elem, elements);
+}
+
+std::string_view accumulating_form(const Node& node) {
+    if (is_any(node, {"gemm", "matmul"})) return "gemm.acc";
+    return is(node, "conv2d") ? "conv2d.acc" : "";
+}
+
+/// The values that stay f32: results of products that the host gets as they are, or seen through views.
+class WideOutputs {
+  public:
+    explicit WideOutputs(Graph& graph) : rewriter_(graph), wide_(graph.values.size(), false) {
+        std::vector<NodeId> products;
+        for (const graph::Port& port : graph.outputs) {
+            const std::vector<ValueId> path = path_to_product(port.value);
+            if (path.empty() || wide_[path.back()]) continue;
+            products.push_back(static_cast<NodeId>(rewriter_.producer_id(path.back())));
+            for (const ValueId id : path) wide_[id] = true;
+        }
+        for (const NodeId id : products) accumulate(id);
+        wide_.resize(graph.values.size(), true);  // the biases that were added
+    }
+
+    bool wide(ValueId id) const { return wide_[id]; }
+
+  private:
+    /// From the output back to the result of a product, if nobody else reads what lies between.
+    std::vector<ValueId> path_to_product(ValueId id) const {
+        std::vector<ValueId> path{id};
+        while (true) {
+            const Node* node = rewriter_.producer(path.back());
+            const bool last = path.size() == 1;
+            if (node == nullptr || rewriter_.users(path.back()).size() != (last ? 0 : 1)) return {};
+            if (!last && rewriter_.is_output(path.back())) return {};
+            if (is_plain_product(*node)) return path;
+            if (!is_any(*node, {"reshape", "transpose"})) return {};
+            path.push_back(node->inputs[0]);
+        }
+    }
+
+    bool is_plain_product(const Node& node) const {
+        const Graph& graph = rewriter_.graph;
+        if (accumulating_form(node).empty() || !is_plain_float(graph.value(node.outputs[0]))) return false;
+        return node.inputs.size() < 3 || graph.value(node.inputs[2]).constant();
+    }
+
+    void accumulate(NodeId id) {
+        Graph& graph = rewriter_.graph;
+        const Node node = graph.nodes[id];
+        std::vector<ValueId> operands = node.inputs;
+        if (operands.size() > 2) {
+            const graph::Value bias = graph.value(operands[2]);
+            operands[2] = rewriter_.add_constant(bias.name, ElemType::f32, bias.shape,
+                                                 graph::make_numbers(ElemType::f32, graph::numbers(bias)));
+        }
+        rewriter_.replace_node(id, accumulating_form(node), operands, node.attrs);
+    }
+
+    Rewriter rewriter_;
+    std::vector<bool> wide_;
+};
+
+void set_type(graph::Value& value, ElemType elem) {
+    if (!is_plain_float(value) || value.elem == elem) return;
+    if (value.constant()) value.data = rounded(value, elem);
+    value.elem = elem;
+}
+
+}  // namespace
+
+void convert(Graph& graph, ElemType precision, bool f32_outputs) {
+    if (!is_float(precision)) throw InternalError("convert: to a type that is no float");
+    std::vector<bool> wide(graph.values.size(), false);
+    if (f32_outputs && precision != ElemType::f32) {
+        const WideOutputs outputs(graph);
+        wide.resize(graph.values.size());
+        for (ValueId id = 0; id < wide.size(); ++id) wide[id] = outputs.wide(id);
+    }
+    for (ValueId id = 0; id < graph.values.size(); ++id)
+        set_type(graph.value(id), wide[id] ? ElemType::f32 : precision);
+    Rewriter rewriter(graph);  // casts between floats have become casts to the same type
+    apply_rules(rewriter, arithmetic_rules);
+    rewriter.finish();
+}
+
+void convert_precision(Graph& graph, const Options& options) {
+    if (options.precision != ElemType::none) convert(graph, options.precision, options.f32_outputs);
+}
+
+}  // namespace kpu::passes

@@ -1,0 +1,157 @@
+// Reshapes behind products move behind the elementwise nodes and norms that follow: products of many dimensions
+// are computed as [rows, columns], and what is added and activated behind them joins their group.
+#include <algorithm>
+
+#include "compiler/graph/data.hpp"
+#include "compiler/passes/passes.hpp"
+#include "compiler/passes/rules.hpp"
+
+namespace kpu::passes {
+namespace {
+
+int64_t last(const Dims& shape) { return shape.rank == 0 ? 1 : shape[shape.rank - 1U]; }
+
+/// The reshape that makes a value, if it keeps the last dimension.
+const Node* row_reshape(const Rewriter& rewriter, ValueId value) {
+    const Node* node = rewriter.producer(value);
+    if (node == nullptr || !is(*node, "reshape")) return nullptr;
+    const Graph& graph = rewriter.graph;
+    const BoundQuant& quant = graph.value(value).quant;
+    const bool whole = !quant || quant.kind == proto::Quant::PER_TENSOR;
+    return whole && last(graph.value(node->inputs[0]).shape) == last(graph.value(value).shape) ? node
+                                                                                               : nullptr;
+}
+
+/// A product, or what elementwise nodes and norms made of one.
+bool comes_of_product(const Rewriter& rewriter, ValueId value) {
+    std::vector<ValueId> waiting{value};
+    for (int steps = 0; steps < 24 && !waiting.empty(); ++steps) {
+        const Node* node = rewriter.producer(waiting.back());
+        waiting.pop_back();
+        if (node == nullptr) continue;
+        const OpcodeClass kind = node->spec().op_class;
+        if (kind == OpcodeClass::gemm || kind == OpcodeClass::conv) return true;
+        const bool by_rows =
+            kind == OpcodeClass::elementwise || kind == OpcodeClass::norm || kind == OpcodeClass::convert;
+        if (by_rows) waiting.insert(waiting.end(), node->inputs.begin(), node->inputs.end());
+    }
+    return false;
+}
+
+/// Computes each row of the last dimension, or each element, for itself.
+bool works_on_rows(const Graph& graph, const Node& node) {
+    const Dims& shape = graph.value(node.outputs[0]).shape;
+    if (node.outputs.size() != 1 || has_quant(graph.value(node.outputs[0]))) return false;
+    switch (node.spec().op_class) {
+        case OpcodeClass::elementwise:
+        case OpcodeClass::convert:
+            return true;
+        case OpcodeClass::norm:
+            return is_any(node, {"layernorm", "rmsnorm"}) &&
+                   from_front(node.attrs.integer("axis", 0), shape.rank) + 1 == shape.rank;
+        case OpcodeClass::softmax:
+            return from_front(node.attrs.integer("axis", 0), shape.rank) + 1 == shape.rank;
+        default:
+            return false;
+    }
+}
+
+/// A constant that is the same for all rows.
+bool same_for_rows(const graph::Value& value) {
+    const auto elements = static_cast<int64_t>(value.elements());
+    return value.constant() && !value.quant && (elements == 1 || elements == last(value.shape));
+}
+
+class Sink {
+  public:
+    Sink(Rewriter& rewriter, NodeId id) : rewriter_(rewriter), graph_(rewriter.graph), id_(id) {}
+
+    bool run() {
+        const Node node = graph_.nodes[id_];
+        if (!works_on_rows(graph_, node) || !find_rows(node)) return false;
+        std::vector<ValueId> operands;
+        for (size_t i = 0; i < node.inputs.size(); ++i) operands.push_back(operand(node, i));
+        BoundAttrs attrs = node.attrs;
+        if (attrs.find("axis") != nullptr) set_integer(attrs, "axis", rows_.rank - 1);
+        const graph::Value& y = graph_.value(node.outputs[0]);
+        graph::NodeOptions options{node.source, y.name, y.elem, y.quant};
+        const std::vector<int64_t> target = shape_list(y.shape);
+        const ValueId made = rewriter_.add(node.spec().name, operands, attrs, options);
+        graph_.nodes.back().absorbed = node.absorbed;
+        // the reshape takes over the result; its name is the reshape's that went
+        become(rewriter_, id_, "reshape", {made}, graph::attributes({graph::ints("target_shape", target)}));
+        graph_.nodes[id_].source = reshape_.source;
+        graph_.nodes[id_].absorbed.clear();
+        return true;
+    }
+
+  private:
+    bool fits(const Node& node, ValueId operand) const {
+        const graph::Value& value = graph_.value(operand);
+        return value.shape == graph_.value(node.outputs[0]).shape || same_for_rows(value);
+    }
+
+    /// The shape in front of a reshape that can move behind this node.
+    bool find_rows(const Node& node) {
+        const bool elementwise = is_elementwise(node);
+        const size_t candidates = elementwise ? node.inputs.size() : 1;
+        const Dims& whole = graph_.value(node.outputs[0]).shape;
+        for (size_t i = 0; elementwise && i < node.inputs.size(); ++i) {
+            if (!fits(node, node.inputs[i])) return false;
+        }
+        for (size_t i = 0; i < candidates; ++i) {
+            const Node* reshape = row_reshape(rewriter_, node.inputs[i]);
+            if (reshape == nullptr || !(graph_.value(node.inputs[i]).shape == whole)) continue;
+            if (!comes_of_product(rewriter_, reshape->inputs[0])) continue;
+            reshape_ = *reshape;
+            rows_ = graph_.value(reshape->inputs[0]).shape;
+            return true;
+        }
+        return false;
+    }
+
+    /// An operand with the rows of the product.
+    ValueId operand(const Node& node, size_t i) {
+        const ValueId id = node.inputs[i];
+        const graph::Value value = graph_.value(id);
+        if (!is_elementwise(node) && i > 0) return id;
+        if (value.shape == graph_.value(node.outputs[0]).shape) return with_rows(id, value, node.source);
+        if (value.shape.rank < 2) return id;  // [C] or a scalar: it repeats along the last dimension
+        Dims vector;
+        vector[vector.rank++] = static_cast<int64_t>(value.elements());
+        return rewriter_.add_constant(value.name, value.elem, vector, value.data);
+    }
+
+    ValueId with_rows(ValueId id, const graph::Value& value, const graph::Source& source) {
+        const Node* reshape = rewriter_.producer(id);
+        if (reshape != nullptr && is(*reshape, "reshape") && graph_.value(reshape->inputs[0]).shape == rows_)
+            return reshape->inputs[0];
+        if (value.constant())
+            return rewriter_.add_constant(value.name, value.elem, rows_, value.data, value.quant);
+        graph::NodeOptions options{
+            {source.name + "/reshape", "Reshape"}, value.name, value.elem, value.quant};
+        return rewriter_.add("reshape", {id},
+                             graph::attributes({graph::ints("target_shape", shape_list(rows_))}), options);
+    }
+
+    Rewriter& rewriter_;
+    Graph& graph_;
+    NodeId id_;
+    Node reshape_;
+    Dims rows_;
+};
+
+}  // namespace
+
+void sink_reshapes(Graph& graph, const Options&) {
+    Rewriter rewriter(graph);
+    // each node once, in their order: a reshape moves past all that follows it
+    const size_t count = graph.nodes.size();
+    for (NodeId id = 0; id < count; ++id) {
+        if (rewriter.alive(id)) Sink(rewriter, id).run();
+    }
+    apply_rules(rewriter, view_rules);
+    rewriter.finish();
+}
+
+}  // namespace kpu::passes

@@ -1,0 +1,74 @@
+"""Runs models through graph_run, many in one process."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Case:
+    """A model with inputs; what graph_run made of it is added."""
+
+    name: str
+    model: onnx.ModelProto
+    inputs: Mapping[str, Array]
+    outputs: dict[str, Array] = field(default_factory=dict)
+    error: str = ""
+
+
+def file_of(name: str) -> str:
+    """The file of a tensor."""
+    return name.replace("/", "_") + ".npy"
+
+
+def as_file(array: Array) -> Array:
+    """What the files of graph_run hold: bfloat16 as bit patterns, 4-bit integers in bytes."""
+    array = np.asarray(array)
+    if array.dtype == ml_dtypes.bfloat16:
+        return array.view(np.uint16)
+    return array.astype(np.int8) if array.dtype == ml_dtypes.int4 else array
+
+
+def from_file(array: Array, type_: int) -> Array:
+    """The array in the type that the model declares."""
+    if type_ == TensorProto.INT64:
+        return array.view(np.int64).reshape(array.shape[:-1])
+    if type_ == TensorProto.BFLOAT16:
+        return array.view(ml_dtypes.bfloat16)
+    return array.astype(helper.tensor_dtype_to_np_dtype(type_))
+
+
+def run(cases: Iterable[Case], tool: str) -> None:
+    """Fills outputs or error of each case."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folders = []
+        for number, case in enumerate(cases):
+            folder = Path(scratch) / str(number)
+            folder.mkdir()
+            (folder / "model.onnx").write_bytes(case.model.SerializeToString())
+            for name, array in case.inputs.items():
+                np.save(folder / file_of(name), np.ascontiguousarray(as_file(array)).reshape(np.shape(array)))
+            folders.append((case, folder))
+        for start in range(0, len(folders), 200):
+            part = [str(folder) for _, folder in folders[start : start + 200]]
+            subprocess.run([tool, *part], check=True, timeout=600)
+        for case, folder in folders:
+            if (folder / "error.txt").exists():
+                case.error = (folder / "error.txt").read_text()
+                continue
+            for output in case.model.graph.output:
+                array = np.load(folder / "out" / file_of(output.name))
+                case.outputs[output.name] = from_file(array, output.type.tensor_type.elem_type)

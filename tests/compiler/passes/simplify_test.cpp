@@ -1,0 +1,260 @@
+#include <gmock/gmock.h>
+
+#include "tests/compiler/passes/random_graphs.hpp"
+
+namespace kpu::passes {
+namespace {
+
+using namespace testing;
+using graph::attributes;
+using graph::ints;
+using graph::real;
+using ::testing::ElementsAre;
+
+/// A graph of one input [2,3]; `make` adds nodes and gives the output.
+template <class Make>
+Graph graph_of(Make make) {
+    Builder b(1);
+    const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({2, 3}));
+    output(b.graph, make(b, x));
+    return std::move(b.graph);
+}
+
+/// What is left, after checking that it computes the same bits.
+template <class Make>
+std::string simplified(Make make) {
+    Graph graph = graph_of(make);
+    Random random(5);
+    const auto inputs = random_inputs(graph, random);
+    const auto before = outputs_of(graph, inputs);
+    fold_constants(graph, options());
+    simplify(graph, options());
+    EXPECT_EQ(difference(before, outputs_of(graph, inputs)), 0);
+    return opcodes_of(graph);
+}
+
+BoundAttrs clamp(double low, double high) {
+    return attributes({real("min_val", low), real("max_val", high)});
+}
+
+TEST(Simplify, DropsIdentities) {
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  x = b.node("add", {x, constant(b.graph, {3}, {0, 0, 0})});
+                  x = b.node("mul", {constant(b.graph, {}, {1}), x});
+                  x = b.node("div", {x, constant(b.graph, {2, 1}, {1, 1})});
+                  x = b.node("sub", {x, constant(b.graph, {}, {0})});
+                  return b.node("pow", {x, constant(b.graph, {}, {1})});
+              }),
+              "");
+}
+
+TEST(Simplify, KeepsWhatOnlyLooksLikeAnIdentity) {
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.node("sub", {constant(b.graph, {}, {0}), x});
+              }),
+              "sub");
+    // the zeros give it another shape
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.node("add", {x, constant(b.graph, {2, 1, 1}, {0, 0})});
+              }),
+              "add");
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.node("mul", {x, constant(b.graph, {3}, {1, 1, 2})});
+              }),
+              "mul");
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.node("div", {constant(b.graph, {}, {1}), x});
+              }),
+              "div");
+}
+
+TEST(Simplify, FindsCheaperArithmetic) {
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.node("div", {x, constant(b.graph, {}, {8})});
+              }),
+              "mul");
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.node("div", {x, constant(b.graph, {}, {7})});
+              }),
+              "div");
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.node("pow", {x, constant(b.graph, {}, {2})});
+              }),
+              "mul");
+}
+
+TEST(Simplify, MergesIntervals) {
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) { return b.node("relu", {b.node("relu", {x})}); }),
+              "relu");
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.node("max", {x, constant(b.graph, {}, {0})});
+              }),
+              "relu");
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.node("min", {b.node("relu", {x}), constant(b.graph, {}, {0.5})});
+              }),
+              "clamp");
+    Graph graph = graph_of([](Builder& b, ValueId x) {
+        return b.node("clamp", {b.node("clamp", {x}, clamp(-0.25, 3))}, clamp(-1, 0.5));
+    });
+    simplify(graph, options());
+    ASSERT_EQ(opcodes_of(graph), "clamp");
+    EXPECT_EQ(graph.nodes[0].attrs.real("min_val", 9), -0.25);
+    EXPECT_EQ(graph.nodes[0].attrs.real("max_val", 9), 0.5);
+    EXPECT_THAT(absorbed(graph.nodes[0]), ElementsAre("clamp_0"));
+    // disjoint: everything becomes the outer bound
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.node("clamp", {b.node("clamp", {x}, clamp(-1, -0.5))}, clamp(0.25, 2));
+              }),
+              "clamp");
+}
+
+TEST(Simplify, KeepsRoundingsOfQuantisedNumbers) {
+    Graph graph;
+    BoundQuant quant;
+    quant.kind = proto::Quant::PER_TENSOR;
+    quant.scales = {0.5};
+    quant.zero_points = {0};
+    const ValueId x = graph.add_value("x", ElemType::i8, graph::dims({4}), quant);
+    graph.inputs.push_back({"x", x, ElemType::i8, graph::HostType::same, {}});
+    quant.scales = {0.25};
+    graph::NodeOptions options_of = named("relu");
+    options_of.quant = quant;
+    const ValueId y = graph.add_node("relu", {x}, {}, options_of);
+    output(graph, graph.add_node("relu", {y}, {}, options_of));
+    simplify(graph, options());
+    EXPECT_EQ(opcodes_of(graph), "relu relu");
+}
+
+TEST(Simplify, DropsCasts) {
+    const auto cast = [](Builder& b, ValueId x, ElemType elem) {
+        graph::NodeOptions how = b.next("cast");
+        how.elem = elem;
+        return b.graph.add_node("cast", {x}, {}, how);
+    };
+    EXPECT_EQ(simplified([&](Builder& b, ValueId x) { return cast(b, x, ElemType::f32); }), "");
+    EXPECT_EQ(
+        simplified([&](Builder& b, ValueId x) { return cast(b, cast(b, x, ElemType::f16), ElemType::f32); }),
+        "cast cast");
+    Graph graph;
+    const ValueId h = graph.add_input("h", ElemType::f16, graph::dims({3}));
+    graph::NodeOptions wide = named("wide"), back = named("back");
+    wide.elem = ElemType::f32;
+    back.elem = ElemType::f16;
+    output(graph, graph.add_node("cast", {graph.add_node("cast", {h}, {}, wide)}, {}, back));
+    simplify(graph, options());
+    EXPECT_EQ(opcodes_of(graph), "");
+    EXPECT_EQ(graph.outputs[0].value, graph.inputs[0].value);
+}
+
+TEST(Simplify, ComposesViews) {
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.transpose(b.transpose(x, {1, 0}), {1, 0});
+              }),
+              "");
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.reshape(b.reshape(x, {6}), {3, 2});
+              }),
+              "reshape");
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) { return b.reshape(b.reshape(x, {6}), {2, 3}); }), "");
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  return b.transpose(b.reshape(x, {1, 2, 3}), {1, 0, 2});
+              }),
+              "reshape");
+    Graph graph = graph_of([](Builder& b, ValueId x) {
+        return b.transpose(b.transpose(b.reshape(x, {1, 3, 2}), {2, 0, 1}), {1, 2, 0});
+    });
+    simplify(graph, options());
+    EXPECT_EQ(opcodes_of(graph), "reshape");
+}
+
+TEST(Simplify, DropsViewsOfAll) {
+    EXPECT_EQ(
+        simplified([](Builder& b, ValueId x) {
+            x = b.node("concat", {x}, attributes({graph::integer("axis", 0)}));
+            x = b.node("split", {x}, attributes({graph::integer("axis", 1), ints("split_sizes", {3})}));
+            return b.node("pad", {x}, attributes({ints("pads", {0, 0, 0, 0}), graph::word("mode", "edge")}));
+        }),
+        "");
+    const auto slice = [](Builder& b, ValueId x, int64_t step) {
+        return b.node("slice", {x},
+                      attributes({ints("starts", {step > 0 ? 0 : -1}), ints("ends", {step > 0 ? 99 : -99}),
+                                  ints("axes", {1}), ints("steps", {step})}));
+    };
+    EXPECT_EQ(simplified([&](Builder& b, ValueId x) { return slice(b, x, 1); }), "");
+    EXPECT_EQ(simplified([&](Builder& b, ValueId x) { return slice(b, x, -1); }), "slice");
+}
+
+TEST(Simplify, MergesDoubledNodesAndDropsDeadOnes) {
+    Graph graph = graph_of([](Builder& b, ValueId x) {
+        b.node("exp", {x});
+        return b.node("add", {b.node("tanh", {x}), b.node("tanh", {x})});
+    });
+    simplify(graph, options());
+    EXPECT_EQ(opcodes_of(graph), "tanh add");
+    EXPECT_THAT(absorbed(graph.nodes[0]), ElementsAre("tanh_2"));
+    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
+                  const ValueId low = b.node("clamp", {x}, clamp(0, 0.1)),
+                                high = b.node("clamp", {x}, clamp(0, 0.2));
+                  return b.node("add", {low, high});
+              }),
+              "clamp clamp add");
+}
+
+TEST(Simplify, AnOutputMayBeAnInput) {
+    Graph graph = graph_of([](Builder& b, ValueId x) { return b.reshape(x, {2, 3}); });
+    simplify(graph, options());
+    EXPECT_TRUE(graph.nodes.empty());
+    EXPECT_EQ(graph.outputs[0].value, graph.inputs[0].value);
+    check(graph);
+}
+
+TEST(FoldConstants, LeavesNoNodeOfConstants) {
+    Graph graph = graph_of([](Builder& b, ValueId x) {
+        const ValueId c = b.node("exp", {constant(b.graph, {3}, {0, 0, 0})});
+        const ValueId d =
+            b.transpose(b.reshape(b.node("mul", {c, constant(b.graph, {2, 1}, {1, 2})}), {3, 2}), {1, 0});
+        return b.node("sub", {x, d});
+    });
+    Random random(1);
+    const auto inputs = random_inputs(graph, random);
+    const auto before = outputs_of(graph, inputs);
+    fold_constants(graph, options());
+    EXPECT_EQ(opcodes_of(graph), "sub");
+    EXPECT_EQ(difference(before, outputs_of(graph, inputs)), 0);
+}
+
+TEST(FoldConstants, OutputsMayBeConstants) {
+    Graph graph;
+    output(graph, graph.add_node("exp", {constant(graph, {2}, {0, 0})}, {}, named("y")));
+    fold_constants(graph, options());
+    EXPECT_TRUE(graph.nodes.empty());
+    EXPECT_THAT(outputs_of(graph, {})[0], ElementsAre(1, 1));
+}
+
+TEST(FoldConstants, DoesNotBlowUp) {
+    Graph graph;
+    const ValueId small = constant(graph, {1, 8}, std::vector<float>(8, 1));
+    const ValueId column = constant(graph, {8, 1}, std::vector<float>(8, 2));
+    const ValueId large = graph.add_node("add", {small, column}, {}, named("large"));  // 256 bytes of 64
+    output(graph, graph.add_node("transpose", {large}, attributes({ints("perm", {1, 0})}), named("y")));
+    Options how = options();
+    how.largest_folded = 255;
+    fold_constants(graph, how);
+    EXPECT_EQ(opcodes_of(graph), "add transpose");
+    how.largest_folded = 256;
+    fold_constants(graph, how);
+    EXPECT_EQ(opcodes_of(graph), "");
+}
+
+TEST(FoldConstants, WeightsStayWhereTheyAre) {
+    Graph graph;
+    const ValueId w = constant(graph, {4}, {1, 2, 3, 4});
+    const uint8_t* bytes = graph.value(w).data.bytes;
+    output(graph, graph.add_node("reshape", {w}, attributes({ints("target_shape", {2, 2})}), named("y")));
+    fold_constants(graph, options());
+    EXPECT_EQ(graph.value(graph.outputs[0].value).data.bytes, bytes);
+}
+
+}  // namespace
+}  // namespace kpu::passes
