@@ -27,6 +27,8 @@ std::string attribute_text(const AttrSpec& spec, const BoundAttr& attr) {
             return fmt::format("{}={}", spec.name, attr.real);
         case AttrKind::ints:
             return fmt::format("{}=[{}]", spec.name, fmt::join(attr.ints, ","));
+        case AttrKind::reals:
+            return fmt::format("{}=[{}]", spec.name, fmt::join(attr.reals, ","));
         case AttrKind::elem_type:
             return fmt::format("{}={}", spec.name, name_of(attr.type));
         case AttrKind::text:

@@ -181,9 +181,11 @@ ValueId Call::reshape(ValueId x, const Sizes& shape) {
     const graph::Value& from = graph.value(x);
     if (static_cast<int64_t>(from.elements()) != elements_of(shape))
         refuse(fmt::format("{} cannot be reshaped to {}", text_of(sizes(x)), text_of(shape)));
-    if (from.constant() && from.quant.kind != proto::Quant::PER_CHANNEL &&
-        from.quant.kind != proto::Quant::PER_GROUP)
+    if (from.quant && from.quant.kind != proto::Quant::PER_TENSOR)
+        refuse("a tensor quantised along a dimension cannot be reshaped");
+    if (from.constant()) {
         return graph.add_constant(from.name, from.elem, graph::dims(shape), from.data, from.quant);
+    }
     return emit("reshape", {x}, {graph::ints("target_shape", shape)}, ElemType::none, from.quant);
 }
 

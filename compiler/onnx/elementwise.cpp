@@ -204,7 +204,8 @@ void shrink(Call& call) {
 void convert(Call& call, Type to) {
     const Type from = call.type(0);
     const ElemType elem = elem_of(to);
-    if (elem == ElemType::none) Call::refuse(fmt::format("tensors of {} are not taken", name_of(to)));
+    if (elem == ElemType::none || (elem == ElemType::i4 && from != to))
+        Call::refuse(fmt::format("tensors of {} are not taken", name_of(to)));
     if (from == to) return call.result(0, call.in(0));
     ValueId x = call.value(0);
     if (to == Type::boolean) {

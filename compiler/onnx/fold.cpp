@@ -24,8 +24,7 @@ bool fold(Call& call) {
         if (!call.has(i)) continue;
         if (!small_enough(call.in(i))) return false;
     }
-    folder(call);
-    return true;
+    return folder(call);
 }
 
 Known picked(const Known& x, Sizes shape, const std::vector<int64_t>& positions) {

@@ -6,7 +6,8 @@
 
 namespace kpu::onnx {
 
-using Folder = void (*)(Call& call);
+/// False: it did not, the node goes into the graph.
+using Folder = bool (*)(Call& call);
 
 /// Null: not an operator of the family.
 Folder find_elementwise_folder(std::string_view type);

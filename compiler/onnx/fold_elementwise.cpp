@@ -123,16 +123,18 @@ Known apply(const Row& row, const Known& a, const Known& b) {
     return result;
 }
 
-void binary(Call& call) {
+bool binary(Call& call) {
     const Row* row = find(binary_rows(), call.node.type);
     Known result = call.known(0, "operands");
     for (size_t i = 1; i < call.inputs(); ++i) result = apply(*row, result, call.known(i, "operands"));
     call.result(0, std::move(result));
+    return true;
 }
 
-void unary(Call& call) {
+bool unary(Call& call) {
     const Known& x = call.known(0, "operands");
     call.result(0, apply(*find(unary_rows(), call.node.type), x, x));
+    return true;
 }
 
 Known converted(const Known& x, Type to) {
@@ -155,14 +157,15 @@ Known converted(const Known& x, Type to) {
     return result;
 }
 
-void cast(Call& call) {
+bool cast(Call& call) {
     const bool like = call.node.type == "CastLike";
     const int64_t to = like ? static_cast<int64_t>(call.type(1)) : call.integer("to", 0);
     if (to < 1 || to > 255) Call::refuse(fmt::format("its type {} is not known", to));
     call.result(0, converted(call.known(0, "operands"), static_cast<Type>(to)));
+    return true;
 }
 
-void where(Call& call) {
+bool where(Call& call) {
     const Known &condition = call.known(0, "operands"), &a = call.known(1, "operands"),
                 &b = call.known(2, "operands");
     if (a.type != b.type || condition.real()) Call::refuse("its operands have different types");
@@ -179,6 +182,7 @@ void where(Call& call) {
         positions.push_back(first ? of_a[i] : of_b[i] + static_cast<int64_t>(a.size()));
     }
     call.result(0, picked(both, shape, positions));
+    return true;
 }
 
 }  // namespace

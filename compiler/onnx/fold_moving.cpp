@@ -20,20 +20,23 @@ Known shaped(const Known& x, Sizes shape) {
 
 const Known& operand(Call& call) { return call.known(0, "operands"); }
 
-void reshape(Call& call) {
+bool reshape(Call& call) {
     const Known& x = operand(call);
     call.result(0, shaped(x, reshape_target(x.shape, call.ints_of(1, "target sizes"),
                                             call.integer("allowzero", 0) != 0)));
+    return true;
 }
 
-void squeeze(Call& call) {
+bool squeeze(Call& call) {
     const Known& x = operand(call);
     call.result(0, shaped(x, squeezed(call, x.shape, call.ints("axes", 1, 13))));
+    return true;
 }
 
-void unsqueeze(Call& call) {
+bool unsqueeze(Call& call) {
     const Known& x = operand(call);
     call.result(0, shaped(x, unsqueezed(call, x.shape, call.ints("axes", 1, 13))));
+    return true;
 }
 
 /// Positions of a box: along each dimension first, first + step, ... (counts of them).
@@ -53,7 +56,7 @@ std::vector<int64_t> box(const Sizes& from, const Sizes& first, const Sizes& ste
     return positions;
 }
 
-void slice(Call& call) {
+bool slice(Call& call) {
     const Known& x = operand(call);
     const SliceSpec spec = slice_spec(call);
     Sizes first(x.shape.size(), 0), steps(x.shape.size(), 1), counts = x.shape;
@@ -71,9 +74,10 @@ void slice(Call& call) {
             0, step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step);
     }
     call.result(0, picked(x, counts, box(x.shape, first, steps, counts)));
+    return true;
 }
 
-void split(Call& call) {
+bool split(Call& call) {
     const Known& x = operand(call);
     const size_t axis = call.axis("axis", 0, call.rank(0));
     Sizes first(x.shape.size(), 0), counts = x.shape;
@@ -83,9 +87,10 @@ void split(Call& call) {
         call.result(i, picked(x, counts, box(x.shape, first, Sizes(x.shape.size(), 1), counts)));
         first[axis] += sizes[i];
     }
+    return true;
 }
 
-void concat(Call& call) {
+bool concat(Call& call) {
     const size_t axis = call.axis("axis", 0, call.rank(0));
     Known all{call.type(0), call.shape(0), {}, {}};
     all.shape[axis] = 0;
@@ -113,9 +118,10 @@ void concat(Call& call) {
         }
     }
     call.result(0, std::move(all));
+    return true;
 }
 
-void gather(Call& call) {
+bool gather(Call& call) {
     const Known& x = operand(call);
     const Sizes indices = call.ints_of(1, "indices");
     const size_t axis = call.axis("axis", 0, call.rank(0));
@@ -135,9 +141,10 @@ void gather(Call& call) {
         }
     }
     call.result(0, picked(x, shape, positions));
+    return true;
 }
 
-void transpose(Call& call) {
+bool transpose(Call& call) {
     const Known& x = operand(call);
     const Sizes perm = transpose_perm(call), strides = strides_of(x.shape);
     Sizes shape, moved;
@@ -155,15 +162,17 @@ void transpose(Call& call) {
         }
     }
     call.result(0, picked(x, shape, positions));
+    return true;
 }
 
-void expand(Call& call) {
+bool expand(Call& call) {
     const Known& x = operand(call);
     const Sizes shape = broadcast_of(x.shape, call.ints_of(1, "target sizes"));
     call.result(0, picked(x, shape, broadcast_positions(x.shape, shape)));
+    return true;
 }
 
-void tile(Call& call) {
+bool tile(Call& call) {
     const Known& x = operand(call);
     const Sizes repeats = call.ints_of(1, "repetitions");
     if (repeats.size() != x.shape.size()) Call::refuse("it needs as many repetitions as dimensions");
@@ -176,12 +185,13 @@ void tile(Call& call) {
         shape[d] *= repeats[d];
     }
     call.result(0, picked(x, shape, broadcast_positions(in_front, both)));
+    return true;
 }
 
 /// Sums, products, extremes of integers along axes.
-void reduce(Call& call) {
+bool reduce(Call& call) {
     const Known& x = operand(call);
-    if (x.real()) Call::refuse("it reduces float constants");
+    if (x.real()) return false;
     const std::string& type = call.node.type;
     Sizes axes = call.ints("axes", 1, type == "ReduceSum" ? 13 : 18);
     if (axes.empty()) axes = identity_perm(x.shape.size());
@@ -207,12 +217,12 @@ void reduce(Call& call) {
         begun[at] = true;
     }
     call.result(0, std::move(result));
+    return true;
 }
 
-void cumulative_sum(Call& call) {
+bool cumulative_sum(Call& call) {
     const Known& x = operand(call);
-    if (x.real() || call.integer("exclusive", 0) != 0 || call.integer("reverse", 0) != 0)
-        Call::refuse("such a sum of constants is not taken");
+    if (x.real() || call.integer("exclusive", 0) != 0 || call.integer("reverse", 0) != 0) return false;
     const size_t axis = call.axis(static_cast<int64_t>(call.number_of(1, "axis")), call.rank(0));
     const auto stride = static_cast<size_t>(strides_of(x.shape)[axis]),
                size = static_cast<size_t>(x.shape[axis]);
@@ -223,9 +233,10 @@ void cumulative_sum(Call& call) {
             Call::refuse("its sum overflows");
     }
     call.result(0, std::move(result));
+    return true;
 }
 
-void non_zero(Call& call) {
+bool non_zero(Call& call) {
     const Known& x = operand(call);
     const Sizes strides = strides_of(x.shape);
     std::vector<int64_t> found;
@@ -238,6 +249,7 @@ void non_zero(Call& call) {
         for (const int64_t at : found) result.ints.push_back(at / strides[d] % x.shape[d]);
     }
     call.result(0, std::move(result));
+    return true;
 }
 
 struct Row {

@@ -159,6 +159,7 @@ void Importer::add_input(Scope& scope, const ValueInfo& info) {
                info.name, text_of(operand.shape), elements);
     if (scope.values.count(info.name) != 0)
         refuse("the name `{}` is an input twice. Fix: rename one.", info.name);
+    operand.sole = reads_[info.name] == 1;
     operand.value = graph_.add_input(info.name, elem, graph::dims(operand.shape));
     graph_.inputs.back().host = host_of(info.type);
     define(scope, info.name, std::move(operand));

@@ -79,6 +79,12 @@ void Importer::run() {
     if (model_.graph.outputs.empty()) refuse("the graph has no outputs. Fix: export the model again.");
     graph_.name = model_.graph.name;
     for (const ValueInfo& info : model_.graph.values) infos_.emplace(info.name, &info);
+    for (const NodeModel& node : model_.graph.nodes) {
+        std::vector<std::string> names;
+        add_reads(node, names);
+        for (const std::string& name : names) ++reads_[name];
+    }
+    for (const ValueInfo& info : model_.graph.outputs) ++reads_[info.name];
     Scope scope;
     scope.opsets = &model_.opsets;
     add_tensors(scope, model_.graph);
@@ -312,7 +318,9 @@ void Importer::import_call(const NodeModel& node, const Function& function, Scop
         if (given && operand == nullptr)
             refuse("node `{}` ({}) reads `{}`, which nothing makes. Fix: export the model again.", node.name,
                    node.type, node.inputs[i]);
-        inner.values.emplace(function.inputs[i], given ? *operand : Operand());
+        Operand argument = given ? *operand : Operand();
+        argument.sole = false;  // the function may read it more often
+        inner.values.emplace(function.inputs[i], std::move(argument));
     }
     import_nodes(function.nodes, inner);
     for (size_t i = 0; i < node.outputs.size(); ++i) {

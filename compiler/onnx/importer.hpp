@@ -70,6 +70,7 @@ class Importer {
     std::unordered_set<std::string> sources_;
     std::set<std::string> used_dims_, told_;
     std::unordered_map<std::string, const ValueInfo*> infos_;
+    std::unordered_map<std::string, int> reads_;  ///< of names, by nodes and outputs of the model
 };
 
 }  // namespace kpu::onnx

@@ -29,6 +29,7 @@ struct Operand {
     std::shared_ptr<const Tensor> tensor;  ///< a constant of the file
     KnownPtr known;                        ///< a constant that was computed, or looked at
     std::string lost;                      ///< the node that should make it and cannot
+    bool sole = false;                     ///< an input of the graph that one node reads, and no output
     bool constant() const { return known != nullptr || tensor != nullptr; }
 };
 

@@ -50,19 +50,60 @@ bool same(const BoundQuant& a, const BoundQuant& b) {
            a.zero_points == b.zero_points;
 }
 
-/// The same integers as quantised numbers: a constant with the quantisation, or a node that renames them.
-ValueId quantised(Call& call, ValueId x, const BoundQuant& quant) {
-    const graph::Value& value = call.graph.value(x);
+bool constant_scales(const Call& call, size_t scale) {
+    return call.in(scale).constant() && (!call.has(scale + 1) || call.in(scale + 1).constant());
+}
+
+/// Scales or zero points as a tensor that broadcasts to `shape`.
+ValueId spread(Call& call, size_t operand, const Sizes& shape, int64_t given_axis, int64_t block,
+               ElemType elem) {
+    ValueId x = call.cast(call.value(operand), elem);
+    const Sizes s = call.sizes(x);
+    if (elements_of(s) == 1) return call.reshape(x, {});
+    const size_t axis = call.axis(given_axis, static_cast<int64_t>(shape.size()));
+    if (s.size() == 1) {
+        Sizes places(shape.size(), 1);
+        places[axis] = s[0];
+        return call.reshape(x, places);
+    }
+    if (block < 1 || s.size() != shape.size())
+        Call::refuse(fmt::format("scales {} are not taken", text_of(s)));
+    Sizes apart = s, repeated = s, whole = s;  // [.., blocks, 1, ..] to [.., blocks, block, ..]
+    const auto at = static_cast<int64_t>(axis) + 1;
+    apart.insert(apart.begin() + at, 1);
+    repeated.insert(repeated.begin() + at, block);
+    whole[axis] *= block;
+    x = call.reshape(call.expand(call.reshape(x, apart), repeated), whole);
+    return whole[axis] == shape[axis] ? x : call.slice(x, static_cast<int64_t>(axis), 0, shape[axis]);
+}
+
+/// (x - zero) * scale by arithmetic: for scales that are computed, and integers that also stand for themselves.
+ValueId real_of(Call& call, size_t operand, int64_t axis, int64_t block, ElemType elem) {
+    const Sizes shape = call.shape(operand);
+    ValueId x = call.cast(call.value(operand), ElemType::f32);
+    if (call.has(operand + 2))
+        x = call.binary("sub", x, spread(call, operand + 2, shape, axis, block, ElemType::f32));
+    return call.cast(call.binary("mul", x, spread(call, operand + 1, shape, axis, block, ElemType::f32)),
+                     elem);
+}
+
+/// The same integers as quantised numbers. An input that nobody else reads simply has the quantisation.
+std::optional<ValueId> renamed(Call& call, size_t operand, const BoundQuant& quant) {
+    const ValueId x = call.value(operand);
+    graph::Value& value = call.graph.value(x);
     if (value.quant && same(value.quant, quant)) return x;
     if (value.constant())
         return call.graph.add_constant(value.name, value.elem, value.shape, value.data, quant);
-    const Sizes shape = call.sizes(x);
-    return call.emit("reshape", {x}, {graph::ints("target_shape", shape.empty() ? Sizes{1} : shape)},
-                     ElemType::none, quant);
+    if (value.quant || !call.in(operand).sole) return std::nullopt;
+    value.quant = quant;
+    return x;
 }
 
 ValueId quantised(Call& call, size_t operand, int64_t axis = 1) {
-    return quantised(call, call.value(operand), quant_of(call, operand + 1, call.shape(operand), axis, 0));
+    const BoundQuant quant = quant_of(call, operand + 1, call.shape(operand), axis, 0);
+    if (const std::optional<ValueId> x = renamed(call, operand, quant)) return *x;
+    const ElemType elem = call.elem(call.value(operand));
+    return call.emit("quantize", {real_of(call, operand, axis, 0, ElemType::f32)}, {}, elem, quant);
 }
 
 /// The type of the zero point, of output_dtype, or uint8.
@@ -72,26 +113,40 @@ Type quantized_type(Call& call) {
     return type == 0 ? Type::u8 : static_cast<Type>(type);
 }
 
+/// saturate(round(x / scale) + zero), with scales that are computed.
+ValueId computed_steps(Call& call, int64_t axis, int64_t block, ElemType elem) {
+    const Sizes shape = call.shape(0);
+    const ValueId x = call.cast(call.value(0), ElemType::f32);
+    ValueId steps =
+        call.unary("round", call.binary("div", x, spread(call, 1, shape, axis, block, ElemType::f32)));
+    if (call.has(2)) steps = call.binary("add", steps, spread(call, 2, shape, axis, block, ElemType::f32));
+    return call.emit("cast", {steps}, {}, elem);
+}
+
 void quantize(Call& call) {
     const Type type = quantized_type(call);
     const ElemType elem = elem_of(type);
     if (!is_integer(elem)) Call::refuse(fmt::format("quantisation to {} is not taken", name_of(type)));
-    const BoundQuant quant =
-        quant_of(call, 1, call.shape(0), call.integer("axis", 1), call.integer("block_size", 0));
+    const int64_t axis = call.integer("axis", 1), block = call.integer("block_size", 0);
+    if (!constant_scales(call, 1)) return call.result(0, computed_steps(call, axis, block, elem), type);
+    const BoundQuant quant = quant_of(call, 1, call.shape(0), axis, block);
     const ValueId x = call.cast(
         call.value(0), is_float(call.elem(call.value(0))) ? call.elem(call.value(0)) : ElemType::f32);
     call.result(0, call.emit("quantize", {x}, {}, elem, quant), type);
 }
 
 void dequantize(Call& call) {
-    const BoundQuant quant =
-        quant_of(call, 1, call.shape(0), call.integer("axis", 1), call.integer("block_size", 0));
+    const int64_t axis = call.integer("axis", 1), block = call.integer("block_size", 0);
     Type type = call.type(1);
     if (const int64_t told = call.integer("output_dtype", 0); told != 0) type = static_cast<Type>(told);
     if (!is_float(elem_of(type)))
         Call::refuse(fmt::format("dequantisation to {} is not taken", name_of(type)));
-    const ValueId x = quantised(call, call.value(0), quant);
-    call.result(0, call.emit("dequantize", {x}, {}, elem_of(type)), type);
+    std::optional<ValueId> x;
+    if (constant_scales(call, 1)) x = renamed(call, 0, quant_of(call, 1, call.shape(0), axis, block));
+    call.result(
+        0,
+        x ? call.emit("dequantize", {*x}, {}, elem_of(type)) : real_of(call, 0, axis, block, elem_of(type)),
+        type);
 }
 
 /// x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias.
@@ -131,7 +186,17 @@ ValueId centred(Call& call, size_t x, size_t operand, int64_t axis) {
         if (axis < 0 || call.shape(x)[static_cast<size_t>(axis)] != static_cast<int64_t>(quant.scales.size()))
             Call::refuse("its zero points are not those of columns");
     }
-    return quantised(call, call.value(x), quant);
+    if (const std::optional<ValueId> renamed_x = renamed(call, x, quant)) return *renamed_x;
+    // the zero points change what the integers stand for: by way of floats, which hold them exactly
+    const ElemType elem = call.elem(call.value(x));
+    ValueId real = call.cast(call.value(x), ElemType::f32);
+    if (call.has(operand)) {
+        Sizes places(call.shape(x).size(), 1);
+        if (quant.scales.size() > 1)
+            places[static_cast<size_t>(axis)] = static_cast<int64_t>(quant.scales.size());
+        real = call.binary("sub", real, call.reshape(call.cast(call.value(operand), ElemType::f32), places));
+    }
+    return call.emit("quantize", {real}, {}, elem, quant);
 }
 
 /// a, b, a_zero, b_zero; the result is the accumulator.

@@ -55,19 +55,15 @@ void reduce(Call& call) {
     call.result(apply("reduce_l2", x));
 }
 
-/// The opcode finds the first of equals; the last one is the first from behind.
 void search(Call& call) {
     const size_t axis = call.axis("axis", 0, call.rank(0));
-    const bool keep = call.integer("keepdims", 1) != 0,
-               last = call.opset >= 12 && call.integer("select_last_index", 0) != 0;
+    const bool keep = call.integer("keepdims", 1) != 0;
     const auto along = static_cast<int64_t>(axis);
-    const int64_t size = call.shape(0)[axis];
-    ValueId x = call.value(0);
-    if (last) x = call.slice(x, along, -1, INT32_MIN, -1);
-    ValueId found =
-        call.emit(call.node.type == "ArgMax" ? "argmax" : "argmin", {x},
-                  {graph::integer("axis", along), graph::integer("keepdims", keep ? 1 : 0)}, ElemType::i32);
-    if (last) found = call.binary("sub", call.number(static_cast<double>(size - 1), ElemType::i32), found);
+    std::vector<BoundAttr> attrs{graph::integer("axis", along), graph::integer("keepdims", keep ? 1 : 0)};
+    if (call.opset >= 12 && call.integer("select_last_index", 0) != 0)
+        attrs.push_back(graph::integer("select_last_index", 1));
+    const ValueId found = call.emit(call.node.type == "ArgMax" ? "argmax" : "argmin", {call.value(0)},
+                                    std::move(attrs), ElemType::i32);
     Sizes shape = call.shape(0);
     if (keep) {
         shape[axis] = 1;

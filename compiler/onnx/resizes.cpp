@@ -107,7 +107,7 @@ double position(const Resize& r, size_t d, int64_t size, int64_t i) {
     const double out = scale * in;
     if (r.coordinates == "align_corners") return out == 1 ? 0 : at * (in - 1) / (out - 1);
     if (r.coordinates == "asymmetric") return at / scale;
-    if (r.coordinates == "pytorch_half_pixel" && out == 1) return -0.5;
+    if (r.coordinates == "pytorch_half_pixel" && r.sizes[d] == 1) return 0;
     if (r.coordinates == "tf_crop_and_resize") {
         const double width = r.ends[d] - r.starts[d], start = r.starts[d] * (in - 1);
         const double count = static_cast<double>(r.sizes[d]);
@@ -195,8 +195,12 @@ ValueId outside_replaced(Call& call, ValueId y, const Resize& r, const Sizes& sh
 }
 
 bool opcode_knows(const Resize& r) {
+    // the opcode looks at the exact length of a result, ONNX Runtime at the whole one
+    for (size_t d = 0; d < r.sizes.size(); ++d) {
+        if (r.coordinates == "pytorch_half_pixel" && r.sizes[d] == 1 && r.scales[d] != 1) return false;
+    }
     return (r.mode == "nearest" || (r.mode == "linear" && !r.antialias && !r.exclude_outside)) &&
-           r.coordinates != "tf_crop_and_resize" && false;
+           r.coordinates != "tf_crop_and_resize" && find_opcode("resize");
 }
 
 void resize(Call& call) {
@@ -206,6 +210,7 @@ void resize(Call& call) {
     if (opcode_knows(r)) {
         BoundAttr scales;
         scales.name = "scales";
+        scales.reals = r.scales;
         return call.result(call.emit(
             "resize", {x},
             {graph::ints("sizes", r.sizes), graph::word("mode", r.mode),

@@ -6,6 +6,7 @@
 
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/shape_rules.hpp"
+#include "compiler/onnx/windows.hpp"
 
 namespace kpu::onnx {
 namespace {
@@ -60,9 +61,18 @@ void transpose(Call& call) {
 
 void concat(Call& call) {
     std::vector<ValueId> parts;
-    for (size_t i = 0; i < call.inputs(); ++i) parts.push_back(call.value(i));
-    if (parts.empty()) Call::refuse("operand 0 is missing");
+    for (size_t i = 0; i < call.inputs(); ++i) {
+        if (elements_of(call.shape(i)) > 0) parts.push_back(call.value(i));
+    }
+    if (parts.empty()) Call::refuse("all its operands are empty");
     call.result(call.concat(parts, static_cast<int64_t>(call.axis("axis", 1, call.rank(0)))));
+}
+
+/// The first operand without elements along one dimension: only a concat takes it.
+Known nothing(const Call& call, size_t axis) {
+    Known empty{call.type(0), call.shape(0), {}, {}};
+    empty.shape[axis] = 0;
+    return empty;
 }
 
 void split(Call& call) {
@@ -71,7 +81,9 @@ void split(Call& call) {
     const ValueId x = call.value(0);
     int64_t start = 0;
     for (size_t i = 0; i < sizes.size(); ++i) {
-        if (call.wants(i)) {
+        if (sizes[i] == 0) {
+            call.result(i, nothing(call, axis));
+        } else if (call.wants(i)) {
             const bool whole = sizes.size() == 1;
             call.result(i, whole ? x : call.slice(x, static_cast<int64_t>(axis), start, start + sizes[i]),
                         call.type(0));
@@ -164,31 +176,15 @@ void tile(Call& call) {
     call.result(x);
 }
 
-int64_t block_of(Call& call) {
+/// The opcodes have channels last.
+void reshuffle(Call& call) {
+    const bool spread = call.node.type == "DepthToSpace";
     const int64_t block = call.integer("blocksize", 0);
     if (call.rank(0) != 4 || block < 1) Call::refuse("it needs four dimensions and a blocksize");
-    return block;
-}
-
-void depth_to_space(Call& call) {
-    const int64_t b = block_of(call);
-    const Sizes s = call.shape(0);
-    if (s[1] % (b * b) != 0) Call::refuse(fmt::format("{} channels are no multiple of {}", s[1], b * b));
-    const int64_t c = s[1] / (b * b);
-    const bool columns = call.text("mode", "DCR") == "CRD";
-    ValueId x = call.value(0);
-    x = columns ? call.transpose(call.reshape(x, {s[0], c, b, b, s[2], s[3]}), {0, 1, 4, 2, 5, 3})
-                : call.transpose(call.reshape(x, {s[0], b, b, c, s[2], s[3]}), {0, 3, 4, 1, 5, 2});
-    call.result(call.reshape(x, {s[0], c, s[2] * b, s[3] * b}));
-}
-
-void space_to_depth(Call& call) {
-    const int64_t b = block_of(call);
-    const Sizes s = call.shape(0);
-    if (s[2] % b != 0 || s[3] % b != 0) Call::refuse(fmt::format("{} is no multiple of {}", text_of(s), b));
-    const ValueId x = call.reshape(call.value(0), {s[0], s[1], s[2] / b, b, s[3] / b, b});
-    call.result(
-        call.reshape(call.transpose(x, {0, 3, 5, 1, 2, 4}), {s[0], s[1] * b * b, s[2] / b, s[3] / b}));
+    const std::string mode = spread ? call.text("mode", "DCR") : "DCR";
+    call.result(channels_first(
+        call, call.emit(spread ? "depth_to_space" : "space_to_depth", {channels_last(call, call.value(0))},
+                        {graph::integer("block", block), graph::word("mode", mode)})));
 }
 
 /// The triangle stays, the rest is zero.
@@ -222,8 +218,8 @@ void add_shapes(Operators& t) {
     t.push_back({"Pad", pad});
     t.push_back({"Expand", expand, 8});
     t.push_back({"Tile", tile});
-    t.push_back({"DepthToSpace", depth_to_space});
-    t.push_back({"SpaceToDepth", space_to_depth});
+    t.push_back({"DepthToSpace", reshuffle});
+    t.push_back({"SpaceToDepth", reshuffle});
     t.push_back({"Trilu", trilu, 14});
     add_constants(t);
 }

@@ -48,7 +48,8 @@ def from_file(array: Array, type_: int) -> Array:
         return array.view(np.int64).reshape(array.shape[:-1])
     if type_ == TensorProto.BFLOAT16:
         return array.view(ml_dtypes.bfloat16)
-    return array.astype(helper.tensor_dtype_to_np_dtype(type_))
+    # 0: the model does not say, the array itself does
+    return array.astype(helper.tensor_dtype_to_np_dtype(type_)) if type_ else array
 
 
 def run(cases: Iterable[Case], tool: str) -> None:
