@@ -17,6 +17,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 Array = npt.NDArray[np.float32]
 Node = onnx.NodeProto
@@ -65,8 +66,9 @@ class Model:
         (folder / "samples").mkdir(parents=True)
         onnx.save(onnx.shape_inference.infer_shapes(model), folder / "model.onnx")
         for i in range(4):
-            np.save(folder / "samples" / f"{i}.npy", self.sample())
-        np.save(folder / "x.npy", self.sample())
+            x = self.sample()
+            np.save(folder / "samples" / f"{i}.npy", x)
+        np.save(folder / "x.npy", x)  # one of them: its ranges are known
 
     def sample(self) -> Array:
         """Random numbers of the input's shape."""
@@ -167,6 +169,61 @@ def with_runtime(path: Path, x: Array) -> list[Array]:
     return list(session.run(None, {"x": x}))
 
 
+class Samples(CalibrationDataReader):
+    """The samples of a case, for ONNX Runtime's quantizer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = sorted((folder / "samples").iterdir())
+
+    def get_next(self) -> dict[str, Array] | None:
+        """One sample, None at the end."""
+        return {"x": np.load(self.paths.pop())} if self.paths else None
+
+
+class QuantizedModels(unittest.TestCase):
+    """Models that ONNX Runtime's quantizer made keep their scales."""
+
+    tool = ""
+
+    def test_quantized_models(self) -> None:
+        """Ours within a step for each operator of what ONNX Runtime gives."""
+        kinds = {"s8": QuantType.QInt8, "u8": QuantType.QUInt8}
+        with tempfile.TemporaryDirectory() as name:
+            root = Path(name)
+            for case, model in {
+                "cnn": small_cnn(1),
+                "shapes": shapes(2),
+                "groups": conv(3, groups=2),
+            }.items():
+                for kind, activations in kinds.items():
+                    for per_channel in (False, True):
+                        folder = root / f"{case}_{kind}_{per_channel}"
+                        model.save(folder)
+                        quantize_static(
+                            folder / "model.onnx",
+                            folder / "quantized.onnx",
+                            Samples(folder),
+                            quant_format=QuantFormat.QDQ,
+                            activation_type=activations,
+                            weight_type=QuantType.QInt8,
+                            per_channel=per_channel,
+                        )
+                        (folder / "quantized.onnx").replace(folder / "model.onnx")
+            folders = sorted(root.iterdir())
+            subprocess.run([self.tool, *map(str, folders)], check=True)
+            for folder in folders:
+                with self.subTest(folder.name):
+                    x = np.load(folder / "x.npy")
+                    (theirs,) = with_runtime(folder / "model.onnx", x)
+                    (again,) = with_runtime(folder / "qdq.onnx", x)
+                    output, step = (folder / "steps.txt").read_text().split()
+                    ours = np.load(folder / "out" / f"{output}.npy")
+                    self.assertGreater(float(step), 0)
+                    operators = 6 if folder.name.startswith("cnn") else 2
+                    self.assertLessEqual(np.abs(ours - theirs).max(), operators * 1.001 * float(step))
+                    self.assertLessEqual(np.abs(ours - again).max(), operators * 1.001 * float(step))
+
+
 class ExportedModels(unittest.TestCase):
     """One folder for each case; the tool runs once for all."""
 
@@ -211,5 +268,5 @@ class ExportedModels(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    ExportedModels.tool = sys.argv.pop(1)
+    ExportedModels.tool = QuantizedModels.tool = sys.argv.pop(1)
     unittest.main()
