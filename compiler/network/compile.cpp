@@ -50,9 +50,14 @@ class Compilation {
         const auto after = [&](const passes::Pass& pass, const graph::Graph& graph) {
             if (wanted == "all" || wanted == pass.name) print(pass.name, graph);
         };
-        for (const passes::Stage stage :
-             {passes::Stage::rewrite, passes::Stage::types, passes::Stage::schedule})
-            passes::run_passes(graph_, options, stage, after);
+        passes::run_passes(graph_, options, passes::Stage::rewrite, after);
+        if (result.precision == ElemType::i8) {
+            quantize();
+            if (wanted == "all" || wanted == "quantize") print("quantize", graph_);
+        } else {
+            passes::run_passes(graph_, options, passes::Stage::types, after);
+        }
+        passes::run_passes(graph_, options, passes::Stage::schedule, after);
         if (const std::string& path = request_.options.text("dot"); !path.empty())
             write_file(path, graph::to_dot(graph_));
         result.lowered = lower::lower(std::move(graph_), target_);

@@ -52,19 +52,6 @@ std::optional<std::vector<double>> along_last(const graph::Value& value, const D
     return along_axis(value, shape, shape.rank - 1U);
 }
 
-ValueId other_operand(const Node& node, ValueId operand) {
-    return node.inputs[0] == operand ? node.inputs[1] : node.inputs[0];
-}
-
-bool same_attrs(const Node& a, const Node& b) {
-    const auto same = [](const BoundAttr& x, const BoundAttr& y) {
-        return x.name == y.name && x.integer == y.integer && x.real == y.real && x.ints == y.ints &&
-               x.text == y.text && x.type == y.type;
-    };
-    return std::equal(a.attrs.list.begin(), a.attrs.list.end(), b.attrs.list.begin(), b.attrs.list.end(),
-                      same);
-}
-
 namespace {
 BoundAttr& attribute(BoundAttrs& attrs, std::string_view name) {
     for (BoundAttr& attr : attrs.list) {

@@ -24,9 +24,6 @@ std::optional<double> uniform_number(const graph::Value& value);
 std::optional<std::vector<double>> along_axis(const graph::Value& value, const Dims& shape, size_t axis);
 std::optional<std::vector<double>> along_last(const graph::Value& value, const Dims& shape);
 
-/// The operand of a node of two that is not `operand`; what both are when they are the same.
-ValueId other_operand(const Node& node, ValueId operand);
-bool same_attrs(const Node& a, const Node& b);
 /// Sets, or adds, a list of integers.
 void set_ints(BoundAttrs& attrs, std::string_view name, std::vector<int64_t> values);
 void set_integer(BoundAttrs& attrs, std::string_view name, int64_t value);

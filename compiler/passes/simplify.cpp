@@ -16,8 +16,9 @@ namespace {
 std::string key_of(const Graph& graph, const Node& node) {
     std::string key = fmt::format("{} {}", node.opcode, fmt::join(node.inputs, ","));
     for (const BoundAttr& attr : node.attrs.list) {
-        key += fmt::format(" {}:{}:{:a}:{}:{}:{}", attr.name, attr.integer, attr.real,
-                           fmt::join(attr.ints, ","), attr.text, static_cast<int>(attr.type));
+        key += fmt::format(" {}:{}:{:a}:{}:{}:{}:{}", attr.name, attr.integer, attr.real,
+                           fmt::join(attr.ints, ","), fmt::join(attr.reals, ","), attr.text,
+                           static_cast<int>(attr.type));
     }
     for (const ValueId output : node.outputs) {
         const graph::Value& value = graph.value(output);

@@ -110,6 +110,8 @@ class Stripper {
             give(node);
         } else if (is_named(node, "transpose") && is_given_constant(node.inputs[0])) {
             transpose_given(node);
+        } else if (is_named(node, "reshape") && is_given_constant(node.inputs[0]) && reshape_given(node)) {
+            return;
         } else {
             copy(node);
         }
@@ -186,6 +188,32 @@ class Stripper {
         note(id, std::move(quant));
         to_.plan.given[id] = {
             given.elem, graph::permuted(given.data, graph::element_bytes(given.elem), value.shape, perm)};
+    }
+
+    /// False: the dimension of the scales is no dimension any more.
+    bool reshape_given(const Node& node) {
+        const ValueId old = map_[node.inputs[0]];
+        const Value value = to_.graph.value(old);
+        const Given given = to_.plan.given[old];
+        const Dims& shape = from_.value(node.outputs[0]).shape;
+        BoundQuant quant = to_.plan.quants[old];
+        if (quant.kind == proto::Quant::PER_CHANNEL) {
+            int64_t before = 1, behind = 1;
+            for (int d = 0; d < quant.axis; ++d) before *= value.shape[static_cast<size_t>(d)];
+            int axis = 0;
+            while (axis < shape.rank && behind < before) behind *= shape[static_cast<size_t>(axis++)];
+            const int64_t channels = value.shape[static_cast<size_t>(quant.axis)];
+            while (axis + 1 < shape.rank && shape[static_cast<size_t>(axis)] == 1 && channels != 1) ++axis;
+            if (behind != before || axis == shape.rank || shape[static_cast<size_t>(axis)] != channels)
+                return false;
+            quant.axis = axis;
+        }
+        const ValueId id =
+            to_.graph.add_constant(from_.value(node.outputs[0]).name, value.elem, shape, value.data);
+        map_[node.outputs[0]] = id;
+        note(id, std::move(quant));
+        to_.plan.given[id] = given;
+        return true;
     }
 
     void copy(const Node& node) {

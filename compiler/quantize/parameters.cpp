@@ -92,9 +92,11 @@ Weights quantized_weights(const Value& value, const std::vector<double>& least_s
     const Reals reals(value);
     const uint64_t channels = last_extent(value), count = value.elements();
     std::vector<double> scales(channels, 0);
-    for (uint64_t i = 0; i < count; ++i) {
-        const double size = std::fabs(reals[i]);
-        if (std::isfinite(size)) scales[i % channels] = std::max(scales[i % channels], size);
+    for (uint64_t i = 0; i < count; i += channels) {
+        for (uint64_t c = 0; c < channels; ++c) {
+            const double size = std::fabs(reals[i + c]);
+            if (std::isfinite(size)) scales[c] = std::max(scales[c], size);
+        }
     }
     for (uint64_t c = 0; c < channels; ++c) {
         scales[c] = scales[c] > 0 ? scales[c] / 127 : 1;
@@ -102,9 +104,11 @@ Weights quantized_weights(const Value& value, const std::vector<double>& least_s
         scales[c] = as_f32(scales[c]);
     }
     const graph::NewData made = graph::new_data(count);
-    for (uint64_t i = 0; i < count; ++i) {
-        const int64_t step = values::quantized(reals[i] / scales[i % channels], 0, {-127, 127});
-        made.bytes[i] = static_cast<uint8_t>(step);
+    for (uint64_t i = 0; i < count; i += channels) {
+        for (uint64_t c = 0; c < channels; ++c) {
+            const int64_t step = values::quantized(reals[i + c] / scales[c], 0, {-127, 127});
+            made.bytes[i + c] = static_cast<uint8_t>(step);
+        }
     }
     return {made.data, per_channel(value.shape.rank - 1, std::move(scales))};
 }

@@ -23,10 +23,10 @@ bool is_one_of(std::string_view name, const std::array<std::string_view, n>& nam
 /// Functions whose slope is bounded: an error of one step stays one of about a step. The others (exp, log,
 /// sqrt, division by what may be 0, rounding, comparisons) would make anything of it.
 bool is_smooth(const OpcodeSpec& spec) {
-    static constexpr std::array<std::string_view, 24> names = {
-        "relu", "clamp", "abs",          "neg",        "leaky_relu", "prelu", "add",      "sub",
-        "mul",  "min",   "max",          "sigmoid",    "tanh",       "gelu",  "silu",     "erf",
-        "elu",  "selu",  "hard_sigmoid", "hard_swish", "mish",       "where", "softplus", "gelu_tanh"};
+    static constexpr std::array<std::string_view, 27> names = {
+        "relu",   "clamp", "abs",  "neg",  "leaky_relu",   "prelu",      "add",   "sub",      "mul",
+        "square", "min",   "max",  "tanh", "sigmoid",      "gelu",       "silu",  "erf",      "elu",
+        "celu",   "selu",  "mish", "atan", "hard_sigmoid", "hard_swish", "where", "softplus", "gelu_tanh"};
     return is_one_of(spec.name, names);
 }
 
@@ -334,8 +334,8 @@ std::string_view accumulating_form(const OpcodeSpec& spec) {
 }
 
 bool keeps_steps(const OpcodeSpec& spec) {
-    return spec.op_class == OpcodeClass::view || spec.name == "maxpool" || spec.name == "reduce_max" ||
-           spec.name == "reduce_min";
+    return spec.op_class == OpcodeClass::view || spec.name == "maxpool" || spec.name == "resize" ||
+           spec.name == "reduce_max" || spec.name == "reduce_min";
 }
 
 bool is_data(const OpcodeSpec& spec, size_t input) {

@@ -1,9 +1,12 @@
 #include "compiler/quantize/ranges.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <numeric>
+#include <thread>
 
 #include "compiler/graph/data.hpp"
 #include "compiler/graph/execute.hpp"
@@ -46,20 +49,44 @@ Range range_of_f32(const float* numbers, uint64_t count) {
     return range;
 }
 
-/// Executes the graph on every sample; `look` sees each float value.
-template <class Look>
-void run_all(const Graph& graph, const Samples& samples, const Look& look) {
-    const auto engine = values::make_fast_backend();
-    graph::GraphExecutor executor(graph, *engine);
-    for (size_t i = 0; i < samples.count(); ++i) {
-        const std::vector<graph::Data> arrays = samples.load(i);
-        std::vector<graph::Data> inputs;
-        for (size_t k = 0; k < graph.inputs.size(); ++k)
-            inputs.push_back(graph::from_host(graph, graph.inputs[k], arrays[k]));
-        executor.run(inputs, [&](ValueId id, const values::Tensor& tensor) {
-            if (is_float(tensor.type)) look(id, tensor);
-        });
+/// Executes the graph on every sample, several at a time; look(notes, value, tensor) sees each float value.
+/// Result: the notes of each worker.
+template <class Notes, class Look>
+std::vector<Notes> run_all(const Graph& graph, const Samples& samples, const Notes& empty, const Look& look) {
+    constexpr size_t most_workers = 8;  // each holds the values of a sample
+    const size_t processors = std::max(1U, std::thread::hardware_concurrency());
+    std::vector<Notes> notes(std::min({samples.count(), processors, most_workers}), empty);
+    std::atomic<size_t> next{0};
+    std::vector<std::pair<size_t, std::exception_ptr>> errors(notes.size());
+    const auto work = [&](size_t worker) {
+        const auto engine = values::make_fast_backend();
+        graph::GraphExecutor executor(graph, *engine);
+        for (size_t sample = next++; sample < samples.count(); sample = next++) {
+            try {
+                const std::vector<graph::Data> arrays = samples.load(sample);
+                std::vector<graph::Data> inputs;
+                for (size_t k = 0; k < graph.inputs.size(); ++k)
+                    inputs.push_back(graph::from_host(graph, graph.inputs[k], arrays[k]));
+                executor.run(inputs, [&](ValueId id, const values::Tensor& tensor) {
+                    if (is_float(tensor.type)) look(notes[worker], id, tensor);
+                });
+            } catch (...) {
+                errors[worker] = {sample, std::current_exception()};
+                next = samples.count();
+                return;
+            }
+        }
+    };
+    std::vector<std::thread> threads;
+    for (size_t worker = 1; worker < notes.size(); ++worker) threads.emplace_back(work, worker);
+    if (!notes.empty()) work(0);
+    for (std::thread& thread : threads) thread.join();
+    // samples are taken in order, so the first bad one is always among them
+    std::sort(errors.begin(), errors.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    for (const auto& [sample, error] : errors) {
+        if (error) std::rethrow_exception(error);
     }
+    return notes;
 }
 
 std::vector<Range> middles(const Graph& graph, const Samples& samples, double percentile,
@@ -67,11 +94,14 @@ std::vector<Range> middles(const Graph& graph, const Samples& samples, double pe
     std::vector<Histogram> histograms;
     histograms.reserve(ranges.size());
     for (const Range& range : ranges) histograms.emplace_back(range);
-    run_all(graph, samples, [&](ValueId id, const values::Tensor& tensor) {
-        histograms[id].add(tensor.type, tensor.data, tensor.elements());
-    });
+    const auto counted =
+        run_all(graph, samples, histograms,
+                [](std::vector<Histogram>& counts, ValueId id, const values::Tensor& tensor) {
+                    counts[id].add(tensor.type, tensor.data, tensor.elements());
+                });
     for (size_t id = 0; id < ranges.size(); ++id) {
         if (graph.values[id].constant() || ranges[id].empty()) continue;
+        for (const std::vector<Histogram>& counts : counted) histograms[id].add(counts[id]);
         const bool all_finite = ranges[id].all_finite;
         ranges[id] = histograms[id].middle(percentile);
         ranges[id].all_finite = all_finite;
@@ -112,17 +142,23 @@ Histogram::Histogram(const Range& range) : range_(range) {
     const double width = range.high - range.low;
     if (range.empty() || !(width > 0)) return;
     bins_per_unit_ = static_cast<double>(bins) / width;
-    counts_.assign(bins, 0);
 }
 
 void Histogram::add(ElemType elem, const uint8_t* bytes, uint64_t elements) {
-    if (counts_.empty()) return;
+    if (bins_per_unit_ == 0) return;
+    counts_.resize(bins, 0);
     for (uint64_t i = 0; i < elements; ++i) {
         const double number = values::load_float(elem, bytes, static_cast<int64_t>(i));
         const double at = (number - range_.low) * bins_per_unit_;
         if (!(at >= 0 && at <= static_cast<double>(bins))) continue;  // an infinity, a NaN
         ++counts_[std::min(static_cast<size_t>(at), bins - 1)];
     }
+}
+
+void Histogram::add(const Histogram& other) {
+    if (other.counts_.empty()) return;
+    counts_.resize(bins, 0);
+    for (size_t i = 0; i < bins; ++i) counts_[i] += other.counts_[i];
 }
 
 Range Histogram::middle(double percentile) const {
@@ -152,9 +188,14 @@ std::vector<Range> calibrate(const Graph& graph, const Samples& samples, const R
             ranges[id] =
                 range_of(value.elem, graph::aligned(value.data, sizeof(float)).bytes, value.elements());
     }
-    run_all(graph, samples, [&](ValueId id, const values::Tensor& tensor) {
-        ranges[id].include(range_of(tensor.type, tensor.data, tensor.elements()));
-    });
+    const auto seen =
+        run_all(graph, samples, std::vector<Range>(ranges.size()),
+                [](std::vector<Range>& seen_here, ValueId id, const values::Tensor& tensor) {
+                    seen_here[id].include(range_of(tensor.type, tensor.data, tensor.elements()));
+                });
+    for (const std::vector<Range>& some : seen) {
+        for (size_t id = 0; id < ranges.size(); ++id) ranges[id].include(some[id]);
+    }
     if (options.percentile >= 100) return ranges;
     return middles(graph, samples, options.percentile, std::move(ranges));
 }

@@ -34,9 +34,11 @@ Range range_of(ElemType elem, const uint8_t* bytes, uint64_t elements);
 /// How often numbers fall into equal parts of a range.
 class Histogram {
   public:
-    static constexpr size_t bins = 4096;
+    static constexpr size_t bins = 2048;
     explicit Histogram(const Range& range);
     void add(ElemType elem, const uint8_t* bytes, uint64_t elements);
+    /// What another one of the same range has counted.
+    void add(const Histogram& other);
     /// The middle part of the range that holds `percentile` percent of the numbers, whole bins.
     Range middle(double percentile) const;
 

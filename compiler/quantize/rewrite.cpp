@@ -84,7 +84,15 @@ class Rewriter {
 
     graph::Data real_data(const Value& value) const {
         if (value.elem == options_.real) return value.data;
-        return graph::make_numbers(options_.real, graph::numbers(value));
+        // finite numbers stay finite: the differences of infinities are NaN
+        const double most = options_.real == ElemType::f16    ? 65504
+                            : options_.real == ElemType::bf16 ? 0x1.fep127
+                                                              : HUGE_VAL;
+        std::vector<double> numbers = graph::numbers(value);
+        for (double& number : numbers) {
+            if (std::isfinite(number)) number = std::clamp(number, -most, most);
+        }
+        return graph::make_numbers(options_.real, numbers);
     }
 
     ValueId steps(ValueId id) { return steps(id, plan_.quants[id]); }

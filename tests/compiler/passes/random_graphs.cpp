@@ -74,11 +74,7 @@ ValueId Builder::pool(ValueId nchw, const std::string& opcode) {
 }
 
 ValueId Builder::mean_of_pixels(ValueId nchw, bool keep) {
-    const auto pixels = static_cast<float>(shape(nchw)[2] * shape(nchw)[3]);
-    const BoundAttrs attrs = attributes({ints("axes", {2, 3}), integer("keepdims", keep ? 1 : 0)});
-    if (find_opcode("reduce_mean")) return node("reduce_mean", {nchw}, attrs);
-    const ValueId sum = node("reduce_sum", {nchw}, attrs);
-    return node("mul", {sum, constant(graph, {}, {1 / pixels})});
+    return node("reduce_mean", {nchw}, attributes({ints("axes", {2, 3}), integer("keepdims", keep ? 1 : 0)}));
 }
 
 ValueId Builder::linear(ValueId x, int64_t columns) {
@@ -104,8 +100,7 @@ ValueId Builder::layer_norm(ValueId x, bool spelled_out) {
     if (!spelled_out)
         return node("layernorm", {x, scale, bias}, attributes({integer("axis", -1), real("epsilon", 1e-5)}));
     const auto mean = [&](ValueId v) {
-        const ValueId sum = node("reduce_sum", {v}, attributes({ints("axes", {-1}), integer("keepdims", 1)}));
-        return node("mul", {sum, constant(graph, {}, {1.0F / static_cast<float>(width)})});
+        return node("reduce_mean", {v}, attributes({ints("axes", {-1}), integer("keepdims", 1)}));
     };
     const ValueId d = node("sub", {x, mean(x)});
     const ValueId variance = mean(node("pow", {d, constant(graph, {}, {2})}));
