@@ -65,7 +65,7 @@ Table make_table() {
     t.push_back({"avgpool", reference::avgpool, fast::avgpool});
     t.push_back({"resize", reference::resize, nullptr});
     add_rows(t);
-    t.push_back({"group_norm", reference::group_norm, nullptr});
+    t.push_back({"group_norm", reference::group_norm, fast::group_norm});
     add_reductions(t);
     t.push_back({"cumsum", reference::cumsum, nullptr});
     t.push_back({"cast", reference::cast, fast::cast});

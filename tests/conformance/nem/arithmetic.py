@@ -455,7 +455,7 @@ def conv_transpose(attrs: dict, inputs: list[Tensor], elem: str, quant: Quant | 
         channel = at[-1]
         first = channel // (cout // groups) * cin
         ordered = []
-        for k, m, image, i, j in sorted(terms.get(at[:-1], [])):  # window row, window column, channel
+        for k, m, image, i, j in sorted(terms.get(at[:-1], []), reverse=True):  # X's rows, columns, channels
             for c in range(cin):
                 source = np.ravel_multi_index((image, i, j, first + c), x.shape)
                 ordered.append((int(source), int(np.ravel_multi_index((k, m, c, channel), w.shape)), c))
