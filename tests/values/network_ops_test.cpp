@@ -188,6 +188,10 @@ TEST(NetworkOps, Resize) {
               (Floats{0, 6, 12, 12}));
     EXPECT_EQ(wide({word_attr("coordinates", "asymmetric"), word_attr("nearest_mode", "ceil")}),
               (Floats{0, 12, 12, 12}));
+    BoundAttr tiny;
+    tiny.name = "scales";
+    tiny.reals = {1e-320, 1e-320};  // positions overflow
+    EXPECT_EQ(wide({tiny, word_attr("coordinates", "half_pixel_symmetric")}), (Floats{0, 0, 0, 0}));
     EXPECT_THROW(wide({word_attr("mode", "cubic")}), UserError);
     EXPECT_THROW(wide({word_attr("coordinates", "elsewhere")}), UserError);
 }

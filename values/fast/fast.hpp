@@ -49,6 +49,7 @@ bool requant(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool maxpool(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool avgpool(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool norm(const Kernels& kernels, Scratch& scratch, const Call& call, bool centred);
+bool resize(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool group_norm(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool softmax(const Kernels& kernels, Scratch& scratch, const Call& call, bool logarithm);
 bool reduce(const Kernels& kernels, Scratch& scratch, const Reduction& row, const Call& call);
