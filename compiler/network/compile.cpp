@@ -115,6 +115,11 @@ class Compilation {
 
     void quantize() {
         const std::string& from = request_.options.text("calibrate");
+        if (quantize::has_qdq(graph_)) {  // its own scales count
+            if (!from.empty())
+                notes_.warning({origin_, 0, 0}, "the model is quantized already; --calibrate is not used.");
+            return take(quantize::absorb_qdq(graph_, quantize_options()));
+        }
         if (from.empty()) {
             throw UserError(fmt::format(
                 "{}: int8 needs samples of the inputs, for the ranges of values. Fix: give --calibrate "
@@ -127,15 +132,19 @@ class Compilation {
         sample_options.deviation = numbers("image-std");
         const auto samples = quantize::open_samples(graph_, from, sample_options);
         quantize::QuantizeResult result = quantize::quantize(graph_, *samples, quantize_options());
-        graph_ = std::move(result.graph);
-        for (const std::string& node : result.in_floats)
-            notes_.info({origin_, 0, 0}, fmt::format("stays in floats: {}.", node));
-        if (!result.calibrated) {
+        const bool calibrated = result.calibrated;
+        take(std::move(result));
+        if (!calibrated) {
             notes_.warning(
                 {origin_, 0, 0},
                 "the samples are random numbers: accuracy is not calibrated. Fix: give --calibrate a folder "
                 "of real inputs.");
         }
+    }
+    void take(quantize::QuantizeResult result) {
+        graph_ = std::move(result.graph);
+        for (const std::string& node : result.in_floats)
+            notes_.info({origin_, 0, 0}, fmt::format("stays in floats: {}.", node));
     }
 
     // ---- choices
@@ -153,6 +162,7 @@ class Compilation {
             }
             return type;
         }
+        if (quantize::has_qdq(graph_) && target_.has_rate(ElemType::i8, ElemType::i8)) return ElemType::i8;
         const ElemType widest = target_.widest_float();
         if (widest == ElemType::none) {
             throw UserError(fmt::format(

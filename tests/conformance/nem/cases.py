@@ -13,6 +13,7 @@ TYPES = ("i8", "i16", "i32", "f16", "bf16", "f32")
 FLOATS = ar.FLOATS
 PLAIN = ("relu", "abs", "neg", "leaky_relu", "clamp", "add", "sub", "mul", "div", "min", "max")
 FUNCTIONS = ("sigmoid", "tanh", "exp", "log", "sqrt", "gelu", "silu", "pow")
+REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min", "reduce_mean", "reduce_prod", "reduce_l2")
 BINARY = ("add", "sub", "mul", "div", "min", "max", "pow")
 
 
@@ -179,7 +180,7 @@ def reduction_cases() -> list[Case]:
     forms = [("", {"axes": [-1], "keepdims": True}), ("_outer", {"axes": [0, 2], "keepdims": False})]
     forms.append(("_all", {"axes": [0, 1, 2], "keepdims": False}))
     for elem in TYPES:
-        for opcode in ("reduce_sum", "reduce_max", "reduce_min", "reduce_mean", "reduce_prod", "reduce_l2"):
+        for opcode in REDUCTIONS:
             for suffix, attrs in forms:
                 name = f"{opcode}_{elem}{suffix}"
                 x = draw(rng(name), elem, (3, 4, 5))
@@ -353,11 +354,13 @@ def conversion_cases() -> list[Case]:
         ("f32", "i16"),
         ("f16", "u8"),
         ("f32", "u8"),
+        ("f16", "u16"),
+        ("f32", "u16"),
     ]
     for a, b in pairs:
         family = "quantize" if (a, b) in listed else "quantize.ext"
         x = specials(draw(rng(f"quantize {a} {b}"), a, (4, 6), scale=3.0), [float("nan"), float("inf"), -1e3])
-        zero = 128 if b == "u8" else -3
+        zero = 128 if b in ("u8", "u16") else -3
         add("quantize", f"{family}<{a},{b}>.default", x, b, Quant([0.03], [zero]))
     add(
         "quantize",
@@ -378,6 +381,8 @@ def conversion_cases() -> list[Case]:
         ("i32", "f32"),
         ("u8", "f16"),
         ("u8", "f32"),
+        ("u16", "f16"),
+        ("u16", "f32"),
     ]
     for a, b in pairs:
         family = "dequantize" if (a, b) in listed else "dequantize.ext"

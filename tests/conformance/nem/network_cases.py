@@ -6,7 +6,10 @@ import arithmetic as ar
 import numpy as np
 import views
 from arithmetic import FLOATS, Quant, Tensor
-from cases import TYPES, Case, add_product, draw, quant_of, rng, specials
+from cases import BINARY as LANGUAGE_BINARY
+from cases import FUNCTIONS as LANGUAGE_FUNCTIONS
+from cases import PLAIN as LANGUAGE_PLAIN
+from cases import REDUCTIONS, TYPES, Case, add_product, draw, quant_of, rng, specials
 
 PLAIN = (
     "square",
@@ -25,9 +28,12 @@ FUNCTIONS = (
     "hard_sigmoid hard_swish gelu_tanh"
 ).split()
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
-BINARY = ("fmod", "floor_mod", "prelu", "where", *COMPARISONS)
+BINARY = ("fmod", "floor_mod", "prelu", "where", *COMPARISONS, *LANGUAGE_BINARY)
+UNSIGNED = ("u8", "u16", "u32")
 ATTRIBUTES: dict[str, dict] = {
     "celu": {"alpha": 0.75},
+    "clamp": {"min_val": -1.5, "max_val": 2.25},
+    "leaky_relu": {"alpha": 0.125},
     "hard_sigmoid": {"alpha": 0.25, "beta": 0.375},
     "thresholded_relu": {"alpha": 0.5},
 }
@@ -62,13 +68,45 @@ def elementwise_cases() -> list[Case]:
                     continue
                 if not quantized and elem not in FLOATS and opcode in FUNCTIONS:
                     continue
-                name = f"{opcode}_{elem}" + ("_quant" if quantized else "")
-                quant = quant_of(elem) if quantized else None
-                inputs = operands(opcode, elem, name, quant)
-                out = Quant([quant.scales[0] * 1.5], [-4]) if quant else None
-                given = ATTRIBUTES.get(opcode, {})
-                y = ar.apply_elementwise(opcode, given, inputs, out)
-                cases.append(Case(name, opcode, f"eltwise<{elem}>.default", inputs, [y], given))
+                cases.append(elementwise_case(opcode, elem, f"eltwise<{elem}>.default", quantized))
+    return cases
+
+
+def elementwise_case(opcode: str, elem: str, variant: str, quantized: bool) -> Case:
+    """One opcode on one type."""
+    name = f"{opcode}_{elem}" + ("_quant" if quantized else "")
+    zero = 100 if elem in UNSIGNED else 3
+    quant = quant_of(elem, zero=zero) if quantized else None
+    inputs = operands(opcode, elem, name, quant)
+    out = Quant([quant.scales[0] * 1.5], [zero - 7]) if quant else None
+    given = ATTRIBUTES.get(opcode, {})
+    return Case(name, opcode, variant, inputs, [ar.apply_elementwise(opcode, given, inputs, out)], given)
+
+
+def unsigned_cases() -> list[Case]:
+    """The opcodes of the language, and those above, on unsigned elements."""
+    cases = []
+    functions = (*FUNCTIONS, *LANGUAGE_FUNCTIONS)
+    for elem in UNSIGNED:
+        variant = f"eltwise.ext<{elem}>.default"
+        for opcode in (*PLAIN, *LANGUAGE_PLAIN, *functions):
+            cases.append(elementwise_case(opcode, elem, variant, opcode in functions))
+        x = draw(rng(f"windows {elem}"), elem, (1, 5, 4, 3))
+        window = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1]}
+        for opcode in ("maxpool", "avgpool"):
+            y = ar.pool(opcode, window, x, None)
+            cases.append(Case(f"{opcode}_{elem}", opcode, variant, [x], [y], window))
+        attrs: dict = {"sizes": [1, 7, 9, 3], "mode": "linear"}
+        y = views.resize(attrs, x, None)
+        cases.append(Case(f"resize_{elem}", "resize", variant, [x], [y], attrs))
+        for opcode in REDUCTIONS:
+            attrs = {"axes": [0, 2], "keepdims": False}
+            y = ar.reduce(opcode, attrs, x, None)
+            cases.append(Case(f"{opcode}_{elem}", opcode, f"reduce.ext<{elem}>.default", [x], [y], attrs))
+        for opcode in ("argmax", "argmin"):
+            attrs = {"axis": 1, "keepdims": True}
+            y = ar.reduce(opcode, attrs, x, None)
+            cases.append(Case(f"{opcode}_{elem}", opcode, f"arg_reduce.ext<{elem}>.default", [x], [y], attrs))
     return cases
 
 
@@ -76,7 +114,7 @@ def condition_cases() -> list[Case]:
     """Comparisons of every type, properties of floats, logic."""
     cases = []
     for opcode in COMPARISONS:
-        for elem in (*TYPES, "u8"):
+        for elem in (*TYPES, *UNSIGNED):
             inputs = operands(opcode, elem, f"{opcode}_{elem}", None)
             y = ar.apply_elementwise(opcode, {}, inputs, None)
             cases.append(Case(f"{opcode}_{elem}", opcode, f"compare<{elem}>.default", inputs, [y]))
@@ -191,9 +229,12 @@ def view_cases() -> list[Case]:
         "gather": ((3, 4, 5), {"axis": 1}),
     }
     jobs = [
-        (opcode, elem, form) for opcode, forms in table.items() for elem in (*TYPES, "u8") for form in forms
+        (opcode, elem, form)
+        for opcode, forms in table.items()
+        for elem in (*TYPES, *UNSIGNED)
+        for form in forms
     ]
-    jobs += [(opcode, "u8", ("", *form)) for opcode, form in plain.items()]
+    jobs += [(opcode, elem, ("", *form)) for opcode, form in plain.items() for elem in UNSIGNED]
     for opcode, elem, (suffix, shape, attrs) in jobs:
         name = f"{opcode}_{elem}{suffix}"
         random = rng(name)
@@ -204,7 +245,7 @@ def view_cases() -> list[Case]:
             inputs.append(Tensor("i32", np.array([[3, 0], [-1, 2], [1, -4]])))
         if opcode == "gather_elements":
             inputs.append(Tensor("i8" if elem == "i8" else "i32", random.integers(-4, 4, (3, 6, 5))))
-        variant = "view.ext<u8>.default" if elem == "u8" else f"view<{elem}>.default"
+        variant = f"view.ext<{elem}>.default" if elem in UNSIGNED else f"view<{elem}>.default"
         cases.append(Case(name, opcode, variant, inputs, views.view(opcode, attrs, inputs), attrs))
     return cases
 
@@ -257,4 +298,4 @@ def product_cases() -> list[Case]:
 def all_cases() -> list[Case]:
     """Every case, in order of their groups."""
     cases = elementwise_cases() + condition_cases() + pool_cases() + resize_cases()
-    return cases + view_cases() + sum_cases() + product_cases()
+    return cases + unsigned_cases() + view_cases() + sum_cases() + product_cases()
