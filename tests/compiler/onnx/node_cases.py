@@ -156,8 +156,8 @@ def page(tool: str, counts: Counts) -> str:
         "",
         *textwrap.wrap(
             f"{len(counts.passed)} of the {counts.total} node cases of onnx {onnx.__version__} pass, "
-            f"{counts.constants} of them with shapes, axes, indices and bounds as constants, not as inputs of "
-            f"the model. {len(counts.wrong())} give wrong values. The others, by reason:",
+            f"{counts.constants} of them with shapes, axes, indices and bounds as constants, not as inputs. "
+            f"{len(counts.wrong())} give wrong values. The others, by reason:",
             118,
         ),
         "",

@@ -244,6 +244,21 @@ def gemm(d: Draft) -> Case:
     return case("Gemm", opset, operands, transA=ta, transB=tb, **factors)
 
 
+def einsum(d: Draft) -> Case:
+    """Products, outer ones, sums, transposes, any dimensions."""
+    equation = d.pick(
+        ["ij,jk->ik", "bij,bjk->bik", "bhid,bhjd->bhij", "ij,kj", "i,j->ij", "ij->ji", "ij->", "ij->j"]
+        + ["bij,bij->bi", "...ij,...jk->...ik", "bijk,jl->bikl", "...i->i...", "ijk,ilk->jl"]
+    )
+    sizes: dict[str, int] = {}
+    operands = []
+    for term in equation.split("->")[0].split(","):
+        letters = term.replace("...", "XY")
+        operands.append(d.floats([sizes.setdefault(letter, d.integer(1, 5)) for letter in letters]))
+    operands[1:] = [d.weight(array) for array in operands[1:]]
+    return case("Einsum", d.opset(12), operands, equation=equation)
+
+
 REDUCTIONS = ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"]
 
 
@@ -317,6 +332,7 @@ GENERATORS: dict[str, Generator] = {
     "Cast": cast,
     "MatMul": matmul,
     "Gemm": gemm,
+    "Einsum": einsum,
     **{f"Reduce{name}": reduction(name) for name in REDUCTIONS},
     "ArgMax": search("ArgMax"),
     "ArgMin": search("ArgMin"),
