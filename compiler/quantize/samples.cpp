@@ -138,8 +138,10 @@ Data array_sample(const std::string& path, const Graph& graph, const Port& port)
     const auto accept = [&](const NpyArray& array) {
         check_npy_dtype(array, host_dtype(graph, port), host_type_name(graph, port), path);
         std::vector<int64_t> shape = array.shape;
-        while (shape.size() < wanted.size() && wanted[wanted.size() - shape.size() - 1] == 1)
+        while (shape.size() < wanted.size() &&
+               (wanted[wanted.size() - shape.size() - 1] == 1 || shape.size() + 1 == wanted.size()))
             shape.insert(shape.begin(), 1);
+        if (!shape.empty() && shape[0] == 1) shape[0] = wanted[0];  // a batch repeats it
         if (shape == wanted) return;
         throw UserError(fmt::format(
             "{}: the sample has shape ({}), but input `{}` has shape ({}). Fix: save arrays of that shape.",
@@ -148,7 +150,10 @@ Data array_sample(const std::string& path, const Graph& graph, const Port& port)
     const NpyArray array = parse_npy(read_npy_bytes(path, accept), path);
     const ElemType elem = host_elem(graph, port);
     if (port.host == HostType::same && elem == ElemType::i4) check_npy_type(array, elem, path);
-    return graph::make_data(std::vector<uint8_t>(array.data.begin(), array.data.end()));
+    std::vector<uint8_t> batch;
+    for (uint64_t bytes = host_bytes(graph, port); batch.size() < bytes;)
+        batch.insert(batch.end(), array.data.begin(), array.data.end());
+    return graph::make_data(std::move(batch));
 }
 
 /// The samples in a folder, by file name without its ending.

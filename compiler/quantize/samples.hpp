@@ -28,7 +28,7 @@ class Samples {
 ///
 /// In a folder, every .npy, .png and .jpg file is a sample of the one input; the samples of several inputs lie
 /// in folders of their names (characters that no file name has are `_`) and belong together by file name. An
-/// array has the input's shape (leading 1s may be missing) and its host's type. A picture is RGB scaled to
+/// array has the input's shape (leading 1s may be missing; a batch repeats a single one) and its host's type. A picture is RGB scaled to
 /// 0..1, minus mean, over deviation, in the input's order of dimensions; one colour channel is its luminance;
 /// a batch repeats it.
 ///
