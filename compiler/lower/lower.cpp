@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/diagnostics.hpp"
 #include "compiler/lower/emit.hpp"
@@ -155,9 +156,9 @@ class Lowering {
                 places_.own.emplace(s, make_buffer(fmt::format("host_{}", s), Level::ddr, storage.bytes));
         }
         places_.weights = make_buffer("weights", Level::ddr, 0);
-        places_.ddr = make_buffer("activations", Level::ddr, memory.ddr_bytes);
-        places_.table = make_buffer("table", Level::l2, table_used_);
-        places_.l2 = make_buffer("resident", Level::l2, memory.l2_bytes);
+        if (memory.ddr_bytes > 0) places_.ddr = make_buffer("activations", Level::ddr, memory.ddr_bytes);
+        if (table_used_ > 0) places_.table = make_buffer("table", Level::l2, table_used_);
+        if (memory.l2_bytes > 0) places_.l2 = make_buffer("resident", Level::l2, memory.l2_bytes);
         for (size_t e = 0; e < target_.engines.size(); ++e) {
             places_.staging.push_back(make_buffer(fmt::format("staging_{}", e), Level::l2, 2 * arena_bytes_));
             places_.l1.push_back(program_.l1_buffer(fmt::format("l1_{}", e), static_cast<int64_t>(e),
@@ -224,12 +225,31 @@ class Lowering {
         }
     }
 
+    /// Of an addend that is there in two types, only one is read.
+    std::set<Block> read_of_table() const {
+        std::set<Block> result;
+        for (const LoweredOp& op : result_.ops) {
+            const TileNode& anchor = op.op.nodes[op.op.anchor];
+            const ElemType sums = accumulator_of(graph_, op.op);
+            const bool product = graph_.nodes[anchor.node].spec().macs != nullptr;
+            for (const TileNode& tile : op.op.nodes) {
+                for (size_t i = 0; i < tile.inputs.size(); ++i) {
+                    if (op.homes[tile.inputs[i]] != Home::table) continue;
+                    Block block = constants_.whole(op.op.operands[tile.inputs[i]].value);
+                    const bool addend = &tile == &anchor && product && i == 2;
+                    if (addend && op.tiling.cuts_sum(op.op) && sums != ElemType::none) block.elem = sums;
+                    result.insert(block);
+                }
+            }
+        }
+        return result;
+    }
+
     void load_table(uint32_t op) {
-        if (table_used_ == 0) return;
-        for (const auto& [block, at] : places_of_table_) {
+        for (const Block& block : read_of_table()) {
             const builder::TensorType type = builder::tensor(block.elem, {block.count.product()});
             const builder::Region from = program_.region("", places_.weights, constants_.place(block), type);
-            const builder::Region to = program_.region("", places_.table, at, type);
+            const builder::Region to = program_.region("", places_.table, places_of_table_.at(block), type);
             builder::Task task = program_.transfer("", to, from).op(op);
             places_.order.add(task, {}, {Span{places_.table.index, 0, 1, false, 0, {}, {}}});
         }

@@ -35,6 +35,7 @@ extern std::atomic<bool> interrupted;
 /// Each adds its verbs to the application; a verb's callback stores the exit code.
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& command_line);
 void add_program_tools(CLI::App& app, int& exit_code);  ///< check, asm, disasm
+void add_compile(CLI::App& app);
 void add_list(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_diff(CLI::App& app, int& exit_code);

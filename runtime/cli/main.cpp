@@ -104,6 +104,7 @@ int run_app(int argc, char** argv) {
     int exit_code = exit_ok;
     const std::vector<std::string> command_line(argv, argv + argc);
     add_run(app, exit_code, command_line);
+    add_compile(app);
     add_program_tools(app, exit_code);
     add_list(app, exit_code);
     add_export(app, exit_code);
