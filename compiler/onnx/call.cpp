@@ -32,6 +32,13 @@ void check_elements(const Sizes& shape) {
         throw Unsupported(fmt::format("a tensor {} is too large", text_of(shape)));
 }
 
+[[noreturn]] void refuse_types(std::string_view opcode, const std::vector<ElemType>& types, ElemType out) {
+    std::string text;
+    for (const ElemType type : types)
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", kpu::name_of(type));
+    Call::refuse(fmt::format("opcode {} does not take {} to {}", opcode, text, kpu::name_of(out)));
+}
+
 }  // namespace
 
 // ---- operands
@@ -149,10 +156,8 @@ ValueId Call::emit(std::string_view opcode, std::vector<ValueId> operands, std::
     const OpcodeSpec& spec = kpu::opcode(*id);
     std::vector<ElemType> types;
     bool real = is_float(to), quantised = static_cast<bool>(quant);
-    std::string text;
     for (const ValueId operand : operands) {
         types.push_back(elem(operand));
-        text += fmt::format("{}{}", text.empty() ? "" : ", ", kpu::name_of(types.back()));
         real = real || is_float(types.back());
         quantised = quantised || graph.value(operand).quant;
     }
@@ -160,7 +165,7 @@ ValueId Call::emit(std::string_view opcode, std::vector<ValueId> operands, std::
     const std::vector<ElemType> out{to == ElemType::none ? types.at(0) : to};
     const bool meaningless = spec.integers_need_quant && !real && !quantised;
     if (meaningless || (spec.types != nullptr && !spec.types(spec, types, out)))
-        refuse(fmt::format("opcode {} does not take {} to {}", opcode, text, kpu::name_of(out[0])));
+        refuse_types(opcode, types, out[0]);
     std::vector<TypedShape> shapes;
     for (const ValueId operand : operands) shapes.push_back({elem(operand), graph.value(operand).shape});
     BoundAttrs list = attributes(std::move(attrs));
@@ -272,22 +277,77 @@ ValueId Call::unsqueezed(ValueId x, size_t rank) {
 
 // ---- shapes
 
-graph::Data transposed(const graph::Data& data, uint64_t each, const Dims& shape, const Sizes& perm) {
+namespace {
+
+/// [rows, columns] to [columns, rows], in squares that stay in the cache.
+template <class T>
+void transpose_matrix(const T* from, T* to, int64_t rows, int64_t columns) {
+    constexpr int64_t side = 32;
+    for (int64_t r = 0; r < rows; r += side) {
+        for (int64_t c = 0; c < columns; c += side) {
+            for (int64_t y = r; y < std::min(r + side, rows); ++y) {
+                for (int64_t x = c; x < std::min(c + side, columns); ++x)
+                    to[x * rows + y] = from[y * columns + x];
+            }
+        }
+    }
+}
+
+/// Runs of `run` elements, which stay together, in the order of the other dimensions.
+template <class T>
+void transpose_runs(const T* from, T* to, const Dims& shape, const Sizes& perm, int64_t run) {
     const Dims strides = row_major(shape);
-    std::vector<uint8_t> bytes(data.size);
     std::vector<int64_t> index(perm.size(), 0);
-    int64_t from = 0;
-    for (uint64_t to = 0; to < bytes.size(); to += each) {
-        std::memcpy(bytes.data() + to, data.bytes + static_cast<uint64_t>(from) * each, each);
+    int64_t at = 0;
+    for (int64_t left = shape.product(); left > 0; left -= run, to += run) {
+        std::copy(from + at * run, from + at * run + run, to);
         for (size_t d = perm.size(); d-- > 0;) {
             const auto source = static_cast<size_t>(perm[d]);
-            from += strides[source];
+            if (run > 1 && source == perm.size() - 1) continue;  // it is the run
+            at += strides[source] / run;
             if (++index[d] < shape[source]) break;
-            from -= strides[source] * shape[source];
+            at -= strides[source] / run * shape[source];
             index[d] = 0;
         }
     }
-    return graph::make_data(std::move(bytes));
+}
+
+template <class T>
+std::vector<uint8_t> transposed(const uint8_t* bytes, const Dims& shape, const Sizes& perm) {
+    const auto* from = reinterpret_cast<const T*>(bytes);
+    const auto elements = static_cast<size_t>(shape.product());
+    std::vector<uint8_t> result(elements * sizeof(T));
+    auto* to = reinterpret_cast<T*>(result.data());
+    const size_t rank = perm.size();
+    if (perm.back() == static_cast<int64_t>(rank) - 1) {
+        transpose_runs(from, to, shape, perm, shape[rank - 1]);
+    } else if (perm.back() ==
+               0) {  // weights: the first dimension goes behind all others, which are ordered then
+        std::vector<uint8_t> turned(result.size());
+        const int64_t rest = shape.product() / shape[0];
+        transpose_matrix(from, reinterpret_cast<T*>(turned.data()), shape[0], rest);
+        Dims moved = shape;
+        std::rotate(moved.v.begin(), moved.v.begin() + 1, moved.v.begin() + moved.rank);
+        Sizes order;
+        for (const int64_t d : perm) order.push_back(d == 0 ? static_cast<int64_t>(rank) - 1 : d - 1);
+        transpose_runs(reinterpret_cast<const T*>(turned.data()), to, moved, order, shape[0]);
+    } else {
+        transpose_runs(from, to, shape, perm, 1);
+    }
+    return result;
+}
+
+}  // namespace
+
+graph::Data transposed(const graph::Data& data, uint64_t each, const Dims& shape, const Sizes& perm) {
+    switch (each) {
+        case 1:
+            return graph::make_data(transposed<uint8_t>(data.bytes, shape, perm));
+        case 2:
+            return graph::make_data(transposed<uint16_t>(data.bytes, shape, perm));
+        default:
+            return graph::make_data(transposed<uint32_t>(data.bytes, shape, perm));
+    }
 }
 
 Sizes sizes_of(const Dims& shape) { return {shape.begin(), shape.end()}; }

@@ -3,6 +3,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/unknown_field_set.h>
+#include <google/protobuf/wire_format_lite.h>
 
 #include <climits>
 
@@ -33,6 +34,22 @@ std::string unknown_text(const google::protobuf::UnknownFieldSet& fields, int nu
     return text == nullptr ? std::string() : *text;
 }
 
+/// Names go into messages and programs, which hold UTF-8.
+const std::string& checked(const Parsed& parsed, const std::string& name) {
+    using Format = google::protobuf::internal::WireFormatLite;
+    const google::protobuf::LogSilencer silence;
+    if (!Format::VerifyUtf8String(name.data(), static_cast<int>(name.size()), Format::PARSE, "name"))
+        parsed.refuse("a name in it is no UTF-8. Fix: export the model again.");
+    return name;
+}
+
+template <class List>
+std::vector<std::string> checked_list(const Parsed& parsed, const List& names) {
+    std::vector<std::string> result;
+    for (const std::string& name : names) result.push_back(checked(parsed, name));
+    return result;
+}
+
 GraphModel read_graph(Parsed& parsed, const ::onnx::GraphProto& proto);
 
 Attribute read_attribute(Parsed& parsed, const ::onnx::AttributeProto& proto) {
@@ -52,20 +69,20 @@ Attribute read_attribute(Parsed& parsed, const ::onnx::AttributeProto& proto) {
 
 NodeModel read_node(Parsed& parsed, const ::onnx::NodeProto& proto) {
     NodeModel node;
-    node.name = proto.name();
-    node.type = proto.op_type();
-    node.domain = domain_of(proto.domain());
+    node.name = checked(parsed, proto.name());
+    node.type = checked(parsed, proto.op_type());
+    node.domain = domain_of(checked(parsed, proto.domain()));
     node.overload = unknown_text(proto.unknown_fields(), node_overload);
-    node.inputs.assign(proto.input().begin(), proto.input().end());
-    node.outputs.assign(proto.output().begin(), proto.output().end());
+    node.inputs = checked_list(parsed, proto.input());
+    node.outputs = checked_list(parsed, proto.output());
     for (const auto& attribute : proto.attribute())
         node.attributes.push_back(read_attribute(parsed, attribute));
     return node;
 }
 
-ValueInfo read_info(const ::onnx::ValueInfoProto& proto) {
+ValueInfo read_info(const Parsed& parsed, const ::onnx::ValueInfoProto& proto) {
     ValueInfo info;
-    info.name = proto.name();
+    info.name = checked(parsed, proto.name());
     info.tensor = proto.type().has_tensor_type();
     if (!info.tensor) return info;
     const auto& type = proto.type().tensor_type();
@@ -75,7 +92,7 @@ ValueInfo read_info(const ::onnx::ValueInfoProto& proto) {
     for (const auto& size : type.shape().dim()) {
         Dimension dimension;
         if (size.has_dim_value() && size.dim_value() >= 0) dimension.size = size.dim_value();
-        dimension.name = size.dim_param();
+        dimension.name = checked(parsed, size.dim_param());
         info.shape.push_back(std::move(dimension));
     }
     return info;
@@ -85,12 +102,15 @@ GraphModel read_graph(Parsed& parsed, const ::onnx::GraphProto& proto) {
     if (proto.sparse_initializer_size() > 0)
         parsed.refuse("graph `{}` has sparse initializers. Fix: export it with dense ones.", proto.name());
     GraphModel graph;
-    graph.name = proto.name();
+    graph.name = checked(parsed, proto.name());
     for (const auto& node : proto.node()) graph.nodes.push_back(read_node(parsed, node));
-    for (const auto& tensor : proto.initializer()) graph.tensors.push_back(read_tensor(parsed, tensor));
-    for (const auto& info : proto.input()) graph.inputs.push_back(read_info(info));
-    for (const auto& info : proto.output()) graph.outputs.push_back(read_info(info));
-    for (const auto& info : proto.value_info()) graph.values.push_back(read_info(info));
+    for (const auto& tensor : proto.initializer()) {
+        checked(parsed, tensor.name());
+        graph.tensors.push_back(read_tensor(parsed, tensor));
+    }
+    for (const auto& info : proto.input()) graph.inputs.push_back(read_info(parsed, info));
+    for (const auto& info : proto.output()) graph.outputs.push_back(read_info(parsed, info));
+    for (const auto& info : proto.value_info()) graph.values.push_back(read_info(parsed, info));
     return graph;
 }
 
@@ -103,11 +123,11 @@ Opsets read_opsets(const List& list) {
 
 Function read_function(Parsed& parsed, const ::onnx::FunctionProto& proto) {
     Function function;
-    function.name = proto.name();
-    function.domain = domain_of(proto.domain());
+    function.name = checked(parsed, proto.name());
+    function.domain = domain_of(checked(parsed, proto.domain()));
     function.overload = unknown_text(proto.unknown_fields(), function_overload);
-    function.inputs.assign(proto.input().begin(), proto.input().end());
-    function.outputs.assign(proto.output().begin(), proto.output().end());
+    function.inputs = checked_list(parsed, proto.input());
+    function.outputs = checked_list(parsed, proto.output());
     int from = 0;
     while (const std::string* bytes = unknown_text(proto.unknown_fields(), function_defaults, from)) {
         // its tensors point into the message: it has to stay

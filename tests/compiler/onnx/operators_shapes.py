@@ -66,6 +66,12 @@ def transpose(d: Draft) -> Case:
     """Any order, or the reverse."""
     shape = d.shape(1, 5)
     perm = [int(a) for a in d.rng.permutation(len(shape))] if d.chance(0.8) else None
+    if d.chance(0.3):  # a large constant is transposed by the importer itself
+        shape = [d.integer(15, 40) for _ in range(3)]
+        order = [int(a) for a in d.rng.permutation(3)]
+        return case(
+            "Transpose", d.opset(7), [Const(d.ints(shape, -9, 9, d.pick([np.float32, np.int8])))], perm=order
+        )
     return case("Transpose", d.opset(7), [d.numbers(shape)], perm=perm)
 
 

@@ -86,6 +86,10 @@ class Errors(unittest.TestCase):
         self.expect(b"PK\3\4rest of an archive", "zip archive")
         self.expect(b"\x7fELF no model at all", "no ONNX model")
         self.expect(Model(), "empty")
+        self.expect(
+            model([relu("x", "zzzz"), relu("zzzz", "y")]).SerializeToString().replace(b"zzzz", b"z\xffz\xfe"),
+            "no UTF-8",
+        )
         self.expect(Model(ir_version=9), "no graph")
 
     def test_truncated(self) -> None:
