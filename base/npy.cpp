@@ -148,6 +148,11 @@ std::string canonical_dtype(std::string descr, const std::string& origin) {
         descr[0] = '<';
     }
     if (item_bytes(descr) != 0) return descr;
+    if (descr == "|O" || descr == "O") {
+        throw UserError(fmt::format(
+            "{}: the array holds Python objects, which are never unpickled. Fix: save a plain array.",
+            origin));
+    }
     if (descr.size() == 3 && descr[0] == '>') {
         throw UserError(fmt::format("{}: big-endian dtype `{}`. Fix: a.astype(a.dtype.newbyteorder('<')).",
                                     origin, descr));
@@ -304,13 +309,16 @@ std::string numpy_name(std::string_view dtype) {
 
 }  // namespace
 
+void check_npy_dtype(const NpyArray& array, std::string_view dtype, std::string_view type,
+                     const std::string& origin) {
+    if (array.dtype == dtype) return;
+    throw UserError(
+        fmt::format("{}: the array is {} but {} is needed for element type {}. Fix: save it as {}.", origin,
+                    numpy_name(array.dtype), numpy_name(dtype), type, numpy_name(dtype)));
+}
+
 void check_npy_type(const NpyArray& array, ElemType type, const std::string& origin) {
-    const std::string_view wanted = npy_dtype(type);
-    if (array.dtype != wanted) {
-        throw UserError(fmt::format(
-            "{}: the array is {} but {} is needed for element type {}. Fix: save it as {}.", origin,
-            numpy_name(array.dtype), numpy_name(wanted), name_of(type), numpy_name(wanted)));
-    }
+    check_npy_dtype(array, npy_dtype(type), name_of(type), origin);
     if (type != ElemType::i4) return;
     for (size_t i = 0; i < array.data.size(); ++i) {
         const auto value = static_cast<int8_t>(array.data[i]);
@@ -321,8 +329,9 @@ void check_npy_type(const NpyArray& array, ElemType type, const std::string& ori
     }
 }
 
-std::string format_npy(ElemType type, const std::vector<int64_t>& shape, std::string_view data) {
-    const std::string_view dtype = npy_dtype(type);
+namespace {
+
+std::string format_dtype(std::string_view dtype, const std::vector<int64_t>& shape, std::string_view data) {
     const auto elements = checked_elements(shape, item_bytes(dtype));
     if (!elements || *elements * item_bytes(dtype) != data.size() || shape.size() > max_npy_rank) {
         throw InternalError(fmt::format("{} bytes do not fit the shape of a .npy array", data.size()));
@@ -343,9 +352,20 @@ std::string format_npy(ElemType type, const std::vector<int64_t>& shape, std::st
     return out;
 }
 
+}  // namespace
+
+std::string format_npy(ElemType type, const std::vector<int64_t>& shape, std::string_view data) {
+    return format_dtype(npy_dtype(type), shape, data);
+}
+
 void write_npy(const std::string& path, ElemType type, const std::vector<int64_t>& shape,
                std::string_view data) {
     write_file(path, format_npy(type, shape, data));
+}
+
+void write_npy(const std::string& path, std::string_view dtype, const std::vector<int64_t>& shape,
+               std::string_view data) {
+    write_file(path, format_dtype(dtype, shape, data));
 }
 
 }  // namespace kpu

@@ -34,11 +34,18 @@ std::string read_npy_bytes(const std::string& path, const std::function<void(con
 /// names `origin` and the dtype to use.
 void check_npy_type(const NpyArray& array, ElemType type, const std::string& origin);
 
+/// The same for a dtype; `type` says in the message what it is for: "i64".
+void check_npy_dtype(const NpyArray& array, std::string_view dtype, std::string_view type,
+                     const std::string& origin);
+
 /// A .npy file, format version 1.0. `data` holds the elements as npy_dtype says. Throws InternalError when
 /// its size does not fit the shape.
 std::string format_npy(ElemType type, const std::vector<int64_t>& shape, std::string_view data);
 /// The same, to a file (written under a temporary name, then renamed). Throws UserError.
 void write_npy(const std::string& path, ElemType type, const std::vector<int64_t>& shape,
+               std::string_view data);
+/// Of a dtype that NpyArray can have.
+void write_npy(const std::string& path, std::string_view dtype, const std::vector<int64_t>& shape,
                std::string_view data);
 
 }  // namespace kpu

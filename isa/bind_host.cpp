@@ -57,6 +57,17 @@ TensorSpec whole_buffer(const BoundProgram& program, uint32_t index, ElemType ty
     return spec;
 }
 
+bool is_host_float(proto::HostElem host) {
+    return host == proto::HOST_F16 || host == proto::HOST_BF16 || host == proto::HOST_F32;
+}
+
+/// Whether host arrays of one type can become elements of the other: floats are rounded, or quantized;
+/// integers stand for themselves, so they must not be quantized.
+bool converts(proto::HostElem host, ElemType elem, bool quantized) {
+    if (is_host_float(host)) return is_float(elem) ? !quantized : is_integer(elem) && quantized;
+    return is_integer(elem) && !quantized;
+}
+
 }  // namespace
 
 bool Binder::bind_host() {
@@ -136,6 +147,7 @@ void Binder::bind_tensors() {
                            spec.name, needed, spec.offset, home.name, home.size));
             continue;
         }
+        if (!bind_host_type(tensor, spec)) continue;
         const bool has_data = tensor.data() > 0;
         if (has_data && program_.data(static_cast<int>(tensor.data()) - 1).buffer().empty()) {
             const std::string_view bytes = tensor.data() - 1 < module_.data.size()
@@ -152,6 +164,38 @@ void Binder::bind_tensors() {
         if (tensor.role() == proto::Tensor::INPUT || weight_from_host) result_.inputs.push_back(spec);
         if (tensor.role() == proto::Tensor::OUTPUT) result_.outputs.push_back(std::move(spec));
     }
+}
+
+/// What the host's array becomes. False: reported.
+bool Binder::bind_host_type(const proto::Tensor& tensor, TensorSpec& spec) {
+    const proto::HostElem host = tensor.host_elem();
+    if (host == proto::HOST_SAME || static_cast<int>(host) == static_cast<int>(spec.elem)) return true;
+    const SourcePos pos{module_.origin, 0, 0};
+    const bool quantized = tensor.quant().kind() != proto::Quant::NONE;
+    const std::string_view name = std::string_view(proto::HostElem_Name(host));
+    if (tensor.role() != proto::Tensor::INPUT && tensor.role() != proto::Tensor::OUTPUT) {
+        error(pos, fmt::format("tensor `{}` has host_elem {}, but the host neither gives nor gets it. Fix: "
+                               "leave host_elem to inputs and outputs.",
+                               spec.name, name));
+        return false;
+    }
+    if (!converts(host, spec.elem, quantized)) {
+        error(pos,
+              fmt::format("tensor `{}`: {} of the host cannot become {}{}. Fix: floats become floats, or "
+                          "integers with quant; integers become integers without quant.",
+                          spec.name, name, name_of(spec.elem), quantized ? " with quant" : ""));
+        return false;
+    }
+    spec.host = host;
+    if (!quantized) return true;
+    const size_t before = diagnostics_.error_count();
+    BoundRegion whole;
+    whole.elem = spec.elem;
+    whole.shape.rank = static_cast<uint8_t>(spec.shape.size());
+    std::copy(spec.shape.begin(), spec.shape.end(), whole.shape.v.begin());
+    bind_quant(tensor.quant(), false, whole, pos, {"tensor", spec.name, {}});
+    spec.quant = std::move(whole.quant);
+    return diagnostics_.error_count() == before;
 }
 
 /// Buffers that no tensor describes speak for themselves, by name; one that is read before anything gives it

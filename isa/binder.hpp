@@ -72,6 +72,7 @@ class Binder {
 
     // bind_host.cpp
     void bind_tensors();
+    bool bind_host_type(const proto::Tensor& tensor, TensorSpec& spec);
     void bind_buffer_io();
     void bind_data();
     void add_image(uint32_t buffer, int64_t offset, std::string_view bytes, const std::string& name);

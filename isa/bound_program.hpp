@@ -176,6 +176,10 @@ struct TensorSpec {
     std::vector<int64_t> shape;
     std::vector<int64_t> strides;  ///< elements; empty = dense
     bool declared = false;         ///< by a tensor of the program: host arrays must have its shape
+    /// Of the host's array, which is converted at load and store; HOST_SAME: elem, nothing is converted.
+    proto::HostElem host = proto::HOST_SAME;
+    BoundQuant quant;  ///< by which the host's floats become integers, and back
+    bool converts() const { return host != proto::HOST_SAME; }
 };
 
 /// Bytes to place before the program starts.

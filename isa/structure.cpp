@@ -391,7 +391,8 @@ class StructureCheck {
             const proto::Tensor& tensor = program_.tensor(i);
             const Field field{nullptr, "tensor", i};
             known(tensor,
-                  proto::ElemType_IsValid(tensor.elem()) && proto::Tensor::Role_IsValid(tensor.role()));
+                  proto::ElemType_IsValid(tensor.elem()) && proto::Tensor::Role_IsValid(tensor.role()) &&
+                      proto::HostElem_IsValid(tensor.host_elem()));
             if (!tensors.insert(tensor.id()).second) fail(Field{&field, "id"}, "is used twice.");
             check_home(tensor.buffer(), tensor.offset(), field);
             if (tensor.stride_size() > 0 && tensor.stride_size() != tensor.shape_size()) {

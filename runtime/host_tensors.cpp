@@ -10,6 +10,7 @@
 
 #include "base/random.hpp"
 #include "base/text.hpp"
+#include "runtime/host_boundary.hpp"
 #include "values/compute.hpp"
 #include "values/convert.hpp"
 
@@ -77,6 +78,29 @@ void put_random(char* out, ElemType type, uint64_t random) {
 
 size_t dense_element_bytes(ElemType type) {
     return type == ElemType::i4 ? 1 : static_cast<size_t>(bit_width(type)) / 8;
+}
+
+/// Dense elements of an input whose host array is all zeros.
+std::string zeros_of(const TensorSpec& spec) {
+    if (spec.converts())
+        return to_device(spec, std::string(element_count(spec) * host_item_bytes(spec), '\0'), spec.name);
+    return std::string(element_count(spec) * dense_element_bytes(spec.elem), '\0');
+}
+
+/// The same of a random host array. Integers that only the host has become 0 or 1, which every use of them
+/// takes: masks, kinds, indices.
+std::string random_on_device(const TensorSpec& spec, uint64_t count, SplitMix64& random) {
+    const size_t step = host_item_bytes(spec);
+    std::string host(count * step, '\0');
+    for (size_t at = 0; at < host.size(); at += step) {
+        const uint64_t bits = random.next();
+        if (spec.host == proto::HOST_I64 || spec.host == proto::HOST_BOOL) {
+            host[at] = static_cast<char>(bits >> 63);
+        } else {
+            put_random(&host[at], static_cast<ElemType>(spec.host), bits);
+        }
+    }
+    return to_device(spec, host, spec.name);
 }
 
 std::string unknown_input(const BoundProgram& program, std::string_view name) {
@@ -147,7 +171,11 @@ const TensorSpec& HostTensors::check(std::string_view name, const NpyArray& arra
     const auto found = std::find_if(program_.inputs.begin(), program_.inputs.end(),
                                     [&](const TensorSpec& spec) { return spec.name == name; });
     if (found == program_.inputs.end()) throw UserError(unknown_input(program_, name));
-    check_npy_type(array, found->elem, origin);
+    if (found->converts()) {
+        check_npy_dtype(array, host_dtype(*found), host_type_name(*found), origin);
+    } else {
+        check_npy_type(array, found->elem, origin);
+    }
     const bool fits =
         found->declared ? array.shape == found->shape : array.elements() == element_count(*found);
     if (!fits) {
@@ -163,7 +191,7 @@ const TensorSpec& HostTensors::check(std::string_view name, const NpyArray& arra
 void HostTensors::set(std::string_view name, const NpyArray& array, const std::string& origin) {
     const TensorSpec& spec = check(name, array, origin);
     Input& input = inputs_[static_cast<size_t>(&spec - program_.inputs.data())];
-    input.dense = array.data;
+    input.dense = spec.converts() ? to_device(spec, array.data, origin) : array.data;
     input.set = true;
     input.made_on_place = false;
 }
@@ -178,7 +206,7 @@ std::vector<std::string> HostTensors::missing() const {
 
 bool HostTensors::is_large(const TensorSpec& spec) const {
     constexpr uint64_t large_bytes = 16 << 20;
-    return spec.strides.empty() && spec.elem != ElemType::i4 &&
+    return spec.strides.empty() && spec.elem != ElemType::i4 && !spec.converts() &&
            element_count(spec) * dense_element_bytes(spec.elem) >= large_bytes;
 }
 
@@ -187,8 +215,7 @@ void HostTensors::fill_zero() {
         if (inputs_[i].set) continue;
         const TensorSpec& spec = program_.inputs[i];
         inputs_[i].made_on_place = is_large(spec);
-        if (!inputs_[i].made_on_place)
-            inputs_[i].dense.assign(element_count(spec) * dense_element_bytes(spec.elem), '\0');
+        if (!inputs_[i].made_on_place) inputs_[i].dense = zeros_of(spec);
         inputs_[i].set = true;
     }
 }
@@ -209,6 +236,10 @@ void HostTensors::fill_random(uint64_t seed) {
         const size_t step = dense_element_bytes(spec.elem);
         SplitMix64 random(seed);
         random.skip(input.first);
+        if (spec.converts()) {
+            input.dense = random_on_device(spec, count, random);
+            continue;
+        }
         input.dense.resize(count * step);
         for (size_t at = 0; at < input.dense.size(); at += step)
             put_random(&input.dense[at], spec.elem, random.next());
@@ -268,7 +299,7 @@ void HostTensors::place(values::MemoryImage& memory) {
         }
         const BoundRegion region = region_of(program_, spec);
         const auto view = view_of(program_, spec, region);
-        const std::string zeros(inputs_[i].set ? 0 : values::dense_bytes(region), '\0');
+        const std::string zeros = inputs_[i].set ? std::string() : zeros_of(spec);
         const std::string& dense = inputs_[i].set ? inputs_[i].dense : zeros;
         values::scatter(memory, view, reinterpret_cast<const uint8_t*>(dense.data()));
     }
@@ -299,6 +330,10 @@ NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const 
     const BoundRegion region = region_of(program, spec);
     auto array = read_view(memory, view_of(program, spec, region));
     array.shape = spec.shape;
+    if (spec.converts()) {
+        array.dtype = host_dtype(spec);
+        array.data = to_host(spec, array.data);
+    }
     return array;
 }
 

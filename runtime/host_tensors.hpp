@@ -23,7 +23,8 @@ class HostTensors {
     void set(std::string_view name, const NpyArray& array, const std::string& origin);
     std::vector<std::string> missing() const;
     void fill_zero();
-    /// Integers: any value of the type; floats: uniform in [-1, 1). Same seed, same values, on every machine.
+    /// Integers: any value of the type, of i64 and bool 0 or 1; floats: uniform in [-1, 1), before they are
+    /// quantized. Same seed, same values, on every machine.
     void fill_random(uint64_t seed);
 
     /// Puts initial data and inputs into memory, marking the bytes as written. Inputs without data are zeros.

@@ -4,6 +4,7 @@
 #include "base/text_output.hpp"
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
+#include "runtime/host_boundary.hpp"
 
 namespace kpu::runtime {
 
@@ -45,9 +46,10 @@ void save_run(const std::string& folder, bool force, Simulation& simulation,
     if (simulation.options().mode != Mode::timing) {
         for (const auto& spec : simulation.output_specs()) {
             const auto array = simulation.output(spec.name);
-            files.write_output(spec.name, spec.elem, array.shape, array.data);
+            files.write_output(spec.name, array.dtype, array.shape, array.data);
         }
     }
+    manifest.host = boundary_lines(simulation.program());
     manifest.tool_version = KPUSIM_VERSION;
     manifest.seed = simulation.options().seed;
     manifest.mode = simulation.run_info().mode;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of untrusted files with libFuzzer, ASan and UBSan: NEM text, .kpu containers, tile schedules.
+# Fuzzes the readers of untrusted files with libFuzzer, ASan and UBSan: NEM text, .kpu containers, tile schedules,
+# ONNX models.
 #   scripts/fuzz.sh [SECONDS]   each target runs so long on its kept corpus (default 60), all at once; what they find
 #                               new stays in build/fuzz/corpus, a crash in build/fuzz/crashes (exit 1)
 #   scripts/fuzz.sh --keep      adds found inputs of up to 900 bytes to tests/fuzz/corpus and drops what adds no coverage:
@@ -21,7 +22,7 @@ fuzz() { # TARGET SECONDS
 }
 
 if [ "${1:-}" = --keep ]; then
-    for kind in nem kpu sched; do
+    for kind in nem kpu sched onnx; do
         rm -rf build/fuzz/kept build/fuzz/small
         mkdir -p build/fuzz/kept build/fuzz/small "build/fuzz/corpus/$kind"
         find "build/fuzz/corpus/$kind" -type f -size -900c -exec cp {} build/fuzz/small \;
@@ -33,16 +34,18 @@ if [ "${1:-}" = --keep ]; then
 fi
 
 seconds="${1:-60}"
-say "fuzzing the NEM, .kpu and tile schedule readers for $seconds s each"
+say "fuzzing the NEM, .kpu, tile schedule and ONNX readers for $seconds s each"
 fuzz nem "$seconds" & nem=$!
 fuzz kpu "$seconds" & kpu=$!
 fuzz sched "$seconds" & sched=$!
+fuzz onnx "$seconds" & onnx=$!
 failed=0
 wait "$nem" || failed=1
 wait "$kpu" || failed=1
 wait "$sched" || failed=1
-for kind in nem kpu sched; do
+wait "$onnx" || failed=1
+for kind in nem kpu sched onnx; do
     echo "$kind: $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$kind.log") inputs," \
         "$(grep -ao 'cov: [0-9]* ft: [0-9]*' "build/fuzz/$kind.log" | tail -n 1 || true)"
 done
-[ "$failed" -eq 0 ] || { tail -n 60 build/fuzz/nem.log build/fuzz/kpu.log build/fuzz/sched.log; exit 1; }
+[ "$failed" -eq 0 ] || { tail -n 60 build/fuzz/nem.log build/fuzz/kpu.log build/fuzz/sched.log build/fuzz/onnx.log; exit 1; }

@@ -9,7 +9,7 @@ say() { printf '\033[1m== %s\033[0m\n' "$*"; }
 command_packages=(
     g++ cmake ninja-build ccache
     libsystemc-dev libprotobuf-dev protobuf-compiler libboost-dev libboost-iostreams-dev libfmt-dev
-    nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libsleef-dev libisl-dev libonnx-dev
+    nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libsleef-dev libisl-dev libonnx-dev libpng-dev libturbojpeg0-dev
     python3 python3-numpy
 )
 # What the tests need beside it: readers and simulators that are not ours, and the Python package.

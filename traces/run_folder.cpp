@@ -133,10 +133,10 @@ void RunFolder::write_platform(std::string_view textproto) const {
 }
 void RunFolder::write_program(std::string_view nem) const { write_file(path_ + "/program.nem", nem); }
 
-void RunFolder::write_output(const std::string& name, ElemType type, const std::vector<int64_t>& shape,
-                             std::string_view data) {
+void RunFolder::write_output(const std::string& name, std::string_view dtype,
+                             const std::vector<int64_t>& shape, std::string_view data) {
     const std::string file = fmt::format("{}/{}", outputs_folder, output_file(name));
-    write_npy(path_ + "/" + file, type, shape, data);
+    write_npy(path_ + "/" + file, dtype, shape, data);
     outputs_.push_back(file);
 }
 
@@ -155,6 +155,7 @@ void RunFolder::write_manifest(const Manifest& manifest) const {
              {"outputs", json::array()}};
     for (const auto& [name, value] : manifest.parameters) out["parameters"][name] = value;
     for (const Manifest::File& file : manifest.inputs) out["inputs"].push_back(to_json(file));
+    if (!manifest.host.empty()) out["host"] = manifest.host;
     for (const std::string& file : outputs_) {
         out["outputs"].push_back({{"file", file}, {"sha256", sha256_hex_of_file(path_ + "/" + file)}});
     }

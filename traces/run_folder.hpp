@@ -23,6 +23,7 @@ struct Manifest {
     std::string time;                                         ///< UTC, ISO 8601: utc_now()
     File program, platform;
     std::vector<File> inputs;
+    std::vector<std::string> host;  ///< conversions between host arrays and the device's tensors, a line each
 };
 std::string utc_now();
 
@@ -46,7 +47,7 @@ class RunFolder {
     void write_platform(std::string_view textproto) const;
     void write_program(std::string_view nem) const;
     /// outputs/NAME.npy; characters that file names do not allow are written as %XX.
-    void write_output(const std::string& name, ElemType type, const std::vector<int64_t>& shape,
+    void write_output(const std::string& name, std::string_view dtype, const std::vector<int64_t>& shape,
                       std::string_view data);
     /// Last: lists the files of the run with their hashes.
     void write_manifest(const Manifest& manifest) const;

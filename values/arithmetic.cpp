@@ -63,9 +63,9 @@ Table make_table() {
     add_elementwise(t);
     t.push_back({"maxpool", reference::maxpool, fast::maxpool});
     t.push_back({"avgpool", reference::avgpool, fast::avgpool});
-    t.push_back({"resize", reference::resize, nullptr});
+    t.push_back({"resize", reference::resize, fast::resize});
     add_rows(t);
-    t.push_back({"group_norm", reference::group_norm, nullptr});
+    t.push_back({"group_norm", reference::group_norm, fast::group_norm});
     add_reductions(t);
     t.push_back({"cumsum", reference::cumsum, nullptr});
     t.push_back({"cast", reference::cast, fast::cast});

@@ -99,6 +99,17 @@ struct PoolProblem {
 };
 PoolProblem pool_problem(const Call& call);
 
+/// What each index along each dimension of Y is made of.
+struct ResizeProblem {
+    /// Element `first` of X with weight 1 - `weight`, the next one with `weight`.
+    struct Neighbours {
+        int64_t first = 0;
+        double weight = 0;
+    };
+    std::vector<std::vector<Neighbours>> along;
+};
+ResizeProblem resize_problem(const Call& call);
+
 /// X [batch][pixels][channels], normalised over the pixels and channels of a group.
 struct GroupNormProblem {
     int64_t batch = 1, pixels = 1, channels = 1, groups = 1;

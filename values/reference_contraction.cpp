@@ -40,10 +40,13 @@ int64_t met(bool transposed, int64_t out, int64_t stride, int64_t pad, int64_t t
 template <class Visit>
 void for_each_term(const ConvProblem& p, const Pixel& at, int64_t channel, Visit visit) {
     const int64_t group = channel / p.group_out;
-    for (int64_t kd = 0; kd < p.kernel_d; ++kd) {
-        for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
-            for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
-                const bool t = p.transposed;
+    const bool t = p.transposed;  // its last tap meets the first element of X
+    for (int64_t d = 0; d < p.kernel_d; ++d) {
+        const int64_t kd = t ? p.kernel_d - 1 - d : d;
+        for (int64_t h = 0; h < p.kernel_h; ++h) {
+            const int64_t kh = t ? p.kernel_h - 1 - h : h;
+            for (int64_t w = 0; w < p.kernel_w; ++w) {
+                const int64_t kw = t ? p.kernel_w - 1 - w : w;
                 const int64_t iz = met(t, at.z, p.stride_d, p.pad_front, kd, p.dilation_d, p.depth);
                 const int64_t iy = met(t, at.y, p.stride_h, p.pad_top, kh, p.dilation_h, p.height);
                 const int64_t ix = met(t, at.x, p.stride_w, p.pad_left, kw, p.dilation_w, p.width);

@@ -11,7 +11,7 @@ namespace kpu::onnx {
 namespace {
 
 constexpr ElemType condition = ElemType::u8;
-constexpr int64_t most_mask = int64_t{1} << 26;
+constexpr int64_t most_mask = int64_t{1} << 24;
 
 /// [B, S, heads * size] to [B, heads, S, size].
 ValueId split_heads(Call& call, ValueId x, int64_t heads) {
@@ -117,6 +117,11 @@ ValueId guarded_softmax(Call& call, ValueId scores, const Mask& mask, ElemType p
 void attention(Call& call) {
     const bool flat = call.rank(0) == 3;
     if (!flat && call.rank(0) != 4) Call::refuse("its operands have neither 3 nor 4 dimensions");
+    const auto fits = [&](size_t operand, int64_t rank) {
+        return !call.has(operand) || call.rank(operand) == rank;
+    };
+    if (!fits(1, call.rank(0)) || !fits(2, call.rank(0)) || !fits(4, 4) || !fits(5, 4) || !fits(6, 1))
+        Call::refuse("its operands have dimensions that do not fit together");
     const int64_t heads = flat ? call.integer("q_num_heads", 0) : call.shape(0)[1];
     const int64_t kv_heads = flat ? call.integer("kv_num_heads", 0) : call.shape(1)[1];
     const ValueId q = split_heads(call, call.value(0), heads);

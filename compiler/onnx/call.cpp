@@ -17,12 +17,13 @@ using graph::ints;
 namespace {
 
 // A constant made during import; what is larger was not meant.
-constexpr int64_t most_made_elements = int64_t{1} << 28;
+constexpr int64_t most_made_elements = int64_t{1} << 24;
 constexpr int64_t most_elements = int64_t{1} << 38;
 
 void check_elements(const Sizes& shape) {
     double count = 1;
     for (const int64_t size : shape) {
+        if (size < 0) throw Unsupported(fmt::format("{} is no shape", text_of(shape)));
         if (size == 0)
             throw Unsupported(fmt::format("a tensor {} without elements is not taken", text_of(shape)));
         count *= static_cast<double>(size);
@@ -77,6 +78,13 @@ const Sizes& Call::ints_of(size_t i, std::string_view role) {
     return constant.ints;
 }
 
+int64_t Call::integer_of(size_t i, std::string_view role) {
+    const Sizes& values = ints_of(i, role);
+    if (values.size() != 1)
+        refuse(fmt::format("its {} are {} numbers where one is needed", role, values.size()));
+    return values[0];
+}
+
 double Call::number_of(size_t i, std::string_view role) {
     const Known& constant = known(i, role);
     if (constant.size() != 1)
@@ -128,6 +136,7 @@ void Call::result(size_t output, ValueId value, Type type) {
 }
 
 void Call::result(size_t output, Operand operand) {
+    if (operand.known != nullptr) made_ += operand.known->size();
     if (output < results_.size()) results_[output] = std::move(operand);
 }
 
@@ -163,6 +172,7 @@ Sizes Call::sizes(ValueId id) const { return sizes_of(graph.value(id).shape); }
 
 ValueId Call::constant(const Known& known, ElemType to) {
     check_elements(known.shape);
+    made_ += known.size();
     return graph.add_constant(source.name + "/constant", to, graph::dims(known.shape), data_of(known, to));
 }
 
@@ -206,6 +216,7 @@ ValueId Call::transpose(ValueId x, const Sizes& perm) {
 /// Elementwise operands broadcast: adding nothing expands. -0 is what changes no float, -0 included.
 ValueId Call::expand(ValueId x, const Sizes& shape) {
     const Sizes from = sizes(x), to = broadcast_of(from, shape);
+    check_elements(to);
     if (from == to) return x;
     if (elements_of(from) == elements_of(to)) return reshape(x, to);
     Sizes missing = to;

@@ -45,6 +45,7 @@ class Call {
     const Known& known(size_t i, std::string_view role);
     const Sizes& ints_of(size_t i, std::string_view role);
     double number_of(size_t i, std::string_view role);  ///< one element
+    int64_t integer_of(size_t i, std::string_view role);
 
     // ---- attributes
 
@@ -71,6 +72,8 @@ class Call {
     void result(size_t output, Known known) { result(output, operand_of(std::move(known))); }
     void result(size_t output, Operand operand);
     const std::vector<Operand>& results() const { return results_; }
+    /// Elements of constants that it made.
+    size_t made() const { return made_; }
 
     // ---- nodes of the graph
 
@@ -103,6 +106,7 @@ class Call {
     [[noreturn]] static void refuse(const std::string& reason) { throw Unsupported(reason); }
 
   private:
+    size_t made_ = 0;
     std::vector<Operand> operands_;
     std::vector<Operand> results_;
 };

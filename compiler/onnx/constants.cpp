@@ -9,7 +9,7 @@
 namespace kpu::onnx {
 namespace {
 
-constexpr int64_t most_elements = int64_t{1} << 26;
+constexpr int64_t most_elements = int64_t{1} << 24;
 
 void check_count(double count) {
     if (!(count <= static_cast<double>(most_elements)))
@@ -77,6 +77,12 @@ void shape(Call& call) {
 
 void size(Call& call) { call.result(0, Known{Type::i64, {}, {elements_of(call.shape(0))}, {}}); }
 
+/// Overflow wraps, as integers of ONNX do.
+int64_t sum_of(int64_t start, int64_t times, int64_t delta) {
+    return static_cast<int64_t>(static_cast<uint64_t>(start) +
+                                static_cast<uint64_t>(times) * static_cast<uint64_t>(delta));
+}
+
 /// start, start + delta, ... below limit.
 void range(Call& call) {
     const Known &start = call.known(0, "start"), &limit = call.known(1, "limit"),
@@ -91,7 +97,7 @@ void range(Call& call) {
             result.reals.push_back(
                 rounded(result.type, start.reals[0] + static_cast<double>(i) * delta.reals[0]));
         } else {
-            result.ints.push_back(start.ints[0] + i * delta.ints[0]);
+            result.ints.push_back(wrapped(result.type, sum_of(start.ints[0], i, delta.ints[0])));
         }
     }
     call.result(0, std::move(result));

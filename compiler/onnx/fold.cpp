@@ -51,8 +51,14 @@ std::vector<int64_t> broadcast_positions(const Sizes& from, const Sizes& to) {
         if (from[d] == 1) strides[d] = 0;
     }
     strides.insert(strides.begin(), to.size() - from.size(), 0);
+    double elements = 1;
+    for (const int64_t size : to) {
+        if (size < 0) Call::refuse(text_of(to) + " is no shape");
+        elements *= static_cast<double>(size);
+    }
+    if (elements > static_cast<double>(most_integers))
+        Call::refuse("a constant " + text_of(to) + " is too large");
     const int64_t count = elements_of(to);
-    if (count > most_integers) Call::refuse("a constant " + text_of(to) + " is too large");
     std::vector<int64_t> positions;
     Sizes index(to.size(), 0);
     int64_t at = 0;

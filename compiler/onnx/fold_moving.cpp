@@ -223,7 +223,7 @@ bool reduce(Call& call) {
 bool cumulative_sum(Call& call) {
     const Known& x = operand(call);
     if (x.real() || call.integer("exclusive", 0) != 0 || call.integer("reverse", 0) != 0) return false;
-    const size_t axis = call.axis(static_cast<int64_t>(call.number_of(1, "axis")), call.rank(0));
+    const size_t axis = call.axis(call.integer_of(1, "axes"), call.rank(0));
     const auto stride = static_cast<size_t>(strides_of(x.shape)[axis]),
                size = static_cast<size_t>(x.shape[axis]);
     Known result = x;

@@ -13,6 +13,7 @@ constexpr ElemType condition = ElemType::u8;
 /// -x[n, target[n, ...], ...] times the weight of the target, over the mean or sum. x: [N, C, ...].
 ValueId likelihood_loss(Call& call, ValueId x) {
     const Sizes shape = call.sizes(x);
+    if (shape.size() < 2) Call::refuse("its operand has no classes");
     Sizes places(shape.size(), 1), of_target = shape;
     places[1] = shape[1];
     of_target[1] = 1;
@@ -57,6 +58,8 @@ void center_crop_pad(Call& call) {
     ValueId x = call.value(0);
     for (size_t i = 0; i < axes.size(); ++i) {
         const size_t d = call.axis(axes[i], call.rank(0));
+        if (wanted[i] < 1 || wanted[i] > INT32_MAX)
+            Call::refuse(fmt::format("a size of {} is not taken", wanted[i]));
         const int64_t size = call.sizes(x)[d], more = wanted[i] - size;
         if (more < 0) {
             const int64_t start = -more / 2;

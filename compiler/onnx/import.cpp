@@ -126,6 +126,7 @@ int64_t Importer::bound(const ValueInfo& info, size_t axis) {
     const std::string name = dimension.name.empty() ? fmt::format("{}.{}", info.name, axis) : dimension.name;
     const auto given = options_.dims.find(name);
     if (given != options_.dims.end()) {
+        if (given->second < 1) refuse("--dim {}={} is no size. Fix: use 1 or more.", name, given->second);
         used_dims_.insert(name);
         return given->second;
     }
@@ -187,7 +188,10 @@ void Importer::add_inputs(Scope& scope) {
 }
 
 void Importer::add_outputs(Scope& scope) {
+    std::set<std::string> names;
     for (const ValueInfo& info : model_.graph.outputs) {
+        if (!names.insert(info.name).second)
+            refuse("the name `{}` is an output twice. Fix: rename one.", info.name);
         const Operand* found = scope.find(info.name);
         if (found == nullptr) refuse("output `{}` is never made. Fix: export the model again.", info.name);
         if (!found->lost.empty()) continue;  // its node is in the list of unsupported ones

@@ -33,4 +33,12 @@ struct NodeSupport {
 /// as the file tells the shapes between them. Throws UserError on files that are no model.
 std::vector<NodeSupport> coverage(const std::string& path, const ImportOptions& options, Diagnostics& notes);
 
+/// Operators of the default domain that can be imported, by name.
+struct KnownOperator {
+    std::string_view type;
+    int64_t since = 7;    ///< the first opset that has it, of those that are known
+    int64_t until = 999;  ///< the last one
+};
+std::vector<KnownOperator> known_operators();
+
 }  // namespace kpu::onnx

@@ -11,7 +11,8 @@ namespace kpu::onnx {
 namespace {
 
 constexpr size_t most_nodes = 250'000;  ///< functions count as often as they are called
-constexpr int most_depth = 64;          ///< calls of functions and branches inside each other
+constexpr size_t most_made = size_t{1} << 27;
+constexpr int most_depth = 64;  ///< calls of functions and branches inside each other
 constexpr int64_t first_opset = 7, last_opset = 28;
 
 /// Names that a node reads, those that its branches take from around them included.
@@ -22,6 +23,16 @@ void add_reads(const NodeModel& node, std::vector<std::string>& names) {
         for (const NodeModel& inner : attribute.graph->nodes) add_reads(inner, names);
         for (const ValueInfo& output : attribute.graph->outputs) names.push_back(output.name);
     }
+}
+
+/// Tensors without elements are taken where only their shape or their neighbours count.
+void check_elements(const Call& call) {
+    const std::string& type = call.node.type;
+    if (!call.has(0) || elements_of(call.shape(0)) != 0) return;
+    for (const std::string_view taken : {"Concat", "Shape", "Size", "ConstantOfShape", "Identity"}) {
+        if (type == taken) return;
+    }
+    throw Unsupported(fmt::format("a tensor {} without elements is not taken", text_of(call.shape(0))));
 }
 
 /// With the attributes that the call of the function around it gives.
@@ -85,6 +96,11 @@ void Importer::run() {
         for (const std::string& name : names) ++reads_[name];
     }
     for (const ValueInfo& info : model_.graph.outputs) ++reads_[info.name];
+    for (const Function& function : model_.functions) {
+        if (!functions_.emplace(std::array{function.domain, function.name, function.overload}, &function)
+                 .second)
+            refuse("the function `{}` is there twice. Fix: export the model again.", function.name);
+    }
     Scope scope;
     scope.opsets = &model_.opsets;
     add_tensors(scope, model_.graph);
@@ -160,7 +176,7 @@ graph::Source Importer::source_of(const NodeModel& node, const Scope& scope) {
 }
 
 void Importer::import_node(const NodeModel& given, Scope& scope) {
-    if (support.size() >= most_nodes) refuse("the model has more than {} nodes. Fix: split it.", most_nodes);
+    if (++visited_ > most_nodes) refuse("the model has more than {} nodes. Fix: split it.", most_nodes);
     const NodeModel node = scope.attributes.empty() ? given : resolved(given, scope);
     const graph::Source source = source_of(node, scope);
     if (const Function* function = find_function(node); function != nullptr) {
@@ -240,7 +256,14 @@ void Importer::import_operator(const NodeModel& node, Scope& scope, const graph:
         throw Unsupported(fmt::format("not looked at: `{}` before it cannot be imported", lost));
     const size_t first = graph_.values.size();
     Call call(graph_, node, opset->second, source, std::move(given));
-    if (!call.all_constant() || !fold(call)) row->import(call);
+    if (!call.all_constant() || !fold(call)) {
+        check_elements(call);
+        row->import(call);
+    }
+    made_ += call.made();
+    if (made_ > most_made)
+        refuse("the nodes of the model make constants of more than {} elements. Fix: split the model.",
+               most_made);
     for (size_t i = 0; i < call.inputs(); ++i) {
         // a constant becomes one value, however many nodes read it
         if (call.has(i) && call.in(i).constant()) scope.update(node.inputs[i], call.in(i));
@@ -289,13 +312,9 @@ void Importer::import_branch(const NodeModel& node, Scope& scope, const graph::S
 
 // ---- functions
 
-const Function* Importer::find_function(const NodeModel& node) const {
-    for (const Function& function : model_.functions) {
-        if (function.name == node.type && function.domain == node.domain &&
-            function.overload == node.overload)
-            return &function;
-    }
-    return nullptr;
+const Function* Importer::find_function(const NodeModel& node) {
+    const auto found = functions_.find({node.domain, node.type, node.overload});
+    return found == functions_.end() ? nullptr : found->second;
 }
 
 void Importer::import_call(const NodeModel& node, const Function& function, Scope& scope,

@@ -1,5 +1,7 @@
 #pragma once
 // Walks the nodes of a model, its functions and branches, and calls the importers of operators.
+#include <array>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -56,7 +58,7 @@ class Importer {
     void import_branch(const NodeModel& node, Scope& scope, const graph::Source& source);
     void import_call(const NodeModel& node, const Function& function, Scope& scope,
                      const graph::Source& source);
-    const Function* find_function(const NodeModel& node) const;
+    const Function* find_function(const NodeModel& node);
     std::vector<Operand> operands(const NodeModel& node, const Scope& scope, std::string& lost);
     bool replace_lost(Operand& operand, const std::string& name);
     void name_results(const NodeModel& node, const Scope& scope, const std::vector<Operand>& results,
@@ -68,6 +70,8 @@ class Importer {
     Diagnostics& notes_;
     graph::Graph graph_;
     std::unordered_set<std::string> sources_;
+    std::map<std::array<std::string, 3>, const Function*> functions_;  ///< by domain, name, overload
+    size_t visited_ = 0, made_ = 0;  ///< nodes and calls; elements of constants
     std::set<std::string> used_dims_, told_;
     std::unordered_map<std::string, const ValueInfo*> infos_;
     std::unordered_map<std::string, int> reads_;  ///< of names, by nodes and outputs of the model

@@ -26,6 +26,7 @@ ValueId gathered(Call& call, ValueId x, ValueId indices, int64_t axis) {
 }
 
 ValueId flat(Call& call, ValueId x, int64_t rows) {
+    if (rows < 1 || elements_of(call.sizes(x)) % rows != 0) Call::refuse("its operands do not fit together");
     return call.reshape(x, {rows, elements_of(call.sizes(x)) / rows});
 }
 
@@ -89,6 +90,8 @@ void gather_nd(Call& call) {
         Call::refuse("its indices name more dimensions than there are");
     const Sizes batches(shape.begin(), shape.begin() + batch),
         dims(shape.begin() + batch, shape.begin() + batch + depth);
+    if (!std::equal(batches.begin(), batches.end(), of_indices.begin()))
+        Call::refuse("its indices have other batches than its operand");
     Sizes result(of_indices.begin(), of_indices.end() - 1);
     const Sizes index_shape = result;
     result.insert(result.end(), shape.begin() + batch + depth, shape.end());
@@ -195,7 +198,10 @@ void scatter_elements(Call& call) {
 
 /// Places along a new dimension that equal the index; negative indices count from the end.
 void one_hot(Call& call) {
-    const auto depth = static_cast<int64_t>(call.number_of(1, "depth"));
+    const double given = call.number_of(1, "depths");
+    if (!(given >= 1 && given <= static_cast<double>(most_positions)))
+        Call::refuse(fmt::format("a depth of {} is not taken", given));
+    const auto depth = static_cast<int64_t>(given);
     const size_t axis = call.axis("axis", -1, call.rank(0) + 1);
     if (depth < 1 || depth > most_positions) Call::refuse(fmt::format("a depth of {} is not taken", depth));
     Sizes shape = call.shape(0), places(shape.size() + 1, 1);

@@ -139,7 +139,11 @@ void lp_norm(Call& call) {
     const ValueId length = call.integer("p", 2) == 1
                                ? call.reduce("reduce_sum", call.unary("abs", x), {axis}, true)
                                : call.reduce("reduce_l2", x, {axis}, true);
-    call.result(call.binary("div", x, length));
+    // nothing has the length 0 but zeros, which stay
+    const ValueId none = call.emit("equal", {length, call.number(0, call.elem(x))}, {}, ElemType::u8);
+    const ValueId divisor =
+        call.emit("where", {none, call.number(1, call.elem(x)), length}, {}, call.elem(x));
+    call.result(call.binary("div", x, divisor));
 }
 
 /// (x - mean) / (deviation + 1e-9) over the axes.
@@ -155,7 +159,8 @@ void mean_variance(Call& call) {
 /// x / (bias + alpha / size * sum of squares of neighbouring channels) ^ beta.
 void local_response(Call& call) {
     const int64_t size = call.integer("size", 1), before = (size - 1) / 2, behind = size - 1 - before;
-    if (call.rank(0) < 2 || size < 1) Call::refuse("its operand has no channels, or its size is none");
+    if (call.rank(0) < 2 || size < 1 || size > INT32_MAX)
+        Call::refuse("its operand has no channels, or its size is none");
     const Sizes shape = call.shape(0);
     const int64_t inner = elements_of(shape) / shape[0] / shape[1];
     const ValueId x = call.value(0);

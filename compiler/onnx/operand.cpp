@@ -77,6 +77,12 @@ void put_integer(std::vector<uint8_t>& bytes, ElemType elem, int64_t value) {
     }
 }
 
+int64_t whole(double value) {
+    if (!(std::fabs(value) < 9e15) || value != std::floor(value))
+        throw Unsupported(fmt::format("{} is no integer", value));
+    return static_cast<int64_t>(value);
+}
+
 }  // namespace
 
 int64_t elements_of(const Sizes& shape) {
@@ -116,7 +122,7 @@ Known scalar_known(Type type, double value) {
     if (known.real()) {
         known.reals.push_back(value);
     } else {
-        known.ints.push_back(static_cast<int64_t>(value));
+        known.ints.push_back(whole(value));
     }
     return known;
 }
@@ -128,7 +134,7 @@ graph::Data data_of(const Known& known, ElemType elem) {
         if (is_float(elem)) {
             put_real(bytes, elem, known.number(i));
         } else {
-            put_integer(bytes, elem, known.real() ? static_cast<int64_t>(known.reals[i]) : known.ints[i]);
+            put_integer(bytes, elem, known.real() ? whole(known.reals[i]) : known.ints[i]);
         }
     }
     return graph::make_data(std::move(bytes));

@@ -1,6 +1,9 @@
 #include "compiler/onnx/operators.hpp"
 
+#include <algorithm>
 #include <unordered_map>
+
+#include "compiler/onnx/import.hpp"
 
 namespace kpu::onnx {
 namespace {
@@ -8,18 +11,33 @@ namespace {
 std::unordered_map<std::string_view, Operator> make_table() {
     Operators rows;
     for (const auto add :
-         {add_convolutions, add_pools, add_products, add_elementwise, add_functions, add_shapes, add_indexing,
-          add_norms, add_reductions, add_quantized, add_recurrent, add_attention, add_resizes})
+         {add_convolutions, add_pools, add_products, add_einsum, add_elementwise, add_functions, add_shapes,
+          add_indexing, add_norms, add_reductions, add_quantized, add_recurrent, add_attention, add_resizes})
         add(rows);
     std::unordered_map<std::string_view, Operator> table;
     for (const Operator& row : rows) table.emplace(row.type, row);
     return table;
 }
 
+using Table = std::unordered_map<std::string_view, Operator>;
+
+const Table& table_of_operators() {
+    static const Table table = make_table();
+    return table;
+}
+
 }  // namespace
 
+std::vector<KnownOperator> known_operators() {
+    std::vector<KnownOperator> result{{"If"}};  // a branch is no operator: the importer walks it
+    for (const auto& [type, row] : table_of_operators())
+        result.push_back({type, std::max<int64_t>(row.since, 7), row.until});
+    std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.type < b.type; });
+    return result;
+}
+
 const Operator* find_operator(std::string_view type) {
-    static const std::unordered_map<std::string_view, Operator> table = make_table();
+    const Table& table = table_of_operators();
     const auto found = table.find(type);
     return found == table.end() ? nullptr : &found->second;
 }

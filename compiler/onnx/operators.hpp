@@ -22,6 +22,7 @@ using Operators = std::vector<Operator>;
 void add_convolutions(Operators& table);
 void add_pools(Operators& table);
 void add_products(Operators& table);
+void add_einsum(Operators& table);
 void add_elementwise(Operators& table);
 void add_functions(Operators& table);
 void add_shapes(Operators& table);

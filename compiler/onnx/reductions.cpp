@@ -74,7 +74,7 @@ void search(Call& call) {
 }
 
 void cumulative_sum(Call& call) {
-    const size_t axis = call.axis(static_cast<int64_t>(call.number_of(1, "axis")), call.rank(0));
+    const size_t axis = call.axis(call.integer_of(1, "axes"), call.rank(0));
     call.result(call.emit("cumsum", {call.value(0)},
                           {graph::integer("axis", static_cast<int64_t>(axis)),
                            graph::integer("exclusive", call.integer("exclusive", 0)),

@@ -91,6 +91,8 @@ Resize resize_of(Call& call) {
         for (size_t i = 0; i < axes.size(); ++i) {
             r.starts[axes[i]] = roi.number(i);
             r.ends[axes[i]] = roi.number(i + axes.size());
+            if (!(std::fabs(r.starts[axes[i]]) < 1e6 && std::fabs(r.ends[axes[i]]) < 1e6))
+                Call::refuse("its region lies too far outside");
         }
     }
     if (call.has(3)) {
@@ -143,6 +145,7 @@ int64_t nearest_element(const Resize& r, double at) {
 /// [size, count]: column i has the weights of output i.
 Known weights(const Resize& r, size_t d, int64_t size) {
     const int64_t count = r.sizes[d];
+    if (size > (1 << 24) / count) Call::refuse("it is too large for a product");
     Known matrix{Type::f64, {size, count}, {}, std::vector<double>(static_cast<size_t>(size * count), 0)};
     const auto cell = [&](int64_t element, int64_t i) -> double& {
         return matrix.reals[static_cast<size_t>(std::clamp<int64_t>(element, 0, size - 1) * count + i)];

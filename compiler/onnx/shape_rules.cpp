@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/checked.hpp"
+
 namespace kpu::onnx {
 
 Sizes reshape_target(const Sizes& from, const Sizes& target, bool zero_is_zero) {
@@ -19,10 +21,10 @@ Sizes reshape_target(const Sizes& from, const Sizes& target, bool zero_is_zero) 
         }
         if (result[d] == -1 && free < 0) {
             free = static_cast<int64_t>(d);
-        } else if (result[d] < 0 || result[d] > (int64_t{1} << 40) || known > (int64_t{1} << 40)) {
-            Call::refuse(fmt::format("the target {} is no shape", text_of(target)));
+        } else if (const auto product = checked_mul(known, result[d]); result[d] >= 0 && product) {
+            known = *product;
         } else {
-            known *= result[d];
+            Call::refuse(fmt::format("the target {} is no shape", text_of(target)));
         }
     }
     if (free >= 0) {

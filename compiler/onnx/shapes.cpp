@@ -181,7 +181,7 @@ void reshuffle(Call& call) {
     const bool spread = call.node.type == "DepthToSpace";
     const int64_t block = call.integer("blocksize", 0);
     if (call.rank(0) != 4 || block < 1) Call::refuse("it needs four dimensions and a blocksize");
-    const std::string mode = spread ? call.text("mode", "DCR") : "DCR";
+    const std::string mode = call.text("mode", "DCR");
     call.result(channels_first(
         call, call.emit(spread ? "depth_to_space" : "space_to_depth", {channels_last(call, call.value(0))},
                         {graph::integer("block", block), graph::word("mode", mode)})));
@@ -192,8 +192,10 @@ void trilu(Call& call) {
     if (call.rank(0) < 2) Call::refuse("it needs two dimensions");
     const Sizes& shape = call.shape(0);
     const int64_t rows = shape[shape.size() - 2], columns = shape.back();
-    const int64_t diagonal = call.has(1) ? static_cast<int64_t>(call.number_of(1, "diagonal")) : 0;
+    const int64_t diagonal = call.has(1) ? call.integer_of(1, "diagonals") : 0;
     const bool upper = call.integer("upper", 1) != 0;
+    if (static_cast<double>(rows) * static_cast<double>(columns) > 1 << 24)
+        Call::refuse("its mask is too large");
     Known mask{Type::boolean, {rows, columns}, {}, {}};
     for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < columns; ++c)

@@ -7,6 +7,8 @@
 namespace kpu::onnx {
 namespace {
 
+constexpr int64_t most = int64_t{1} << 30;  ///< products of two fit
+
 /// As many windows as strides fit, the pads shared; an odd one goes behind (SAME_UPPER) or before.
 void pad_same(Window& window, const Sizes& spatial, bool upper) {
     for (size_t d = 0; d < window.rank(); ++d) {
@@ -36,12 +38,12 @@ Window window_of(const Call& call, const Sizes& kernel, const Sizes& spatial) {
     if (!complete)
         Call::refuse(fmt::format("kernel_shape, strides, dilations or pads are not for {} dimensions", rank));
     for (size_t d = 0; d < rank; ++d) {
-        if (kernel[d] < 1 || window.strides[d] < 1 || window.dilations[d] < 1 || kernel[d] > INT32_MAX ||
-            window.strides[d] > INT32_MAX || window.dilations[d] > INT32_MAX)
+        if (kernel[d] < 1 || window.strides[d] < 1 || window.dilations[d] < 1 || kernel[d] > most ||
+            window.strides[d] > most || window.dilations[d] > most)
             Call::refuse("kernel_shape, strides or dilations are not positive");
     }
     for (const int64_t pad : window.pads) {
-        if (pad < 0 || pad > INT32_MAX) Call::refuse(fmt::format("pads of {} are not taken", pad));
+        if (pad < 0 || pad > most) Call::refuse(fmt::format("pads of {} are not taken", pad));
     }
     const std::string mode = call.text("auto_pad", "NOTSET");
     if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {

@@ -16,6 +16,7 @@ uint64_t bytes_of(const Graph& graph, const std::vector<ValueId>& values) {
 }
 
 bool foldable(const Graph& graph, const Node& node, uint64_t limit) {
+    if (is(node, "dequantize")) return false;  // the model's own steps, which int8 keeps
     const auto constant = [&](ValueId id) { return graph.value(id).constant(); };
     if (!std::all_of(node.inputs.begin(), node.inputs.end(), constant)) return false;
     const uint64_t made = bytes_of(graph, node.outputs);

@@ -16,6 +16,7 @@
 #include "execution/hazard_report.hpp"
 #include "isa/opcodes.hpp"
 #include "python/bindings/bindings.hpp"
+#include "runtime/host_boundary.hpp"
 #include "runtime/save_run.hpp"
 #include "traces/report.hpp"
 
@@ -203,9 +204,9 @@ py::list specs(const BoundProgram& program, const std::vector<TensorSpec>& list)
     py::list rows;
     for (const TensorSpec& spec : list) {
         const BoundBuffer& buffer = program.buffers[spec.buffer];
-        rows.append(py::make_tuple(spec.name, kpu::name_of(spec.elem), npy_dtype(spec.elem),
-                                   py::tuple(py::cast(spec.shape)), spec.declared,
-                                   kpu::name_of(buffer.level)));
+        rows.append(py::make_tuple(spec.name, kpu::name_of(spec.elem), runtime::host_dtype(spec),
+                                   py::tuple(py::cast(spec.shape)), spec.declared, kpu::name_of(buffer.level),
+                                   runtime::host_type_name(spec)));
     }
     return rows;
 }
@@ -371,7 +372,11 @@ py::list regions(const BoundProgram& program) {
 std::string report(runtime::Simulation& simulation, size_t width) {
     traces::ReportOptions options;
     options.width = width;
-    return traces::report(simulation.stats(), simulation.run_info(), simulation.op_rows(), options);
+    std::string text =
+        traces::report(simulation.stats(), simulation.run_info(), simulation.op_rows(), options);
+    for (const std::string& line : runtime::boundary_lines(simulation.program()))
+        text += "host: " + line + "\n";
+    return text;
 }
 
 /// A method that converts what `use` returns of the simulation.

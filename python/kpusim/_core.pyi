@@ -13,7 +13,7 @@ _Status = Literal["finished", "paused", "deadlock", "limit_reached", "interrupte
 _Overrides = Sequence[tuple[str, str]]
 _OptionRow = tuple[str, str, str, str, tuple[str, ...]]
 _Params = Sequence[tuple[str, int]]
-_SpecRow = tuple[str, str, str, tuple[int, ...], bool, str]
+_SpecRow = tuple[str, str, str, tuple[int, ...], bool, str, str]
 
 version: str
 

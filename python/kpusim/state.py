@@ -16,7 +16,7 @@ class TensorSpec:
     name : str
         Of the tensor, or of the buffer.
     element_type : str
-        f32, bf16, i4 ...
+        f32, bf16, i4 ...: what the device holds.
     dtype : str
         NumPy dtype of its arrays.
     shape : tuple of int
@@ -26,6 +26,9 @@ class TensorSpec:
         Whether the program declares the shape.
     level : str
         DDR or L2.
+    host_type : str
+        Element type of its arrays; i64 and bool are the host's alone. Where it is not ``element_type``, arrays
+        are converted when they are loaded and stored: quantized, rounded, or checked.
     """
 
     name: str
@@ -34,6 +37,7 @@ class TensorSpec:
     shape: tuple[int, ...]
     declared: bool
     level: str
+    host_type: str
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@
 #include "runtime/cli/command.hpp"
 #include "runtime/cli/ending.hpp"
 #include "runtime/cli/long_run.hpp"
+#include "runtime/host_boundary.hpp"
 #include "runtime/save_run.hpp"
 #include "runtime/simulation.hpp"
 #include "traces/report.hpp"
@@ -293,6 +294,8 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
         report_options.width = terminal_width();
         report_options.colour = isatty(STDERR_FILENO) != 0;
         print_err(traces::report(simulation.stats(), simulation.run_info(), ops, report_options));
+        for (const std::string& line : runtime::boundary_lines(simulation.program()))
+            print_err("host: " + line + "\n");
     }
     const int code = conclude(options, status, simulation);
     if (code != exit_ok || options.budgets.judge(simulation.stats(), ops)) return code;

@@ -198,6 +198,108 @@ TEST(OpcodeRules, Convolutions) {
              "do not fit with groups=3"}});
 }
 
+// Transposed convolutions: what strides, pads and output_padding make of the shape.
+TEST(OpcodeRules, TransposedConvolutions) {
+    const auto spread = [](std::vector<int64_t> pads, std::vector<int64_t> more) {
+        return [=](Task& t) {
+            t.attr("pads", pads).attr("strides", {2, 2}).attr("dilations", {1, 1});
+            t.attr("output_padding", more).attr("accum_type", ElemType::f32);
+        };
+    };
+    const TensorType in = typed(f16, {1, 4, 4, 2}), w = typed(f16, {3, 3, 2, 5});
+    const auto out = [](int64_t size) { return typed(f16, {1, size, size, 5}); };
+    expect({{"conv_transpose2d", {in, w}, {out(9)}, spread({0, 0, 0, 0}, {0, 0}), ""},
+            {"conv_transpose2d", {in, w, typed(f16, {5})}, {out(8)}, spread({1, 1, 1, 1}, {1, 1}), ""},
+            {"conv_transpose2d", {in, w}, {out(8)}, spread({0, 0, 0, 0}, {0, 0}), "must be [1,9,9,5]"},
+            {"conv_transpose2d", {in, w}, {out(8)}, spread({0, 0, 0, 0}, {2, 0}), "output_padding has 2"},
+            {"conv_transpose2d", {in, w}, {out(8)}, spread({9, 0, 0, 0}, {0, 0}), "nothing of Y is left"},
+            {"conv_transpose2d",
+             {in, w, typed(f16, {4})},
+             {out(9)},
+             spread({0, 0, 0, 0}, {0, 0}),
+             "B f16[4] must be [5]"},
+            {"conv_transpose2d",
+             {in, typed(f16, {3, 3, 1, 5})},
+             {out(9)},
+             spread({0, 0, 0, 0}, {0, 0}),
+             "do not fit with groups=1"}});
+}
+
+// Conditions are u8 and stand for themselves; data operands are alike whatever the condition.
+TEST(OpcodeRules, Conditions) {
+    const TensorType flags = typed(ElemType::u8, {2, 3, 4});
+    const TensorType quantized = typed(i8, {4}).quant(per_tensor(0.5, 1)), plain = typed(i8, {4});
+    const TensorType four = typed(ElemType::u8, {4});
+    expect({{"less", {x, x}, {flags}, {}, ""},
+            {"less", {x, x}, {x}, {}, "Y f16[2,3,4] is a condition, 0 or 1. Fix: make it u8"},
+            {"less", {x, typed(i8, {2, 3, 4})}, {flags}, {}, "element types must match"},
+            {"less", {quantized, quantized}, {four}, {}, ""},
+            {"less", {quantized, plain}, {four}, {}, "either all operands carry quant or none does"},
+            {"less",
+             {plain, plain},
+             {typed(ElemType::u8, {4}).quant(per_tensor(0.5, 1))},
+             {},
+             "is a condition and cannot be quantized"},
+            {"where", {flags, x, x}, {x}, {}, ""},
+            {"where", {x, x, x}, {x}, {}, "condition f16[2,3,4] is a condition"},
+            {"where", {flags, x, typed(f16, {4})}, {x}, {}, "shapes must be identical"},
+            {"where", {four, quantized, plain}, {quantized}, {}, "either all operands carry quant"},
+            {"not", {flags}, {flags}, {}, ""},
+            {"and", {flags, x}, {flags}, {}, "B f16[2,3,4] is a condition"},
+            {"prelu", {x, typed(i8, {2, 3, 4})}, {x}, {}, "element types must match"},
+            {"erf", {plain}, {plain}, {}, "the formula has no integer meaning"}});
+}
+
+// Options of pools, group_norm, resize, and views of pixels.
+TEST(OpcodeRules, Pixels) {
+    const auto pool = [](std::vector<int64_t> dilations, const char* up) {
+        return [=](Task& t) {
+            t.attr("kernel_shape", {2, 2}).attr("pads", {0, 0, 0, 0}).attr("strides", {2, 2});
+            t.attr("dilations", dilations).attr("ceil_mode", up);
+        };
+    };
+    const auto groups = [](int64_t count) {
+        return [=](Task& t) { t.attr("groups", count).attr("epsilon", 1e-3); };
+    };
+    const auto resize = [](std::vector<double> scales, const char* mode) {
+        return [=](Task& t) { t.attr("sizes", {1, 7, 7, 4}).attr("scales", scales).attr("mode", mode); };
+    };
+    const auto block = [](int64_t size) { return [=](Task& t) { t.attr("block", size); }; };
+    const TensorType in = typed(f16, {1, 5, 5, 4});
+    const auto out = [](int64_t size) { return typed(f16, {1, size, size, 4}); };
+    const TensorType wide = typed(f16, {1, 10, 10, 1}), seven = out(7);
+    expect(
+        {{"maxpool", {in}, {out(2)}, pool({1, 1}, "false"), ""},
+         {"maxpool", {in}, {out(3)}, pool({1, 1}, "true"), ""},
+         {"avgpool", {in}, {out(2)}, pool({2, 2}, "false"), ""},
+         {"avgpool", {in}, {out(2)}, pool({2, 0}, "false"), "dilations has 0"},
+         {"avgpool", {in}, {out(1)}, pool({9, 9}, "false"), "the window does not fit"},
+         {"maxpool", {typed(f16, {5, 4})}, {typed(f16, {2, 4})}, pool({1, 1}, "true"), "must be NHWC, NWC"},
+         {"group_norm", {in, typed(f16, {4})}, {in}, groups(2), ""},
+         {"group_norm", {in}, {in}, groups(3), "groups=3 does not divide the 4 channels"},
+         {"group_norm", {in, typed(f16, {2})}, {in}, groups(2), "scale f16[2] must be [4]"},
+         {"resize", {in}, {seven}, resize({1, 1.5, 1.5, 1}, "linear"), ""},
+         {"resize", {in}, {seven}, resize({1, 1.5, 1}, "linear"), "scales must be 4 numbers above 0"},
+         {"resize", {in}, {seven}, resize({1, -1.5, 1.5, 1}, "linear"), "scales must be 4 numbers above 0"},
+         {"resize", {in}, {seven}, resize({1, 1.5, 1.5, 1}, "cubic"), "mode=cubic is unknown"},
+         {"resize", {in}, {in}, resize({1, 1.5, 1.5, 1}, "nearest"), "must be [1,7,7,4]"},
+         {"depth_to_space", {in}, {wide}, block(2), ""},
+         {"depth_to_space", {in}, {wide}, block(3), "no multiple of 3 x 3"},
+         {"space_to_depth", {wide}, {in}, block(2), ""},
+         {"space_to_depth", {wide}, {in}, block(4), "no multiples of 4"},
+         {"gather_elements",
+          {x, typed(i32, {2, 3, 9})},
+          {typed(f16, {2, 3, 9})},
+          [](Task& t) { t.attr("axis", 2); },
+          ""},
+         {"gather_elements",
+          {x, typed(i32, {2, 4, 4})},
+          {typed(f16, {2, 4, 4})},
+          [](Task& t) { t.attr("axis", 2); },
+          "reach beyond X"},
+         {"cumsum", {x}, {x}, [](Task& t) { t.attr("axis", 3); }, "axis is outside the 3 dimensions"}});
+}
+
 // The escape hatch of the language is refused by name, not as an unknown opcode.
 TEST(OpcodeRules, ComputeIsRefused) {
     Program p("one");

@@ -99,6 +99,19 @@ TEST(VectorOps, ReductionsCountTheirInput) {
     EXPECT_EQ(r.written, 64u);
 }
 
+// A comparison works on what it reads, by its type, and writes a byte for each element.
+TEST(VectorOps, ComparisonsCountTheirOperands) {
+    const Operand in{f16, {16, 64}}, flags{ElemType::u8, {16, 64}};
+    const Result r = run_one("less", {in, in}, {flags});
+    EXPECT_EQ(r.busy, 1024u / 32 + 8);
+    EXPECT_EQ(r.actions.at("vector.op.f16"), 1024u);
+    EXPECT_EQ(r.read, 2u * 2048);
+    EXPECT_EQ(r.written, 1024u);
+    const Result chosen = run_one("where", {flags, in, {f16, {16, 64}, {0, 0}}}, {in});
+    EXPECT_EQ(chosen.actions.at("vector.op.f16"), 1024u);
+    EXPECT_EQ(chosen.read, 1024u + 2048 + 2);
+}
+
 // Views move bytes at the port's width, 128 a cycle, and are charged by the byte.
 TEST(VectorOps, ViewsMoveBytes) {
     const auto perm = [](Task& t) { t.attr("perm", {1, 0}); };

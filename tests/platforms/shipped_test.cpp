@@ -153,24 +153,42 @@ TEST(Shipped, Aliases) {
     EXPECT_THAT(error_of([] { load("nem_baseline_1_0"); }), HasSubstr("abstract"));
 }
 
+/// Networks compile to every shipped device: each opcode has a variant there.
+TEST(Shipped, EveryOpcodeHasVariants) {
+    for (const std::string& name : shipped_names()) {
+        const DeviceLimits limits = limits_of(load(name));
+        for (const OpcodeSpec& spec : opcode_table()) {
+            if (spec.movement || spec.refused) continue;
+            const auto takes = [&](const TypeVariant& v) { return v.opcode == spec.family; };
+            EXPECT_TRUE(std::any_of(limits.variants.begin(), limits.variants.end(), takes))
+                << name << " has no variant of " << spec.name;
+        }
+    }
+}
+
 /// Without a device, every variant of the language's families and of kpusim_ext.nem is allowed.
 TEST(Shipped, AgnosticLimits) {
     const DeviceLimits limits = agnostic_limits();
     EXPECT_TRUE(limits.agnostic);
-    size_t extensions = 0, future = 0, conditions = 0;
+    size_t extensions = 0, future = 0, conditions = 0, unsigned_elements = 0;
     for (const TypeVariant& variant : limits.variants) {
         extensions += variant.family == "gemm.acc" || variant.family == "conv2d.acc" ||
                       variant.family == "requant" || variant.family == "gemm.float_bias" ||
                       variant.family == "quantize.ext" || variant.family == "dequantize.ext";
-        conditions += variant.opcode == "compare" || variant.opcode == "classify" ||
-                      variant.opcode == "logic" || variant.family == "view.ext";
+        conditions +=
+            variant.opcode == "compare" || variant.opcode == "classify" || variant.opcode == "logic";
+        const std::string& family = variant.family;
+        unsigned_elements += family == "eltwise.ext" || family == "view.ext" || family == "reduce.ext" ||
+                             family == "arg_reduce.ext";
         const auto op = find_opcode(variant.opcode);
-        future += (op && opcode(*op).future) || variant.opcode == "reduce" || variant.opcode == "arg_reduce";
+        future +=
+            (op && opcode(*op).future) || family == "reduce" || family == "arg_reduce" || family == "scan";
     }
-    EXPECT_EQ(extensions, 10u + 10u + 2u + 2u + 5u + 7u);
-    EXPECT_EQ(future, 3u * (6 + 3 + 2) + 6 + 6);  // three convolutions, reductions, searches
-    EXPECT_EQ(conditions, 7u + 3u + 1u + 1u);
-    EXPECT_EQ(limits.variants.size() - extensions - future - conditions, 17u + 26u);
+    EXPECT_EQ(extensions, 10u + 10u + 2u + 2u + 7u + 9u);
+    EXPECT_EQ(future, 4u * (6 + 3 + 2) + 6 + 6 + 6);  // four convolutions, reductions, searches, sums
+    EXPECT_EQ(conditions, 9u + 3u + 1u);
+    EXPECT_EQ(unsigned_elements, 4u * 3);
+    EXPECT_EQ(limits.variants.size() - extensions - future - conditions - unsigned_elements, 17u + 26u);
 }
 
 }  // namespace

@@ -218,6 +218,33 @@ TEST(SystolicCompat, OneElementArrayFollowsTheFormula) {
     EXPECT_EQ(systolic_time(make(1, 1, Array::os, Array::physical), {2, 2, 3}).total(), 4u * 3 + 1);
 }
 
+// A transposed convolution is the product of X's pixels with all taps of the window: 2 x 3 x 3 pixels, 8 channels in
+// 2 groups, window 4 x 4, 10 channels out. Its MACs are those of the product.
+TEST(SystolicShapes, TransposedConvolutionsAreProducts) {
+    BoundProgram program;
+    for (const std::vector<int64_t>& sizes :
+         {std::vector<int64_t>{2, 3, 3, 8}, {4, 4, 4, 10}, {2, 8, 8, 10}}) {
+        BoundRegion region;
+        for (const int64_t size : sizes) region.shape[region.shape.rank++] = size;
+        program.regions.push_back(region);
+    }
+    BoundTask task;
+    task.opcode = find_opcode("conv_transpose2d").value();
+    task.inputs = {0, 1};
+    task.outputs = {2};
+    BoundAttr groups;
+    groups.name = "groups";
+    groups.integer = 2;
+    task.attrs.list = {groups};
+    const GemmShape shape = gemm_shape(program, task);
+    EXPECT_EQ(shape.m, 2u * 3 * 3);
+    EXPECT_EQ(shape.k, 4u);
+    EXPECT_EQ(shape.n, 4u * 4 * 5);
+    EXPECT_EQ(shape.groups, 2u);
+    const OpcodeSpec& spec = opcode(task.opcode);
+    EXPECT_EQ(spec.macs(program.regions[0].shape, program.regions[1].shape, 0), 18u * 4 * 80 * 2);
+}
+
 // Operand types without a rate are refused by name.
 TEST(SystolicArrayFor, RefusesTypesWithoutRate) {
     Array array;

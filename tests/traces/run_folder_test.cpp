@@ -24,7 +24,7 @@ void write_run(const std::string& path, bool force, const std::string& output) {
     folder.write_stats("{}");
     folder.write_ops("op\n");
     folder.write_platform("name: \"p\"\n");
-    folder.write_output(output, ElemType::u8, {3}, "abc");
+    folder.write_output(output, "|u1", {3}, "abc");
     Manifest manifest;
     manifest.tool_version = "0.1.0";
     manifest.command_line = {"kpusim", "run", "a b.nem"};
@@ -134,9 +134,9 @@ TEST(RunFolder, ForgedManifestDeletesNothingElse) {
 TEST(RunFolder, NamesOfOutputsStayInside) {
     const test::TempFolder temp;
     RunFolder folder(temp.file("run"), false);
-    folder.write_output("../../up", ElemType::u8, {1}, "a");
-    folder.write_output("layer/1:0", ElemType::u8, {1}, "b");
-    folder.write_output("layer_1_0", ElemType::u8, {1}, "c");
+    folder.write_output("../../up", "|u1", {1}, "a");
+    folder.write_output("layer/1:0", "|u1", {1}, "b");
+    folder.write_output("layer_1_0", "|u1", {1}, "c");
     EXPECT_THAT(files_below(temp.file("")),
                 testing::ElementsAre("run/outputs/%2E.%2F..%2Fup.npy", "run/outputs/layer%2F1%3A0.npy",
                                      "run/outputs/layer_1_0.npy"));

@@ -125,6 +125,7 @@ void activation(std::string_view op, mpfr_t v) {
 double exact(std::string_view op, double x) {
     const bool halves = op == "silu" || op == "gelu" || op == "gelu_tanh";
     if (halves && std::fabs(x) < 0x1p-60) return x / 2;
+    if (op == "rsqrt" && x == 0) return std::copysign(HUGE_VAL, x);  // IEEE 754; MPFR's is positive
     static Wide v;
     mpfr_set_d(v.value, x, MPFR_RNDN);
     const auto found = plain_functions().find(op);

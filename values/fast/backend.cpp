@@ -29,7 +29,7 @@ bool gemm(const Kernels& kernels, Scratch& scratch, const Call& call) {
 
 bool conv(const Kernels& kernels, Scratch& scratch, const Call& call) {
     const ConvProblem p = conv_problem(call);
-    if (p.transposed) return false;
+    if (p.transposed) return transposed_conv(kernels, scratch, p);
     return is_integer(call.x().type) ? int_conv(kernels, scratch, p) : float_conv(kernels, scratch, p);
 }
 

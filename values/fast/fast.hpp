@@ -30,6 +30,7 @@ struct Scratch {
     Buffer<uint32_t> acc32, column_terms;
     Buffer<int32_t> narrow, image32, weights32;
     Buffer<double> real, other, factor, offset, squares;
+    Buffer<uint8_t> phase_weights, phase_results;
 };
 
 /// Each returns false when it leaves the case to the reference engine. values.md lists these cases.
@@ -39,6 +40,7 @@ void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p);
 bool float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
 bool int_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p);
 bool int_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
+bool transposed_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
 bool elementwise(const Kernels& kernels, const Elementwise& row, const Call& call);
 bool cast(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool quantize(const Kernels& kernels, Scratch& scratch, const Call& call);
@@ -47,6 +49,8 @@ bool requant(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool maxpool(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool avgpool(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool norm(const Kernels& kernels, Scratch& scratch, const Call& call, bool centred);
+bool resize(const Kernels& kernels, Scratch& scratch, const Call& call);
+bool group_norm(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool softmax(const Kernels& kernels, Scratch& scratch, const Call& call, bool logarithm);
 bool reduce(const Kernels& kernels, Scratch& scratch, const Reduction& row, const Call& call);
 bool search(const Kernels& kernels, Scratch& scratch, const Search& row, const Call& call);

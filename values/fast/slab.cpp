@@ -1,6 +1,7 @@
 // Normalisations, softmax and reductions: many rows side by side, each in its own ascending order.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "values/fast/real.hpp"
 
@@ -159,6 +160,44 @@ bool norm(const Kernels& kernels, Scratch& scratch, const Call& call, bool centr
                    [&](double* block, int64_t width, int64_t) {
                        rms_or_layer(kernels, scratch, p, centred, vectors, block, width);
                    });
+    return true;
+}
+
+bool group_norm(const Kernels& kernels, Scratch& scratch, const Call& call) {
+    const GroupNormProblem p = group_norm_problem(call);
+    const Real in(kernels, call.x()), out(kernels, call.y());
+    const int64_t image = p.pixels * p.channels, width = p.channels / p.groups;
+    const auto count = static_cast<double>(p.pixels * width);
+    double* values = scratch.real.get(std::max<int64_t>(image, 1));
+    double* scale = scratch.factor.get(p.channels);
+    double* bias = scratch.offset.get(p.channels);
+    if (p.scale != nullptr) to_real(kernels, *p.scale, 0, p.channels, scale);
+    if (p.bias != nullptr) to_real(kernels, *p.bias, 0, p.channels, bias);
+    std::vector<double> mean(static_cast<size_t>(p.groups)), root(mean.size());
+    const auto each = [&](auto visit) {  // all groups side by side, each in its own order
+        double* at = values;
+        for (int64_t pixel = 0; pixel < p.pixels; ++pixel) {
+            for (int64_t c = 0; c < p.channels; ++c, ++at) visit(*at, c, static_cast<size_t>(c / width));
+        }
+    };
+    for (int64_t i = 0; i < p.batch; ++i) {
+        in.read(i * image, image, values);
+        std::fill(mean.begin(), mean.end(), 0.0);
+        std::fill(root.begin(), root.end(), 0.0);
+        each([&](double v, int64_t, size_t group) { mean[group] += v; });
+        for (double& value : mean) value /= count;
+        each([&](double& v, int64_t, size_t group) {
+            v -= mean[group];
+            root[group] += v * v;
+        });
+        for (double& value : root) value = std::sqrt(value / count + p.epsilon);
+        each([&](double& v, int64_t c, size_t group) {
+            v /= root[group];
+            if (p.scale != nullptr) v *= scale[c];
+            if (p.bias != nullptr) v += bias[c];
+        });
+        out.write(values, i * image, image);
+    }
     return true;
 }
 

@@ -70,9 +70,7 @@ class Draft:
         return self.integer(low, high)
 
 
-def case(
-    type_: str, opset: int, operands: Sequence[Operand], outputs: int = 1, **attributes: object
-) -> Case:
+def case(type_: str, opset: int, operands: Sequence[Operand], outputs: int = 1, **attributes: object) -> Case:
     """A model of one node."""
     node = helper.make_node(
         type_,
@@ -80,14 +78,22 @@ def case(
         [f"y{i}" for i in range(outputs)],
         **{name: value for name, value in attributes.items() if value is not None},
     )
-    return model_case(type_, opset, [node], {f"x{i}": operand for i, operand in enumerate(operands)}, node.output)
+    return model_case(
+        type_, opset, [node], {f"x{i}": operand for i, operand in enumerate(operands)}, node.output
+    )
 
 
 def model_case(
-    name: str, opset: int, nodes: Sequence[onnx.NodeProto], operands: dict[str, Operand], outputs: Sequence[str]
+    name: str,
+    opset: int,
+    nodes: Sequence[onnx.NodeProto],
+    operands: dict[str, Operand],
+    outputs: Sequence[str],
 ) -> Case:
     """A model of some nodes; the types of outputs are inferred."""
-    inputs = {key: np.asarray(value) for key, value in operands.items() if not isinstance(value, Const | None)}
+    inputs = {
+        key: np.asarray(value) for key, value in operands.items() if not isinstance(value, Const | None)
+    }
     constants = [
         numpy_helper.from_array(np.asarray(value.array), key)
         for key, value in operands.items()
@@ -100,4 +106,8 @@ def model_case(
     results = [onnx.ValueInfoProto(name=output) for output in outputs]
     graph = helper.make_graph(nodes, "graph", infos, results, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-    return Case(f"{name}-{opset}", onnx.shape_inference.infer_shapes(model), inputs)
+    try:
+        model = onnx.shape_inference.infer_shapes(model)
+    except onnx.shape_inference.InferenceError:  # functions that the test adds later
+        pass
+    return Case(f"{name}-{opset}", model, inputs)

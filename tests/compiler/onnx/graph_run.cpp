@@ -3,6 +3,8 @@
 // usage: graph_run FOLDER... : each holds model.onnx and the inputs NAME.npy; writes out/NAME.npy there, in the
 // element types of the graph's host arrays (int64 as <i8, bool as |u1). What cannot be imported or executed goes
 // to error.txt. A '/' in a name is written '_'. Exit code 0, whatever the models do.
+//        graph_run --coverage MODEL [NAME=SIZE...]: every node, and why it is not taken.
+//        graph_run --operators: the operators that are taken, with their first and last opset.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,9 +57,36 @@ void run(const fs::path& folder, values::ComputeBackend& backend) {
         write_output(graph, graph.outputs[i], outputs[i], folder / "out");
 }
 
+/// Notes, and a line for each node; or why the file is refused.
+void report(const std::string& path, const onnx::ImportOptions& options) {
+    Diagnostics notes;
+    try {
+        for (const onnx::NodeSupport& node : onnx::coverage(path, options, notes))
+            fmt::print("{} {}: {}\n", node.name, node.type, node.reason);
+        onnx::import_model(path, options, notes);
+    } catch (const UserError& error) {
+        fmt::print("{}\n", error.what());
+    }
+    fmt::print("{}", notes.to_string());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+    if (argc == 2 && std::string_view(argv[1]) == "--operators") {
+        for (const onnx::KnownOperator& known : onnx::known_operators())
+            fmt::print("{} {} {}\n", known.type, known.since, known.until);
+        return 0;
+    }
+    if (argc > 2 && std::string_view(argv[1]) == "--coverage") {
+        onnx::ImportOptions options;
+        for (int i = 3; i < argc; ++i) {
+            const std::string given = argv[i];
+            options.dims[given.substr(0, given.find('='))] = std::stoll(given.substr(given.find('=') + 1));
+        }
+        report(argv[2], options);
+        return 0;
+    }
     const std::unique_ptr<values::ComputeBackend> backend = values::make_fast_backend();
     for (int i = 1; i < argc; ++i) {
         const fs::path folder(argv[i]);

@@ -81,7 +81,11 @@ def binary(name: str) -> Generator:
     def make(d: Draft) -> Case:
         shape = d.shape()
         a = d.numbers(shape)
-        b = d.floats(d.partner(shape), 0.5, 3) if a.dtype == np.float32 else d.ints(d.partner(shape), 1, 20, a.dtype)
+        b = (
+            d.floats(d.partner(shape), 0.5, 3)
+            if a.dtype == np.float32
+            else d.ints(d.partner(shape), 1, 20, a.dtype)
+        )
         operands = [a, d.weight(b)]
         if d.chance(0.3):
             operands = [d.weight(b), a]
@@ -125,7 +129,9 @@ def comparison(name: str, first: int) -> Generator:
         shape = d.shape()
         dtype = d.pick([np.float32, np.int32, np.int64])
         return case(
-            name, d.opset(first), [d.ints(shape, -2, 2, dtype), d.weight(d.ints(d.partner(shape), -2, 2, dtype))]
+            name,
+            d.opset(first),
+            [d.ints(shape, -2, 2, dtype), d.weight(d.ints(d.partner(shape), -2, 2, dtype))],
         )
 
     return make
@@ -152,7 +158,9 @@ def special(name: str, first: int) -> Generator:
     def make(d: Draft) -> Case:
         x = d.floats(d.shape())
         kind = d.rng.integers(0, 4, x.shape)
-        x = np.choose(kind, [x, np.float32(np.nan), np.float32(np.inf), np.float32(-np.inf)]).astype(np.float32)
+        x = np.choose(kind, [x, np.float32(np.nan), np.float32(np.inf), np.float32(-np.inf)]).astype(
+            np.float32
+        )
         signs = {}
         if name == "IsInf":
             signs = {"detect_positive": d.integer(0, 1), "detect_negative": d.integer(0, 1)}
@@ -195,7 +203,11 @@ def cast(d: Draft) -> Case:
     pairs = [(np.float32, 6), (np.float32, 7), (np.int32, 1), (np.int64, 1), (np.int32, 7), (np.uint8, 1)]
     pairs += [(bool, 1), (np.float32, 9), (np.int64, 9), (np.int8, 6), (np.float32, 10), (bool, 7)]
     dtype, to = d.pick(pairs)
-    x = d.floats(d.shape(), -90, 90) if dtype is np.float32 else d.ints(d.shape(), 0, 1 if dtype is bool else 100, dtype)
+    x = (
+        d.floats(d.shape(), -90, 90)
+        if dtype is np.float32
+        else d.ints(d.shape(), 0, 1 if dtype is bool else 100, dtype)
+    )
     return case("Cast", d.opset(9), [x], to=to)
 
 
@@ -230,6 +242,21 @@ def gemm(d: Draft) -> Case:
         operands.append(d.weight(d.floats(c)))
     factors = {name: float(d.rng.uniform(0.2, 2)) for name in ("alpha", "beta") if d.chance(0.4)}
     return case("Gemm", opset, operands, transA=ta, transB=tb, **factors)
+
+
+def einsum(d: Draft) -> Case:
+    """Products, outer ones, sums, transposes, any dimensions."""
+    equation = d.pick(
+        ["ij,jk->ik", "bij,bjk->bik", "bhid,bhjd->bhij", "ij,kj", "i,j->ij", "ij->ji", "ij->", "ij->j"]
+        + ["bij,bij->bi", "...ij,...jk->...ik", "bijk,jl->bikl", "...i->i...", "ijk,ilk->jl"]
+    )
+    sizes: dict[str, int] = {}
+    operands = []
+    for term in equation.split("->")[0].split(","):
+        letters = term.replace("...", "XY")
+        operands.append(d.floats([sizes.setdefault(letter, d.integer(1, 5)) for letter in letters]))
+    operands[1:] = [d.weight(array) for array in operands[1:]]
+    return case("Einsum", d.opset(12), operands, equation=equation)
 
 
 REDUCTIONS = ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"]
@@ -277,7 +304,11 @@ def cumulative(d: Draft) -> Case:
     shape = d.shape()
     axis = np.array(d.integer(-len(shape), len(shape) - 1), np.int64)
     return case(
-        "CumSum", d.opset(11), [d.floats(shape), Const(axis)], exclusive=d.integer(0, 1), reverse=d.integer(0, 1)
+        "CumSum",
+        d.opset(11),
+        [d.floats(shape), Const(axis)],
+        exclusive=d.integer(0, 1),
+        reverse=d.integer(0, 1),
     )
 
 
@@ -301,6 +332,7 @@ GENERATORS: dict[str, Generator] = {
     "Cast": cast,
     "MatMul": matmul,
     "Gemm": gemm,
+    "Einsum": einsum,
     **{f"Reduce{name}": reduction(name) for name in REDUCTIONS},
     "ArgMax": search("ArgMax"),
     "ArgMin": search("ArgMin"),

@@ -80,8 +80,15 @@ def pool(name: str) -> Callable[[Draft], Case]:
         if name == "LpPool":
             attributes["p"] = d.integer(1, 3)
         opset = d.opset(11, 18) if name == "LpPool" else d.opset(10)
-        if name == "MaxPool" and "auto_pad" not in attributes and "ceil_mode" not in attributes and d.chance(0.3):
-            attributes["dilations"] = [d.integer(1, 2) if s > 2 * k else 1 for k, s in zip(kernel, sizes, strict=True)]
+        if (
+            name == "MaxPool"
+            and "auto_pad" not in attributes
+            and "ceil_mode" not in attributes
+            and d.chance(0.3)
+        ):
+            attributes["dilations"] = [
+                d.integer(1, 2) if s > 2 * k else 1 for k, s in zip(kernel, sizes, strict=True)
+            ]
         return case(name, opset, [d.floats([d.integer(1, 2), d.integer(1, 4), *sizes])], **attributes)
 
     return make
@@ -140,7 +147,11 @@ def lp_norm(d: Draft) -> Case:
     """Length 1 along an axis."""
     shape = d.shape(1, 4)
     return case(
-        "LpNormalization", d.opset(7), [d.floats(shape, 0.1, 3)], axis=d.integer(0, len(shape) - 1), p=d.integer(1, 2)
+        "LpNormalization",
+        d.opset(7),
+        [d.floats(shape, 0.1, 3)],
+        axis=d.integer(0, len(shape) - 1),
+        p=d.integer(1, 2),
     )
 
 
@@ -188,7 +199,11 @@ def recurrent(name: str, gates: int) -> Callable[[Draft], Case]:
         if name == "LSTM" and d.chance(0.2):
             attributes["input_forget"] = 1
         if d.chance(0.3):
-            functions = {"RNN": ["Relu"], "GRU": ["HardSigmoid", "Softsign"], "LSTM": ["Sigmoid", "Relu", "Tanh"]}
+            functions = {
+                "RNN": ["Relu"],
+                "GRU": ["HardSigmoid", "Softsign"],
+                "LSTM": ["Sigmoid", "Relu", "Tanh"],
+            }
             attributes["activations"] = functions[name] * n
         while operands[-1] is None:
             operands.pop()

@@ -172,7 +172,9 @@ def reshuffle(name: str) -> Generator:
         b, c, h, w = d.integer(1, 3), d.integer(1, 3), d.integer(1, 4), d.integer(1, 4)
         if name == "SpaceToDepth":
             return case(name, d.opset(7), [d.floats([2, c, h * b, w * b])], blocksize=b)
-        return case(name, d.opset(11), [d.floats([2, c * b * b, h, w])], blocksize=b, mode=d.pick(["DCR", "CRD"]))
+        return case(
+            name, d.opset(11), [d.floats([2, c * b * b, h, w])], blocksize=b, mode=d.pick(["DCR", "CRD"])
+        )
 
     return make
 
@@ -261,7 +263,12 @@ def one_hot(d: Draft) -> Case:
 def hard_max(d: Draft) -> Case:
     """The first of the greatest."""
     shape = d.shape(2, 3)
-    return case("Hardmax", d.opset(13), [d.ints(shape, -3, 3, np.float32)], axis=d.integer(-len(shape), len(shape) - 1))
+    return case(
+        "Hardmax",
+        d.opset(13),
+        [d.ints(shape, -3, 3, np.float32)],
+        axis=d.integer(-len(shape), len(shape) - 1),
+    )
 
 
 def reverse(d: Draft) -> Case:
@@ -269,7 +276,13 @@ def reverse(d: Draft) -> Case:
     batch = d.integer(0, 1)
     shape = d.shape(2, 3)
     lengths = [d.integer(1, shape[1 - batch]) for _ in range(shape[batch])]
-    return case("ReverseSequence", d.opset(10), [d.floats(shape), whole(lengths)], batch_axis=batch, time_axis=1 - batch)
+    return case(
+        "ReverseSequence",
+        d.opset(10),
+        [d.floats(shape), whole(lengths)],
+        batch_axis=batch,
+        time_axis=1 - batch,
+    )
 
 
 def shapes(d: Draft) -> Case:
@@ -306,7 +319,9 @@ def quantize(d: Draft) -> Case:
     zero = Const(d.ints(count, 0, 20, dtype))
     q = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=axis)
     r = helper.make_node("DequantizeLinear", ["q", "s", "z"], ["r"], axis=axis)
-    return model_case("QuantizeLinear", opset, [q, r], {"x": d.floats(shape), "s": scale, "z": zero}, ["q", "r"])
+    return model_case(
+        "QuantizeLinear", opset, [q, r], {"x": d.floats(shape), "s": scale, "z": zero}, ["q", "r"]
+    )
 
 
 def dequantize(d: Draft) -> Case:
@@ -327,7 +342,9 @@ def matmul_integer(d: Draft) -> Case:
     if d.chance(0.6):
         zeros = [Const(d.ints([], 0, 9, np.uint8)), Const(d.ints([], max(low, -5), 9, dtype))]
     return case(
-        "MatMulInteger", 10, [d.ints([m, k], 0, 200, np.uint8), d.weight(d.ints([k, n], low, 100, dtype)), *zeros]
+        "MatMulInteger",
+        10,
+        [d.ints([m, k], 0, 200, np.uint8), d.weight(d.ints([k, n], low, 100, dtype)), *zeros],
     )
 
 

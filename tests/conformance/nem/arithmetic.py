@@ -166,9 +166,7 @@ def each(function: Callable[[float], float]) -> np.vectorize:
 
 
 # Their results are conditions, whatever the operands.
-CONDITIONS = (
-    "equal not_equal less less_equal greater greater_equal is_nan is_inf and or xor not"
-).split()
+CONDITIONS = ("equal not_equal less less_equal greater greater_equal is_nan is_inf and or xor not").split()
 
 
 def apply_elementwise(opcode: str, attrs: dict, inputs: list[Tensor], quant: Quant | None) -> Tensor:
@@ -272,12 +270,14 @@ def reduce(opcode: str, attrs: dict, x: Tensor, quant: Quant | None) -> Tensor:
     axes = [a % values.ndim for a in attrs["axes"]]
     kept = [d for d in range(values.ndim) if d not in axes]
     rows = values.transpose(kept + sorted(axes)).reshape([x.shape[d] for d in kept] + [-1])
+    with np.errstate(over="ignore"):
+        products = np.cumprod(rows, axis=-1)
     y = {
         "reduce_sum": lambda: total(rows, -1),
         "reduce_max": lambda: rows.max(-1),
         "reduce_min": lambda: rows.min(-1),
         "reduce_mean": lambda: total(rows, -1) / rows.shape[-1],
-        "reduce_prod": lambda: np.take(np.cumprod(rows, axis=-1), -1, axis=-1),
+        "reduce_prod": lambda: products[..., -1],
         "reduce_l2": lambda: np.sqrt(total(rows * rows, -1)),
     }[opcode]()
     shape = [1 if d in axes else s for d, s in enumerate(x.shape) if keep or d not in axes]
@@ -290,9 +290,7 @@ def cumsum(attrs: dict, x: Tensor, quant: Quant | None) -> Tensor:
     values = np.flip(x.real(), axis) if attrs.get("reverse", False) else x.real()
     sums = np.cumsum(values, axis=axis)
     if attrs.get("exclusive", False):
-        sums = np.concatenate(
-            [np.zeros_like(np.take(sums, [0], axis)), np.delete(sums, -1, axis)], axis=axis
-        )
+        sums = np.concatenate([np.zeros_like(np.take(sums, [0], axis)), np.delete(sums, -1, axis)], axis=axis)
     return to_elem(x.elem, np.flip(sums, axis) if attrs.get("reverse", False) else sums, quant)
 
 
@@ -457,7 +455,7 @@ def conv_transpose(attrs: dict, inputs: list[Tensor], elem: str, quant: Quant | 
         channel = at[-1]
         first = channel // (cout // groups) * cin
         ordered = []
-        for k, m, image, i, j in sorted(terms.get(at[:-1], [])):  # window row, window column, channel
+        for k, m, image, i, j in sorted(terms.get(at[:-1], []), reverse=True):  # X's rows, columns, channels
             for c in range(cin):
                 source = np.ravel_multi_index((image, i, j, first + c), x.shape)
                 ordered.append((int(source), int(np.ravel_multi_index((k, m, c, channel), w.shape)), c))

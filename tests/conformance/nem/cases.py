@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 import arithmetic as ar
 import numpy as np
+import views
 from arithmetic import Quant, Tensor
 
 TYPES = ("i8", "i16", "i32", "f16", "bf16", "f32")
 FLOATS = ar.FLOATS
 PLAIN = ("relu", "abs", "neg", "leaky_relu", "clamp", "add", "sub", "mul", "div", "min", "max")
 FUNCTIONS = ("sigmoid", "tanh", "exp", "log", "sqrt", "gelu", "silu", "pow")
+REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min", "reduce_mean", "reduce_prod", "reduce_l2")
 BINARY = ("add", "sub", "mul", "div", "min", "max", "pow")
 
 
@@ -156,12 +158,19 @@ def view_cases() -> list[Case]:
                         Tensor("i32" if elem != "i8" else "i8", np.array([[3, 0], [-1, 2], [1, -4]]))
                     )
                 cases.append(
-                    Case(name, opcode, f"view<{elem}>.default", inputs, ar.view(opcode, attrs, inputs), attrs)
+                    Case(
+                        name,
+                        opcode,
+                        f"view<{elem}>.default",
+                        inputs,
+                        views.view(opcode, attrs, inputs),
+                        attrs,
+                    )
                 )
     name = "pad_i8_quant"
     x = draw(rng(name), "i8", (3, 4), Quant([0.5], [7]))
     attrs = {"pads": [0, 1, 1, 0], "mode": "constant"}
-    cases.append(Case(name, "pad", "view<i8>.default", [x], ar.view("pad", attrs, [x]), attrs))
+    cases.append(Case(name, "pad", "view<i8>.default", [x], views.view("pad", attrs, [x]), attrs))
     return cases
 
 
@@ -171,7 +180,7 @@ def reduction_cases() -> list[Case]:
     forms = [("", {"axes": [-1], "keepdims": True}), ("_outer", {"axes": [0, 2], "keepdims": False})]
     forms.append(("_all", {"axes": [0, 1, 2], "keepdims": False}))
     for elem in TYPES:
-        for opcode in ("reduce_sum", "reduce_max", "reduce_min"):
+        for opcode in REDUCTIONS:
             for suffix, attrs in forms:
                 name = f"{opcode}_{elem}{suffix}"
                 x = draw(rng(name), elem, (3, 4, 5))
@@ -181,6 +190,7 @@ def reduction_cases() -> list[Case]:
             for suffix, attrs in (
                 ("", {"axis": -1, "keepdims": False}),
                 ("_first", {"axis": 0, "keepdims": True}),
+                ("_last", {"axis": 1, "keepdims": False, "select_last_index": True}),
             ):
                 name = f"{opcode}_{elem}{suffix}"
                 x = draw(rng(name), elem, (3, 4, 5))
@@ -263,7 +273,14 @@ def add_product(
             inputs.append(draw(random, bias, along))
     attrs["accum_type"] = "f32" if a in FLOATS else "i32"
     if convolution:
-        result = ar.conv(opcode, attrs, inputs, y, qy, accumulates)
+        spread = opcode == "conv_transpose2d"
+        if spread:
+            attrs["output_padding"] = [0, 1]
+        result = (
+            ar.conv_transpose(attrs, inputs, y, qy)
+            if spread
+            else ar.conv(opcode, attrs, inputs, y, qy, accumulates)
+        )
     else:
         result = ar.gemm(inputs, y, qy, accumulates)
     if accumulates:
@@ -337,11 +354,13 @@ def conversion_cases() -> list[Case]:
         ("f32", "i16"),
         ("f16", "u8"),
         ("f32", "u8"),
+        ("f16", "u16"),
+        ("f32", "u16"),
     ]
     for a, b in pairs:
         family = "quantize" if (a, b) in listed else "quantize.ext"
         x = specials(draw(rng(f"quantize {a} {b}"), a, (4, 6), scale=3.0), [float("nan"), float("inf"), -1e3])
-        zero = 128 if b == "u8" else -3
+        zero = 128 if b in ("u8", "u16") else -3
         add("quantize", f"{family}<{a},{b}>.default", x, b, Quant([0.03], [zero]))
     add(
         "quantize",
@@ -362,6 +381,8 @@ def conversion_cases() -> list[Case]:
         ("i32", "f32"),
         ("u8", "f16"),
         ("u8", "f32"),
+        ("u16", "f16"),
+        ("u16", "f32"),
     ]
     for a, b in pairs:
         family = "dequantize" if (a, b) in listed else "dequantize.ext"

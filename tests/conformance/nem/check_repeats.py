@@ -18,7 +18,26 @@ import numpy as np
 
 ROUNDS, TASKS = 6, 24
 TYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "f32": np.float32}
-BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+STORED = TYPES | {"u8": np.uint8}
+BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "less": np.less,
+    "equal": np.equal,
+    "prelu": lambda x, slope: np.where(x < 0, slope * x, x),
+}
+OTHERS = {"where": np.where, "not": np.logical_not, "cast": lambda x: x}
+# Element types of operands and result where they are not all the data's, `T`.
+SIGNATURES = {
+    "less": ("T T", "u8"),
+    "equal": ("T T", "u8"),
+    "where": ("u8 T T", "T"),
+    "not": ("u8", "u8"),
+    "cast": ("T", "i32"),
+}
 REDUCTIONS = {"reduce_sum": np.sum, "reduce_max": np.max, "reduce_min": np.min}
 RUNS = (
     ("--mode", "functional"),
@@ -46,7 +65,7 @@ class Round:
     def repeated(self, name: str, elem: str, shape: list[int], wide: bool) -> tuple[str, np.ndarray]:
         """A new input that is seen with this shape: the region's text, and its broadcast values."""
         stored = [1 if self.random.random() < 0.5 else size for size in shape]
-        values = self.random.integers(-3, 4, stored).astype(TYPES[elem])
+        values = self.random.integers(-3, 4, stored).astype(STORED[elem])
         self.inputs[name] = values.reshape(-1) if wide else values.reshape(-1).view(np.uint8)
         strides = [
             0 if have == 1 else step // values.itemsize
@@ -70,11 +89,16 @@ class Round:
         elem = str(self.random.choice(list(TYPES)))
         shape = [int(size) for size in self.random.integers(1, 7, self.random.integers(1, 5))]
         if self.random.random() < 0.7:
-            op = str(self.random.choice(list(BINARY)))
+            table = BINARY | OTHERS
+            op = str(self.random.choice(list(table)))
+            kinds, made = SIGNATURES.get(op, ("T T", "T"))
+            types = kinds.replace("T", elem).split()
             operands = [
-                self.repeated(f"{side}{task}", elem, shape, bool(self.random.integers(2))) for side in "ab"
+                self.repeated(f"{side}{task}", kind, shape, bool(self.random.integers(2)))
+                for side, kind in zip("abc", types, strict=False)
             ]
-            result, attrs = BINARY[op](operands[0][1], operands[1][1]), ""
+            result, attrs = table[op](*(values for _, values in operands)), ""
+            elem = made.replace("T", elem)
         else:
             op = str(self.random.choice(list(REDUCTIONS)))
             count = int(self.random.integers(1, len(shape) + 1))
@@ -82,12 +106,12 @@ class Round:
             operands = [self.repeated(f"a{task}", elem, shape, bool(self.random.integers(2)))]
             attrs = f" axes={numbers(axes)} keepdims=true"
             result = REDUCTIONS[op](operands[0][1], axis=tuple(axes), keepdims=True)
-        result = result.astype(TYPES[elem])
+        result = result.astype(STORED[elem])
         out = f"y{task}"
         self.expected[out] = result.reshape(-1)
         self.text.append(f"buffer {out} : L2 (size = {result.nbytes}, align = 64)")
         text = "\n".join(self.text)
-        loads = [f"load_{side}{task}" for side in "ab" if f"buffer {side}{task} : DDR" in text]
+        loads = [f"load_{side}{task}" for side in "abc" if f"buffer {side}{task} : DDR" in text]
         wait = f" deps=[{', '.join(loads)}]" if loads else ""
         form = f"elem={elem}, shape={numbers(list(result.shape))}, layout=D"
         target = f"region({out}, 0, {result.nbytes}) {form}"

@@ -19,9 +19,11 @@ import sys
 from pathlib import Path
 
 import arithmetic as ar
+import cases
+import network_cases
 import numpy as np
 from arithmetic import Tensor
-from cases import Case, all_cases
+from cases import Case
 
 DIGESTS = Path(__file__).parent / "execute.sha256"
 MUST = (
@@ -49,6 +51,11 @@ device case_device extends npm_baseline_1_0 {{
     opcode.extended {{ {variant} }}
 }}
 """
+
+
+def all_cases() -> list[Case]:
+    """Those of the language, then those of the opcodes that networks need beside it."""
+    return cases.all_cases() + network_cases.all_cases()
 
 
 def literal(value: object) -> str:

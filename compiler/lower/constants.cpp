@@ -1,0 +1,72 @@
+#include "compiler/lower/constants.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+#include "compiler/lower/tile_op.hpp"
+#include "compiler/lower/tiling.hpp"
+#include "values/convert.hpp"
+
+namespace kpu::lower {
+
+bool Block::operator<(const Block& other) const {
+    const auto key = [](const Block& b) { return std::tie(b.value, b.first.v, b.count.v, b.elem); };
+    return key(*this) < key(other);
+}
+
+Block Constants::whole(graph::ValueId value) const {
+    Block block;
+    block.value = value;
+    block.count = shape_of(graph_.value(value));
+    block.first.rank = block.count.rank;
+    block.elem = graph_.value(value).elem;
+    return block;
+}
+
+int64_t Constants::place(const Block& block) {
+    const auto [found, added] = places_.try_emplace(block, 0);
+    if (added) {
+        bytes_.resize(align_up(bytes_.size()));
+        found->second = static_cast<int64_t>(bytes_.size());
+        append(block);
+    }
+    return found->second;
+}
+
+namespace {
+
+float as_f32(ElemType elem, const uint8_t* bytes) {
+    uint16_t half = 0;
+    std::memcpy(&half, bytes, sizeof half);
+    return elem == ElemType::f16 ? values::f32_of_f16(half) : values::f32_of_bf16(half);
+}
+
+}  // namespace
+
+void Constants::append(const Block& block) {
+    const graph::Value& value = graph_.value(block.value);
+    if (value.elem == ElemType::i4) throw InternalError("lower: constants of i4 are not lowered");
+    const Dims strides = row_major(shape_of(value));
+    const auto size = static_cast<size_t>(bit_width(value.elem) / 8);
+    const size_t rank = block.count.rank;
+    const auto row = static_cast<size_t>(block.count[rank - 1]);
+    std::vector<int64_t> index(rank, 0);
+    const int64_t rows = block.count.product() / block.count[rank - 1];
+    for (int64_t r = 0; r < rows; ++r) {
+        int64_t from = block.first[rank - 1];
+        for (size_t d = 0; d + 1 < rank; ++d) from += (block.first[d] + index[d]) * strides[d];
+        const uint8_t* bytes = value.data.bytes + static_cast<size_t>(from) * size;
+        if (block.elem == value.elem) {
+            bytes_.append(reinterpret_cast<const char*>(bytes), row * size);
+        } else {
+            for (size_t i = 0; i < row; ++i) {
+                const float number = as_f32(value.elem, bytes + i * size);
+                bytes_.append(reinterpret_cast<const char*>(&number), sizeof number);
+            }
+        }
+        for (size_t d = rank - 1; d-- > 0 && ++index[d] == block.count[d];) index[d] = 0;
+    }
+}
+
+}  // namespace kpu::lower

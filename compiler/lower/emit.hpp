@@ -1,0 +1,47 @@
+#pragma once
+// Tasks of one group: stages (tiles that are statements of their own), each with what is loaded once and loops over
+// the rest. All order between tasks comes from Order; slots and arenas only decide how much can overlap.
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "compiler/lower/constants.hpp"
+#include "compiler/lower/memory.hpp"
+#include "compiler/lower/order.hpp"
+#include "compiler/lower/throttle.hpp"
+#include "compiler/lower/tiling.hpp"
+#include "isa/builder.hpp"
+
+namespace kpu::lower {
+
+/// Buffers of the program and what stands in them; common to all groups.
+struct Places {
+    builder::Program& program;
+    const graph::Graph& graph;
+    const MemoryPlan& memory;
+    const Target& target;
+    Constants& constants;
+    Order& order;
+    Throttle& throttle;
+
+    builder::Buffer weights, table, l2, ddr;
+    std::map<uint32_t, builder::Buffer> own;   ///< by storage: inputs and outputs of the host
+    std::map<Block, int64_t> table_places;     ///< small constants: byte offsets in the table
+    std::vector<builder::Buffer> l1, staging;  ///< by engine: its L1, and as much of L2
+    uint64_t arena_bytes = 0;                  ///< half of an L1: stages take turns
+    std::vector<uint32_t> turns;               ///< by engine: stages so far
+    uint32_t next_engine = 0;
+    std::map<std::vector<int64_t>, uint32_t> frames;  ///< numbers of Span::frame, by storage, offset, strides
+};
+
+/// The tasks of a group in the two parts that groups take turns in: what a stage loads beforehand (constants), and
+/// the rest.
+struct Stage {
+    std::function<void()> prologue, body;
+};
+
+/// Closures stay valid as long as `places` and `lowered` do.
+std::vector<Stage> stages_of(Places& places, const TileOp& op, const Tiling& tiling,
+                             const std::vector<Home>& homes, uint32_t op_number);
+
+}  // namespace kpu::lower

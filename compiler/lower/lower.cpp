@@ -1,0 +1,377 @@
+#include "compiler/lower/lower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/diagnostics.hpp"
+#include "compiler/lower/emit.hpp"
+#include "platforms/platform.hpp"
+
+namespace kpu::lower {
+
+using graph::Graph;
+using graph::Node;
+using graph::ValueId;
+
+namespace {
+
+/// Constants up to this size stand in L2 during the whole program, if an eighth of L2 holds them all.
+constexpr uint64_t table_entry_bytes = 16 << 10;
+
+class Lowering {
+  public:
+    Lowering(Graph graph, const Target& target)
+        : graph_(std::move(graph)), target_(target), program_(graph_.name) {}
+
+    Lowered run() {
+        check_types();
+        insert_copies(graph_);
+        divide_l2();
+        result_.memory = plan_memory(graph_, resident_bytes_, target_.ddr_bytes);
+        describe_groups();
+        fill_table();
+        declare_buffers();
+        for (LoweredOp& op : result_.ops) choose(op);
+        emit();
+        finish();
+        return std::move(result_);
+    }
+
+  private:
+    /// What the device does not take is an error before any work.
+    void check_types() const {
+        Diagnostics problems;
+        for (const Node& node : graph_.nodes) {
+            std::vector<ElemType> inputs, outputs;
+            for (const ValueId id : node.inputs) inputs.push_back(graph_.value(id).elem);
+            for (const ValueId id : node.outputs) outputs.push_back(graph_.value(id).elem);
+            if (target_.takes(node.spec(), inputs, outputs)) continue;
+            std::vector<std::string> types;
+            for (const ElemType type : inputs) types.emplace_back(name_of(type));
+            problems.error(
+                {},
+                fmt::format("{} ({}): `{}` has no {} of {} to {}. Fix: choose another precision or device.",
+                            node.source.name, node.source.type, target_.limits.name, node.spec().name,
+                            fmt::join(types, ", "), name_of(outputs[0])));
+        }
+        if (problems.has_errors()) throw UserError(std::move(problems));
+    }
+
+    /// L2 holds the table, as much staging room as there is L1, and tensors in what is left.
+    void divide_l2() {
+        const uint64_t staging = target_.l1_bytes * target_.engines.size();
+        table_bytes_ = target_.l2_bytes / 8;
+        if (target_.l2_bytes <= staging + table_bytes_) {
+            arena_bytes_ =
+                (target_.l2_bytes - table_bytes_) / target_.engines.size() / 2 / tile_align * tile_align;
+        } else {
+            arena_bytes_ = target_.l1_bytes / 2 / tile_align * tile_align;
+            resident_bytes_ = target_.l2_bytes - staging - table_bytes_;
+        }
+    }
+
+    void describe_groups() {
+        for (const NodeRange& group : result_.memory.groups) {
+            LoweredOp op;
+            op.op = describe(graph_, group.first, group.last, result_.memory.internal);
+            result_.ops.push_back(std::move(op));
+        }
+    }
+
+    // ---- the table of small constants
+
+    /// The weights of a product are no table entry, however small: the arrays read them over and over.
+    bool for_table(const TileOp& op, size_t operand) const {
+        const TileOperand& of = op.operands[operand];
+        const graph::Value& value = graph_.value(of.value);
+        if (!value.constant() || of.place != Place::input) return false;
+        for (const TileNode& tile : op.nodes) {
+            const Node& node = graph_.nodes[tile.node];
+            const bool vectors =
+                node.spec().op_class == OpcodeClass::elementwise || node.spec().op_class == OpcodeClass::norm;
+            for (size_t i = 0; i < tile.inputs.size(); ++i) {
+                const bool bias = node.spec().macs != nullptr && i == 2;
+                if (tile.inputs[i] == operand && !bias && !vectors) return false;
+            }
+        }
+        return value.data.size <= table_entry_bytes;
+    }
+
+    bool enter(ValueId id, ElemType elem) {
+        Block block = constants_.whole(id);
+        block.elem = elem;
+        if (places_of_table_.count(block) > 0) return true;
+        const uint64_t size = align_up(packed_bytes(elem, graph_.value(id).elements()));
+        if (table_used_ + size > table_bytes_) return false;
+        places_of_table_[block] = static_cast<int64_t>(table_used_);
+        table_used_ += size;
+        return true;
+    }
+
+    /// The addend of a product must be there in the type of the accumulator, in case its sum is cut.
+    bool enter_addend(LoweredOp& op, size_t operand) {
+        const TileNode& anchor = op.op.nodes[op.op.anchor];
+        const ElemType sums = accumulator_of(graph_, op.op);
+        const ValueId id = op.op.operands[operand].value;
+        const bool addend = anchor.inputs.size() > 2 && anchor.inputs[2] == operand &&
+                            graph_.nodes[anchor.node].spec().macs != nullptr && sums != ElemType::none;
+        if (!addend || graph_.value(id).elem == sums) return true;
+        return is_float(sums) && enter(id, sums);
+    }
+
+    void fill_table() {
+        for (LoweredOp& op : result_.ops) {
+            for (size_t i = 0; i < op.op.operands.size(); ++i) {
+                const TileOperand& operand = op.op.operands[i];
+                const graph::Value& value = graph_.value(operand.value);
+                Home home = Home::none;
+                if (value.constant()) {
+                    const bool table =
+                        for_table(op.op, i) && enter(operand.value, value.elem) && enter_addend(op, i);
+                    home = table ? Home::table : Home::ddr;
+                } else if (operand.place != Place::internal) {
+                    const Storage& storage =
+                        result_.memory.storages[result_.memory.views[operand.value].storage];
+                    home = storage.input || storage.output ? Home::ddr : storage.home;
+                }
+                op.homes.push_back(home);
+            }
+        }
+    }
+
+    // ---- buffers
+
+    builder::Buffer make_buffer(const std::string& name, Level level, uint64_t bytes) {
+        return program_.buffer(name, level, static_cast<int64_t>(std::max<uint64_t>(bytes, tile_align)),
+                               tile_align);
+    }
+
+    void declare_buffers() {
+        const MemoryPlan& memory = result_.memory;
+        for (uint32_t s = 0; s < memory.storages.size(); ++s) {
+            const Storage& storage = memory.storages[s];
+            if (storage.input || storage.output)
+                places_.own.emplace(s, make_buffer(fmt::format("host_{}", s), Level::ddr, storage.bytes));
+        }
+        places_.weights = make_buffer("weights", Level::ddr, 0);
+        places_.ddr = make_buffer("activations", Level::ddr, memory.ddr_bytes);
+        places_.table = make_buffer("table", Level::l2, table_used_);
+        places_.l2 = make_buffer("resident", Level::l2, memory.l2_bytes);
+        for (size_t e = 0; e < target_.engines.size(); ++e) {
+            places_.staging.push_back(make_buffer(fmt::format("staging_{}", e), Level::l2, 2 * arena_bytes_));
+            places_.l1.push_back(program_.l1_buffer(fmt::format("l1_{}", e), static_cast<int64_t>(e),
+                                                    static_cast<int64_t>(2 * arena_bytes_), tile_align));
+        }
+        places_.arena_bytes = arena_bytes_;
+        places_.turns.assign(target_.engines.size(), 0);
+        places_.table_places = places_of_table_;
+    }
+
+    // ---- tiles
+
+    /// A sum can be cut where the device has the accumulating form, and a way back from the accumulator.
+    bool sums_can_be_cut(const LoweredOp& op) const {
+        const TileNode& anchor = op.op.nodes[op.op.anchor];
+        const Node& node = graph_.nodes[anchor.node];
+        const bool product = node.spec().op_class == OpcodeClass::gemm;
+        if (!product && node.spec().name != "conv2d" && node.spec().name != "conv2d.acc") return false;
+        if (node.spec().accumulates && anchor.inputs.size() > 2) return false;
+        const ElemType a = graph_.value(node.inputs[0]).elem, b = graph_.value(node.inputs[1]).elem;
+        const ElemType sums = is_float(a) ? ElemType::f32 : ElemType::i32;
+        const ElemType y = graph_.value(node.outputs[0]).elem;
+        const char* opcode = product ? "gemm.acc" : "conv2d.acc";
+        if (!target_.takes(opcode, {a, b}, {sums}) || !target_.takes(opcode, {a, b, sums}, {sums}))
+            return false;
+        if (y != sums && !target_.takes(is_float(a) ? "cast" : "requant", {sums}, {y})) return false;
+        return anchor.inputs.size() < 3 || op.homes[anchor.inputs[2]] == Home::table;
+    }
+
+    void choose(LoweredOp& op) {
+        const bool cut = sums_can_be_cut(op);
+        for (Axis& axis : op.op.axes) {
+            if (axis.walk == Walk::sum && !cut) axis.whole = true;
+            if (axis.walk != Walk::sum && (axis.name == "n" || axis.name == "o") && axis.independent)
+                axis.quantum = target_.engines[0].array().cols();
+        }
+        op.tiling = choose_tiling(
+            {graph_, op.op, target_, op.homes, arena_bytes_, static_cast<int>(target_.engines.size())});
+        for (const TileNode& tile : op.op.nodes) {
+            const Node& node = graph_.nodes[tile.node];
+            if (node.spec().macs == nullptr) continue;
+            op.macs +=
+                node.spec().macs(graph_.value(node.inputs[0]).shape, graph_.value(node.inputs[1]).shape,
+                                 graph_.value(node.outputs[0]).elements());
+        }
+    }
+
+    // ---- tasks
+
+    void emit() {
+        const uint32_t setup = program_.op("__setup", "Setup");
+        load_table(setup);
+        std::vector<Stage> stages;
+        for (LoweredOp& op : result_.ops) {
+            const uint32_t number = describe_op(op);
+            for (Stage& stage : stages_of(places_, op.op, op.tiling, op.homes, number))
+                stages.push_back(std::move(stage));
+        }
+        // constants of the next stage come while this one computes
+        if (!stages.empty()) stages[0].prologue();
+        for (size_t s = 0; s < stages.size(); ++s) {
+            if (s + 1 < stages.size()) stages[s + 1].prologue();
+            stages[s].body();
+        }
+    }
+
+    void load_table(uint32_t op) {
+        if (table_used_ == 0) return;
+        for (const auto& [block, at] : places_of_table_) {
+            const builder::TensorType type = builder::tensor(block.elem, {block.count.product()});
+            const builder::Region from = program_.region("", places_.weights, constants_.place(block), type);
+            const builder::Region to = program_.region("", places_.table, at, type);
+            builder::Task task = program_.transfer("", to, from).op(op);
+            places_.order.add(task, {}, {Span{places_.table.index, 0, 1, false, 0, {}, {}}});
+        }
+    }
+
+    uint32_t describe_op(const LoweredOp& op) {
+        const uint32_t number = program_.op(op.op.source.name, op.op.source.type);
+        proto::Op& message = *program_.message().mutable_op(static_cast<int>(number) - 1);
+        message.set_schedule_order(static_cast<int32_t>(number) - 1);
+        message.set_estimated_cycles(static_cast<uint64_t>(op.tiling.cycles));
+        for (const graph::Source& source : op.op.fused) message.add_fused_with(source.name);
+        proto::Tiling& tiling = *message.mutable_tiling();
+        for (size_t a = 0; a < op.op.axes.size(); ++a) {
+            if (op.op.axes[a].extent == 1) continue;
+            proto::NamedInt& size = *tiling.add_tile_size();
+            size.set_name(op.op.axes[a].name);
+            size.set_value(op.tiling.tile[a]);
+        }
+        for (const Walk walk : {Walk::unroll, Walk::loop, Walk::sum}) {
+            for (size_t a = 0; a < op.op.axes.size(); ++a) {
+                if (op.op.axes[a].walk == walk && op.tiling.tiles(op.op, a) > 1)
+                    tiling.add_loop_order(op.op.axes[a].name);
+            }
+        }
+        tiling.set_double_buffer(op.tiling.depth > 1);
+        tiling.set_prefetch_distance(1);
+        for (const TileOperand& operand : op.op.operands) {
+            const std::string& name = graph_.value(operand.value).name;
+            if (operand.place == Place::output) message.add_output_id(name);
+            if (operand.place == Place::input) message.add_input_id(name);
+        }
+        return number;
+    }
+
+    // ---- what the program says of itself
+
+    void set_size(const builder::Buffer& buffer, uint64_t bytes) {
+        proto::Buffer& message = *program_.message().mutable_buffer(static_cast<int>(buffer.index));
+        *message.mutable_size() =
+            builder::Expr(static_cast<int64_t>(std::max<uint64_t>(bytes, tile_align))).proto();
+    }
+
+    void add_port(const graph::Port& port, proto::Tensor::Role role) {
+        const graph::Value& value = graph_.value(port.value);
+        View view;
+        std::string buffer = "weights";
+        if (value.constant()) {
+            view.strides = row_major(shape_of(value));
+            view.offset = constants_.place(constants_.whole(port.value)) / (bit_width(value.elem) / 8);
+        } else {
+            view = result_.memory.views[port.value];
+            buffer = program_.message().buffer(static_cast<int>(places_.own.at(view.storage).index)).name();
+        }
+        const Dims whole = shape_of(value);
+        std::vector<int64_t> shape, strides;
+        for (size_t d = 0; d < whole.rank; ++d) {
+            const size_t from = port.perm.empty() ? d : static_cast<size_t>(port.perm[d]);
+            shape.push_back(whole[from]);
+            strides.push_back(view.strides[from]);
+        }
+        if (value.shape.rank == 0) shape.clear(), strides.clear();
+        proto::Tensor& tensor = program_.tensor(port.name, role, value.elem, shape, buffer,
+                                                view.offset * bit_width(value.elem) / 8);
+        for (const int64_t stride : strides) tensor.add_stride(stride);
+        if (value.quant) set_quant(tensor, value.quant);
+        tensor.set_host_elem(host_elem(port));
+    }
+    static proto::HostElem host_elem(const graph::Port& port) {
+        if (port.host == graph::HostType::int64) return proto::HOST_I64;
+        if (port.host == graph::HostType::boolean) return proto::HOST_BOOL;
+        return static_cast<proto::HostElem>(port.elem);  // the numbers are the same
+    }
+    static void set_quant(proto::Tensor& tensor, const BoundQuant& quant) {
+        tensor.mutable_quant()->set_kind(quant.kind);
+        tensor.mutable_quant()->set_axis(quant.axis);
+        for (const double scale : quant.scales) tensor.mutable_quant()->add_scale(scale);
+        for (const int64_t zero : quant.zero_points) tensor.mutable_quant()->add_zero_point(zero);
+    }
+
+    /// Tensors between operations: where they are, for readers, and so that their buffer is no output of its own.
+    void add_intermediates() {
+        for (ValueId id = 0; id < graph_.values.size(); ++id) {
+            const graph::Value& value = graph_.value(id);
+            if (value.constant() || result_.memory.internal[id]) continue;
+            const View& view = result_.memory.views[id];
+            const Storage& storage = result_.memory.storages[view.storage];
+            if (storage.input || storage.output || storage.first > storage.last) continue;
+            const bool on_chip = storage.home == Home::l2;
+            std::vector<int64_t> shape(value.shape.begin(), value.shape.end());
+            const int64_t at =
+                static_cast<int64_t>(storage.address) + view.offset * bit_width(value.elem) / 8;
+            proto::Tensor& tensor = program_.tensor(value.name, proto::Tensor::INTERMEDIATE, value.elem,
+                                                    shape, on_chip ? "resident" : "activations", at);
+            for (size_t d = 0; d < value.shape.rank; ++d) tensor.add_stride(view.strides[d]);
+            if (value.quant) set_quant(tensor, value.quant);
+        }
+    }
+
+    void finish() {
+        for (const graph::Port& port : graph_.inputs) add_port(port, proto::Tensor::INPUT);
+        for (const graph::Port& port : graph_.outputs) add_port(port, proto::Tensor::OUTPUT);
+        add_intermediates();
+        set_size(places_.weights, constants_.size());
+        KPUProgram& message = program_.message();
+        result_.weight_bytes = constants_.size();
+        message.set_weight_bytes(constants_.size());
+        message.set_peak_sram_bytes(result_.memory.l2_bytes + table_used_ +
+                                    2 * arena_bytes_ * 2 * target_.engines.size());
+        uint64_t host = 0, cycles = 0;
+        for (const Storage& storage : result_.memory.storages)
+            host += storage.input || storage.output ? storage.bytes : 0;
+        message.set_peak_dram_bytes(result_.memory.ddr_bytes + host + constants_.size());
+        message.set_activation_bytes(result_.memory.ddr_bytes + host + result_.memory.l2_bytes);
+        for (const LoweredOp& op : result_.ops) cycles += static_cast<uint64_t>(op.tiling.cycles);
+        message.set_estimated_total_cycles(cycles);
+        message.set_target_name(target_.platform.name());
+        message.set_target_version(target_.platform.version());
+        if (constants_.size() > 0) program_.data("weights", "weights", constants_.take());
+        result_.module = program_.build();
+        result_.graph = std::move(graph_);
+    }
+
+    Graph graph_;
+    const Target& target_;
+    builder::Program program_;
+    Lowered result_;
+    Constants constants_{graph_};
+    Order order_;
+    Throttle throttle_{program_, target_.limits.max_active_tokens};
+    uint64_t table_bytes_ = 0, table_used_ = 0, resident_bytes_ = 0, arena_bytes_ = 0;
+    std::map<Block, int64_t> places_of_table_;
+    Places places_{program_,  graph_,     result_.memory,
+                   target_,   constants_, order_,
+                   throttle_, {},         {},
+                   {},        {},         {},
+                   {},        {},         {},
+                   0,         {},         0,
+                   {}};
+};
+
+}  // namespace
+
+Lowered lower(Graph graph, const Target& target) { return Lowering(std::move(graph), target).run(); }
+
+}  // namespace kpu::lower

@@ -1,0 +1,34 @@
+#pragma once
+// Graph to program: every group of nodes becomes tiles that are loaded, computed and stored by tasks.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+#include "compiler/lower/memory.hpp"
+#include "compiler/lower/target.hpp"
+#include "isa/module.hpp"
+
+namespace kpu::lower {
+
+/// What became of a group.
+struct LoweredOp {
+    TileOp op;
+    Tiling tiling;
+    std::vector<Home> homes;  ///< by operand
+    uint64_t macs = 0;
+};
+
+struct Lowered {
+    Module module;
+    std::vector<LoweredOp> ops;
+    MemoryPlan memory;
+    graph::Graph graph;  ///< with the copies that lowering put in
+    uint64_t weight_bytes = 0;
+};
+
+/// Lowers a graph for a device, whose types and opcodes it must keep to. Throws UserError that names the operation:
+/// no variant of the device takes it, its smallest tiles do not fit, DDR is full.
+Lowered lower(graph::Graph graph, const Target& target);
+
+}  // namespace kpu::lower

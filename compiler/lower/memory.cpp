@@ -1,0 +1,347 @@
+#include "compiler/lower/memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "base/diagnostics.hpp"
+
+namespace kpu::lower {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::ValueId;
+
+namespace {
+
+bool is(const Node& node, std::string_view opcode) { return node.spec().name == opcode; }
+
+bool ascending(const Node& slice) {
+    const std::vector<int64_t>& steps = slice.attrs.find("steps")->ints;
+    return std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step > 0; });
+}
+
+/// Rows of memory stay rows: the last dimension keeps its place.
+bool keeps_rows(const Node& transpose) {
+    const std::vector<int64_t>& perm = transpose.attrs.find("perm")->ints;
+    return !perm.empty() && perm.back() == static_cast<int64_t>(perm.size()) - 1;
+}
+
+/// Makes nothing: its outputs are windows of its inputs' bytes, or the other way round.
+bool renames(const Graph& graph, const Node& node) {
+    if (graph.value(node.inputs[0]).constant()) return false;
+    if (is(node, "transpose")) {
+        const std::vector<int64_t>& perm = node.attrs.find("perm")->ints;
+        return keeps_rows(node) && !std::is_sorted(perm.begin(), perm.end());  // the identity is a copy
+    }
+    return is(node, "reshape") || is(node, "split") || is(node, "concat") ||
+           (is(node, "slice") && ascending(node));
+}
+
+bool dense(const Dims& shape, const Dims& strides) {
+    int64_t expected = 1;
+    for (size_t d = shape.rank; d-- > 0;) {
+        if (shape[d] != 1 && strides[d] != expected) return false;
+        expected *= shape[d];
+    }
+    return true;
+}
+
+/// Finds the view of every value, making storages as they are needed.
+class Views {
+  public:
+    explicit Views(const Graph& graph)
+        : graph_(graph), producers_(graph::producers(graph)), views_(graph.values.size()) {
+        for (const graph::Port& port : graph.inputs) fixed_.push_back(port.value);
+        for (const graph::Port& port : graph.outputs) fixed_.push_back(port.value);
+        std::sort(fixed_.begin(), fixed_.end());
+        for (NodeId n = 0; n < graph.nodes.size(); ++n) {
+            if (is(graph.nodes[n], "concat")) find_sinks(graph.nodes[n]);
+        }
+    }
+
+    /// Whether a concatenation's input can be written where the concatenation has it.
+    bool sunk(const Node& concat, size_t input) const {
+        const auto found = sinks_.find(concat.inputs[input]);
+        return found != sinks_.end() && found->second.into == concat.outputs[0] &&
+               found->second.input == input;
+    }
+
+    const View& view(ValueId value) {
+        if (!views_[value]) views_[value] = make(value);
+        return *views_[value];
+    }
+    std::vector<Storage>& storages() { return storages_; }
+
+  private:
+    struct Sink {
+        ValueId into = 0;
+        size_t input = 0;
+        int64_t offset = 0;  ///< elements of the result's row-major shape along its axis
+        size_t axis = 0;
+    };
+
+    void find_sinks(const Node& concat) {
+        const size_t axis = axis_of(shape_of(graph_.value(concat.outputs[0])), concat.attrs);
+        int64_t offset = 0;
+        for (size_t i = 0; i < concat.inputs.size(); ++i) {
+            const ValueId value = concat.inputs[i];
+            const int32_t producer = producers_[value];
+            const bool made = producer >= 0 && !renames(graph_, graph_.nodes[static_cast<size_t>(producer)]);
+            const bool joined = producer >= 0 && is(graph_.nodes[static_cast<size_t>(producer)], "concat");
+            const bool free =
+                !std::binary_search(fixed_.begin(), fixed_.end(), value) && sinks_.count(value) == 0;
+            if ((made || joined) && free) sinks_[value] = {concat.outputs[0], i, offset, axis};
+            offset += shape_of(graph_.value(value))[axis];
+        }
+    }
+
+    View make(ValueId value) {
+        if (const auto sink = sinks_.find(value); sink != sinks_.end()) {
+            View result = view(sink->second.into);
+            result.offset += sink->second.offset * result.strides[sink->second.axis];
+            return result;
+        }
+        const int32_t producer = producers_[value];
+        if (producer >= 0) {
+            const Node& node = graph_.nodes[static_cast<size_t>(producer)];
+            if (renames(graph_, node) && !is(node, "concat")) return renamed(node, value);
+        }
+        return stored(value);
+    }
+
+    View stored(ValueId id) {
+        const graph::Value& value = graph_.value(id);
+        Storage storage;
+        storage.name = value.name;
+        storage.elem = value.elem;
+        storage.bytes = std::max<uint64_t>(1, packed_bytes(value.elem, value.elements()));
+        storages_.push_back(std::move(storage));
+        return {static_cast<uint32_t>(storages_.size() - 1), 0, row_major(shape_of(value))};
+    }
+
+    View renamed(const Node& node, ValueId value) {
+        const View from = view(node.inputs[0]);
+        const Dims x = shape_of(graph_.value(node.inputs[0])), y = shape_of(graph_.value(value));
+        View result = from;
+        if (is(node, "reshape")) {
+            result.strides = row_major(y);
+        } else if (is(node, "transpose")) {
+            const std::vector<int64_t>& perm = node.attrs.find("perm")->ints;
+            for (size_t d = 0; d < perm.size(); ++d)
+                result.strides[d] = from.strides[static_cast<size_t>(perm[d])];
+        } else if (is(node, "slice")) {
+            const std::vector<SliceRange> ranges = slice_ranges(x, node.attrs);
+            for (size_t d = 0; d < x.rank; ++d) {
+                result.offset += ranges[d].first * from.strides[d];
+                result.strides[d] = from.strides[d] * ranges[d].step;
+            }
+        } else {  // split
+            const size_t axis = axis_of(x, node.attrs);
+            for (const ValueId output : node.outputs) {
+                if (output == value) break;
+                result.offset += shape_of(graph_.value(output))[axis] * from.strides[axis];
+            }
+        }
+        return result;
+    }
+
+    const Graph& graph_;
+    std::vector<int32_t> producers_;
+    std::vector<ValueId> fixed_;  ///< inputs and outputs of the graph, sorted
+    std::map<ValueId, Sink> sinks_;
+    std::vector<std::optional<View>> views_;
+    std::vector<Storage> storages_;
+};
+
+Node copy_of(Graph& graph, ValueId value, const graph::Source& source) {
+    std::vector<int64_t> perm;
+    for (int64_t d = 0; d < shape_of(graph.value(value)).rank; ++d) perm.push_back(d);
+    graph::NodeOptions options;
+    options.source = source;
+    options.output = graph.value(value).name + ".copy";
+    options.quant = graph.value(value).quant;
+    return graph.make_node("transpose", {value}, graph::attributes({graph::ints("perm", std::move(perm))}),
+                           std::move(options));
+}
+
+/// First-fit places of storages whose lifetimes overlap: each gets the lowest address that is free meanwhile.
+class Arena {
+  public:
+    explicit Arena(uint64_t capacity) : capacity_(capacity) {}
+
+    bool place(Storage& storage) {
+        std::vector<const Block*> alive;
+        for (const Block& block : blocks_) {
+            if (block.first <= storage.last && storage.first <= block.last) alive.push_back(&block);
+        }
+        std::sort(alive.begin(), alive.end(), [](const Block* a, const Block* b) { return a->lo < b->lo; });
+        uint64_t lo = 0;
+        const uint64_t size = align_up(storage.bytes);
+        for (const Block* block : alive) {
+            if (lo + size <= block->lo) break;
+            lo = std::max(lo, block->hi);
+        }
+        if (lo + size > capacity_) return false;
+        storage.address = lo;
+        blocks_.push_back({lo, lo + size, storage.first, storage.last});
+        used_ = std::max(used_, lo + size);
+        return true;
+    }
+    uint64_t used() const { return used_; }
+
+  private:
+    struct Block {
+        uint64_t lo, hi;
+        uint32_t first, last;
+    };
+    uint64_t capacity_, used_ = 0;
+    std::vector<Block> blocks_;
+};
+
+class Planner {
+  public:
+    Planner(const Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes)
+        : graph_(graph), views_(graph), l2_bytes_(l2_bytes), ddr_bytes_(ddr_bytes) {}
+
+    MemoryPlan run() {
+        find_groups();
+        find_internal();
+        plan_.views.resize(graph_.values.size());
+        for (const graph::Port& port : graph_.inputs) keep(port.value).input = true;
+        for (ValueId id = 0; id < graph_.values.size(); ++id) {
+            if (!graph_.value(id).constant() && !plan_.internal[id]) plan_.views[id] = views_.view(id);
+        }
+        find_lifetimes();
+        for (const graph::Port& port : graph_.outputs) {
+            if (!graph_.value(port.value).constant()) keep(port.value).output = true;
+        }
+        plan_.storages = views_.storages();
+        place_all();
+        return std::move(plan_);
+    }
+
+  private:
+    Storage& keep(ValueId value) { return views_.storages()[views_.view(value).storage]; }
+
+    void find_groups() {
+        const std::vector<Node>& nodes = graph_.nodes;
+        for (NodeId n = 0; n < nodes.size();) {
+            NodeId last = n + 1;
+            while (nodes[n].group != 0 && last < nodes.size() && nodes[last].group == nodes[n].group) ++last;
+            if (last > n + 1 || !renames(graph_, nodes[n])) plan_.groups.push_back({n, last});
+            n = last;
+        }
+    }
+
+    /// Group of each node; nodes that only rename count to the next group.
+    std::vector<uint32_t> group_of() const {
+        std::vector<uint32_t> result(graph_.nodes.size(), 0);
+        uint32_t group = 0;
+        for (NodeId n = 0; n < graph_.nodes.size(); ++n) {
+            while (group < plan_.groups.size() && n >= plan_.groups[group].last) ++group;
+            result[n] = group;
+        }
+        return result;
+    }
+
+    void find_internal() {
+        plan_.internal.assign(graph_.values.size(), false);
+        const std::vector<std::vector<NodeId>> users = graph::users(graph_);
+        std::vector<bool> output(graph_.values.size(), false);
+        for (const graph::Port& port : graph_.outputs) output[port.value] = true;
+        for (const NodeRange& group : plan_.groups) {
+            for (NodeId n = group.first; n < group.last; ++n) {
+                for (const ValueId id : graph_.nodes[n].outputs) {
+                    const auto inside = [&](NodeId user) { return user >= group.first && user < group.last; };
+                    plan_.internal[id] = !output[id] && !users[id].empty() &&
+                                         std::all_of(users[id].begin(), users[id].end(), inside);
+                }
+            }
+        }
+    }
+
+    void find_lifetimes() {
+        const std::vector<uint32_t> groups = group_of();
+        std::vector<Storage>& storages = views_.storages();
+        for (Storage& storage : storages) storage.first = std::numeric_limits<uint32_t>::max();
+        const auto touch = [&](ValueId id, uint32_t group) {
+            if (graph_.value(id).constant() || plan_.internal[id]) return;
+            Storage& storage = storages[plan_.views[id].storage];
+            storage.first = std::min(storage.first, group);
+            storage.last = std::max(storage.last, group);
+        };
+        for (NodeId n = 0; n < graph_.nodes.size(); ++n) {
+            if (renames(graph_, graph_.nodes[n])) continue;
+            for (const ValueId id : graph_.nodes[n].inputs) touch(id, groups[n]);
+            for (const ValueId id : graph_.nodes[n].outputs) touch(id, groups[n]);
+        }
+        for (Storage& storage : storages) {
+            if (storage.input || storage.first > storage.last) storage.first = 0;
+        }
+    }
+
+    /// L2 first, in the order of the program; what finds no place there goes to DDR.
+    void place_all() {
+        Arena l2(l2_bytes_), ddr(ddr_bytes_);
+        for (Storage* storage : in_order()) {
+            if (storage->input || storage->output) continue;
+            if (storage->bytes <= l2_bytes_ && l2.place(*storage)) {
+                storage->home = Home::l2;
+            } else if (!ddr.place(*storage)) {
+                throw UserError(
+                    fmt::format("DRAM memory exceeded: `{}` of {} bytes finds no place in {} bytes. Fix: "
+                                "choose a device with more DDR "
+                                "(--set ddr.size_bytes=N).",
+                                storage->name, storage->bytes, ddr_bytes_));
+            }
+        }
+        plan_.l2_bytes = l2.used();
+        plan_.ddr_bytes = ddr.used();
+    }
+
+    std::vector<Storage*> in_order() {
+        std::vector<Storage*> order;
+        for (Storage& storage : plan_.storages) order.push_back(&storage);
+        std::stable_sort(order.begin(), order.end(),
+                         [](const Storage* a, const Storage* b) { return a->first < b->first; });
+        return order;
+    }
+
+    const Graph& graph_;
+    Views views_;
+    uint64_t l2_bytes_, ddr_bytes_;
+    MemoryPlan plan_;
+};
+
+}  // namespace
+
+void insert_copies(Graph& graph) {
+    std::vector<Node> nodes = std::move(graph.nodes);
+    graph.nodes.clear();
+    Graph whole = graph;
+    whole.nodes = nodes;
+    Views views(whole);
+    for (Node& node : nodes) {
+        for (size_t i = 0; i < node.inputs.size(); ++i) {
+            const ValueId value = node.inputs[i];
+            bool copy = is(node, "concat") && !views.sunk(node, i);
+            if (is(node, "reshape") && !graph.value(value).constant() && value < whole.values.size())
+                copy = !dense(shape_of(graph.value(value)), views.view(value).strides);
+            if (!copy) continue;
+            graph.nodes.push_back(copy_of(graph, value, node.source));
+            node.inputs[i] = graph.nodes.back().outputs[0];
+        }
+        graph.nodes.push_back(std::move(node));
+    }
+}
+
+MemoryPlan plan_memory(const Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes) {
+    return Planner(graph, l2_bytes, ddr_bytes).run();
+}
+
+}  // namespace kpu::lower

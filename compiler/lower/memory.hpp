@@ -1,0 +1,46 @@
+#pragma once
+// Where the tensors of a graph live: which share their bytes, when they are alive, and their places in L2 and DDR.
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+#include "compiler/lower/tiling.hpp"
+
+namespace kpu::lower {
+
+/// Bytes that one or more values live in, from the first group that writes them to the last that reads them.
+struct Storage {
+    std::string name;  ///< of the value that it was made for
+    ElemType elem = ElemType::none;
+    uint64_t bytes = 0;
+    uint32_t first = 0, last = 0;  ///< groups, in order
+    Home home = Home::ddr;
+    bool input = false, output = false;  ///< the host gives or takes it: a buffer of its own
+    uint64_t address = 0;                ///< in its arena: that of L2, that of DDR, or 0 in its own buffer
+};
+
+/// A value as a window of its storage.
+struct View {
+    uint32_t storage = 0;
+    int64_t offset = 0;  ///< elements
+    Dims strides;        ///< elements; of shape_of(value)
+};
+
+/// Nodes [first, last) of the graph.
+struct NodeRange {
+    graph::NodeId first = 0, last = 0;
+};
+
+struct MemoryPlan {
+    std::vector<View> views;  ///< by value; constants have none
+    std::vector<Storage> storages;
+    std::vector<NodeRange> groups;         ///< what becomes tasks; nodes that only rename bytes are in none
+    std::vector<bool> internal;            ///< by value: made and used by one group
+    uint64_t l2_bytes = 0, ddr_bytes = 0;  ///< of the two arenas
+};
+
+/// Copies where a value cannot share bytes: a concatenation's input that others made, a reshape of a window.
+void insert_copies(graph::Graph& graph);
+/// Throws UserError when DDR is too small.
+MemoryPlan plan_memory(const graph::Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes);
+
+}  // namespace kpu::lower

@@ -1,0 +1,65 @@
+#include "compiler/lower/order.hpp"
+
+#include <algorithm>
+
+namespace kpu::lower {
+
+using builder::Task;
+
+namespace {
+
+bool meet(const Span& a, const Span& b) {
+    if (a.hi <= b.lo || b.hi <= a.lo) return false;
+    if (a.frame == 0 || a.frame != b.frame) return true;
+    for (size_t d = 0; d < a.first.rank; ++d) {
+        if (a.first[d] + a.count[d] <= b.first[d] || b.first[d] + b.count[d] <= a.first[d]) return false;
+    }
+    return true;
+}
+
+/// Whoever meets `inner` meets `outer` too.
+bool covers(const Span& outer, const Span& inner) {
+    if (outer.dense) return outer.lo <= inner.lo && inner.hi <= outer.hi;
+    if (outer.frame == 0 || outer.frame != inner.frame) return false;
+    for (size_t d = 0; d < outer.first.rank; ++d) {
+        if (inner.first[d] < outer.first[d] ||
+            inner.first[d] + inner.count[d] > outer.first[d] + outer.count[d])
+            return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+std::vector<Task> Order::before(const std::vector<Span>& reads, const std::vector<Span>& writes) const {
+    std::vector<Task> result;
+    const auto collect = [&](const Span& span, bool write) {
+        const auto found = accesses_.find(span.buffer);
+        if (found == accesses_.end()) return;
+        for (const Access& access : found->second) {
+            if ((write || access.write) && meet(access.span, span)) result.push_back(access.task);
+        }
+    };
+    for (const Span& span : reads) collect(span, false);
+    for (const Span& span : writes) collect(span, true);
+    std::sort(result.begin(), result.end(),
+              [](const Task& a, const Task& b) { return a.statement() < b.statement(); });
+    const auto same = [](const Task& a, const Task& b) { return a.statement() == b.statement(); };
+    result.erase(std::unique(result.begin(), result.end(), same), result.end());
+    return result;
+}
+
+void Order::add(const Task& task, const std::vector<Span>& reads, const std::vector<Span>& writes) {
+    for (const Span& span : writes) {
+        // the task waited for all that it covers, so whoever waits for the task waits for them too
+        std::vector<Access>& known = accesses_[span.buffer];
+        const auto covered = [&](const Access& access) {
+            return meet(span, access.span) && covers(span, access.span);
+        };
+        known.erase(std::remove_if(known.begin(), known.end(), covered), known.end());
+        known.push_back({span, true, task});
+    }
+    for (const Span& span : reads) accesses_[span.buffer].push_back({span, false, task});
+}
+
+}  // namespace kpu::lower

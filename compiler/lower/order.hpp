@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+#include "isa/builder.hpp"
+
+namespace kpu::lower {
+
+/// What a task touches of a buffer, in whichever iteration: bytes [lo, hi), and of those, for windows of one
+/// tensor, only a box of its elements.
+struct Span {
+    uint32_t buffer = 0;
+    int64_t lo = 0, hi = 0;
+    bool dense = true;  ///< all bytes from lo to hi
+    /// Tensors with the same number have the same origin, shape and strides, so that boxes can be compared; 0: bytes
+    /// only.
+    uint32_t frame = 0;
+    Dims first, count;  ///< the box, in elements of each dimension
+};
+
+/// Which earlier tasks a task must wait for, as if all tasks ran in the order in which they are told. What later
+/// iterations of a loop do to each other is not its matter: they have slots of their own.
+class Order {
+  public:
+    std::vector<builder::Task> before(const std::vector<Span>& reads, const std::vector<Span>& writes) const;
+    void add(const builder::Task& task, const std::vector<Span>& reads, const std::vector<Span>& writes);
+
+  private:
+    struct Access {
+        Span span;
+        bool write;
+        builder::Task task;
+    };
+    std::map<uint32_t, std::vector<Access>>
+        accesses_;  ///< by buffer; those that later tasks may have to wait for
+};
+
+}  // namespace kpu::lower

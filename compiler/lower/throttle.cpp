@@ -1,0 +1,27 @@
+#include "compiler/lower/throttle.hpp"
+
+#include <algorithm>
+
+namespace kpu::lower {
+
+void Throttle::reserve(size_t tasks) {
+    if (entries_ == 0) return;
+    size_t waited = 0;
+    for (size_t i = 0; i < open_.size(); ++i) {
+        open_[i].ahead += tasks;
+        if (open_[i].need + open_[i].ahead > entries_) waited = i + 1;
+    }
+    if (waited == 0) return;
+    std::vector<builder::Task> tokens;
+    for (size_t i = 0; i < waited; ++i)
+        tokens.insert(tokens.end(), open_[i].tasks.begin(), open_[i].tasks.end());
+    open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(waited));
+    program_.wait(tokens);
+}
+
+void Throttle::after_loop(std::vector<builder::Task> tasks, size_t in_flight) {
+    const size_t need = tasks.size() * in_flight;
+    open_.push_back({std::move(tasks), need, 0});
+}
+
+}  // namespace kpu::lower

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <vector>
+
+#include "isa/builder.hpp"
+
+namespace kpu::lower {
+
+/// Keeps room in the token tables. A loop's thread goes on when its last iteration has started; what it issues then
+/// may wait for tasks of the loop that are still to be issued, and must not take the entries that those need.
+class Throttle {
+  public:
+    /// entries: of one sequencer's table; 0: any number.
+    Throttle(builder::Program& program, size_t entries) : program_(program), entries_(entries) {}
+
+    /// So many tasks are about to be issued, at most: waits for loops that they would leave without room.
+    void reserve(size_t tasks);
+    /// A loop with these tasks, of which `in_flight` iterations may be under way.
+    void after_loop(std::vector<builder::Task> tasks, size_t in_flight);
+
+  private:
+    struct Loop {
+        std::vector<builder::Task> tasks;
+        size_t need;       ///< entries of its last iterations
+        size_t ahead = 0;  ///< tasks issued behind it
+    };
+    builder::Program& program_;
+    size_t entries_;
+    std::vector<Loop> open_;  ///< that nobody waited for, oldest first
+};
+
+}  // namespace kpu::lower

@@ -1,0 +1,296 @@
+#include "compiler/lower/tiles.hpp"
+
+#include <algorithm>
+
+namespace kpu::lower {
+
+using builder::Expr;
+using builder::Region;
+using graph::Node;
+
+namespace {
+
+proto::Quant quant_message(const BoundQuant& quant) {
+    proto::Quant message;
+    message.set_kind(quant.kind);
+    message.set_axis(quant.axis);
+    if (quant.group_size > 0) message.set_group_size(static_cast<uint32_t>(quant.group_size));
+    for (const double scale : quant.scales) message.add_scale(scale);
+    for (const int64_t zero : quant.zero_points) message.add_zero_point(zero);
+    return message;
+}
+
+std::vector<Expr> exprs(const Dims& dims) {
+    std::vector<Expr> result;
+    for (const int64_t size : dims) result.emplace_back(size);
+    return result;
+}
+
+Expr bytes(const Expr& elements, ElemType elem) { return elements * Expr(bit_width(elem) / 8); }
+
+}  // namespace
+
+// ---- places
+
+void Tiles::place_operands(int64_t base) {
+    offsets_.assign(op_.operands.size(), 0);
+    int64_t next = base;
+    for (size_t i = 0; i < op_.operands.size(); ++i) {
+        if (tiling_.place[i] != i || in_table(i)) continue;
+        offsets_[i] = next;
+        next += slot_size(i) * slots(i);
+    }
+    accumulator_ = next;
+}
+
+int64_t Tiles::slot_size(size_t i) const {
+    return static_cast<int64_t>(align_up(tile_bytes(places_.graph, op_, i, tiling_.tile)));
+}
+
+int64_t Tiles::slots(size_t i) const { return tiling_.hoisted[i] ? 1 : tiling_.depth * parts_in_flight(i); }
+
+bool Tiles::follows_sum(size_t i) const {
+    for (const Window& window : op_.operands[i].windows) {
+        if (window.axis < 0) continue;
+        const auto axis = static_cast<size_t>(window.axis);
+        if (op_.axes[axis].walk == Walk::sum && tiling_.tiles(op_, axis) > 1) return true;
+    }
+    return false;
+}
+
+int64_t Tiles::parts_in_flight(size_t i) const { return follows_sum(i) && !tiling_.hoisted[i] ? 2 : 1; }
+
+int64_t Tiles::set_position(const std::vector<Run>& runs) {
+    positions_.assign(runs.size(), {});
+    int64_t count = 1;
+    for (size_t a = runs.size(); a-- > 0;) {
+        positions_[a] = {runs[a], count};
+        count *= runs[a].count;
+    }
+    return count;
+}
+
+// ---- parts of operands
+
+Part Tiles::part(size_t operand, size_t d) const {
+    const Window& window = op_.operands[operand].windows[d];
+    const int64_t dimension = shape_of(value(operand))[d];
+    if (window.axis < 0) return part_of(window, dimension, 0, 1);
+    const auto axis = static_cast<size_t>(window.axis);
+    return part_of(window, dimension, positions_[axis].run.first * tiling_.tile[axis],
+                   positions_[axis].run.size);
+}
+
+Tiles::Box Tiles::box(size_t operand) const {
+    const Dims shape = shape_of(value(operand));
+    Box result{shape, shape, shape};
+    for (size_t d = 0; d < shape.rank; ++d) {
+        const Part of = part(operand, d);
+        result.shape[d] = of.size;
+        result.first[d] = of.lo;
+        result.reach[d] = of.size + step(operand, d) * (count_along(operand, d) - 1);
+    }
+    return result;
+}
+
+int64_t Tiles::count_along(size_t operand, size_t d) const {
+    const int axis = op_.operands[operand].windows[d].axis;
+    return axis < 0 ? 1 : positions_[static_cast<size_t>(axis)].run.count;
+}
+
+/// Elements between the parts of two tiles that follow each other.
+int64_t Tiles::step(size_t operand, size_t d) const {
+    const Window& window = op_.operands[operand].windows[d];
+    return window.axis < 0 ? 0 : window.step * tiling_.tile[static_cast<size_t>(window.axis)];
+}
+
+/// Elements from the origin to the tile, for the loop variable.
+Expr Tiles::offset(size_t operand, const Dims& strides, const Dims& first, const Expr& t) const {
+    int64_t fixed = 0;
+    Expr result(0);
+    bool moves = false;
+    for (size_t d = 0; d < first.rank; ++d) {
+        fixed += first[d] * strides[d];
+        const int64_t count = count_along(operand, d);
+        if (count == 1) continue;
+        const Position& position = positions_[static_cast<size_t>(op_.operands[operand].windows[d].axis)];
+        Expr index = position.divisor == 1 ? t : t / position.divisor;
+        if (!outermost(position)) index = index % count;
+        result = result + index * Expr(step(operand, d) * strides[d]);
+        moves = true;
+    }
+    return moves ? result + Expr(fixed) : Expr(fixed);
+}
+
+bool Tiles::outermost(const Position& position) const {
+    int64_t all = 1;
+    for (const Position& other : positions_) all *= other.run.count;
+    return position.divisor * position.run.count == all;
+}
+
+builder::TensorType Tiles::type(size_t operand, const Dims& shape, bool quantised) const {
+    builder::TensorType result = builder::tensor(value(operand).elem, exprs(shape));
+    return quantised ? result.quant(tile_quant(operand)) : result;
+}
+
+/// Scales of the tile's own channels.
+proto::Quant Tiles::tile_quant(size_t operand) const {
+    BoundQuant quant = value(operand).quant;
+    if (quant.kind == proto::Quant::PER_CHANNEL) {
+        const auto d = static_cast<size_t>(quant.axis);
+        const Part of = part(operand, d);
+        const auto cut = [&](auto& list) {
+            if (list.size() > 1) list = {list.begin() + of.lo, list.begin() + of.lo + of.size};
+        };
+        cut(quant.scales);
+        cut(quant.zero_points);
+    }
+    return quant_message(quant);
+}
+
+// ---- regions
+
+Tile Tiles::at_home(size_t operand, const Expr& t) const {
+    const graph::Value& of = value(operand);
+    const Box tile = box(operand);
+    if (of.constant()) return constant_tile(operand, tile, t);
+    const View& view = places_.memory.views[op_.operands[operand].value];
+    const Storage& storage = places_.memory.storages[view.storage];
+    const builder::Buffer buffer = buffer_of(view.storage, storage);
+    const int64_t width = bit_width(of.elem) / 8;
+    const Expr start = bytes(offset(operand, view.strides, tile.first, t) + Expr(view.offset), of.elem) +
+                       Expr(static_cast<int64_t>(storage.address));
+    const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(view.strides));
+    Span span{buffer.index, 0, 0, false, frame_of(view), tile.first, tile.reach};
+    int64_t first = view.offset, last = view.offset, elements = 1;
+    for (size_t d = 0; d < tile.first.rank; ++d) {
+        first += tile.first[d] * view.strides[d];
+        last += (tile.first[d] + tile.reach[d] - 1) * view.strides[d];
+        elements *= tile.reach[d];
+    }
+    span.lo = static_cast<int64_t>(storage.address) + first * width;
+    span.hi = static_cast<int64_t>(storage.address) + (last + 1) * width;
+    span.dense = last + 1 - first == elements;
+    return {places_.program.region("", buffer, start, type_of), span};
+}
+
+builder::Buffer Tiles::buffer_of(uint32_t index, const Storage& storage) const {
+    if (storage.input || storage.output) return places_.own.at(index);
+    return storage.home == Home::l2 ? places_.l2 : places_.ddr;
+}
+
+uint32_t Tiles::frame_of(const View& view) const {
+    std::vector<int64_t> key{view.storage, view.offset};
+    key.insert(key.end(), view.strides.begin(), view.strides.end());
+    return places_.frames.try_emplace(std::move(key), static_cast<uint32_t>(places_.frames.size() + 1))
+        .first->second;
+}
+
+/// Nobody writes constants: their span is empty.
+Tile Tiles::constant_tile(size_t operand, const Box& tile, const Expr& t) const {
+    const graph::ValueId id = op_.operands[operand].value;
+    Block block{id, tile.first, tile.shape, value(operand).elem};
+    Expr start(0);
+    builder::TensorType type_of = type(operand, tile.shape, false);
+    if (!(tile.shape == tile.reach)) {  // iterations take it in turn: it stands there as a whole
+        block = places_.constants.whole(id);
+        const Dims strides = row_major(block.count);
+        start = bytes(offset(operand, strides, tile.first, t), block.elem);
+        type_of = type_of.strides(exprs(strides));
+    }
+    start = start + Expr(places_.constants.place(block));
+    return {places_.program.region("", places_.weights, start, type_of),
+            {places_.weights.index, 0, 0, true, 0, {}, {}}};
+}
+
+Tile Tiles::in_slot(size_t operand, const builder::Buffer& buffer, const Expr& slot, int64_t part,
+                    bool quantised) const {
+    const size_t at = tiling_.place[operand];
+    const int64_t size = slot_size(at), count = slots(at), inner = parts_in_flight(at);
+    const int64_t fixed = offsets_[at] + part % inner * size * tiling_.depth;
+    const bool moves = count > 1 && !tiling_.hoisted[at];
+    const Expr start = moves ? slot * Expr(size) + Expr(fixed) : Expr(fixed);
+    Span span{buffer.index, fixed, fixed + size * (moves ? tiling_.depth : 1), true, 0, {}, {}};
+    if (moves && slot.is_literal()) {
+        span.lo += slot.literal() * size;
+        span.hi = span.lo + size;
+    }
+    return {places_.program.region("", buffer, start, type(operand, box(operand).shape, quantised)), span};
+}
+
+Tile Tiles::in_l1(size_t operand, const Expr& slot, int64_t part) const {
+    return in_slot(operand, places_.l1[engine_], slot, part, true);
+}
+
+Tile Tiles::staged(size_t operand, const Expr& slot, int64_t part) const {
+    return in_slot(operand, places_.staging[engine_], slot, part, false);
+}
+
+Tile Tiles::in_table_of(size_t operand, ElemType elem, const Expr& t) const {
+    const Box tile = box(operand);
+    Block block = places_.constants.whole(op_.operands[operand].value);
+    block.elem = elem;
+    const Dims strides = row_major(block.count);
+    const Expr start =
+        bytes(offset(operand, strides, tile.first, t), elem) + Expr(places_.table_places.at(block));
+    builder::TensorType type_of = builder::tensor(elem, exprs(tile.shape)).strides(exprs(strides));
+    if (value(operand).quant) type_of = type_of.quant(tile_quant(operand));
+    Span span{places_.table.index, 0, 1, true, 0, {}, {}};
+    return {places_.program.region("", places_.table, start, type_of), span};
+}
+
+Tile Tiles::sum_tile(size_t y, const builder::TensorType& type, const Expr& slot) const {
+    const Dims whole = tile_shape(places_.graph, op_, y, tiling_.tile);
+    const auto size =
+        static_cast<int64_t>(align_up(packed_bytes(type.elem, static_cast<uint64_t>(whole.product()))));
+    const builder::Buffer& l1 = places_.l1[engine_];
+    const Span span{l1.index, accumulator_, accumulator_ + size * tiling_.depth, true, 0, {}, {}};
+    return {places_.program.region("", l1, slot * Expr(size) + Expr(accumulator_), type), span};
+}
+
+Tile Tiles::accumulator(size_t y, ElemType sums, const Expr& slot) const {
+    if (sums == value(y).elem) return in_slot(y, places_.l1[engine_], slot, 0, false);
+    return sum_tile(y, builder::tensor(sums, exprs(box(y).shape)), slot);
+}
+
+Tile Tiles::scaled_sum(const TileNode& anchor, const Expr& slot) const {
+    const size_t y = anchor.outputs[0];
+    const BoundQuant& x = value(anchor.inputs[0]).quant;
+    const double scale_of_x = x ? x.scales.at(0) : 1;
+    proto::Quant quant = tile_quant(anchor.inputs[1]);
+    for (double& scale : *quant.mutable_scale()) scale *= scale_of_x;
+    for (auto& zero : *quant.mutable_zero_point()) zero = 0;
+    if (quant.kind() == proto::Quant::NONE) quant = builder::per_tensor(scale_of_x);
+    if (quant.kind() == proto::Quant::PER_CHANNEL) quant.set_axis(shape_of(value(y)).rank - 1);
+    return sum_tile(y, builder::tensor(ElemType::i32, exprs(box(y).shape)).quant(quant), slot);
+}
+
+Region Tiles::as_operand(const TileNode& tile, size_t i, const Tile& of) const {
+    const Node& node = places_.graph.nodes[tile.node];
+    if (node.spec().op_class != OpcodeClass::elementwise) return of.region;
+    const Dims y = box(tile.outputs[0]).shape, x = box(tile.inputs[i]).shape;
+    if (x == y) return of.region;
+    const proto::Region region = places_.program.message().region(static_cast<int>(of.region.index()));
+    const Dims packed = row_major(x);
+    std::vector<Expr> strides;
+    for (size_t d = 0; d < y.rank; ++d) {
+        const size_t from = d + x.rank - y.rank;  // wraps where x has no such dimension
+        const bool repeats = d + x.rank < y.rank || (x[from] == 1 && y[d] != 1);
+        if (repeats) {
+            strides.emplace_back(0);
+        } else if (region.stride_size() > 0) {
+            strides.push_back(Expr(region.stride(static_cast<int>(from)).token(0).value()));
+        } else {
+            strides.emplace_back(packed[from]);
+        }
+    }
+    builder::TensorType type_of =
+        builder::tensor(static_cast<ElemType>(region.elem()), exprs(y)).strides(strides);
+    if (region.has_quant()) type_of = type_of.quant(region.quant());
+    const Region result = places_.program.region("", builder::Buffer{region.buffer()}, Expr(0), type_of);
+    *places_.program.message().mutable_region(static_cast<int>(result.index()))->mutable_offset() =
+        region.offset();
+    return result;
+}
+
+}  // namespace kpu::lower

@@ -1,0 +1,90 @@
+#pragma once
+// The regions of a stage: where the tile of each operand stands at home, in L2 and in L1, as a function of the loop
+// variable.
+#include <vector>
+
+#include "compiler/lower/emit.hpp"
+
+namespace kpu::lower {
+
+/// A region, and what it touches in all iterations.
+struct Tile {
+    builder::Region region;
+    Span span;
+};
+
+/// Tiles of one stage: of one combination of unrolled axes, on one engine.
+class Tiles {
+  public:
+    Tiles(Places& places, const TileOp& op, const Tiling& tiling, const std::vector<Home>& homes,
+          size_t engine)
+        : places_(places), op_(op), tiling_(tiling), homes_(homes), engine_(engine) {}
+
+    /// Takes this part of the arenas for the stage.
+    void place_operands(int64_t base);
+    /// Sets the tiles along every axis: one, or those of a run, counted by the loop variable. Result: iterations.
+    int64_t set_position(const std::vector<Run>& runs);
+    /// Moves along one axis alone.
+    void set_run(size_t axis, const Run& run) { positions_[axis].run = run; }
+    const Run& run(size_t axis) const { return positions_[axis].run; }
+
+    const graph::Value& value(size_t operand) const {
+        return places_.graph.value(op_.operands[operand].value);
+    }
+    bool in_table(size_t operand) const { return homes_[operand] == Home::table; }
+    bool follows_sum(size_t operand) const;
+    Part part(size_t operand, size_t d) const;
+
+    /// Outside of L1.
+    Tile at_home(size_t operand, const builder::Expr& t) const;
+    /// In L1, or the same place of the staging part of L2; `part` of a cut sum.
+    Tile in_l1(size_t operand, const builder::Expr& slot, int64_t part) const;
+    Tile staged(size_t operand, const builder::Expr& slot, int64_t part) const;
+    /// A small constant, read where it stands in L2.
+    Tile in_table_of(size_t operand, ElemType elem, const builder::Expr& t) const;
+    /// What a cut sum of output `y` continues in.
+    Tile accumulator(size_t y, ElemType sums, const builder::Expr& slot) const;
+    /// The same, with the scale of the sums: the product of the operands' scales.
+    Tile scaled_sum(const TileNode& anchor, const builder::Expr& slot) const;
+    /// A tile as operand i of a node reads it: broadcast ones repeat.
+    builder::Region as_operand(const TileNode& tile, size_t i, const Tile& of) const;
+
+  private:
+    struct Position {
+        Run run;
+        int64_t divisor = 1;  ///< iterations between two tiles along this axis
+    };
+    /// Shape of an operand's tile, its first element, and how far the elements reach in all iterations.
+    struct Box {
+        Dims shape, first, reach;
+    };
+
+    int64_t slot_size(size_t operand) const;
+    int64_t parts_in_flight(size_t operand) const;
+    int64_t slots(size_t operand) const;
+    Box box(size_t operand) const;
+    int64_t count_along(size_t operand, size_t d) const;
+    int64_t step(size_t operand, size_t d) const;
+    bool outermost(const Position& position) const;
+    builder::Expr offset(size_t operand, const Dims& strides, const Dims& first,
+                         const builder::Expr& t) const;
+    builder::TensorType type(size_t operand, const Dims& shape, bool quantised) const;
+    proto::Quant tile_quant(size_t operand) const;
+    builder::Buffer buffer_of(uint32_t index, const Storage& storage) const;
+    uint32_t frame_of(const View& view) const;
+    Tile constant_tile(size_t operand, const Box& tile, const builder::Expr& t) const;
+    Tile in_slot(size_t operand, const builder::Buffer& buffer, const builder::Expr& slot, int64_t part,
+                 bool quantised) const;
+    Tile sum_tile(size_t y, const builder::TensorType& type, const builder::Expr& slot) const;
+
+    Places& places_;
+    const TileOp& op_;
+    const Tiling& tiling_;
+    const std::vector<Home>& homes_;
+    size_t engine_;
+    std::vector<Position> positions_;
+    std::vector<int64_t> offsets_;  ///< in L1 and staging
+    int64_t accumulator_ = 0;
+};
+
+}  // namespace kpu::lower

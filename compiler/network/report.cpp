@@ -1,0 +1,52 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/network/compile.hpp"
+
+namespace kpu::network {
+namespace {
+
+std::string tiles_text(const lower::LoweredOp& op) {
+    std::string text;
+    for (size_t a = 0; a < op.op.axes.size(); ++a) {
+        if (op.op.axes[a].extent == 1) continue;
+        text += fmt::format("{}{} {}/{}", text.empty() ? "" : ", ", op.op.axes[a].name, op.tiling.tile[a],
+                            op.op.axes[a].extent);
+    }
+    return text.empty() ? "one element" : text;
+}
+
+/// Cycles below which no schedule comes: its MACs at peak.
+double least_cycles(const lower::LoweredOp& op, const lower::Target& target, ElemType precision) {
+    if (op.macs == 0) return 0;
+    double peak = 0;
+    for (const proto::Engine& engine : target.engines) {
+        const timing::SystolicArray array = timing::array_for(engine.array(), precision, precision);
+        peak += double(array.peak_q16()) / 65536 * engine.array().count();
+    }
+    return double(op.macs) / peak;
+}
+
+}  // namespace
+
+std::string mapping_text(const Compiled& compiled, const lower::Target& target, std::string_view only) {
+    std::string text = fmt::format("{:<28} {:<18} {:>13} {:>12} {:>7} {:>6}  {}\n", "operation", "type",
+                                   "MACs", "cycles", "bound", "of it", "tile/extent");
+    bool found = only.empty();
+    for (const lower::LoweredOp& op : compiled.lowered.ops) {
+        if (!only.empty() && op.op.source.name != only) continue;
+        found = true;
+        const double least = std::max(
+            {least_cycles(op, target, compiled.precision), op.tiling.dram, op.tiling.dma, op.tiling.vector});
+        text += fmt::format("{:<28} {:<18} {:>13} {:>12.0f} {:>7} {:>5.0f}%  {}\n", op.op.source.name,
+                            op.op.source.type, op.macs, op.tiling.cycles, op.tiling.bound(),
+                            op.tiling.cycles > 0 ? 100 * least / op.tiling.cycles : 0, tiles_text(op));
+    }
+    if (!found)
+        throw UserError(fmt::format(
+            "--explain-mapping: there is no operation `{}`. Fix: give a name of ops.csv, or all.", only));
+    return text;
+}
+
+}  // namespace kpu::network

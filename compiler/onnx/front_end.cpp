@@ -1,0 +1,59 @@
+// Front end: ONNX models. Recognised by the first fields of the protobuf message: ir_version, then the producer's
+// name, the graph or the opsets.
+#include "compiler/front_end.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "compiler/network/compile.hpp"
+#include "compiler/onnx/import.hpp"
+
+namespace kpu::compiler {
+extern const FrontEnd onnx_front_end;
+namespace {
+
+bool ends_with(std::string_view text, std::string_view end) {
+    return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+/// ModelProto begins with ir_version (field 1, a small number); the fields behind it are of known numbers. A model
+/// whose fields stand in another order is taken by its name.
+bool recognise(std::string_view head, std::string_view file_name) {
+    const bool begins = head.size() > 3 && head[0] == 0x08 && head[1] > 0 && head[1] < 64;
+    constexpr std::string_view next =
+        "\x12\x1a\x22\x28\x32\x3a\x42\x72";  // producer, domain, doc, graph, opset_import, ...
+    if (begins && next.find(head[2]) != std::string_view::npos) return true;
+    return ends_with(file_name, ".onnx");
+}
+
+Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes) {
+    if (request.platform == nullptr)
+        throw UserError(source.origin() +
+                        ": a network is compiled for a device. Fix: give one with --platform.");
+    onnx::ImportOptions options;
+    for (const auto& [name, size] : request.options.sizes("dim")) options.dims[name] = size;
+    graph::Graph graph =
+        source.is_file() ? onnx::import_model(source.origin(), options, notes)
+                         : onnx::import_bytes(source.bytes(), source.origin(),
+                                              std::filesystem::path(source.origin()).parent_path().string(),
+                                              options, notes);
+    if (graph.name.empty()) graph.name = source.stem();
+    network::Compiled compiled = network::compile(std::move(graph), request, source.origin(), notes);
+    Module& module = compiled.lowered.module;
+    module.origin = source.origin();
+    module.program.set_source_model(std::filesystem::path(source.origin()).filename().string());
+    return {std::make_shared<const Module>(std::move(module)), {}};
+}
+
+}  // namespace
+
+const FrontEnd onnx_front_end{"onnx",
+                              "a network as an ONNX model: compiled for the device",
+                              network::option_rows(),
+                              true,  // for_device
+                              "swkpu-v1",
+                              true,
+                              recognise,
+                              load};
+
+}  // namespace kpu::compiler

@@ -1,0 +1,421 @@
+#include "compiler/quantize/absorb_qdq.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/graph/data.hpp"
+#include "compiler/graph/execute.hpp"
+#include "compiler/quantize/parameters.hpp"
+#include "compiler/quantize/rewrite.hpp"
+#include "values/scalar.hpp"
+
+namespace kpu::quantize {
+namespace {
+
+using graph::Data;
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::Port;
+using graph::Value;
+using graph::ValueId;
+
+constexpr ValueId absent = UINT32_MAX;
+
+bool is_named(const Node& node, std::string_view name) { return node.spec().name == name; }
+
+/// The model without its conversions, and what they said of its values.
+struct Stripped {
+    Graph graph;
+    std::vector<bool> noted;  ///< by value: has a quantisation
+    Plan plan;  ///< quants and given of noted values; nodes that only mark a conversion saturate
+    std::vector<bool> marks;  ///< by node: stands for a quantize node
+};
+
+/// i8 for u8: the same steps, 128 lower.
+BoundQuant as_i8(BoundQuant quant, ElemType elem) {
+    if (elem == ElemType::u8) {
+        for (int64_t& zero_point : quant.zero_points) zero_point -= 128;
+    }
+    return quant;
+}
+
+Given as_i8(const Value& value) {
+    if (value.elem != ElemType::u8) return {value.elem, value.data};
+    const graph::NewData made = graph::new_data(value.data.size);
+    for (uint64_t i = 0; i < value.data.size; ++i)
+        made.bytes[i] = static_cast<uint8_t>(value.data.bytes[i] ^ 0x80U);
+    return {ElemType::i8, made.data};
+}
+
+class Stripper {
+  public:
+    explicit Stripper(const Graph& from)
+        : from_(from),
+          users_(graph::users(from)),
+          map_(from.values.size(), absent),
+          output_(from.values.size()) {
+        for (const Port& port : from.outputs) output_[port.value] = true;
+        to_.graph.name = from.name;
+    }
+
+    Stripped run() {
+        for (const Port& port : from_.inputs) {
+            const Value& value = from_.value(port.value);
+            map_[port.value] = to_.graph.add_value(value.name, value.elem, value.shape, value.quant);
+            to_.graph.inputs.push_back(port);
+            to_.graph.inputs.back().value = map_[port.value];
+        }
+        for (const Node& node : from_.nodes) strip(node);
+        for (const Port& port : from_.outputs) {
+            to_.graph.outputs.push_back(port);
+            to_.graph.outputs.back().value = mapped(port.value);
+        }
+        grow();
+        return std::move(to_);
+    }
+
+  private:
+    ValueId mapped(ValueId id) {
+        const Value& value = from_.value(id);
+        if (map_[id] == absent && value.constant())
+            map_[id] = to_.graph.add_constant(value.name, value.elem, value.shape, value.data, value.quant);
+        return map_[id];
+    }
+
+    void grow() {
+        const size_t values = to_.graph.values.size(), nodes = to_.graph.nodes.size();
+        to_.noted.resize(values);
+        to_.plan.quants.resize(values);
+        to_.plan.given.resize(values);
+        to_.plan.only_saturates.resize(nodes);
+        to_.marks.resize(nodes);
+    }
+
+    void note(ValueId id, BoundQuant quant) {
+        grow();
+        to_.noted[id] = true;
+        to_.plan.quants[id] = std::move(quant);
+    }
+
+    void strip(const Node& node) {
+        if (is_named(node, "quantize") && is_absorbed(node.outputs[0])) {
+            mark(node);
+        } else if (is_named(node, "dequantize") && map_[node.inputs[0]] != absent &&
+                   is_float(to_.graph.value(map_[node.inputs[0]]).elem)) {
+            map_[node.outputs[0]] = map_[node.inputs[0]];
+        } else if (is_named(node, "dequantize") && is_given(from_.value(node.inputs[0]))) {
+            give(node);
+        } else if (is_named(node, "transpose") && is_given_constant(node.inputs[0])) {
+            transpose_given(node);
+        } else if (is_named(node, "reshape") && is_given_constant(node.inputs[0]) && reshape_given(node)) {
+            return;
+        } else {
+            copy(node);
+        }
+    }
+
+    /// The steps of a quantize node, if every user makes floats of them.
+    bool is_absorbed(ValueId id) const {
+        const Value& value = from_.value(id);
+        const auto returns = [this](NodeId user) { return is_named(from_.nodes[user], "dequantize"); };
+        return (value.elem == ElemType::i8 || value.elem == ElemType::u8) &&
+               value.quant.kind == proto::Quant::PER_TENSOR && !output_[id] &&
+               std::all_of(users_[id].begin(), users_[id].end(), returns);
+    }
+
+    /// A node that stands for quantize: its result has steps, its operand too when it has no other use.
+    void mark(const Node& node) {
+        const Value& steps = from_.value(node.outputs[0]);
+        const BoundQuant quant = as_i8(steps.quant, steps.elem);
+        const Range held = representable(quant);
+        const ValueId x = mapped(node.inputs[0]);
+        const ValueId y = to_.graph.add_node(
+            "clamp", {x},
+            graph::attributes({graph::real("min_val", held.low), graph::real("max_val", held.high)}),
+            {node.source, steps.name, from_.value(node.inputs[0]).elem, {}});
+        map_[node.outputs[0]] = y;
+        note(y, quant);
+        to_.marks.back() = to_.plan.only_saturates.back() = true;
+        const bool alone = users_[node.inputs[0]].size() == 1 && !output_[node.inputs[0]];
+        if (alone) {
+            note(x, quant);
+        } else if (!to_.noted[x]) {
+            to_.plan.quants[x] = quant;
+        }
+    }
+
+    static bool is_given(const Value& value) {
+        const bool type = value.elem == ElemType::i8 || value.elem == ElemType::u8 ||
+                          value.elem == ElemType::i4 || value.elem == ElemType::i32;
+        return value.constant() && type &&
+               (value.quant.kind == proto::Quant::PER_TENSOR ||
+                value.quant.kind == proto::Quant::PER_CHANNEL);
+    }
+
+    /// A constant that is stored in steps.
+    void give(const Node& node) {
+        const Value& value = from_.value(node.inputs[0]);
+        const auto engine = values::make_fast_backend();
+        const Data floats = graph::execute_node(from_, node, {value.data}, *engine)[0];
+        const ValueId id =
+            to_.graph.add_constant(value.name, from_.value(node.outputs[0]).elem, value.shape, floats);
+        map_[node.outputs[0]] = id;
+        if (value.elem == ElemType::i32) return;  // a bias: its steps follow from those of the product
+        note(id, as_i8(value.quant, value.elem));
+        to_.plan.given[id] = as_i8(value);
+    }
+
+    bool is_given_constant(ValueId id) const {
+        return map_[id] != absent && map_[id] < to_.plan.given.size() && to_.plan.given[map_[id]].data;
+    }
+
+    void transpose_given(const Node& node) {
+        const ValueId old = map_[node.inputs[0]];
+        const std::vector<int64_t>& order = node.attrs.find("perm")->ints;
+        const std::vector<int> perm(order.begin(), order.end());
+        const Value value = to_.graph.value(old);
+        const Given given = to_.plan.given[old];
+        BoundQuant quant = to_.plan.quants[old];
+        const ValueId id = to_.graph.add_constant(
+            from_.value(node.outputs[0]).name, value.elem, graph::permuted(value.shape, perm),
+            graph::permuted(value.data, graph::element_bytes(value.elem), value.shape, perm));
+        map_[node.outputs[0]] = id;
+        if (quant.kind == proto::Quant::PER_CHANNEL)
+            quant.axis = static_cast<int>(std::find(perm.begin(), perm.end(), quant.axis) - perm.begin());
+        note(id, std::move(quant));
+        to_.plan.given[id] = {
+            given.elem, graph::permuted(given.data, graph::element_bytes(given.elem), value.shape, perm)};
+    }
+
+    /// False: the dimension of the scales is no dimension any more.
+    bool reshape_given(const Node& node) {
+        const ValueId old = map_[node.inputs[0]];
+        const Value value = to_.graph.value(old);
+        const Given given = to_.plan.given[old];
+        const Dims& shape = from_.value(node.outputs[0]).shape;
+        BoundQuant quant = to_.plan.quants[old];
+        if (quant.kind == proto::Quant::PER_CHANNEL) {
+            int64_t before = 1, behind = 1;
+            for (int d = 0; d < quant.axis; ++d) before *= value.shape[static_cast<size_t>(d)];
+            int axis = 0;
+            while (axis < shape.rank && behind < before) behind *= shape[static_cast<size_t>(axis++)];
+            const int64_t channels = value.shape[static_cast<size_t>(quant.axis)];
+            while (axis + 1 < shape.rank && shape[static_cast<size_t>(axis)] == 1 && channels != 1) ++axis;
+            if (behind != before || axis == shape.rank || shape[static_cast<size_t>(axis)] != channels)
+                return false;
+            quant.axis = axis;
+        }
+        const ValueId id =
+            to_.graph.add_constant(from_.value(node.outputs[0]).name, value.elem, shape, value.data);
+        map_[node.outputs[0]] = id;
+        note(id, std::move(quant));
+        to_.plan.given[id] = given;
+        return true;
+    }
+
+    void copy(const Node& node) {
+        Node made = node;
+        for (ValueId& id : made.inputs) id = mapped(id);
+        for (ValueId& id : made.outputs) {
+            const Value& value = from_.value(id);
+            id = map_[id] = to_.graph.add_value(value.name, value.elem, value.shape, value.quant);
+        }
+        to_.graph.nodes.push_back(std::move(made));
+        grow();
+    }
+
+    const Graph& from_;
+    std::vector<std::vector<NodeId>> users_;
+    std::vector<ValueId> map_;
+    std::vector<bool> output_;
+    Stripped to_;
+};
+
+/// Modes of the nodes, by what is known of their values.
+class QdqPlanner {
+  public:
+    QdqPlanner(Stripped& model, const QuantizeOptions& options)
+        : model_(model),
+          graph_(model.graph),
+          options_(options),
+          users_(graph::users(model.graph)),
+          output_(model.graph.values.size()) {
+        for (const Port& port : graph_.outputs) output_[port.value] = true;
+    }
+
+    void run() {
+        spread_back();
+        spread_on();
+        Plan& plan = model_.plan;
+        plan.modes.resize(graph_.nodes.size());
+        plan.reasons.resize(graph_.nodes.size());
+        for (size_t n = 0; n < graph_.nodes.size(); ++n) plan.modes[n] = mode(n);
+        for (size_t n = graph_.nodes.size(); n-- > 0;) leave_accumulators(n);
+        fill_in_constants();
+        find_saturating();
+    }
+
+  private:
+    bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
+    bool passes_steps(const Node& node) const {
+        return keeps_steps(node.spec()) || is_named(node, "relu") || is_named(node, "clamp");
+    }
+    void note(ValueId id, const BoundQuant& quant) {
+        model_.noted[id] = true;
+        model_.plan.quants[id] = quant;
+    }
+
+    /// What only a view, a relu or a clamp uses may be made in the steps of their result.
+    void spread_back() {
+        for (size_t n = graph_.nodes.size(); n-- > 0;) {
+            const Node& node = graph_.nodes[n];
+            if (model_.marks[n] || !passes_steps(node) || !model_.noted[node.outputs[0]]) continue;
+            const ValueId x = node.inputs[0];
+            if (is_data(node.spec(), 0) && node.inputs.size() == 1 && users_[x].size() == 1 && !output_[x] &&
+                is_float_value(x) && !model_.noted[x])
+                note(x, model_.plan.quants[node.outputs[0]]);
+        }
+    }
+
+    /// Views of steps have them too.
+    void spread_on() {
+        for (const Node& node : graph_.nodes) {
+            if (!keeps_steps(node.spec()) || !model_.noted[node.inputs[0]]) continue;
+            for (const ValueId y : node.outputs) {
+                if (is_float_value(y) && !model_.noted[y]) note(y, model_.plan.quants[node.inputs[0]]);
+            }
+        }
+    }
+
+    Mode mode(size_t n) {
+        const Node& node = graph_.nodes[n];
+        const auto floats = [this](ValueId id) { return is_float_value(id); };
+        if (std::none_of(node.inputs.begin(), node.inputs.end(), floats) &&
+            std::none_of(node.outputs.begin(), node.outputs.end(), floats))
+            return Mode::plain;
+        if (model_.marks[n]) return Mode::quantized;
+        std::string_view& reason = model_.plan.reasons[n];
+        if (!has_steps(node)) {
+            reason = "the model gives no steps for it";
+        } else if (!is_supported(options_.supports, node.spec().name, types(node, true),
+                                 types(node, false))) {
+            reason = "the device has no int8 form of it";
+        }
+        return reason.empty() ? Mode::quantized : Mode::real;
+    }
+
+    static bool has_integer_form(const OpcodeSpec& spec) {
+        return is_product(spec) || spec.op_class == OpcodeClass::elementwise ||
+               spec.op_class == OpcodeClass::view || spec.op_class == OpcodeClass::pooling ||
+               spec.op_class == OpcodeClass::reduction;
+    }
+
+    bool operands_have_steps(const Node& node) const {
+        for (size_t i = 0; i < node.inputs.size(); ++i) {
+            const ValueId id = node.inputs[i];
+            const bool bias = is_product(node.spec()) && i == 2;
+            if (is_data(node.spec(), i) != is_float_value(id)) return false;
+            if (bias && !graph_.value(id).constant()) return false;
+            const bool chosen_here = graph_.value(id).constant() && !(is_product(node.spec()) && i == 1);
+            if (is_float_value(id) && !model_.noted[id] && !chosen_here) return false;
+            if (is_product(node.spec()) && i == 1 && !scales_fit(id)) return false;
+        }
+        return true;
+    }
+
+    /// Scales of weights stand along the output channels.
+    bool scales_fit(ValueId id) const {
+        const BoundQuant& quant = model_.plan.quants[id];
+        return quant.kind == proto::Quant::PER_TENSOR || quant.axis == graph_.value(id).shape.rank - 1;
+    }
+
+    bool has_steps(const Node& node) const {
+        return has_integer_form(node.spec()) && operands_have_steps(node) &&
+               std::all_of(node.outputs.begin(), node.outputs.end(),
+                           [this](ValueId id) { return !is_float_value(id) || model_.noted[id]; });
+    }
+
+    std::vector<ElemType> types(const Node& node, bool inputs) const {
+        std::vector<ElemType> result;
+        for (const ValueId id : inputs ? node.inputs : node.outputs) {
+            const Given& given = model_.plan.given[id];
+            result.push_back(!is_float_value(id)            ? graph_.value(id).elem
+                             : given.elem != ElemType::none ? given.elem
+                                                            : ElemType::i8);
+        }
+        if (inputs && is_product(node.spec()) && result.size() == 3) result[2] = ElemType::i32;
+        return result;
+    }
+
+    /// A product of steps whose result has none.
+    void leave_accumulators(size_t n) {
+        const Node& node = graph_.nodes[n];
+        if (model_.plan.modes[n] != Mode::real || !is_product(node.spec()) || !operands_have_steps(node))
+            return;
+        const std::string_view form = accumulating_form(node.spec());
+        const std::vector<NodeId>& next = users_[node.outputs[0]];
+        const bool dequantizes =
+            is_supported(options_.supports, "dequantize", {ElemType::i32}, {options_.real});
+        if (form.empty() || model_.noted[node.outputs[0]] || (!next.empty() && !dequantizes) ||
+            !is_supported(options_.supports, form, types(node, true), {ElemType::i32}))
+            return;
+        model_.plan.modes[n] = Mode::accumulator;
+        model_.plan.reasons[n] = {};
+    }
+
+    void fill_in_constants() {
+        for (ValueId id = 0; id < graph_.values.size(); ++id) {
+            const Value& value = graph_.value(id);
+            if (!value.constant() || !is_float(value.elem) || model_.noted[id]) continue;
+            const Data data = graph::aligned(value.data, graph::element_bytes(value.elem));
+            model_.plan.quants[id] = activation_quant(range_of(value.elem, data.bytes, value.elements()));
+        }
+    }
+
+    void find_saturating() {
+        for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+            const Node& node = graph_.nodes[n];
+            if (model_.marks[n] || model_.plan.modes[n] != Mode::quantized) continue;
+            if (!is_named(node, "relu") && !is_named(node, "clamp")) continue;
+            const BoundQuant& quant = model_.plan.quants[node.outputs[0]];
+            if (!equal(quant, model_.plan.quants[node.inputs[0]])) continue;
+            const Range held = representable(quant);
+            model_.plan.only_saturates[n] = held.low >= node.attrs.real("min_val", 0) &&
+                                            held.high <= node.attrs.real("max_val", HUGE_VAL);
+        }
+    }
+
+    Stripped& model_;
+    const Graph& graph_;
+    const QuantizeOptions& options_;
+    std::vector<std::vector<NodeId>> users_;
+    std::vector<bool> output_;
+};
+
+}  // namespace
+
+bool has_qdq(const Graph& graph) {
+    return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+        return is_named(node, "quantize") || is_named(node, "dequantize");
+    });
+}
+
+QuantizeResult absorb_qdq(const Graph& graph, const QuantizeOptions& options) {
+    Stripped model = Stripper(graph).run();
+    QdqPlanner(model, options).run();
+    QuantizeResult result;
+    result.calibrated = true;
+    for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
+        const Node& node = model.graph.nodes[n];
+        if (model.plan.modes[n] == Mode::real && !is_named(node, "quantize") && !is_named(node, "dequantize"))
+            result.in_floats.push_back(
+                fmt::format("{} ({}): {}", node.source.name, node.spec().name, model.plan.reasons[n]));
+    }
+    result.graph = rewrite(model.graph, model.plan, options);
+    return result;
+}
+
+}  // namespace kpu::quantize

@@ -1,0 +1,137 @@
+#include "compiler/quantize/onnx_writer.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/diagnostics.hpp"
+
+namespace kpu::quantize {
+namespace {
+
+constexpr int opset = 20, ir_version = 9;
+
+void describe(::onnx::ValueInfoProto& info, const std::string& name, int type, const Dims& shape) {
+    info.set_name(name);
+    auto& tensor = *info.mutable_type()->mutable_tensor_type();
+    tensor.set_elem_type(type);
+    tensor.mutable_shape();  // a scalar has one without dimensions
+    for (const int64_t size : shape) tensor.mutable_shape()->add_dim()->set_dim_value(size);
+}
+
+}  // namespace
+
+OnnxWriter::OnnxWriter(const std::string& name) {
+    model_.set_ir_version(ir_version);
+    model_.set_producer_name("kpusim");
+    model_.add_opset_import()->set_version(opset);
+    model_.mutable_graph()->set_name(name.empty() ? "network" : name);
+}
+
+void OnnxWriter::input(const std::string& name, int type, const Dims& shape) {
+    describe(*model_.mutable_graph()->add_input(), name, type, shape);
+}
+
+void OnnxWriter::output(const std::string& name, int type, const Dims& shape) {
+    describe(*model_.mutable_graph()->add_output(), name, type, shape);
+}
+
+std::string OnnxWriter::unique(const std::string& like) { return fmt::format("{}/{}", like, ++count_); }
+
+std::string OnnxWriter::node(const std::string& op_type, const Names& inputs,
+                             const std::vector<Attribute>& attributes, const std::string& like) {
+    return node(op_type, inputs, attributes, like, 1)[0];
+}
+
+Names OnnxWriter::node(const std::string& op_type, const Names& inputs,
+                       const std::vector<Attribute>& attributes, const std::string& like, size_t outputs) {
+    ::onnx::NodeProto& node = *model_.mutable_graph()->add_node();
+    node.set_op_type(op_type);
+    node.set_name(unique(like + ":" + op_type));
+    for (const std::string& input : inputs) node.add_input(input);
+    Names names;
+    for (size_t i = 0; i < outputs; ++i) {
+        names.push_back(unique(like));
+        node.add_output(names.back());
+    }
+    for (const Attribute& attribute : attributes) {
+        ::onnx::AttributeProto& proto = *node.add_attribute();
+        proto.set_name(attribute.name);
+        if (attribute.is_real) {
+            proto.set_type(::onnx::AttributeProto::FLOAT);
+            proto.set_f(static_cast<float>(attribute.number));
+        } else if (attribute.list) {
+            proto.set_type(::onnx::AttributeProto::INTS);
+            for (const int64_t value : attribute.ints) proto.add_ints(value);
+        } else if (!attribute.ints.empty()) {
+            proto.set_type(::onnx::AttributeProto::INT);
+            proto.set_i(attribute.ints[0]);
+        } else {
+            proto.set_type(::onnx::AttributeProto::STRING);
+            proto.set_s(attribute.text);
+        }
+    }
+    return names;
+}
+
+std::string OnnxWriter::constant(const std::string& like, int type, const Sizes& shape, std::string bytes) {
+    ::onnx::TensorProto& tensor = *model_.mutable_graph()->add_initializer();
+    const std::string name = unique(like);
+    tensor.set_name(name);
+    tensor.set_data_type(type);
+    for (const int64_t size : shape) tensor.add_dims(size);
+    tensor.set_raw_data(std::move(bytes));
+    return name;
+}
+
+std::string OnnxWriter::reals(const std::string& like, const Sizes& shape,
+                              const std::vector<double>& numbers) {
+    std::string bytes(numbers.size() * sizeof(float), '\0');
+    for (size_t i = 0; i < numbers.size(); ++i) {
+        const auto number = static_cast<float>(numbers[i]);
+        std::memcpy(&bytes[i * sizeof(float)], &number, sizeof(float));
+    }
+    return constant(like, ::onnx::TensorProto::FLOAT, shape, std::move(bytes));
+}
+
+std::string OnnxWriter::integers(const std::string& like, const Sizes& numbers) {
+    std::string bytes(numbers.size() * sizeof(int64_t), '\0');
+    if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
+    return constant(like, ::onnx::TensorProto::INT64, {static_cast<int64_t>(numbers.size())},
+                    std::move(bytes));
+}
+
+void OnnxWriter::alias(const std::string& name, const std::string& as) {
+    ::onnx::NodeProto& node = *model_.mutable_graph()->add_node();
+    node.set_op_type("Identity");
+    node.set_name(unique(as + ":Identity"));
+    node.add_input(name);
+    node.add_output(as);
+}
+
+std::string OnnxWriter::bytes() const { return model_.SerializeAsString(); }
+
+int onnx_type(ElemType elem) {
+    switch (elem) {
+        case ElemType::i8:
+            return ::onnx::TensorProto::INT8;
+        case ElemType::u8:
+            return ::onnx::TensorProto::UINT8;
+        case ElemType::i16:
+            return ::onnx::TensorProto::INT16;
+        case ElemType::u16:
+            return ::onnx::TensorProto::UINT16;
+        case ElemType::i32:
+            return ::onnx::TensorProto::INT32;
+        case ElemType::u32:
+            return ::onnx::TensorProto::UINT32;
+        case ElemType::f16:
+        case ElemType::bf16:
+        case ElemType::f32:
+            return ::onnx::TensorProto::FLOAT;
+        default:
+            throw UserError(fmt::format("ONNX's QDQ form has no {}. Fix: quantize to int8.", name_of(elem)));
+    }
+}
+
+}  // namespace kpu::quantize

@@ -1,0 +1,36 @@
+#pragma once
+// Scales and zero points, and constants in them. Scales are numbers of f32, so that a model file can hold them.
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+#include "compiler/quantize/ranges.hpp"
+
+namespace kpu::quantize {
+
+BoundQuant per_tensor(double scale, int64_t zero_point);
+BoundQuant per_channel(int axis, std::vector<double> scales);
+bool equal(const BoundQuant& a, const BoundQuant& b);
+
+/// i8 for numbers of this range and for 0, which is a step of its own: the zero point.
+BoundQuant activation_quant(const Range& range);
+/// The numbers that i8 of this quantisation holds.
+Range representable(const BoundQuant& quant);
+
+/// A float constant in i8 steps. Rounded like the opcode `quantize`.
+graph::Data quantized_data(const graph::Value& value, const BoundQuant& quant);
+
+/// Weights in i8 [-127,127], symmetric, a scale for each index of the last dimension. `least_scales`: none
+/// below; empty: no bound.
+struct Weights {
+    graph::Data data;
+    BoundQuant quant;
+};
+Weights quantized_weights(const graph::Value& value, const std::vector<double>& least_scales);
+
+/// The scales of weights below which this bias, in steps of x_scale * w_scale, would not fit 31 bits. The last
+/// dimension of the bias has `channels` elements, or one for all.
+std::vector<double> least_scales_for(const graph::Value& bias, double x_scale, int64_t channels);
+/// A bias in i32 steps of the accumulators: `scales` has one for each index of its last dimension.
+graph::Data quantized_bias(const graph::Value& bias, const std::vector<double>& scales);
+
+}  // namespace kpu::quantize

@@ -1,0 +1,350 @@
+#include "compiler/quantize/plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "compiler/quantize/parameters.hpp"
+
+namespace kpu::quantize {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::ValueId;
+
+template <size_t n>
+bool is_one_of(std::string_view name, const std::array<std::string_view, n>& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Functions whose slope is bounded: an error of one step stays one of about a step. The others (exp, log,
+/// sqrt, division by what may be 0, rounding, comparisons) would make anything of it.
+bool is_smooth(const OpcodeSpec& spec) {
+    static constexpr std::array<std::string_view, 27> names = {
+        "relu",   "clamp", "abs",  "neg",  "leaky_relu",   "prelu",      "add",   "sub",      "mul",
+        "square", "min",   "max",  "tanh", "sigmoid",      "gelu",       "silu",  "erf",      "elu",
+        "celu",   "selu",  "mish", "atan", "hard_sigmoid", "hard_swish", "where", "softplus", "gelu_tanh"};
+    return is_one_of(spec.name, names);
+}
+
+/// What loses nothing in int8.
+bool is_exact(const OpcodeSpec& spec) {
+    static constexpr std::array<std::string_view, 6> names = {"relu", "clamp", "min", "max", "abs", "neg"};
+    return is_one_of(spec.name, names);
+}
+
+bool is_light(const OpcodeSpec& spec) {
+    return spec.op_class == OpcodeClass::elementwise || spec.op_class == OpcodeClass::view;
+}
+
+bool is_bound(const OpcodeSpec& spec) { return spec.name == "relu" || spec.name == "clamp"; }
+
+class Planner {
+  public:
+    Planner(const Graph& graph, const std::vector<Range>& ranges, ElemType real, const Supports& supports)
+        : graph_(graph),
+          ranges_(ranges),
+          real_(real),
+          supports_(supports),
+          users_(graph::users(graph)),
+          producers_(graph::producers(graph)),
+          output_(graph.values.size(), false),
+          parents_(graph.values.size()),
+          counts_(graph.values.size(), true) {
+        for (const graph::Port& port : graph.outputs) output_[port.value] = true;
+        std::iota(parents_.begin(), parents_.end(), ValueId{0});
+        plan_.modes.resize(graph.nodes.size());
+        plan_.reasons.resize(graph.nodes.size());
+        plan_.only_saturates.assign(graph.nodes.size(), false);
+    }
+
+    Plan run() {
+        for (size_t n = 0; n < graph_.nodes.size(); ++n) plan_.modes[n] = first_mode(n);
+        for (int round = 0; round < 2; ++round) {
+            follow_operands();
+            follow_users();
+        }
+        find_tails();
+        share_scales();
+        choose_quants();
+        find_saturating();
+        return std::move(plan_);
+    }
+
+  private:
+    const OpcodeSpec& spec(size_t n) const { return graph_.nodes[n].spec(); }
+    bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
+    bool is_constant(ValueId id) const { return graph_.value(id).constant(); }
+
+    // ---- modes
+
+    Mode first_mode(size_t n) {
+        const Node& node = graph_.nodes[n];
+        const auto floats = [this](ValueId id) { return is_float_value(id); };
+        if (std::none_of(node.inputs.begin(), node.inputs.end(), floats) &&
+            std::none_of(node.outputs.begin(), node.outputs.end(), floats))
+            return Mode::plain;
+        plan_.reasons[n] = why_not(node);
+        return plan_.reasons[n].empty() ? Mode::quantized : Mode::real;
+    }
+
+    /// Why a node is no int8 one; empty: it is.
+    std::string_view why_not(const Node& node) const {
+        const OpcodeSpec& row = node.spec();
+        for (size_t i = 0; i < node.inputs.size(); ++i) {
+            if (is_data(row, i) != is_float_value(node.inputs[i])) return "its operands are of several kinds";
+        }
+        const bool divides_by_constant = row.name == "div" && is_constant(node.inputs[1]);
+        const bool possible = is_product(row) || row.op_class == OpcodeClass::view || is_smooth(row) ||
+                              divides_by_constant || row.op_class == OpcodeClass::pooling ||
+                              sums_or_selects(row);
+        if (!possible) return "its function needs floats";
+        for (const auto* list : {&node.inputs, &node.outputs}) {
+            for (const ValueId id : *list) {
+                if (!is_sane(id)) return "its numbers are too large, or not finite";
+            }
+        }
+        return is_supported(supports_, row.name, types(node, true), types(node, false))
+                   ? std::string_view()
+                   : "the device has no int8 form of it";
+    }
+
+    static bool sums_or_selects(const OpcodeSpec& row) {
+        static constexpr std::array<std::string_view, 6> names = {"reduce_sum", "reduce_mean", "reduce_max",
+                                                                  "reduce_min", "argmax",      "argmin"};
+        return is_one_of(row.name, names);
+    }
+
+    bool is_sane(ValueId id) const {
+        constexpr double most = 1e6;
+        const Range& range = ranges_[id];
+        return !is_float_value(id) ||
+               (range.all_finite && std::fabs(range.low) <= most && std::fabs(range.high) <= most);
+    }
+
+    /// Of the int8 form.
+    std::vector<ElemType> types(const Node& node, bool inputs) const {
+        std::vector<ElemType> result;
+        for (const ValueId id : inputs ? node.inputs : node.outputs)
+            result.push_back(is_float_value(id) ? ElemType::i8 : graph_.value(id).elem);
+        if (inputs && is_product(node.spec()) && result.size() == 3) result[2] = ElemType::i32;
+        return result;
+    }
+
+    bool comes_real(ValueId id) const {
+        return producers_[id] >= 0 && plan_.modes[static_cast<size_t>(producers_[id])] == Mode::real;
+    }
+
+    /// Between floats nothing is worth quantizing but a product.
+    void follow_operands() {
+        for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+            const Node& node = graph_.nodes[n];
+            if (plan_.modes[n] != Mode::quantized || is_product(node.spec())) continue;
+            bool all_real = true;
+            for (size_t i = 0; i < node.inputs.size(); ++i) {
+                if (is_data(node.spec(), i) && !is_constant(node.inputs[i]))
+                    all_real = all_real && comes_real(node.inputs[i]);
+            }
+            if (all_real) make_real(n, "its operands are floats");
+        }
+    }
+
+    void follow_users() {
+        for (size_t n = graph_.nodes.size(); n-- > 0;) {
+            if (plan_.modes[n] != Mode::quantized || spec(n).op_class != OpcodeClass::elementwise ||
+                is_exact(spec(n)))
+                continue;
+            const std::vector<NodeId>& next = users_[graph_.nodes[n].outputs[0]];
+            const auto is_real = [this](NodeId user) { return plan_.modes[user] == Mode::real; };
+            if (!output_[graph_.nodes[n].outputs[0]] && !next.empty() &&
+                std::all_of(next.begin(), next.end(), is_real))
+                make_real(n, "what follows it needs floats");
+        }
+    }
+
+    void make_real(size_t n, std::string_view reason) {
+        plan_.modes[n] = Mode::real;
+        plan_.reasons[n] = reason;
+    }
+
+    // ---- float outputs leave the accumulators
+
+    void find_tails() {
+        std::vector<bool> feeds_product(graph_.values.size(), false);
+        for (size_t n = graph_.nodes.size(); n-- > 0;) {
+            const Node& node = graph_.nodes[n];
+            const bool feeds =
+                is_product(node.spec()) || std::any_of(node.outputs.begin(), node.outputs.end(),
+                                                       [&](ValueId id) { return feeds_product[id]; });
+            for (const ValueId id : node.inputs) feeds_product[id] = feeds_product[id] || feeds;
+        }
+        for (size_t n = graph_.nodes.size(); n-- > 0;) {
+            const Node& node = graph_.nodes[n];
+            if (plan_.modes[n] != Mode::quantized || !is_product(node.spec()) ||
+                feeds_product[node.outputs[0]] || !has_accumulating_form(node))
+                continue;
+            std::vector<NodeId> tail;
+            if (!is_tail(node.outputs[0], tail)) continue;
+            if (!can_leave(tail.empty() && users_[node.outputs[0]].empty())) continue;
+            plan_.modes[n] = Mode::accumulator;
+            for (const NodeId user : tail) make_real(user, "it computes a float output");
+        }
+    }
+
+    bool has_accumulating_form(const Node& node) const {
+        const std::string_view form = accumulating_form(node.spec());
+        return !form.empty() && is_supported(supports_, form, types(node, true), {ElemType::i32});
+    }
+
+    /// Whether accumulators can become floats; those of an output can on the host too.
+    bool can_leave(bool is_output) const {
+        return is_output || is_supported(supports_, "dequantize", {ElemType::i32}, {real_});
+    }
+
+    /// Whether everything behind a value is float, or may be; `tail` gets the nodes that are to become so.
+    bool is_tail(ValueId id, std::vector<NodeId>& tail) const {
+        if (users_[id].empty()) return output_[id];
+        for (const NodeId user : users_[id]) {
+            if (plan_.modes[user] == Mode::real) continue;
+            const Node& node = graph_.nodes[user];
+            if (plan_.modes[user] != Mode::quantized || !is_light(node.spec()) || !has_one_operand(node))
+                return false;
+            if (!is_supported(supports_, node.spec().name, {real_},
+                              std::vector<ElemType>(node.outputs.size(), real_)))
+                return false;
+            tail.push_back(user);
+            for (const ValueId output : node.outputs) {
+                if (!is_tail(output, tail)) return false;
+            }
+        }
+        return true;
+    }
+
+    bool has_one_operand(const Node& node) const { return node.inputs.size() == 1; }
+
+    // ---- scales
+
+    ValueId root(ValueId id) {
+        while (parents_[id] != id) id = parents_[id] = parents_[parents_[id]];
+        return id;
+    }
+    void tie(ValueId a, ValueId b) { parents_[root(a)] = root(b); }
+
+    void share_scales() {
+        for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+            if (plan_.modes[n] != Mode::quantized) continue;
+            const Node& node = graph_.nodes[n];
+            if (keeps_steps(node.spec())) {
+                share_with_operands(node);
+            } else if (is_bound(node.spec()) && has_free_scale(node.inputs[0])) {
+                // the range behind the bound: what is outside saturates in any case
+                tie(node.inputs[0], node.outputs[0]);
+                counts_[node.inputs[0]] = false;
+            }
+        }
+    }
+
+    void share_with_operands(const Node& node) {
+        std::vector<ValueId> operands;
+        for (size_t i = 0; i < node.inputs.size(); ++i) {
+            if (is_data(node.spec(), i)) operands.push_back(node.inputs[i]);
+        }
+        for (const ValueId output : node.outputs) {
+            if (!is_float_value(output)) continue;
+            for (const ValueId operand : operands) {
+                if (operands.size() == 1 || is_used_once(operand)) tie(operand, output);
+            }
+        }
+    }
+
+    /// Whether a coarser scale hurts nobody else: the value, and what it is a view of, has one use.
+    bool is_used_once(ValueId id) const {
+        while (users_[id].size() == 1 && !output_[id] && producers_[id] >= 0) {
+            const auto n = static_cast<size_t>(producers_[id]);
+            if (plan_.modes[n] != Mode::quantized) return false;
+            if (!keeps_steps(spec(n))) return true;
+            if (graph_.nodes[n].outputs.size() != 1) return false;
+            id = graph_.nodes[n].inputs[0];
+        }
+        return false;
+    }
+
+    /// Whether a value is made in int8 steps of any scale, for one user.
+    bool has_free_scale(ValueId id) const {
+        if (producers_[id] < 0 || users_[id].size() != 1 || output_[id]) return false;
+        const auto n = static_cast<size_t>(producers_[id]);
+        return plan_.modes[n] == Mode::quantized && !keeps_steps(spec(n)) && !is_bound(spec(n));
+    }
+
+    void choose_quants() {
+        std::vector<Range> whole(graph_.values.size());
+        for (ValueId id = 0; id < whole.size(); ++id) {
+            if (is_float_value(id) && counts_[id]) whole[root(id)].include(ranges_[id]);
+        }
+        plan_.quants.resize(whole.size());
+        plan_.given.resize(whole.size());
+        for (ValueId id = 0; id < whole.size(); ++id) {
+            if (is_float_value(id)) plan_.quants[id] = activation_quant(whole[root(id)]);
+        }
+    }
+
+    void find_saturating() {
+        for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+            const Node& node = graph_.nodes[n];
+            if (plan_.modes[n] != Mode::quantized || !is_bound(node.spec())) continue;
+            const ValueId in = node.inputs[0], out = node.outputs[0];
+            if (counts_[in]) continue;
+            const Range held = representable(plan_.quants[out]);
+            const double low = node.attrs.real("min_val", 0), high = node.attrs.real("max_val", HUGE_VAL);
+            plan_.only_saturates[n] = held.low >= low && held.high <= high;
+        }
+    }
+
+    const Graph& graph_;
+    const std::vector<Range>& ranges_;
+    ElemType real_;
+    const Supports& supports_;
+    std::vector<std::vector<NodeId>> users_;
+    std::vector<int32_t> producers_;
+    std::vector<bool> output_;
+    std::vector<ValueId> parents_;
+    std::vector<bool> counts_;  ///< by value: its range counts for its scale
+    Plan plan_;
+};
+
+}  // namespace
+
+bool is_supported(const Supports& supports, std::string_view name, const std::vector<ElemType>& inputs,
+                  const std::vector<ElemType>& outputs) {
+    const auto id = find_opcode(name);
+    if (!id || opcode(*id).types == nullptr || !opcode(*id).types(opcode(*id), inputs, outputs)) return false;
+    return !supports || supports(name, inputs, outputs);
+}
+
+bool is_product(const OpcodeSpec& spec) {
+    return (spec.op_class == OpcodeClass::gemm || spec.op_class == OpcodeClass::conv) && !spec.accumulates;
+}
+
+std::string_view accumulating_form(const OpcodeSpec& spec) {
+    if (spec.op_class == OpcodeClass::gemm) return "gemm.acc";
+    return spec.name == "conv2d" ? "conv2d.acc" : "";
+}
+
+bool keeps_steps(const OpcodeSpec& spec) {
+    return spec.op_class == OpcodeClass::view || spec.name == "maxpool" || spec.name == "resize" ||
+           spec.name == "reduce_max" || spec.name == "reduce_min";
+}
+
+bool is_data(const OpcodeSpec& spec, size_t input) {
+    return operand_spec(spec.inputs, input).role == OperandRole::data;
+}
+
+Plan make_plan(const Graph& graph, const std::vector<Range>& ranges, ElemType real,
+               const Supports& supports) {
+    return Planner(graph, ranges, real, supports).run();
+}
+
+}  // namespace kpu::quantize

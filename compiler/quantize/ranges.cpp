@@ -1,0 +1,203 @@
+#include "compiler/quantize/ranges.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <numeric>
+#include <thread>
+
+#include "compiler/graph/data.hpp"
+#include "compiler/graph/execute.hpp"
+#include "values/scalar.hpp"
+
+namespace kpu::quantize {
+namespace {
+
+using graph::Graph;
+using graph::ValueId;
+
+/// Least and greatest by comparisons that NaN never wins, in lanes of their own so that they become vector
+/// instructions.
+Range range_of_f32(const float* numbers, uint64_t count) {
+    constexpr size_t lanes = 16;
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    float low[lanes], high[lanes];
+    uint32_t finite[lanes];
+    std::fill_n(low, lanes, infinity);
+    std::fill_n(high, lanes, -infinity);
+    std::fill_n(finite, lanes, 1U);
+    const auto take = [&](size_t lane, float number) {
+        const bool is_finite = std::fabs(number) < infinity;
+        const float below = is_finite ? number : infinity, above = is_finite ? number : -infinity;
+        low[lane] = below < low[lane] ? below : low[lane];
+        high[lane] = above > high[lane] ? above : high[lane];
+        finite[lane] &= is_finite ? 1U : 0U;
+    };
+    uint64_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+        for (size_t lane = 0; lane < lanes; ++lane) take(lane, numbers[i + lane]);
+    }
+    for (; i < count; ++i) take(0, numbers[i]);
+    Range range;
+    range.all_finite = std::all_of(finite, finite + lanes, [](uint32_t all) { return all != 0; });
+    range.low = *std::min_element(low, low + lanes);
+    range.high = *std::max_element(high, high + lanes);
+    range.known = range.low <= range.high;
+    if (!range.known) range.low = range.high = 0;
+    return range;
+}
+
+/// Executes the graph on every sample, several at a time; look(notes, value, tensor) sees each float value.
+/// Result: the notes of each worker.
+template <class Notes, class Look>
+std::vector<Notes> run_all(const Graph& graph, const Samples& samples, const Notes& empty, const Look& look) {
+    constexpr size_t most_workers = 8;  // each holds the values of a sample
+    const size_t processors = std::max(1U, std::thread::hardware_concurrency());
+    std::vector<Notes> notes(std::min({samples.count(), processors, most_workers}), empty);
+    std::atomic<size_t> next{0};
+    std::vector<std::pair<size_t, std::exception_ptr>> errors(notes.size());
+    const auto work = [&](size_t worker) {
+        const auto engine = values::make_fast_backend();
+        graph::GraphExecutor executor(graph, *engine);
+        for (size_t sample = next++; sample < samples.count(); sample = next++) {
+            try {
+                const std::vector<graph::Data> arrays = samples.load(sample);
+                std::vector<graph::Data> inputs;
+                for (size_t k = 0; k < graph.inputs.size(); ++k)
+                    inputs.push_back(graph::from_host(graph, graph.inputs[k], arrays[k]));
+                executor.run(inputs, [&](ValueId id, const values::Tensor& tensor) {
+                    if (is_float(tensor.type)) look(notes[worker], id, tensor);
+                });
+            } catch (...) {
+                errors[worker] = {sample, std::current_exception()};
+                next = samples.count();
+                return;
+            }
+        }
+    };
+    std::vector<std::thread> threads;
+    for (size_t worker = 1; worker < notes.size(); ++worker) threads.emplace_back(work, worker);
+    if (!notes.empty()) work(0);
+    for (std::thread& thread : threads) thread.join();
+    // samples are taken in order, so the first bad one is always among them
+    std::sort(errors.begin(), errors.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    for (const auto& [sample, error] : errors) {
+        if (error) std::rethrow_exception(error);
+    }
+    return notes;
+}
+
+std::vector<Range> middles(const Graph& graph, const Samples& samples, double percentile,
+                           std::vector<Range> ranges) {
+    std::vector<Histogram> histograms;
+    histograms.reserve(ranges.size());
+    for (const Range& range : ranges) histograms.emplace_back(range);
+    const auto counted =
+        run_all(graph, samples, histograms,
+                [](std::vector<Histogram>& counts, ValueId id, const values::Tensor& tensor) {
+                    counts[id].add(tensor.type, tensor.data, tensor.elements());
+                });
+    for (size_t id = 0; id < ranges.size(); ++id) {
+        if (graph.values[id].constant() || ranges[id].empty()) continue;
+        for (const std::vector<Histogram>& counts : counted) histograms[id].add(counts[id]);
+        const bool all_finite = ranges[id].all_finite;
+        ranges[id] = histograms[id].middle(percentile);
+        ranges[id].all_finite = all_finite;
+    }
+    return ranges;
+}
+
+}  // namespace
+
+void Range::include(double number) {
+    low = known ? std::min(low, number) : number;
+    high = known ? std::max(high, number) : number;
+    known = true;
+}
+
+void Range::include(const Range& other) {
+    all_finite = all_finite && other.all_finite;
+    if (other.empty()) return;
+    include(other.low);
+    include(other.high);
+}
+
+Range range_of(ElemType elem, const uint8_t* bytes, uint64_t elements) {
+    if (elem == ElemType::f32) return range_of_f32(reinterpret_cast<const float*>(bytes), elements);
+    Range range;
+    for (uint64_t i = 0; i < elements; ++i) {
+        const float number = values::load_float(elem, bytes, static_cast<int64_t>(i));
+        if (std::isfinite(number)) {
+            range.include(number);
+        } else {
+            range.all_finite = false;
+        }
+    }
+    return range;
+}
+
+Histogram::Histogram(const Range& range) : range_(range) {
+    const double width = range.high - range.low;
+    if (range.empty() || !(width > 0)) return;
+    bins_per_unit_ = static_cast<double>(bins) / width;
+}
+
+void Histogram::add(ElemType elem, const uint8_t* bytes, uint64_t elements) {
+    if (bins_per_unit_ == 0) return;
+    counts_.resize(bins, 0);
+    for (uint64_t i = 0; i < elements; ++i) {
+        const double number = values::load_float(elem, bytes, static_cast<int64_t>(i));
+        const double at = (number - range_.low) * bins_per_unit_;
+        if (!(at >= 0 && at <= static_cast<double>(bins))) continue;  // an infinity, a NaN
+        ++counts_[std::min(static_cast<size_t>(at), bins - 1)];
+    }
+}
+
+void Histogram::add(const Histogram& other) {
+    if (other.counts_.empty()) return;
+    counts_.resize(bins, 0);
+    for (size_t i = 0; i < bins; ++i) counts_[i] += other.counts_[i];
+}
+
+Range Histogram::middle(double percentile) const {
+    const uint64_t total = std::accumulate(counts_.begin(), counts_.end(), uint64_t{0});
+    if (total == 0) return range_;
+    const double outside = static_cast<double>(total) * (100 - percentile) / 200;
+    size_t first = 0, last = bins;
+    for (double cut = 0; first + 1 < last; ++first) {
+        cut += static_cast<double>(counts_[first]);
+        if (cut > outside) break;
+    }
+    for (double cut = 0; last > first + 1; --last) {
+        cut += static_cast<double>(counts_[last - 1]);
+        if (cut > outside) break;
+    }
+    Range result;
+    result.include(first == 0 ? range_.low : range_.low + static_cast<double>(first) / bins_per_unit_);
+    result.include(last == bins ? range_.high : range_.low + static_cast<double>(last) / bins_per_unit_);
+    return result;
+}
+
+std::vector<Range> calibrate(const Graph& graph, const Samples& samples, const RangeOptions& options) {
+    std::vector<Range> ranges(graph.values.size());
+    for (size_t id = 0; id < ranges.size(); ++id) {
+        const graph::Value& value = graph.values[id];
+        if (value.constant() && is_float(value.elem))
+            ranges[id] =
+                range_of(value.elem, graph::aligned(value.data, sizeof(float)).bytes, value.elements());
+    }
+    const auto seen =
+        run_all(graph, samples, std::vector<Range>(ranges.size()),
+                [](std::vector<Range>& seen_here, ValueId id, const values::Tensor& tensor) {
+                    seen_here[id].include(range_of(tensor.type, tensor.data, tensor.elements()));
+                });
+    for (const std::vector<Range>& some : seen) {
+        for (size_t id = 0; id < ranges.size(); ++id) ranges[id].include(some[id]);
+    }
+    if (options.percentile >= 100) return ranges;
+    return middles(graph, samples, options.percentile, std::move(ranges));
+}
+
+}  // namespace kpu::quantize

@@ -1,0 +1,334 @@
+#include "compiler/quantize/rewrite.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/diagnostics.hpp"
+#include "compiler/graph/data.hpp"
+#include "compiler/quantize/parameters.hpp"
+
+namespace kpu::quantize {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Port;
+using graph::Source;
+using graph::Value;
+using graph::ValueId;
+
+constexpr ValueId absent = UINT32_MAX;
+
+/// What a value of the float graph is in the new one.
+struct Forms {
+    ValueId steps = absent;  ///< i8
+    ValueId real = absent;   ///< in the device's float type
+    ValueId plain = absent;  ///< integers that stand for themselves
+};
+
+class Rewriter {
+  public:
+    Rewriter(const Graph& from, const Plan& plan, const QuantizeOptions& options)
+        : from_(from), plan_(plan), options_(options), forms_(from.values.size()) {
+        to_.name = from.name;
+    }
+
+    Graph run() {
+        add_inputs();
+        for (size_t n = 0; n < from_.nodes.size(); ++n) {
+            source_ = from_.nodes[n].source;
+            switch (plan_.modes[n]) {
+                case Mode::plain:
+                case Mode::real:
+                    copy(from_.nodes[n]);
+                    break;
+                case Mode::quantized:
+                    quantize(n);
+                    break;
+                case Mode::accumulator:
+                    leave_accumulator(from_.nodes[n]);
+                    break;
+            }
+        }
+        add_outputs();
+        graph::remove_unused(to_);
+        return std::move(to_);
+    }
+
+  private:
+    bool is_float_value(ValueId id) const { return is_float(from_.value(id).elem); }
+
+    // ---- the forms of a value
+
+    ValueId plain(ValueId id) {
+        Forms& forms = forms_[id];
+        const Value& value = from_.value(id);
+        if (forms.plain == absent)
+            forms.plain = to_.add_constant(value.name, value.elem, value.shape, value.data, value.quant);
+        return forms.plain;
+    }
+
+    ValueId real(ValueId id) {
+        Forms& forms = forms_[id];
+        const Value& value = from_.value(id);
+        if (forms.real != absent) return forms.real;
+        if (value.constant()) {
+            forms.real = to_.add_constant(value.name, options_.real, value.shape, real_data(value));
+        } else {
+            forms.real = add("dequantize", {forms.steps}, {}, value.name, options_.real, {});
+        }
+        return forms.real;
+    }
+
+    graph::Data real_data(const Value& value) const {
+        if (value.elem == options_.real) return value.data;
+        // finite numbers stay finite: the differences of infinities are NaN
+        const double most = options_.real == ElemType::f16    ? 65504
+                            : options_.real == ElemType::bf16 ? 0x1.fep127
+                                                              : HUGE_VAL;
+        std::vector<double> numbers = graph::numbers(value);
+        for (double& number : numbers) {
+            if (std::isfinite(number)) number = std::clamp(number, -most, most);
+        }
+        return graph::make_numbers(options_.real, numbers);
+    }
+
+    ValueId steps(ValueId id) { return steps(id, plan_.quants[id]); }
+
+    /// In these steps; other ones than the value's own are a form for one user.
+    ValueId steps(ValueId id, const BoundQuant& quant) {
+        Forms& forms = forms_[id];
+        const Value& value = from_.value(id);
+        if (value.constant()) return constant_steps(id, quant);
+        if (forms.steps == absent)
+            forms.steps = add("quantize", {forms.real}, {}, value.name, ElemType::i8, plan_.quants[id]);
+        if (equal(to_.value(forms.steps).quant, quant)) return forms.steps;
+        const Range held = representable(quant);
+        return add("clamp", {forms.steps},
+                   graph::attributes({graph::real("min_val", held.low), graph::real("max_val", held.high)}),
+                   value.name, ElemType::i8, quant);
+    }
+
+    ValueId constant_steps(ValueId id, const BoundQuant& quant) {
+        Forms& forms = forms_[id];
+        const Value& value = from_.value(id);
+        if (forms.steps != absent && equal(to_.value(forms.steps).quant, quant)) return forms.steps;
+        Given given{ElemType::i8, {}};
+        if (plan_.given[id].data && equal(plan_.quants[id], quant)) {
+            given = plan_.given[id];
+        } else {
+            given.data = quantized_data(value, quant);
+        }
+        return forms.steps = to_.add_constant(value.name, given.elem, value.shape, given.data, quant);
+    }
+
+    ValueId add(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs, std::string name,
+                ElemType elem, BoundQuant quant) {
+        return to_.add_node(opcode, std::move(operands), std::move(attrs),
+                            {source_, std::move(name), elem, std::move(quant)});
+    }
+
+    // ---- nodes
+
+    /// The node as it is; floats in the device's type.
+    void copy(const Node& node) {
+        std::vector<ValueId> operands;
+        for (const ValueId id : node.inputs) operands.push_back(is_float_value(id) ? real(id) : plain(id));
+        append(node, node.spec().name, std::move(operands), node.attrs);
+        for (size_t o = 0; o < node.outputs.size(); ++o) {
+            const ValueId made = to_.nodes.back().outputs[o], old = node.outputs[o];
+            to_.value(made).elem = is_float_value(old) ? options_.real : from_.value(old).elem;
+            to_.value(made).quant = from_.value(old).quant;
+            (is_float_value(old) ? forms_[old].real : forms_[old].plain) = made;
+        }
+    }
+
+    void quantize(size_t n) {
+        const Node& node = from_.nodes[n];
+        if (plan_.only_saturates[n]) {
+            forms_[node.outputs[0]].steps = steps(node.inputs[0], plan_.quants[node.outputs[0]]);
+            if (Node* maker = maker_of(forms_[node.outputs[0]].steps)) maker->absorbed.push_back(node.source);
+            return;
+        }
+        if (is_product(node.spec())) {
+            append(node, node.spec().name, product_operands(node), integer_attributes(node));
+        } else {
+            const bool same_steps = keeps_steps(node.spec());
+            std::vector<ValueId> operands;
+            for (const ValueId id : node.inputs) {
+                operands.push_back(!is_float_value(id) ? plain(id)
+                                   : same_steps        ? steps(id, plan_.quants[node.outputs[0]])
+                                                       : steps(id));
+            }
+            append(node, node.spec().name, std::move(operands), node.attrs);
+        }
+        for (size_t o = 0; o < node.outputs.size(); ++o) {
+            const ValueId made = to_.nodes.back().outputs[o], old = node.outputs[o];
+            to_.value(made).elem = is_float_value(old) ? ElemType::i8 : from_.value(old).elem;
+            if (is_float_value(old)) to_.value(made).quant = plan_.quants[old];
+            (is_float_value(old) ? forms_[old].steps : forms_[old].plain) = made;
+        }
+    }
+
+    /// i32 sums with the scale of each channel, and their floats.
+    void leave_accumulator(const Node& node) {
+        std::vector<ValueId> operands = product_operands(node);
+        const Value& out = from_.value(node.outputs[0]);
+        const BoundQuant quant = accumulator_quant(operands, out.shape.rank);
+        append(node, accumulating_form(node.spec()), std::move(operands), integer_attributes(node));
+        const ValueId sums = to_.nodes.back().outputs[0];
+        to_.value(sums).elem = ElemType::i32;
+        to_.value(sums).quant = quant;
+        const ElemType elem = float_of_sums(node.outputs[0]);
+        forms_[node.outputs[0]].real =
+            elem == ElemType::none ? sums : add("dequantize", {sums}, {}, out.name, elem, {});
+    }
+
+    /// The type that sums become on the device; none: the host makes floats of them. Outputs are f32 where the
+    /// device can.
+    ElemType float_of_sums(ValueId id) const {
+        const auto makes = [this](ElemType elem) {
+            return is_supported(options_.supports, "dequantize", {ElemType::i32}, {elem});
+        };
+        const bool only_output = std::none_of(from_.nodes.begin(), from_.nodes.end(), [id](const Node& node) {
+            return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
+        });
+        if (only_output && makes(ElemType::f32)) return ElemType::f32;
+        return makes(options_.real) ? options_.real : ElemType::none;
+    }
+
+    void append(const Node& node, std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs) {
+        Node made = to_.make_node(opcode, std::move(operands), std::move(attrs),
+                                  {node.source, from_.value(node.outputs[0]).name, ElemType::none, {}});
+        made.absorbed = node.absorbed;
+        to_.nodes.push_back(std::move(made));
+    }
+
+    /// Null: none, it is an input or a constant.
+    Node* maker_of(ValueId id) {
+        for (size_t n = to_.nodes.size(); n-- > 0;) {
+            const auto& outputs = to_.nodes[n].outputs;
+            if (std::find(outputs.begin(), outputs.end(), id) != outputs.end()) return &to_.nodes[n];
+        }
+        return nullptr;
+    }
+
+    // ---- products
+
+    static BoundAttrs integer_attributes(const Node& node) {
+        BoundAttrs attrs = node.attrs;
+        for (BoundAttr& attr : attrs.list) {
+            if (attr.name == "accum_type") attr.type = ElemType::i32;
+        }
+        return attrs;
+    }
+
+    /// X, W and, where there is one, the bias in steps of their products.
+    std::vector<ValueId> product_operands(const Node& node) {
+        const Value &weight = from_.value(node.inputs[1]), &out = from_.value(node.outputs[0]);
+        const Value* bias = node.inputs.size() == 3 ? &from_.value(node.inputs[2]) : nullptr;
+        const ValueId x = steps(node.inputs[0]);
+        const double x_scale = to_.value(x).quant.scales[0];
+        std::vector<ValueId> operands = {x};
+        if (weight.constant() && !plan_.given[node.inputs[1]].data) {
+            const int64_t channels = out.shape[out.shape.rank - 1U];
+            Weights weights = quantized_weights(
+                weight, bias == nullptr ? std::vector<double>() : least_scales_for(*bias, x_scale, channels));
+            operands.push_back(to_.add_constant(weight.name, ElemType::i8, weight.shape,
+                                                std::move(weights.data), std::move(weights.quant)));
+        } else {
+            operands.push_back(steps(node.inputs[1]));
+        }
+        if (bias != nullptr) operands.push_back(bias_of(*bias, operands, out.shape));
+        return operands;
+    }
+
+    ValueId bias_of(const Value& bias, const std::vector<ValueId>& operands, const Dims& out) {
+        Value whole = bias;  // its last dimension has the scales of the channels
+        const int64_t channels = out[out.rank - 1U];
+        const BoundQuant sums = accumulator_quant(operands, out.rank);
+        if (whole.shape.rank == 0 || whole.shape[whole.shape.rank - 1U] != channels) {
+            if (whole.shape.rank == 0) whole.shape.rank = 1;
+            whole.shape[whole.shape.rank - 1U] = channels;
+            whole.data =
+                graph::broadcast_to(bias.data, graph::element_bytes(bias.elem), bias.shape, whole.shape);
+        }
+        BoundQuant quant = sums;
+        if (quant.kind == proto::Quant::PER_CHANNEL) quant.axis = whole.shape.rank - 1;
+        graph::Data data = quantized_bias(whole, sums.scales);
+        return to_.add_constant(bias.name, ElemType::i32, whole.shape, std::move(data), std::move(quant));
+    }
+
+    /// The steps of X times W, along the last of `rank` dimensions.
+    BoundQuant accumulator_quant(const std::vector<ValueId>& operands, int rank) const {
+        const BoundQuant &x = to_.value(operands[0]).quant, &w = to_.value(operands[1]).quant;
+        std::vector<double> scales = w.scales;
+        for (double& scale : scales) scale *= x.scales[0];
+        if (w.kind == proto::Quant::PER_TENSOR) return per_tensor(scales[0], 0);
+        return per_channel(rank - 1, std::move(scales));
+    }
+
+    // ---- inputs and outputs
+
+    Port port_of(const Port& port, ValueId value) const {
+        Port result = port;
+        result.value = value;
+        if (port.elem == ElemType::none) result.elem = from_.value(port.value).elem;
+        return result;
+    }
+
+    void add_inputs() {
+        std::vector<bool> in_steps(from_.values.size(), false);
+        for (size_t n = 0; n < from_.nodes.size(); ++n) {
+            const bool integers = plan_.modes[n] == Mode::quantized || plan_.modes[n] == Mode::accumulator;
+            for (const ValueId id : from_.nodes[n].inputs) in_steps[id] = in_steps[id] || integers;
+        }
+        for (const Port& port : from_.inputs) {
+            const Value& value = from_.value(port.value);
+            Forms& forms = forms_[port.value];
+            if (!is_float(value.elem)) {
+                forms.plain = to_.add_value(value.name, value.elem, value.shape, value.quant);
+                to_.inputs.push_back(port_of(port, forms.plain));
+            } else if (in_steps[port.value] && !options_.boundary_on_device) {
+                forms.steps = to_.add_value(value.name, ElemType::i8, value.shape, plan_.quants[port.value]);
+                to_.inputs.push_back(port_of(port, forms.steps));
+            } else {
+                forms.real = to_.add_value(value.name, options_.real, value.shape);
+                to_.inputs.push_back(port_of(port, forms.real));
+            }
+        }
+    }
+
+    void add_outputs() {
+        for (const Port& port : from_.outputs) {
+            const Forms& forms = forms_[port.value];
+            source_ = {};
+            ValueId value = absent;
+            if (!is_float_value(port.value)) {
+                value = plain(port.value);
+            } else if (forms.real == absent && forms.steps != absent && !options_.boundary_on_device) {
+                value = forms.steps;
+            } else {
+                value = real(port.value);
+            }
+            to_.outputs.push_back(port_of(port, value));
+        }
+    }
+
+    const Graph& from_;
+    const Plan& plan_;
+    const QuantizeOptions& options_;
+    std::vector<Forms> forms_;
+    Source source_;  ///< of the node being rewritten: what is inserted is charged to it
+    Graph to_;
+};
+
+}  // namespace
+
+Graph rewrite(const Graph& graph, const Plan& plan, const QuantizeOptions& options) {
+    return Rewriter(graph, plan, options).run();
+}
+
+}  // namespace kpu::quantize

@@ -1,0 +1,10 @@
+#pragma once
+#include "compiler/quantize/plan.hpp"
+#include "compiler/quantize/quantize.hpp"
+
+namespace kpu::quantize {
+
+/// The graph as its plan says.
+graph::Graph rewrite(const graph::Graph& graph, const Plan& plan, const QuantizeOptions& options);
+
+}  // namespace kpu::quantize

@@ -1,0 +1,174 @@
+#include "runtime/host_boundary.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/npy.hpp"
+#include "values/compute.hpp"
+#include "values/scalar.hpp"
+
+namespace kpu::runtime {
+namespace {
+
+bool only_of_host(const TensorSpec& spec) {
+    return spec.host == proto::HOST_I64 || spec.host == proto::HOST_BOOL;
+}
+
+/// Of a host type that devices have too.
+ElemType host_elem(const TensorSpec& spec) {
+    return spec.converts() ? static_cast<ElemType>(spec.host) : spec.elem;
+}
+
+bool host_has_floats(const TensorSpec& spec) { return !only_of_host(spec) && is_float(host_elem(spec)); }
+
+size_t dense_item_bytes(ElemType type) {
+    return type == ElemType::i4 ? 1 : static_cast<size_t>(bit_width(type)) / 8;
+}
+
+Dims dims_of(const TensorSpec& spec) {
+    Dims dims;
+    dims.rank = static_cast<uint8_t>(spec.shape.size());
+    std::copy(spec.shape.begin(), spec.shape.end(), dims.v.begin());
+    return dims;
+}
+
+/// One opcode on the whole tensor, which is quantized on its integer side.
+std::string convert(const TensorSpec& spec, std::string_view opcode, ElemType from, ElemType to,
+                    const std::string& source) {
+    std::string result(source.size() / dense_item_bytes(from) * dense_item_bytes(to), '\0');
+    std::vector<uint8_t> aligned(source.begin(), source.end());
+    values::Tensor in{from, dims_of(spec), nullptr, aligned.data()};
+    values::Tensor out{to, in.shape, nullptr, reinterpret_cast<uint8_t*>(result.data())};
+    (is_integer(to) ? out : in).quant = &spec.quant;
+    values::make_fast_backend()->execute(*find_opcode(opcode), {in}, {out}, {});
+    return result;
+}
+
+int64_t host_integer(const TensorSpec& spec, const uint8_t* data, int64_t index) {
+    if (spec.host == proto::HOST_I64) return values::load<int64_t>(data, index);
+    if (spec.host == proto::HOST_BOOL) return values::load<uint8_t>(data, index) != 0 ? 1 : 0;
+    return values::load_integer(host_elem(spec), data, index);
+}
+
+void put_host_integer(const TensorSpec& spec, uint8_t* data, int64_t index, int64_t value) {
+    if (spec.host == proto::HOST_I64) return values::store(data, index, value);
+    if (spec.host == proto::HOST_BOOL) return values::store(data, index, static_cast<uint8_t>(value != 0));
+    values::store_saturated(host_elem(spec), data, index, value);
+}
+
+values::IntegerRange host_range(const TensorSpec& spec) {
+    if (only_of_host(spec)) return {INT64_MIN, INT64_MAX};  // of a boolean: any number that is not 0 is true
+    return values::range_of(host_elem(spec));
+}
+
+[[noreturn]] void does_not_fit(const std::string& where, int64_t index, int64_t value, std::string_view type,
+                               std::string_view fix) {
+    throw UserError(fmt::format("{}: element {} is {}, which {} does not hold. Fix: {}.", where, index, value,
+                                type, fix));
+}
+
+// ---- what is said of it
+
+/// "NHWC", or the order of dimensions in memory; empty for the order of the host.
+std::string order_in_memory(const TensorSpec& spec) {
+    std::vector<size_t> order, nhwc;  // dimensions of size 1 have no place
+    for (size_t d = 0; d < spec.strides.size(); ++d) {
+        if (spec.shape[d] > 1) order.push_back(d);
+    }
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return spec.strides[a] > spec.strides[b]; });
+    if (std::is_sorted(order.begin(), order.end())) return {};
+    for (const size_t d : {0U, 2U, 3U, 1U}) {
+        if (spec.shape.size() == 4 && spec.shape[d] > 1) nhwc.push_back(d);
+    }
+    if (order == nhwc) return " NHWC";
+    return fmt::format(" in the order [{}]", fmt::join(order, ","));
+}
+
+std::string quant_text(const BoundQuant& quant) {
+    if (!quant) return {};
+    std::string text = quant.scales.size() == 1 ? fmt::format(", scale {:.4g}", quant.scales[0])
+                                                : fmt::format(", {} scales", quant.scales.size());
+    if (quant.zero_points.size() == 1 && quant.zero_points[0] != 0)
+        text += fmt::format(", zero point {}", quant.zero_points[0]);
+    return text;
+}
+
+std::string line_of(const TensorSpec& spec, bool input) {
+    const std::string host =
+        fmt::format("{} {}[{}]", spec.name, host_type_name(spec), fmt::join(spec.shape, ","));
+    const std::string device = fmt::format("{}{}", name_of(spec.elem), order_in_memory(spec));
+    return fmt::format("{} -> {}{} (outside the cycles)", input ? host : device, input ? device : host,
+                       quant_text(spec.quant));
+}
+
+}  // namespace
+
+std::string_view host_dtype(const TensorSpec& spec) {
+    if (spec.host == proto::HOST_I64) return "<i8";
+    if (spec.host == proto::HOST_BOOL) return "|b1";
+    return npy_dtype(host_elem(spec));
+}
+
+std::string_view host_type_name(const TensorSpec& spec) {
+    if (spec.host == proto::HOST_I64) return "i64";
+    if (spec.host == proto::HOST_BOOL) return "bool";
+    return name_of(host_elem(spec));
+}
+
+size_t host_item_bytes(const TensorSpec& spec) {
+    if (spec.host == proto::HOST_I64) return 8;
+    return spec.host == proto::HOST_BOOL ? 1 : dense_item_bytes(host_elem(spec));
+}
+
+std::string to_device(const TensorSpec& spec, const std::string& host, const std::string& origin) {
+    if (host_has_floats(spec))
+        return convert(spec, is_integer(spec.elem) ? "quantize" : "cast", host_elem(spec), spec.elem, host);
+    const auto count = static_cast<int64_t>(host.size() / host_item_bytes(spec));
+    std::string dense(static_cast<size_t>(count) * dense_item_bytes(spec.elem), '\0');
+    const auto* from = reinterpret_cast<const uint8_t*>(host.data());
+    const values::IntegerRange range = values::range_of(spec.elem);
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t value = host_integer(spec, from, i);
+        if (value < range.low || value > range.high)
+            does_not_fit(
+                origin, i, value, name_of(spec.elem),
+                fmt::format("give values of [{}..{}] for input `{}`", range.low, range.high, spec.name));
+        values::store_saturated(spec.elem, reinterpret_cast<uint8_t*>(dense.data()), i, value);
+    }
+    return dense;
+}
+
+std::string to_host(const TensorSpec& spec, const std::string& dense) {
+    if (host_has_floats(spec))
+        return convert(spec, is_integer(spec.elem) ? "dequantize" : "cast", spec.elem, host_elem(spec),
+                       dense);
+    const auto count = static_cast<int64_t>(dense.size() / dense_item_bytes(spec.elem));
+    std::string host(static_cast<size_t>(count) * host_item_bytes(spec), '\0');
+    const auto* from = reinterpret_cast<const uint8_t*>(dense.data());
+    const values::IntegerRange range = host_range(spec);
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t value = values::load_integer(spec.elem, from, i);
+        if (value < range.low || value > range.high)
+            does_not_fit(fmt::format("output `{}`", spec.name), i, value, host_type_name(spec),
+                         "compile with a wider type of the output");
+        put_host_integer(spec, reinterpret_cast<uint8_t*>(host.data()), i, value);
+    }
+    return host;
+}
+
+std::vector<std::string> boundary_lines(const BoundProgram& program) {
+    std::vector<std::string> lines;
+    for (const auto* list : {&program.inputs, &program.outputs}) {
+        for (const TensorSpec& spec : *list) {
+            if (spec.converts() || !order_in_memory(spec).empty())
+                lines.push_back(line_of(spec, list == &program.inputs));
+        }
+    }
+    return lines;
+}
+
+}  // namespace kpu::runtime

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isa/bound_program.hpp"
+
+namespace kpu::runtime {
+
+// Tensors whose host arrays have another type than the device's (TensorSpec::converts()): converted when a
+// run loads and stores them, outside its cycles. Floats go through the arithmetic of `quantize`, `dequantize`
+// and `cast`, so a program that quantizes on the device has the same bits.
+
+/// NumPy's dtype of host arrays, and its name here: "<i8" and "i64". Of tensors that do not convert too.
+std::string_view host_dtype(const TensorSpec& spec);
+std::string_view host_type_name(const TensorSpec& spec);
+size_t host_item_bytes(const TensorSpec& spec);
+
+/// Elements as memory holds them (i4: one a byte) from the bytes of a host array. Throws UserError that names
+/// `origin` and the first element that the device's type does not hold.
+std::string to_device(const TensorSpec& spec, const std::string& host, const std::string& origin);
+/// And back: rounded once, or checked.
+std::string to_host(const TensorSpec& spec, const std::string& dense);
+
+/// A line for each input and output that is converted or stored in another order:
+/// "image f32[1,3,224,224] -> i8 NHWC, scale 0.0186 (outside the cycles)".
+std::vector<std::string> boundary_lines(const BoundProgram& program);
+
+}  // namespace kpu::runtime

@@ -1,0 +1,295 @@
+// Lowered programs give the values of the graph, on every path and device, without a hazard.
+#include "compiler/lower/lower.hpp"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "base/diagnostics.hpp"
+#include "compiler/graph/execute.hpp"
+#include "runtime/simulation.hpp"
+#include "values/convert.hpp"
+
+namespace kpu::lower {
+namespace {
+
+using graph::attributes;
+using graph::Data;
+using graph::dims;
+using graph::Graph;
+using graph::integer;
+using graph::ints;
+using graph::NodeOptions;
+using graph::real;
+using graph::ValueId;
+
+/// Makes graphs whose numbers are small, so that sums are exact in every order.
+class Maker {
+  public:
+    Maker(ElemType elem, uint32_t seed) : elem_(elem), random_(seed) { graph_.name = "net"; }
+
+    Graph& graph() { return graph_; }
+    int64_t pick(int64_t least, int64_t most) {
+        return std::uniform_int_distribution<int64_t>(least, most)(random_);
+    }
+
+    Data numbers(const Dims& shape, ElemType elem) {
+        std::vector<uint8_t> bytes;
+        for (int64_t i = 0; i < shape.product(); ++i) append(bytes, elem, static_cast<int>(pick(-3, 3)));
+        return graph::make_data(std::move(bytes));
+    }
+    ValueId input(const std::vector<int64_t>& shape) {
+        const ValueId id = graph_.add_input("x" + std::to_string(graph_.inputs.size()), elem_, dims(shape));
+        graph_.value(id).quant = quant(0.25, 0);
+        return id;
+    }
+    ValueId constant(const std::vector<int64_t>& shape, ElemType elem, BoundQuant of = {}) {
+        return graph_.add_constant("c", elem, dims(shape), numbers(dims(shape), elem), std::move(of));
+    }
+    bool quantised() const { return elem_ == ElemType::i8; }
+    BoundQuant quant(double scale, int64_t zero) const {
+        BoundQuant result;
+        if (!quantised()) return result;
+        result.kind = proto::Quant::PER_TENSOR;
+        result.scales = {scale};
+        result.zero_points = {zero};
+        return result;
+    }
+    BoundQuant channels(int axis, int64_t count) {
+        BoundQuant result;
+        if (!quantised()) return result;
+        result.kind = proto::Quant::PER_CHANNEL;
+        result.axis = axis;
+        for (int64_t i = 0; i < count; ++i) result.scales.push_back(0.125 * double(pick(1, 4)));
+        result.zero_points.assign(static_cast<size_t>(count), 0);
+        return result;
+    }
+    NodeOptions named(const std::string& type, double scale = 0.5) {
+        NodeOptions options;
+        options.source = {type + std::to_string(graph_.nodes.size()), type};
+        options.elem = elem_;
+        options.quant = quant(scale, quantised() ? pick(-2, 2) : 0);
+        return options;
+    }
+    ElemType sums() const { return quantised() ? ElemType::i32 : ElemType::f32; }
+    ElemType bias_type() const { return quantised() ? ElemType::i32 : elem_; }
+
+    ValueId conv(ValueId x, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t groups = 1) {
+        const int64_t in = graph_.value(x).shape[3];
+        const ValueId w = constant({kernel, kernel, in / groups, out}, elem_, channels(3, out));
+        const ValueId b = constant({out}, bias_type());
+        return graph_.add_node("conv2d", {x, w, b},
+                               attributes({ints("pads", {pad, pad, pad, pad}),
+                                           ints("strides", {stride, stride}), ints("dilations", {1, 1}),
+                                           integer("groups", groups), graph::type("accum_type", sums())}),
+                               named("Conv", 8));
+    }
+    ValueId gemm(ValueId x, int64_t out) {
+        const ValueId w = constant({graph_.value(x).shape[1], out}, elem_, channels(1, out));
+        const ValueId b = constant({out}, bias_type());
+        return graph_.add_node("gemm", {x, w, b}, attributes({graph::type("accum_type", sums())}),
+                               named("Gemm", 8));
+    }
+    ValueId unary(const char* opcode, ValueId x) {
+        return graph_.add_node(opcode, {x}, {}, named(opcode, 0.5));
+    }
+    ValueId binary(const char* opcode, ValueId a, ValueId b) {
+        return graph_.add_node(opcode, {a, b}, {}, named(opcode, 1));
+    }
+    ValueId reshape(ValueId x, const std::vector<int64_t>& shape) {
+        NodeOptions options = named("Reshape");
+        options.quant = graph_.value(x).quant;
+        return graph_.add_node("reshape", {x}, attributes({ints("target_shape", shape)}), options);
+    }
+    ValueId pool(const char* opcode, ValueId x, int64_t kernel, int64_t stride, int64_t pad) {
+        NodeOptions options = named(opcode);
+        options.quant = graph_.value(x).quant;
+        return graph_.add_node(
+            opcode, {x},
+            attributes({ints("kernel_shape", {kernel, kernel}), ints("pads", {pad, pad, pad, pad}),
+                        ints("strides", {stride, stride})}),
+            options);
+    }
+    /// The node of the last value, and all behind it, are one group.
+    void fuse(size_t nodes) {
+        const size_t first = graph_.nodes.size() - nodes;
+        ++groups_;
+        for (size_t n = first; n < graph_.nodes.size(); ++n) graph_.nodes[n].group = groups_;
+        graph_.nodes[first].anchor = true;
+    }
+    void output(ValueId x) {
+        const graph::Value& value = graph_.value(x);
+        graph_.outputs.push_back(
+            {"y" + std::to_string(graph_.outputs.size()), x, value.elem, graph::HostType::same, {}});
+    }
+
+  private:
+    static void append(std::vector<uint8_t>& bytes, ElemType elem, int number) {
+        const auto add = [&](auto value) {
+            const auto* raw = reinterpret_cast<const uint8_t*>(&value);
+            bytes.insert(bytes.end(), raw, raw + sizeof value);
+        };
+        switch (elem) {
+            case ElemType::i8:
+                return add(static_cast<int8_t>(number));
+            case ElemType::i32:
+                return add(static_cast<int32_t>(number));
+            case ElemType::f16:
+                return add(values::f16_of(number));
+            default:
+                return add(static_cast<float>(number));
+        }
+    }
+
+    ElemType elem_;
+    std::mt19937 random_;
+    Graph graph_;
+    uint32_t groups_ = 0;
+};
+
+std::string bits(const Data& data) { return {reinterpret_cast<const char*>(data.bytes), data.size}; }
+
+struct Result {
+    Lowered lowered;
+    Cycles cycles = 0;
+};
+
+/// Compiles, runs in both modes, compares with the graph's own values.
+Result run(Maker& maker, const std::string& device, const platforms::Overrides& overrides = {}) {
+    const Graph graph = maker.graph();
+    graph::check(graph);
+    std::vector<Data> inputs;
+    for (const graph::Port& port : graph.inputs)
+        inputs.push_back(maker.numbers(graph.value(port.value).shape, port.elem));
+    const auto backend = values::make_fast_backend();
+    const std::vector<Data> expected = graph::GraphExecutor(graph, *backend).run(inputs);
+
+    const platforms::Platform platform = platforms::load(device, overrides);
+    const Target target(platform);
+    Result result{lower(graph, target), 0};
+    const auto module = std::make_shared<const Module>(result.lowered.module);
+    for (const runtime::Mode mode : {runtime::Mode::functional, runtime::Mode::values_timing}) {
+        runtime::SimulationOptions options;
+        options.mode = mode;
+        options.strict = true;
+        options.random_order = mode == runtime::Mode::functional;
+        runtime::Simulation simulation(module, &platform, options);
+        for (size_t i = 0; i < inputs.size(); ++i) {
+            NpyArray array;
+            array.dtype = npy_dtype(graph.inputs[i].elem);
+            const Dims& shape = graph.value(graph.inputs[i].value).shape;
+            array.shape.assign(shape.begin(), shape.end());
+            array.data = bits(inputs[i]);
+            simulation.set_input(graph.inputs[i].name, array);
+        }
+        EXPECT_EQ(simulation.run(), execution::RunStatus::finished) << simulation.deadlock_report();
+        for (size_t o = 0; o < expected.size(); ++o) {
+            const NpyArray got = simulation.output(graph.outputs[o].name);
+            EXPECT_TRUE(got.data == bits(expected[o])) << graph.outputs[o].name << " on " << device;
+        }
+        result.cycles = simulation.now();
+    }
+    return result;
+}
+
+struct Case {
+    ElemType elem;
+    const char* device;
+};
+
+class Lower : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Lower, ConvolutionsWithEpilogues) {
+    for (uint32_t seed = 0; seed < 6; ++seed) {
+        Maker maker(GetParam().elem, seed);
+        const int64_t channels = maker.pick(1, 24), height = maker.pick(5, 40), width = maker.pick(5, 40);
+        const ValueId x = maker.input({maker.pick(1, 2), height, width, channels});
+        const int64_t kernel = maker.pick(1, 3), stride = maker.pick(1, 2);
+        ValueId y = maker.conv(x, maker.pick(1, 80), kernel, stride, kernel / 2);
+        y = maker.unary("relu", y);
+        maker.fuse(2);
+        const ValueId z = maker.conv(y, maker.pick(1, 40), 3, 1, 1);
+        const ValueId shortcut = maker.conv(y, maker.graph().value(z).shape[3], 1, 1, 0);
+        maker.output(maker.binary("add", z, shortcut));
+        run(maker, GetParam().device);
+    }
+}
+
+TEST_P(Lower, GroupsOfChannels) {
+    Maker maker(GetParam().elem, 3);
+    const ValueId x = maker.input({1, 9, 11, 12});
+    maker.output(maker.conv(x, 24, 3, 1, 1, 3));
+    run(maker, GetParam().device);
+}
+
+TEST_P(Lower, ProductsPoolsAndViews) {
+    for (uint32_t seed = 0; seed < 4; ++seed) {
+        Maker maker(GetParam().elem, 100 + seed);
+        const ValueId x = maker.input({2, 12, 14, 6});
+        const ValueId pooled = maker.pool("maxpool", x, 3, 2, 1);
+        const ValueId flat = maker.reshape(pooled, {2, 6 * 7 * 6});
+        const ValueId hidden = maker.unary("relu", maker.gemm(flat, maker.pick(10, 70)));
+        maker.fuse(2);
+        maker.output(maker.gemm(hidden, 10));
+        maker.output(maker.pool("avgpool", x, 2, 2, 0));
+        run(maker, GetParam().device);
+    }
+}
+
+TEST_P(Lower, LargeProductsCutTheirSum) {
+    Maker maker(GetParam().elem, 7);
+    const ValueId x = maker.input({40, 9000});
+    maker.output(maker.gemm(x, 50));
+    const Result result = run(maker, GetParam().device);
+    EXPECT_GT(result.cycles, 0u);
+}
+
+TEST_P(Lower, SmallMemoriesMakeSmallTiles) {
+    Maker maker(GetParam().elem, 9);
+    const ValueId x = maker.input({1, 30, 30, 16});
+    const ValueId y = maker.unary("relu", maker.conv(x, 32, 3, 1, 1));
+    maker.fuse(2);
+    maker.output(maker.pool("maxpool", maker.conv(y, 16, 3, 2, 1), 2, 2, 0));
+    run(maker, GetParam().device, {{"engine.l1.size_bytes", "32768"}, {"l2.size_bytes", "131072"}});
+}
+
+TEST_P(Lower, ConcatenationsSplitsAndSlices) {
+    Maker maker(GetParam().elem, 21);
+    Graph& graph = maker.graph();
+    const ValueId x = maker.input({1, 8, 8, 10});
+    NodeOptions options = maker.named("Split");
+    options.quant = graph.value(x).quant;
+    const ValueId first =
+        graph.add_node("split", {x}, attributes({integer("axis", 3), ints("split_sizes", {4, 6})}), options);
+    const ValueId second = graph.nodes.back().outputs[1];
+    options.source = {"relu_a", "Relu"};
+    const ValueId a = graph.add_node("relu", {first}, {}, options);
+    options.source = {"relu_b", "Relu"};
+    const ValueId b = graph.add_node("relu", {second}, {}, options);
+    options.source = {"cat", "Concat"};
+    const ValueId joined = graph.add_node("concat", {b, a, x}, attributes({integer("axis", 3)}), options);
+    options.source = {"slice", "Slice"};
+    const ValueId part = graph.add_node("slice", {joined},
+                                        attributes({ints("starts", {1, 3}), ints("ends", {7, 19}),
+                                                    ints("axes", {1, 3}), ints("steps", {2, 3})}),
+                                        options);
+    maker.output(maker.reshape(part, {3, 8 * 6}));
+    maker.output(joined);
+    options.source = {"turn", "Transpose"};
+    maker.output(graph.add_node("transpose", {joined}, attributes({ints("perm", {0, 3, 1, 2})}), options));
+    run(maker, GetParam().device);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Lower,
+                         ::testing::Values(Case{ElemType::f32, "tile32"}, Case{ElemType::f16, "swkpu-v1"},
+                                           Case{ElemType::i8, "swkpu-v1"}, Case{ElemType::i8, "edge16"},
+                                           Case{ElemType::i8, "npm_mid"}, Case{ElemType::f16, "npm_pro"}),
+                         [](const auto& named) {
+                             std::string name =
+                                 std::string(name_of(named.param.elem)) + "_" + named.param.device;
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
+
+}  // namespace
+}  // namespace kpu::lower
