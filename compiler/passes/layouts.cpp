@@ -311,7 +311,7 @@ bool Layouts::improve(const Component& component) {
     }
     std::stable_sort(tries.begin(), tries.end(), [](const Try& a, const Try& b) { return a.bits > b.bits; });
     bool better = false;
-    for (size_t i = 0; i < tries.size() && i < most_tries; ++i)
+    for (size_t i = 0; i < tries.size() && i < most_tries && cost_.moved > 0; ++i)
         better = try_orders(spread(tries[i].node, tries[i].order, component)) || better;
     return better;
 }
@@ -346,11 +346,11 @@ void Layouts::search() {
     }
     // each change lowers the cost, so this ends; the limit keeps strange graphs from taking long
     bool better = true;
-    for (int round = 0; round < 8 && better; ++round) {
+    for (int round = 0; round < 8 && better && cost_.moved > 0; ++round) {
         better = false;
         for (const Component& component : all) better = improve(component) || better;
         for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-            if (free_[id]) better = improve(id) || better;
+            if (free_[id] && cost_.moved > 0) better = improve(id) || better;
         }
     }
 }
