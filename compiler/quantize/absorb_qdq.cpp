@@ -7,6 +7,7 @@
 
 #include "compiler/graph/data.hpp"
 #include "compiler/graph/execute.hpp"
+#include "compiler/quantize/integer_models.hpp"
 #include "compiler/quantize/parameters.hpp"
 #include "compiler/quantize/rewrite.hpp"
 #include "values/scalar.hpp"
@@ -33,22 +34,6 @@ struct Stripped {
     Plan plan;  ///< quants and given of noted values; nodes that only mark a conversion saturate
     std::vector<bool> marks;  ///< by node: stands for a quantize node
 };
-
-/// i8 for u8: the same steps, 128 lower.
-BoundQuant as_i8(BoundQuant quant, ElemType elem) {
-    if (elem == ElemType::u8) {
-        for (int64_t& zero_point : quant.zero_points) zero_point -= 128;
-    }
-    return quant;
-}
-
-Given as_i8(const Value& value) {
-    if (value.elem != ElemType::u8) return {value.elem, value.data};
-    const graph::NewData made = graph::new_data(value.data.size);
-    for (uint64_t i = 0; i < value.data.size; ++i)
-        made.bytes[i] = static_cast<uint8_t>(value.data.bytes[i] ^ 0x80U);
-    return {ElemType::i8, made.data};
-}
 
 class Stripper {
   public:
@@ -165,7 +150,8 @@ class Stripper {
         map_[node.outputs[0]] = id;
         if (value.elem == ElemType::i32) return;  // a bias: its steps follow from those of the product
         note(id, as_i8(value.quant, value.elem));
-        to_.plan.given[id] = as_i8(value);
+        to_.plan.given[id] = {value.elem == ElemType::u8 ? ElemType::i8 : value.elem,
+                              as_i8(value.data, value.elem)};
     }
 
     bool is_given_constant(ValueId id) const {
@@ -397,10 +383,9 @@ class QdqPlanner {
 
 }  // namespace
 
-bool has_qdq(const Graph& graph) {
-    return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-        return is_named(node, "quantize") || is_named(node, "dequantize");
-    });
+bool is_quantized(const Graph& graph) {
+    return std::any_of(graph.values.begin(), graph.values.end(),
+                       [](const Value& value) { return static_cast<bool>(value.quant); });
 }
 
 QuantizeResult absorb_qdq(const Graph& graph, const QuantizeOptions& options) {
@@ -415,6 +400,8 @@ QuantizeResult absorb_qdq(const Graph& graph, const QuantizeOptions& options) {
                 fmt::format("{} ({}): {}", node.source.name, node.spec().name, model.plan.reasons[n]));
     }
     result.graph = rewrite(model.graph, model.plan, options);
+    make_signed(result.graph);
+    if (!options.boundary_on_device) quantize_on_host(result.graph);
     return result;
 }
 

@@ -267,7 +267,7 @@ class Exporter {
                           weights(node.inputs[1], perm)};
         const bool bias = node.inputs.size() == 3;
         const bool per_channel = bias && value(node.inputs[2]).shape.rank == 1;
-        if (per_channel) operands.push_back(floats(node.inputs[2]));
+        if (per_channel) operands.push_back(addend(node));
         std::vector<Writer::Attribute> attributes = {
             Writer::list("pads", ints(node, "pads")), Writer::list("strides", ints(node, "strides")),
             Writer::list("dilations", ints(node, "dilations")), Writer::integer("group", groups)};
@@ -275,13 +275,32 @@ class Exporter {
             attributes.push_back(Writer::list("output_padding", ints(node, "output_padding")));
         std::string y = writer_.node(turned ? "ConvTranspose" : "Conv", operands, attributes, like);
         y = transposed(y, channels_last(rank), like);
-        return bias && !per_channel ? writer_.node("Add", {y, floats(node.inputs[2])}, {}, like) : y;
+        return bias && !per_channel ? writer_.node("Add", {y, addend(node)}, {}, like) : y;
+    }
+
+    /// The third operand of a product. Integers without scales are in steps of the accumulators.
+    std::string addend(const Node& node) {
+        const ValueId id = node.inputs[2];
+        const BoundQuant &x = value(node.inputs[0]).quant, &w = value(node.inputs[1]).quant;
+        if (value(id).elem != ElemType::i32 || value(id).quant || !x) return floats(id);
+        if (!value(id).constant())
+            throw UserError(
+                fmt::format("operator `{}`: its addend is computed in integers, which the exported "
+                            "model has no form of. Fix: leave --export-qdq out.",
+                            node.source.name));
+        Value bias = value(id);
+        bias.quant = w ? w : x;
+        for (double& scale : bias.quant.scales) scale *= w ? x.scales[0] : 1;
+        for (int64_t& zero : bias.quant.zero_points) zero = 0;
+        bias.quant.axis = std::max(0, bias.shape.rank - 1);
+        return dequantized(bias, writer_.constant(bias.name, onnx_type(bias.elem), sizes_of(bias.shape),
+                                                  bytes_of(bias.data)));
     }
 
     std::string product(const Node& node, const std::string& like) {
         const std::string y =
             writer_.node("MatMul", {floats(node.inputs[0]), floats(node.inputs[1])}, {}, like);
-        return node.inputs.size() < 3 ? y : writer_.node("Add", {y, floats(node.inputs[2])}, {}, like);
+        return node.inputs.size() < 3 ? y : writer_.node("Add", {y, addend(node)}, {}, like);
     }
 
     std::string pool(const Node& node, const std::string& like) {

@@ -113,11 +113,11 @@ TEST(AbsorbQdq, EveryOperatorBecomesInteger) {
             const Network net = network(seed);
             const Graph qdq = QdqWriter(net.graph, type).write();
             graph::check(qdq);
-            ASSERT_TRUE(has_qdq(qdq));
+            ASSERT_TRUE(is_quantized(qdq));
             const QuantizeResult result = absorb_qdq(qdq, {});
             graph::check(result.graph);
             EXPECT_TRUE(result.in_floats.empty());
-            EXPECT_FALSE(has_qdq(result.graph));
+            EXPECT_EQ(testing::find(result.graph, "dequantize"), nullptr);
             EXPECT_FALSE(has_floats(result.graph));
             EXPECT_EQ(testing::find(result.graph, "relu"), nullptr);  // its conv saturates
             const double step = result.graph.value(result.graph.outputs[0].value).quant.scales[0];
@@ -163,6 +163,68 @@ TEST(AbsorbQdq, UnsignedWeightsBecomeSigned) {
     EXPECT_EQ(int8.inputs[0].elem, ElemType::f32);
     // 1.5 * 2.5 + 2 * -5 = -6.25, which are -12 or -13 steps of 0.5: ties go to even
     EXPECT_THAT(run(int8, {graph::make_numbers(ElemType::f32, {1.5, 2})}), ElementsAre(-6));
+}
+
+// Scales move with their dimension through views of stored weights.
+TEST(AbsorbQdq, StoredWeightsMayBeSeenThroughViews) {
+    const std::vector<uint8_t> steps = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    for (const bool transposed : {false, true}) {
+        Network net;
+        const ValueId x = net.input("x", {1, 4});
+        const auto pair = [&](ValueId value, double scale) {
+            const ValueId q = net.graph.add_node("quantize", {value}, {},
+                                                 {{"q", "Q"}, "q", ElemType::i8, per_tensor(scale, 0)});
+            return net.graph.add_node("dequantize", {q}, {}, {{"dq", "DQ"}, "dq", ElemType::f32, {}});
+        };
+        const ValueId stored = net.graph.add_constant(
+            "w", ElemType::i8,
+            graph::dims(transposed ? std::vector<int64_t>{3, 4} : std::vector<int64_t>{2, 2, 3}),
+            graph::make_data(steps), per_channel(transposed ? 0 : 2, {1, 0.5, 0.25}));
+        const ValueId w =
+            net.graph.add_node("dequantize", {stored}, {}, {{"dw", "DQ"}, "dw", ElemType::f32, {}});
+        const ValueId seen =
+            transposed ? net.op("transpose", {w}, {graph::ints("perm", {1, 0})}) : net.reshape(w, {4, 3});
+        net.output(
+            pair(net.op("matmul", {pair(x, 1), seen}, {graph::type("accum_type", ElemType::f32)}), 0.25));
+        const Graph int8 = absorb_qdq(net.graph, {}).graph;
+        ASSERT_EQ(int8.nodes.size(), 1U);
+        const Value& weights = int8.value(int8.nodes[0].inputs[1]);
+        EXPECT_EQ(weights.quant.axis, 1);
+        EXPECT_THAT(weights.quant.scales, ElementsAre(1, 0.5, 0.25));
+        const auto sample = graph::make_numbers(ElemType::f32, {1, 0, 0, 2});
+        EXPECT_EQ(run(int8, {sample}), run(net.graph, {sample}));
+    }
+}
+
+// A model of integer operators: u8 between quantize and dequantize.
+TEST(AbsorbQdq, IntegerOperatorsBecomeSignedAndTheHostConverts) {
+    Network net;
+    const ValueId x = net.input("x", {1, 4});
+    const BoundQuant in = per_tensor(0.5, 128), out = per_tensor(1, 100);
+    const ValueId q = net.graph.add_node("quantize", {x}, {}, {{"q", "Q"}, "q", ElemType::u8, in});
+    const ValueId w = net.graph.add_constant("w", ElemType::i8, graph::dims({4, 2}),
+                                             graph::make_data({1, 2, 3, 4, 5, 6, 7, 8}), per_tensor(1, 0));
+    const ValueId y =
+        net.graph.add_node("matmul", {q, w}, graph::attributes({graph::type("accum_type", ElemType::i32)}),
+                           {{"mm", "QLinearMatMul"}, "y", ElemType::u8, out});
+    const ValueId r = net.graph.add_node("relu", {y}, {}, {{"relu", "Relu"}, "r", ElemType::u8, out});
+    net.output(net.graph.add_node("dequantize", {r}, {}, {{"dq", "DQ"}, "dq", ElemType::f32, {}}));
+    const Graph int8 = absorb_qdq(net.graph, {}).graph;
+    graph::check(int8);
+    ASSERT_EQ(int8.nodes.size(), 2U);
+    EXPECT_EQ(int8.value(int8.inputs[0].value).elem, ElemType::i8);
+    EXPECT_EQ(int8.value(int8.inputs[0].value).quant.zero_points[0], 0);
+    EXPECT_EQ(int8.value(int8.outputs[0].value).elem, ElemType::i8);
+    EXPECT_EQ(int8.outputs[0].elem, ElemType::f32);
+    const auto sample = graph::make_numbers(ElemType::f32, {1, -2, 3, 0.5});
+    EXPECT_EQ(run(int8, {sample}), run(net.graph, {sample}));
+    // what the host gets as integers stays u8, and what must have one type with it
+    net.graph.outputs[0] = {"raw", r, ElemType::u8, {}, {}};
+    graph::remove_unused(net.graph);
+    const Graph raw = absorb_qdq(net.graph, {}).graph;
+    EXPECT_EQ(raw.value(raw.outputs[0].value).elem, ElemType::u8);
+    EXPECT_EQ(raw.value(raw.nodes[0].outputs[0]).elem, ElemType::u8);
+    EXPECT_EQ(raw.value(raw.inputs[0].value).elem, ElemType::i8);
 }
 
 // conv -> (Q, softmax): the softmax reads the float, not its steps.

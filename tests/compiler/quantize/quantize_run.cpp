@@ -29,7 +29,7 @@ graph::Graph quantized(const fs::path& folder, bool steps, values::ComputeBacken
     options.supports = [steps](std::string_view opcode, const auto&, const auto&) {
         return !steps || opcode.find(".acc") == std::string_view::npos;
     };
-    if (quantize::has_qdq(network)) return quantize::absorb_qdq(network, options).graph;
+    if (quantize::is_quantized(network)) return quantize::absorb_qdq(network, options).graph;
     const auto samples = quantize::open_samples(network, (folder / "samples").string());
     return quantize::quantize(network, *samples, options).graph;
 }

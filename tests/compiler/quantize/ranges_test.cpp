@@ -98,7 +98,7 @@ TEST(Ranges, APercentileLeavesOutliersOut) {
     RangeOptions options;
     options.percentile = 99.9;
     const auto middles = calibrate(net.graph, *samples, options);
-    EXPECT_LT(middles[x].high, 1.3);
+    EXPECT_LT(middles[x].high, 1.6);  // whole bins of half a unit
     EXPECT_GT(middles[x].high, 0.8);
     EXPECT_EQ(middles[y].low, 0);
 }

@@ -5,6 +5,7 @@ usage: test_export_qdq.py path/to/quantize_run
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import tempfile
@@ -190,11 +191,13 @@ class QuantizedModels(unittest.TestCase):
         kinds = {"s8": QuantType.QInt8, "u8": QuantType.QUInt8}
         with tempfile.TemporaryDirectory() as name:
             root = Path(name)
-            for case, model in {
-                "cnn": small_cnn(1),
-                "shapes": shapes(2),
-                "groups": conv(3, groups=2),
-            }.items():
+            made = {
+                ("cnn", QuantFormat.QDQ): small_cnn(1),
+                ("shapes", QuantFormat.QDQ): shapes(2),
+                ("groups", QuantFormat.QDQ): conv(3, groups=2),
+                ("strides", QuantFormat.QOperator): conv(4, strides=[2, 2]),
+            }
+            for (case, form), model in made.items():
                 for kind, activations in kinds.items():
                     for per_channel in (False, True):
                         folder = root / f"{case}_{kind}_{per_channel}"
@@ -203,7 +206,7 @@ class QuantizedModels(unittest.TestCase):
                             folder / "model.onnx",
                             folder / "quantized.onnx",
                             Samples(folder),
-                            quant_format=QuantFormat.QDQ,
+                            quant_format=form,
                             activation_type=activations,
                             weight_type=QuantType.QInt8,
                             per_channel=per_channel,
@@ -268,5 +271,6 @@ class ExportedModels(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # of the quantizer: advice
     ExportedModels.tool = QuantizedModels.tool = sys.argv.pop(1)
     unittest.main()

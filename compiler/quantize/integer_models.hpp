@@ -1,0 +1,19 @@
+#pragma once
+// What models of integer operators (QLinearConv and its kin) need on devices of i8.
+#include "compiler/graph/graph.hpp"
+
+namespace kpu::quantize {
+
+/// Quantized u8 values become i8, 128 lower with their zero point. Those that the host gives or gets as
+/// integers stay, and what must have one type with them.
+void make_signed(graph::Graph& graph);
+
+/// `quantize` behind a float input that nothing else reads, and `dequantize` before an output: the host's, at
+/// load and store.
+void quantize_on_host(graph::Graph& graph);
+
+/// i8 for u8: the same steps, 128 lower.
+BoundQuant as_i8(BoundQuant quant, ElemType elem);
+graph::Data as_i8(const graph::Data& data, ElemType elem);
+
+}  // namespace kpu::quantize
