@@ -115,7 +115,7 @@ class Compilation {
 
     void quantize() {
         const std::string& from = request_.options.text("calibrate");
-        if (quantize::has_qdq(graph_)) {  // its own scales count
+        if (quantize::is_quantized(graph_)) {  // its own scales count
             if (!from.empty())
                 notes_.warning({origin_, 0, 0}, "the model is quantized already; --calibrate is not used.");
             return take(quantize::absorb_qdq(graph_, quantize_options()));
@@ -162,7 +162,7 @@ class Compilation {
             }
             return type;
         }
-        if (quantize::has_qdq(graph_) && target_.has_rate(ElemType::i8, ElemType::i8)) return ElemType::i8;
+        if (quantize::is_quantized(graph_) && target_.has_rate(ElemType::i8, ElemType::i8)) return ElemType::i8;
         const ElemType widest = target_.widest_float();
         if (widest == ElemType::none) {
             throw UserError(fmt::format(
