@@ -65,65 +65,130 @@ void conv(Call& call) {
     call.result(convolution(call, x, call.value(1), bias, window, call.integer("group", 1), call.elem(x)));
 }
 
+/// A transposed convolution: the window with its pads, and what is added behind.
+struct Transposed {
+    Window window;
+    Sizes more;
+    int64_t groups = 1;
+};
+
 /// Pads so that the result has `sizes`; an odd one goes behind (SAME_UPPER) or before.
-void pad_to(Window& window, const Sizes& spatial, const Sizes& sizes, const Sizes& more, bool upper) {
+void pad_to(Transposed& t, const Sizes& spatial, const Sizes& sizes, bool upper) {
+    Window& window = t.window;
     for (size_t d = 0; d < window.rank(); ++d) {
-        const int64_t whole = window.strides[d] * (spatial[d] - 1) + more[d] + window.extent(d);
-        const int64_t total = whole - sizes[d];
-        if (total < 0) Call::refuse("its output_shape is larger than its windows reach");
+        const int64_t whole = window.strides[d] * (spatial[d] - 1) + t.more[d] + window.extent(d);
+        const int64_t total = std::max<int64_t>(0, whole - sizes[d]);
+        t.more[d] += std::max<int64_t>(0, sizes[d] - whole);
         window.pads[d] = upper ? total / 2 : total - total / 2;
         window.pads[d + window.rank()] = total - window.pads[d];
     }
 }
 
-/// [Cin, Cout / groups, k...] to [k..., Cin / groups, Cout].
-ValueId transposed_weights(Call& call, ValueId w, int64_t groups) {
-    const Sizes s = call.sizes(w);
-    w = call.reshape(w, {groups, s[0] / groups, s[1], s[2], s[3]});
-    return call.reshape(call.transpose(w, {3, 4, 1, 0, 2}), {s[2], s[3], s[0] / groups, s[1] * groups});
-}
-
-/// Along one dimension as along two, the first of size 1.
-void conv_transpose(Call& call) {
+Transposed transposed_of(const Call& call) {
     const Sizes spatial = spatial_of(call.shape(0)), kernel = spatial_of(call.shape(1));
     const size_t rank = spatial.size();
-    if (rank > 2 || kernel.size() != rank)
+    if (rank > 3 || kernel.size() != rank)
         Call::refuse(fmt::format("along {} dimensions it is not taken", rank));
-    Window window = window_of(call, kernel, spatial);
-    Sizes more = call.ints("output_padding", Sizes(rank, 0));
+    Transposed t{window_of(call, kernel, spatial), call.ints("output_padding", Sizes(rank, 0)),
+                 call.integer("group", 1)};
     const std::string mode = call.text("auto_pad", "NOTSET");
     Sizes sizes = call.ints("output_shape");
     if (sizes.size() == rank + 2) sizes.erase(sizes.begin(), sizes.begin() + 2);
     if (sizes.empty() && mode.rfind("SAME", 0) == 0) {
-        for (size_t d = 0; d < rank; ++d) sizes.push_back(spatial[d] * window.strides[d]);
+        for (size_t d = 0; d < rank; ++d) sizes.push_back(spatial[d] * t.window.strides[d]);
     }
-    if (more.size() != rank || (!sizes.empty() && sizes.size() != rank))
+    if (t.more.size() != rank || (!sizes.empty() && sizes.size() != rank))
         Call::refuse("output_padding or output_shape have another rank");
-    if (!sizes.empty()) pad_to(window, spatial, sizes, more, mode == "SAME_UPPER");
-    const int64_t groups = call.integer("group", 1);
-    ValueId x = call.value(0), w = call.value(1);
-    if (groups < 1 || call.shape(0)[1] % groups != 0 || call.shape(1)[0] != call.shape(0)[1])
+    for (const int64_t size : sizes) {
+        if (size < 1 || size > INT32_MAX)
+            Call::refuse(fmt::format("an output_shape of {} is not taken", size));
+    }
+    for (const int64_t size : t.more) {
+        if (size < 0 || size > INT32_MAX)
+            Call::refuse(fmt::format("an output_padding of {} is not taken", size));
+    }
+    if (!sizes.empty()) pad_to(t, spatial, sizes, mode == "SAME_UPPER");
+    if (t.groups < 1 || call.shape(0)[1] % t.groups != 0 || call.shape(1)[0] != call.shape(0)[1])
         Call::refuse(fmt::format("weights {} do not fit", text_of(call.shape(1))));
-    const auto planar = [rank](Sizes list, int64_t value) {
-        if (rank == 1) list.insert(list.begin(), value);
+    return t;
+}
+
+/// [Cin, Cout / groups, k...] to [k..., Cin / groups, Cout].
+ValueId transposed_weights(Call& call, ValueId w, int64_t groups) {
+    const Sizes s = call.sizes(w);
+    Sizes split{groups, s[0] / groups}, perm, whole;
+    for (size_t d = 1; d < s.size(); ++d) split.push_back(s[d]);
+    for (size_t d = 2; d < s.size(); ++d) {
+        perm.push_back(static_cast<int64_t>(d) + 1);
+        whole.push_back(s[d]);
+    }
+    perm.insert(perm.end(), {1, 0, 2});
+    whole.insert(whole.end(), {s[0] / groups, s[1] * groups});
+    return call.reshape(call.transpose(call.reshape(w, split), perm), whole);
+}
+
+/// Zeros between the elements along a dimension.
+ValueId spread(Call& call, ValueId x, size_t axis, int64_t stride) {
+    if (stride == 1) return x;
+    Sizes shape = call.sizes(x), apart = shape;
+    apart.insert(apart.begin() + static_cast<int64_t>(axis) + 1, 1);
+    Sizes pads(2 * apart.size(), 0);
+    pads[apart.size() + axis + 1] = stride - 1;
+    x = call.pad(call.reshape(x, apart), pads, 0);
+    shape[axis] *= stride;
+    return call.slice(call.reshape(x, shape), static_cast<int64_t>(axis), 0, shape[axis] - stride + 1);
+}
+
+/// Along three dimensions there is no opcode: a convolution of the spread elements with the window turned round.
+ValueId spread_convolution(Call& call, ValueId x, ValueId w, const Transposed& t,
+                           std::optional<ValueId> bias) {
+    Sizes pads(6);
+    for (size_t d = 0; d < 3; ++d) {
+        x = spread(call, x, d + 1, t.window.strides[d]);
+        w = call.slice(w, static_cast<int64_t>(d), -1, INT32_MIN, -1);
+        pads[d] = t.window.extent(d) - 1 - t.window.pads[d];
+        pads[d + 3] = t.window.extent(d) - 1 - t.window.pads[d + 3] + t.more[d];
+        if (pads[d] < 0 || pads[d + 3] < 0) Call::refuse("its pads are wider than its window");
+    }
+    std::vector<ValueId> operands{x, w};
+    if (bias) operands.push_back(*bias);
+    return call.emit("conv3d", operands,
+                     {ints("pads", pads), ints("strides", {1, 1, 1}), ints("dilations", t.window.dilations),
+                      graph::integer("groups", t.groups), graph::type("accum_type", ElemType::f32)});
+}
+
+/// Along one dimension as along two, the first of size 1.
+void conv_transpose(Call& call) {
+    const Transposed t = transposed_of(call);
+    const bool line = t.window.rank() == 1;
+    ValueId x = call.value(0), w = call.value(1);
+    std::optional<ValueId> bias;
+    if (call.has(2)) bias = call.value(2);
+    if (t.window.rank() == 3) {
+        const ValueId y =
+            spread_convolution(call, channels_last(call, x), transposed_weights(call, w, t.groups), t, bias);
+        return call.result(channels_first(call, y));
+    }
+    const auto planar = [line](Sizes list, int64_t value) {
+        if (line) list.insert(list.begin(), value);
         return list;
     };
-    Sizes pads = window.pads;
-    if (rank == 1) {
+    Sizes pads = t.window.pads;
+    if (line) {
         const Sizes &of_x = call.shape(0), &of_w = call.shape(1);
         x = call.reshape(x, {of_x[0], of_x[1], 1, of_x[2]});
         w = call.reshape(w, {of_w[0], of_w[1], 1, of_w[2]});
         pads = {0, pads[0], 0, pads[1]};
     }
-    std::vector<ValueId> operands{channels_last(call, x), transposed_weights(call, w, groups)};
-    if (call.has(2)) operands.push_back(call.value(2));
+    std::vector<ValueId> operands{channels_last(call, x), transposed_weights(call, w, t.groups)};
+    if (bias) operands.push_back(*bias);
     ValueId y = channels_first(
-        call,
-        call.emit("conv_transpose2d", operands,
-                  {ints("pads", pads), ints("strides", planar(window.strides, 1)),
-                   ints("dilations", planar(window.dilations, 1)), ints("output_padding", planar(more, 0)),
-                   graph::integer("groups", groups), graph::type("accum_type", ElemType::f32)}));
-    if (rank == 1) {
+        call, call.emit("conv_transpose2d", operands,
+                        {ints("pads", pads), ints("strides", planar(t.window.strides, 1)),
+                         ints("dilations", planar(t.window.dilations, 1)),
+                         ints("output_padding", planar(t.more, 0)), graph::integer("groups", t.groups),
+                         graph::type("accum_type", ElemType::f32)}));
+    if (line) {
         const Sizes s = call.sizes(y);
         y = call.reshape(y, {s[0], s[1], s[3]});
     }

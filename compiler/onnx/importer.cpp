@@ -163,6 +163,7 @@ std::vector<const NodeModel*> Importer::ordered(const std::vector<NodeModel>& no
 void Importer::import_nodes(const std::vector<NodeModel>& nodes, Scope& scope) {
     if (scope.depth > most_depth)
         refuse("functions and branches are nested more than {} deep. Fix: flatten them.", most_depth);
+    if (nodes.size() > most_nodes) refuse("the model has more than {} nodes. Fix: split it.", most_nodes);
     for (const NodeModel* node : ordered(nodes, scope)) import_node(*node, scope);
 }
 

@@ -41,8 +41,8 @@ def conv(d: Draft) -> Case:
 
 
 def conv_transpose(d: Draft) -> Case:
-    """Along one or two dimensions."""
-    rank = d.pick([1, 2, 2])
+    """Along one to three dimensions."""
+    rank = d.pick([1, 2, 2, 3])
     sizes, kernel = [d.integer(1, 6) for _ in range(rank)], [d.integer(1, 4) for _ in range(rank)]
     groups, each, outs = d.pick([(1, 3, 4), (2, 2, 3), (1, 1, 1)])
     strides = [d.integer(1, 3) for _ in range(rank)]
