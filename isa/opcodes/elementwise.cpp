@@ -40,6 +40,13 @@ OpcodeSpec real_only(OpcodeSpec row, double cycles) {
     return special(std::move(row), cycles);
 }
 
+/// Additions and multiplications alone, but with fractions: plain integers are refused.
+OpcodeSpec fractional(OpcodeSpec row, double cycles) {
+    row.integers_need_quant = true;
+    row.cycles = cycles;
+    return row;
+}
+
 OpcodeSpec with(OpcodeSpec row, std::vector<AttrSpec> attributes) {
     row.attributes = std::move(attributes);
     return row;
@@ -99,11 +106,11 @@ void add_activations(Table& t) {
                   6));
     t.push_back(real_only(unary("softplus", "Y = ln(1 + exp(X)), as max(X, 0) + ln(1 + exp(-|X|))"), 6));
     t.push_back(real_only(unary("mish", "Y = X * tanh(softplus(X))"), 9));
-    t.push_back(real_only(with(unary("hard_sigmoid", "Y = min(max(alpha * X + beta, 0), 1)"),
-                               {{"alpha", AttrKind::real, false, "0.2", "slope"},
-                                {"beta", AttrKind::real, false, "0.5", "value at 0"}}),
-                          1));
-    t.push_back(real_only(unary("hard_swish", "Y = X * min(max(X / 6 + 0.5, 0), 1)"), 2));
+    t.push_back(fractional(with(unary("hard_sigmoid", "Y = min(max(alpha * X + beta, 0), 1)"),
+                                {{"alpha", AttrKind::real, false, "0.2", "slope"},
+                                 {"beta", AttrKind::real, false, "0.5", "value at 0"}}),
+                           1));
+    t.push_back(fractional(unary("hard_swish", "Y = X * min(max(X / 6 + 0.5, 0), 1)"), 2));
     t.push_back(real_only(
         unary("gelu_tanh", "Y = X / (1 + exp(-2 * u)), u = sqrt(2 / pi) * (X + 0.044715 * X^3)"), 7));
     t.push_back(with(unary("thresholded_relu", "Y = X > alpha ? X : 0"),
