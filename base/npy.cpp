@@ -150,8 +150,8 @@ std::string canonical_dtype(std::string descr, const std::string& origin) {
     if (item_bytes(descr) != 0) return descr;
     if (descr == "|O" || descr == "O") {
         throw UserError(fmt::format(
-            "{}: the array holds Python objects, which are never unpickled. Fix: save a plain array.",
-            origin));
+            "{}: dtype `{}` holds Python objects, which are never unpickled. Fix: save a plain array.",
+            origin, descr));
     }
     if (descr.size() == 3 && descr[0] == '>') {
         throw UserError(fmt::format("{}: big-endian dtype `{}`. Fix: a.astype(a.dtype.newbyteorder('<')).",

@@ -18,6 +18,7 @@ struct Range {
 };
 
 struct RangeOptions {
+    static constexpr double usual_percentile = 99.99;
     /// 100: from the least to the greatest number. Below: the middle of the numbers that holds this share of
     /// them, so that a few outliers do not make every step coarser. Takes a second pass over the samples.
     double percentile = 100;

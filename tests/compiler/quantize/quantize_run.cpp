@@ -35,7 +35,8 @@ graph::Graph quantized(const fs::path& folder, bool steps, values::ComputeBacken
 }
 
 void run(const fs::path& folder, bool steps, values::ComputeBackend& backend) {
-    const graph::Graph network = quantized(folder, steps, backend);
+    graph::Graph network = quantized(folder, steps, backend);
+    passes::run_passes(network, {backend}, passes::Stage::schedule);
     graph::check(network);
     write_file((folder / "qdq.onnx").string(), quantize::export_qdq(network));
     std::vector<graph::Data> inputs;

@@ -250,7 +250,7 @@ TEST_F(SamplesTest, WrongArraysAreNamed) {
     const std::string header = "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }\n";
     object += {static_cast<char>(header.size()), '\0'};
     write_file(path("a.npy"), object + header + "\x80\x04K\x01.");
-    EXPECT_THAT(refusal(image({1, 2}).graph), HasSubstr("a.npy: the array holds Python objects"));
+    EXPECT_THAT(refusal(image({1, 2}).graph), HasSubstr("a.npy: dtype `|O` holds Python objects"));
     write_file(path("a.npy"), "\x80\x04K\x01.");
     EXPECT_THAT(refusal(image({1, 2}).graph), HasSubstr("does not start with the NumPy magic"));
 }
