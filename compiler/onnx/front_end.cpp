@@ -47,7 +47,7 @@ Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes
 
 }  // namespace
 
-const FrontEnd onnx_front_end{"onnx",
+const FrontEnd onnx_front_end{"ONNX model",
                               "a network as an ONNX model: compiled for the device",
                               network::option_rows(),
                               true,  // for_device

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sklearn.datasets import load_digits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "digits"))
-from train import HELD_BACK, train  # noqa: E402
+from train import HELD_BACK, train
 
 HERE = Path(__file__).parent
 
@@ -61,7 +61,10 @@ def main() -> None:
     order = np.random.default_rng(7).permutation(len(data.images))
     held, kept = order[:HELD_BACK], order[HELD_BACK:]
     images = (data.images[:, None] / 8).astype(np.float32)  # pixels 0..16 as 0..2
-    onnx.save(model(train(images[kept, 0, :, :, None].astype(np.float64), data.target[kept])), out / "digits_cnn.onnx")
+    onnx.save(
+        model(train(images[kept, 0, :, :, None].astype(np.float64), data.target[kept])),
+        out / "digits_cnn.onnx",
+    )
     np.save(out / "images.npy", images[held])
     np.save(out / "labels.npy", data.target[held].astype(np.uint8))
     (out / "calibration").mkdir(exist_ok=True)

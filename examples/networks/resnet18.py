@@ -47,7 +47,9 @@ class Builder:
         """Convolution without bias, batch norm, ReLU."""
         channels = self.values[x].shape[1]
         scale = np.sqrt(2 / (channels * kernel * kernel))
-        self.weights[f"{name}.weight"] = self.rng.normal(0, scale, (out, channels, kernel, kernel)).astype(np.float32)
+        self.weights[f"{name}.weight"] = self.rng.normal(0, scale, (out, channels, kernel, kernel)).astype(
+            np.float32
+        )
         pad = [kernel // 2] * 4
         y = self.add("Conv", f"{name}.conv", [x, f"{name}.weight"], strides=[stride, stride], pads=pad)
         value = self.values[y]

@@ -46,6 +46,7 @@ WRITES = {
     "export": TRACES,
     "explain": ("--html",),
     "asm": ("--output",),
+    "compile": ("--output",),
     "disasm": ("--output",),
     "dram": ("--commands",),
     "check": (),
@@ -58,7 +59,8 @@ OTHERS = set(
     "--strict --no-hazards --allow-hazards --max-cycles --seed --force --perfetto-time --trace-window "
     "--trace-filter --expect-cycles --power-budget --tolerance --estimates --check-estimates --json --quiet "
     "--sarif --memory --fix-suggest --as --bin-ns --threshold --top --device --mapping --max-outstanding "
-    "--channels --channel-interleave --ranks --data-rate".split()
+    "--channels --channel-interleave --ranks --data-rate --dim --precision --calibrate --percentile "
+    "--boundary --layout --image-mean --image-std --print-after --explain-mapping --dot".split()
 )
 
 
@@ -110,6 +112,7 @@ class SafetyTest(unittest.TestCase):
             "export": ("export", self.events),
             "explain": ("explain", self.events),
             "asm": ("asm", self.program),
+            "compile": ("compile", self.program),
             "disasm": ("disasm", self.container),
             "dram": ("dram", self.requests),
         }
