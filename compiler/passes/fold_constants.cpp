@@ -16,7 +16,6 @@ uint64_t bytes_of(const Graph& graph, const std::vector<ValueId>& values) {
 }
 
 bool foldable(const Graph& graph, const Node& node, uint64_t limit) {
-    if (is(node, "dequantize")) return false;  // the model's own steps, which int8 keeps
     const auto constant = [&](ValueId id) { return graph.value(id).constant(); };
     if (!std::all_of(node.inputs.begin(), node.inputs.end(), constant)) return false;
     const uint64_t made = bytes_of(graph, node.outputs);
@@ -37,7 +36,9 @@ void fold(Graph& graph, Node& node, values::ComputeBackend& backend) {
 }  // namespace
 
 void fold_constants(Graph& graph, const Options& options) {
+    const bool in_floats = is_float(options.precision);
     for (Node& node : graph.nodes) {
+        if (is(node, "dequantize") && !in_floats) continue;  // the model's own steps, which int8 keeps
         if (foldable(graph, node, options.largest_folded)) fold(graph, node, options.backend);
     }
     graph::remove_unused(graph);

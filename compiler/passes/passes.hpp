@@ -18,7 +18,8 @@ struct Options {
     bool host_layout = true;
     /// Folding makes no constant of more bytes than this, unless it is smaller than what it is made of.
     uint64_t largest_folded = uint64_t{64} << 20;
-    /// Floats of the device; none: as they are.
+    /// Floats of the device; none: as they are. With a float type integer weights of quantised models are
+    /// folded to floats, without they stay integers behind their `dequantize`.
     ElemType precision = ElemType::none;
     /// Products that make outputs of the network leave the accumulators as f32, whatever `precision` is.
     bool f32_outputs = true;

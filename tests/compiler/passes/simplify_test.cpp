@@ -247,6 +247,60 @@ TEST(FoldConstants, DoesNotBlowUp) {
     EXPECT_EQ(opcodes_of(graph), "");
 }
 
+/// A convolution between quantize and dequantize, its weights as an exporter writes them: O, I, height, width.
+Graph quantised_model() {
+    Builder b(1);
+    const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({1, 2, 4, 4}));
+    BoundQuant steps, channels;
+    steps.kind = proto::Quant::PER_TENSOR;
+    steps.scales = {0.1};
+    steps.zero_points = {3};
+    channels.kind = proto::Quant::PER_CHANNEL;
+    channels.axis = 0;
+    channels.scales = {0.1, 0.2, 0.3};
+    channels.zero_points = {0, 0, 0};
+    const auto convert = [&](const std::string& opcode, ValueId from, ElemType elem, BoundQuant quant) {
+        graph::NodeOptions how = b.next(opcode);
+        how.elem = elem;
+        how.quant = std::move(quant);
+        return b.graph.add_node(opcode, {from}, {}, how);
+    };
+    const ValueId seen =
+        convert("dequantize", convert("quantize", x, ElemType::i8, steps), ElemType::f32, {});
+    const ValueId weights =
+        b.graph.add_constant("w", ElemType::i8, graph::dims({3, 2, 1, 1}),
+                             graph::testing::data_of<int8_t>({1, 2, 3, 4, 5, 6}), channels);
+    const ValueId w = b.transpose(convert("dequantize", weights, ElemType::f32, {}), {2, 3, 1, 0});
+    const BoundAttrs window =
+        attributes({ints("pads", {0, 0, 0, 0}), ints("strides", {1, 1}), ints("dilations", {1, 1}),
+                    graph::integer("groups", 1), graph::type("accum_type", ElemType::f32)});
+    const ValueId y = b.node("conv2d", {b.transpose(seen, {0, 2, 3, 1}), w}, window);
+    output(b.graph, b.transpose(y, {0, 3, 1, 2}));
+    return std::move(b.graph);
+}
+
+TEST(FoldConstants, QuantisedModelsKeepTheirIntegers) {
+    Graph graph = quantised_model();
+    Random random(1);
+    const auto inputs = random_inputs(graph, random);
+    const auto before = outputs_of(graph, inputs);
+    run_passes(graph, options(), Stage::rewrite);
+    EXPECT_EQ(opcodes_of(graph), "quantize dequantize dequantize conv2d");
+    const graph::Value& weights = graph.value(graph.nodes[2].inputs[0]);
+    ASSERT_TRUE(weights.constant());
+    EXPECT_EQ(weights.elem, ElemType::i8);
+    EXPECT_EQ(weights.shape, graph::dims({1, 1, 2, 3}));
+    EXPECT_EQ(weights.quant.axis, 3);
+    EXPECT_LE(difference(before, outputs_of(graph, inputs)), 1e-6);
+
+    Graph floats = quantised_model();
+    Options how = options();
+    how.precision = ElemType::f32;
+    run_passes(floats, how, Stage::rewrite);
+    EXPECT_EQ(opcodes_of(floats), "quantize dequantize conv2d");
+    EXPECT_LE(difference(before, outputs_of(floats, inputs)), 1e-6);
+}
+
 TEST(FoldConstants, WeightsStayWhereTheyAre) {
     Graph graph;
     const ValueId w = constant(graph, {4}, {1, 2, 3, 4});
