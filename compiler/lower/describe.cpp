@@ -35,6 +35,10 @@ class Describer {
     Described run() {
         for (const ValueId id : node_.inputs) result_.inputs.emplace_back(shape_of(graph_.value(id)).rank);
         for (const ValueId id : node_.outputs) result_.outputs.emplace_back(shape_of(graph_.value(id)).rank);
+        if (spec_.name == "resize") {
+            same_dimensions();
+            return std::move(result_);
+        }
         switch (spec_.op_class) {
             case OpcodeClass::gemm:
                 gemm();
@@ -198,7 +202,7 @@ class Describer {
     void view() {
         if (spec_.name == "transpose") return transpose();
         if (spec_.name == "gather") return gather();
-        if (spec_.name == "pad" || spec_.name == "resize" || spec_.name == "slice") return same_dimensions();
+        if (spec_.name == "pad" || spec_.name == "slice") return same_dimensions();
         batches();
     }
 

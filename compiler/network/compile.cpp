@@ -51,8 +51,8 @@ class Compilation {
             if (wanted == "all" || wanted == pass.name) print(pass.name, graph);
         };
         passes::run_passes(graph_, options, passes::Stage::rewrite, after);
-        if (result.precision == ElemType::i8) {
-            quantize();
+        if (result.precision == ElemType::i8 || quantize::is_quantized(graph_)) {
+            quantize(result.precision);
             if (wanted == "all" || wanted == "quantize") print("quantize", graph_);
         } else {
             passes::run_passes(graph_, options, passes::Stage::types, after);
@@ -113,12 +113,15 @@ class Compilation {
         return options;
     }
 
-    void quantize() {
+    /// precision: of the network's floats, where it is quantized itself.
+    void quantize(ElemType precision) {
         const std::string& from = request_.options.text("calibrate");
         if (quantize::is_quantized(graph_)) {  // its own scales count
             if (!from.empty())
                 notes_.warning({origin_, 0, 0}, "the model is quantized already; --calibrate is not used.");
-            return take(quantize::absorb_qdq(graph_, quantize_options()));
+            quantize::QuantizeOptions options = quantize_options();
+            if (is_float(precision)) options.real = precision;
+            return take(quantize::absorb_qdq(graph_, options));
         }
         if (from.empty()) {
             throw UserError(fmt::format(
@@ -162,7 +165,8 @@ class Compilation {
             }
             return type;
         }
-        if (quantize::is_quantized(graph_) && target_.has_rate(ElemType::i8, ElemType::i8)) return ElemType::i8;
+        if (quantize::is_quantized(graph_) && target_.has_rate(ElemType::i8, ElemType::i8))
+            return ElemType::i8;
         const ElemType widest = target_.widest_float();
         if (widest == ElemType::none) {
             throw UserError(fmt::format(

@@ -3,17 +3,22 @@
 // usage: graph_run FOLDER... : each holds model.onnx and the inputs NAME.npy; writes out/NAME.npy there, in the
 // element types of the graph's host arrays (int64 as <i8, bool as |u1). What cannot be imported or executed goes
 // to error.txt. A '/' in a name is written '_'. Exit code 0, whatever the models do.
+// With DEVICE=NAME[:PRECISION] in the environment the models are compiled for that device, and their programs run.
 //        graph_run --coverage MODEL [NAME=SIZE...]: every node, and why it is not taken.
 //        graph_run --operators: the operators that are taken, with their first and last opset.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "base/npy.hpp"
 #include "compiler/graph/execute.hpp"
+#include "compiler/network/compile.hpp"
 #include "compiler/onnx/import.hpp"
+#include "platforms/platform.hpp"
+#include "runtime/simulation.hpp"
 
 namespace {
 
@@ -46,12 +51,51 @@ void write_output(const graph::Graph& graph, const graph::Port& port, const grap
     write_npy(path, ElemType::u32, pairs, bytes);
 }
 
+struct Device {
+    platforms::Platform platform;
+    std::string precision;
+};
+
+std::optional<Device> device() {
+    const char* given = std::getenv("DEVICE");
+    if (given == nullptr) return std::nullopt;
+    const std::string text = given, name = text.substr(0, text.find(':'));
+    return Device{platforms::load(name), name.size() < text.size() ? text.substr(name.size() + 1) : "f32"};
+}
+
+graph::Data bytes_of(const NpyArray& array) {
+    return graph::make_data({array.data.begin(), array.data.end()});
+}
+
+/// The program of the graph, executed in a random legal order, strictly verified.
+std::vector<graph::Data> run_on_device(const graph::Graph& graph, const Device& on, const fs::path& folder) {
+    Diagnostics notes;
+    compiler::LoadRequest request;
+    request.options = OptionValues(network::option_rows(), {{"precision", on.precision}});
+    request.platform = &on.platform;
+    network::Compiled compiled = network::compile(graph, request, "model", notes);
+    runtime::SimulationOptions options;
+    options.mode = runtime::Mode::functional;
+    options.strict = options.random_order = true;
+    runtime::Simulation simulation(std::make_shared<const Module>(std::move(compiled.lowered.module)),
+                                   &on.platform, options);
+    for (const graph::Port& port : graph.inputs)
+        simulation.set_input(port.name, read_npy((folder / file_of(port.name)).string()));
+    if (simulation.run() != execution::RunStatus::finished) throw InternalError(simulation.deadlock_report());
+    if (simulation.hazards().count() > 0) throw InternalError("the program has hazards");
+    std::vector<graph::Data> outputs;
+    for (const graph::Port& port : graph.outputs) outputs.push_back(bytes_of(simulation.output(port.name)));
+    return outputs;
+}
+
 void run(const fs::path& folder, values::ComputeBackend& backend) {
+    static const std::optional<Device> on = device();
     Diagnostics notes;
     const graph::Graph graph = onnx::import_model((folder / "model.onnx").string(), {}, notes);
     std::vector<graph::Data> inputs;
     for (const graph::Port& port : graph.inputs) inputs.push_back(read_input(graph, port, folder));
-    const std::vector<graph::Data> outputs = graph::run_on_host(graph, backend, inputs);
+    const std::vector<graph::Data> outputs =
+        on ? run_on_device(graph, *on, folder) : graph::run_on_host(graph, backend, inputs);
     fs::create_directories(folder / "out");
     for (size_t i = 0; i < outputs.size(); ++i)
         write_output(graph, graph.outputs[i], outputs[i], folder / "out");
