@@ -5,6 +5,7 @@ find_package(Protobuf REQUIRED)
 find_package(Boost 1.74 REQUIRED COMPONENTS iostreams)
 find_package(fmt REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(ONNX REQUIRED) # its schema: onnx_proto
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_library(SYSTEMC_LIBRARY systemc REQUIRED)

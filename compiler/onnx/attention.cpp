@@ -11,7 +11,6 @@ namespace kpu::onnx {
 namespace {
 
 constexpr ElemType condition = ElemType::u8;
-constexpr int64_t most_mask = int64_t{1} << 24;
 
 /// [B, S, heads * size] to [B, heads, S, size].
 ValueId split_heads(Call& call, ValueId x, int64_t heads) {
@@ -50,7 +49,7 @@ void add_bias(Call& call, Mask& mask, ValueId bias) {
 void add_window(Call& call, Mask& mask, int64_t queries, int64_t keys, int64_t left, int64_t right,
                 ElemType elem) {
     if (left < 0 && right < 0) return;
-    if (queries * keys > most_mask) Call::refuse("its mask is too large");
+    Call::check_made({queries, keys});
     const bool by_batch = call.has(6);
     const int64_t offset = call.has(4) ? call.shape(4)[2] : by_batch ? -queries : 0;
     Known distances{Type::i64, {queries, keys}, {}, {}};

@@ -185,6 +185,19 @@ ValueId Call::number(double value, ElemType to) {
     return constant(scalar_known(is_float(to) ? Type::f64 : Type::i64, value), to);
 }
 
+ValueId Call::zeros(const Sizes& shape, ElemType to) {
+    check_made(shape);
+    const auto count = static_cast<size_t>(elements_of(shape));
+    return constant(Known{Type::f64, shape, {}, std::vector<double>(count, 0)}, to);
+}
+
+void Call::check_made(const Sizes& shape) {
+    double count = 1;
+    for (const int64_t size : shape) count *= static_cast<double>(size);
+    if (count > static_cast<double>(most_made_elements))
+        refuse(fmt::format("a constant {} that it needs is too large", text_of(shape)));
+}
+
 ValueId Call::cast(ValueId x, ElemType type) {
     if (elem(x) == type && !graph.value(x).quant) return x;
     return emit("cast", {x}, {}, type);
@@ -229,11 +242,10 @@ ValueId Call::expand(ValueId x, const Sizes& shape) {
         if (from[from.size() - d] == to[to.size() - d]) missing[to.size() - d] = 1;
     }
     check_elements(missing);
-    if (elements_of(missing) > most_made_elements)
-        refuse(fmt::format("expanding to {} is too large", text_of(to)));
-    const Known zeros{
-        Type::f64, missing, {}, std::vector<double>(static_cast<size_t>(elements_of(missing)), -0.0)};
-    return emit("add", {x, constant(zeros, elem(x))});
+    check_made(missing);
+    const auto count = static_cast<size_t>(elements_of(missing));
+    const Known nothing{Type::f64, missing, {}, std::vector<double>(count, -0.0)};
+    return emit("add", {x, constant(nothing, elem(x))});
 }
 
 ValueId Call::slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step) {
@@ -364,6 +376,7 @@ Sizes broadcast_of(const Sizes& a, const Sizes& b) {
 }
 
 Sizes identity_perm(size_t count) {
+    Call::check_made({static_cast<int64_t>(count)});
     Sizes perm(count);
     std::iota(perm.begin(), perm.end(), 0);
     return perm;

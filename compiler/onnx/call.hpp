@@ -83,6 +83,7 @@ class Call {
     ElemType elem(ValueId id) const { return graph.value(id).elem; }
     Sizes sizes(ValueId id) const;
     ValueId constant(const Known& known, ElemType elem);
+    ValueId zeros(const Sizes& shape, ElemType elem);
     /// One number, rank 0.
     ValueId number(double value, ElemType elem);
     ValueId unary(std::string_view opcode, ValueId x) { return emit(opcode, {x}); }
@@ -103,6 +104,8 @@ class Call {
     /// The same number of dimensions, 1 in front.
     ValueId unsqueezed(ValueId x, size_t rank);
 
+    /// Refuses constants that are too large to be made.
+    static void check_made(const Sizes& shape);
     [[noreturn]] static void refuse(const std::string& reason) { throw Unsupported(reason); }
 
   private:

@@ -235,6 +235,7 @@ void dropout(Call& call) {
     call.result(0, call.in(0));
     if (!call.wants(1)) return;
     const Sizes& shape = call.shape(0);
+    Call::check_made(shape);
     call.result(1, Known{Type::boolean, shape, Sizes(static_cast<size_t>(elements_of(shape)), 1), {}});
 }
 

@@ -29,6 +29,7 @@ bool fold(Call& call) {
 
 Known picked(const Known& x, Sizes shape, const std::vector<int64_t>& positions) {
     Known result{x.type, std::move(shape), {}, {}};
+    (x.real() ? result.reals.reserve(positions.size()) : result.ints.reserve(positions.size()));
     for (const int64_t at : positions) {
         if (x.real()) {
             result.reals.push_back(x.reals.at(static_cast<size_t>(at)));

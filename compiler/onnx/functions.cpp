@@ -84,6 +84,7 @@ void reverse_sequence(Call& call) {
     const Sizes lengths = call.ints_of(1, "sequence lengths");
     if (static_cast<int64_t>(lengths.size()) != shape[batch])
         Call::refuse("it needs a length for each sequence");
+    Call::check_made({shape[0], shape[1]});
     Known rows{Type::i64, {shape[0] * shape[1]}, {}, {}};
     for (int64_t i = 0; i < shape[0]; ++i) {
         for (int64_t j = 0; j < shape[1]; ++j) {

@@ -11,7 +11,7 @@ namespace kpu::onnx {
 namespace {
 
 constexpr size_t most_nodes = 250'000;  ///< functions count as often as they are called
-constexpr size_t most_made = size_t{1} << 27;
+constexpr size_t most_made = size_t{1} << 26;
 constexpr int most_depth = 64;  ///< calls of functions and branches inside each other
 constexpr int64_t first_opset = 7, last_opset = 28;
 

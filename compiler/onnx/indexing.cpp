@@ -97,7 +97,8 @@ void gather_nd(Call& call) {
     result.insert(result.end(), shape.begin() + batch + depth, shape.end());
     const int64_t each = elements_of(dims), of_batches = elements_of(batches),
                   tuples = elements_of(index_shape);
-    if (tuples > most_positions) Call::refuse("it has too many indices");
+    Call::check_made({tuples});
+    Call::check_made(batches);
     ValueId rows;
     if (call.in(1).constant()) {
         std::vector<int64_t> numbers = constant_rows(call.known(1, "indices"), dims, depth);
@@ -131,6 +132,7 @@ std::string_view reduction_of(const Call& call) {
 ValueId scattered(Call& call, ValueId data, ValueId updates, const std::vector<int64_t>& targets,
                   std::string_view opcode) {
     const int64_t rows = call.sizes(data)[0];
+    Call::check_made({rows});
     std::vector<std::vector<int64_t>> rounds;  // of each round: the update of each row, or -1
     std::vector<size_t> seen(static_cast<size_t>(rows), 0);
     for (size_t u = 0; u < targets.size(); ++u) {
@@ -176,7 +178,7 @@ void scatter_elements(Call& call) {
     const Sizes shape = call.shape(0), of_indices = call.shape(1);
     const size_t axis = call.axis("axis", 0, call.rank(0));
     if (of_indices.size() != shape.size()) Call::refuse("its indices have another rank than its operand");
-    if (elements_of(shape) > most_positions) Call::refuse("its operand is too large");
+    Call::check_made(shape);
     const Known& indices = call.known(1, "indices");
     const Sizes strides = strides_of(shape), inner = strides_of(of_indices);
     std::vector<int64_t> targets;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/checked.hpp"
 #include "values/convert.hpp"
 
 namespace kpu::onnx {
@@ -87,7 +88,11 @@ int64_t whole(double value) {
 
 int64_t elements_of(const Sizes& shape) {
     int64_t result = 1;
-    for (const int64_t size : shape) result *= size;
+    for (const int64_t size : shape) {
+        const auto product = checked_mul(result, size);
+        if (!product) throw Unsupported(fmt::format("a tensor {} is too large", text_of(shape)));
+        result = *product;
+    }
     return result;
 }
 

@@ -33,6 +33,7 @@ struct Operand {
     bool constant() const { return known != nullptr || tensor != nullptr; }
 };
 
+/// Throws Unsupported when there are more than int64 counts.
 int64_t elements_of(const Sizes& shape);
 
 Known known_of(const Tensor& tensor);

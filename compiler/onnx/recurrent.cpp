@@ -188,13 +188,7 @@ State lstm_step(const Cell& c, ValueId inputs, const State& before) {
 
 /// Initial states have the directions first, or second with layout 1.
 ValueId initial(Call& call, const Network& net, size_t operand, int64_t direction, ElemType elem) {
-    if (!call.has(operand)) {
-        const Known zeros{Type::f64,
-                          {net.batch, net.hidden},
-                          {},
-                          std::vector<double>(static_cast<size_t>(net.batch * net.hidden), 0)};
-        return call.constant(zeros, elem);
-    }
+    if (!call.has(operand)) return call.zeros({net.batch, net.hidden}, elem);
     const ValueId given = call.value(operand);
     return part(call, net.batch_first ? call.transpose(given, {1, 0, 2}) : given, direction);
 }

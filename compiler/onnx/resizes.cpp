@@ -186,6 +186,7 @@ ValueId outside_replaced(Call& call, ValueId y, const Resize& r, const Sizes& sh
     for (size_t d = 0; d < shape.size(); ++d) {
         Sizes places(shape.size(), 1);
         places[d] = r.sizes[d];
+        Call::check_made(places);
         Known inside{Type::boolean, places, {}, {}};
         for (int64_t i = 0; i < r.sizes[d]; ++i) {
             const double at = position(r, d, shape[d], i);

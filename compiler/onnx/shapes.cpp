@@ -194,8 +194,7 @@ void trilu(Call& call) {
     const int64_t rows = shape[shape.size() - 2], columns = shape.back();
     const int64_t diagonal = call.has(1) ? call.integer_of(1, "diagonals") : 0;
     const bool upper = call.integer("upper", 1) != 0;
-    if (static_cast<double>(rows) * static_cast<double>(columns) > 1 << 24)
-        Call::refuse("its mask is too large");
+    Call::check_made({rows, columns});
     Known mask{Type::boolean, {rows, columns}, {}, {}};
     for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < columns; ++c)

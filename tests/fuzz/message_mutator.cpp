@@ -42,6 +42,14 @@ double interesting_real(std::mt19937& random, double old) {
     return random() % 3 == 0 ? -old * 2 : values[random() % values.size()];
 }
 
+/// Nearest to a double of interest; those beyond its range are infinite.
+float real_float(std::mt19937& random, float old) {
+    const double value = interesting_real(random, static_cast<double>(old));
+    constexpr double most = std::numeric_limits<float>::max();
+    if (value > most) return std::numeric_limits<float>::infinity();
+    return static_cast<float>(value < -most ? -most : value);
+}
+
 std::string interesting_text(std::mt19937& random, std::string old) {
     constexpr std::array<const char*, 16> values = {
         "",      "a",    "gemm", "gemm.acc", "matmul", "conv2d",       "relu",          "add",
@@ -77,6 +85,8 @@ void set_scalar(Message& message, const FieldDescriptor& field, std::mt19937& ra
         case FieldDescriptor::CPPTYPE_DOUBLE:
             return access.SetDouble(&message, &field,
                                     interesting_real(random, access.GetDouble(message, &field)));
+        case FieldDescriptor::CPPTYPE_FLOAT:
+            return access.SetFloat(&message, &field, real_float(random, access.GetFloat(message, &field)));
         case FieldDescriptor::CPPTYPE_BOOL:
             return access.SetBool(&message, &field, !access.GetBool(message, &field));
         case FieldDescriptor::CPPTYPE_ENUM:
@@ -85,7 +95,7 @@ void set_scalar(Message& message, const FieldDescriptor& field, std::mt19937& ra
             return access.SetString(&message, &field,
                                     interesting_text(random, access.GetString(message, &field)));
         default:
-            break;  // the schema has no floats
+            break;
     }
     access.MutableMessage(&message, &field);
 }
@@ -99,6 +109,12 @@ void add_item(Message& message, const FieldDescriptor& field, std::mt19937& rand
             return access.AddUInt32(&message, &field, static_cast<uint32_t>(interesting_integer(random, 0)));
         case FieldDescriptor::CPPTYPE_DOUBLE:
             return access.AddDouble(&message, &field, interesting_real(random, 1));
+        case FieldDescriptor::CPPTYPE_FLOAT:
+            return access.AddFloat(&message, &field, real_float(random, 1));
+        case FieldDescriptor::CPPTYPE_INT32:
+            return access.AddInt32(&message, &field, static_cast<int32_t>(interesting_integer(random, 0)));
+        case FieldDescriptor::CPPTYPE_UINT64:
+            return access.AddUInt64(&message, &field, static_cast<uint64_t>(interesting_integer(random, 0)));
         case FieldDescriptor::CPPTYPE_STRING:
             return access.AddString(&message, &field, interesting_text(random, ""));
         case FieldDescriptor::CPPTYPE_MESSAGE: {
@@ -111,7 +127,7 @@ void add_item(Message& message, const FieldDescriptor& field, std::mt19937& rand
             return;
         }
         default:
-            break;  // the schema has no other lists
+            break;  // the schemas have no other lists
     }
 }
 
@@ -120,6 +136,11 @@ void change_list(Message& message, const FieldDescriptor& field, std::mt19937& r
     const auto size = static_cast<uint32_t>(access.FieldSize(message, &field));
     if (size == 0 || random() % 3 == 0) return add_item(message, field, random);
     if (random() % 2 == 0) return access.RemoveLast(&message, &field);
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64 && random() % 2 == 0) {
+        const int item = static_cast<int>(random() % size);
+        const int64_t old = access.GetRepeatedInt64(message, &field, item);
+        return access.SetRepeatedInt64(&message, &field, item, interesting_integer(random, old));
+    }
     access.SwapElements(&message, &field, static_cast<int>(random() % size),
                         static_cast<int>(random() % size));
 }
