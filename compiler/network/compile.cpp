@@ -55,16 +55,18 @@ class Compilation {
             quantize(result.precision);
             if (wanted == "all" || wanted == "quantize") print("quantize", graph_);
         } else {
+            if (!request_.options.text("calibrate").empty())
+                notes_.warning({origin_, 0, 0}, "--calibrate is for --precision int8; it is not used.");
             passes::run_passes(graph_, options, passes::Stage::types, after);
         }
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
-        if (const std::string& path = request_.options.text("dot"); !path.empty())
-            write_file(path, graph::to_dot(graph_));
         result.lowered = lower::lower(std::move(graph_), target_);
         result.lowered.module.program.set_precision(precision_name(result.precision));
         if (platforms::is_shipped(target_.platform.name()))
             result.lowered.module.program.mutable_device()->set_name(target_.platform.name());
         explain(result);
+        if (const std::string& path = request_.options.text("dot"); !path.empty())
+            write_file(path, graph::to_dot(result.lowered.graph));
         return result;
     }
 
@@ -181,7 +183,7 @@ class Compilation {
     }
 
     [[noreturn]] static void refuse_pass(const std::string& wanted) {
-        std::string names;
+        std::string names = "quantize";
         for (const passes::Pass& pass : passes::pass_table()) {
             if (names.find(pass.name) == std::string::npos)
                 names += fmt::format("{}{}", names.empty() ? "" : ", ", pass.name);

@@ -18,7 +18,9 @@ namespace fs = std::filesystem;
 
 template <class... Args>
 [[noreturn]] void fail(const std::string& origin, fmt::format_string<Args...> text, Args&&... args) {
-    throw UserError(fmt::format("{}: error: {}", origin, fmt::format(text, std::forward<Args>(args)...)));
+    Diagnostics diagnostics;
+    diagnostics.error({origin, 0, 0}, fmt::format(text, std::forward<Args>(args)...));
+    throw UserError(std::move(diagnostics));
 }
 
 graph::HostType host_of(Type type) {
@@ -62,7 +64,7 @@ auto with_model(const std::string& path, Use use) {
     return use(model);
 }
 
-std::string list_of(const std::vector<NodeSupport>& nodes, const std::string& origin) {
+std::string list_of(const std::vector<NodeSupport>& nodes) {
     std::string text;
     size_t count = 0;
     for (const NodeSupport& node : nodes) {
@@ -72,16 +74,15 @@ std::string list_of(const std::vector<NodeSupport>& nodes, const std::string& or
     }
     if (count == 0) return text;
     return fmt::format(
-        "{}: error: {} of {} nodes cannot be imported:{}\nFix: export the model without them; docs/onnx.md "
+        "{} of {} nodes cannot be imported:{}\nFix: export the model without them; docs/onnx.md "
         "lists what is taken.",
-        origin, count, nodes.size(), text);
+        count, nodes.size(), text);
 }
 
 graph::Graph import_checked(const Model& model, const ImportOptions& options, Diagnostics& notes) {
     Importer importer(model, options, notes);
     importer.run();
-    if (const std::string text = list_of(importer.support, model.origin); !text.empty())
-        throw UserError(text);
+    if (const std::string text = list_of(importer.support); !text.empty()) fail(model.origin, "{}", text);
     return importer.finish();
 }
 

@@ -73,8 +73,9 @@ void Scope::update(const std::string& name, const Operand& operand) {
 
 template <class... Args>
 void Importer::refuse(fmt::format_string<Args...> text, Args&&... args) const {
-    throw UserError(
-        fmt::format("{}: error: {}", model_.origin, fmt::format(text, std::forward<Args>(args)...)));
+    Diagnostics diagnostics;
+    diagnostics.error({model_.origin, 0, 0}, fmt::format(text, std::forward<Args>(args)...));
+    throw UserError(std::move(diagnostics));
 }
 
 void Importer::run() {

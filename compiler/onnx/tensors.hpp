@@ -26,7 +26,9 @@ struct Parsed {
 
     template <class... Args>
     [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const {
-        throw UserError(fmt::format("{}: error: {}", origin, fmt::format(text, std::forward<Args>(args)...)));
+        Diagnostics diagnostics;
+        diagnostics.error({origin, 0, 0}, fmt::format(text, std::forward<Args>(args)...));
+        throw UserError(std::move(diagnostics));
     }
 };
 

@@ -68,6 +68,12 @@ QuantizeResult quantize(Graph graph, const std::vector<Range>& ranges, const Qua
 QuantizeResult quantize(const Graph& graph, const Samples& samples, const QuantizeOptions& options) {
     Graph split = split_addends(graph);
     const std::vector<Range> ranges = calibrate(split, samples, options.ranges);
+    for (const graph::Port& port : split.inputs) {
+        if (!is_float(split.value(port.value).elem) || ranges[port.value].all_finite) continue;
+        throw UserError(fmt::format(
+            "the samples of input `{}` hold NaN or infinity. Fix: give samples of finite numbers.",
+            port.name));
+    }
     QuantizeResult result = quantize(std::move(split), ranges, options);
     result.calibrated = samples.calibrated();
     result.samples = samples.count();

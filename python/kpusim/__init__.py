@@ -12,7 +12,7 @@ from kpusim._core import version as __version__
 from kpusim.backend import ComputeBackend, Operand
 from kpusim.errors import Diagnostic, HazardWarning, InternalError, KpusimError, SimulationError, UserError
 from kpusim.platform import Parameter, Platform
-from kpusim.program import Program, load
+from kpusim.program import Program, compile, load
 from kpusim.results import Events, Hazard, Intervals, OpRow, Power, Run, Stat, Stats
 from kpusim.simulation import Simulation, simulate
 from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
@@ -47,6 +47,7 @@ __all__ = [
     "TraceFormat",
     "UserError",
     "__version__",
+    "compile",
     "front_ends",
     "load",
     "nem",

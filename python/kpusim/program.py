@@ -257,6 +257,47 @@ def load(
     return Program.load(path, search_paths, platform=platform, **options)
 
 
+def compile(
+    path: StrPath,
+    platform: Platform | StrPath = "swkpu-v1",
+    precision: str | None = None,
+    calibrate: StrPath | None = None,
+    dims: Mapping[str, int] | None = None,
+    **options: OptionValue,
+) -> Program:
+    """Compile a network, an ONNX model, for a device.
+
+    Parameters
+    ----------
+    path : str or path
+        The model.
+    platform : Platform, str or path
+        The device, by name or file.
+    precision : {"f32", "fp16", "bf16", "int8"}, optional
+        Type of the products; without it the widest float type of the device.
+    calibrate : str or path, optional
+        Samples of the inputs, which int8 needs: a folder, or ``"random:SEED"``.
+    dims : mapping of str to int, optional
+        Sizes of dynamic dimensions by their name; others are 1.
+    **options
+        Further options of networks, as ``kpusim.front_ends()`` lists them.
+
+    Raises
+    ------
+    UserError
+        When the model cannot be imported, or the device has not its types.
+
+    Examples
+    --------
+    >>> import kpusim
+    >>> net = kpusim.compile("examples/networks/digits_cnn.onnx", "tile32", "bf16", dims={"batch": 4})
+    >>> [spec.shape for spec in kpusim.Simulation(net).output_specs]
+    [(4, 10)]
+    """
+    given = {"precision": precision, "calibrate": calibrate, "dim": dims, **options}
+    return load(path, platform, **{name: value for name, value in given.items() if value is not None})
+
+
 def platform_beside(platform: Platform | StrPath, origin: str) -> Platform:
     """A platform by name or file, which may stand beside the program."""
     if isinstance(platform, Platform):

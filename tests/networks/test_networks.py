@@ -65,8 +65,7 @@ def logits(folder: Path) -> NDArray[np.float32]:
 
 def rows(folder: Path) -> dict[str, dict[str, str]]:
     """The operations of a run, by name."""
-    with (folder / "ops.csv").open(newline="") as file:
-        return {row["op"]: row for row in csv.DictReader(file)}
+    return {row["op"]: row for row in csv.DictReader((folder / "ops.csv").read_text().splitlines())}
 
 
 def cycles(folder: Path) -> int:
@@ -124,14 +123,13 @@ class Digits(Folder):
     def test_values(self) -> None:
         """Logits, classes and accuracy are those of ONNX Runtime."""
         want, labels = expected(DIGITS, str(EXAMPLES / "images.npy")), np.load(EXAMPLES / "labels.npy")
-        right = float((want.argmax(1) == labels).mean())
         for device, precision in PAIRS:
             with self.subTest(device=device, precision=precision):
                 got = logits(self.folder / f"{device}-{precision}")
                 self.assertEqual(got.shape, want.shape)
                 self.assertLessEqual(worst(got, want), BOUNDS[precision])
-                self.assertGreaterEqual(float((got.argmax(1) == want.argmax(1)).mean()), 0.99)
-                self.assertGreaterEqual(float((got.argmax(1) == labels).mean()), right - 0.005)
+                self.assertGreaterEqual(np.mean(got.argmax(1) == want.argmax(1)), 0.99)
+                self.assertGreaterEqual(np.mean(got.argmax(1) == labels), 0.98875)  # 0.99375 by ONNX Runtime
 
     def test_missing_precisions(self) -> None:
         """A precision that the arrays do not have is refused."""
@@ -223,11 +221,10 @@ class ResNet18(Folder):
         program, out = self.folder / f"{precision}.kpu", self.folder / precision
         calibrate = ["--calibrate", "random:1"] if precision == "int8" else []
         network = [self.model, "--platform", "swkpu-v1", "--precision", precision, *calibrate]
-        said = done("compile", *network, "-o", str(program))
+        (predicted,) = re.findall(r"about (\d+) cycles", done("compile", *network, "-o", str(program)))
         if precision == "fp16":  # random samples of int8 are a warning
             self.clean(*network)
         done("run", str(program), "-o", str(out), "--quiet", *more)
-        (predicted,) = re.findall(r"about (\d+) cycles", said)
         self.assertLess(abs(int(predicted) / cycles(out) - 1), 0.15)
         return out
 
@@ -252,9 +249,7 @@ class Errors(Folder):
     def refused(self, text: str, *arguments: str, model: str = DIGITS, precision: str = "fp16") -> None:
         """Both commands say this."""
         before = sorted(self.folder.rglob("*"))
-        asked = [model, "--platform", "swkpu-v1", "--precision", precision, *arguments]
-        if "--explain-mapping" not in arguments:  # its names are known after the picture is written
-            asked += ["--dot", "graph.dot"]
+        asked = [model, "--platform", "swkpu-v1", "--precision", precision, *arguments, "--dot", "graph.dot"]
         for start in (["run", "--fill", "zeros", "-o", "out"], ["compile", "-o", "out.kpu"]):
             with self.subTest(command=start[0], arguments=arguments, model=model, precision=precision):
                 result = command(*start, *asked, folder=self.folder)

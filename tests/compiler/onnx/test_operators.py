@@ -6,6 +6,7 @@ usage: test_operators.py GRAPH_RUN [-n CASES] [OPERATOR...]
 from __future__ import annotations
 
 import argparse
+import os
 import zlib
 from dataclasses import dataclass
 
@@ -59,14 +60,18 @@ def main() -> None:
     options = parser.parse_args()
     drafts = [draft for name in options.operators or GENERATORS for draft in cases_of(name, options.n)]
     run([draft.case for draft in drafts], options.tool)
-    wrong = 0
+    wrong = refused = 0
     for draft in drafts:
         case = draft.case
-        if text := case.error or problem(case, draft.outputs, by_numpy(case)):
+        if "DEVICE" in os.environ and " has no " in case.error:  # types that no device of ours multiplies
+            refused += 1
+        elif text := case.error or problem(case, draft.outputs, by_numpy(case)):
             wrong += 1
             print(f"{describe(case)}: {text.strip()}")
-    print(f"{len(drafts) - wrong} passed, {wrong} failed")
-    if wrong or not drafts:
+    print(
+        f"{len(drafts) - wrong - refused} passed, {wrong} failed, the device has not the types of {refused}"
+    )
+    if wrong or refused * 50 > len(drafts):
         raise SystemExit(1)
 
 
