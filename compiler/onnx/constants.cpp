@@ -87,6 +87,8 @@ int64_t sum_of(int64_t start, int64_t times, int64_t delta) {
 void range(Call& call) {
     const Known &start = call.known(0, "start"), &limit = call.known(1, "limit"),
                 &delta = call.known(2, "delta");
+    if (start.type != limit.type || start.type != delta.type)
+        Call::refuse("start, limit and delta have different types");
     if (start.size() != 1 || limit.size() != 1 || delta.size() != 1 || delta.number(0) == 0)
         Call::refuse("start, limit and delta are not three numbers");
     const double count = std::max(0.0, std::ceil((limit.number(0) - start.number(0)) / delta.number(0)));

@@ -65,6 +65,7 @@ ValueId row_numbers(Call& call, ValueId indices, const Sizes& dims) {
 
 std::vector<int64_t> constant_rows(const Known& indices, const Sizes& dims, int64_t depth) {
     const Sizes strides = strides_of(dims);
+    if (indices.real()) Call::refuse("its indices are no integers");
     std::vector<int64_t> rows;
     for (size_t i = 0; i < indices.size(); i += static_cast<size_t>(depth)) {
         int64_t row = 0;
@@ -180,6 +181,7 @@ void scatter_elements(Call& call) {
     if (of_indices.size() != shape.size()) Call::refuse("its indices have another rank than its operand");
     Call::check_made(shape);
     const Known& indices = call.known(1, "indices");
+    if (indices.real()) Call::refuse("its indices are no integers");
     const Sizes strides = strides_of(shape), inner = strides_of(of_indices);
     std::vector<int64_t> targets;
     for (size_t i = 0; i < indices.size(); ++i) {
