@@ -59,7 +59,7 @@ function(kpu_test name)
   target_precompile_headers(${name} REUSE_FROM kpu_pch)
   target_compile_definitions(${name} PRIVATE KPUSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              KPUSIM_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
 endfunction()
 
 # kpu_embed(OUT_VAR NAMESPACE_SYMBOL FILES...): text files as a constexpr table {name, text} in a generated source.
