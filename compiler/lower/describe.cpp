@@ -156,7 +156,10 @@ class Describer {
         const BoundAttr* ceil = node_.attrs.find("ceil_mode");
         const BoundAttr* padding = node_.attrs.find("count_include_pad");
         if ((ceil != nullptr && ceil->integer != 0) || (padding != nullptr && padding->integer != 0)) {
-            for (size_t d = 0; d < spatial; ++d) untiled(d + 1);
+            for (size_t d = 0; d < spatial; ++d) {
+                untiled(d + 1);
+                result_.inputs[0][d + 1] = Window{};
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -17,6 +18,12 @@ using graph::Value;
 
 namespace {
 
+/// Programs have no infinities. The greatest double becomes one where it is rounded to any type.
+double finite(double value) {
+    constexpr double most = std::numeric_limits<double>::max();
+    return std::clamp(value, -most, most);
+}
+
 void copy_attributes(Task& task, const OpcodeSpec& spec, const BoundAttrs& attrs) {
     for (const AttrSpec& attribute : spec.attributes) {
         const BoundAttr* value = attrs.find(attribute.name);
@@ -27,7 +34,7 @@ void copy_attributes(Task& task, const OpcodeSpec& spec, const BoundAttrs& attrs
                 task.attr(name, value->integer);
                 break;
             case AttrKind::real:
-                task.attr(name, value->real);
+                task.attr(name, finite(value->real));
                 break;
             case AttrKind::boolean:
                 task.attr(name, value->integer != 0 ? "true" : "false");

@@ -294,8 +294,13 @@ def compile(
     >>> [spec.shape for spec in kpusim.Simulation(net).output_specs]
     [(4, 10)]
     """
-    given = {"precision": precision, "calibrate": calibrate, "dim": dims, **options}
-    return load(path, platform, **{name: value for name, value in given.items() if value is not None})
+    if precision is not None:
+        options["precision"] = precision
+    if calibrate is not None:
+        options["calibrate"] = calibrate
+    if dims is not None:
+        options["dim"] = dims
+    return load(path, platform, search_paths=(), **options)
 
 
 def platform_beside(platform: Platform | StrPath, origin: str) -> Platform:

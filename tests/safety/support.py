@@ -112,7 +112,7 @@ class SafetyTest(unittest.TestCase):
             "export": ("export", self.events),
             "explain": ("explain", self.events),
             "asm": ("asm", self.program),
-            "compile": ("compile", self.program),
+            "compile": ("compile", self.program, "--force"),
             "disasm": ("disasm", self.container),
             "dram": ("dram", self.requests),
         }
