@@ -58,20 +58,21 @@ std::vector<Dims> infer(const OpcodeSpec& spec, const std::vector<TypedShape>& o
 
 // ---- values and nodes
 
-bool Graph::taken(const std::string& value_name) const {
-    return names_.count(value_name) != 0;
-}
+bool Graph::taken(const std::string& value_name) const { return names_.count(value_name) != 0; }
 
 void Graph::rename(ValueId id, std::string value_name) {
-    if (!names_.insert(value_name).second)
+    if (!names_.emplace(value_name, 2).second)
         throw InternalError(fmt::format("graph: the name {} is taken", value_name));
     values.at(id).name = std::move(value_name);
 }
 
 std::string Graph::unique(std::string wanted) {
-    std::string result = wanted;
-    for (int number = 2; taken(result); ++number) result = fmt::format("{}.{}", wanted, number);
-    names_.insert(result);
+    if (names_.emplace(wanted, 2).second) return wanted;
+    int& number = names_[wanted];  // goes on where the last search ended
+    std::string result;
+    do {
+        result = fmt::format("{}.{}", wanted, number++);
+    } while (!names_.emplace(result, 2).second);
     return result;
 }
 

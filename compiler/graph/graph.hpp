@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "isa/bound_program.hpp"
@@ -122,7 +122,7 @@ struct Graph {
 
   private:
     std::string unique(std::string name);
-    std::unordered_set<std::string> names_;  ///< of all values that ever were
+    std::unordered_map<std::string, int> names_;  ///< of all values that ever were; the next number to try
 };
 
 // ---- attributes
