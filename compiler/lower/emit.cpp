@@ -248,7 +248,7 @@ class Emitter {
         const size_t y = anchor.outputs[0];
         const ElemType sums = accumulator_of(places_.graph, op_);
         if (sums == ElemType::none) {
-            tiles[y] = sum;
+            tiles[y] = tiles_.in_l1(y, slot, 0);  // the accumulator, with the scales of the result
             return;
         }
         tiles[y] = tiles_.in_l1(y, slot, 0);

@@ -244,6 +244,24 @@ TEST_P(Lower, LargeProductsCutTheirSum) {
     EXPECT_GT(result.cycles, 0u);
 }
 
+TEST(LowerInt8, CutSumsKeepTheirScales) {
+    Maker maker(ElemType::i8, 8);
+    const ValueId x = maker.input({20, 9000});
+    const ValueId w = maker.constant({9000, 40}, ElemType::i8, maker.channels(1, 40));
+    NodeOptions sums = maker.named("Sums");
+    sums.elem = ElemType::i32;
+    sums.quant = maker.channels(1, 40);
+    const ValueId y = maker.graph().add_node("gemm.acc", {x, w},
+                                             attributes({graph::type("accum_type", ElemType::i32)}), sums);
+    NodeOptions reals;
+    reals.source = {"Reals", "DequantizeLinear"};
+    reals.elem = ElemType::f32;
+    maker.output(maker.graph().add_node("dequantize", {y}, {}, reals));
+    maker.fuse(2);
+    const Result result = run(maker, "swkpu-v1");
+    EXPECT_TRUE(result.lowered.ops.at(0).tiling.cuts_sum(result.lowered.ops.at(0).op));
+}
+
 TEST_P(Lower, SmallMemoriesMakeSmallTiles) {
     Maker maker(GetParam().elem, 9);
     const ValueId x = maker.input({1, 30, 30, 16});
