@@ -41,6 +41,7 @@ Target::Target(const platforms::Platform& of)
     store_bytes_per_cycle = std::min(link, double(engine.l1().bytes_per_cycle()));
     ddr_bytes_per_cycle = lower::ddr_bytes_per_cycle(platform);
     descriptor_cycles = engine.dma().descriptor_cycles();
+    dma_bytes_per_row = double(engine.dma().row_cycles()) * engine.dma().bytes_per_cycle();
     ddr_latency_cycles = (platform.ddr().controller_latency_ns() + 50.0) * platform.clock().core_mhz() / 1000;
 }
 

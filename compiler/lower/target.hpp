@@ -23,6 +23,7 @@ struct Target {
     double store_bytes_per_cycle = 0;  ///< L1 to L2, one unit
     double ddr_bytes_per_cycle = 0;    ///< of a core cycle: the slower of DRAM's pins and the system DMA
     uint32_t descriptor_cycles = 0;    ///< of a transfer
+    double dma_bytes_per_row = 0;      ///< that could be moved while a row of memory begins
     double ddr_latency_cycles = 0;
 
     /// Whether some type variant of the device takes these operands (in the order of the opcode's row; absent

@@ -285,6 +285,26 @@ class Evaluation {
         return sum;
     }
 
+    /// Pieces of memory that a tile of a tensor consists of; constants are packed as their tiles are.
+    double rows(size_t operand) const {
+        if (value(operand).constant()) return 1;
+        const Dims whole = shape_of(value(operand));
+        const Dims tile = tile_shape(request_.graph, op(), operand, tiling_.tile);
+        double count = 1;
+        bool contiguous = true;
+        for (size_t d = tile.rank; d-- > 0;) {
+            if (!contiguous) count *= double(tile[d]);
+            contiguous = contiguous && tile[d] == whole[d];
+        }
+        return count;
+    }
+    /// What DRAM moves for a tile: whole bursts of each row.
+    double burst_bytes(size_t operand) const {
+        constexpr double burst = 64;
+        const double count = rows(operand);
+        return count * std::ceil(double(bytes(operand)) / count / burst) * burst;
+    }
+
     void predict() {
         const Target& target = request_.target;
         const auto count = double(iterations_ * stages_ * parts_), iterations = double(iterations_ * stages_);
@@ -292,19 +312,21 @@ class Evaluation {
         for (size_t i = 0; i < op().operands.size(); ++i) {
             const Place place = op().operands[i].place;
             if (place == Place::internal || !in_l1(i)) continue;
-            const auto size = double(bytes(i));
             const bool ddr = request_.homes[i] == Home::ddr;
+            // a row begins with a cycle of its own
+            const double size = double(bytes(i)) + rows(i) * target.dma_bytes_per_row;
+            const double moved = burst_bytes(i);
             ++transfers;
             if (place == Place::output) {
                 out += size;
-                if (ddr) to_ddr += size;
+                if (ddr) to_ddr += moved;
             } else if (tiling_.hoisted[i]) {
                 once += size;
-                if (ddr) once_ddr += size;
+                if (ddr) once_ddr += moved;
             } else {
                 const double times = follows(i, Walk::sum) ? double(parts_) : 1;
                 in += size * times;
-                if (ddr) from_ddr += size * times;
+                if (ddr) from_ddr += moved * times;
             }
         }
         store = out / target.store_bytes_per_cycle;
@@ -370,6 +392,18 @@ class Search {
     }
 
   private:
+    /// No tile lies in the padding alone: a region has elements.
+    bool touches(size_t axis, int64_t size) const {
+        const int64_t extent = request_.op.axes[axis].extent, last = (extent - 1) / size * size;
+        bool all = true;
+        visit_windows(request_.graph, request_.op, static_cast<int>(axis),
+                      [&](const Window& window, int64_t dimension) {
+                          all = all && part_of(window, dimension, 0, std::min(size, extent)).size > 0 &&
+                                part_of(window, dimension, last, extent - last).size > 0;
+                      });
+        return all;
+    }
+
     void consider() {
         Evaluation evaluation(request_, tile_);
         std::optional<Tiling> tiling = evaluation.run();
@@ -392,6 +426,7 @@ class Search {
     void choose_free(size_t next) {
         if (next == free_.size()) return choose_rows();
         for (const int64_t size : sizes_of(request_.op.axes[free_[next]])) {
+            if (!touches(free_[next], size)) continue;
             tile_[free_[next]] = size;
             choose_free(next + 1);
         }
@@ -403,11 +438,12 @@ class Search {
         consider();
         for (const size_t axis : rows_) {
             for (const int64_t size : sizes_of(request_.op.axes[axis])) {
-                if (size == request_.op.axes[axis].extent) continue;
+                if (size == request_.op.axes[axis].extent || !touches(axis, size)) continue;
                 tile_[axis] = size;
                 consider();
             }
             tile_[axis] = 1;
+            if (!touches(axis, 1)) return;
         }
     }
 

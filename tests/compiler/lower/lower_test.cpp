@@ -215,6 +215,13 @@ TEST_P(Lower, ConvolutionsWithEpilogues) {
     }
 }
 
+TEST_P(Lower, RowsOfPaddingAlone) {
+    Maker maker(GetParam().elem, 5);
+    const ValueId x = maker.input({2, 40, 40, 24});
+    maker.output(maker.conv(x, 40, 1, 1, 2));
+    run(maker, GetParam().device, {{"engine.l1.size_bytes", "32768"}});
+}
+
 TEST_P(Lower, GroupsOfChannels) {
     Maker maker(GetParam().elem, 3);
     const ValueId x = maker.input({1, 9, 11, 12});
