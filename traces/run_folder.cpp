@@ -53,7 +53,11 @@ std::vector<std::string> old_outputs(const std::string& path) {
     const std::string manifest = path + "/manifest.json";
     std::error_code error;
     if (!fs::exists(manifest, error)) return names;
-    const json content = json::parse(read_file(manifest), nullptr, false);
+    json content;
+    try {
+        content = json::parse(read_file(manifest), nullptr, false);
+    } catch (const json::out_of_range&) {  // a number beyond double throws all the same
+    }
     if (!content.is_object() || !content.contains("outputs") || !content["outputs"].is_array()) return names;
     for (const json& row : content["outputs"]) {
         if (!row.is_object() || !row.contains("file") || !row["file"].is_string()) continue;

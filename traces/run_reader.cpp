@@ -29,7 +29,11 @@ Manifest::File file_from(const json& object) {
 }
 
 void read_manifest(const std::string& path, RunResults& run) {
-    const json content = json::parse(read_file(path), nullptr, false);
+    json content;
+    try {
+        content = json::parse(read_file(path), nullptr, false);
+    } catch (const json::out_of_range&) {  // a number beyond double throws all the same
+    }
     if (!content.is_object())
         throw UserError(fmt::format("{}: not a manifest: no JSON object. Fix: run again with -o.", path));
     Manifest& manifest = run.manifest;

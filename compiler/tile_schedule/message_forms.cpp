@@ -331,6 +331,9 @@ void read_json(std::string_view bytes, Schedule& schedule) {
     } catch (const Json::parse_error& error) {
         throw UserError(fmt::format("{}: this is no JSON: byte {} is not expected. Fix: write it again.",
                                     schedule.origin, error.byte));
+    } catch (const Json::out_of_range&) {
+        throw UserError(fmt::format(
+            "{}: a number is larger than any that JSON readers take. Fix: write it again.", schedule.origin));
     }
     Members members(json, "the schedule", schedule);
     if (const std::string format = members.text("format"); format != format_name)

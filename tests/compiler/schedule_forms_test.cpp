@@ -111,6 +111,7 @@ TEST(ScheduleForms, OtherErrorsNameTheOp) {
     EXPECT_THAT(message_of(message.substr(0, message.size() - 1)), HasSubstr("damaged"));
     const std::string json = write_schedule(schedule, Form::json);
     EXPECT_THAT(message_of(json.substr(0, json.size() / 2)), HasSubstr("this is no JSON"));
+    EXPECT_THAT(message_of(R"({"format": 4E777})"), HasSubstr("a number is larger"));
     const auto with = [&](const std::string& from, const std::string& to) {
         std::string text = json;
         return text.replace(text.find(from), from.size(), to);
