@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/digest.hpp"
 #include "isa/container.hpp"
 #include "isa/expr.hpp"
 
@@ -343,6 +344,7 @@ uint32_t Program::data(const std::string& name, const std::string& buffer, std::
     proto::Data& data = *module_.program.add_data();
     data.set_name(name);
     data.set_size(bytes.size());
+    data.set_sha256(sha256_hex(bytes));
     data.set_buffer(buffer);
     data.set_offset(offset);
     auto owner = std::make_shared<const std::string>(std::move(bytes));

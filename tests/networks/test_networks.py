@@ -185,6 +185,10 @@ class Digits(Folder):
                 self.assertEqual(program.read_bytes(), data)
                 done(*compile_it, "--force")
                 self.assertEqual(program.read_bytes(), data)
+                text, again_program = program.with_suffix(".nem"), program.with_suffix(".again.kpu")
+                done("disasm", str(program), "-o", str(text))
+                done("asm", str(text), "-o", str(again_program))
+                self.assertEqual(again_program.read_bytes(), data)
                 out = self.folder / f"{model_run.name}-kpu"
                 self.run_digits(out, str(program))
                 for name in ("outputs/logits.npy", "ops.csv"):
