@@ -247,11 +247,8 @@ class Emitter {
                 const Expr& slot) {
         const size_t y = anchor.outputs[0];
         const ElemType sums = accumulator_of(places_.graph, op_);
-        if (sums == ElemType::none) {
-            tiles[y] = tiles_.in_l1(y, slot, 0);  // the accumulator, with the scales of the result
-            return;
-        }
         tiles[y] = tiles_.in_l1(y, slot, 0);
+        if (sums == ElemType::none) return;  // the accumulator itself, with the scales of the result
         Tile from = sum;
         if (sums == ElemType::i32) from = tiles_.scaled_sum(anchor, slot);
         Task task = places_.program.compute(sums == ElemType::i32 ? "requant" : "cast", {from.region},

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/diagnostics.hpp"
-#include "compiler/lower/emit.hpp"
+#include "compiler/lower/tiles.hpp"
 #include "platforms/platform.hpp"
 
 namespace kpu::lower {
@@ -102,10 +102,10 @@ class Lowering {
     bool enter(ValueId id, ElemType elem) {
         Block block = constants_.whole(id);
         block.elem = elem;
-        if (places_of_table_.count(block) > 0) return true;
+        if (places_.table_places.count(block) > 0) return true;
         const uint64_t size = align_up(packed_bytes(elem, graph_.value(id).elements()));
         if (table_used_ + size > table_bytes_) return false;
-        places_of_table_[block] = static_cast<int64_t>(table_used_);
+        places_.table_places[block] = static_cast<int64_t>(table_used_);
         table_used_ += size;
         return true;
     }
@@ -166,7 +166,6 @@ class Lowering {
         }
         places_.arena_bytes = arena_bytes_;
         places_.turns.assign(target_.engines.size(), 0);
-        places_.table_places = places_of_table_;
     }
 
     // ---- tiles
@@ -249,7 +248,8 @@ class Lowering {
         for (const Block& block : read_of_table()) {
             const builder::TensorType type = builder::tensor(block.elem, {block.count.product()});
             const builder::Region from = program_.region("", places_.weights, constants_.place(block), type);
-            const builder::Region to = program_.region("", places_.table, places_of_table_.at(block), type);
+            const builder::Region to =
+                program_.region("", places_.table, places_.table_places.at(block), type);
             builder::Task task = program_.transfer("", to, from).op(op);
             places_.order.add(task, {}, {Span{places_.table.index, 0, 1, false, 0, {}, {}}});
         }
@@ -314,19 +314,13 @@ class Lowering {
         proto::Tensor& tensor = program_.tensor(port.name, role, value.elem, shape, buffer,
                                                 view.offset * bit_width(value.elem) / 8);
         for (const int64_t stride : strides) tensor.add_stride(stride);
-        if (value.quant) set_quant(tensor, value.quant);
+        if (value.quant) *tensor.mutable_quant() = quant_message(value.quant);
         tensor.set_host_elem(host_elem(port));
     }
     static proto::HostElem host_elem(const graph::Port& port) {
         if (port.host == graph::HostType::int64) return proto::HOST_I64;
         if (port.host == graph::HostType::boolean) return proto::HOST_BOOL;
         return static_cast<proto::HostElem>(port.elem);  // the numbers are the same
-    }
-    static void set_quant(proto::Tensor& tensor, const BoundQuant& quant) {
-        tensor.mutable_quant()->set_kind(quant.kind);
-        tensor.mutable_quant()->set_axis(quant.axis);
-        for (const double scale : quant.scales) tensor.mutable_quant()->add_scale(scale);
-        for (const int64_t zero : quant.zero_points) tensor.mutable_quant()->add_zero_point(zero);
     }
 
     /// Tensors between operations: where they are, for readers, and so that their buffer is no output of its own.
@@ -344,7 +338,7 @@ class Lowering {
             proto::Tensor& tensor = program_.tensor(value.name, proto::Tensor::INTERMEDIATE, value.elem,
                                                     shape, on_chip ? "resident" : "activations", at);
             for (size_t d = 0; d < value.shape.rank; ++d) tensor.add_stride(view.strides[d]);
-            if (value.quant) set_quant(tensor, value.quant);
+            if (value.quant) *tensor.mutable_quant() = quant_message(value.quant);
         }
     }
 
@@ -380,7 +374,6 @@ class Lowering {
     Order order_;
     Throttle throttle_{program_, target_.limits.max_active_tokens};
     uint64_t table_bytes_ = 0, table_used_ = 0, resident_bytes_ = 0, arena_bytes_ = 0;
-    std::map<Block, int64_t> places_of_table_;
     Places places_{program_,  graph_,     result_.memory,
                    target_,   constants_, order_,
                    throttle_, {},         {},

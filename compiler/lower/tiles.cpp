@@ -8,8 +8,6 @@ using builder::Expr;
 using builder::Region;
 using graph::Node;
 
-namespace {
-
 proto::Quant quant_message(const BoundQuant& quant) {
     proto::Quant message;
     message.set_kind(quant.kind);
@@ -19,6 +17,8 @@ proto::Quant quant_message(const BoundQuant& quant) {
     for (const int64_t zero : quant.zero_points) message.add_zero_point(zero);
     return message;
 }
+
+namespace {
 
 std::vector<Expr> exprs(const Dims& dims) {
     std::vector<Expr> result;

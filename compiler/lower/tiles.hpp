@@ -7,6 +7,8 @@
 
 namespace kpu::lower {
 
+proto::Quant quant_message(const BoundQuant& quant);
+
 /// A region, and what it touches in all iterations.
 struct Tile {
     builder::Region region;

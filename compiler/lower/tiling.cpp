@@ -212,7 +212,7 @@ class Evaluation {
 
     // ---- time
 
-    /// The product that one tile is; `last` says for which axes the tile is the last, shorter one.
+    /// The product that one tile of these sizes is.
     timing::GemmShape product(const std::vector<int64_t>& tile) const {
         const TileNode& anchor = op().nodes[op().anchor];
         const graph::Node& node = request_.graph.nodes[anchor.node];
@@ -308,7 +308,7 @@ class Evaluation {
     void predict() {
         const Target& target = request_.target;
         const auto count = double(iterations_ * stages_ * parts_), iterations = double(iterations_ * stages_);
-        double in = 0, out = 0, from_ddr = 0, to_ddr = 0, once = 0, once_ddr = 0, transfers = 0, store = 0;
+        double in = 0, out = 0, from_ddr = 0, to_ddr = 0, once = 0, once_ddr = 0;
         for (size_t i = 0; i < op().operands.size(); ++i) {
             const Place place = op().operands[i].place;
             if (place == Place::internal || !in_l1(i)) continue;
@@ -316,7 +316,6 @@ class Evaluation {
             // a row begins with a cycle of its own
             const double size = double(bytes(i)) + rows(i) * target.dma_bytes_per_row;
             const double moved = burst_bytes(i);
-            ++transfers;
             if (place == Place::output) {
                 out += size;
                 if (ddr) to_ddr += moved;
@@ -329,7 +328,7 @@ class Evaluation {
                 if (ddr) from_ddr += moved * times;
             }
         }
-        store = out / target.store_bytes_per_cycle;
+        const double store = out / target.store_bytes_per_cycle;
         const double units = std::max(1u, target.engines[0].vector().cstl_count());
         const double stages = double(stages_), arrays = target.engines[0].array().count();
         const double vector_tile = vector_cycles_of_tile();

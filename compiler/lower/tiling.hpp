@@ -11,7 +11,6 @@ namespace kpu::lower {
 /// Where an operand of a group stands before or behind it.
 enum class Home : uint8_t {
     none,   ///< made and used by one group
-    l1,     ///< never: operands of tasks only
     l2,     ///< on chip: one hop to L1
     ddr,    ///< two hops, through a staging place in L2
     table,  ///< small constants in L2, read from there by the units
