@@ -62,8 +62,8 @@ class Compilation {
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
         result.lowered = lower::lower(std::move(graph_), target_);
         result.lowered.module.program.set_precision(precision_name(result.precision));
-        if (platforms::is_shipped(target_.platform.name()))
-            result.lowered.module.program.mutable_device()->set_name(target_.platform.name());
+        if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
+            result.lowered.module.program.mutable_device()->set_path(target_.platform.name());
         explain(result);
         if (const std::string& path = request_.options.text("dot"); !path.empty())
             write_file(path, graph::to_dot(result.lowered.graph));

@@ -187,6 +187,7 @@ class Digits(Folder):
                 self.assertEqual(program.read_bytes(), data)
                 text, again_program = program.with_suffix(".nem"), program.with_suffix(".again.kpu")
                 done("disasm", str(program), "-o", str(text))
+                self.assertTrue(text.read_text().startswith(f'device "{device}"\n'))
                 done("asm", str(text), "-o", str(again_program))
                 self.assertEqual(again_program.read_bytes(), data)
                 out = self.folder / f"{model_run.name}-kpu"
