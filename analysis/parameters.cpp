@@ -110,6 +110,7 @@ class OtherValues {
         params.insert(params.end(), values.begin(), values.end());
         VerifyOptions options;
         options.params = params;
+        options.retarget = true;  // that was decided before
         Diagnostics found;
         const std::optional<BoundProgram> program = verify(module_, limits_, options, found);
         if (!program) return refused(values, found);

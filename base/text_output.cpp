@@ -235,7 +235,9 @@ void write_file(const std::string& path, std::string_view bytes) {
     output.finish();
 }
 
-std::string csv_field(std::string_view text) {
+namespace {
+
+std::string quoted_field(std::string_view text) {
     if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
     std::string out = "\"";
     for (const char c : text) {
@@ -244,6 +246,21 @@ std::string csv_field(std::string_view text) {
     }
     out += '"';
     return out;
+}
+
+/// A spreadsheet would run it as a formula, or take a sign of ours off.
+bool needs_text_sign(std::string_view text) {
+    constexpr std::string_view formula = "=+-@\t";
+    if (formula.find(text[0]) != std::string_view::npos) return true;
+    return text[0] == '\'' && text.size() > 1 &&
+           (text[1] == '\'' || formula.find(text[1]) != std::string_view::npos);
+}
+
+}  // namespace
+
+std::string csv_field(std::string_view text) {
+    if (!text.empty() && needs_text_sign(text)) return quoted_field("'" + std::string(text));
+    return quoted_field(text);
 }
 
 }  // namespace kpu

@@ -26,6 +26,13 @@ struct Loaded {
     std::vector<PlatformChange> changes;
 };
 
+/// A node of a network, for a look at it before it is compiled.
+struct NodeSupport {
+    std::string name;    ///< unique; where the file gives none, its type and number
+    std::string type;    ///< "Conv"
+    std::string reason;  ///< why it cannot be imported; empty: it can
+};
+
 /// What a front end is given beside the file.
 struct LoadRequest {
     OptionValues options;                           ///< of its rows
@@ -51,6 +58,9 @@ struct FrontEnd {
     bool (*recognise)(std::string_view head, std::string_view file_name);
     /// What is no error goes to `notes`. Throws UserError.
     Loaded (*load)(const Source& source, const LoadRequest& request, Diagnostics& notes);
+    /// Every node of a network; null: its programs are none. Throws UserError on files that are no model.
+    std::vector<NodeSupport> (*nodes)(const Source& source, const LoadRequest& request,
+                                      Diagnostics& notes) = nullptr;
 };
 
 }  // namespace kpu::compiler

@@ -61,7 +61,7 @@ DataPath::DataPath(const BoundProgram& program, values::MemoryImage* memory, val
              inside(reach[tensor.buffer], tensor.offset, tensor.offset + span_bytes(tensor)))
             mark(tensor.buffer, range.first, range.last - range.first);
     }
-    for (const DataImage& image : program.data) mark(image.buffer, image.offset, image.bytes.size());
+    for (const DataImage& image : program.data) mark(image.buffer, image.offset, image.bytes->size());
 }
 
 DataPath::~DataPath() = default;

@@ -78,7 +78,7 @@ bool Binder::bind_host() {
     return diagnostics_.error_count() == before;
 }
 
-void Binder::add_image(uint32_t buffer, int64_t offset, std::string_view bytes, const std::string& name) {
+void Binder::add_image(uint32_t buffer, int64_t offset, const DataSection& bytes, const std::string& name) {
     const BoundBuffer& home = result_.buffers[buffer];
     if (static_cast<uint64_t>(offset) > home.size ||
         bytes.size() > home.size - static_cast<uint64_t>(offset)) {
@@ -87,14 +87,14 @@ void Binder::add_image(uint32_t buffer, int64_t offset, std::string_view bytes, 
                                  name, static_cast<uint64_t>(offset) + bytes.size(), home.name, home.size));
     }
     filled_.insert(buffer);
-    result_.data.push_back({buffer, static_cast<uint64_t>(offset), bytes});
+    result_.data.push_back({buffer, static_cast<uint64_t>(offset), &bytes});
 }
 
 void Binder::bind_data() {
     for (int i = 0; i < program_.data_size(); ++i) {
         const proto::Data& data = program_.data(i);
         if (static_cast<size_t>(i) >= module_.data.size() ||
-            module_.data[static_cast<size_t>(i)].bytes.size() != data.size()) {
+            module_.data[static_cast<size_t>(i)].size() != data.size()) {
             error({module_.origin, 0, 0},
                   fmt::format("the bytes of data `{}` ({}) are missing. Fix: give the container or "
                               "side file that holds them.",
@@ -102,8 +102,8 @@ void Binder::bind_data() {
             continue;
         }
         if (!data.buffer().empty()) {
-            add_image(buffer_index_.at(data.buffer()), data.offset(),
-                      module_.data[static_cast<size_t>(i)].bytes, data.name());
+            add_image(buffer_index_.at(data.buffer()), data.offset(), module_.data[static_cast<size_t>(i)],
+                      data.name());
         }
     }
 }
@@ -150,9 +150,9 @@ void Binder::bind_tensors() {
         if (!bind_host_type(tensor, spec)) continue;
         const bool has_data = tensor.data() > 0;
         if (has_data && program_.data(static_cast<int>(tensor.data()) - 1).buffer().empty()) {
-            const std::string_view bytes = tensor.data() - 1 < module_.data.size()
-                                               ? module_.data[tensor.data() - 1].bytes
-                                               : std::string_view();
+            static const DataSection none;
+            const DataSection& bytes =
+                tensor.data() - 1 < module_.data.size() ? module_.data[tensor.data() - 1] : none;
             if (!spec.strides.empty() || bytes.size() != needed) {
                 error(pos, fmt::format("tensor `{}` needs {} dense bytes, its data has {}.", spec.name,
                                        needed, bytes.size()));

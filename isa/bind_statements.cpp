@@ -106,7 +106,13 @@ std::string_view operation_name(const proto::Task& task) {
 bool Binder::bind_statements() {
     const size_t before = diagnostics_.error_count();
     for (const proto::Op& op : program_.op()) {
-        result_.ops.push_back({op.id(), op.op_type(), op.estimated_cycles(), op.estimated_energy_pj(), {}});
+        result_.ops.push_back({op.id(),
+                               op.op_type(),
+                               op.estimated_cycles(),
+                               op.estimated_energy_pj(),
+                               {},
+                               op.bound(),
+                               op.bound_cycles()});
         op_ids_.insert(op.id());
     }
     const auto count = static_cast<size_t>(program_.statement_size());
@@ -430,7 +436,7 @@ uint32_t Binder::op_of(const proto::Task& source, const BoundTask& task, size_t 
         id += "#" + std::to_string(index);
         op_ids_.insert(id);
     }
-    result_.ops.push_back({std::move(id), std::string(operation_name(source)), 0, 0, task.profile});
+    result_.ops.push_back({std::move(id), std::string(operation_name(source)), 0, 0, task.profile, {}, 0});
     return static_cast<uint32_t>(result_.ops.size() - 1);
 }
 

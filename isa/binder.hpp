@@ -75,7 +75,7 @@ class Binder {
     bool bind_host_type(const proto::Tensor& tensor, TensorSpec& spec);
     void bind_buffer_io();
     void bind_data();
-    void add_image(uint32_t buffer, int64_t offset, std::string_view bytes, const std::string& name);
+    void add_image(uint32_t buffer, int64_t offset, const DataSection& bytes, const std::string& name);
 
     const Module& module_;
     const KPUProgram& program_;

@@ -165,6 +165,8 @@ struct BoundOp {
     uint64_t estimated_cycles = 0;
     double estimated_energy_pj = 0;
     std::string profile;  ///< tags of its tasks, joined by |, in the order of the text
+    std::string bound;    ///< resource that the compiler says bounds it; empty: it does not say
+    uint64_t bound_cycles = 0;
 };
 
 /// A host-visible tensor of a run: one input or output file.
@@ -186,7 +188,7 @@ struct TensorSpec {
 struct DataImage {
     uint32_t buffer = 0;
     uint64_t offset = 0;
-    std::string_view bytes;
+    const DataSection* bytes = nullptr;  ///< of the module
 };
 
 /// A program with parameters, constants, addresses and units resolved: what control and model execute.

@@ -347,8 +347,7 @@ uint32_t Program::data(const std::string& name, const std::string& buffer, std::
     data.set_sha256(sha256_hex(bytes));
     data.set_buffer(buffer);
     data.set_offset(offset);
-    auto owner = std::make_shared<const std::string>(std::move(bytes));
-    module_.data.push_back({*owner, owner});
+    module_.data.push_back(DataSection::of(std::move(bytes)));
     return static_cast<uint32_t>(module_.program.data_size());
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/gzip_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
 
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "base/digest.hpp"
 #include "base/text_output.hpp"
@@ -20,10 +22,13 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view magic("KPUPROG\0", 8);
 constexpr uint32_t format_version = 1;
-constexpr uint32_t program_section = 1, data_section = 2;
+constexpr uint32_t program_section = 1, data_section = 2, packed_program_section = 3;
 constexpr uint64_t entry_bytes = 32, data_alignment = 64;
 constexpr uint64_t max_sections = 1u << 20;
 constexpr uint64_t max_program_bytes = 1u << 30;
+/// Larger programs are written packed (zlib): compiled networks shrink to a fifth. Programs are never denser than
+/// `max_packing`: what claims to be is no program.
+constexpr uint64_t packed_above = 64 << 10, max_packing = 200;
 
 uint64_t align_up(uint64_t value) { return (value + data_alignment - 1) / data_alignment * data_alignment; }
 
@@ -86,8 +91,10 @@ std::vector<Entry> read_table(std::string_view bytes, const std::string& origin)
         const Entry entry{static_cast<uint32_t>(get(bytes, at, 4)),
                           static_cast<uint32_t>(get(bytes, at + 4, 4)), get(bytes, at + 8, 8),
                           get(bytes, at + 16, 8), static_cast<uint32_t>(get(bytes, at + 24, 4))};
+        const bool packed = i == 0 && entry.kind == packed_program_section;
         const uint32_t expected = i == 0 ? program_section : data_section;
-        if (entry.kind != expected) refuse(origin, "section {} has the unknown kind {}.", i, entry.kind);
+        if (entry.kind != expected && !packed)
+            refuse(origin, "section {} has the unknown kind {}.", i, entry.kind);
         const uint64_t start = i == 0 ? end : align_up(end);
         if (entry.offset != start || get(bytes, at + 28, 4) != 0)
             refuse(origin, "section {} is misplaced.", i);
@@ -103,19 +110,32 @@ std::vector<Entry> read_table(std::string_view bytes, const std::string& origin)
         entries.push_back(entry);
     }
     if (end != bytes.size()) refuse(origin, "{} bytes follow the last section.", bytes.size() - end);
-    for (size_t i = 0; i < entries.size(); ++i) {
-        if (crc32c(bytes.substr(entries[i].offset, entries[i].size)) != entries[i].crc) {
-            refuse(origin, "section {} is damaged: its CRC-32C differs. Fix: copy the file again.", i);
-        }
-    }
     return entries;
 }
 
-void parse_program(std::string_view bytes, const std::string& origin, KPUProgram& program) {
+void check_section(std::string_view bytes, uint32_t crc, size_t index, const std::string& origin) {
+    if (crc32c(bytes) != crc)
+        refuse(origin, "section {} is damaged: its CRC-32C differs. Fix: copy the file again.", index);
+}
+
+void parse_program(std::string_view bytes, bool packed, const std::string& origin, KPUProgram& program) {
     if (bytes.size() > max_program_bytes)
         refuse(origin, "the program section exceeds {} bytes.", max_program_bytes);
     const google::protobuf::LogSilencer silence;  // its complaint about UTF-8 would go to stderr
-    if (!program.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    google::protobuf::io::ArrayInputStream plain(bytes.data(), static_cast<int>(bytes.size()));
+    std::optional<google::protobuf::io::GzipInputStream> unpacked;
+    uint64_t limit = bytes.size();
+    if (packed) {
+        unpacked.emplace(&plain, google::protobuf::io::GzipInputStream::ZLIB);
+        limit = std::min(max_program_bytes, bytes.size() * max_packing);
+    }
+    google::protobuf::io::ZeroCopyInputStream* stream = &plain;
+    if (unpacked) stream = &*unpacked;
+    google::protobuf::io::CodedInputStream coded(stream);
+    coded.SetTotalBytesLimit(static_cast<int>(limit));
+    const bool parsed = program.ParseFromCodedStream(&coded) && coded.ConsumedEntireMessage();
+    constexpr int stream_end = 1;  // Z_STREAM_END: no error of zlib, which protobuf takes for the end of its bytes
+    if (!parsed || bytes.empty() || (unpacked && unpacked->ZlibErrorCode() != stream_end)) {
         refuse(origin, "the program section is no valid KPUProgram message. Fix: write it again.");
     }
     check_structure(program, origin);
@@ -126,13 +146,15 @@ std::string folder_of(const std::string& path) {
     return folder.empty() ? "." : folder;
 }
 
-/// `make_section(offset, size)` gives the bytes of a data section an owner.
+/// `make_section(entry, index)` makes the data section of an entry of the table.
 template <class MakeSection>
 Module parse(std::string_view bytes, const std::string& origin, const MakeSection& make_section) {
     const std::vector<Entry> entries = read_table(bytes, origin);
     Module module;
     module.origin = origin;
-    parse_program(bytes.substr(entries[0].offset, entries[0].size), origin, module.program);
+    const std::string_view program = bytes.substr(entries[0].offset, entries[0].size);
+    check_section(program, entries[0].crc, 0, origin);
+    parse_program(program, entries[0].kind == packed_program_section, origin, module.program);
     size_t next = 1;
     for (int i = 0; i < module.program.data_size(); ++i) {
         const proto::Data& data = module.program.data(i);
@@ -145,7 +167,8 @@ Module parse(std::string_view bytes, const std::string& origin, const MakeSectio
             refuse(origin, "data entry {} (`{}`, {} bytes) has no section of that index and size.", i,
                    data.name(), data.size());
         }
-        module.data.push_back(make_section(entries[next].offset, entries[next].size));
+        module.data.push_back(make_section(entries[next], next));
+        module.data.back().record_crc(entries[next].crc);
         ++next;
     }
     if (next != entries.size()) refuse(origin, "section {} belongs to no data entry.", next);
@@ -154,8 +177,13 @@ Module parse(std::string_view bytes, const std::string& origin, const MakeSectio
 
 using Mapping = boost::iostreams::mapped_file_source;
 
-/// Maps a whole regular file; an empty one gives an empty section without an owner.
-DataSection map_file(const std::string& path) {
+struct MappedFile {
+    std::string_view bytes;
+    std::shared_ptr<const void> owner;
+};
+
+/// Maps a whole regular file; an empty one has no owner.
+MappedFile map_file(const std::string& path) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (status.type() == fs::file_type::not_found)
@@ -184,19 +212,36 @@ std::string serialize_program(const KPUProgram& program) {
     return bytes;
 }
 
+std::string packed(const std::string& bytes) {
+    std::string result;
+    {
+        google::protobuf::io::StringOutputStream stream(&result);
+        google::protobuf::io::GzipOutputStream::Options options;
+        options.format = google::protobuf::io::GzipOutputStream::ZLIB;
+        google::protobuf::io::GzipOutputStream gzip(&stream, options);
+        google::protobuf::io::CodedOutputStream coded(&gzip);
+        coded.WriteRaw(bytes.data(), static_cast<int>(bytes.size()));
+    }
+    return result;
+}
+
 }  // namespace
 
 Module read_container(const std::string& path) {
-    const DataSection file = map_file(path);
-    return parse(file.bytes, path, [&](uint64_t offset, uint64_t size) {
-        return DataSection{file.bytes.substr(offset, size), file.owner};
+    const MappedFile file = map_file(path);
+    return parse(file.bytes, path, [&](const Entry& entry, size_t index) {
+        return DataSection::mapped(file.bytes.substr(entry.offset, entry.size), file.owner,
+                                   [path, crc = entry.crc, index](std::string_view bytes) {
+                                       check_section(bytes, crc, index, path);
+                                   });
     });
 }
 
 Module parse_container(std::string_view bytes, const std::string& origin) {
-    return parse(bytes, origin, [&](uint64_t offset, uint64_t size) {
-        auto copy = std::make_shared<const std::string>(bytes.substr(offset, size));
-        return DataSection{*copy, copy};
+    return parse(bytes, origin, [&](const Entry& entry, size_t index) {
+        const std::string_view section = bytes.substr(entry.offset, entry.size);
+        check_section(section, entry.crc, index, origin);
+        return DataSection::of(std::string(section));
     });
 }
 
@@ -211,36 +256,39 @@ DataSection load_side_file(const proto::Data& data, const std::string& folder) {
                         data.name(), data.path()));
     }
     const std::string path = (fs::path(folder) / relative).string();
-    DataSection section = map_file(path);
-    if (section.bytes.size() != data.size()) {
+    const MappedFile file = map_file(path);
+    if (file.bytes.size() != data.size()) {
         throw UserError(
             fmt::format("{}: error: has {} bytes, data `{}` expects {}. Fix: use the file that was written "
                         "with the program.",
-                        path, section.bytes.size(), data.name(), data.size()));
+                        path, file.bytes.size(), data.name(), data.size()));
     }
-    if (sha256_hex(section.bytes) != data.sha256()) {
-        throw UserError(
-            fmt::format("{}: error: SHA-256 differs from what data `{}` expects. Fix: use the file that was "
-                        "written with the program.",
-                        path, data.name()));
-    }
-    return section;
+    return DataSection::mapped(
+        file.bytes, file.owner, [path, name = data.name(), sha256 = data.sha256()](std::string_view bytes) {
+            if (sha256_hex(bytes) == sha256) return;
+            throw UserError(fmt::format(
+                "{}: error: SHA-256 differs from what data `{}` expects. Fix: use the file that was "
+                "written with the program.",
+                path, name));
+        });
 }
 
 std::string serialize_container(const Module& module) {
     if (module.data.size() != static_cast<size_t>(module.program.data_size())) {
         throw InternalError("Module.data is not parallel to KPUProgram.data");
     }
-    const std::string program = serialize_program(module.program);
-    std::vector<Entry> entries{{program_section, 0, 0, program.size(), crc32c(program)}};
+    std::string program = serialize_program(module.program);
+    const bool packs = program.size() > packed_above;
+    if (packs) program = packed(program);
+    std::vector<Entry> entries{
+        {packs ? packed_program_section : program_section, 0, 0, program.size(), crc32c(program)}};
     std::vector<std::string_view> bodies{program};
     for (size_t i = 0; i < module.data.size(); ++i) {
         const proto::Data& data = module.program.data(static_cast<int>(i));
         if (!data.path().empty()) continue;
-        if (data.size() != module.data[i].bytes.size()) throw InternalError("data section size differs");
-        bodies.push_back(module.data[i].bytes);
-        entries.push_back(
-            {data_section, static_cast<uint32_t>(i), 0, data.size(), crc32c(module.data[i].bytes)});
+        if (data.size() != module.data[i].size()) throw InternalError("data section size differs");
+        bodies.push_back(module.data[i].bytes());
+        entries.push_back({data_section, static_cast<uint32_t>(i), 0, data.size(), module.data[i].crc()});
     }
     uint64_t end = 16 + entries.size() * entry_bytes + 4;
     for (size_t i = 0; i < entries.size(); ++i) {
@@ -266,6 +314,15 @@ std::string serialize_container(const Module& module) {
         out += bodies[i];
     }
     return out;
+}
+
+std::string program_digest(const Module& module) {
+    std::string text = serialize_program(module.program);
+    for (size_t i = 0; i < module.data.size(); ++i) {
+        if (module.program.data(static_cast<int>(i)).sha256().empty())
+            text += fmt::format(" {:08x}", module.data[i].crc());
+    }
+    return sha256_hex(text);
 }
 
 void write_container(const Module& module, const std::string& path) {

@@ -9,7 +9,7 @@ namespace kpu {
 
 /// Container (.kpu), little-endian: magic "KPUPROG\0", u32 version, u32 section count, section table
 /// {u32 kind, u32 index, u64 offset, u64 size, u32 crc32c, u32 reserved}, u32 crc32c of everything before it;
-/// then the program (kind 1), then 64-byte-aligned data sections (kind 2). A file is untrusted: sizes,
+/// then the program (kind 1; kind 3: packed by zlib), then 64-byte-aligned data sections (kind 2). A file is untrusted: sizes,
 /// offsets and counts are checked before use.
 
 /// The layout is canonical: sections follow each other in that order, padding is zero, nothing follows the
@@ -24,6 +24,8 @@ Module parse_container(std::string_view bytes, const std::string& origin);
 DataSection load_side_file(const proto::Data& data, const std::string& folder);
 
 std::string serialize_container(const Module& module);
+/// SHA-256 (hex) that tells programs apart. Of data it takes the recorded digests, so mapped bytes stay unread.
+std::string program_digest(const Module& module);
 /// Writes atomically (temporary file, then rename). Throws UserError.
 void write_container(const Module& module, const std::string& path);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/diagnostics.hpp"
+#include "isa/data_section.hpp"
 #include "isa/kpu_program.pb.h"
 
 namespace kpu {
@@ -27,12 +28,6 @@ struct SourceMap {
     std::vector<Place> buffers;     ///< parallel to KPUProgram.buffer
     std::vector<Place> constants;   ///< parallel to KPUProgram.constant
     Place device;  ///< of the device directive, or of the declarations with the inline device
-};
-
-/// Bytes that travel with a program. `owner` keeps a memory-mapped file or a vector alive.
-struct DataSection {
-    std::string_view bytes;
-    std::shared_ptr<const void> owner;
 };
 
 /// A program with what stands beside it: source places and data sections (parallel to KPUProgram.data).

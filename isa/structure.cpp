@@ -428,6 +428,9 @@ class StructureCheck {
             const proto::Op& op = program_.op(i);
             const Field field{nullptr, "op", i};
             check_estimate(op.estimated_energy_pj(), Field{&field, "estimated_energy_pj"});
+            if (op.fused_type_size() > 0 && op.fused_type_size() != op.fused_with_size())
+                fail(Field{&field, "fused_type"}, "has {} entries for {} names in fused_with.", op.fused_type_size(),
+                     op.fused_with_size());
             for (int k = 0; k < op.attribute_size(); ++k) {
                 const Field at{&field, "attribute", k};
                 check_real(op.attribute(k).f(), Field{&at, "f"});

@@ -35,6 +35,21 @@ void verify_bare_l1(const VerifyContext& context) {
     }
 }
 
+/// A compiled program was fitted to one device: elsewhere it may be legal and still not what was meant.
+void verify_target(const Module& module, const DeviceLimits& limits, Diagnostics& found) {
+    const KPUProgram& program = module.program;
+    if (limits.agnostic || program.target_hash().empty() || program.target_hash() == legality_hash(limits))
+        return;
+    const bool same_name = program.target_name() == limits.name;
+    found.error(
+        {module.origin, 0, 0},
+        fmt::format(
+            "compiled for `{}`{}, this device is `{}`{}. Fix: run it there, compile it again for this "
+            "device, or give --retarget to run it here if it is legal.",
+            program.target_name(), same_name ? " as it was then" : "", limits.name,
+            same_name ? " with other units, capacities, types or arrays" : ""));
+}
+
 void verify_task(const VerifyContext& context, const BoundTask& task, uint32_t statement) {
     const SourcePos pos = context.module.pos_of_statement(statement);
     verify_placement(context, task, pos);
@@ -57,6 +72,7 @@ BoundProgram run_passes(const Module& module, const DeviceLimits& limits, const 
         found.error({}, e.what());
         return {};
     }
+    if (!options.retarget) verify_target(module, limits, found);
     verify_names(module, found);
     verify_decorators(module, found);
     Binder binder(module, limits, found);

@@ -11,8 +11,9 @@
 namespace kpu {
 
 struct VerifyOptions {
-    bool strict = false;   ///< warnings of nem.md section 2.4 become errors
-    ParamBindings params;  ///< values for offsets and bounds; defaults otherwise
+    bool strict = false;    ///< warnings of nem.md section 2.4 become errors
+    bool retarget = false;  ///< a program compiled for another device is taken if it is legal here
+    ParamBindings params;   ///< values for offsets and bounds; defaults otherwise
 };
 
 /// Checks form, names, types, bounds, capacity and device fit in the order of passes of the language

@@ -46,6 +46,10 @@ uint64_t channel_bytes(const proto::DdrDevice& device) {
     return uint64_t{device.rows()} * device.row_bytes() * device.bank_groups() * device.banks_per_group();
 }
 
+uint64_t ddr_capacity(const proto::Ddr& ddr, const proto::DdrDevice& device) {
+    return channel_bytes(device) * ddr.channels() * ddr.ranks();
+}
+
 proto::DdrDevice at_data_rate(const proto::DdrDevice& device, uint32_t data_rate_mtps) {
     proto::DdrDevice scaled = device;
     if (data_rate_mtps == device.data_rate_mtps()) return scaled;

@@ -44,11 +44,12 @@ Source find_source(const std::string& name, const std::vector<std::string>& sear
 }
 
 Platform finish(Platform platform, const std::string& origin, const schema::ParseInfoTree* places,
-                schema::Fill fill, const Overrides& overrides) {
+                schema::Fill fill, const Overrides& overrides, Diagnostics* notes = nullptr) {
     for (const auto& [path, value] : overrides) schema::set_path(platform, path, value);
     Diagnostics diagnostics;
     schema::complete(platform, origin, places, fill, diagnostics);
     if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
+    fit_ddr_size(platform, overrides, notes);
     derive(platform);
     check_rules(platform, origin, places, diagnostics);
     if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
@@ -56,13 +57,14 @@ Platform finish(Platform platform, const std::string& origin, const schema::Pars
     return platform;
 }
 
-Platform load_textproto(std::string_view text, const std::string& origin, const Overrides& overrides) {
+Platform load_textproto(std::string_view text, const std::string& origin, const Overrides& overrides,
+                        Diagnostics* notes = nullptr) {
     Diagnostics diagnostics;
     Platform platform;
     schema::ParseInfoTree places;
     schema::parse_text(text, origin, platform, diagnostics, &places);
     if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
-    return finish(std::move(platform), origin, &places, schema::Fill::optional_fields, overrides);
+    return finish(std::move(platform), origin, &places, schema::Fill::optional_fields, overrides, notes);
 }
 
 Platform load_nem(const Source& source, const Overrides& overrides,
@@ -87,7 +89,7 @@ Platform load_scale_sim(const Source& source, const Overrides& overrides, Diagno
     for (const Diagnostic& note : diagnostics.all()) {
         if (notes != nullptr) notes->add(note);
     }
-    return finish(std::move(platform), source.origin, nullptr, schema::Fill::every_field, overrides);
+    return finish(std::move(platform), source.origin, nullptr, schema::Fill::every_field, overrides, notes);
 }
 
 }  // namespace
@@ -116,7 +118,7 @@ Platform load(const std::string& name_or_path, const Overrides& overrides,
     if (ends_with(file, ".cfg") && is_scale_sim_config(source.text))
         return load_scale_sim(source, overrides, notes);
     if (ends_with(file, ".nem") || ends_with(file, ".cfg")) return load_nem(source, overrides, search_paths);
-    return load_textproto(source.text, source.origin, overrides);
+    return load_textproto(source.text, source.origin, overrides, notes);
 }
 
 Platform parse_textproto(std::string_view text, const std::string& origin, const Overrides& overrides) {

@@ -117,7 +117,7 @@ class Checker {
                               "choose a faster device.",
                               ddr.data_rate_mtps(), device->name(), device->data_rate_mtps()));
         }
-        const uint64_t capacity = channel_bytes(*device) * ddr.channels() * ddr.ranks();
+        const uint64_t capacity = ddr_capacity(ddr, *device);
         if (ddr.size_bytes() > capacity) {
             error("ddr",
                   fmt::format(
@@ -229,12 +229,27 @@ void derive(proto::Platform& platform) {
     if (device == nullptr) return;  // check_rules says so
     proto::Ddr& ddr = *platform.mutable_ddr();
     if (!ddr.has_data_rate_mtps()) ddr.set_data_rate_mtps(device->data_rate_mtps());
-    if (!ddr.has_size_bytes()) ddr.set_size_bytes(channel_bytes(*device) * ddr.channels() * ddr.ranks());
+    if (!ddr.has_size_bytes()) ddr.set_size_bytes(ddr_capacity(ddr, *device));
     proto::DdrController controller = default_ddr_controller();
     controller.clear_request_nck();  // both follow from controller_latency_ns
     controller.clear_response_nck();
     controller.MergeFrom(ddr.controller());
     *ddr.mutable_controller() = controller;
+}
+
+void fit_ddr_size(proto::Platform& platform, const Overrides& overrides, Diagnostics* notes) {
+    const auto any = [&](auto matches) { return std::any_of(overrides.begin(), overrides.end(), matches); };
+    if (any([](const auto& item) { return item.first == "ddr.size_bytes"; })) return;
+    if (!any([](const auto& item) { return starts_with(item.first, "ddr."); })) return;
+    proto::Ddr& ddr = *platform.mutable_ddr();
+    const proto::DdrDevice* device = find_ddr_device(ddr.device());
+    if (device == nullptr || ddr.size_bytes() <= ddr_capacity(ddr, *device)) return;
+    const uint64_t before = ddr.size_bytes();
+    ddr.set_size_bytes(ddr_capacity(ddr, *device));
+    if (notes != nullptr)
+        notes->info(
+            {}, fmt::format("ddr.size_bytes is {} instead of {}: more does not fit the other values of ddr.",
+                            ddr.size_bytes(), before));
 }
 
 void check_rules(const proto::Platform& platform, const std::string& origin,

@@ -6,6 +6,7 @@
 
 #include "base/diagnostics.hpp"
 #include "base/types.hpp"
+#include "platforms/platform.hpp"
 #include "platforms/platform.pb.h"
 #include "platforms/schema.hpp"
 
@@ -18,6 +19,9 @@ struct RateTypes {
 /// Nothing for a text that names no MAC of the energy table.
 std::optional<RateTypes> rate_types(std::string_view text);
 
+/// With fewer channels, fewer ranks or another device, DDR may hold less than the file says: unless an override gives
+/// the size too, it is lowered, and `notes` (null: nobody) says so.
+void fit_ddr_size(proto::Platform& platform, const Overrides& overrides, Diagnostics* notes);
 /// Fills in what follows from other fields: port widths of arrays and vector units, rate and size of the DDR.
 void derive(proto::Platform& platform);
 /// Rules that tie several fields together, after every single field was checked.

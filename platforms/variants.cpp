@@ -109,6 +109,8 @@ DeviceLimits limits_of(const Platform& platform) {
         for (const proto::Engine& engine : engines)
             count = std::min(count, unit_count(platform, &engine, row.kind));
     }
+    for (const proto::Engine& engine : engines)
+        limits.arrays.push_back(fmt::format("{}x{}", engine.array().rows(), engine.array().cols()));
     Diagnostics diagnostics;
     limits.variants = resolve_variants(platform, diagnostics);
     if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));

@@ -286,8 +286,10 @@ void HostTensors::place_rest(values::MemoryImage& memory, std::optional<uint32_t
 void HostTensors::place(values::MemoryImage& memory) {
     for (const DataImage& image : program_.data) {
         const BoundBuffer& buffer = program_.buffers[image.buffer];
-        memory.level(buffer.level, buffer.engine)
-            .write(buffer.base + image.offset, image.bytes.data(), image.bytes.size());
+        values::MemoryLevel& level = memory.level(buffer.level, buffer.engine);
+        image.bytes->read_once([&](uint64_t at, std::string_view block) {
+            level.write(buffer.base + image.offset + at, block.data(), block.size());
+        });
     }
     for (size_t i = 0; i < inputs_.size(); ++i) {
         const TensorSpec& spec = program_.inputs[i];

@@ -50,13 +50,19 @@ void save_run(const std::string& folder, bool force, Simulation& simulation,
         }
     }
     manifest.host = boundary_lines(simulation.program());
+    const traces::EnergyPrices prices = simulation.run_info().prices;
+    if (prices.not_modelled.empty()) {
+        manifest.energy_table = prices.table;
+        manifest.energy_corner = prices.corner;
+        manifest.node_nm = prices.node_nm, manifest.vdd = prices.vdd, manifest.temp_c = prices.temp_c;
+    }
     manifest.tool_version = KPUSIM_VERSION;
     manifest.seed = simulation.options().seed;
     manifest.mode = simulation.run_info().mode;
     manifest.parameters = bound_parameters(module, simulation.options().params);
     manifest.time = traces::utc_now();
     manifest.program.name = module.program.name();
-    manifest.program.sha256 = sha256_hex(serialize_container(module));
+    manifest.program.sha256 = program_digest(module);
     manifest.platform.sha256 = sha256_hex(platform_text);
     files.write_manifest(manifest);
 }

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "isa/iterations.hpp"
 #include "isa/verify.hpp"
@@ -23,6 +25,7 @@ BoundProgram verify_and_bind(const std::shared_ptr<const Module>& module, const 
                              const SimulationOptions& options, Diagnostics& diagnostics) {
     VerifyOptions verify_options;
     verify_options.strict = options.strict;
+    verify_options.retarget = options.retarget;
     verify_options.params = options.params;
     std::optional<BoundProgram> program = verify(module, limits, verify_options, diagnostics);
     if (options.strict) diagnostics.promote_warnings();
@@ -39,6 +42,32 @@ DeviceLimits limits_for(const Module& module, const platforms::Platform* platfor
                         module.origin.empty() ? "program" : module.origin));
     }
     return platforms::agnostic_limits();
+}
+
+/// Operations whose work another does have a row too, which points there: whoever looks for a node finds it.
+void add_fused_rows(std::vector<traces::OpRow>& ops, const KPUProgram& program) {
+    std::set<std::string> known;
+    std::map<std::string, const proto::Op*> by_id;
+    for (const traces::OpRow& row : ops) known.insert(row.id);
+    for (const proto::Op& op : program.op()) by_id.emplace(op.id(), &op);
+    std::vector<traces::OpRow> all;
+    for (traces::OpRow& row : ops) {
+        const auto found = by_id.find(row.id);
+        const bool modelled = row.energy_modelled;
+        all.push_back(std::move(row));
+        if (found == by_id.end()) continue;
+        const proto::Op& op = *found->second;
+        for (int i = 0; i < op.fused_with_size(); ++i) {
+            if (!known.insert(op.fused_with(i)).second) continue;
+            traces::OpRow fused;
+            fused.id = op.fused_with(i);
+            if (i < op.fused_type_size()) fused.type = op.fused_type(i);
+            fused.energy_modelled = modelled;
+            fused.fused_into = op.id();
+            all.push_back(std::move(fused));
+        }
+    }
+    ops = std::move(all);
 }
 
 [[noreturn]] void no_values() {
@@ -122,6 +151,7 @@ struct Simulation::Impl {
     void close() {
         if (closed) return;
         start().finish(stats, ops);
+        add_fused_rows(ops, module->program);
         closed = true;
     }
 

@@ -33,6 +33,7 @@ struct SimulationOptions {
     Mode mode = Mode::values_timing;
     ParamBindings params;
     bool strict = false;        ///< lenient checks become errors
+    bool retarget = false;      ///< takes a program that was compiled for another device
     bool hazards = true;        ///< report races and reads of unwritten bytes
     bool random_order = false;  ///< functional mode: any ready task next, by `seed`; else program order
     uint64_t seed = 0;

@@ -43,6 +43,13 @@ bool take_record(std::string_view& text, std::vector<std::string>& fields, size_
     return !quoted;
 }
 
+/// Texts that a spreadsheet would run as formulas are written with a sign before them (csv_field).
+void strip_formula_sign(std::string& field) {
+    if (field.size() > 1 && field[0] == '\'' &&
+        std::string_view("=+-@\t'").find(field[1]) != std::string_view::npos)
+        field.erase(0, 1);
+}
+
 bool blank(const std::vector<std::string>& fields) { return fields.size() == 1 && fields[0].empty(); }
 
 }  // namespace
@@ -54,6 +61,7 @@ CsvTable::CsvTable(std::string_view text, std::string origin) : origin_(std::mov
         row.line = line;
         if (!take_record(text, row.fields, line)) fail(row.line, "a quote does not close");
         if (blank(row.fields)) continue;
+        for (std::string& field : row.fields) strip_formula_sign(field);
         if (header_.empty()) {
             if (row.fields[0][0] != '#') header_ = std::move(row.fields);
             continue;

@@ -20,9 +20,6 @@ void write_power_csv(const RunInfo& info, const std::vector<Event>& events, Outp
     require_energy(info.prices);
     const PowerTrace trace = power_trace(info, events, info.bin_ps());
     const PowerBins& bins = trace.bins;
-    const EnergyPrices& prices = info.prices;
-    output.print("# table={}, corner={}, node={}, vdd={}, temp={}, bin_ns={}, units=W\n", prices.table,
-                 prices.corner, prices.node_nm, prices.vdd, prices.temp_c, ns_text(bins.width()));
     output.print("time_ns,dt_ns,");
     for (size_t c = 0; c < component_count; ++c) {
         const auto component = static_cast<Component>(c);

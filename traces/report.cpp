@@ -199,24 +199,37 @@ class Report : private TextLines {
              info_.prices.temp_c);
     }
 
+    /// "  array  93.1 %": the least time over the time taken.
+    static std::string bound_text(const OpRow& row) {
+        if (row.bound.empty()) return {};
+        return fmt::format(
+            "  {:<6}{}", row.bound,
+            percent(static_cast<double>(row.bound_cycles), static_cast<double>(row.charged_cycles)));
+    }
+
     void operations() {
         std::vector<const OpRow*> rows;
-        for (const OpRow& row : ops_) rows.push_back(&row);
+        for (const OpRow& row : ops_) {
+            if (row.fused_into.empty()) rows.push_back(&row);
+        }
+        const size_t own = rows.size();
+        const bool bounds =
+            std::any_of(rows.begin(), rows.end(), [](const OpRow* row) { return !row->bound.empty(); });
         std::stable_sort(rows.begin(), rows.end(), [](const OpRow* a, const OpRow* b) {
             return a->charged_cycles > b->charged_cycles;
         });
         if (rows.size() > options_.top_ops) rows.resize(options_.top_ops);
         if (rows.empty()) return;
         const double total = real("cycles.total");
-        line("\n{:<26}{:<14}{:>14}{:>9}{:>10}{:>12}", "operation", "type", "cycles", "share", "util.",
-             "energy");
+        line("\n{:<26}{:<14}{:>14}{:>9}{:>10}{:>12}{}", "operation", "type", "cycles", "share", "util.",
+             "energy", bounds ? "  bound, of it" : "");
         for (const OpRow* row : rows) {
-            line("  {:<24.24}{:<14.14}{:>14}{:>9}{:>10}{:>12}", row->id, row->type,
+            line("  {:<24.24}{:<14.14}{:>14}{:>9}{:>10}{:>12}{}", row->id, row->type,
                  grouped(row->charged_cycles), percent(static_cast<double>(row->charged_cycles), total),
-                 percent(row->utilization, 1),
-                 row->energy_modelled ? energy_text(row->energy_pj / 1e6) : "-");
+                 percent(row->utilization, 1), row->energy_modelled ? energy_text(row->energy_pj / 1e6) : "-",
+                 bound_text(*row));
         }
-        if (ops_.size() > rows.size()) line("  ... and {} more in ops.csv", ops_.size() - rows.size());
+        if (own > rows.size()) line("  ... and {} more in ops.csv", own - rows.size());
     }
 
     const StatSet& stats_;

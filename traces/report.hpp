@@ -12,7 +12,7 @@ namespace kpu::traces {
 struct ReportOptions {
     size_t width = 100;   ///< columns; at least 60
     bool colour = false;  ///< ANSI colours: only for a terminal
-    size_t top_ops = 8;
+    size_t top_ops = 10;
 };
 
 /// The report of a run, for a terminal: time, utilization, what each unit did (bars), bytes per level, energy

@@ -160,6 +160,12 @@ void RunFolder::write_manifest(const Manifest& manifest) const {
     for (const auto& [name, value] : manifest.parameters) out["parameters"][name] = value;
     for (const Manifest::File& file : manifest.inputs) out["inputs"].push_back(to_json(file));
     if (!manifest.host.empty()) out["host"] = manifest.host;
+    if (!manifest.energy_table.empty())
+        out["energy"] = {{"table", manifest.energy_table},
+                         {"corner", manifest.energy_corner},
+                         {"node_nm", manifest.node_nm},
+                         {"vdd_v", manifest.vdd},
+                         {"temp_c", manifest.temp_c}};
     for (const std::string& file : outputs_) {
         out["outputs"].push_back({{"file", file}, {"sha256", sha256_hex_of_file(path_ + "/" + file)}});
     }

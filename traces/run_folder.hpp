@@ -23,6 +23,8 @@ struct Manifest {
     std::string time;                                         ///< UTC, ISO 8601: utc_now()
     File program, platform;
     std::vector<File> inputs;
+    std::string energy_table, energy_corner;  ///< empty: energy is not modelled
+    double node_nm = 0, vdd = 0, temp_c = 0;
     std::vector<std::string> host;  ///< conversions between host arrays and the device's tensors, a line each
 };
 std::string utc_now();

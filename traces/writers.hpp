@@ -55,17 +55,22 @@ struct OpRow {
     std::array<Cycles, unit_cause_count> causes{};  ///< unit-cycles by Cause
     uint64_t macs = 0;
     uint64_t bytes_dram = 0, bytes_l2 = 0, bytes_l1 = 0;
-    double utilization = 0;  ///< of MACs: busy.useful / all busy unit-cycles, stalls left out
+    double utilization = 0;       ///< of MACs: busy.useful / all busy unit-cycles, stalls left out
     bool energy_modelled = true;  ///< else energy_pj and power_w say nothing, and are empty in the file
     double energy_pj = 0;
     double power_w = 0;           ///< energy_pj over the time of span_cycles; of the background: over the run
     Cycles estimated_cycles = 0;  ///< of the compiler; 0 = none
     double estimated_energy_pj = 0;
     std::string profile;  ///< @profile tags of its tasks, joined by |
+    /// The resource that bounds it, says the compiler, and the cycles it takes at least; empty and 0: unknown.
+    std::string bound;
+    Cycles bound_cycles = 0;
+    std::string
+        fused_into;  ///< the operation that does this one's work too: all else is 0; empty: a row of its own
 };
 /// Columns:
 /// op,type,span_cycles,charged_cycles,<group.cause>...,macs,bytes_dram,bytes_l2,bytes_l1,utilization,energy_pj,
-/// power_w,estimated_cycles,cycles_over_estimate,estimated_energy_pj,energy_over_estimate,profile; the ratios
+/// power_w,estimated_cycles,cycles_over_estimate,estimated_energy_pj,energy_over_estimate,profile,bound,bound_cycles,fused_into; the ratios
 /// are empty without estimate.
 void write_ops_csv(const std::vector<OpRow>& rows, Output& output);
 

@@ -12,9 +12,10 @@
 namespace kpu::values {
 namespace {
 
-constexpr uint64_t bits_per_word = 64;
+constexpr uint64_t bits_per_word = 64, block_bytes = 4096;
 
 uint64_t map_bytes_of(uint64_t size) { return (size / bits_per_word + 1) * sizeof(uint64_t); }
+uint64_t full_bytes_of(uint64_t size) { return map_bytes_of(size / block_bytes); }
 
 void* map_zero_pages(uint64_t bytes) {
     // MAP_NORESERVE: a level is as large as the device's, whatever the host has; only touched pages count
@@ -29,6 +30,32 @@ uint64_t word_mask(uint64_t first, uint64_t last) {
     return (width == bits_per_word ? ~uint64_t{0} : (uint64_t{1} << width) - 1) << first;
 }
 
+/// Bits [first, last) of a map.
+void set_bits(uint64_t* map, uint64_t first, uint64_t last) {
+    uint64_t word = first / bits_per_word;
+    const uint64_t last_word = (last - 1) / bits_per_word;
+    const uint64_t first_bit = first % bits_per_word;
+    const uint64_t end_bit = (last - 1) % bits_per_word + 1;
+    if (word == last_word) {
+        map[word] |= word_mask(first_bit, end_bit);
+        return;
+    }
+    map[word++] |= word_mask(first_bit, bits_per_word);
+    std::fill(map + word, map + last_word, ~uint64_t{0});
+    map[last_word] |= word_mask(0, end_bit);
+}
+
+/// The first bit of [first, last) that is not set, or `last`.
+uint64_t first_missing_bit(const uint64_t* map, uint64_t first, uint64_t last) {
+    while (first < last) {
+        const uint64_t word = first / bits_per_word;
+        const uint64_t missing = ~map[word] >> (first % bits_per_word);
+        if (missing != 0) return std::min(last, first + static_cast<uint64_t>(__builtin_ctzll(missing)));
+        first = (word + 1) * bits_per_word;
+    }
+    return last;
+}
+
 }  // namespace
 
 MemoryLevel::MemoryLevel(uint64_t size_bytes) : size_(size_bytes) {
@@ -37,8 +64,9 @@ MemoryLevel::MemoryLevel(uint64_t size_bytes) : size_(size_bytes) {
     if (size_ <= limit) {
         data_ = static_cast<uint8_t*>(map_zero_pages(size_));
         written_ = static_cast<uint64_t*>(map_zero_pages(map_bytes_of(size_)));
+        full_ = static_cast<uint64_t*>(map_zero_pages(full_bytes_of(size_)));
     }
-    if (data_ == nullptr || written_ == nullptr) {
+    if (data_ == nullptr || written_ == nullptr || full_ == nullptr) {
         release();
         throw UserError(fmt::format(
             "cannot reserve {} bytes of address space for a memory level. Fix: use a smaller memory.",
@@ -49,7 +77,8 @@ MemoryLevel::MemoryLevel(uint64_t size_bytes) : size_(size_bytes) {
 MemoryLevel::MemoryLevel(MemoryLevel&& other) noexcept
     : size_(std::exchange(other.size_, 0)),
       data_(std::exchange(other.data_, nullptr)),
-      written_(std::exchange(other.written_, nullptr)) {}
+      written_(std::exchange(other.written_, nullptr)),
+      full_(std::exchange(other.full_, nullptr)) {}
 
 MemoryLevel& MemoryLevel::operator=(MemoryLevel&& other) noexcept {
     if (this != &other) {
@@ -57,6 +86,7 @@ MemoryLevel& MemoryLevel::operator=(MemoryLevel&& other) noexcept {
         size_ = std::exchange(other.size_, 0);
         data_ = std::exchange(other.data_, nullptr);
         written_ = std::exchange(other.written_, nullptr);
+        full_ = std::exchange(other.full_, nullptr);
     }
     return *this;
 }
@@ -66,8 +96,9 @@ MemoryLevel::~MemoryLevel() { release(); }
 void MemoryLevel::release() noexcept {
     if (data_ != nullptr) munmap(data_, size_);
     if (written_ != nullptr) munmap(written_, map_bytes_of(size_));
+    if (full_ != nullptr) munmap(full_, full_bytes_of(size_));
     data_ = nullptr;
-    written_ = nullptr;
+    written_ = full_ = nullptr;
 }
 
 void MemoryLevel::check_range(uint64_t address, uint64_t count) const {
@@ -88,17 +119,11 @@ void MemoryLevel::mark_written(uint64_t address, uint64_t count) {
     check_range(address, count);
     if (count == 0) return;
     const uint64_t last = address + count;
-    uint64_t word = address / bits_per_word;
-    const uint64_t last_word = (last - 1) / bits_per_word;
-    const uint64_t first_bit = address % bits_per_word;
-    const uint64_t end_bit = (last - 1) % bits_per_word + 1;
-    if (word == last_word) {
-        written_[word] |= word_mask(first_bit, end_bit);
-        return;
-    }
-    written_[word++] |= word_mask(first_bit, bits_per_word);
-    std::fill(written_ + word, written_ + last_word, ~uint64_t{0});
-    written_[last_word] |= word_mask(0, end_bit);
+    const uint64_t first_block = (address + block_bytes - 1) / block_bytes, last_block = last / block_bytes;
+    if (first_block >= last_block) return set_bits(written_, address, last);
+    set_bits(full_, first_block, last_block);
+    if (address < first_block * block_bytes) set_bits(written_, address, first_block * block_bytes);
+    if (last > last_block * block_bytes) set_bits(written_, last_block * block_bytes, last);
 }
 
 bool MemoryLevel::all_written(uint64_t address, uint64_t count) const {
@@ -109,22 +134,13 @@ uint64_t MemoryLevel::first_unwritten(uint64_t address, uint64_t count) const {
     check_range(address, count);
     const uint64_t end = address + count;
     uint64_t at = address;
-    constexpr uint64_t chunk = 8;  // words at once, as long as nothing is missing
     while (at < end) {
-        const uint64_t word = at / bits_per_word;
-        if (at % bits_per_word == 0 && end - at >= chunk * bits_per_word) {
-            uint64_t all = ~uint64_t{0};
-            for (uint64_t i = 0; i < chunk; ++i) all &= written_[word + i];
-            if (all == ~uint64_t{0}) {
-                at += chunk * bits_per_word;
-                continue;
-            }
+        const uint64_t block = at / block_bytes, stop = std::min(end, (block + 1) * block_bytes);
+        if (!is_full(block)) {
+            const uint64_t missing = first_missing_bit(written_, at, stop);
+            if (missing < stop) return missing;
         }
-        const uint64_t missing = ~written_[word] >> (at % bits_per_word);
-        if (missing != 0) {
-            return std::min(end, at + static_cast<uint64_t>(__builtin_ctzll(missing)));
-        }
-        at = (word + 1) * bits_per_word;
+        at = stop;
     }
     return end;
 }
@@ -133,7 +149,8 @@ void MemoryLevel::reset() {
     if (size_ == 0) return;
     // private anonymous pages read as zero after MADV_DONTNEED
     if (madvise(data_, size_, MADV_DONTNEED) != 0 ||
-        madvise(written_, map_bytes_of(size_), MADV_DONTNEED) != 0) {
+        madvise(written_, map_bytes_of(size_), MADV_DONTNEED) != 0 ||
+        madvise(full_, full_bytes_of(size_), MADV_DONTNEED) != 0) {
         throw InternalError("a memory level could not be reset");
     }
 }

@@ -33,12 +33,14 @@ class MemoryLevel {
 
   private:
     void check_range(uint64_t address, uint64_t count) const;
+    bool is_full(uint64_t block) const { return (full_[block / 64] >> (block % 64) & 1) != 0; }
     void release() noexcept;
 
     uint64_t size_ = 0;
     uint8_t* data_ = nullptr;
-    uint64_t* written_ =
-        nullptr;  ///< one bit per byte, a private anonymous mapping too: untouched pages cost nothing
+    /// One bit per byte, and one per block of 4096 that was written whole, whose bits then do not count: weights of
+    /// gigabytes cost little. Private anonymous mappings too: untouched pages cost nothing.
+    uint64_t *written_ = nullptr, *full_ = nullptr;
 };
 
 /// The levels of a device as something that reads and writes them reaches them: a host, or a unit through its

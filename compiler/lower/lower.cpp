@@ -260,7 +260,10 @@ class Lowering {
         proto::Op& message = *program_.message().mutable_op(static_cast<int>(number) - 1);
         message.set_schedule_order(static_cast<int32_t>(number) - 1);
         message.set_estimated_cycles(static_cast<uint64_t>(op.tiling.cycles));
-        for (const graph::Source& source : op.op.fused) message.add_fused_with(source.name);
+        for (const graph::Source& source : op.op.fused) {
+            message.add_fused_with(source.name);
+            message.add_fused_type(source.type);
+        }
         proto::Tiling& tiling = *message.mutable_tiling();
         for (size_t a = 0; a < op.op.axes.size(); ++a) {
             if (op.op.axes[a].extent == 1) continue;
@@ -361,6 +364,7 @@ class Lowering {
         message.set_estimated_total_cycles(cycles);
         message.set_target_name(target_.platform.name());
         message.set_target_version(target_.platform.version());
+        message.set_target_hash(legality_hash(target_.limits));
         if (constants_.size() > 0) program_.data("weights", "weights", constants_.take());
         result_.module = program_.build();
         result_.graph = std::move(graph_);

@@ -23,7 +23,7 @@ void write_text(const Module& module, const std::string& path) {
     const fs::path folder = fs::path(path).parent_path();
     for (int i = 0; i < module.program.data_size(); ++i) {
         if (!module.program.data(i).path().empty()) continue;
-        write_file((folder / data_file_name(path, i)).string(), module.data[static_cast<size_t>(i)].bytes);
+        write_file((folder / data_file_name(path, i)).string(), module.data[static_cast<size_t>(i)].bytes());
     }
     write_file(path, nem::print(module));
 }

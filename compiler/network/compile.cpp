@@ -8,6 +8,7 @@
 #include "base/text_output.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/quantize/absorb_qdq.hpp"
+#include "compiler/quantize/export_qdq.hpp"
 #include "compiler/quantize/quantize.hpp"
 #include "platforms/library.hpp"
 
@@ -51,10 +52,14 @@ class Compilation {
             if (wanted == "all" || wanted == pass.name) print(pass.name, graph);
         };
         passes::run_passes(graph_, options, passes::Stage::rewrite, after);
+        const std::string& qdq = request_.options.text("export-qdq");
         if (result.precision == ElemType::i8 || quantize::is_quantized(graph_)) {
             quantize(result.precision);
+            if (!qdq.empty()) write_file(qdq, quantize::export_qdq(graph_));
             if (wanted == "all" || wanted == "quantize") print("quantize", graph_);
         } else {
+            if (!qdq.empty())
+                throw UserError("--export-qdq: the network is not quantized. Fix: give --precision int8.");
             if (!request_.options.text("calibrate").empty())
                 notes_.warning({origin_, 0, 0}, "--calibrate is for --precision int8; it is not used.");
             passes::run_passes(graph_, options, passes::Stage::types, after);
@@ -64,7 +69,10 @@ class Compilation {
         result.lowered.module.program.set_precision(precision_name(result.precision));
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.module.program.mutable_device()->set_path(target_.platform.name());
+        state_bounds(result, target_);
         explain(result);
+        if (const std::string& path = request_.options.text("memory-map"); !path.empty())
+            write_memory_map(result, target_, path);
         if (const std::string& path = request_.options.text("dot"); !path.empty())
             write_file(path, graph::to_dot(result.lowered.graph));
         return result;

@@ -27,4 +27,10 @@ Compiled compile(graph::Graph graph, const compiler::LoadRequest& request, const
 /// `only`: the operation of this name; empty: all.
 std::string mapping_text(const Compiled& compiled, const lower::Target& target, std::string_view only);
 
+/// Writes into each operation of the program what bounds it, and the cycles below which no schedule comes.
+void state_bounds(Compiled& compiled, const lower::Target& target);
+
+/// Where each tensor lives and when: a picture if the name ends in .html, else a table.
+void write_memory_map(const Compiled& compiled, const lower::Target& target, const std::string& path);
+
 }  // namespace kpu::network

@@ -32,6 +32,11 @@ std::vector<OptionRow> option_rows() {
          {"model", "NHWC"}},
         {"print-after", "prints the graph after this pass, or after each (all)", ValueKind::text},
         {"dot", "writes the graph, as it is lowered, as a picture in Graphviz's language", ValueKind::text},
+        {"export-qdq", "writes the quantized graph as an ONNX model (QDQ), for other runtimes",
+         ValueKind::text},
+        {"memory-map",
+         "writes where each tensor lives and when: a picture if the name ends in .html, else a table",
+         ValueKind::text},
         {"explain-mapping", "prints tiles, predicted cycles and bound of this operation, or of each (all)",
          ValueKind::text},
     };

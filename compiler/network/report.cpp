@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "compiler/network/compile.hpp"
 
@@ -17,8 +19,8 @@ std::string tiles_text(const lower::LoweredOp& op) {
     return text.empty() ? "one element" : text;
 }
 
-/// Cycles below which no schedule comes: its MACs at peak.
-double least_cycles(const lower::LoweredOp& op, const lower::Target& target, ElemType precision) {
+/// Cycles of its MACs at peak.
+double peak_cycles(const lower::LoweredOp& op, const lower::Target& target, ElemType precision) {
     if (op.macs == 0) return 0;
     double peak = 0;
     for (const proto::Engine& engine : target.engines) {
@@ -28,7 +30,34 @@ double least_cycles(const lower::LoweredOp& op, const lower::Target& target, Ele
     return double(op.macs) / peak;
 }
 
+struct Bound {
+    const char* name;
+    double cycles;
+};
+
+/// Cycles below which no schedule with these tiles comes, and the resource that needs them.
+Bound bound_of(const lower::LoweredOp& op, const lower::Target& target, ElemType precision) {
+    const Bound bounds[] = {{"array", peak_cycles(op, target, precision)},
+                            {"vector", op.tiling.vector},
+                            {"dma", op.tiling.dma},
+                            {"dram", op.tiling.dram}};
+    return *std::max_element(std::begin(bounds), std::end(bounds),
+                             [](const Bound& a, const Bound& b) { return a.cycles < b.cycles; });
+}
+
 }  // namespace
+
+void state_bounds(Compiled& compiled, const lower::Target& target) {
+    KPUProgram& program = compiled.lowered.module.program;
+    std::map<std::string, proto::Op*> messages;
+    for (proto::Op& op : *program.mutable_op()) messages.emplace(op.id(), &op);
+    for (const lower::LoweredOp& op : compiled.lowered.ops) {
+        const Bound bound = bound_of(op, target, compiled.precision);
+        proto::Op& message = *messages.at(op.op.source.name);
+        message.set_bound(bound.name);
+        message.set_bound_cycles(message.bound_cycles() + static_cast<uint64_t>(bound.cycles));
+    }
+}
 
 std::string mapping_text(const Compiled& compiled, const lower::Target& target, std::string_view only) {
     std::string text = fmt::format("{:<28} {:<18} {:>13} {:>12} {:>7} {:>6}  {}\n", "operation", "type",
@@ -37,11 +66,10 @@ std::string mapping_text(const Compiled& compiled, const lower::Target& target, 
     for (const lower::LoweredOp& op : compiled.lowered.ops) {
         if (!only.empty() && op.op.source.name != only) continue;
         found = true;
-        const double least = std::max(
-            {least_cycles(op, target, compiled.precision), op.tiling.dram, op.tiling.dma, op.tiling.vector});
+        const Bound bound = bound_of(op, target, compiled.precision);
         text += fmt::format("{:<28} {:<18} {:>13} {:>12.0f} {:>7} {:>5.0f}%  {}\n", op.op.source.name,
-                            op.op.source.type, op.macs, op.tiling.cycles, op.tiling.bound(),
-                            op.tiling.cycles > 0 ? 100 * least / op.tiling.cycles : 0, tiles_text(op));
+                            op.op.source.type, op.macs, op.tiling.cycles, bound.name,
+                            op.tiling.cycles > 0 ? 100 * bound.cycles / op.tiling.cycles : 0, tiles_text(op));
     }
     if (!found)
         throw UserError(fmt::format(

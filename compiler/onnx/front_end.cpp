@@ -26,17 +26,31 @@ bool recognise(std::string_view head, std::string_view file_name) {
     return ends_with(file_name, ".onnx");
 }
 
+onnx::ImportOptions import_options(const LoadRequest& request) {
+    onnx::ImportOptions options;
+    for (const auto& [name, size] : request.options.sizes("dim")) options.dims[name] = size;
+    return options;
+}
+
+/// Of external data.
+std::string folder_of(const Source& source) {
+    return std::filesystem::path(source.origin()).parent_path().string();
+}
+
+std::vector<NodeSupport> nodes(const Source& source, const LoadRequest& request, Diagnostics& notes) {
+    const onnx::ImportOptions options = import_options(request);
+    if (source.is_file()) return onnx::coverage(source.origin(), options, notes);
+    return onnx::coverage_of_bytes(source.bytes(), source.origin(), folder_of(source), options, notes);
+}
+
 Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes) {
     if (request.platform == nullptr)
         throw UserError(source.origin() +
                         ": a network is compiled for a device. Fix: give one with --platform.");
-    onnx::ImportOptions options;
-    for (const auto& [name, size] : request.options.sizes("dim")) options.dims[name] = size;
-    graph::Graph graph =
-        source.is_file() ? onnx::import_model(source.origin(), options, notes)
-                         : onnx::import_bytes(source.bytes(), source.origin(),
-                                              std::filesystem::path(source.origin()).parent_path().string(),
-                                              options, notes);
+    const onnx::ImportOptions options = import_options(request);
+    graph::Graph graph = source.is_file() ? onnx::import_model(source.origin(), options, notes)
+                                          : onnx::import_bytes(source.bytes(), source.origin(),
+                                                               folder_of(source), options, notes);
     if (graph.name.empty()) graph.name = source.stem();
     network::Compiled compiled = network::compile(std::move(graph), request, source.origin(), notes);
     Module& module = compiled.lowered.module;
@@ -54,6 +68,7 @@ const FrontEnd onnx_front_end{"ONNX model",
                               "swkpu-v1",
                               true,
                               recognise,
-                              load};
+                              load,
+                              nodes};
 
 }  // namespace kpu::compiler

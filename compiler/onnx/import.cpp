@@ -241,12 +241,24 @@ graph::Graph import_bytes(std::string_view bytes, const std::string& origin, con
     return import_checked(read_model(bytes, origin, folder), options, notes);
 }
 
+namespace {
+
+std::vector<NodeSupport> support_of(const Model& model, const ImportOptions& options, Diagnostics& notes) {
+    Importer importer(model, options, notes);
+    importer.run();
+    return importer.support;
+}
+
+}  // namespace
+
 std::vector<NodeSupport> coverage(const std::string& path, const ImportOptions& options, Diagnostics& notes) {
-    return with_model(path, [&](const Model& model) {
-        Importer importer(model, options, notes);
-        importer.run();
-        return importer.support;
-    });
+    return with_model(path, [&](const Model& model) { return support_of(model, options, notes); });
+}
+
+std::vector<NodeSupport> coverage_of_bytes(std::string_view bytes, const std::string& origin,
+                                           const std::string& folder, const ImportOptions& options,
+                                           Diagnostics& notes) {
+    return support_of(read_model(bytes, origin, folder), options, notes);
 }
 
 }  // namespace kpu::onnx

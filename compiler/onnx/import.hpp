@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/diagnostics.hpp"
+#include "compiler/front_end.hpp"
 #include "compiler/graph/graph.hpp"
 
 namespace kpu::onnx {
@@ -23,15 +24,14 @@ graph::Graph import_model(const std::string& path, const ImportOptions& options,
 graph::Graph import_bytes(std::string_view bytes, const std::string& origin, const std::string& folder,
                           const ImportOptions& options, Diagnostics& notes);
 
-struct NodeSupport {
-    std::string name;  ///< as Source::name
-    std::string type;
-    std::string reason;  ///< why it cannot be imported; empty: it can
-};
+using compiler::NodeSupport;
 
 /// Every node, those of functions instead of their calls. A node behind an unsupported one is looked at as far
 /// as the file tells the shapes between them. Throws UserError on files that are no model.
 std::vector<NodeSupport> coverage(const std::string& path, const ImportOptions& options, Diagnostics& notes);
+std::vector<NodeSupport> coverage_of_bytes(std::string_view bytes, const std::string& origin,
+                                           const std::string& folder, const ImportOptions& options,
+                                           Diagnostics& notes);
 
 /// Operators of the default domain that can be imported, by name.
 struct KnownOperator {

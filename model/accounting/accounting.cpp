@@ -279,6 +279,8 @@ std::vector<traces::OpRow> Accounting::op_rows(const WorkCounts& work) const {
             row.estimated_cycles = source.estimated_cycles;
             row.estimated_energy_pj = source.estimated_energy_pj;
             row.profile = source.profile;
+            row.bound = source.bound;
+            row.bound_cycles = source.bound_cycles;
         } else {
             row.id = std::string(traces::background_name);
         }

@@ -181,13 +181,14 @@ runtime::Mode mode_named(const std::string& name) {
 
 std::unique_ptr<Simulation> make_simulation(const Program& program, const Platform* platform,
                                             const std::string& mode, ParamBindings params, bool strict,
-                                            bool hazards, std::optional<uint64_t> random_order, uint64_t seed,
+                                            bool retarget, bool hazards, std::optional<uint64_t> random_order, uint64_t seed,
                                             std::optional<Cycles> max_cycles, bool events, bool accesses,
                                             bool reference, const py::object& backend) {
     runtime::SimulationOptions options;
     options.mode = mode_named(mode);
     options.params = std::move(params);
     options.strict = strict;
+    options.retarget = retarget;
     options.hazards = hazards;
     options.random_order = random_order.has_value();
     options.seed = random_order.value_or(seed);
@@ -249,6 +250,9 @@ py::list to_python(const std::vector<traces::OpRow>& ops) {
         row["estimated_cycles"] = op.estimated_cycles;
         row["estimated_energy_pj"] = op.estimated_energy_pj;
         row["profile"] = op.profile;
+        row["bound"] = op.bound;
+        row["bound_cycles"] = op.bound_cycles;
+        row["fused_into"] = op.fused_into;
         rows.append(row);
     }
     return rows;
@@ -399,7 +403,7 @@ void bind_simulation(py::module_& module) {
         .def("find", &find, arg("key"));
     py::class_<Held>(module, "Simulation", py::release_gil_before_calling_cpp_dtor())
         .def(py::init(&make_simulation), arg("program"), arg("platform").none(true), py::kw_only(),
-             arg("mode"), arg("params"), arg("strict"), arg("hazards"), arg("random_order"), arg("seed"),
+             arg("mode"), arg("params"), arg("strict"), arg("retarget"), arg("hazards"), arg("random_order"), arg("seed"),
              arg("max_cycles"), arg("events"), arg("accesses"), arg("reference"), arg("backend"))
         .def("findings", converted([](Simulation& s) {
                  Diagnostics all = s.diagnostics();

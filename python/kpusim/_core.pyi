@@ -87,6 +87,7 @@ class Simulation:
         mode: str,
         params: _Params,
         strict: bool,
+        retarget: bool,
         hazards: bool,
         random_order: int | None,
         seed: int,

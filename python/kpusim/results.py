@@ -112,10 +112,8 @@ class OpRow:
         Cycles charged to it alone: over all rows they sum to ``cycles.total``.
     causes : dict
         Unit-cycles by cause, ``busy.useful`` and the like.
-    macs : int
-        Multiply-accumulates.
-    bytes_dram, bytes_l2, bytes_l1 : int
-        Bytes read and written.
+    macs, bytes_dram, bytes_l2, bytes_l1 : int
+        Multiply-accumulates; bytes read and written at each level.
     utilization : float
         Useful cycles over busy cycles of its MACs.
     energy_pj : float
@@ -124,6 +122,10 @@ class OpRow:
         What the compiler thought; 0 when it did not say.
     profile : str
         ``@profile`` tags of its tasks, joined by ``|``.
+    bound, bound_cycles : str, int
+        The resource that bounds it, by the compiler, and the cycles that it takes at least; else empty and 0.
+    fused_into : str
+        The operation that does this one's work too, so that all numbers here are 0; else empty.
     """
 
     id: str
@@ -140,6 +142,9 @@ class OpRow:
     estimated_cycles: int
     estimated_energy_pj: float
     profile: str
+    bound: str
+    bound_cycles: int
+    fused_into: str
 
     def __repr__(self) -> str:
         """Name, cycles and energy."""

@@ -49,6 +49,8 @@ class Simulation:
         Values of the program's parameters.
     strict : bool
         Warnings are errors, and a hazard fails the run.
+    retarget : bool
+        Take a program that was compiled for another device, if all of it is legal on this one.
     hazards : bool
         Look for races and reads of unwritten bytes, of programs with values.
     order : "program" or int
@@ -79,6 +81,7 @@ class Simulation:
         mode: Mode | None = None,
         params: Mapping[str, int] | None = None,
         strict: bool = False,
+        retarget: bool = False,
         hazards: bool = True,
         order: Literal["program"] | int = "program",
         seed: int = 0,
@@ -104,6 +107,7 @@ class Simulation:
             mode=mode,
             params=list((params or {}).items()),
             strict=strict,
+            retarget=retarget,
             hazards=hazards,
             random_order=None if order == "program" else order,
             seed=seed,
@@ -120,6 +124,7 @@ class Simulation:
             mode=mode,
             params=params,
             strict=strict,
+            retarget=retarget,
             hazards=hazards,
             order=order,
             seed=seed,
@@ -456,6 +461,7 @@ def simulate(
     fill: Literal["zeros"] | int | None = None,
     params: Mapping[str, int] | None = None,
     strict: bool = False,
+    retarget: bool = False,
     hazards: bool = True,
     order: Literal["program"] | int = "program",
     seed: int = 0,
@@ -469,7 +475,7 @@ def simulate(
 
     Parameters
     ----------
-    program, platform, mode, params, strict, hazards, order, seed, max_cycles, events, engine, **more
+    program, platform, mode, ..., **more
         As of :class:`Simulation`.
     inputs, fill, progress
         As of :meth:`Simulation.run`.
@@ -500,6 +506,7 @@ def simulate(
         mode=mode,
         params=params,
         strict=strict,
+        retarget=retarget,
         hazards=hazards,
         order=order,
         seed=seed,

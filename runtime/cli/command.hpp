@@ -51,6 +51,8 @@ struct DeviceOptions {
     platforms::Overrides overrides() const;
     compiler::DeviceChoice choice() const { return {platform, overrides(), search_paths}; }
 };
+inline constexpr const char* retarget_help =
+    "takes a program compiled for another device, if all of it is legal on this one";
 /// What the program argument of a verb may be.
 std::string program_help();
 /// Options that rows declare; what is given goes to `given`, which must outlive the parsing.

@@ -16,6 +16,7 @@
 #include "isa/nem/nem.hpp"
 #include "isa/verify.hpp"
 #include "runtime/cli/command.hpp"
+#include "runtime/cli/coverage.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -25,7 +26,7 @@ struct CheckOptions {
     DeviceOptions device;
     GivenOptions front_end;
     std::vector<std::string> params;
-    bool strict = false;
+    bool strict = false, retarget = false;
     bool json = false, sarif = false, fix = false, memory = false;
 };
 
@@ -33,7 +34,8 @@ struct CheckOptions {
 struct Checked {
     Diagnostics diagnostics;
     analysis::FindingOrigins origins;
-    std::string memory;  ///< lines on the use of each level
+    std::string memory;    ///< lines on the use of each level
+    std::string coverage;  ///< of a network, a line for each node
 };
 
 /// "L2: buffers take 128 bytes, at most 64 of them hold what is still needed, at p.nem:6:1"
@@ -64,13 +66,27 @@ std::string memory_text(const analysis::ScheduleReport& report, const BoundProgr
     return text;
 }
 
+/// Of a network; empty: it is none.
+std::vector<compiler::NodeSupport> nodes_of(const compiler::Source& source, const CheckOptions& options) {
+    const compiler::FrontEnd& front_end = compiler::recognise(source);
+    if (front_end.nodes == nullptr) return {};
+    Diagnostics told_by_the_import;
+    return front_end.nodes(source, {OptionValues(front_end.options, options.front_end), {}, nullptr},
+                           told_by_the_import);
+}
+
 void check_into(const CheckOptions& options, Checked& checked) {
     Diagnostics& diagnostics = checked.diagnostics;
-    const auto [front_end, module, platform] = compiler::load_for_device(
-        compiler::Source::of_file(options.program), options.front_end, options.device.choice(), diagnostics);
+    const auto source = compiler::Source::of_file(options.program);
+    const std::vector<compiler::NodeSupport> nodes = nodes_of(source, options);
+    if (!nodes.empty()) checked.coverage = coverage_text(nodes, nullptr);  // unless it can be compiled
+    const auto [front_end, module, platform] =
+        compiler::load_for_device(source, options.front_end, options.device.choice(), diagnostics);
     if (module == nullptr) return;  // devices: checked
+    for (const DataSection& data : module->data) data.bytes();
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
     VerifyOptions verify_options;
+    verify_options.retarget = options.retarget;
     for (const auto& text : options.params) {
         auto [name, value] = split_assignment(text, "--param");
         verify_options.params.emplace_back(name, parse_integer(value, "--param"));
@@ -78,6 +94,7 @@ void check_into(const CheckOptions& options, Checked& checked) {
     std::optional<BoundProgram> bound = verify(module, limits, verify_options, diagnostics);
     if (!bound || diagnostics.has_errors()) return;
     const BoundProgram& program = *bound;
+    if (!nodes.empty()) checked.coverage = coverage_text(nodes, &program);
     if (!front_end->has_values) return;  // nothing writes its operands
     if (options.fix) {
         analysis::Mended mended = analysis::mend(std::move(*bound), verify_options.params, limits);
@@ -120,6 +137,7 @@ void add_check(CLI::App& app, int& exit_code) {
     command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
         ->allow_extra_args(false);
     command->add_flag("--strict", options->strict, "warnings are errors");
+    command->add_flag("--retarget", options->retarget, retarget_help);
     auto* json = command->add_flag("--json", options->json, "findings as JSON on standard output");
     auto* sarif = command->add_flag("--sarif", options->sarif, "findings as SARIF 2.1.0 on standard output");
     sarif->excludes(json);
@@ -140,7 +158,8 @@ void add_check(CLI::App& app, int& exit_code) {
         if (options->fix) return print_findings(diagnostics);
         print_out(options->json    ? json_text(diagnostics, checked.origins)
                   : options->sarif ? sarif_text(diagnostics, checked.origins)
-                                   : findings_text(diagnostics, isatty(STDOUT_FILENO) != 0) + checked.memory);
+                                   : findings_text(diagnostics, isatty(STDOUT_FILENO) != 0) +
+                                         checked.coverage + checked.memory);
     });
 }
 

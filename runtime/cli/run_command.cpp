@@ -33,8 +33,8 @@ struct RunOptions {
     std::vector<std::string> params, inputs;
     std::string fill, mode = "values+timing", order = "program", values = "fast", stepper = "fast";
     bool mode_given = false;
-    bool strict = false, no_hazards = false, allow_hazards = false, force = false, json = false,
-         quiet = false;
+    bool strict = false, retarget = false, no_hazards = false, allow_hazards = false, force = false,
+         json = false, quiet = false;
     uint64_t max_cycles = 0, seed = 0;
     std::string out, events, hazards;
     TracePaths traces;
@@ -68,6 +68,7 @@ runtime::SimulationOptions simulation_options(const RunOptions& options) {
         result.mode = runtime::Mode::functional;
     }
     result.strict = options.strict;
+    result.retarget = options.retarget;
     result.hazards = !options.no_hazards;
     result.seed = options.seed;
     if (options.order != "program") {
@@ -152,7 +153,7 @@ void check_output_paths(const RunOptions& options, const runtime::Simulation& si
 
 size_t terminal_width() {
     winsize size{};
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
     return std::clamp<size_t>(size.ws_col, 60, 140);
 }
 
@@ -235,6 +236,23 @@ void write_hazards(const std::string& path, const runtime::Simulation& simulatio
     write_file(path, sarif ? sarif_text(diagnostics, origins) : json_text(diagnostics, origins));
 }
 
+/// To standard output, unless that has data of the run.
+void print_report(const RunOptions& options, runtime::Simulation& simulation,
+                  const std::vector<traces::OpRow>& ops) {
+    std::vector<std::string> paths = options.traces.paths();
+    paths.insert(paths.end(), {options.events, options.hazards});
+    const bool taken = options.json || std::any_of(paths.begin(), paths.end(), [](const std::string& path) {
+                           return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1";
+                       });
+    traces::ReportOptions report_options;
+    report_options.width = terminal_width();
+    report_options.colour = !taken && isatty(STDOUT_FILENO) != 0;
+    std::string text = traces::report(simulation.stats(), simulation.run_info(), ops, report_options);
+    for (const std::string& line : runtime::boundary_lines(simulation.program()))
+        text += "host: " + line + "\n";
+    taken ? print_err(text) : print_out(text);
+}
+
 int run(RunOptions options, const std::vector<std::string>& command_line) {
     Diagnostics diagnostics;
     const auto source = compiler::Source::of_file(options.program);
@@ -289,14 +307,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     if (!options.out.empty()) runtime::finish_saved_run(options.out, simulation);
     print_hazards(simulation, options.allow_hazards, options.quiet);
     if (options.json) print_out(simulation.stats().to_json(simulation.complete()));
-    if (!options.quiet) {
-        traces::ReportOptions report_options;
-        report_options.width = terminal_width();
-        report_options.colour = isatty(STDERR_FILENO) != 0;
-        print_err(traces::report(simulation.stats(), simulation.run_info(), ops, report_options));
-        for (const std::string& line : runtime::boundary_lines(simulation.program()))
-            print_err("host: " + line + "\n");
-    }
+    if (!options.quiet) print_report(options, simulation, ops);
     const int code = conclude(options, status, simulation);
     if (code != exit_ok || options.budgets.judge(simulation.stats(), ops)) return code;
     return exit_mismatch;
@@ -325,6 +336,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
         ->add_option("--stepper", options->stepper, "memory stepper: fast (default) or oracle; same cycles")
         ->check(CLI::IsMember({"fast", "oracle"}));
     command->add_flag("--strict", options->strict, "warnings are errors");
+    command->add_flag("--retarget", options->retarget, retarget_help);
     auto* allow = command->add_flag("--allow-hazards", options->allow_hazards,
                                     "races and unwritten reads of the run do not make it fail (exit 2)");
     command->add_flag("--no-hazards", options->no_hazards, "do not look for races and unwritten reads")

@@ -106,7 +106,7 @@ class RunTest(CommandTest):
         traces = ["--events", self.work / "e", "--vcd", self.work / "v", "--stalls", self.work / "s"]
         result = kpusim(*self.command, "-o", self.out, *traces, "--power", self.work / "p")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.report = result.stderr
+        self.report = result.stdout
         document = json.loads((self.out / "stats.json").read_text())
         self.assertEqual(document["schema"], 1)
         self.assertIs(document["complete"], True)
@@ -684,8 +684,8 @@ class ToolTest(CommandTest):
         done = kpusim(*run, "-o", out, "--events", events, "--vcd", vcd)
         self.assertEqual(done.returncode, 0, done.stderr)
         why = "a port of L1 moves 65536 bytes a cycle, and the energy table describes up to 1024"
-        self.assertIn(f"energy       not modelled: {why}", done.stderr)
-        self.assertNotIn(" W ", done.stderr)
+        self.assertIn(f"energy       not modelled: {why}", done.stdout)
+        self.assertNotIn(" W ", done.stdout)
         stats = json.loads((out / "stats.json").read_text())["stats"]
         self.assertIn(why, stats["energy.not_modelled"]["meaning"])
         numbers = [key for key in stats if key.endswith(("_uj", "_w"))]

@@ -174,7 +174,7 @@ TEST(FrontEnds, ContainerIsMappedNotRead) {
     Diagnostics notes;
     const auto module = load_program(source, {}, {}, notes);
     EXPECT_TRUE(is_mapped(path));
-    EXPECT_EQ(module->data.at(0).bytes, std::string(size, 'w'));
+    EXPECT_EQ(module->data.at(0).bytes(), std::string(size, 'w'));
     // what is not a file of the disk is read once, and parsed from memory
     const auto again = load_program(Source::of_bytes(read_file(path), "<stdin>"), {}, {}, notes);
     EXPECT_EQ(serialize_container(*again), serialize_container(*module));

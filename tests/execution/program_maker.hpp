@@ -38,7 +38,7 @@ class ProgramMaker {
         made.deps = std::move(deps);
         made.unit = unit;
         made.op = static_cast<uint32_t>(program.ops.size());
-        program.ops.push_back({name, "test", 0, 0, {}});
+        program.ops.push_back({name, "test", 0, 0, {}, {}, 0});
         program.tasks.push_back(made);
         return add(BoundStatement::Kind::task, program.tasks.size() - 1);
     }

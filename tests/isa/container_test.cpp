@@ -1,6 +1,10 @@
 #include "isa/container.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/gzip_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +69,7 @@ TEST(Container, RoundTripKeepsProgramAndData) {
     const Module back = parse_container(bytes, "file.kpu");
     EXPECT_EQ(back.program.SerializeAsString(), module.program.SerializeAsString());
     ASSERT_EQ(back.data.size(), 1u);
-    EXPECT_EQ(back.data[0].bytes, std::string_view("\x01\x02\x03\x04", 4));
+    EXPECT_EQ(back.data[0].bytes(), std::string_view("\x01\x02\x03\x04", 4));
     EXPECT_EQ(serialize_container(back), bytes);
 }
 
@@ -75,9 +79,110 @@ TEST(Container, FileRoundTripLeavesNoTemporaryFile) {
     const std::string path = folder / "p.kpu";
     write_container(test::relu_rows(), path);
     const Module back = read_container(path);
-    EXPECT_EQ(back.data[0].bytes, std::string_view("\x01\x02\x03\x04", 4));
+    EXPECT_EQ(back.data[0].bytes(), std::string_view("\x01\x02\x03\x04", 4));
     EXPECT_EQ(back.origin, path);
     EXPECT_EQ(std::distance(fs::directory_iterator(folder / ""), fs::directory_iterator()), 1);
+}
+
+TEST(Container, MappedDataIsCheckedWhenFirstRead) {
+    // A damaged data section of a file stops who reads its bytes, not who only needs the program; the digest of the
+    // program is the recorded one.
+    const TemporaryFolder folder;
+    const std::string path = folder / "p.kpu", bytes = serialize_container(test::relu_rows());
+    std::ofstream(path) << bytes;
+    const std::string digest = program_digest(read_container(path));
+    EXPECT_EQ(digest, program_digest(test::relu_rows()));
+    std::string damaged = bytes;
+    damaged.back() = static_cast<char>(damaged.back() ^ 1);
+    std::ofstream(path) << damaged;
+    const Module module = read_container(path);
+    EXPECT_EQ(program_digest(module), digest);
+    EXPECT_THAT([&] { module.data[0].bytes(); },
+                ::testing::ThrowsMessage<UserError>(HasSubstr("section 1 is damaged")));
+    EXPECT_THAT([&] { module.data[0].read_once([](uint64_t, std::string_view) { FAIL(); }); },
+                ::testing::ThrowsMessage<UserError>(HasSubstr("section 1 is damaged")));
+}
+
+TEST(Container, BlocksOfLargeDataAreItsBytes) {
+    // 9 MiB and a bit go in blocks whose pages are given back; they are read again whole, of a file and of memory.
+    std::string data(9 << 20, '\0');
+    for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 2654435761u >> 13);
+    data += "end";
+    Module module = test::relu_rows();
+    module.program.mutable_data(0)->set_size(data.size());
+    module.data[0] = DataSection::of(data);
+    const TemporaryFolder folder;
+    write_container(module, folder / "p.kpu");
+    const Module mapped = read_container(folder / "p.kpu");
+    for (const Module* from : {&mapped, static_cast<const Module*>(&module)}) {
+        std::string joined;
+        from->data[0].read_once([&](uint64_t at, std::string_view block) {
+            EXPECT_EQ(at, joined.size());
+            joined += block;
+        });
+        EXPECT_TRUE(joined == data);
+        EXPECT_TRUE(from->data[0].bytes() == data);
+    }
+}
+
+TEST(Container, LargeProgramsArePacked) {
+    // 20,000 like buffers shrink to less than a tenth, come back equal, and each flipped byte is found.
+    Module module = test::relu_rows();
+    for (int i = 0; i < 20000; ++i) {
+        proto::Buffer& buffer = *module.program.add_buffer();
+        buffer = module.program.buffer(0);
+        buffer.set_name(fmt::format("buffer_{}", i));
+    }
+    const std::string bytes = serialize_container(module), plain = module.program.SerializeAsString();
+    EXPECT_LT(bytes.size(), plain.size() / 5);
+    const Module back = parse_container(bytes, "file.kpu");
+    EXPECT_EQ(back.program.SerializeAsString(), plain);
+    EXPECT_EQ(serialize_container(back), bytes);
+    for (size_t i = 0; i < bytes.size(); i += 101) {
+        std::string bad = bytes;
+        bad[i] = static_cast<char>(bad[i] ^ 4);
+        EXPECT_NE(refusal(bad), "accepted") << "byte " << i;
+    }
+}
+
+/// A container with this program section of kind 3, its checksums right.
+std::string with_packed_section(const std::string& section) {
+    const auto put = [](std::string& out, uint64_t value, int count) {
+        for (int i = 0; i < count; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+    };
+    std::string out("KPUPROG\0\1\0\0\0\1\0\0\0", 16);
+    put(out, 3, 4);
+    put(out, 0, 4);
+    put(out, 52, 8);
+    put(out, section.size(), 8);
+    put(out, crc32c(section), 4);
+    put(out, 0, 4);
+    put(out, crc32c(out), 4);
+    return out + section;
+}
+
+std::string zipped(const std::string& bytes) {
+    std::string result;
+    google::protobuf::io::StringOutputStream stream(&result);
+    google::protobuf::io::GzipOutputStream::Options options;
+    options.format = google::protobuf::io::GzipOutputStream::ZLIB;
+    google::protobuf::io::GzipOutputStream gzip(&stream, options);
+    google::protobuf::io::CodedOutputStream(&gzip).WriteRaw(bytes.data(), static_cast<int>(bytes.size()));
+    gzip.Close();
+    return result;
+}
+
+TEST(Container, PackedBytesThatAreNoProgramAreRefused) {
+    // What unpacks to a thousand times its size, is no stream, is cut, or goes on behind the program.
+    KPUProgram program;
+    program.set_name("p");
+    const std::string good = zipped(program.SerializeAsString());
+    EXPECT_EQ(refusal(with_packed_section(good)), "accepted");
+    KPUProgram bomb;
+    bomb.set_name(std::string(64 << 20, 'a'));
+    for (const std::string& bad : {zipped(bomb.SerializeAsString()), std::string("no stream"), std::string(),
+                                   good.substr(0, good.size() / 2), zipped("\xff\xff\xff\xff")})
+        EXPECT_THAT(refusal(with_packed_section(bad)), HasSubstr("no valid KPUProgram")) << bad.size();
 }
 
 TEST(Container, EveryFlippedBitIsRefused) {
@@ -190,9 +295,11 @@ TEST(Container, SideFilesAreChecked) {
     data.set_sha256(sha256_hex("abc"));
     const std::string path = folder / "p.kpu";
     write_container(module, path);
-    EXPECT_EQ(read_container(path).data[0].bytes, "abc");
+    EXPECT_EQ(read_container(path).data[0].bytes(), "abc");
     std::ofstream(folder / "w.bin") << "abd";
-    EXPECT_THROW(read_container(path), UserError);
+    const Module changed = read_container(path);
+    EXPECT_THROW(changed.data[0].bytes(), UserError);
+    EXPECT_THROW(changed.data[0].bytes(), UserError) << "the second reader too";
     std::ofstream(folder / "w.bin") << "abcd";
     EXPECT_THROW(read_container(path), UserError);
     data.set_path("../w.bin");

@@ -60,7 +60,8 @@ OTHERS = set(
     "--trace-filter --expect-cycles --power-budget --tolerance --estimates --check-estimates --json --quiet "
     "--sarif --memory --fix-suggest --as --bin-ns --threshold --top --device --mapping --max-outstanding "
     "--channels --channel-interleave --ranks --data-rate --dim --precision --calibrate --percentile "
-    "--boundary --layout --image-mean --image-std --print-after --explain-mapping --dot".split()
+    "--boundary --layout --image-mean --image-std --print-after --explain-mapping --dot --memory-map "
+    "--export-qdq --retarget".split()
 )
 
 

@@ -31,13 +31,21 @@ TEST(CsvTable, ReadsWhatIsWritten) {
     std::mt19937 random(1);
     for (int i = 0; i < 300; ++i) {
         std::string text;
-        for (size_t n = random() % 8; n > 0; --n) text += "ab,\"\n\r #"[random() % 8];
+        for (size_t n = random() % 8; n > 0; --n) text += "ab,\"\n\r #='-+@\t"[random() % 14];
         const CsvTable table("h,end\n" + csv_field(text) + ",1\n", "t.csv");
         std::string plain = text;
         if (csv_field(text) == text) plain.erase(std::remove(plain.begin(), plain.end(), '\r'), plain.end());
         ASSERT_EQ(table.rows(), 1u) << text;
         EXPECT_EQ(table.at(0, 0), plain);
     }
+}
+
+// What a spreadsheet would run as a formula is shown by it as text, whatever its sign; numbers stay numbers.
+TEST(CsvTable, FormulasAreTexts) {
+    EXPECT_EQ(csv_field("=cmd|x"), "'=cmd|x");
+    EXPECT_EQ(csv_field("@sum(a,b)"), "\"'@sum(a,b)\"");
+    EXPECT_EQ(csv_field("conv-1"), "conv-1");
+    EXPECT_EQ(csv_field("'tis"), "'tis");
 }
 
 // Each fault names file, line and column.

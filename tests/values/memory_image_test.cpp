@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include <algorithm>
+#include <vector>
 
 #include "base/diagnostics.hpp"
 #include "tests/values/helpers.hpp"
@@ -13,24 +14,36 @@ namespace {
 using testing::pick;
 using testing::Random;
 
-// The written-byte map answers like a set of bytes, for runs of every alignment and length.
+/// The written-byte map of a level of `size` answers like a set of bytes, for runs up to `most`; a reset empties it.
+void expect_like_a_set(Random& random, int64_t size, int64_t most) {
+    MemoryLevel level(static_cast<uint64_t>(size));
+    std::vector<bool> bytes(static_cast<size_t>(size), false);
+    for (int step = 0; step < 30; ++step) {
+        const auto from = static_cast<uint64_t>(pick(random, 0, size - 1));
+        const auto count = static_cast<uint64_t>(
+            pick(random, 0, std::min<int64_t>(most, size - static_cast<int64_t>(from))));
+        level.mark_written(from, count);
+        std::fill_n(bytes.begin() + static_cast<int64_t>(from), count, true);
+        const auto ask = static_cast<uint64_t>(pick(random, 0, size - 1));
+        const auto length = static_cast<uint64_t>(pick(random, 0, size - static_cast<int64_t>(ask)));
+        uint64_t expected = ask;
+        while (expected < ask + length && bytes[expected]) ++expected;
+        ASSERT_EQ(level.first_unwritten(ask, length), expected);
+        ASSERT_EQ(level.all_written(ask, length), expected == ask + length);
+    }
+    level.reset();
+    const auto at = static_cast<uint64_t>(pick(random, 0, size - 1));
+    ASSERT_EQ(level.first_unwritten(at, 1), at);
+}
+
+// Runs of every alignment and length, within a block of the map, over its borders, over many whole ones.
 TEST(MemoryLevel, WrittenMapEqualsASetOfBytes) {
     Random random(1);
     for (int round = 0; round < 20; ++round) {
-        MemoryLevel level(1000);
-        std::set<uint64_t> bytes;
-        for (int step = 0; step < 30; ++step) {
-            const auto from = static_cast<uint64_t>(pick(random, 0, 999));
-            const auto count = static_cast<uint64_t>(pick(random, 0, std::min<int64_t>(200, 1000 - from)));
-            level.mark_written(from, count);
-            for (uint64_t b = from; b < from + count; ++b) bytes.insert(b);
-            const auto ask = static_cast<uint64_t>(pick(random, 0, 999));
-            const auto length = static_cast<uint64_t>(pick(random, 0, 1000 - ask));
-            uint64_t expected = ask;
-            while (expected < ask + length && bytes.count(expected) != 0) ++expected;
-            ASSERT_EQ(level.first_unwritten(ask, length), expected);
-            ASSERT_EQ(level.all_written(ask, length), expected == ask + length);
-        }
+        expect_like_a_set(random, 1000, 200);
+        expect_like_a_set(random, 4096, 4096);
+        expect_like_a_set(random, 20'000 + round, 9000);
+        expect_like_a_set(random, 100'000, 70'000);
     }
 }
 
