@@ -21,7 +21,15 @@ Spec = tuple[str, tuple[int, ...], str]
 Samples = Iterable[Array | dict[str, Array]]
 
 
-class KPUPrecision(str, Enum):
+class Word(str, Enum):
+    """A word of the interface; its pickle names the class and the word, in all versions of Python."""
+
+    def __reduce_ex__(self, protocol: object) -> tuple[type[Word], tuple[str]]:
+        """Class and value."""
+        return type(self), (str(self.value),)
+
+
+class KPUPrecision(Word):
     """Type of the products of a program."""
 
     INT8 = "int8"
@@ -43,7 +51,7 @@ ELEMENT_BYTES: dict[KPUPrecision, float] = {
 }
 
 
-class MemoryType(str, Enum):
+class MemoryType(Word):
     """A level of memory."""
 
     REGISTER = "register"
@@ -53,7 +61,7 @@ class MemoryType(str, Enum):
     FLASH = "flash"
 
 
-class SimulationMode(str, Enum):
+class SimulationMode(Word):
     """What an execution gives beside the outputs, which are the same bits in all three.
 
     FUNCTIONAL: metrics of an execution without values, made once; CYCLE_ACCURATE: those of this execution;

@@ -6,7 +6,6 @@ import importlib.util
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from kpusim.kpu.spec import (
     KPUProgram,
     RuntimeError,
     SimulationMode,
+    Word,
 )
 
 PICTURES = (".png", ".jpg", ".jpeg")
@@ -28,7 +28,7 @@ PICTURES = (".png", ".jpg", ".jpeg")
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-class DeploymentPrecision(str, Enum):
+class DeploymentPrecision(Word):
     """Precisions that a deployment may ask for."""
 
     FP32 = "fp32"

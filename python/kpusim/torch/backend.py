@@ -245,7 +245,7 @@ def to_array(value: torch.Tensor) -> Array:
 
 def to_tensor(array: Array, kind: torch.dtype) -> torch.Tensor:
     """An array of the host as a tensor of this type."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     if kind is torch.bfloat16 and array.dtype == np.uint16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array).to(kind)

@@ -15,7 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from kpusim.errors import UserError
-from kpusim.torch.translations import TRANSLATIONS
+from kpusim.torch.decompositions import DECOMPOSITIONS
 
 OPSET = 20
 SMALL_BYTES = 1024  #: constants up to this size stay in the model: shapes, axes, scalars
@@ -156,17 +156,30 @@ def to_onnx(program: torch.export.ExportedProgram, what: str) -> Captured:
     UserError
         For operators that have no counterpart, with their source lines.
     """
+    program = decomposed(program)
+    return captured(program, onnx_program(program, what).model)
+
+
+def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Without operators that PyTorch's exporter does not know, where we know what they are made of."""
+    if all(node.target not in DECOMPOSITIONS for node in program.graph.nodes):
+        return program
+    with quiet():
+        return program.run_decompositions(DECOMPOSITIONS)
+
+
+def onnx_program(program: torch.export.ExportedProgram, what: str) -> torch.onnx.ONNXProgram:
+    """The exporter's result.
+
+    Raises
+    ------
+    UserError
+        As of :func:`to_onnx`.
+    """
     refuse_training(program, what)
     try:
         with quiet():
-            made = torch.onnx.export(
-                program,
-                dynamo=True,
-                opset_version=OPSET,
-                custom_translation_table=TRANSLATIONS,
-                verbose=False,
-                optimize=True,
-            )
+            made = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
     except Exception as error:
         raise UserError(
             f"{what}: {conversion_error(error)}. "
@@ -174,7 +187,7 @@ def to_onnx(program: torch.export.ExportedProgram, what: str) -> Captured:
         ) from error
     if made is None:
         raise UserError(f"{what}: PyTorch exported nothing. Fix: give a module with tensors as outputs.")
-    return captured(program, made.model)
+    return made
 
 
 def conversion_error(error: BaseException) -> str:
@@ -233,7 +246,7 @@ def detach(model: onnx_ir.Model) -> dict[str, memoryview]:
         if tensor is None or tensor.nbytes <= SMALL_BYTES:
             continue
         data = np.ascontiguousarray(tensor.numpy())
-        weights[name] = memoryview(data.reshape(-1).view(np.uint8))
+        weights[name] = data.reshape(-1).view(np.uint8).data
         value.const_value = onnx_ir.ExternalTensor(
             location=name,
             offset=0,

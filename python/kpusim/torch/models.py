@@ -11,10 +11,7 @@ from typing import Any
 import torch
 
 from kpusim.errors import UserError
-from kpusim.torch.capture import exported, quiet, refuse_training
-from kpusim.torch.translations import TRANSLATIONS
-
-OPSET = 20
+from kpusim.torch.capture import decomposed, exported, onnx_program
 
 
 def exported_file(
@@ -49,21 +46,8 @@ def exported_file(
         raise UserError(
             f"{what}: no module, but {type(model).__name__}. Fix: save the model, not its weights."
         )
-    refuse_training(model, what)
     path = folder / f"{Path(what).stem}.onnx"
-    try:
-        with quiet():
-            torch.onnx.export(
-                model,
-                (),
-                path,
-                dynamo=True,
-                opset_version=OPSET,
-                verbose=False,
-                custom_translation_table=TRANSLATIONS,
-            )
-    except Exception as error:
-        raise UserError(f"{what}: PyTorch cannot export it: {error}. Fix: replace the operator.") from error
+    onnx_program(decomposed(model), what).save(path, external_data=True)
     return path
 
 
