@@ -1,8 +1,8 @@
 // Networks: what of a model can be imported, and what a compiled program says of itself.
 #include <pybind11/stl.h>
 
-#include "compiler/onnx/import.hpp"
 #include "base/types.hpp"
+#include "compiler/onnx/import.hpp"
 #include "python/bindings/bindings.hpp"
 
 namespace kpu::bindings {

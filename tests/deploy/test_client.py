@@ -1,4 +1,4 @@
-"""A deployment client that knows the page of its interfaces alone: export, compile, pickle, execute elsewhere."""
+"""A client that knows the page of its interfaces alone: export, compile, pickle, execute elsewhere."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from torch import nn
-
 from kpusim import kpu
+from torch import nn
 
 ROOT = Path(__file__).resolve().parents[2]
 SHAPE = (1, 3, 32, 32)
@@ -117,7 +116,12 @@ def test_sequence(
     np.save(tmp_path / "images.npy", images)
     np.save(tmp_path / "wanted.npy", wanted)
     done = subprocess.run(
-        [sys.executable, "-c", EXECUTE, *(str(tmp_path / n) for n in ("net.kpu", "images.npy", "wanted.npy"))],
+        [
+            sys.executable,
+            "-c",
+            EXECUTE,
+            *(str(tmp_path / n) for n in ("net.kpu", "images.npy", "wanted.npy")),
+        ],
         capture_output=True,
         text=True,
         timeout=120,
@@ -137,7 +141,9 @@ def test_target(onnx_file: Path, model: nn.Module, tmp_path: Path, precision: st
     artifact = target.deploy(onnx_file, precision, tmp_path / "net.engine", SHAPE, samples)
     assert artifact.path == tmp_path / "net.kpu" and artifact.path.is_file()
     assert artifact.output_shape == (1, 10)
-    keys = "kpu_version estimated_cycles estimated_energy_uj peak_sram_bytes weight_bytes num_ops total_params"
+    keys = (
+        "kpu_version estimated_cycles estimated_energy_uj peak_sram_bytes weight_bytes num_ops total_params"
+    )
     assert set(artifact.metadata) == {*keys.split(), "total_macs"}
     assert artifact.metadata["total_macs"] == 32 * 32 * 16 * 27 + 160
     power = kpu.PowerConfig(power_budget_watts=5.0, tolerance_percent=20.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import warnings
 from functools import cache
@@ -20,6 +21,7 @@ from kpusim.platform import OverrideValue, Platform
 
 BASE = "swkpu-v1"  #: the device whose other parameters are taken
 CHANNEL_GBPS = 12.8  #: of a channel of its DRAM at full rate, 4 bytes wide
+CHANNEL_BYTES = 2**31  #: that a channel of its DRAM holds
 SRAM_PORTS = 4  #: of L1 and L2
 ELEMENTS = {KPUPrecision.INT8: "i8", KPUPrecision.FP16: "f16", KPUPrecision.BF16: "bf16"}
 #: Precisions by the name that the compiler has for them.
@@ -55,7 +57,9 @@ def platform_of(config: KPUConfig) -> Platform:
 def _key(config: KPUConfig) -> dict[str, OverrideValue]:
     """What of a configuration the platform depends on."""
     memory, compute = config.memory, config.compute
-    channels = max(1, -(-round(memory.dram_bandwidth_gbps * 1000) // round(CHANNEL_GBPS * 1000)))
+    channels = max(
+        math.ceil(memory.dram_bandwidth_gbps / CHANNEL_GBPS), math.ceil(memory.dram_bytes / CHANNEL_BYTES), 1
+    )
     sram = memory.sram_bandwidth_gbps * 1000 / compute.clock_mhz / SRAM_PORTS
     ratio = compute.tops_fp16 / compute.tops_int8 if compute.tops_int8 > 0 and compute.tops_fp16 > 0 else 0.5
     return {

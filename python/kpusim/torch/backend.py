@@ -20,7 +20,7 @@ from kpusim.platform import Platform
 from kpusim.program import Program
 from kpusim.results import Run
 from kpusim.simulation import Mode, Simulation
-from kpusim.torch.capture import Captured, Flat, exported, to_onnx
+from kpusim.torch.capture import Captured, Flat, flat_program, to_onnx
 
 FIX = "Fix: see help(kpusim.torch.backend) for the options."
 
@@ -191,9 +191,10 @@ def name_of(module: torch.fx.GraphModule) -> str:
 
 def specialize(flat: Flat, inputs: tuple[torch.Tensor, ...], options: Options, what: str) -> Specialized:
     """Capture and compile a module for the shapes of these inputs."""
-    program = exported(flat, inputs, what)
+    program = flat_program(flat, inputs, what)
     model = to_onnx(program, what)
-    types = [node.meta["val"].dtype for node in program.graph.output_node().args[0]]
+    values = program.graph.output_node().args[0][-len(model.outputs) :]
+    types = [node.meta["val"].dtype for node in values]
     return Specialized(flat, model, Simulation(compiled(model, options, what), mode=options.mode), types)
 
 
@@ -261,13 +262,10 @@ def run(graph: Specialized, inputs: Sequence[torch.Tensor]) -> Any:
     }
     result = graph.simulation.run(arrays)
     LAST[:] = [result]
-    for position, name in graph.captured.mutated:
-        inputs[position].copy_(to_tensor(result.outputs[name], inputs[position].dtype))
     names = graph.captured.outputs
-    tensors = [
-        to_tensor(result.outputs[name], kind)
-        for name, kind in zip(names, graph.types[-len(names) :], strict=True)
-    ]
+    tensors = [to_tensor(result.outputs[name], kind) for name, kind in zip(names, graph.types, strict=True)]
+    for position in reversed(graph.flat.changed):
+        inputs[position].copy_(tensors.pop())
     return graph.flat.rebuilt(tensors)
 
 

@@ -33,9 +33,7 @@ class Captured:
     weights : dict of str to memoryview
         External data by its location: views of PyTorch's memory.
     inputs, outputs : list of str
-        Names of the model's inputs and of the outputs that the caller gets.
-    mutated : list of (int, str)
-        Inputs that are changed in place, and the outputs that hold what they become.
+        Names of the model's inputs and outputs.
     places : dict of str to str
         Source line of each node of the model.
     """
@@ -44,7 +42,6 @@ class Captured:
     weights: dict[str, memoryview]
     inputs: list[str]
     outputs: list[str]
-    mutated: list[tuple[int, str]] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
 
 
@@ -76,6 +73,7 @@ class Flat(torch.nn.Module):
             else:
                 self.bound[position] = value
         self.structure = Structure()
+        self.changed: list[int] = []  #: inputs that are changed in place: what they become is an output too
 
     def arguments(self, inputs: Sequence[Any]) -> list[Any]:
         """Inputs and bound arguments in their order."""
@@ -89,7 +87,8 @@ class Flat(torch.nn.Module):
         """The tensors among the outputs."""
         flat, self.structure.spec = pytree.tree_flatten(self.inner(*self.arguments(inputs)))
         self.structure.kept = [None if isinstance(value, torch.Tensor) else (value,) for value in flat]
-        return tuple(value.clone() for value in flat if isinstance(value, torch.Tensor))
+        tensors = [value for value in flat if isinstance(value, torch.Tensor)]
+        return tuple(value.clone() for value in [*tensors, *(inputs[i] for i in self.changed)])
 
     def rebuilt(self, tensors: Sequence[torch.Tensor]) -> Any:
         """Outputs as the caller expects them."""
@@ -109,6 +108,60 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+@contextlib.contextmanager
+def known_operators() -> Iterator[None]:
+    """With the exporter's table of operators, which it would make anew each time: half of a second."""
+    try:
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+    except ImportError:  # another version of PyTorch
+        yield
+        return
+    make = ONNXRegistry.__dict__.get("from_torchlib")
+    if not isinstance(make, classmethod):
+        yield
+        return
+    inner = make.__func__
+
+    def kept(cls: type, *arguments: Any, **options: Any) -> Any:
+        key = (arguments, tuple(sorted(options.items())))
+        if key not in TABLES:
+            TABLES[key] = inner(cls, *arguments, **options)
+        return TABLES[key]
+
+    ONNXRegistry.from_torchlib = classmethod(kept)
+    try:
+        yield
+    finally:
+        ONNXRegistry.from_torchlib = make
+
+
+TABLES: dict[Any, Any] = {}
+#: Operators that differ in training, and the argument that says so.
+TRAINING_ARGUMENT = {
+    torch.ops.aten.dropout.default: 2,
+    torch.ops.aten.native_dropout.default: 2,
+    torch.ops.aten.feature_dropout.default: 2,
+    torch.ops.aten.alpha_dropout.default: 2,
+    torch.ops.aten.batch_norm.default: 5,
+}
+
+
+def flat_program(flat: Flat, inputs: tuple[Any, ...], what: str) -> torch.export.ExportedProgram:
+    """A module as a graph whose only effects are its outputs.
+
+    Raises
+    ------
+    UserError
+        As of :func:`exported`.
+    """
+    program = decomposed(exported(flat, inputs, what))
+    kinds = torch.export.graph_signature.OutputKind
+    specs = program.graph_signature.output_specs
+    names = list(program.graph_signature.user_inputs)
+    flat.changed = [names.index(spec.target) for spec in specs if spec.kind is kinds.USER_INPUT_MUTATION]
+    return decomposed(exported(flat, inputs, what)) if flat.changed else program
 
 
 def exported(module: torch.nn.Module, inputs: tuple[Any, ...], what: str) -> torch.export.ExportedProgram:
@@ -156,14 +209,11 @@ def to_onnx(program: torch.export.ExportedProgram, what: str) -> Captured:
     UserError
         For operators that have no counterpart, with their source lines.
     """
-    program = decomposed(program)
-    return captured(program, onnx_program(program, what).model)
+    return captured(onnx_program(program, what).model)
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Without operators that PyTorch's exporter does not know, where we know what they are made of."""
-    if all(node.target not in DECOMPOSITIONS for node in program.graph.nodes):
-        return program
+    """Without changes in place, and without operators that PyTorch's exporter lacks."""
     with quiet():
         return program.run_decompositions(DECOMPOSITIONS)
 
@@ -178,7 +228,7 @@ def onnx_program(program: torch.export.ExportedProgram, what: str) -> torch.onnx
     """
     refuse_training(program, what)
     try:
-        with quiet():
+        with quiet(), known_operators():
             made = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
     except Exception as error:
         raise UserError(
@@ -203,37 +253,27 @@ def refuse_training(program: torch.export.ExportedProgram, what: str) -> None:
     changed = [
         spec.target for spec in program.graph_signature.output_specs if spec.kind is kinds.BUFFER_MUTATION
     ]
-    dropping = [
+    active = [
         str(node.target)
         for node in program.graph.nodes
-        if "dropout" in str(node.target) and len(node.args) > 2 and node.args[1] != 0 and node.args[2] is True
+        if (switch := TRAINING_ARGUMENT.get(node.target)) is not None
+        and len(node.args) > switch
+        and node.args[switch] is True
     ]
-    if changed or dropping:
-        told = ", ".join(map(str, changed + dropping))
+    if changed or active:
+        told = ", ".join(map(str, changed + active))
         raise UserError(f"{what}: it is in training mode ({told}). Fix: call model.eval() before.")
 
 
-def captured(program: torch.export.ExportedProgram, model: onnx_ir.Model) -> Captured:
+def captured(model: onnx_ir.Model) -> Captured:
     """Bytes of a model, and its weights beside them."""
     places = {node.name or "": place for node in model.graph if (place := place_of(node))}
     weights = detach(model)
-    names = [value.name or "" for value in model.graph.outputs]
-    kinds = torch.export.graph_signature.OutputKind
-    specs = program.graph_signature.output_specs
-    users = sum(spec.kind is kinds.USER_OUTPUT for spec in specs)
-    others = [spec for spec in specs if spec.kind is not kinds.USER_OUTPUT]
-    arguments = list(program.graph_signature.user_inputs)
-    mutated = [
-        (arguments.index(spec.target), name)
-        for spec, name in zip(others, names[users:], strict=True)
-        if spec.kind is kinds.USER_INPUT_MUTATION
-    ]
     return Captured(
         model=onnx_ir.to_proto(model).SerializeToString(),
         weights=weights,
         inputs=[value.name or "" for value in model.graph.inputs],
-        outputs=names[:users],
-        mutated=mutated,
+        outputs=[value.name or "" for value in model.graph.outputs],
         places=places,
     )
 

@@ -19,6 +19,12 @@ def hypot(a: Tensor, b: Tensor) -> Tensor:
     return large * torch.sqrt(1 + ratio * ratio)
 
 
+def copysign(a: Tensor, b: Tensor) -> Tensor:
+    """The size of a with the sign of b, -0 included."""
+    negative = (b < 0) | ((b == 0) & (1 / b < 0))
+    return torch.where(negative, -a.abs(), a.abs())
+
+
 def attention(
     x: Tensor,
     width: int,
@@ -120,6 +126,7 @@ def native_attention(
 
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.hypot.default: hypot,
+    aten.copysign.Tensor: copysign,
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
     aten._native_multi_head_attention.default: native_attention,
 }
