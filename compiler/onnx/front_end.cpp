@@ -26,9 +26,10 @@ bool recognise(std::string_view head, std::string_view file_name) {
     return ends_with(file_name, ".onnx");
 }
 
-onnx::ImportOptions import_options(const LoadRequest& request) {
+onnx::ImportOptions import_options(const Source& source, const LoadRequest& request) {
     onnx::ImportOptions options;
     for (const auto& [name, size] : request.options.sizes("dim")) options.dims[name] = size;
+    for (const auto& [name, file] : source.files()) options.files[name] = {file.owner, file.bytes, file.size};
     return options;
 }
 
@@ -38,7 +39,7 @@ std::string folder_of(const Source& source) {
 }
 
 std::vector<NodeSupport> nodes(const Source& source, const LoadRequest& request, Diagnostics& notes) {
-    const onnx::ImportOptions options = import_options(request);
+    const onnx::ImportOptions options = import_options(source, request);
     if (source.is_file()) return onnx::coverage(source.origin(), options, notes);
     return onnx::coverage_of_bytes(source.bytes(), source.origin(), folder_of(source), options, notes);
 }
@@ -47,7 +48,7 @@ Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes
     if (request.platform == nullptr)
         throw UserError(source.origin() +
                         ": a network is compiled for a device. Fix: give one with --platform.");
-    const onnx::ImportOptions options = import_options(request);
+    const onnx::ImportOptions options = import_options(source, request);
     graph::Graph graph = source.is_file() ? onnx::import_model(source.origin(), options, notes)
                                           : onnx::import_bytes(source.bytes(), source.origin(),
                                                                folder_of(source), options, notes);
