@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "compiler/lower/tiling.hpp"
 #include "model/timing/vector.hpp"
@@ -300,11 +301,38 @@ class Evaluation {
         }
         return count;
     }
-    /// What DRAM moves for a tile: whole bursts of each row.
-    double burst_bytes(size_t operand) const {
+    /// Cycles of DRAM for a tile: whole bursts of each row, in the channels that they lie in.
+    double pin_cycles(size_t operand) const {
         constexpr double burst = 64;
         const double count = rows(operand);
-        return count * std::ceil(double(bytes(operand)) / count / burst) * burst;
+        const double moved = count * std::ceil(double(bytes(operand)) / count / burst) * burst;
+        const double pages =
+            count > 1 ? count * request_.target.ddr_row_cycles / double(request_.target.ddr_channels) : 0;
+        return moved / request_.target.ddr_bytes_per_cycle / channel_share(operand) + pages;
+    }
+    /// Rows that lie a multiple of all channels apart begin in the same channel.
+    double channel_share(size_t operand) const {
+        const Target& target = request_.target;
+        const double count = rows(operand);
+        if (count <= 1) return 1;
+        const Dims whole = shape_of(value(operand));
+        const Dims tile = tile_shape(request_.graph, op(), operand, tiling_.tile);
+        int64_t stride = 1;
+        double beside = 1;  // lanes that work on the same rows
+        for (size_t d = tile.rank; d-- > 0;) {
+            stride *= whole[d];
+            if (tile[d] == whole[d]) continue;
+            const int axis = op().operands[operand].windows[d].axis;
+            if (axis >= 0) beside = double(tiling_.split[static_cast<size_t>(axis)]);
+            break;
+        }
+        stride = stride * bit_width(value(operand).elem) / 8;
+        const int64_t period = target.ddr_channels * target.ddr_interleave;
+        const int64_t apart = std::gcd(stride, period);
+        const double blocks =
+            std::ceil(double(bytes(operand)) / count * beside / double(target.ddr_interleave));
+        const double starts = double(period) / double(std::max(apart, target.ddr_interleave));
+        return std::min(1.0, blocks * starts / double(target.ddr_channels));
     }
     /// Lanes that need a tile of their own.
     double distinct(size_t operand) const {
@@ -351,7 +379,7 @@ class Evaluation {
         const double times = (tiling_.hoisted[i] ? double(stages_) : double(iterations_ * stages_)) * parts *
                              distinct(i) * share;
         const double unit = mover.unit_cycles(rows(i), size), link = mover.link_cycles(rows(i), size);
-        const double pins = burst_bytes(i) / target.ddr_bytes_per_cycle;
+        const double pins = pin_cycles(i);
         of.system_link += times * link;
         of.system_units += times * unit / mover.units;
         of.ddr += times * pins;
@@ -399,23 +427,21 @@ class Evaluation {
         // an iteration's way through loading, computing and storing, of which `depth` overlap
         const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles;
         const double through = of.in_once + of.through_ddr + ends + chain_ + vector_tile + of.out_once;
-        const double steady = std::max(
-            {tiling_.array, tiling_.vector, tiling_.dma, tiling_.dram, iterations * through / in_flight()});
+        // nothing is computed while a stage that takes both halves of L1 loads what it needs beforehand
+        const double alone = exclusive() ? of.hoisted : 0;
+        const double steady =
+            std::max(tiling_.dram, alone + std::max({tiling_.array, tiling_.vector, tiling_.dma,
+                                                     iterations * through / in_flight()}));
         // what else is busy gets in the way at times
         const double others = tiling_.array + tiling_.vector + tiling_.dma + tiling_.dram - steady;
         tiling_.cycles =
             steady + of.first + ends + vector_tile + of.out_once + interference * std::max(0.0, others);
         // parts of a sum follow each other through one accumulator: their drains show at times
         if (parts_ > 1) tiling_.cycles += exposed_drain * (iterations * chain_ - array_) / arrays;
-        if (exclusive()) tiling_.cycles += of.hoisted;
     }
     /// Iterations whose tasks find entries in the token table.
     double in_flight() const {
-        double tasks = double(op().nodes.size()) + double(parts_) + 1;
-        for (size_t i = 0; i < op().operands.size(); ++i) {
-            if (op().operands[i].place == Place::internal || !in_l1(i) || tiling_.hoisted[i]) continue;
-            tasks += double(tiling_.parts(op(), i)) * (request_.homes[i] == Home::ddr ? 2 : 1);
-        }
+        const auto tasks = double(tiling_.tasks(op(), request_.homes));
         const double entries = request_.target.limits.max_active_tokens;
         return entries == 0 ? tiling_.depth : std::clamp(entries / tasks, 1.0, double(tiling_.depth));
     }

@@ -36,6 +36,8 @@ class StageEmitter {
     StageEmitter(Places& places, std::shared_ptr<Shared> shared, Laps fixed, std::vector<Laps> work)
         : places_(places), shared_(std::move(shared)), fixed_(std::move(fixed)), work_(std::move(work)) {
         const std::vector<int64_t>& split = shared_->mapping.tiling.split;
+        tasks_ =
+            static_cast<size_t>(shared_->mapping.tiling.tasks(shared_->mapping.op, shared_->mapping.homes));
         const int64_t lanes = shared_->mapping.tiling.lanes();
         for (int64_t number = 0; number < lanes; ++number) {
             std::vector<int64_t> place;
@@ -54,7 +56,7 @@ class StageEmitter {
     void prologue() {
         const bool alone = shared_->mapping.tiling.l1_bytes() > places_.arena_bytes;
         const uint32_t turn = alone ? 0 : places_.turns++ % 2;
-        places_.throttle.reserve(lanes_.front()->tasks_of_iteration());
+        places_.throttle.reserve(hoisted_tasks(true));
         Lane::Staged staged;
         for (const std::unique_ptr<Lane>& lane : lanes_) {
             lane->place_operands(static_cast<int64_t>(turn * places_.arena_bytes));
@@ -66,18 +68,18 @@ class StageEmitter {
     void body() {
         if (!shared_->copied) lanes_.front()->copy_kept();
         shared_->copied = true;
+        places_.throttle.reserve(hoisted_tasks(false));
         Lane::Staged staged;
         for (const std::unique_ptr<Lane>& lane : lanes_) {
             lane->set_position(*runs_of(lane->place, work_.front()));
+            lane->queue_loads();
             lane->load_hoisted(false, staged);
         }
         const int64_t depth = shared_->mapping.tiling.depth;
         int64_t slot = 0;
         for (const Laps& laps : work_) {
             const int64_t count = start(laps);
-            const size_t tasks =
-                lanes_.front()->tasks_of_iteration() * static_cast<size_t>(std::min(count, depth));
-            places_.throttle.reserve(tasks);
+            places_.throttle.reserve(tasks_ * static_cast<size_t>(std::min(count, depth)));
             if (count == 1) {
                 iteration(Expr(0), Expr(slot++ % depth));
                 continue;
@@ -89,6 +91,18 @@ class StageEmitter {
     }
 
   private:
+    /// Of one lane, before its first iteration.
+    size_t hoisted_tasks(bool constants) const {
+        const Mapping& mapping = shared_->mapping;
+        int64_t tasks = 0;
+        for (size_t i = 0; i < mapping.op.operands.size(); ++i) {
+            const bool constant = places_.graph.value(mapping.op.operands[i].value).constant();
+            if (mapping.tiling.hoisted[i] && constant == constants)
+                tasks += 2 * mapping.tiling.parts(mapping.op, i);
+        }
+        return static_cast<size_t>(tasks);
+    }
+
     /// What a lane has of these laps; nothing if it has no part in one of them.
     std::optional<std::vector<Run>> runs_of(const std::vector<int64_t>& place, const Laps& laps) const {
         std::vector<Run> runs;
@@ -109,6 +123,7 @@ class StageEmitter {
             if (!runs) continue;
             count = lane->set_position(*runs);
             lane->issued.clear();
+            lane->queue_loads();
             active_.push_back(lane.get());
         }
         return count;
@@ -135,6 +150,7 @@ class StageEmitter {
     std::vector<Laps> work_;
     std::vector<std::unique_ptr<Lane>> lanes_;
     std::vector<Lane*> active_;
+    size_t tasks_;  ///< of an iteration of a lane
 };
 
 }  // namespace

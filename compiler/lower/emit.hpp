@@ -14,6 +14,12 @@
 
 namespace kpu::lower {
 
+/// The last loads of an engine, by operand. Those behind them wait for them: all at once, they would share the way, and
+/// the one that is needed first would be there last.
+struct Loads {
+    std::map<size_t, builder::Task> into_l2, into_l1;
+};
+
 /// Buffers of the program and what stands in them; common to all groups.
 struct Places {
     builder::Program& program;
@@ -30,6 +36,8 @@ struct Places {
     std::vector<builder::Buffer> l1{}, staging{};  ///< by engine: its L1, and as much of L2
     uint64_t arena_bytes = 0;                      ///< half of an L1: stages take turns
     uint32_t turns = 0;                            ///< stages so far
+    std::map<size_t, Loads> loads{};               ///< by engine
+    std::vector<builder::Task> streams{};          ///< loads of large constants from DDR, in order
     std::map<std::vector<int64_t>, uint32_t>
         frames{};  ///< numbers of Span::frame, by storage, offset, strides
 };

@@ -1,6 +1,7 @@
 #include "compiler/lower/lane.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace kpu::lower {
@@ -54,6 +55,7 @@ void copy_attributes(Task& task, const OpcodeSpec& spec, const BoundAttrs& attrs
 }  // namespace
 
 void Lane::load_hoisted(bool constants, Staged& staged) {
+    beforehand_ = constants;
     for (size_t i = 0; i < op_.operands.size(); ++i) {
         if (!tiling_.hoisted[i] || value(i).constant() != constants || homes_[i] == Home::table) continue;
         if (tiles_.parts(i) == 1) {
@@ -62,6 +64,7 @@ void Lane::load_hoisted(bool constants, Staged& staged) {
         }
         over_parts([&](int64_t number) { hoisted_[i].push_back(load(i, Expr(0), number, staged)); });
     }
+    beforehand_ = false;
 }
 
 void Lane::iteration(const Expr& t, const Expr& slot, Staged& staged) {
@@ -80,18 +83,6 @@ void Lane::iteration(const Expr& t, const Expr& slot, Staged& staged) {
     }
 }
 
-size_t Lane::tasks_of_iteration() const {
-    size_t parts = 1;
-    for (size_t a = 0; a < op_.axes.size(); ++a) {
-        if (op_.axes[a].walk == Walk::sum) parts *= static_cast<size_t>(tiling_.tiles(op_, a));
-    }
-    size_t tasks = op_.nodes.size() + parts + 1;
-    for (size_t i = 0; i < op_.operands.size(); ++i) {
-        if (op_.operands[i].place != Place::internal) tasks += 2 * static_cast<size_t>(tiles_.parts(i));
-    }
-    return tasks;
-}
-
 void Lane::copy_kept() {
     for (size_t i = 0; i < op_.operands.size(); ++i) {
         if (tiling_.keep[i] != Keep::whole) continue;
@@ -100,22 +91,60 @@ void Lane::copy_kept() {
     }
 }
 
-Task Lane::finish(Task task, const std::vector<Span>& reads, const std::vector<Span>& writes) {
-    task.after(places_.order.before(reads, writes)).op(shared_.mapping.number);
+void Lane::queue_loads() {
+    before_ = std::move(places_.loads[engine_]);
+    places_.loads[engine_] = {};
+}
+
+Task Lane::finish(Task task, const std::vector<Span>& reads, const std::vector<Span>& writes,
+                  const std::vector<Task>& others) {
+    std::vector<Task> before = places_.order.before(reads, writes);
+    for (const Task& other : others) {
+        const auto same = [&](const Task& known) { return known.statement() == other.statement(); };
+        if (std::none_of(before.begin(), before.end(), same)) before.push_back(other);
+    }
+    task.after(before).op(shared_.mapping.number);
     places_.order.add(task, reads, writes);
     issued.push_back(task);
     return task;
 }
 
-void Lane::move(const Tile& to, const Tile& from, bool store) {
+Task Lane::move(const Tile& to, const Tile& from, bool store, const std::vector<Task>& others) {
     const std::vector<Span> reads = known(from.span), writes = known(to.span);
     Task task = finish(store ? places_.program.store("", to.region, from.region)
                              : places_.program.transfer("", to.region, from.region),
-                       reads, writes);
+                       reads, writes, others);
     // tasks without an L1 would all stand in the first engine's token table
     const uint32_t l1 = places_.l1[engine_].index;
     if (engine_ > 0 && to.span.buffer != l1 && from.span.buffer != l1)
         task.decorate("seq_engine", Expr(static_cast<int64_t>(engine_)));
+    return task;
+}
+
+void Lane::fetch(size_t operand, const Tile& to, const Tile& from) {
+    if (beforehand_) return stream(operand, to, from);
+    const bool into_l1 = to.span.buffer == places_.l1[engine_].index;
+    const auto of = into_l1 ? &Loads::into_l1 : &Loads::into_l2;
+    std::vector<Task> others;
+    for (const auto& [number, task] : before_.*of) others.push_back(task);
+    (places_.loads[engine_].*of).insert_or_assign(operand, move(to, from, false, others));
+}
+
+/// Large constants come from DDR one after the other, as many at once as it takes to keep DRAM busy: more would close
+/// each other's pages.
+void Lane::stream(size_t operand, const Tile& to, const Tile& from) {
+    constexpr uint64_t large = 64 << 10;
+    const Target& target = places_.target;
+    const auto at_once = static_cast<size_t>(std::ceil(target.ddr_bytes_per_cycle / target.system.port));
+    std::vector<Task>& streams = places_.streams;
+    const bool from_ddr = from.span.buffer == places_.weights.index;
+    if (!from_ddr || tile_bytes(places_.graph, op_, operand, tiling_.tile) < large) {
+        move(to, from, false);
+        return;
+    }
+    std::vector<Task> others;
+    if (streams.size() >= at_once) others.push_back(streams[streams.size() - at_once]);
+    streams.push_back(move(to, from, false, others));
 }
 
 std::vector<Span> Lane::known(const Span& span) const {
@@ -131,7 +160,7 @@ Tile Lane::load(size_t operand, const Expr& slot, int64_t part, Staged& staged, 
     const Tile from =
         homes_[operand] == Home::ddr ? in_l2(operand, slot, part, staged, t) : tiles_.at_home(operand, t);
     Tile to = tiles_.in_l1(operand, slot, part);
-    move(to, from, false);
+    fetch(operand, to, from);
     return to;
 }
 
@@ -140,19 +169,22 @@ Tile Lane::in_l2(size_t operand, const Expr& slot, int64_t part, Staged& staged,
     if (tiling_.keep[operand] != Keep::no) {
         Tile kept = tiles_.kept(operand, t);
         if (tiling_.keep[operand] == Keep::tiles && shared_.kept.insert(identity).second)
-            move(kept, tiles_.at_home(operand, t), false);
+            fetch(operand, kept, tiles_.at_home(operand, t));
         return kept;
     }
     if (const auto found = staged.find(identity); found != staged.end()) return found->second;
     Tile there = tiles_.staged(operand, slot, part);
-    move(there, tiles_.at_home(operand, t), false);
+    fetch(operand, there, tiles_.at_home(operand, t));
     staged.emplace(identity, there);
     return there;
 }
 
 void Lane::keep(size_t operand, const Tile& tile, const Expr& slot, const Expr& t) {
     const Tile home = tiles_.at_home(operand, t);
-    if (homes_[operand] != Home::ddr) return move(home, tile, true);
+    if (homes_[operand] != Home::ddr) {
+        move(home, tile, true);
+        return;
+    }
     const Tile staged = tiles_.staged(operand, slot, 0);
     move(staged, tile, true);
     move(home, staged, false);

@@ -46,10 +46,10 @@ class Lane {
     /// What all iterations share: the constants of it, or the rest.
     void load_hoisted(bool constants, Staged& staged);
 
-    void iteration(const builder::Expr& t, const builder::Expr& slot, Staged& staged);
+    /// What is loaded from here on waits for what was loaded before.
+    void queue_loads();
 
-    /// Of one iteration, at most.
-    size_t tasks_of_iteration() const;
+    void iteration(const builder::Expr& t, const builder::Expr& slot, Staged& staged);
 
     /// Copies what is kept whole to L2.
     void copy_kept();
@@ -59,9 +59,13 @@ class Lane {
 
     // ---- tasks
 
-    builder::Task finish(builder::Task task, const std::vector<Span>& reads, const std::vector<Span>& writes);
+    builder::Task finish(builder::Task task, const std::vector<Span>& reads, const std::vector<Span>& writes,
+                         const std::vector<builder::Task>& others = {});
 
-    void move(const Tile& to, const Tile& from, bool store);
+    builder::Task move(const Tile& to, const Tile& from, bool store,
+                       const std::vector<builder::Task>& others = {});
+    void fetch(size_t operand, const Tile& to, const Tile& from);
+    void stream(size_t operand, const Tile& to, const Tile& from);
     /// Spans that anybody writes.
     std::vector<Span> known(const Span& span) const;
 
@@ -117,6 +121,8 @@ class Lane {
     const std::vector<Home>& homes_;
     size_t engine_;
     Tiles tiles_;
+    Loads before_;                            ///< that loads wait for
+    bool beforehand_ = false;                 ///< constants are loaded, while another stage is at work
     Staged* staged_ = nullptr;                ///< of the present iteration
     std::vector<std::vector<Tile>> hoisted_;  ///< by operand; of a cut sum, by part
 };

@@ -68,6 +68,13 @@ Target::Target(const platforms::Platform& of)
         store.units = std::max(1u, engine.vector().cstl_count());
     }
     ddr_bytes_per_cycle = lower::ddr_bytes_per_cycle(platform);
+    const proto::DdrDevice device = platforms::ddr_device(platform);
+    // several transfers at once close each other's pages at times: measured on strided tiles
+    constexpr double closed = 0.4;
+    ddr_row_cycles =
+        closed * device.trc() * 2 / platform.ddr().data_rate_mtps() * platform.clock().core_mhz();
+    ddr_channels = std::max(1u, platform.ddr().channels());
+    ddr_interleave = std::max(1u, platform.ddr().channel_interleave_bytes());
     l2_bytes_per_cycle = double(platform.l2().ports()) * platform.l2().bytes_per_cycle();
     dispatch_cycles = platform.sequencer().dispatch_cycles();
     ddr_latency_cycles = (platform.ddr().controller_latency_ns() + 50.0) * platform.clock().core_mhz() / 1000;

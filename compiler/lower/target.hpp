@@ -33,8 +33,10 @@ struct Target {
     uint64_t l2_bytes = 0, ddr_bytes = 0;
     Mover dma, store, system;        ///< of an engine, L2 to L1 and back; of all, DDR to L2 and back
     double ddr_bytes_per_cycle = 0;  ///< of a core cycle, at DRAM's pins, refreshes taken off
-    double l2_bytes_per_cycle = 0;   ///< all its ports
-    uint32_t dispatch_cycles = 0;    ///< of a task, by the sequencer
+    double ddr_row_cycles = 0;       ///< lost where a tile's rows lie in pages of their own
+    int64_t ddr_channels = 1, ddr_interleave = 1;  ///< bytes of one channel before the next one's
+    double l2_bytes_per_cycle = 0;                 ///< all its ports
+    uint32_t dispatch_cycles = 0;                  ///< of a task, by the sequencer
     double ddr_latency_cycles = 0;
 
     /// Whether some type variant of the device takes these operands (in the order of the opcode's row; absent

@@ -88,12 +88,13 @@ Part Tiles::part(size_t operand, size_t d) const {
 
 Tiles::Box Tiles::box(size_t operand) const {
     const Dims shape = shape_of(value(operand));
-    Box result{shape, shape, shape};
+    Box result{shape, shape, shape, shape};
     for (size_t d = 0; d < shape.rank; ++d) {
         const Part of = part(operand, d);
         result.shape[d] = of.size;
         result.first[d] = of.lo;
-        result.reach[d] = of.size + step(operand, d) * (count_along(operand, d) - 1);
+        result.step[d] = count_along(operand, d) > 1 ? step(operand, d) : 0;
+        result.reach[d] = of.size + result.step[d] * (count_along(operand, d) - 1);
     }
     return result;
 }
@@ -170,7 +171,8 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
     const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(view.strides));
     std::vector<int64_t> origin{view.storage, view.offset};
     origin.insert(origin.end(), view.strides.begin(), view.strides.end());
-    Span span{buffer.index, 0, 0, false, frame_of(std::move(origin)), tile.first, tile.reach};
+    Span span{buffer.index, 0,          0,          false,    frame_of(std::move(origin)),
+              tile.first,   tile.reach, tile.shape, tile.step};
     int64_t first = view.offset, last = view.offset, elements = 1;
     for (size_t d = 0; d < tile.first.rank; ++d) {
         first += tile.first[d] * view.strides[d];
@@ -180,6 +182,7 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
     span.lo = static_cast<int64_t>(storage.address) + first * width;
     span.hi = static_cast<int64_t>(storage.address) + (last + 1) * width;
     span.dense = last + 1 - first == elements;
+    for (size_t d = 0; d < tile.first.rank; ++d) span.dense = span.dense && tile.step[d] <= tile.shape[d];
     return {places_.program.region("", buffer, start, type_of), span};
 }
 
@@ -221,7 +224,7 @@ Tile Tiles::kept(size_t operand, const Expr& t) const {
     const auto size = static_cast<int64_t>(packed_bytes(of.elem, of.elements()));
     const uint32_t frame = frame_of({-1, lo, op_.operands[operand].value});
     return {places_.program.region("", places_.l2, start, type_of),
-            {places_.l2.index, lo, lo + size, false, frame, tile.first, tile.reach}};
+            {places_.l2.index, lo, lo + size, false, frame, tile.first, tile.reach, tile.shape, tile.step}};
 }
 
 std::pair<Tile, Tile> Tiles::whole(size_t operand) const {

@@ -70,6 +70,7 @@ class Tiles {
     /// Shape of an operand's tile, its first element, and how far the elements reach in all iterations.
     struct Box {
         Dims shape, first, reach;
+        Dims step;  ///< between the parts of two tiles; 0: there is one
     };
 
     int64_t slot_size(size_t operand) const;

@@ -96,6 +96,19 @@ bool Tiling::follows(const TileOp& op, size_t operand, Walk walk) const {
     return false;
 }
 
+int64_t Tiling::tasks(const TileOp& op, const std::vector<Home>& homes) const {
+    int64_t tasks = static_cast<int64_t>(op.nodes.size());
+    if (cuts_sum(op)) {
+        for (size_t a = 0; a < tile.size(); ++a) tasks += op.axes[a].walk == Walk::sum ? tiles(op, a) : 0;
+    }
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+        const bool moved = op.operands[i].place == Place::output ||
+                           (op.operands[i].place == Place::input && !hoisted[i] && homes[i] != Home::table);
+        if (moved) tasks += parts(op, i) * (homes[i] == Home::ddr ? 2 : 1);
+    }
+    return tasks;
+}
+
 int64_t Tiling::parts(const TileOp& op, size_t operand) const {
     int64_t parts = 1;
     for (const Window& window : op.operands[operand].windows) {

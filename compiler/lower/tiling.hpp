@@ -77,6 +77,8 @@ struct Tiling {
     bool cuts_sum(const TileOp& op) const;
     /// Whether an operand's tile differs from tile to tile along an axis of this kind.
     bool follows(const TileOp& op, size_t operand, Walk walk) const;
+    /// Of one iteration, at most.
+    int64_t tasks(const TileOp& op, const std::vector<Home>& homes) const;
     /// Parts of the sum that an operand consists of.
     int64_t parts(const TileOp& op, size_t operand) const;
 };
