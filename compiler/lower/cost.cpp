@@ -11,14 +11,15 @@ namespace kpu::lower {
 namespace {
 
 constexpr double accumulator_bytes = 4;
-constexpr double interference = 0.02, exposed_drain = 0.3;
+constexpr double interference = 0.02, exposed_drain = 0.1;
 
 /// Cycles of the units that move data.
 struct Traffic {
-    double in_once = 0,
-           out_once = 0;  ///< of one iteration of a lane, one transfer after the other: L2 to L1, back
+    double load = 0, out_once = 0;  ///< of one iteration of a lane: its longest transfer L2 to L1, those back
+    double loads = 0;               ///< of one iteration of a lane: all of them, shared by its DMAs
     double link = 0, units = 0, stores = 0;  ///< of a lane, in all: its link, its DMAs, its stores
-    double through_ddr = 0;                  ///< of one iteration of a lane: DDR to L2, and back
+    double ddr_load = 0,
+           ddr_store = 0;  ///< of one iteration of a lane: its longest transfers from and to DDR
     double system_link = 0, system_units = 0, ddr = 0, l2 = 0;  ///< in all
     double first = 0;                                           ///< before the first tile can be computed
     double hoisted = 0;                                         ///< of all stages: what they load beforehand
@@ -32,7 +33,7 @@ class Evaluation {
         count_rounds();
         find_places();
         count_bytes();
-        if (tiling_.l1_bytes() > 2 * request_.arena_bytes) return false;
+        if (tiling_.l1_bytes() > 2 * request_.arena_bytes || crowds_tables()) return false;
         find_kept();
         predict();
         return true;
@@ -362,7 +363,8 @@ class Evaluation {
         if (output) {
             of.out_once += unit;
         } else if (!tiling_.hoisted[i]) {
-            of.in_once += parts * std::max(unit / mover.units, link);
+            of.load = std::max(of.load, unit);
+            of.loads += parts * std::max(unit / mover.units, link);
             of.first += unit;
         } else if (!value(i).constant() || stages_ == 1) {
             of.first += parts * std::max(unit / mover.units, link);
@@ -386,13 +388,14 @@ class Evaluation {
         of.l2 += times * size / target.l2_bytes_per_cycle;
         const double alone = std::max({unit, link, pins});
         if (output) {
-            of.through_ddr += alone;
+            of.ddr_store = std::max(of.ddr_store, alone);
             return;
         }
         if (tiling_.hoisted[i]) {
             of.hoisted += times * std::max(link, pins);
         } else {
-            of.through_ddr += parts * share * std::max({unit / mover.units, link, pins});
+            of.ddr_load = std::max(of.ddr_load, share * alone);
+            of.loads += parts * share * std::max({unit / mover.units, link, pins});
         }
         if (tiling_.keep[i] == Keep::whole) {
             of.first +=
@@ -426,7 +429,8 @@ class Evaluation {
         tiling_.dram = covered_ * std::max({of.ddr, of.system_link, of.system_units, of.l2});
         // an iteration's way through loading, computing and storing, of which `depth` overlap
         const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles;
-        const double through = of.in_once + of.through_ddr + ends + chain_ + vector_tile + of.out_once;
+        const double through = of.ddr_load + of.load + std::max(chain_, of.loads) + vector_tile +
+                               of.out_once + of.ddr_store + ends;
         // nothing is computed while a stage that takes both halves of L1 loads what it needs beforehand
         const double alone = exclusive() ? of.hoisted : 0;
         const double steady =
@@ -436,15 +440,27 @@ class Evaluation {
         const double others = tiling_.array + tiling_.vector + tiling_.dma + tiling_.dram - steady;
         tiling_.cycles =
             steady + of.first + ends + vector_tile + of.out_once + interference * std::max(0.0, others);
-        // parts of a sum follow each other through one accumulator: their drains show at times
-        if (parts_ > 1) tiling_.cycles += exposed_drain * (iterations * chain_ - array_) / arrays;
+        if (flushes()) tiling_.cycles += double(stages_ - 1) * (through - chain_);
+        // parts of a sum follow each other through one accumulator; their drains show while no other tile has operands
+        if (parts_ > 1) {
+            const double shown = tiling_.depth > 2 ? 0 : std::min(1.0, (through - chain_) / chain_);
+            tiling_.cycles +=
+                (exposed_drain + (1 - exposed_drain) * shown) * (iterations * chain_ - array_) / arrays;
+        }
     }
-    /// Iterations whose tasks find entries in the token table.
-    double in_flight() const {
-        const auto tasks = double(tiling_.tasks(op(), request_.homes));
+    double entries() const {
         const double entries = request_.target.limits.max_active_tokens;
-        return entries == 0 ? tiling_.depth : std::clamp(entries / tasks, 1.0, double(tiling_.depth));
+        return entries == 0 ? std::numeric_limits<double>::infinity() : entries;
     }
+    double tasks() const { return double(tiling_.tasks(op(), request_.homes)); }
+    /// Tasks are issued in order: a full table of one engine would keep those of the others waiting.
+    bool crowds_tables() const {
+        return tiling_.lanes() > 1 && tiling_.depth > 1 && tasks() * tiling_.depth > entries();
+    }
+    /// Stages that find no entries beside those of the stage before them start when it has ended.
+    bool flushes() const { return 2 * tasks() * tiling_.depth > entries(); }
+    /// Iterations whose tasks find entries in the token table.
+    double in_flight() const { return std::clamp(entries() / tasks(), 1.0, double(tiling_.depth)); }
     /// Its constants cannot come before the last operation has left L1.
     bool exclusive() const { return tiling_.l1_bytes() > request_.arena_bytes; }
 

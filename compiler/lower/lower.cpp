@@ -192,6 +192,7 @@ class Lowering {
             if (axis.walk == Walk::sum && !cut) axis.whole = true;
             if (axis.walk != Walk::sum && (axis.name == "n" || axis.name == "o") && axis.independent)
                 axis.quantum = target_.engines[0].array().cols();
+            if (axis.name == "m") axis.quantum = target_.engines[0].array().rows();
         }
         op.tiling = choose_tiling({graph_, op.op, target_, op.homes, arena_bytes_, spare.bytes});
         keep(op, spare);

@@ -17,7 +17,7 @@ std::vector<int64_t> sizes_of(const Axis& axis) {
     if (axis.whole) return sizes;
     for (int64_t parts = 2; parts <= axis.extent; parts = parts < 16 ? parts + 1 : parts * 5 / 4) {
         int64_t size = (axis.extent + parts - 1) / parts;
-        if (axis.quantum > 1 && size > axis.quantum)
+        if (axis.quantum > 1 && 2 * size > axis.quantum)
             size = (size + axis.quantum - 1) / axis.quantum * axis.quantum;
         if (size < sizes.back()) sizes.push_back(size);
     }
