@@ -33,7 +33,7 @@ class Evaluation {
         count_rounds();
         find_places();
         count_bytes();
-        if (tiling_.l1_bytes() > 2 * request_.arena_bytes || crowds_tables()) return false;
+        if (tiling_.l1_bytes() > 2 * request_.arena_bytes) return false;
         find_kept();
         predict();
         return true;
@@ -453,10 +453,6 @@ class Evaluation {
         return entries == 0 ? std::numeric_limits<double>::infinity() : entries;
     }
     double tasks() const { return double(tiling_.tasks(op(), request_.homes)); }
-    /// Tasks are issued in order: a full table of one engine would keep those of the others waiting.
-    bool crowds_tables() const {
-        return tiling_.lanes() > 1 && tiling_.depth > 1 && tasks() * tiling_.depth > entries();
-    }
     /// Stages that find no entries beside those of the stage before them start when it has ended.
     bool flushes() const { return 2 * tasks() * tiling_.depth > entries(); }
     /// Iterations whose tasks find entries in the token table.

@@ -38,6 +38,10 @@ class StageEmitter {
         const std::vector<int64_t>& split = shared_->mapping.tiling.split;
         tasks_ =
             static_cast<size_t>(shared_->mapping.tiling.tasks(shared_->mapping.op, shared_->mapping.homes));
+        const Mapping& mapping = shared_->mapping;
+        for (size_t a = 0; mapping.tiling.cuts_sum(mapping.op) && a < mapping.op.axes.size(); ++a) {
+            if (mapping.op.axes[a].walk == Walk::sum) parts_ = mapping.tiling.tiles(mapping.op, a);
+        }
         const int64_t lanes = shared_->mapping.tiling.lanes();
         for (int64_t number = 0; number < lanes; ++number) {
             std::vector<int64_t> place;
@@ -131,7 +135,11 @@ class StageEmitter {
 
     void iteration(const Expr& t, const Expr& slot) {
         Lane::Staged staged;
-        for (Lane* lane : active_) lane->iteration(t, slot, staged);
+        for (Lane* lane : active_) lane->begin(t, slot, staged);
+        for (int64_t number = 0; number < parts_; ++number) {
+            for (Lane* lane : active_) lane->part(number, t, slot);
+        }
+        for (Lane* lane : active_) lane->end(t, slot);
     }
 
     void finish_loop(size_t depth) {
@@ -150,7 +158,8 @@ class StageEmitter {
     std::vector<Laps> work_;
     std::vector<std::unique_ptr<Lane>> lanes_;
     std::vector<Lane*> active_;
-    size_t tasks_;  ///< of an iteration of a lane
+    size_t tasks_;       ///< of an iteration of a lane
+    int64_t parts_ = 0;  ///< of a cut sum
 };
 
 }  // namespace

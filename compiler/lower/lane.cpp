@@ -62,24 +62,34 @@ void Lane::load_hoisted(bool constants, Staged& staged) {
             hoisted_[i] = {load(i, Expr(0), 0, staged)};
             continue;
         }
-        over_parts([&](int64_t number) { hoisted_[i].push_back(load(i, Expr(0), number, staged)); });
+        for (int64_t number = 0; number < tiles_.parts(i); ++number)
+            at_part(number, [&] { hoisted_[i].push_back(load(i, Expr(0), number, staged)); });
     }
     beforehand_ = false;
 }
 
-void Lane::iteration(const Expr& t, const Expr& slot, Staged& staged) {
+void Lane::begin(const Expr& t, const Expr& slot, Staged& staged) {
     staged_ = &staged;
-    std::vector<std::optional<Tile>> tiles(op_.operands.size());
+    sum_.reset();
+    tiles_now_.assign(op_.operands.size(), std::nullopt);
     for (size_t i = 0; i < op_.operands.size(); ++i) {
-        if (tiles_.in_table(i)) tiles[i] = tiles_.in_table_of(i, value(i).elem, t);
-        if (hoisted_[i].size() == 1) tiles[i] = hoisted_[i][0];
+        if (tiles_.in_table(i)) tiles_now_[i] = tiles_.in_table_of(i, value(i).elem, t);
+        if (hoisted_[i].size() == 1) tiles_now_[i] = hoisted_[i][0];
     }
-    run_anchor(tiles, t, slot);
+    if (!tiling_.cuts_sum(op_)) run_node(op_.nodes[op_.anchor], t, slot);
+}
+
+void Lane::part(int64_t number, const Expr& t, const Expr& slot) {
+    at_part(number, [&] { add_part(op_.nodes[op_.anchor], number, t, slot); });
+}
+
+void Lane::end(const Expr& t, const Expr& slot) {
+    if (sum_) narrow(op_.nodes[op_.anchor], slot);
     for (size_t n = 0; n < op_.nodes.size(); ++n) {
-        if (n != op_.anchor) run_node(op_.nodes[n], tiles, t, slot);
+        if (n != op_.anchor) run_node(op_.nodes[n], t, slot);
     }
     for (size_t i = 0; i < op_.operands.size(); ++i) {
-        if (op_.operands[i].place == Place::output) keep(i, *tiles[i], slot, t);
+        if (op_.operands[i].place == Place::output) keep(i, *tiles_now_[i], slot, t);
     }
 }
 
@@ -190,14 +200,6 @@ void Lane::keep(size_t operand, const Tile& tile, const Expr& slot, const Expr& 
     move(home, staged, false);
 }
 
-void Lane::run_anchor(std::vector<std::optional<Tile>>& tiles, const Expr& t, const Expr& slot) {
-    const TileNode& anchor = op_.nodes[op_.anchor];
-    if (!tiling_.cuts_sum(op_)) return run_node(anchor, tiles, t, slot);
-    std::optional<Tile> sum;
-    over_parts([&](int64_t number) { sum = add_part(anchor, tiles, sum, number, t, slot); });
-    narrow(anchor, tiles, *sum, slot);
-}
-
 int Lane::sum_axis() const {
     for (size_t a = 0; a < op_.axes.size(); ++a) {
         if (op_.axes[a].walk == Walk::sum) return static_cast<int>(a);
@@ -205,8 +207,8 @@ int Lane::sum_axis() const {
     return -1;
 }
 
-Tile Lane::add_part(const TileNode& anchor, std::vector<std::optional<Tile>>& tiles,
-                    const std::optional<Tile>& sum, int64_t number, const Expr& t, const Expr& slot) {
+void Lane::add_part(const TileNode& anchor, int64_t number, const Expr& t, const Expr& slot) {
+    std::vector<std::optional<Tile>>& tiles = tiles_now_;
     const Node& node = places_.graph.nodes[anchor.node];
     std::vector<Region> inputs;
     std::vector<Span> reads;
@@ -221,10 +223,10 @@ Tile Lane::add_part(const TileNode& anchor, std::vector<std::optional<Tile>>& ti
         reads.push_back(tiles[operand]->span);
     }
     const ElemType sums = sum_type();
-    const Tile result = sum ? *sum : tiles_.accumulator(anchor.outputs[0], sums, slot);
-    if (sum) {
-        inputs.push_back(sum->region);
-        reads.push_back(sum->span);
+    const Tile result = sum_ ? *sum_ : tiles_.accumulator(anchor.outputs[0], sums, slot);
+    if (sum_) {
+        inputs.push_back(sum_->region);
+        reads.push_back(sum_->span);
     } else if (anchor.inputs.size() > 2) {
         const size_t c = anchor.inputs[2];
         const Tile addend = tiles_.in_table(c) ? tiles_.in_table_of(c, sums, t) : load(c, slot, 0, t);
@@ -240,7 +242,7 @@ Tile Lane::add_part(const TileNode& anchor, std::vector<std::optional<Tile>>& ti
     }
     copy_attributes(task, spec, attrs);
     finish(task, reads, {result.span});
-    return result;
+    sum_ = result;
 }
 
 ElemType Lane::sum_type() const {
@@ -248,21 +250,21 @@ ElemType Lane::sum_type() const {
     return sums == ElemType::none ? value(op_.nodes[op_.anchor].outputs[0]).elem : sums;
 }
 
-void Lane::narrow(const TileNode& anchor, std::vector<std::optional<Tile>>& tiles, const Tile& sum,
-                  const Expr& slot) {
+void Lane::narrow(const TileNode& anchor, const Expr& slot) {
+    std::vector<std::optional<Tile>>& tiles = tiles_now_;
     const size_t y = anchor.outputs[0];
     const ElemType sums = accumulator_of(places_.graph, op_);
     tiles[y] = tiles_.in_l1(y, slot, 0);
     if (sums == ElemType::none) return;  // the accumulator itself, with the scales of the result
-    Tile from = sum;
+    Tile from = *sum_;
     if (sums == ElemType::i32) from = tiles_.scaled_sum(anchor, slot);
     Task task = places_.program.compute(sums == ElemType::i32 ? "requant" : "cast", {from.region},
                                         {tiles[y]->region});
     finish(task, {from.span}, {tiles[y]->span});
 }
 
-void Lane::run_node(const TileNode& tile, std::vector<std::optional<Tile>>& tiles, const Expr& t,
-                    const Expr& slot) {
+void Lane::run_node(const TileNode& tile, const Expr& t, const Expr& slot) {
+    std::vector<std::optional<Tile>>& tiles = tiles_now_;
     const Node& node = places_.graph.nodes[tile.node];
     std::vector<Region> inputs, outputs;
     std::vector<Span> reads, writes;

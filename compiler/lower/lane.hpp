@@ -49,7 +49,11 @@ class Lane {
     /// What is loaded from here on waits for what was loaded before.
     void queue_loads();
 
-    void iteration(const builder::Expr& t, const builder::Expr& slot, Staged& staged);
+    /// An iteration: what comes before the parts of its sum (all of the anchor, if its sum is whole), each part, the
+    /// rest. Lanes take turns, so that their token tables fill alike and neighbours find tiles that are still staged.
+    void begin(const builder::Expr& t, const builder::Expr& slot, Staged& staged);
+    void part(int64_t number, const builder::Expr& t, const builder::Expr& slot);
+    void end(const builder::Expr& t, const builder::Expr& slot);
 
     /// Copies what is kept whole to L2.
     void copy_kept();
@@ -79,37 +83,29 @@ class Lane {
 
     void keep(size_t operand, const Tile& tile, const builder::Expr& slot, const builder::Expr& t);
 
-    /// Calls visit(number) for each part of the sum, with the tiles set to it.
+    /// Calls visit with the tiles set to a part of the sum.
     template <class Visit>
-    void over_parts(const Visit& visit) {
+    void at_part(int64_t number, const Visit& visit) {
         const auto axis = static_cast<size_t>(sum_axis());
         const Run whole = tiles_.run(axis);
-        const int64_t extent = op_.axes[axis].extent, tile = tiling_.tile[axis];
-        for (int64_t number = 0; number * tile < extent; ++number) {
-            tiles_.set_run(axis, {number, 1, std::min(tile, extent - number * tile)});
-            visit(number);
-        }
+        const int64_t tile = tiling_.tile[axis];
+        tiles_.set_run(axis, {number, 1, std::min(tile, op_.axes[axis].extent - number * tile)});
+        visit();
         tiles_.set_run(axis, whole);
     }
 
     // ---- one iteration
 
-    void run_anchor(std::vector<std::optional<Tile>>& tiles, const builder::Expr& t,
-                    const builder::Expr& slot);
     int sum_axis() const;
 
     /// Part `number` of a cut sum: continues in the accumulator.
-    Tile add_part(const TileNode& anchor, std::vector<std::optional<Tile>>& tiles,
-                  const std::optional<Tile>& sum, int64_t number, const builder::Expr& t,
-                  const builder::Expr& slot);
+    void add_part(const TileNode& anchor, int64_t number, const builder::Expr& t, const builder::Expr& slot);
     ElemType sum_type() const;
 
     /// From the accumulator to the type of the result.
-    void narrow(const TileNode& anchor, std::vector<std::optional<Tile>>& tiles, const Tile& sum,
-                const builder::Expr& slot);
+    void narrow(const TileNode& anchor, const builder::Expr& slot);
 
-    void run_node(const TileNode& tile, std::vector<std::optional<Tile>>& tiles, const builder::Expr& t,
-                  const builder::Expr& slot);
+    void run_node(const TileNode& tile, const builder::Expr& t, const builder::Expr& slot);
 
     /// Attributes of the tile: its own padding, its own groups.
     BoundAttrs patched(const TileNode& tile, const graph::Node& node) const;
@@ -121,9 +117,11 @@ class Lane {
     const std::vector<Home>& homes_;
     size_t engine_;
     Tiles tiles_;
-    Loads before_;                            ///< that loads wait for
-    bool beforehand_ = false;                 ///< constants are loaded, while another stage is at work
-    Staged* staged_ = nullptr;                ///< of the present iteration
+    Loads before_;                                ///< that loads wait for
+    bool beforehand_ = false;                     ///< constants are loaded, while another stage is at work
+    Staged* staged_ = nullptr;                    ///< of the present iteration
+    std::vector<std::optional<Tile>> tiles_now_;  ///< by operand: of the present iteration
+    std::optional<Tile> sum_;
     std::vector<std::vector<Tile>> hoisted_;  ///< by operand; of a cut sum, by part
 };
 
