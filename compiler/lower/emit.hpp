@@ -14,6 +14,12 @@
 
 namespace kpu::lower {
 
+/// The last loads of an engine, by operand. Those behind them wait for them: all at once, they would share the way, and
+/// the one that is needed first would be there last.
+struct Loads {
+    std::map<size_t, builder::Task> into_l2, into_l1;
+};
+
 /// Buffers of the program and what stands in them; common to all groups.
 struct Places {
     builder::Program& program;
@@ -24,24 +30,36 @@ struct Places {
     Order& order;
     Throttle& throttle;
 
-    builder::Buffer weights, table, l2, ddr;
-    std::map<uint32_t, builder::Buffer> own;   ///< by storage: inputs and outputs of the host
-    std::map<Block, int64_t> table_places;     ///< small constants: byte offsets in the table
-    std::vector<builder::Buffer> l1, staging;  ///< by engine: its L1, and as much of L2
-    uint64_t arena_bytes = 0;                  ///< half of an L1: stages take turns
-    std::vector<uint32_t> turns;               ///< by engine: stages so far
-    uint32_t next_engine = 0;
-    std::map<std::vector<int64_t>, uint32_t> frames;  ///< numbers of Span::frame, by storage, offset, strides
+    builder::Buffer weights{}, table{}, l2{}, ddr{};
+    std::map<uint32_t, builder::Buffer> own{};     ///< by storage: inputs and outputs of the host
+    std::map<Block, int64_t> table_places{};       ///< small constants: byte offsets in the table
+    std::vector<builder::Buffer> l1{}, staging{};  ///< by engine: its L1, and as much of L2
+    uint64_t arena_bytes = 0;                      ///< half of an L1: stages take turns
+    uint32_t turns = 0;                            ///< stages so far
+    std::map<size_t, Loads> loads{};               ///< by engine
+    std::vector<builder::Task> streams{};          ///< loads of large constants from DDR, in order
+    std::map<std::vector<int64_t>, uint32_t>
+        frames{};  ///< numbers of Span::frame, by storage, offset, strides
+};
+
+/// A group and its choice of tiles.
+struct Mapping {
+    const TileOp& op;
+    const Tiling& tiling;
+    const std::vector<Home>& homes;     ///< by operand
+    const std::vector<uint64_t>& kept;  ///< by operand: address in L2, if it is kept there
+    uint32_t number;                    ///< of the operation
 };
 
 /// The tasks of a group in the two parts that groups take turns in: what a stage loads beforehand (constants), and
 /// the rest.
 struct Stage {
     std::function<void()> prologue, body;
+    bool alone =
+        false;  ///< takes both halves of L1: nothing can be loaded for it, or for the next stage, beforehand
 };
 
-/// Closures stay valid as long as `places` and `lowered` do.
-std::vector<Stage> stages_of(Places& places, const TileOp& op, const Tiling& tiling,
-                             const std::vector<Home>& homes, uint32_t op_number);
+/// Closures stay valid as long as `places` and what `mapping` refers to do.
+std::vector<Stage> stages_of(Places& places, const Mapping& mapping);
 
 }  // namespace kpu::lower

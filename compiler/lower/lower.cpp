@@ -32,8 +32,8 @@ class Lowering {
         result_.memory = plan_memory(graph_, resident_bytes_, target_.ddr_bytes);
         describe_groups();
         fill_table();
+        for (size_t i = 0; i < result_.ops.size(); ++i) choose(result_.ops[i], result_.memory.spare[i]);
         declare_buffers();
-        for (LoweredOp& op : result_.ops) choose(op);
         emit();
         finish();
         return std::move(result_);
@@ -165,7 +165,6 @@ class Lowering {
                                                     static_cast<int64_t>(2 * arena_bytes_), tile_align));
         }
         places_.arena_bytes = arena_bytes_;
-        places_.turns.assign(target_.engines.size(), 0);
     }
 
     // ---- tiles
@@ -187,15 +186,32 @@ class Lowering {
         return anchor.inputs.size() < 3 || op.homes[anchor.inputs[2]] == Home::table;
     }
 
-    void choose(LoweredOp& op) {
+    void choose(LoweredOp& op, const MemoryPlan::Gap& spare) {
         const bool cut = sums_can_be_cut(op);
         for (Axis& axis : op.op.axes) {
             if (axis.walk == Walk::sum && !cut) axis.whole = true;
             if (axis.walk != Walk::sum && (axis.name == "n" || axis.name == "o") && axis.independent)
                 axis.quantum = target_.engines[0].array().cols();
+            if (axis.name == "m") axis.quantum = target_.engines[0].array().rows();
         }
-        op.tiling = choose_tiling(
-            {graph_, op.op, target_, op.homes, arena_bytes_, static_cast<int>(target_.engines.size())});
+        op.tiling = choose_tiling({graph_, op.op, target_, op.homes, arena_bytes_, spare.bytes});
+        keep(op, spare);
+        count_macs(op);
+    }
+
+    /// Gives places to what stays in L2 during the operation.
+    void keep(LoweredOp& op, const MemoryPlan::Gap& spare) {
+        uint64_t next = spare.address;
+        for (size_t i = 0; i < op.op.operands.size(); ++i) {
+            op.kept.push_back(next);
+            if (op.tiling.keep[i] == Keep::no) continue;
+            const graph::Value& value = graph_.value(op.op.operands[i].value);
+            next += align_up(packed_bytes(value.elem, value.elements()));
+        }
+        if (op.tiling.kept_bytes > 0) result_.memory.l2_bytes = std::max(result_.memory.l2_bytes, next);
+    }
+
+    void count_macs(LoweredOp& op) const {
         for (const TileNode& tile : op.op.nodes) {
             const Node& node = graph_.nodes[tile.node];
             if (node.spec().macs == nullptr) continue;
@@ -213,14 +229,16 @@ class Lowering {
         std::vector<Stage> stages;
         for (LoweredOp& op : result_.ops) {
             const uint32_t number = describe_op(op);
-            for (Stage& stage : stages_of(places_, op.op, op.tiling, op.homes, number))
+            for (Stage& stage : stages_of(places_, {op.op, op.tiling, op.homes, op.kept, number}))
                 stages.push_back(std::move(stage));
         }
         // constants of the next stage come while this one computes
         if (!stages.empty()) stages[0].prologue();
         for (size_t s = 0; s < stages.size(); ++s) {
-            if (s + 1 < stages.size()) stages[s + 1].prologue();
+            const bool more = s + 1 < stages.size(), alone = stages[s].alone || (more && stages[s + 1].alone);
+            if (more && !alone) stages[s + 1].prologue();
             stages[s].body();
+            if (more && alone) stages[s + 1].prologue();
         }
     }
 
@@ -427,13 +445,7 @@ class Lowering {
     Order order_;
     Throttle throttle_{program_, target_.limits.max_active_tokens};
     uint64_t table_bytes_ = 0, table_used_ = 0, resident_bytes_ = 0, arena_bytes_ = 0;
-    Places places_{program_,  graph_,     result_.memory,
-                   target_,   constants_, order_,
-                   throttle_, {},         {},
-                   {},        {},         {},
-                   {},        {},         {},
-                   0,         {},         0,
-                   {}};
+    Places places_{program_, graph_, result_.memory, target_, constants_, order_, throttle_};
 };
 
 }  // namespace

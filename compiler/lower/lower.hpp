@@ -15,7 +15,8 @@ namespace kpu::lower {
 struct LoweredOp {
     TileOp op;
     Tiling tiling;
-    std::vector<Home> homes;  ///< by operand
+    std::vector<Home> homes;     ///< by operand
+    std::vector<uint64_t> kept;  ///< by operand: its address in L2, if the tiling keeps it there
     uint64_t macs = 0;
 };
 

@@ -175,14 +175,9 @@ class Arena {
     explicit Arena(uint64_t capacity) : capacity_(capacity) {}
 
     bool place(Storage& storage) {
-        std::vector<const Block*> alive;
-        for (const Block& block : blocks_) {
-            if (block.first <= storage.last && storage.first <= block.last) alive.push_back(&block);
-        }
-        std::sort(alive.begin(), alive.end(), [](const Block* a, const Block* b) { return a->lo < b->lo; });
         uint64_t lo = 0;
         const uint64_t size = align_up(storage.bytes);
-        for (const Block* block : alive) {
+        for (const Block* block : alive_during(storage.first, storage.last)) {
             if (lo + size <= block->lo) break;
             lo = std::max(lo, block->hi);
         }
@@ -194,11 +189,37 @@ class Arena {
     }
     uint64_t used() const { return used_; }
 
+    /// The largest gap while group g runs.
+    MemoryPlan::Gap gap(uint32_t g) const {
+        std::vector<const Block*> alive = alive_during(g, g);
+        MemoryPlan::Gap largest;
+        uint64_t lo = 0;
+        const auto consider = [&](uint64_t hi) {
+            if (hi > lo && hi - lo > largest.bytes) largest = {lo, hi - lo};
+        };
+        for (const Block* block : alive) {
+            consider(block->lo);
+            lo = std::max(lo, block->hi);
+        }
+        consider(capacity_);
+        return largest;
+    }
+
   private:
     struct Block {
         uint64_t lo, hi;
         uint32_t first, last;
     };
+    /// In order of their addresses.
+    std::vector<const Block*> alive_during(uint32_t first, uint32_t last) const {
+        std::vector<const Block*> alive;
+        for (const Block& block : blocks_) {
+            if (block.first <= last && first <= block.last) alive.push_back(&block);
+        }
+        std::sort(alive.begin(), alive.end(), [](const Block* a, const Block* b) { return a->lo < b->lo; });
+        return alive;
+    }
+
     uint64_t capacity_, used_ = 0;
     std::vector<Block> blocks_;
 };
@@ -301,6 +322,7 @@ class Planner {
             }
         }
         plan_.l2_bytes = l2.used();
+        for (uint32_t g = 0; g < plan_.groups.size(); ++g) plan_.spare.push_back(l2.gap(g));
         plan_.ddr_bytes = ddr.used();
     }
 

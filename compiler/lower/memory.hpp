@@ -36,6 +36,11 @@ struct MemoryPlan {
     std::vector<NodeRange> groups;         ///< what becomes tasks; nodes that only rename bytes are in none
     std::vector<bool> internal;            ///< by value: made and used by one group
     uint64_t l2_bytes = 0, ddr_bytes = 0;  ///< of the two arenas
+    /// By group: bytes of the L2 arena that no storage has meanwhile.
+    struct Gap {
+        uint64_t address = 0, bytes = 0;
+    };
+    std::vector<Gap> spare;
 };
 
 /// Copies where a value cannot share bytes: a concatenation's input that others made, a reshape of a window.

@@ -8,11 +8,19 @@ using builder::Task;
 
 namespace {
 
+/// Elements of both that repeat with the same step, a's between b's.
+bool interleave(const Span& a, const Span& b, size_t d) {
+    if (a.step.rank == 0 || b.step.rank == 0 || a.step[d] == 0 || a.step[d] != b.step[d]) return false;
+    const int64_t step = a.step[d], ahead = ((b.first[d] - a.first[d]) % step + step) % step;
+    return ahead >= a.size[d] && ahead + b.size[d] <= step;
+}
+
 bool meet(const Span& a, const Span& b) {
     if (a.hi <= b.lo || b.hi <= a.lo) return false;
     if (a.frame == 0 || a.frame != b.frame) return true;
     for (size_t d = 0; d < a.first.rank; ++d) {
         if (a.first[d] + a.count[d] <= b.first[d] || b.first[d] + b.count[d] <= a.first[d]) return false;
+        if (interleave(a, b, d)) return false;
     }
     return true;
 }
@@ -22,6 +30,7 @@ bool covers(const Span& outer, const Span& inner) {
     if (outer.dense) return outer.lo <= inner.lo && inner.hi <= outer.hi;
     if (outer.frame == 0 || outer.frame != inner.frame) return false;
     for (size_t d = 0; d < outer.first.rank; ++d) {
+        if (outer.step.rank > 0 && outer.step[d] > outer.size[d]) return false;  // with gaps
         if (inner.first[d] < outer.first[d] ||
             inner.first[d] + inner.count[d] > outer.first[d] + outer.count[d])
             return false;

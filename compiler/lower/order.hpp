@@ -18,6 +18,8 @@ struct Span {
     /// only.
     uint32_t frame = 0;
     Dims first, count;  ///< the box, in elements of each dimension
+    /// What repeats in it: `size` elements every `step` along each dimension; step 0: all elements.
+    Dims size{}, step{};
 };
 
 /// Which earlier tasks a task must wait for, as if all tasks ran in the order in which they are told. What later

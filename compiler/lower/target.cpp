@@ -1,6 +1,7 @@
 #include "compiler/lower/target.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kpu::lower {
 namespace {
@@ -9,9 +10,25 @@ double ddr_bytes_per_cycle(const platforms::Platform& platform) {
     const proto::DdrDevice device = platforms::ddr_device(platform);
     const double bytes_per_us =
         double(platform.ddr().data_rate_mtps()) * device.bus_width_bits() / 8 * platform.ddr().channels();
-    const proto::Dma& dma = platform.system_dma();
-    return std::min(bytes_per_us / platform.clock().core_mhz(),
-                    double(dma.channels()) * dma.bytes_per_cycle());
+    const double refreshes = device.trefi() > 0 ? double(device.trfc()) / device.trefi() : 0;
+    return bytes_per_us / platform.clock().core_mhz() * (1 - refreshes);
+}
+
+Mover mover(const proto::Dma& dma, double link) {
+    Mover result;
+    result.port = dma.bytes_per_cycle();
+    result.link = link;
+    result.burst = dma.burst_bytes();
+    result.row_cycles = dma.row_cycles();
+    result.descriptor_cycles = dma.descriptor_cycles();
+    result.units = dma.channels();
+    return result;
+}
+
+/// Of rows of so many bytes, at `width` bytes a cycle: every burst takes whole cycles.
+double burst_cycles(double rows, double bytes, double burst, double width) {
+    const double row = bytes / rows, full = std::floor(row / burst);
+    return rows * (full * std::ceil(burst / width) + std::ceil((row - full * burst) / width));
 }
 
 bool binds(const TypeVariant::Binding& binding, const std::vector<OperandSpec>& operands,
@@ -28,6 +45,11 @@ bool binds(const TypeVariant::Binding& binding, const std::vector<OperandSpec>& 
 
 }  // namespace
 
+double Mover::unit_cycles(double rows, double bytes) const {
+    return descriptor_cycles + rows * row_cycles + burst_cycles(rows, bytes, burst, port);
+}
+double Mover::link_cycles(double rows, double bytes) const { return burst_cycles(rows, bytes, burst, link); }
+
 Target::Target(const platforms::Platform& of)
     : limits(platforms::limits_of(of)), platform(of), engines(platforms::engines_of(of)) {
     l1_bytes = limits.l1_bytes;
@@ -37,11 +59,24 @@ Target::Target(const platforms::Platform& of)
     ddr_bytes = limits.ddr_bytes;
     const proto::Engine& engine = engines.at(0);
     const double link = platform.interconnect().link_bytes_per_cycle();
-    dma_bytes_per_cycle = std::min(link, double(engine.dma().channels()) * engine.dma().bytes_per_cycle());
-    store_bytes_per_cycle = std::min(link, double(engine.l1().bytes_per_cycle()));
+    dma = mover(engine.dma(), link);
+    system = mover(platform.system_dma(), link);
+    store = dma;
+    if (!platform.store_on_dma()) {
+        store.port =
+            std::min(engine.vector().operand_bytes_per_cycle(), engine.vector().result_bytes_per_cycle());
+        store.units = std::max(1u, engine.vector().cstl_count());
+    }
     ddr_bytes_per_cycle = lower::ddr_bytes_per_cycle(platform);
-    descriptor_cycles = engine.dma().descriptor_cycles();
-    dma_bytes_per_row = double(engine.dma().row_cycles()) * engine.dma().bytes_per_cycle();
+    const proto::DdrDevice device = platforms::ddr_device(platform);
+    // several transfers at once close each other's pages at times: measured on strided tiles
+    constexpr double closed = 0.4;
+    ddr_row_cycles =
+        closed * device.trc() * 2 / platform.ddr().data_rate_mtps() * platform.clock().core_mhz();
+    ddr_channels = std::max(1u, platform.ddr().channels());
+    ddr_interleave = std::max(1u, platform.ddr().channel_interleave_bytes());
+    l2_bytes_per_cycle = double(platform.l2().ports()) * platform.l2().bytes_per_cycle();
+    dispatch_cycles = platform.sequencer().dispatch_cycles();
     ddr_latency_cycles = (platform.ddr().controller_latency_ns() + 50.0) * platform.clock().core_mhz() / 1000;
 }
 

@@ -10,6 +10,18 @@
 
 namespace kpu::lower {
 
+/// Units that move data: bytes in rows, each cut into bursts.
+struct Mover {
+    double port = 1, link = 1;  ///< bytes per cycle, of one unit and of the link that they share
+    double burst = 1;           ///< bytes
+    double row_cycles = 0, descriptor_cycles = 0;
+    double units = 1;
+
+    /// Cycles of a unit, and of the link, for a transfer.
+    double unit_cycles(double rows, double bytes) const;
+    double link_cycles(double rows, double bytes) const;
+};
+
 /// What lowering needs to know of a device.
 struct Target {
     explicit Target(const platforms::Platform& platform);
@@ -19,11 +31,12 @@ struct Target {
     std::vector<proto::Engine> engines;
     uint64_t l1_bytes = 0;  ///< of the smallest engine
     uint64_t l2_bytes = 0, ddr_bytes = 0;
-    double dma_bytes_per_cycle = 0;    ///< L2 to L1, one engine, all its channels
-    double store_bytes_per_cycle = 0;  ///< L1 to L2, one unit
-    double ddr_bytes_per_cycle = 0;    ///< of a core cycle: the slower of DRAM's pins and the system DMA
-    uint32_t descriptor_cycles = 0;    ///< of a transfer
-    double dma_bytes_per_row = 0;      ///< that could be moved while a row of memory begins
+    Mover dma, store, system;        ///< of an engine, L2 to L1 and back; of all, DDR to L2 and back
+    double ddr_bytes_per_cycle = 0;  ///< of a core cycle, at DRAM's pins, refreshes taken off
+    double ddr_row_cycles = 0;       ///< lost where a tile's rows lie in pages of their own
+    int64_t ddr_channels = 1, ddr_interleave = 1;  ///< bytes of one channel before the next one's
+    double l2_bytes_per_cycle = 0;                 ///< all its ports
+    uint32_t dispatch_cycles = 0;                  ///< of a task, by the sequencer
     double ddr_latency_cycles = 0;
 
     /// Whether some type variant of the device takes these operands (in the order of the opcode's row; absent

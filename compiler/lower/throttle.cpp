@@ -19,9 +19,8 @@ void Throttle::reserve(size_t tasks) {
     program_.wait(tokens);
 }
 
-void Throttle::after_loop(std::vector<builder::Task> tasks, size_t in_flight) {
-    const size_t need = tasks.size() * in_flight;
-    open_.push_back({std::move(tasks), need, 0});
+void Throttle::after_loop(std::vector<builder::Task> tasks, size_t entries) {
+    open_.push_back({std::move(tasks), entries, 0});
 }
 
 }  // namespace kpu::lower

@@ -15,8 +15,8 @@ class Throttle {
 
     /// So many tasks are about to be issued, at most: waits for loops that they would leave without room.
     void reserve(size_t tasks);
-    /// A loop with these tasks, of which `in_flight` iterations may be under way.
-    void after_loop(std::vector<builder::Task> tasks, size_t in_flight);
+    /// A loop with these tasks, the last iterations of which take so many entries of one table.
+    void after_loop(std::vector<builder::Task> tasks, size_t entries);
 
   private:
     struct Loop {

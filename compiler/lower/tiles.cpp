@@ -47,18 +47,13 @@ int64_t Tiles::slot_size(size_t i) const {
     return static_cast<int64_t>(align_up(tile_bytes(places_.graph, op_, i, tiling_.tile)));
 }
 
-int64_t Tiles::slots(size_t i) const { return tiling_.hoisted[i] ? 1 : tiling_.depth * parts_in_flight(i); }
-
-bool Tiles::follows_sum(size_t i) const {
-    for (const Window& window : op_.operands[i].windows) {
-        if (window.axis < 0) continue;
-        const auto axis = static_cast<size_t>(window.axis);
-        if (op_.axes[axis].walk == Walk::sum && tiling_.tiles(op_, axis) > 1) return true;
-    }
-    return false;
+int64_t Tiles::slots(size_t i) const {
+    return tiling_.hoisted[i] ? parts(i) : tiling_.depth * parts_in_flight(i);
 }
 
-int64_t Tiles::parts_in_flight(size_t i) const { return follows_sum(i) && !tiling_.hoisted[i] ? 2 : 1; }
+int64_t Tiles::parts_in_flight(size_t i) const {
+    return tiling_.hoisted[i] ? parts(i) : std::min<int64_t>(parts(i), 2);
+}
 
 int64_t Tiles::set_position(const std::vector<Run>& runs) {
     positions_.assign(runs.size(), {});
@@ -68,6 +63,16 @@ int64_t Tiles::set_position(const std::vector<Run>& runs) {
         count *= runs[a].count;
     }
     return count;
+}
+
+std::vector<int64_t> Tiles::identity(size_t operand, int64_t part) const {
+    std::vector<int64_t> result{static_cast<int64_t>(operand), part};
+    for (const Window& window : op_.operands[operand].windows) {
+        if (window.axis < 0) continue;
+        const Run& run = positions_[static_cast<size_t>(window.axis)].run;
+        result.insert(result.end(), {run.first, run.count, run.size});
+    }
+    return result;
 }
 
 // ---- parts of operands
@@ -83,12 +88,13 @@ Part Tiles::part(size_t operand, size_t d) const {
 
 Tiles::Box Tiles::box(size_t operand) const {
     const Dims shape = shape_of(value(operand));
-    Box result{shape, shape, shape};
+    Box result{shape, shape, shape, shape};
     for (size_t d = 0; d < shape.rank; ++d) {
         const Part of = part(operand, d);
         result.shape[d] = of.size;
         result.first[d] = of.lo;
-        result.reach[d] = of.size + step(operand, d) * (count_along(operand, d) - 1);
+        result.step[d] = count_along(operand, d) > 1 ? step(operand, d) : 0;
+        result.reach[d] = of.size + result.step[d] * (count_along(operand, d) - 1);
     }
     return result;
 }
@@ -101,7 +107,9 @@ int64_t Tiles::count_along(size_t operand, size_t d) const {
 /// Elements between the parts of two tiles that follow each other.
 int64_t Tiles::step(size_t operand, size_t d) const {
     const Window& window = op_.operands[operand].windows[d];
-    return window.axis < 0 ? 0 : window.step * tiling_.tile[static_cast<size_t>(window.axis)];
+    if (window.axis < 0) return 0;
+    const auto axis = static_cast<size_t>(window.axis);
+    return window.step * tiling_.tile[axis] * positions_[axis].run.stride;
 }
 
 /// Elements from the origin to the tile, for the loop variable.
@@ -161,7 +169,10 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
     const Expr start = bytes(offset(operand, view.strides, tile.first, t) + Expr(view.offset), of.elem) +
                        Expr(static_cast<int64_t>(storage.address));
     const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(view.strides));
-    Span span{buffer.index, 0, 0, false, frame_of(view), tile.first, tile.reach};
+    std::vector<int64_t> origin{view.storage, view.offset};
+    origin.insert(origin.end(), view.strides.begin(), view.strides.end());
+    Span span{buffer.index, 0,          0,          false,    frame_of(std::move(origin)),
+              tile.first,   tile.reach, tile.shape, tile.step};
     int64_t first = view.offset, last = view.offset, elements = 1;
     for (size_t d = 0; d < tile.first.rank; ++d) {
         first += tile.first[d] * view.strides[d];
@@ -171,6 +182,7 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
     span.lo = static_cast<int64_t>(storage.address) + first * width;
     span.hi = static_cast<int64_t>(storage.address) + (last + 1) * width;
     span.dense = last + 1 - first == elements;
+    for (size_t d = 0; d < tile.first.rank; ++d) span.dense = span.dense && tile.step[d] <= tile.shape[d];
     return {places_.program.region("", buffer, start, type_of), span};
 }
 
@@ -179,10 +191,8 @@ builder::Buffer Tiles::buffer_of(uint32_t index, const Storage& storage) const {
     return storage.home == Home::l2 ? places_.l2 : places_.ddr;
 }
 
-uint32_t Tiles::frame_of(const View& view) const {
-    std::vector<int64_t> key{view.storage, view.offset};
-    key.insert(key.end(), view.strides.begin(), view.strides.end());
-    return places_.frames.try_emplace(std::move(key), static_cast<uint32_t>(places_.frames.size() + 1))
+uint32_t Tiles::frame_of(std::vector<int64_t> origin) const {
+    return places_.frames.try_emplace(std::move(origin), static_cast<uint32_t>(places_.frames.size() + 1))
         .first->second;
 }
 
@@ -203,11 +213,51 @@ Tile Tiles::constant_tile(size_t operand, const Box& tile, const Expr& t) const 
             {places_.weights.index, 0, 0, true, 0, {}, {}}};
 }
 
+/// Laid out as the whole tensor is.
+Tile Tiles::kept(size_t operand, const Expr& t) const {
+    const graph::Value& of = value(operand);
+    const Box tile = box(operand);
+    const Dims strides = row_major(shape_of(of));
+    const auto lo = static_cast<int64_t>(kept_[operand]);
+    const Expr start = bytes(offset(operand, strides, tile.first, t), of.elem) + Expr(lo);
+    const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(strides));
+    const auto size = static_cast<int64_t>(packed_bytes(of.elem, of.elements()));
+    const uint32_t frame = frame_of({-1, lo, op_.operands[operand].value});
+    return {places_.program.region("", places_.l2, start, type_of),
+            {places_.l2.index, lo, lo + size, false, frame, tile.first, tile.reach, tile.shape, tile.step}};
+}
+
+std::pair<Tile, Tile> Tiles::whole(size_t operand) const {
+    const graph::Value& of = value(operand);
+    const auto lo = static_cast<int64_t>(kept_[operand]);
+    const auto size = static_cast<int64_t>(packed_bytes(of.elem, of.elements()));
+    const builder::TensorType packed = builder::tensor(of.elem, exprs(shape_of(of)));
+    Tile to{places_.program.region("", places_.l2, lo, packed),
+            {places_.l2.index, lo, lo + size, true, 0, {}, {}}};
+    if (of.constant()) {
+        const Expr start(places_.constants.place(places_.constants.whole(op_.operands[operand].value)));
+        return {to,
+                {places_.program.region("", places_.weights, start, packed),
+                 {places_.weights.index, 0, 0, true, 0, {}, {}}}};
+    }
+    const View& view = places_.memory.views[op_.operands[operand].value];
+    const Storage& storage = places_.memory.storages[view.storage];
+    const builder::Buffer buffer = buffer_of(view.storage, storage);
+    const auto base = static_cast<int64_t>(storage.address),
+               width = static_cast<int64_t>(bit_width(of.elem) / 8);
+    int64_t last = view.offset;
+    for (size_t d = 0; d < shape_of(of).rank; ++d) last += (shape_of(of)[d] - 1) * view.strides[d];
+    return {to,
+            {places_.program.region("", buffer, base + view.offset * width,
+                                    type(operand, shape_of(of), false).strides(exprs(view.strides))),
+             {buffer.index, base + view.offset * width, base + (last + 1) * width, false, 0, {}, {}}}};
+}
+
 Tile Tiles::in_slot(size_t operand, const builder::Buffer& buffer, const Expr& slot, int64_t part,
                     bool quantised) const {
     const size_t at = tiling_.place[operand];
     const int64_t size = slot_size(at), count = slots(at), inner = parts_in_flight(at);
-    const int64_t fixed = offsets_[at] + part % inner * size * tiling_.depth;
+    const int64_t fixed = offsets_[at] + part % inner * size * (tiling_.hoisted[at] ? 1 : tiling_.depth);
     const bool moves = count > 1 && !tiling_.hoisted[at];
     const Expr start = moves ? slot * Expr(size) + Expr(fixed) : Expr(fixed);
     Span span{buffer.index, fixed, fixed + size * (moves ? tiling_.depth : 1), true, 0, {}, {}};

@@ -1,6 +1,7 @@
 #pragma once
 // The regions of a stage: where the tile of each operand stands at home, in L2 and in L1, as a function of the loop
 // variable.
+#include <utility>
 #include <vector>
 
 #include "compiler/lower/emit.hpp"
@@ -18,9 +19,13 @@ struct Tile {
 /// Tiles of one stage: of one combination of unrolled axes, on one engine.
 class Tiles {
   public:
-    Tiles(Places& places, const TileOp& op, const Tiling& tiling, const std::vector<Home>& homes,
-          size_t engine)
-        : places_(places), op_(op), tiling_(tiling), homes_(homes), engine_(engine) {}
+    Tiles(Places& places, const Mapping& mapping, size_t engine)
+        : places_(places),
+          op_(mapping.op),
+          tiling_(mapping.tiling),
+          homes_(mapping.homes),
+          kept_(mapping.kept),
+          engine_(engine) {}
 
     /// Takes this part of the arenas for the stage.
     void place_operands(int64_t base);
@@ -34,11 +39,17 @@ class Tiles {
         return places_.graph.value(op_.operands[operand].value);
     }
     bool in_table(size_t operand) const { return homes_[operand] == Home::table; }
-    bool follows_sum(size_t operand) const;
+    int64_t parts(size_t operand) const { return tiling_.parts(op_, operand); }
+    /// Of all tiles that the loop gives: the same for lanes that need the same.
+    std::vector<int64_t> identity(size_t operand, int64_t part) const;
     Part part(size_t operand, size_t d) const;
 
     /// Outside of L1.
     Tile at_home(size_t operand, const builder::Expr& t) const;
+    /// In the part of L2 that holds the tensor during this operation.
+    Tile kept(size_t operand, const builder::Expr& t) const;
+    /// There, and at home.
+    std::pair<Tile, Tile> whole(size_t operand) const;
     /// In L1, or the same place of the staging part of L2; `part` of a cut sum.
     Tile in_l1(size_t operand, const builder::Expr& slot, int64_t part) const;
     Tile staged(size_t operand, const builder::Expr& slot, int64_t part) const;
@@ -59,6 +70,7 @@ class Tiles {
     /// Shape of an operand's tile, its first element, and how far the elements reach in all iterations.
     struct Box {
         Dims shape, first, reach;
+        Dims step;  ///< between the parts of two tiles; 0: there is one
     };
 
     int64_t slot_size(size_t operand) const;
@@ -73,7 +85,7 @@ class Tiles {
     builder::TensorType type(size_t operand, const Dims& shape, bool quantised) const;
     proto::Quant tile_quant(size_t operand) const;
     builder::Buffer buffer_of(uint32_t index, const Storage& storage) const;
-    uint32_t frame_of(const View& view) const;
+    uint32_t frame_of(std::vector<int64_t> origin) const;
     Tile constant_tile(size_t operand, const Box& tile, const builder::Expr& t) const;
     Tile in_slot(size_t operand, const builder::Buffer& buffer, const builder::Expr& slot, int64_t part,
                  bool quantised) const;
@@ -83,6 +95,7 @@ class Tiles {
     const TileOp& op_;
     const Tiling& tiling_;
     const std::vector<Home>& homes_;
+    const std::vector<uint64_t>& kept_;
     size_t engine_;
     std::vector<Position> positions_;
     std::vector<int64_t> offsets_;  ///< in L1 and staging

@@ -1,5 +1,5 @@
 #pragma once
-// A choice of tiles for a TileOp: what it takes of L1, and how long it will take.
+// A choice of tiles for a TileOp: what it takes of L1 and L2, and how long it will take.
 #include <string>
 #include <vector>
 
@@ -16,6 +16,13 @@ enum class Home : uint8_t {
     table,  ///< small constants in L2, read from there by the units
 };
 
+/// What becomes of an input from DDR that is read more than once.
+enum class Keep : uint8_t {
+    no,     ///< it comes from DDR each time
+    tiles,  ///< whoever reads a tile first leaves it in L2
+    whole,  ///< it is copied to L2 before the first tile: its tiles overlap
+};
+
 /// The part of a dimension that `count` indices of an axis from `first` on touch.
 struct Part {
     int64_t lo = 0, size = 0;
@@ -26,18 +33,31 @@ Part part_of(const Window& window, int64_t dimension, int64_t first, int64_t cou
 /// Tiles along one axis that look alike: `count` of them, from tile `first` on, each `size` indices.
 struct Run {
     int64_t first = 0, count = 0, size = 0;
+    int64_t stride = 1;  ///< from one to the next
 };
-/// Tiles of `tile` indices along an axis, in order. Where windows are clipped by a border, runs end.
-std::vector<Run> runs_along(const graph::Graph& graph, const TileOp& op, int axis, int64_t tile);
+/// Rounds in which neighbouring tiles are worked on at once, one by each lane. The lanes' runs have the same count;
+/// in a last round some lanes may have none.
+struct Lap {
+    int64_t count = 0;
+    std::vector<Run> lanes;
+};
+/// Laps of `lanes` tiles of `tile` indices along an axis, in order. Where windows are clipped by a border, laps end;
+/// single: each round is a lap of its own.
+std::vector<Lap> laps_along(const graph::Graph& graph, const TileOp& op, int axis, int64_t tile,
+                            int64_t lanes, bool single);
 
 /// How an operation is cut, and what the closed forms of model/timing say of it.
 struct Tiling {
-    std::vector<int64_t> tile;   ///< indices of one tile, for each axis
-    int depth = 1;               ///< iterations in flight, each with a slot of its own
+    std::vector<int64_t> tile;  ///< indices of one tile, for each axis
+    std::vector<int64_t>
+        split;      ///< by axis: neighbouring tiles that lanes, each on its engine, work on at once
+    int depth = 1;  ///< iterations in flight, each with a slot of its own
     std::vector<bool> hoisted;   ///< by operand: loaded once for all iterations of a loop
     std::vector<size_t> place;   ///< by operand: the operand whose bytes in L1 it shares; itself when its own
     uint64_t hoisted_bytes = 0;  ///< in L1
     uint64_t slot_bytes = 0;     ///< in L1, of one iteration
+    std::vector<Keep> keep;      ///< by operand
+    uint64_t kept_bytes = 0;     ///< in L2
     uint64_t l1_bytes() const { return hoisted_bytes + static_cast<uint64_t>(depth) * slot_bytes; }
 
     double cycles = 0;  ///< predicted for the whole operation
@@ -45,11 +65,22 @@ struct Tiling {
     double array = 0, vector = 0, dma = 0, dram = 0;
     std::string bound() const;  ///< the resource that takes longest
 
+    int64_t lanes() const;
     int64_t tiles(const TileOp& op, size_t axis) const {
         return (op.axes[axis].extent + tile[axis] - 1) / tile[axis];
     }
+    /// Tiles of one lane along an axis: as many as the lane with the most has.
+    int64_t rounds(const TileOp& op, size_t axis) const {
+        return (tiles(op, axis) + split[axis] - 1) / split[axis];
+    }
     /// The sum is cut: parts of it continue in an accumulator.
     bool cuts_sum(const TileOp& op) const;
+    /// Whether an operand's tile differs from tile to tile along an axis of this kind.
+    bool follows(const TileOp& op, size_t operand, Walk walk) const;
+    /// Of one iteration, at most.
+    int64_t tasks(const TileOp& op, const std::vector<Home>& homes) const;
+    /// Parts of the sum that an operand consists of.
+    int64_t parts(const TileOp& op, size_t operand) const;
 };
 
 struct TilingRequest {
@@ -57,8 +88,8 @@ struct TilingRequest {
     const TileOp& op;
     const Target& target;
     const std::vector<Home>& homes;  ///< by operand
-    uint64_t l1_bytes = 0;           ///< that it may take
-    int engines = 1;                 ///< that share its tiles
+    uint64_t arena_bytes = 0;        ///< of L1: half of it, so that the next operation's constants can come
+    uint64_t spare_bytes = 0;        ///< of L2, for what is kept there
 };
 
 constexpr uint64_t tile_align = 64;  ///< of everything in L1 and L2, bytes
@@ -72,6 +103,9 @@ uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
 
 /// The accumulator that a cut sum continues in; none: the output itself has that type.
 ElemType accumulator_of(const graph::Graph& graph, const TileOp& op);
+
+/// Bytes, places and predicted time of a tiling whose tile, split, depth and hoisted are set. False: it does not fit.
+bool evaluate(const TilingRequest& request, Tiling& tiling);
 
 /// The fastest of the tilings considered. Throws UserError "SRAM memory exceeded: ..." when none fits.
 Tiling choose_tiling(const TilingRequest& request);

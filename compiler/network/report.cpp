@@ -15,7 +15,10 @@ std::string tiles_text(const lower::LoweredOp& op) {
         if (op.op.axes[a].extent == 1) continue;
         text += fmt::format("{}{} {}/{}", text.empty() ? "" : ", ", op.op.axes[a].name, op.tiling.tile[a],
                             op.op.axes[a].extent);
+        if (op.tiling.split[a] > 1) text += fmt::format(" on {} engines", op.tiling.split[a]);
     }
+    if (op.tiling.depth > 2) text += fmt::format(", {} in flight", op.tiling.depth);
+    if (op.tiling.kept_bytes > 0) text += fmt::format(", {} bytes kept in L2", op.tiling.kept_bytes);
     return text.empty() ? "one element" : text;
 }
 

@@ -1,0 +1,475 @@
+// What a tiling takes: bytes of L1 and L2, and time by closed forms.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "compiler/lower/tiling.hpp"
+#include "model/timing/vector.hpp"
+
+namespace kpu::lower {
+namespace {
+
+constexpr double accumulator_bytes = 4;
+constexpr double interference = 0.02, exposed_drain = 0.1;
+
+/// Cycles of the units that move data.
+struct Traffic {
+    double load = 0, out_once = 0;  ///< of one iteration of a lane: its longest transfer L2 to L1, those back
+    double loads = 0;               ///< of one iteration of a lane: all of them, shared by its DMAs
+    double link = 0, units = 0, stores = 0;  ///< of a lane, in all: its link, its DMAs, its stores
+    double ddr_load = 0,
+           ddr_store = 0;  ///< of one iteration of a lane: its longest transfers from and to DDR
+    double system_link = 0, system_units = 0, ddr = 0, l2 = 0;  ///< in all
+    double first = 0;                                           ///< before the first tile can be computed
+    double hoisted = 0;                                         ///< of all stages: what they load beforehand
+};
+
+class Evaluation {
+  public:
+    Evaluation(const TilingRequest& request, Tiling& tiling) : request_(request), tiling_(tiling) {}
+
+    bool run() {
+        count_rounds();
+        find_places();
+        count_bytes();
+        if (tiling_.l1_bytes() > 2 * request_.arena_bytes) return false;
+        find_kept();
+        predict();
+        return true;
+    }
+
+  private:
+    const TileOp& op() const { return request_.op; }
+    const graph::Value& value(size_t operand) const {
+        return request_.graph.value(op().operands[operand].value);
+    }
+    uint64_t bytes(size_t operand) const { return tile_bytes(request_.graph, op(), operand, tiling_.tile); }
+    bool in_l1(size_t operand) const {
+        return op().operands[operand].place != Place::input || request_.homes[operand] != Home::table;
+    }
+
+    void count_rounds() {
+        iterations_ = stages_ = parts_ = 1;
+        filled_ = covered_ = 1;
+        for (size_t a = 0; a < op().axes.size(); ++a) {
+            const Axis& axis = op().axes[a];
+            if (axis.walk == Walk::sum) {
+                parts_ *= tiling_.tiles(op(), a);
+                continue;
+            }
+            const int64_t rounds = tiling_.rounds(op(), a);
+            (axis.walk == Walk::loop ? iterations_ : stages_) *= rounds;
+            const double whole = double(rounds * tiling_.tile[a]);
+            filled_ *= std::min(double(axis.extent), whole) / whole;
+            covered_ *= double(axis.extent) / (whole * double(tiling_.split[a]));
+        }
+    }
+
+    // ---- places
+
+    bool used_later(size_t operand, size_t node) const {
+        for (size_t n = node + 1; n < op().nodes.size(); ++n) {
+            const std::vector<size_t>& inputs = op().nodes[n].inputs;
+            if (std::find(inputs.begin(), inputs.end(), operand) != inputs.end()) return true;
+        }
+        return false;
+    }
+
+    /// The input whose bytes the output of an elementwise node may take.
+    size_t reusable(size_t n) const {
+        const TileNode& node = op().nodes[n];
+        const graph::Node& of = request_.graph.nodes[node.node];
+        const size_t y = node.outputs[0];
+        if (of.spec().op_class != OpcodeClass::elementwise || !of.spec().in_place_allowed) return y;
+        for (const size_t x : node.inputs) {
+            const BoundQuant &from = value(x).quant, &to = value(y).quant;
+            const bool alike = value(x).elem == value(y).elem && from.kind == to.kind &&
+                               from.scales == to.scales && from.zero_points == to.zero_points &&
+                               op().operands[x].windows == op().operands[y].windows &&
+                               shape_of(value(x)) == shape_of(value(y));
+            const bool kept = op().operands[x].place == Place::output || tiling_.hoisted[x] || !in_l1(x);
+            const bool twice = std::count(node.inputs.begin(), node.inputs.end(), x) > 1;
+            if (alike && !kept && !twice && !used_later(x, n)) return tiling_.place[x];
+        }
+        return y;
+    }
+
+    void find_places() {
+        tiling_.place.clear();
+        for (size_t i = 0; i < op().operands.size(); ++i) tiling_.place.push_back(i);
+        for (size_t n = 0; n < op().nodes.size(); ++n) {
+            if (op().nodes[n].outputs.size() == 1) tiling_.place[op().nodes[n].outputs[0]] = reusable(n);
+        }
+    }
+
+    void count_bytes() {
+        tiling_.hoisted_bytes = tiling_.slot_bytes = 0;
+        for (size_t i = 0; i < op().operands.size(); ++i) {
+            if (!in_l1(i) || tiling_.place[i] != i) continue;
+            const uint64_t size = align_up(bytes(i));
+            const auto parts = static_cast<uint64_t>(tiling_.parts(op(), i));
+            if (tiling_.hoisted[i]) {
+                tiling_.hoisted_bytes += size * parts;
+            } else {
+                tiling_.slot_bytes += size * std::min<uint64_t>(parts, 2);  // the next part comes meanwhile
+            }
+        }
+        if (!tiling_.cuts_sum(op())) return;
+        const ElemType sums = accumulator_of(request_.graph, op());
+        if (sums == ElemType::none) return;
+        const size_t y = op().nodes[op().anchor].outputs[0];
+        const auto elements =
+            static_cast<uint64_t>(tile_shape(request_.graph, op(), y, tiling_.tile).product());
+        tiling_.slot_bytes += align_up(packed_bytes(sums, elements));
+    }
+
+    // ---- what stays in L2
+
+    /// How often each byte of an input comes from its home.
+    double times_read(size_t i) const {
+        double times = 1;
+        for (size_t a = 0; a < op().axes.size(); ++a) {
+            const bool once = tiling_.hoisted[i] && op().axes[a].walk == Walk::loop;
+            if (!once && op().axes[a].walk != Walk::sum && !follows_axis(i, a))
+                times *= double(tiling_.rounds(op(), a));
+        }
+        return times;
+    }
+    bool follows_axis(size_t i, size_t axis) const {
+        for (const Window& window : op().operands[i].windows) {
+            if (window.axis == static_cast<int>(axis)) return true;
+        }
+        return false;
+    }
+    bool overlaps(size_t i) const {
+        for (const Window& window : op().operands[i].windows) {
+            if (window.axis >= 0 && window.slides() && tiling_.tiles(op(), size_t(window.axis)) > 1)
+                return true;
+        }
+        return false;
+    }
+    /// Iterations of one loop must not leave the same tile.
+    bool by_tiles(size_t i) const {
+        if (overlaps(i)) return false;
+        for (size_t a = 0; a < op().axes.size(); ++a) {
+            if (op().axes[a].walk == Walk::loop && tiling_.rounds(op(), a) > 1 && !follows_axis(i, a) &&
+                !tiling_.hoisted[i])
+                return false;
+        }
+        return true;
+    }
+    uint64_t whole_bytes(size_t i) const { return packed_bytes(value(i).elem, value(i).elements()); }
+
+    /// What is read most often first.
+    void find_kept() {
+        tiling_.keep.assign(op().operands.size(), Keep::no);
+        tiling_.kept_bytes = 0;
+        for (;;) {
+            size_t best = op().operands.size();
+            double most = 0;
+            for (size_t i = 0; i < op().operands.size(); ++i) {
+                const uint64_t size = align_up(whole_bytes(i));
+                // what is loaded while another operation runs finds that operation's tensors in L2
+                if (tiling_.hoisted[i] && value(i).constant()) continue;
+                if (op().operands[i].place != Place::input || request_.homes[i] != Home::ddr ||
+                    tiling_.keep[i] != Keep::no || bit_width(value(i).elem) < 8 ||
+                    tiling_.kept_bytes + size > request_.spare_bytes)
+                    continue;
+                const double saved = (times_read(i) - 1) * double(size);
+                if (saved > most) best = i, most = saved;
+            }
+            if (best == op().operands.size()) return;
+            tiling_.keep[best] = by_tiles(best) ? Keep::tiles : Keep::whole;
+            tiling_.kept_bytes += align_up(whole_bytes(best));
+        }
+    }
+
+    // ---- work
+
+    /// The product that one tile of these sizes is.
+    timing::GemmShape product(const std::vector<int64_t>& tile) const {
+        const TileNode& anchor = op().nodes[op().anchor];
+        const graph::Node& node = request_.graph.nodes[anchor.node];
+        const Dims y = tile_shape(request_.graph, op(), anchor.outputs[0], tile);
+        const Dims w = tile_shape(request_.graph, op(), anchor.inputs[1], tile);
+        const auto size = [](int64_t n) { return static_cast<uint64_t>(n); };
+        timing::GemmShape shape;
+        if (node.spec().op_class == OpcodeClass::gemm) {
+            shape.m = size(y[y.rank - 2u]);
+            shape.n = size(y[y.rank - 1u]);
+            shape.k = size(w[w.rank - 2u]);
+            shape.groups = size(y.product()) / (shape.m * shape.n);
+            return shape;
+        }
+        shape.n = size(w[w.rank - 1u]);
+        for (const Axis& axis : op().axes) {
+            if (axis.name == "g") shape.groups = size(tile[static_cast<size_t>(&axis - op().axes.data())]);
+        }
+        shape.n /= std::max<uint64_t>(1, shape.groups);
+        shape.k = size(w.product()) / size(w[w.rank - 1u]);
+        shape.m = size(y.product()) / size(y[y.rank - 1u]);
+        return shape;
+    }
+
+    /// Cycles of a product, as its operand and result ports let it run; `latency`: from start to end.
+    double product_cycles(const timing::SystolicArray& array, const std::vector<int64_t>& tile,
+                          bool latency) const {
+        const TileNode& anchor = op().nodes[op().anchor];
+        const graph::Node& node = request_.graph.nodes[anchor.node];
+        const proto::SystolicArray& platform = request_.target.engines[0].array();
+        const timing::GemmShape shape = product(tile);
+        const timing::SystolicTime time = timing::systolic_time(array, shape);
+        const auto width = [&](size_t i) {
+            return double(bit_width(request_.graph.value(node.inputs[i]).elem)) / 8;
+        };
+        const double results = double(shape.m * shape.n * shape.groups),
+                     port = platform.operand_bytes_per_cycle();
+        const bool cut = tiling_.cuts_sum(op());
+        double busy = double(time.occupancy);
+        busy =
+            std::max({busy, double(time.a_reads) * width(0) / port, double(time.b_reads) * width(1) / port});
+        if (cut) busy = std::max(busy, results * accumulator_bytes / port);
+        busy = std::max(
+            busy, results * (cut ? accumulator_bytes : double(bit_width(value(anchor.outputs[0]).elem)) / 8) /
+                      platform.result_bytes_per_cycle());
+        if (!latency) return busy;
+        return busy + double(time.total() - time.occupancy) +
+               request_.target.engines[0].l1().read_latency_cycles() +
+               request_.target.engines[0].l1().write_latency_cycles() + request_.target.dispatch_cycles;
+    }
+
+    /// Cycles of all tiles of the first lane, edge tiles as small as they are.
+    void count_array_cycles() {
+        array_ = chain_ = 0;
+        const graph::Node& node = request_.graph.nodes[op().nodes[op().anchor].node];
+        if (node.spec().macs == nullptr) return;
+        const timing::SystolicArray array =
+            timing::array_for(request_.target.engines[0].array(), request_.graph.value(node.inputs[0]).elem,
+                              request_.graph.value(node.inputs[1]).elem);
+        std::vector<int64_t> tile = tiling_.tile;
+        const auto walk = [&](const auto& self, size_t axis, double times) -> void {
+            if (axis == op().axes.size()) {
+                array_ += times * product_cycles(array, tile, false);
+                return;
+            }
+            const int64_t extent = op().axes[axis].extent, whole = extent / tiling_.tile[axis];
+            const int64_t rest = extent - whole * tiling_.tile[axis], split = tiling_.split[axis];
+            tile[axis] = tiling_.tile[axis];
+            if (whole > 0) self(self, axis + 1, times * double((whole + split - 1) / split));
+            tile[axis] = rest;
+            if (rest > 0 && whole % split == 0) self(self, axis + 1, times);
+            tile[axis] = tiling_.tile[axis];
+        };
+        walk(walk, 0, 1);
+        chain_ = double(parts_) * product_cycles(array, tiling_.tile, true);
+    }
+
+    double vector_cycles_of_tile() const {
+        const proto::Vector& vector = request_.target.engines[0].vector();
+        double sum = 0;
+        for (const TileNode& node : op().nodes) {
+            const graph::Node& of = request_.graph.nodes[node.node];
+            const OpcodeSpec& spec = of.spec();
+            if (spec.macs != nullptr) continue;
+            const size_t counted = spec.work == WorkCount::operands ? node.inputs[0] : node.outputs[0];
+            timing::VectorWork work;
+            work.amount =
+                static_cast<uint64_t>(tile_shape(request_.graph, op(), counted, tiling_.tile).product());
+            work.bytes = spec.work == WorkCount::result_bytes;
+            if (work.bytes) work.amount = bytes(counted);
+            if (const BoundAttr* window = of.attrs.find("kernel_shape");
+                window != nullptr && spec.work == WorkCount::windows) {
+                for (const int64_t extent : window->ints) work.amount *= static_cast<uint64_t>(extent);
+            }
+            sum += double(timing::vector_time(vector, spec.name, work).total());
+        }
+        return sum;
+    }
+
+    // ---- traffic
+
+    /// Pieces of memory that a tile of a tensor consists of; constants are packed as their tiles are.
+    double rows(size_t operand) const {
+        if (value(operand).constant() && !tiling_.follows(op(), operand, Walk::loop)) return 1;
+        const Dims whole = shape_of(value(operand));
+        const Dims tile = tile_shape(request_.graph, op(), operand, tiling_.tile);
+        double count = 1;
+        bool contiguous = true;
+        for (size_t d = tile.rank; d-- > 0;) {
+            if (!contiguous) count *= double(tile[d]);
+            contiguous = contiguous && tile[d] == whole[d];
+        }
+        return count;
+    }
+    /// Cycles of DRAM for a tile: whole bursts of each row, in the channels that they lie in.
+    double pin_cycles(size_t operand) const {
+        constexpr double burst = 64;
+        const double count = rows(operand);
+        const double moved = count * std::ceil(double(bytes(operand)) / count / burst) * burst;
+        const double pages =
+            count > 1 ? count * request_.target.ddr_row_cycles / double(request_.target.ddr_channels) : 0;
+        return moved / request_.target.ddr_bytes_per_cycle / channel_share(operand) + pages;
+    }
+    /// Rows that lie a multiple of all channels apart begin in the same channel.
+    double channel_share(size_t operand) const {
+        const Target& target = request_.target;
+        const double count = rows(operand);
+        if (count <= 1) return 1;
+        const Dims whole = shape_of(value(operand));
+        const Dims tile = tile_shape(request_.graph, op(), operand, tiling_.tile);
+        int64_t stride = 1;
+        double beside = 1;  // lanes that work on the same rows
+        for (size_t d = tile.rank; d-- > 0;) {
+            stride *= whole[d];
+            if (tile[d] == whole[d]) continue;
+            const int axis = op().operands[operand].windows[d].axis;
+            if (axis >= 0) beside = double(tiling_.split[static_cast<size_t>(axis)]);
+            break;
+        }
+        stride = stride * bit_width(value(operand).elem) / 8;
+        const int64_t period = target.ddr_channels * target.ddr_interleave;
+        const int64_t apart = std::gcd(stride, period);
+        const double blocks =
+            std::ceil(double(bytes(operand)) / count * beside / double(target.ddr_interleave));
+        const double starts = double(period) / double(std::max(apart, target.ddr_interleave));
+        return std::min(1.0, blocks * starts / double(target.ddr_channels));
+    }
+    /// Lanes that need a tile of their own.
+    double distinct(size_t operand) const {
+        double lanes = 1;
+        for (size_t a = 0; a < op().axes.size(); ++a) {
+            if (follows_axis(operand, a)) lanes *= double(tiling_.split[a]);
+        }
+        return lanes;
+    }
+
+    /// In L2: tiles from DDR stand there packed, unless the whole tensor does.
+    double rows_in_l2(size_t i) const {
+        const bool packed = request_.homes[i] == Home::ddr && tiling_.keep[i] == Keep::no;
+        return packed ? 1 : rows(i);
+    }
+
+    void count_lane(size_t i, Traffic& of) const {
+        const Target& target = request_.target;
+        const bool output = op().operands[i].place == Place::output;
+        const Mover& mover = output ? target.store : target.dma;
+        const double parts = double(tiling_.parts(op(), i)), size = double(bytes(i)), rows = rows_in_l2(i);
+        const double times = (tiling_.hoisted[i] ? double(stages_) : double(iterations_ * stages_)) * parts;
+        const double unit = mover.unit_cycles(rows, size), link = mover.link_cycles(rows, size);
+        of.link += times * link;
+        (output ? of.stores : of.units) += times * unit;
+        of.l2 += times * size * double(tiling_.lanes()) / target.l2_bytes_per_cycle;
+        if (output) {
+            of.out_once += unit;
+        } else if (!tiling_.hoisted[i]) {
+            of.load = std::max(of.load, unit);
+            of.loads += parts * std::max(unit / mover.units, link);
+            of.first += unit;
+        } else if (!value(i).constant() || stages_ == 1) {
+            of.first += parts * std::max(unit / mover.units, link);
+        }
+        if (tiling_.hoisted[i]) of.hoisted += times * std::max(unit / mover.units, link);
+    }
+
+    void count_system(size_t i, Traffic& of) const {
+        const Target& target = request_.target;
+        const Mover& mover = target.system;
+        const bool output = op().operands[i].place == Place::output;
+        const double parts = double(tiling_.parts(op(), i)), size = double(bytes(i));
+        const double share = tiling_.keep[i] == Keep::no ? 1 : 1 / times_read(i);
+        const double times = (tiling_.hoisted[i] ? double(stages_) : double(iterations_ * stages_)) * parts *
+                             distinct(i) * share;
+        const double unit = mover.unit_cycles(rows(i), size), link = mover.link_cycles(rows(i), size);
+        const double pins = pin_cycles(i);
+        of.system_link += times * link;
+        of.system_units += times * unit / mover.units;
+        of.ddr += times * pins;
+        of.l2 += times * size / target.l2_bytes_per_cycle;
+        const double alone = std::max({unit, link, pins});
+        if (output) {
+            of.ddr_store = std::max(of.ddr_store, alone);
+            return;
+        }
+        if (tiling_.hoisted[i]) {
+            of.hoisted += times * std::max(link, pins);
+        } else {
+            of.ddr_load = std::max(of.ddr_load, share * alone);
+            of.loads += parts * share * std::max({unit / mover.units, link, pins});
+        }
+        if (tiling_.keep[i] == Keep::whole) {
+            of.first +=
+                double(whole_bytes(i)) / std::min({target.ddr_bytes_per_cycle, mover.port, mover.link});
+        } else if (!value(i).constant() || stages_ == 1 || !tiling_.hoisted[i]) {
+            of.first += distinct(i) * (tiling_.hoisted[i] ? parts : 1) * std::max(link, pins);
+        }
+    }
+
+    Traffic traffic() const {
+        Traffic of;
+        for (size_t i = 0; i < op().operands.size(); ++i) {
+            if (op().operands[i].place == Place::internal || !in_l1(i)) continue;
+            count_lane(i, of);
+            if (request_.homes[i] == Home::ddr) count_system(i, of);
+        }
+        return of;
+    }
+
+    void predict() {
+        const Target& target = request_.target;
+        const Traffic of = traffic();
+        const auto iterations = double(iterations_ * stages_);
+        const double units = std::max(1u, target.engines[0].vector().cstl_count());
+        const double arrays = target.engines[0].array().count();
+        const double vector_tile = vector_cycles_of_tile();
+        count_array_cycles();
+        tiling_.array = array_ / arrays;
+        tiling_.vector = filled_ * (iterations * vector_tile / units + of.stores / target.store.units);
+        tiling_.dma = filled_ * std::max(of.link, of.units / target.dma.units);
+        tiling_.dram = covered_ * std::max({of.ddr, of.system_link, of.system_units, of.l2});
+        // an iteration's way through loading, computing and storing, of which `depth` overlap
+        const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles;
+        const double through = of.ddr_load + of.load + std::max(chain_, of.loads) + vector_tile +
+                               of.out_once + of.ddr_store + ends;
+        // nothing is computed while a stage that takes both halves of L1 loads what it needs beforehand
+        const double alone = exclusive() ? of.hoisted : 0;
+        const double steady =
+            std::max(tiling_.dram, alone + std::max({tiling_.array, tiling_.vector, tiling_.dma,
+                                                     iterations * through / in_flight()}));
+        // what else is busy gets in the way at times
+        const double others = tiling_.array + tiling_.vector + tiling_.dma + tiling_.dram - steady;
+        tiling_.cycles =
+            steady + of.first + ends + vector_tile + of.out_once + interference * std::max(0.0, others);
+        if (flushes()) tiling_.cycles += double(stages_ - 1) * (through - chain_);
+        // parts of a sum follow each other through one accumulator; their drains show while no other tile has operands
+        if (parts_ > 1) {
+            const double shown = tiling_.depth > 2 ? 0 : std::min(1.0, (through - chain_) / chain_);
+            tiling_.cycles +=
+                (exposed_drain + (1 - exposed_drain) * shown) * (iterations * chain_ - array_) / arrays;
+        }
+    }
+    double entries() const {
+        const double entries = request_.target.limits.max_active_tokens;
+        return entries == 0 ? std::numeric_limits<double>::infinity() : entries;
+    }
+    double tasks() const { return double(tiling_.tasks(op(), request_.homes)); }
+    /// Stages that find no entries beside those of the stage before them start when it has ended.
+    bool flushes() const { return 2 * tasks() * tiling_.depth > entries(); }
+    /// Iterations whose tasks find entries in the token table.
+    double in_flight() const { return std::clamp(entries() / tasks(), 1.0, double(tiling_.depth)); }
+    /// Its constants cannot come before the last operation has left L1.
+    bool exclusive() const { return tiling_.l1_bytes() > request_.arena_bytes; }
+
+    const TilingRequest& request_;
+    Tiling& tiling_;
+    int64_t iterations_ = 1, stages_ = 1, parts_ = 1;  ///< of the lane with the most
+    double array_ = 0;                                 ///< cycles of all products of a lane
+    double chain_ = 0;                                 ///< of one tile, part after part, from start to end
+    double filled_ = 1, covered_ = 1;  ///< share of whole tiles that are worked on: by one lane, by all
+};
+
+}  // namespace
+
+bool evaluate(const TilingRequest& request, Tiling& tiling) { return Evaluation(request, tiling).run(); }
+
+}  // namespace kpu::lower

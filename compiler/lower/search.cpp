@@ -1,0 +1,196 @@
+// The tilings considered, and which of them is the fastest.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "base/diagnostics.hpp"
+#include "compiler/lower/tiling.hpp"
+
+namespace kpu::lower {
+namespace {
+
+/// Sizes that cut an extent into 1, 2, 3, ... nearly equal tiles.
+std::vector<int64_t> sizes_of(const Axis& axis) {
+    std::vector<int64_t> sizes{axis.extent};
+    if (axis.whole) return sizes;
+    for (int64_t parts = 2; parts <= axis.extent; parts = parts < 16 ? parts + 1 : parts * 5 / 4) {
+        int64_t size = (axis.extent + parts - 1) / parts;
+        if (axis.quantum > 1 && 2 * size > axis.quantum)
+            size = (size + axis.quantum - 1) / axis.quantum * axis.quantum;
+        if (size < sizes.back()) sizes.push_back(size);
+    }
+    if (sizes.back() != 1) sizes.push_back(1);
+    return sizes;
+}
+
+/// Parts of a sum are not cut below this where they fit: each one fills the array anew.
+constexpr int64_t shortest_part = 32;
+/// Iterations in flight: more of them hide the latency of memory, and keep the arrays of an engine busy.
+constexpr int deepest = 4;
+
+class Search {
+  public:
+    explicit Search(const TilingRequest& request) : request_(request) {
+        tiling_.tile.assign(request.op.axes.size(), 1);
+    }
+
+    Tiling run() {
+        for (size_t a = 0; a < tiling_.tile.size(); ++a) {
+            const Axis& axis = request_.op.axes[a];
+            tiling_.tile[a] = axis.extent;
+            if (axis.walk == Walk::sum) {
+                sums_.push_back(a);
+            } else if (axis.independent) {
+                free_.push_back(a);
+            } else if (!axis.whole) {
+                rows_.push_back(a);
+            }
+        }
+        choose_sums(0);
+        if (!best_) refuse();
+        return *best_;
+    }
+
+  private:
+    /// No tile lies in the padding alone: a region has elements.
+    bool touches(size_t axis, int64_t size) const {
+        const int64_t extent = request_.op.axes[axis].extent, last = (extent - 1) / size * size;
+        for (const TileOperand& operand : request_.op.operands) {
+            const Dims shape = shape_of(request_.graph.value(operand.value));
+            for (size_t d = 0; d < operand.windows.size(); ++d) {
+                const Window& window = operand.windows[d];
+                if (window.axis != static_cast<int>(axis)) continue;
+                if (part_of(window, shape[d], 0, std::min(size, extent)).size <= 0 ||
+                    part_of(window, shape[d], last, extent - last).size <= 0)
+                    return false;
+            }
+        }
+        return true;
+    }
+
+    // ---- tile sizes
+
+    void choose_sums(size_t next) {
+        if (next == sums_.size()) return choose_free(0);
+        const size_t axis = sums_[next];
+        // halves: a cut costs an accumulator, and pays where whole sums leave room for a sliver of the outputs only
+        for (int64_t size = request_.op.axes[axis].extent;; size = (size + 1) / 2) {
+            tiling_.tile[axis] = size;
+            choose_sums(next + 1);
+            const bool shorter = size > 1 && !request_.op.axes[axis].whole;
+            if (!shorter || (best_ && size <= shortest_part)) break;
+        }
+    }
+
+    void choose_free(size_t next) {
+        if (next == free_.size()) return choose_rows();
+        for (const int64_t size : sizes_of(request_.op.axes[free_[next]])) {
+            if (!touches(free_[next], size)) continue;
+            tiling_.tile[free_[next]] = size;
+            choose_free(next + 1);
+        }
+    }
+
+    /// Outer rows are cut to single ones before an inner dimension is cut at all.
+    void choose_rows() {
+        for (const size_t axis : rows_) tiling_.tile[axis] = request_.op.axes[axis].extent;
+        choose_split();
+        for (const size_t axis : rows_) {
+            for (const int64_t size : sizes_of(request_.op.axes[axis])) {
+                if (size == request_.op.axes[axis].extent || !touches(axis, size)) continue;
+                tiling_.tile[axis] = size;
+                choose_split();
+            }
+            tiling_.tile[axis] = 1;
+            if (!touches(axis, 1)) return;
+        }
+    }
+
+    // ---- engines, buffers
+
+    /// One or two axes are split over the engines.
+    void choose_split() {
+        const size_t axes = tiling_.tile.size();
+        const auto engines = static_cast<int64_t>(request_.target.engines.size());
+        tiling_.split.assign(axes, 1);
+        if (engines == 1) return choose_hoisted();
+        bool any = false;
+        for (size_t a = 0; a < axes; ++a) {
+            for (size_t b = a; b < axes; ++b) {
+                for (int64_t across = 2; across <= engines; ++across) {
+                    if (b == a && across < engines) continue;
+                    tiling_.split.assign(axes, 1);
+                    if (!split(b, across) || (b != a && !split(a, engines / across))) continue;
+                    any = true;
+                    choose_hoisted();
+                }
+            }
+        }
+        tiling_.split.assign(axes, 1);
+        if (!any) choose_hoisted();
+    }
+    bool split(size_t axis, int64_t engines) {
+        if (request_.op.axes[axis].walk == Walk::sum) return false;
+        tiling_.split[axis] = std::min(engines, tiling_.tiles(request_.op, axis));
+        return tiling_.split[axis] > 1;
+    }
+
+    /// Constants that all iterations read are loaded once; parts of a sum only if that leaves room.
+    void choose_hoisted() {
+        bool parts = false;
+        tiling_.hoisted.assign(request_.op.operands.size(), false);
+        for (size_t i = 0; i < tiling_.hoisted.size(); ++i) {
+            if (request_.op.operands[i].place != Place::input || tiling_.follows(request_.op, i, Walk::loop))
+                continue;
+            tiling_.hoisted[i] = true;
+            parts = parts || tiling_.parts(request_.op, i) > 1;
+        }
+        choose_depth();
+        if (!parts) return;
+        for (size_t i = 0; i < tiling_.hoisted.size(); ++i)
+            tiling_.hoisted[i] = tiling_.hoisted[i] && tiling_.parts(request_.op, i) == 1;
+        choose_depth();
+    }
+
+    void choose_depth() {
+        int64_t iterations = 1;
+        for (size_t a = 0; a < tiling_.tile.size(); ++a) {
+            if (request_.op.axes[a].walk == Walk::loop) iterations *= tiling_.rounds(request_.op, a);
+        }
+        const auto most = static_cast<int>(std::min<int64_t>(iterations, deepest));
+        double last = std::numeric_limits<double>::infinity();
+        for (tiling_.depth = std::min(2, most); tiling_.depth <= most; ++tiling_.depth) {
+            if (!consider() || tiling_.cycles >= last) return;
+            last = tiling_.cycles;
+        }
+    }
+
+    bool consider() {
+        const bool fits = evaluate(request_, tiling_);
+        least_ = std::min(least_, tiling_.l1_bytes());
+        if (fits && (!best_ || tiling_.cycles < best_->cycles)) best_ = tiling_;
+        return fits;
+    }
+
+    [[noreturn]] void refuse() const {
+        throw UserError(fmt::format(
+            "{} ({}): SRAM memory exceeded: {} bytes required, {} bytes available for its smallest tiles. "
+            "Fix: choose a "
+            "device with a larger L1 (--set engine.l1.size_bytes=N), or make the operation smaller.",
+            request_.op.source.name, request_.op.source.type, least_, 2 * request_.arena_bytes));
+    }
+
+    const TilingRequest& request_;
+    Tiling tiling_;
+    std::vector<size_t> sums_, free_, rows_;
+    std::optional<Tiling> best_;
+    uint64_t least_ = std::numeric_limits<uint64_t>::max();
+};
+
+}  // namespace
+
+Tiling choose_tiling(const TilingRequest& request) { return Search(request).run(); }
+
+}  // namespace kpu::lower
