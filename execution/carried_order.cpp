@@ -94,7 +94,7 @@ uint32_t CarriedOrder::lay_out(uint32_t loop_statement, const std::vector<uint32
     for (uint32_t s = loop_statement + 1; s < loop.body_end; ++s) {
         const BoundStatement& statement = program_.statements[s];
         if (statement.kind == Kind::loop) {
-            if (has_tasks(program_, s)) last = lay_out_inner(s, loops, last, finish);
+            last = lay_out_inner(s, loops, last, finish);
             s = program_.loops[statement.index].body_end - 1;
         } else if (statement.kind == Kind::task || statement.kind == Kind::wait) {
             const uint32_t node = task_node_[s - loop_] = add_node(s, loops);

@@ -52,10 +52,4 @@ std::vector<LoopFacts> loop_facts(const BoundProgram& program) {
     return facts;
 }
 
-bool has_tasks(const BoundProgram& program, uint32_t loop_statement) {
-    const uint32_t end = program.loops[program.statements[loop_statement].index].body_end;
-    return std::any_of(program.statements.begin() + loop_statement, program.statements.begin() + end,
-                       [](const BoundStatement& s) { return s.kind == BoundStatement::Kind::task; });
-}
-
 }  // namespace kpu::execution

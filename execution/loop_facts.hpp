@@ -17,7 +17,4 @@ struct LoopFacts {
 /// bounded number of evaluations.
 std::vector<LoopFacts> loop_facts(const BoundProgram& program);
 
-/// Whether a task stands in a loop: without one it does nothing, its waits included.
-bool has_tasks(const BoundProgram& program, uint32_t loop_statement);
-
 }  // namespace kpu::execution

@@ -40,16 +40,19 @@ class Planner {
                 throw InternalError(fmt::format("loop statement {} ends at {}, outside its block", s, end));
             }
             statement.next = end;
-            statement.idle = !contains_task(s + 1, end);
+            statement.idle = !does_anything(s + 1, end);
             statement.body = static_cast<uint32_t>(plan_.blocks.size());
             plan_.blocks.push_back({s + 1, end, block, plan_.blocks[block].depth + 1, {}, {}, 0, false});
             block = statement.body;
         }
     }
 
-    bool contains_task(uint32_t first, uint32_t end) const {
+    bool does_anything(uint32_t first, uint32_t end) const {
         return std::any_of(program_.statements.begin() + first, program_.statements.begin() + end,
-                           [](const BoundStatement& s) { return s.kind == Kind::task; });
+                           [this](const BoundStatement& s) {
+                               return s.kind == Kind::task ||
+                                      (s.kind == Kind::wait && !program_.waits[s.index].empty());
+                           });
     }
 
     void resolve_tokens(uint32_t s) {

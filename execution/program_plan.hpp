@@ -62,7 +62,7 @@ struct StatementPlan {
     uint32_t next = 0;  ///< the statement after it in its block
     uint32_t block = 0;
     uint32_t body = 0;              ///< loop: its block
-    bool idle = false;              ///< nothing to do: a declaration, or a loop without tasks
+    bool idle = false;              ///< nothing to do: a declaration, or a loop without tasks and waits
     int32_t slot = no_slot;         ///< task: of its own token, when anything refers to it
     std::vector<TokenRef> needs;    ///< task, wait
     std::vector<uint32_t> counted;  ///< loop: slots of its thread that count instances inside it

@@ -118,8 +118,7 @@ void ScheduleOrder::block(uint32_t first, uint32_t end, Known& known) {
             for (const uint32_t dep : program_.waits[statement.index]) add_token(dep, s, known);
         } else if (statement.kind == Kind::loop) {
             const LoopOrder& order = loops_[statement.index];
-            if (order.first_task < order.end_task)
-                order.carried == none ? loop(statement.index, known) : carrying_loop(statement.index, known);
+            order.carried == none ? loop(statement.index, known) : carrying_loop(statement.index, known);
             s = program_.loops[statement.index].body_end - 1;
         }
     }
@@ -201,6 +200,14 @@ void ScheduleOrder::add_before(const CarriedOrder& carried, const std::vector<Kn
     }
 }
 
+/// Whether a loop has an iteration in each iteration of a loop around it.
+bool ScheduleOrder::runs_in(uint32_t loop, uint32_t outer) const {
+    for (uint32_t s = loops_[loop].statement; s != loops_[outer].statement;
+         s = static_cast<uint32_t>(program_.statements[s].parent))
+        if (!facts_[program_.statements[s].index].never_empty()) return false;
+    return true;
+}
+
 /// What an iteration of a loop that is complete says of tasks outside the loop.
 ScheduleOrder::Known ScheduleOrder::completed_iteration(uint32_t loop_index, const Known& body_end) const {
     const LoopOrder& order = loops_[loop_index];
@@ -218,8 +225,9 @@ ScheduleOrder::Known ScheduleOrder::completed_iteration(uint32_t loop_index, con
                                       [&](uint32_t l) { return facts_[l].never_empty(); });
         if (!runs) continue;
         add(task.carried == none ? task.before : task.token);
-        for (size_t d = depth + 1; d < task.outer; ++d) add(loops_[task.loops[d]].completed);
     }
+    for (uint32_t l = loop_index + 1; l < order.loops_end; ++l)
+        if (loops_[l].carried == none && runs_in(l, loop_index)) add(loops_[l].completed);
     return result;
 }
 

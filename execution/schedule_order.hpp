@@ -128,6 +128,7 @@ class ScheduleOrder {
     Known outside(const CarriedOrder& carried, uint32_t statement, const Known& at_begin) const;
     void add_before(const CarriedOrder& carried, const std::vector<Known>& outside, TaskOrder& task) const;
     void add_token(uint32_t dep, uint32_t user, Known& known) const;
+    bool runs_in(uint32_t loop, uint32_t outer) const;
     Known completed_iteration(uint32_t loop_index, const Known& body_end) const;
 
     bool same_carrier(const TaskOrder& a, const TaskOrder& b) const {

@@ -2,7 +2,6 @@
 // The order of a program's task instances by unrolling it: an independent, naive answer to what ScheduleOrder
 // says in closed form.
 
-#include <algorithm>
 #include <boost/dynamic_bitset.hpp>
 #include <vector>
 
@@ -36,20 +35,13 @@ class Unroller {
   private:
     bool full() const { return instances_.size() >= most_; }
 
-    /// A loop without tasks does nothing, its waits included.
-    bool has_task(uint32_t loop) const {
-        const uint32_t end = program_.loops[program_.statements[loop].index].body_end;
-        return std::any_of(program_.statements.begin() + loop, program_.statements.begin() + end,
-                           [](const BoundStatement& s) { return s.kind == BoundStatement::Kind::task; });
-    }
-
     /// `known`: what is complete when the next statement of this thread is issued. Adds to `ended` what is when
     /// this thread and those of its loops have ended.
     void block(uint32_t first, uint32_t last, const LoopValues& loops, Set& known, Set& ended) {
         for (uint32_t i = first; i < last && !full();) {
             const BoundStatement& statement = program_.statements[i];
             if (statement.kind == BoundStatement::Kind::loop) {
-                if (has_task(i)) loop(i, program_.loops[statement.index], loops, known, ended);
+                loop(i, program_.loops[statement.index], loops, known, ended);
                 i = program_.loops[statement.index].body_end;
                 continue;
             }
