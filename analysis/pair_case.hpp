@@ -23,8 +23,9 @@ struct PairCase {
     Access a, b;
     size_t shared = 0;
     bool cross = false;
-    std::vector<execution::Escape> escapes;
-    uint64_t distance = 0;  ///< cross: only iterations exactly so far apart; 0: all
+    std::vector<execution::Escape> escapes;  ///< that order a before b
+    std::vector<execution::Escape> back;     ///< that order b before a, when a is of the later iteration
+    uint64_t distance = 0;                   ///< cross: only iterations exactly so far apart; 0: all
 };
 
 /// A loop variable of the two instances: of both, of a alone or of b alone.

@@ -84,8 +84,7 @@ class PairSet {
         add_overlap();
         Isl<isl_set> result = checked(isl_set_from_basic_set(bounded_.release()));
         if (pair_.cross) return distances(std::move(result));
-        for (const execution::Escape& escape : pair_.escapes) result = without(std::move(result), escape);
-        return result;
+        return without(std::move(result), pair_.escapes, true);
     }
 
   private:
@@ -172,28 +171,58 @@ class PairSet {
             Isl<isl_set> near = with(set, checked(isl_aff_add_constant_val(apart().release(), value(-low))));
             return with(near, checked(isl_aff_add_constant_val(isl_aff_neg(apart().release()), value(high))));
         };
-        Isl<isl_set> later = ahead(pair_.shared, pair_.shared + 1);
+        Isl<isl_set> later = without(ahead(pair_.shared, pair_.shared + 1), pair_.escapes, true);
         if (pair_.a.statement == pair_.b.statement && pair_.a.region == pair_.b.region) return later;
-        return checked(isl_set_union(later.release(), ahead(pair_.shared + 1, pair_.shared).release()));
+        Isl<isl_set> back = without(ahead(pair_.shared + 1, pair_.shared), pair_.back, false);
+        return checked(isl_set_union(later.release(), back.release()));
     }
 
-    /// Iterations in which the escape does not order the pair: one of its parts fails.
-    Isl<isl_set> without(Isl<isl_set> set, const execution::Escape& escape) const {
+    Isl<isl_set> without(Isl<isl_set> set, const std::vector<execution::Escape>& escapes,
+                         bool a_first) const {
+        for (const execution::Escape& escape : escapes) {
+            if (isl_set_is_empty(set.get()) == isl_bool_true) return set;
+            set = without(std::move(set), escape, a_first);
+        }
+        return set;
+    }
+
+    /// Iterations in which the escape does not order the pair, a or b first: one of its parts fails.
+    Isl<isl_set> without(Isl<isl_set> set, const execution::Escape& escape, bool a_first) const {
         Isl<isl_set> result;
-        const auto fails = [&](uint32_t index, bool early) {
-            const BoundLoop& loop = program_.loops[index];
-            const auto window = static_cast<int64_t>(
-                std::min<uint64_t>(loop.max_in_flight, static_cast<uint64_t>(INT64_MAX)));
-            const Isl<isl_aff> at = variable(index_of(loop.depth, early));
-            Isl<isl_aff> apart = early ? difference(form(loop.last, true).aff, checked(copy(at)))
-                                       : difference(checked(copy(at)), form(loop.first, false).aff);
-            Isl<isl_set> part =
-                with(set, checked(isl_aff_add_constant_val(isl_aff_neg(apart.release()), value(window - 1))));
+        const auto fails = [&](Isl<isl_aff> condition) {
+            Isl<isl_set> part = with(set, std::move(condition));
             result = result ? checked(isl_set_union(result.release(), part.release())) : std::move(part);
         };
-        if (escape.early != execution::no_loop) fails(escape.early, true);
-        if (escape.late != execution::no_loop) fails(escape.late, false);
+        const auto at_most = [&](Isl<isl_aff> apart, uint64_t most) {
+            fails(checked(isl_aff_add_constant_val(isl_aff_neg(apart.release()), value(small(most)))));
+        };
+        for (const execution::Escape::Distance& distance : escape.distances) {
+            const auto depth = static_cast<uint16_t>(distance.depth);
+            const auto apart = [&] {
+                return difference(variable(index_of(depth, !a_first)), variable(index_of(depth, a_first)));
+            };
+            fails(checked(isl_aff_add_constant_val(isl_aff_neg(apart().release()),
+                                                   value(small(distance.iterations) - 1))));
+            if (!distance.or_more)
+                fails(checked(
+                    isl_aff_add_constant_val(apart().release(), value(-small(distance.iterations) - 1))));
+        }
+        for (const execution::Escape::Margin& margin : escape.early) {
+            const BoundLoop& loop = program_.loops[margin.loop];
+            at_most(difference(form(loop.last, a_first).aff, variable(index_of(loop.depth, a_first))),
+                    margin.iterations - 1);
+        }
+        for (const execution::Escape::Margin& margin : escape.late) {
+            const BoundLoop& loop = program_.loops[margin.loop];
+            at_most(difference(variable(index_of(loop.depth, !a_first)), form(loop.first, !a_first).aff),
+                    margin.iterations - 1);
+        }
+        if (!result) return checked(isl_set_empty(isl_local_space_get_space(space_.get())));
         return result;
+    }
+
+    static int64_t small(uint64_t number) {
+        return static_cast<int64_t>(std::min<uint64_t>(number, uint64_t{1} << 62));
     }
 
     Form form(const BoundExpr& expr, bool of_a) const {

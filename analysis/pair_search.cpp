@@ -78,11 +78,17 @@ class PairSearch {
             if (x == y) return false;
             const uint64_t apart = x < y ? static_cast<uint64_t>(y) - static_cast<uint64_t>(x)
                                          : static_cast<uint64_t>(x) - static_cast<uint64_t>(y);
-            return pair_.distance == 0 || apart == pair_.distance;
+            if (pair_.distance != 0 && apart != pair_.distance) return false;
+            return x < y ? none_holds(pair_.escapes, a_, b_) : none_holds(pair_.back, b_, a_);
         }
-        if (pair_.escapes.empty()) return true;
-        const LoopValues a = loop_values(a_), b = loop_values(b_);
-        return std::none_of(pair_.escapes.begin(), pair_.escapes.end(),
+        return none_holds(pair_.escapes, a_, b_);
+    }
+
+    bool none_holds(const std::vector<execution::Escape>& escapes, const std::vector<int64_t>& earlier,
+                    const std::vector<int64_t>& later) const {
+        if (escapes.empty()) return true;
+        const LoopValues a = loop_values(earlier), b = loop_values(later);
+        return std::none_of(escapes.begin(), escapes.end(),
                             [&](const execution::Escape& escape) { return order_.holds(escape, a, b); });
     }
 

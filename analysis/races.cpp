@@ -127,7 +127,7 @@ class RaceSearch {
     void check(const Access& a, const Access& b) {
         const auto key = std::make_pair(a.statement, b.statement);
         const bool same = a.statement == b.statement;
-        PairCase pair{a, b, 0, false, {}, 0};
+        PairCase pair{a, b, 0, false, {}, {}, 0};
         bool in_order = same;
         if (!same) in_order = order_.always_ordered(a.statement, b.statement, pair.escapes);
         const size_t common = order_.common_loops(a.statement, b.statement);
@@ -140,11 +140,12 @@ class RaceSearch {
             pair.shared = common;
             if (decide(pair)) return;
         }
-        pair.escapes.clear();
         for (size_t d = 0; d < common; ++d) {
             if (program_.loops[order_.loops_of(a.statement)[d]].max_in_flight < 2) continue;
             pair.shared = d;
             pair.cross = true;
+            pair.escapes = order_.carried(a.statement, b.statement, d);
+            pair.back = order_.carried(b.statement, a.statement, d);
             if (decide(pair)) return;
         }
     }

@@ -67,6 +67,18 @@ void merge_implied(const BoundProgram& program, const execution::ScheduleOrder& 
     findings = std::move(kept);
 }
 
+Finding carries_too_much(const BoundProgram& program, uint32_t loop) {
+    Finding finding;
+    finding.kind = FindingKind::not_proved;
+    finding.statement = finding.other_statement = loop;
+    finding.message = fmt::format(
+        "not proved: the loop over `{}` carries more tokens than are followed. Fix: reduce its "
+        "@max_in_flight, or "
+        "carry fewer.",
+        program.loops[program.statements[loop].index].variable);
+    return finding;
+}
+
 }  // namespace
 
 std::string_view name_of(FindingKind kind) {
@@ -109,6 +121,10 @@ ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& l
         return report;
     }
     const execution::ScheduleOrder order(program, execution::loop_facts(program));
+    if (order.loop_too_large() != nullptr) {
+        report.findings.push_back(carries_too_much(program, *order.loop_too_large()));
+        return report;
+    }
     std::vector<Finding> races = find_races(program, order);
     merge_implied(program, order, races);
     MemoryReport memory = follow_memory(program, races);

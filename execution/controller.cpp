@@ -169,7 +169,7 @@ bool Controller::Impl::step_wait(uint32_t t) {
     for (const TokenRef& need : plan_.statements[thread.pc].needs) {
         Slot& slot = threads_[ancestor(t, need.up)].slots[need.slot];
         if (slot.remaining == 0) continue;
-        wait_for(slot, t, true);
+        wait_for(slot.waiters, {t, true, none, none});
         ++thread.missing;
     }
     advance(thread);
@@ -228,13 +228,23 @@ bool Controller::Impl::enter_loop(uint32_t t) {
             thread.slots[slot].remaining = trip;
         }
     }
+    Watch* const watch = watch_of(thread.pc, t);
     if (trip == 0) {
+        if (watch != nullptr) {
+            watch->state = Watch::State::over;
+            revisit(*watch);
+        }
         count_idle_step(thread);
         return false;
     }
     thread.run = runs_.take();
     runs_[thread.run] = {thread.pc, t, first, trip, 0, {}};
     ++thread.outstanding;
+    if (watch != nullptr) {
+        watch->state = Watch::State::open;
+        watch->run = thread.run;
+        revisit(*watch);
+    }
     return true;
 }
 
@@ -260,6 +270,7 @@ void Controller::Impl::start_iteration(uint32_t t) {
     iteration.prev = loop_run.active.tail;
     (iteration.prev == none ? loop_run.active.head : threads_[iteration.prev].next) = child;
     loop_run.active.tail = child;
+    if (Watch* const watch = watch_of(thread.pc, t)) revisit(*watch);
     if (loop_run.next == loop_run.trip) {
         thread.run = none;
         advance(thread);
@@ -291,6 +302,7 @@ uint32_t Controller::Impl::new_thread(uint32_t block_index) {
     thread.state = Block::running;
     thread.has_entry = false;
     thread.slots.assign(plan.slots.size(), Slot{});
+    thread.watches.assign(plan.watches, Watch{});
     for (const uint16_t id : plan.demands) ++demand_count_[id];
     ++live_threads_;
     return t;
@@ -301,6 +313,7 @@ void Controller::Impl::retire(uint32_t t) {
     while (threads_[t].owner != none) {
         Thread& thread = threads_[t];
         LoopRun& loop_run = runs_[thread.owner];
+        if (plan_.blocks[thread.block].carries) remember(thread);
         (thread.prev == none ? loop_run.active.head : threads_[thread.prev].next) = thread.next;
         (thread.next == none ? loop_run.active.tail : threads_[thread.next].prev) = thread.prev;
         const uint32_t parent_index = thread.parent;
@@ -308,7 +321,11 @@ void Controller::Impl::retire(uint32_t t) {
         const bool run_complete = loop_run.next == loop_run.trip && loop_run.active.head == none;
         const bool unblocks =
             parent.run == thread.owner && (parent.state == Block::window || leaves_limit(loop_run));
-        if (run_complete) runs_.give_back(thread.owner);
+        if (run_complete) {
+            if (Watch* const watch = watch_of(loop_run.statement, parent_index))
+                watch->state = Watch::State::over;
+            runs_.give_back(thread.owner);
+        }
         threads_.give_back(t);
         --live_threads_;
         if (unblocks) wake(parent_index);

@@ -40,6 +40,10 @@ struct TaskInstance {
     /// Serials of all producers, ascending, for the arrows of traces. A loop's token that was satisfied at
     /// issue gives the iteration that completed last.
     std::vector<uint32_t> all_producers;
+    /// Of all producers, those of earlier iterations; when it is ready also those that were not issued
+    /// before it, which follow at the end, from `late_producers` on.
+    std::vector<uint32_t> carried_producers;
+    uint32_t late_producers = 0;
     int32_t engine = -1;  ///< resolved when pinned or placed
     uint64_t thread = 0;  ///< control thread that issued it
     IssueReason reason = IssueReason::start;

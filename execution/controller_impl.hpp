@@ -3,7 +3,9 @@
 
 #include <array>
 #include <boost/container/stable_vector.hpp>
+#include <boost/container_hash/hash.hpp>
 #include <deque>
+#include <unordered_map>
 #include <vector>
 
 #include "base/pool.hpp"
@@ -13,6 +15,21 @@
 namespace kpu::execution {
 
 constexpr uint32_t none = UINT32_MAX;
+
+/// The producers of tokens in iterations that are over, for the arrows of traces: as many as are likely to be
+/// asked for.
+class RecentTokens {
+  public:
+    static constexpr size_t most = size_t{1} << 14;
+    using Key = std::vector<int64_t>;  ///< statement, then the iteration
+    static Key key(uint32_t statement, const LoopValues& loops);
+    void add(Key key, uint32_t serial);
+    uint32_t find(const Key& key) const;  ///< none: not known
+
+  private:
+    std::unordered_map<Key, uint32_t, boost::hash<Key>> serial_;
+    std::deque<Key> order_;
+};
 
 class Controller::Impl {
   public:
@@ -25,7 +42,6 @@ class Controller::Impl {
     std::vector<const TaskInstance*> live() const;
     const TaskInstance* root_producer(const TaskInstance& instance) const;
     FutureWork future_work(UnitKind kind, int engine, int instance) const;
-    const TaskInstance* producer_of(const TokenRef& need, uint32_t owner) const;
     std::string explain_block() const;
     bool finished() const;
     uint64_t issued() const { return issued_; }
@@ -55,11 +71,29 @@ class Controller::Impl {
         uint32_t index = 0;
         bool is_thread = false;
         uint32_t next = none;
+        uint32_t need = none;  ///< a carried token of a task: its number among the statement's needs
     };
     struct Slot {
         uint64_t remaining = 1;  ///< instances that must still complete; 0 = satisfied
         List waiters;
         uint32_t serial = none;  ///< the producer; of many, the last that completed
+    };
+    /// What carried tokens ask of a loop in the body of a loop that carries them.
+    struct Watch {
+        enum class State : uint8_t { ahead, open, over } state = State::ahead;
+        uint32_t run = none;  ///< open: its execution
+        List waiters;         ///< tasks that need an iteration which has not started
+    };
+    /// Where a token is found.
+    struct TokenPlace {
+        enum class State : uint8_t {
+            complete,  ///< it is, or it never comes to be
+            slot,      ///< in the slot of `thread`
+            ahead      ///< its iteration has not started: see `watch` of `thread`
+        };
+        State state = State::slot;
+        uint32_t thread = none;
+        uint32_t watch = 0;
     };
     enum class Block : uint8_t { running, token, table, window, limit, ended };
     struct Thread {
@@ -79,6 +113,7 @@ class Controller::Impl {
         bool has_entry = false;  ///< a token table entry is kept for it
         LoopValues loops;
         std::vector<Slot> slots;
+        std::vector<Watch> watches;
     };
     /// One execution of a loop statement.
     struct LoopRun {
@@ -128,7 +163,10 @@ class Controller::Impl {
                  std::vector<values::RegionView>& views) const;
     void add_producers(Node& node);
     void settle(uint32_t t, uint32_t slot, uint32_t serial);
-    void wait_for(Slot& slot, uint32_t index, bool is_thread);
+    void add_producer(Node& node, uint32_t serial, bool carried);
+    void wait_for(List& waiters, const Waiter& waiter);
+    void satisfy(const Waiter& waiter, uint32_t serial);
+    const TaskInstance* producer_of(const TokenRef& need, uint32_t owner) const;
     Node& new_node();
     void link(Node& node);
     void unlink(Node& node);
@@ -137,6 +175,14 @@ class Controller::Impl {
     bool inside(uint32_t t, uint32_t depth, uint32_t outer) const { return ancestor(t, depth) == outer; }
     template <class Visit>
     void for_each_live(const TokenSlot& token, uint32_t holder, Visit visit) const;
+
+    // tokens of earlier iterations (carried.cpp)
+    TokenPlace locate(const TokenRef& need, uint32_t owner) const;
+    uint32_t iteration_before(uint32_t iteration, uint64_t ordinal) const;
+    Watch* watch_of(uint32_t statement, uint32_t t);
+    void revisit(Watch& watch);
+    void remember(const Thread& thread);
+    uint32_t remembered(const TokenRef& need, uint32_t owner) const;
 
     // texts (explain.cpp)
     class Explainer;
@@ -173,6 +219,7 @@ class Controller::Impl {
     mutable uint64_t visits_ = 0;  ///< searches of root_producer() so far
     mutable std::vector<const Node*> search_;
     uint64_t idle_steps_ = 0;  ///< iterations started since the last issue
+    RecentTokens recent_;
 };
 
 /// Visits the live instances, oldest first, of the task that `token` stands for in thread `holder`, until

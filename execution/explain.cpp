@@ -81,15 +81,29 @@ class Controller::Impl::Explainer {
     /// Where to go from a statement of thread `owner` that waits for tokens.
     Place follow_needs(const std::string& self, uint32_t statement, uint32_t owner) {
         for (const TokenRef& need : impl_.plan_.statements[statement].needs) {
-            const uint32_t holder = impl_.ancestor(owner, need.up);
-            const Thread& th = impl_.threads_[holder];
+            const TokenPlace place = impl_.locate(need, owner);
+            if (place.state == TokenPlace::State::complete) continue;
+            const Thread& th = impl_.threads_[place.thread];
+            if (place.state == TokenPlace::State::ahead) return follow_ahead(self, need, owner, place.thread);
             const Slot& slot = th.slots[need.slot];
             if (slot.remaining == 0) continue;
             const TokenSlot& token = impl_.plan_.blocks[th.block].slots[need.slot];
-            if (token.depth == 0) return go_to_producer(self, slot.serial);
-            return follow_loop_token(self, token, holder, slot.remaining);
+            if (token.depth > 0) return follow_loop_token(self, token, place.thread, slot.remaining);
+            if (slot.serial == none) return follow_ahead(self, need, owner, place.thread);
+            return go_to_producer(self, slot.serial);
         }
         throw InternalError(fmt::format("{} waits, but every token that it needs is satisfied", self));
+    }
+
+    /// A token of an earlier iteration whose task is not issued yet: why its thread does not get there.
+    Place follow_ahead(const std::string& self, const TokenRef& need, uint32_t owner, uint32_t late) {
+        const Thread& own = impl_.threads_[impl_.ancestor(owner, need.up)];
+        const uint32_t wanted = impl_.plan_.blocks[own.block].slots[need.slot].statement;
+        lines_.push_back(
+            fmt::format("{} waits for `{}` of an earlier iteration ({} before); in {} it is not issued", self,
+                        impl_.program_.tasks[impl_.program_.statements[wanted].index].name, need.distance,
+                        thread_name(late)));
+        return {thread, late};
     }
 
     Place go_to_producer(const std::string& self, uint32_t serial) {

@@ -27,7 +27,7 @@ bool Controller::Impl::step_task(uint32_t t) {
     issue(t, task, table);
     advance(thread);
     if (!task.sync) return true;
-    wait_for(thread.slots[static_cast<uint32_t>(own)], t, true);
+    wait_for(thread.slots[static_cast<uint32_t>(own)].waiters, {t, true, none, none});
     ++thread.missing;
     block(thread, Block::token);
     return false;
@@ -131,31 +131,58 @@ void Controller::Impl::add_producers(Node& node) {
     node.missing = 0;
     node.producers.clear();
     node.all_producers.clear();
-    for (const TokenRef& need : plan_.statements[node.statement].needs) {
-        const uint32_t holder = ancestor(node.owner, need.up);
-        Slot& slot = threads_[holder].slots[need.slot];
+    node.carried_producers.clear();
+    const std::vector<TokenRef>& needs = plan_.statements[node.statement].needs;
+    for (uint32_t n = 0; n < needs.size(); ++n) {
+        const TokenRef& need = needs[n];
+        const bool carried = need.distance > 0;
+        const TokenPlace place = locate(need, node.owner);
+        if (place.state == TokenPlace::State::complete) {
+            add_producer(node, remembered(need, node.owner), carried);
+            continue;
+        }
+        const Waiter waiter{node.self, false, none, carried ? n : none};
+        if (place.state == TokenPlace::State::ahead) {
+            ++node.missing;
+            wait_for(threads_[place.thread].watches[place.watch].waiters, waiter);
+            continue;
+        }
+        Slot& slot = threads_[place.thread].slots[need.slot];
         if (slot.remaining == 0) {
-            if (slot.serial != none) node.all_producers.push_back(slot.serial);
+            add_producer(node, slot.serial, carried);
             continue;
         }
         ++node.missing;
-        wait_for(slot, node.self, false);
-        const TokenSlot& token = plan_.blocks[threads_[holder].block].slots[need.slot];
+        wait_for(slot.waiters, waiter);
+        const TokenSlot& token = plan_.blocks[threads_[place.thread].block].slots[need.slot];
+        const auto open = [&](uint32_t serial) {
+            if (serial != none) node.producers.push_back(serial);
+            if (serial != none && carried) node.carried_producers.push_back(serial);
+        };
         if (token.depth == 0) {
-            node.producers.push_back(slot.serial);
+            open(slot.serial);
             continue;
         }
-        for_each_live(token, holder, [&](const Node& producer) {
-            node.producers.push_back(producer.serial);
+        for_each_live(token, place.thread, [&](const Node& producer) {
+            open(producer.serial);
             return true;
         });
     }
     std::sort(node.producers.begin(), node.producers.end());
     node.all_producers.insert(node.all_producers.end(), node.producers.begin(), node.producers.end());
     std::sort(node.all_producers.begin(), node.all_producers.end());
+    std::sort(node.carried_producers.begin(), node.carried_producers.end());
+    node.late_producers = static_cast<uint32_t>(node.carried_producers.size());
 }
 
-void Controller::Impl::wait_for(Slot& slot, uint32_t index, bool is_thread) {
+/// A producer that is complete.
+void Controller::Impl::add_producer(Node& node, uint32_t serial, bool carried) {
+    if (serial == none) return;
+    node.all_producers.push_back(serial);
+    if (carried) node.carried_producers.push_back(serial);
+}
+
+void Controller::Impl::wait_for(List& waiters, const Waiter& waiter) {
     uint32_t w = free_waiter_;
     if (w == none) {
         w = static_cast<uint32_t>(waiters_.size());
@@ -163,9 +190,9 @@ void Controller::Impl::wait_for(Slot& slot, uint32_t index, bool is_thread) {
     } else {
         free_waiter_ = waiters_[w].next;
     }
-    waiters_[w] = {index, is_thread, none};
-    (slot.waiters.head == none ? slot.waiters.head : waiters_[slot.waiters.tail].next) = w;
-    slot.waiters.tail = w;
+    waiters_[w] = waiter;
+    (waiters.head == none ? waiters.head : waiters_[waiters.tail].next) = w;
+    waiters.tail = w;
 }
 
 /// One instance that `slot` of thread t counts is complete (or, with no serial, its loop has no iteration).
@@ -179,13 +206,7 @@ void Controller::Impl::settle(uint32_t t, uint32_t slot_index, uint32_t serial) 
             waiters_[w].next = free_waiter_;
             free_waiter_ = w;
             w = waiter.next;
-            if (waiter.is_thread) {
-                if (--threads_[waiter.index].missing == 0) wake(waiter.index);
-            } else if (Node& node = nodes_[waiter.index]; --node.missing == 0) {
-                node.state = TaskState::ready;
-                ++active_;
-                listener_.on_ready(node);
-            }
+            satisfy(waiter, slot.serial);
         }
         slot.waiters = {};
         const int32_t next = plan_.blocks[threads_[t].block].slots[slot_index].next;
@@ -193,6 +214,23 @@ void Controller::Impl::settle(uint32_t t, uint32_t slot_index, uint32_t serial) 
         t = threads_[t].parent;
         slot_index = static_cast<uint32_t>(next);
     }
+}
+
+/// A token that held `waiter` back is there; `serial` completed it, if any task did.
+void Controller::Impl::satisfy(const Waiter& waiter, uint32_t serial) {
+    if (waiter.is_thread) {
+        if (--threads_[waiter.index].missing == 0) wake(waiter.index);
+        return;
+    }
+    Node& node = nodes_[waiter.index];
+    if (waiter.need != none && serial != none) {
+        std::vector<uint32_t>& known = node.carried_producers;
+        if (std::find(known.begin(), known.end(), serial) == known.end()) known.push_back(serial);
+    }
+    if (--node.missing > 0) return;
+    node.state = TaskState::ready;
+    ++active_;
+    listener_.on_ready(node);
 }
 
 void Controller::Impl::started(TaskInstance& instance) {
@@ -284,14 +322,15 @@ std::vector<const TaskInstance*> Controller::Impl::live() const {
 
 /// The oldest live instance that a token which is not satisfied stands for; null when none is issued.
 const TaskInstance* Controller::Impl::producer_of(const TokenRef& need, uint32_t owner) const {
-    const uint32_t holder = ancestor(owner, need.up);
-    const Thread& thread = threads_[holder];
+    const TokenPlace place = locate(need, owner);
+    if (place.state != TokenPlace::State::slot) return nullptr;
+    const Thread& thread = threads_[place.thread];
     const Slot& slot = thread.slots[need.slot];
     if (slot.remaining == 0) return nullptr;
     const TokenSlot& token = plan_.blocks[thread.block].slots[need.slot];
-    if (token.depth == 0) return find(slot.serial);
+    if (token.depth == 0) return slot.serial == none ? nullptr : find(slot.serial);
     const TaskInstance* oldest = nullptr;
-    for_each_live(token, holder, [&](const Node& producer) {
+    for_each_live(token, place.thread, [&](const Node& producer) {
         oldest = &producer;
         return false;
     });

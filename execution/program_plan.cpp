@@ -26,7 +26,7 @@ class Planner {
   private:
     void lay_out_blocks() {
         const auto count = static_cast<uint32_t>(program_.statements.size());
-        plan_.blocks.push_back({0, count, 0, 0, {}, {}});
+        plan_.blocks.push_back({0, count, 0, 0, {}, {}, 0, false});
         uint32_t block = 0;
         for (uint32_t s = 0; s < count; ++s) {
             while (s >= plan_.blocks[block].end && block != 0) block = plan_.blocks[block].parent;
@@ -40,16 +40,19 @@ class Planner {
                 throw InternalError(fmt::format("loop statement {} ends at {}, outside its block", s, end));
             }
             statement.next = end;
-            statement.idle = !contains_task(s + 1, end);
+            statement.idle = !does_anything(s + 1, end);
             statement.body = static_cast<uint32_t>(plan_.blocks.size());
-            plan_.blocks.push_back({s + 1, end, block, plan_.blocks[block].depth + 1, {}, {}});
+            plan_.blocks.push_back({s + 1, end, block, plan_.blocks[block].depth + 1, {}, {}, 0, false});
             block = statement.body;
         }
     }
 
-    bool contains_task(uint32_t first, uint32_t end) const {
+    bool does_anything(uint32_t first, uint32_t end) const {
         return std::any_of(program_.statements.begin() + first, program_.statements.begin() + end,
-                           [](const BoundStatement& s) { return s.kind == Kind::task; });
+                           [this](const BoundStatement& s) {
+                               return s.kind == Kind::task ||
+                                      (s.kind == Kind::wait && !program_.waits[s.index].empty());
+                           });
     }
 
     void resolve_tokens(uint32_t s) {
@@ -58,6 +61,7 @@ class Planner {
             const BoundTask& task = program_.tasks.at(statement.index);
             if (task.sync) slot_of(s, 0);
             add_needs(s, task.deps);
+            for (const CarriedDep& carried : task.carried) add_carried(s, carried);
         } else if (statement.kind == Kind::wait) {
             add_needs(s, program_.waits.at(statement.index));
         }
@@ -71,13 +75,46 @@ class Planner {
                 throw InternalError(
                     fmt::format("statement {} refers to statement {}, which is no earlier task", s, target));
             }
-            // The nearest block that both stand in: the token lives in the thread of that block.
-            uint32_t common = plan_.statements[target].block;
-            uint32_t depth = 0;
-            for (; !encloses(common, s); common = plan_.blocks[common].parent) ++depth;
-            const uint32_t up = plan_.blocks[plan_.statements[s].block].depth - plan_.blocks[common].depth;
-            plan_.statements[s].needs.push_back({up, slot_of(target, depth)});
+            plan_.statements[s].needs.push_back(token_of(target, s));
         }
+    }
+
+    /// The token lives in the thread of the nearest block that both stand in.
+    TokenRef token_of(uint32_t target, uint32_t s) {
+        const uint32_t common = common_block(target, s);
+        const uint32_t depth = plan_.blocks[common].depth;
+        const uint32_t up = plan_.blocks[plan_.statements[s].block].depth - depth;
+        const uint32_t out = plan_.blocks[plan_.statements[target].block].depth - depth;
+        return {up, slot_of(target, out), 0, 0};
+    }
+
+    uint32_t common_block(uint32_t target, uint32_t s) const {
+        uint32_t common = plan_.statements[target].block;
+        while (!encloses(common, s)) common = plan_.blocks[common].parent;
+        return common;
+    }
+
+    void add_carried(uint32_t s, const CarriedDep& carried) {
+        const bool known = carried.task < program_.statements.size() && carried.distance > 0 &&
+                           program_.statements[carried.task].kind == Kind::task &&
+                           carried.loop < program_.statements.size() &&
+                           program_.statements[carried.loop].kind == Kind::loop;
+        const uint32_t body = known ? plan_.statements[carried.loop].body : 0;
+        if (!known || !encloses(body, carried.task) || !encloses(body, s)) {
+            throw InternalError(
+                fmt::format("statement {} needs a token of statement {}, which no loop {} carries", s,
+                            carried.task, carried.loop));
+        }
+        TokenRef need = token_of(carried.task, s);
+        need.distance = carried.distance;
+        uint32_t block = common_block(carried.task, s);
+        plan_.blocks[block].carries = true;
+        for (; block != body; block = plan_.blocks[block].parent, ++need.inner) {
+            StatementPlan& loop = plan_.statements[plan_.blocks[block].first - 1];
+            if (loop.watch == no_slot) loop.watch = static_cast<int32_t>(plan_.blocks[loop.block].watches++);
+        }
+        std::vector<TokenRef>& needs = plan_.statements[s].needs;
+        if (std::find(needs.begin(), needs.end(), need) == needs.end()) needs.push_back(need);
     }
 
     bool encloses(uint32_t block, uint32_t s) const {

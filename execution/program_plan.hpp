@@ -34,10 +34,17 @@ struct TokenSlot {
         no_slot;  ///< slot of the enclosing thread that counts this one, if any statement there refers to it
 };
 
-/// A token that a statement needs: slot `slot` of the thread `up` levels above its own.
+/// A token that a statement needs: slot `slot` of the thread `up` levels above its own; or, with a distance,
+/// of the thread that has the same iterations but for that of the loop `inner` levels further up, which is
+/// `distance` iterations before.
 struct TokenRef {
     uint32_t up = 0;
     uint32_t slot = 0;
+    uint32_t inner = 0;
+    uint32_t distance = 0;  ///< 0: a token of the same iteration
+    bool operator==(const TokenRef& o) const {
+        return up == o.up && slot == o.slot && inner == o.inner && distance == o.distance;
+    }
 };
 
 /// The statements of one control thread: the top level, or the body of a loop.
@@ -47,17 +54,20 @@ struct BlockPlan {
     uint32_t depth = 0;   ///< enclosing loops
     std::vector<TokenSlot> slots;
     std::vector<uint16_t> demands;  ///< that occur in it, nested loops included
+    uint32_t watches = 0;           ///< loops in it that carried tokens look into
+    bool carries = false;           ///< carried tokens refer to its slots
 };
 
 struct StatementPlan {
     uint32_t next = 0;  ///< the statement after it in its block
     uint32_t block = 0;
     uint32_t body = 0;              ///< loop: its block
-    bool idle = false;              ///< nothing to do: a declaration, or a loop without tasks
+    bool idle = false;              ///< nothing to do: a declaration, or a loop without tasks and waits
     int32_t slot = no_slot;         ///< task: of its own token, when anything refers to it
     std::vector<TokenRef> needs;    ///< task, wait
     std::vector<uint32_t> counted;  ///< loop: slots of its thread that count instances inside it
     std::vector<uint16_t> lost;     ///< demands that occur no more in the block after it
+    int32_t watch = no_slot;        ///< loop: its number among the watches of its block
 };
 
 /// Everything about a program's control flow that does not change from iteration to iteration.

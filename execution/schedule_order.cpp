@@ -5,53 +5,13 @@
 #include <algorithm>
 
 #include "base/diagnostics.hpp"
-#include "isa/expr.hpp"
-#include "isa/iterations.hpp"
 
 namespace kpu::execution {
 namespace {
 
 using Kind = BoundStatement::Kind;
 
-constexpr uint64_t evaluation_budget = 1 << 14;  ///< evaluations of loop bounds, for all loops together
-
-/// Whether every execution of the loop has at least `wanted` iterations.
-bool has_iterations(const BoundProgram& program, uint32_t statement, uint64_t wanted, uint64_t& budget) {
-    const BoundLoop& loop = program.loops[program.statements[statement].index];
-    if (wanted > static_cast<uint64_t>(INT64_MAX)) return false;
-    const auto enough = [&](int64_t first, int64_t last) {
-        return last >= first && static_cast<uint64_t>(last) - static_cast<uint64_t>(first) >= wanted - 1;
-    };
-    const auto ranges = loop_ranges(program, statement);
-    if (ranges) {
-        const auto first = bound_of(loop.first, *ranges), last = bound_of(loop.last, *ranges);
-        if (first && last && enough(first->hi, last->lo)) return true;
-        if (first && last && loop.first.is_constant() && loop.last.is_constant()) return false;
-    }
-    try {
-        return for_each_iteration(program, statement, budget, [&](const LoopValues& outer) {
-                   return enough(loop.first.eval(outer), loop.last.eval(outer));
-               }) == Visited::all;
-    } catch (const UserError&) {
-        return false;  // the run says so when it gets there
-    }
-}
-
 }  // namespace
-
-std::vector<LoopFacts> loop_facts(const BoundProgram& program) {
-    std::vector<LoopFacts> facts(program.loops.size());
-    uint64_t budget = evaluation_budget;
-    for (uint32_t s = 0; s < program.statements.size(); ++s) {
-        if (program.statements[s].kind != Kind::loop) continue;
-        const uint32_t index = program.statements[s].index;
-        const uint64_t window = program.loops[index].max_in_flight;
-        facts[index].never_empty = has_iterations(program, s, 1, budget);
-        facts[index].longer_than_window =
-            facts[index].never_empty && has_iterations(program, s, window + 1, budget);
-    }
-    return facts;
-}
 
 void NumberSet::insert(uint32_t n) {
     if (n / 64 >= words_.size()) words_.resize(n / 64 + 1);
@@ -74,6 +34,10 @@ void NumberSet::remove(const NumberSet& other) {
     for (size_t w = 0; w < std::min(words_.size(), other.words_.size()); ++w) words_[w] &= ~other.words_[w];
 }
 
+bool NumberSet::empty() const {
+    return std::all_of(words_.begin(), words_.end(), [](uint64_t word) { return word == 0; });
+}
+
 ScheduleOrder::ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts)
     : program_(program), facts_(facts) {
     if (program.tasks.size() > max_tasks) {
@@ -82,22 +46,45 @@ ScheduleOrder::ScheduleOrder(const BoundProgram& program, const std::vector<Loop
                         "repetition as loops.",
                         max_tasks, program.tasks.size()));
     }
+    loops_.resize(program_.loops.size());
+    find_carriers();
     number_tasks();
     Known known;
     block(0, static_cast<uint32_t>(program_.statements.size()), known);
 }
 
+/// The outermost loops that carry tokens, and those inside them.
+void ScheduleOrder::find_carriers() {
+    std::vector<bool> carries(program_.statements.size(), false);
+    for (const BoundTask& task : program_.tasks)
+        for (const CarriedDep& dep : task.carried) carries[dep.loop] = true;
+    for (uint32_t s = 0, end = 0; s < program_.statements.size(); ++s) {
+        if (program_.statements[s].kind != Kind::loop) continue;
+        const uint32_t index = program_.statements[s].index;
+        if (s >= end && !carries[s]) continue;
+        if (s >= end) {
+            end = program_.loops[index].body_end;
+            carried_.emplace_back();
+            end_number_.push_back(none);
+        }
+        loops_[index].carried = static_cast<uint32_t>(carried_.size() - 1);
+    }
+}
+
 void ScheduleOrder::number_tasks() {
     const auto count = static_cast<uint32_t>(program_.statements.size());
     number_.resize(count);
-    loops_.resize(program_.loops.size());
     std::vector<uint32_t> around;
     uint32_t loops_seen = 0;
     for (uint32_t s = 0; s <= count; ++s) {
         while (!around.empty() && s >= program_.loops[around.back()].body_end) {
-            loops_[around.back()].end_task = static_cast<uint32_t>(tasks_.size());
-            loops_[around.back()].loops_end = loops_seen;
+            LoopOrder& ended = loops_[around.back()];
+            ended.end_task = static_cast<uint32_t>(tasks_.size());
+            ended.loops_end = loops_seen;
             around.pop_back();
+            if (ended.carried == none || (!around.empty() && loops_[around.back()].carried != none)) continue;
+            end_number_[ended.carried] = static_cast<uint32_t>(tasks_.size());
+            tasks_.push_back({ended.statement, around, around.size(), none, {}, {}, {}});
         }
         if (s == count) break;
         const BoundStatement& statement = program_.statements[s];
@@ -108,7 +95,12 @@ void ScheduleOrder::number_tasks() {
             loops_[statement.index].first_task = static_cast<uint32_t>(tasks_.size());
             loops_seen = statement.index + 1;  // they stand in the order of the text
         } else if (statement.kind == Kind::task) {
-            tasks_.push_back({s, around, {}});
+            const auto outer =
+                static_cast<size_t>(std::find_if(around.begin(), around.end(),
+                                                 [&](uint32_t l) { return loops_[l].carried != none; }) -
+                                    around.begin());
+            const uint32_t carried = outer < around.size() ? loops_[around[outer]].carried : none;
+            tasks_.push_back({s, around, outer, carried, {}, {}, {}});
         }
     }
 }
@@ -125,7 +117,8 @@ void ScheduleOrder::block(uint32_t first, uint32_t end, Known& known) {
         } else if (statement.kind == Kind::wait) {
             for (const uint32_t dep : program_.waits[statement.index]) add_token(dep, s, known);
         } else if (statement.kind == Kind::loop) {
-            loop(statement.index, known);
+            const LoopOrder& order = loops_[statement.index];
+            order.carried == none ? loop(statement.index, known) : carrying_loop(statement.index, known);
             s = program_.loops[statement.index].body_end - 1;
         }
     }
@@ -140,9 +133,79 @@ void ScheduleOrder::loop(uint32_t index, Known& known) {
     order.completed.tasks.remove(known.tasks);
     order.completed.tails.remove(known.tails);
     known.tails.insert(index);
-    if (!facts_[index].longer_than_window) return;
-    known.tasks.add(order.completed.tasks);
-    known.tails.add(order.completed.tails);
+    if (facts_[index].longer_than_window) known.add(order.completed);
+}
+
+/// Its tasks get what they know of the text before the loop; who follows it asks its own order.
+void ScheduleOrder::carrying_loop(uint32_t index, Known& known) {
+    const LoopOrder& order = loops_[index];
+    carried_[order.carried] = std::make_unique<CarriedOrder>(program_, facts_, order.statement);
+    const CarriedOrder& carried = *carried_[order.carried];
+    if (carried.full() && !too_large_) too_large_ = order.statement;
+    std::vector<Known> known_of;
+    for (uint32_t s = order.statement; s < carried.end(); ++s) known_of.push_back(outside(carried, s, known));
+    for (uint32_t t = order.first_task; t < order.end_task; ++t) add_before(carried, known_of, tasks_[t]);
+    const auto learn = [&](uint32_t at, Known& to) {
+        for (const CarriedOrder::Before& before : carried.before(at)) {
+            const Known& from = known_of[before.statement - order.statement];
+            if (!from.empty() && carried.sure_of_all(at, before)) to.add(from);
+        }
+    };
+    learn(CarriedOrder::ended, tasks_[end_number_[order.carried]].before);
+    learn(CarriedOrder::passed, known);
+    known.tasks.insert(end_number_[order.carried]);
+}
+
+/// What a statement of a loop waits for outside of it.
+ScheduleOrder::Known ScheduleOrder::outside(const CarriedOrder& carried, uint32_t s,
+                                            const Known& at_begin) const {
+    const BoundStatement& statement = program_.statements[s];
+    Known known;
+    if (s == carried.loop_statement()) return at_begin;
+    const bool task = statement.kind == Kind::task;
+    if (!task && statement.kind != Kind::wait) return known;
+    for (const uint32_t dep : task ? program_.tasks[statement.index].deps : program_.waits[statement.index])
+        if (!carried.contains(dep)) add_token(dep, s, known);
+    return known;
+}
+
+/// What a task of a loop that carries tokens knows of the text before the loop, from all that comes before it.
+void ScheduleOrder::add_before(const CarriedOrder& carried, const std::vector<Known>& known_of,
+                               TaskOrder& task) const {
+    const auto at = [&](uint32_t s) -> const Known& { return known_of[s - carried.loop_statement()]; };
+    task.before = at(task.statement);
+    const auto first = task.loops.begin() + static_cast<std::ptrdiff_t>(task.outer);
+    if (std::all_of(first, task.loops.end(), [&](uint32_t l) { return facts_[l].never_empty(); }))
+        task.token = task.before;
+    for (const CarriedOrder::Before& b : carried.before(task.statement)) {
+        const Known& known = at(b.statement);
+        if (known.empty()) continue;
+        if (carried.sure_of_all(task.statement, b)) task.token.add(known);
+        if (!carried.sure_of_one(b)) continue;
+        std::vector<Escape::Margin> late;
+        const size_t shared = b.clause.steps.size();
+        for (size_t d = 0; task.outer + d < task.loops.size(); ++d) {
+            const uint64_t behind = d < shared ? b.clause.steps[d].iterations : b.clause.late[d - shared];
+            if (behind > 0) late.push_back({task.loops[task.outer + d], behind});
+        }
+        const auto view =
+            std::find_if(task.views.begin(), task.views.end(), [&](const View& v) { return v.late == late; });
+        if (late.empty()) {
+            task.before.add(known);
+        } else if (view != task.views.end()) {
+            view->known.add(known);
+        } else {
+            task.views.push_back({std::move(late), known});
+        }
+    }
+}
+
+/// Whether a loop has an iteration in each iteration of a loop around it.
+bool ScheduleOrder::runs_in(uint32_t loop, uint32_t outer) const {
+    for (uint32_t s = loops_[loop].statement; s != loops_[outer].statement;
+         s = static_cast<uint32_t>(program_.statements[s].parent))
+        if (!facts_[program_.statements[s].index].never_empty()) return false;
+    return true;
 }
 
 /// What an iteration of a loop that is complete says of tasks outside the loop.
@@ -156,15 +219,15 @@ ScheduleOrder::Known ScheduleOrder::completed_iteration(uint32_t loop_index, con
     };
     add(body_end);
     for (uint32_t t = order.first_task; t < order.end_task; ++t) {
-        const std::vector<uint32_t>& loops = tasks_[t].loops;
-        const bool runs = std::all_of(loops.begin() + static_cast<std::ptrdiff_t>(depth) + 1, loops.end(),
-                                      [&](uint32_t l) { return facts_[l].never_empty; });
+        const TaskOrder& task = tasks_[t];
+        const auto first = task.loops.begin(), inner = first + static_cast<std::ptrdiff_t>(depth) + 1;
+        const bool runs = std::all_of(inner, first + static_cast<std::ptrdiff_t>(task.outer),
+                                      [&](uint32_t l) { return facts_[l].never_empty(); });
         if (!runs) continue;
-        add(tasks_[t].before);
-        for (size_t d = depth + 1; d < loops.size(); ++d) {
-            if (facts_[loops[d]].longer_than_window) add(loops_[loops[d]].completed);
-        }
+        add(task.carried == none ? task.before : task.token);
     }
+    for (uint32_t l = loop_index + 1; l < order.loops_end; ++l)
+        if (loops_[l].carried == none && runs_in(l, loop_index)) add(loops_[l].completed);
     return result;
 }
 
@@ -172,28 +235,25 @@ ScheduleOrder::Known ScheduleOrder::completed_iteration(uint32_t loop_index, con
 /// the innermost common iteration, and what was complete before each of them.
 void ScheduleOrder::add_token(uint32_t dep, uint32_t user, Known& known) const {
     const TaskOrder& task = tasks_[number_[dep]];
+    const Known& before = task.carried == none ? task.before : task.token;
     known.tasks.insert(number_[dep]);
     size_t common = 0;
-    while (common < task.loops.size() && user < program_.loops[task.loops[common]].body_end) ++common;
+    while (common < task.outer && user < program_.loops[task.loops[common]].body_end) ++common;
     size_t sure = common;  // loops from here on run for certain
-    for (size_t d = common; d < task.loops.size(); ++d) {
-        if (!facts_[task.loops[d]].never_empty) sure = d + 1;
+    for (size_t d = common; d < task.outer; ++d) {
+        if (!facts_[task.loops[d]].never_empty()) sure = d + 1;
     }
     if (sure == common) {
-        known.tasks.add(task.before.tasks);
-        known.tails.add(task.before.tails);
+        known.add(before);
     } else {  // without iterations the token says nothing of what stands before its loop
         const LoopOrder& outer = loops_[task.loops[sure - 1]];
-        known.tasks.add(task.before.tasks, outer.first_task, outer.end_task);
-        known.tails.add(task.before.tails, task.loops[sure - 1] + 1, outer.loops_end);
+        known.tasks.add(before.tasks, outer.first_task, outer.end_task);
+        known.tails.add(before.tails, task.loops[sure - 1] + 1, outer.loops_end);
     }
-    for (size_t d = common; d < task.loops.size(); ++d) {
+    for (size_t d = common; d < task.outer; ++d) {
         const uint32_t index = task.loops[d];
         if (d + 1 >= sure) known.tails.insert(index);
-        if (sure == common && facts_[index].longer_than_window) {
-            known.tasks.add(loops_[index].completed.tasks);
-            known.tails.add(loops_[index].completed.tails);
-        }
+        if (sure == common && facts_[index].longer_than_window) known.add(loops_[index].completed);
     }
 }
 
@@ -206,53 +266,150 @@ size_t ScheduleOrder::common_loops(uint32_t a, uint32_t b) const {
         x.begin());
 }
 
+/// Visits the clauses of what comes before `later` until `visit` returns false.
+template <class Visit>
+void ScheduleOrder::for_each_clause(uint32_t carried, uint32_t earlier, uint32_t later, Visit visit) const {
+    const std::vector<CarriedOrder::Before>& list = carried_[carried]->before(later);
+    auto at = std::lower_bound(list.begin(), list.end(), earlier,
+                               [](const CarriedOrder::Before& b, uint32_t s) { return b.statement < s; });
+    for (; at != list.end() && at->statement == earlier; ++at)
+        if (!visit(*at)) return;
+}
+
+/// `later` null: what follows the loop.
+Escape ScheduleOrder::escape_of(const OrderClause& clause, const TaskOrder& earlier,
+                                const TaskOrder* later) const {
+    Escape escape;
+    const size_t base = earlier.outer, shared = clause.steps.size();
+    for (size_t d = 0; d < shared; ++d)
+        escape.distances.push_back({base + d, clause.steps[d].iterations, clause.steps[d].or_more});
+    for (size_t d = 0; d < clause.early.size(); ++d)
+        if (clause.early[d] > 0) escape.early.push_back({earlier.loops[base + shared + d], clause.early[d]});
+    for (size_t d = 0; d < clause.late.size(); ++d)
+        if (clause.late[d] > 0) escape.late.push_back({later->loops[base + shared + d], clause.late[d]});
+    return escape;
+}
+
 bool ScheduleOrder::always_ordered(uint32_t earlier, uint32_t later, std::vector<Escape>& escapes) const {
     escapes.clear();
-    const uint32_t number = number_[earlier];
-    const TaskOrder &a = tasks_[number], &b = tasks_[number_[later]];
-    if (b.before.tasks.contains(number)) return true;
+    const TaskOrder &a = tasks_[number_[earlier]], &b = tasks_[number_[later]];
     const size_t common = common_loops(earlier, later);
-    for (size_t d = common; d < a.loops.size(); ++d) {
-        if (b.before.tails.contains(a.loops[d])) escapes.push_back({a.loops[d], no_loop});
-    }
-    for (size_t e = common; e < b.loops.size(); ++e) {
-        const Known& completed = loops_[b.loops[e]].completed;
-        if (completed.tasks.contains(number)) escapes.push_back({no_loop, b.loops[e]});
-        for (size_t d = common; d < a.loops.size(); ++d) {
-            if (completed.tails.contains(a.loops[d])) escapes.push_back({a.loops[d], b.loops[e]});
+    if (same_carrier(a, b)) {
+        for_each_clause(a.carried, earlier, later, [&](const CarriedOrder::Before& before) {
+            Escape escape = escape_of(before.clause, a, &b);
+            const bool stays = std::all_of(escape.distances.begin(), escape.distances.end(),
+                                           [](const Escape::Distance& d) { return d.iterations == 0; });
+            escape.distances.clear();
+            if (stays) escapes.push_back(std::move(escape));
+            return true;
+        });
+    } else if (b.before.tasks.contains(number_[earlier])) {
+        return true;
+    } else {
+        add_escapes(a, common, {}, b.before, escapes);
+        for (const View& view : b.views) add_escapes(a, common, view.late, view.known, escapes);
+        for (size_t e = common; e < b.outer; ++e) {
+            const uint32_t index = b.loops[e];
+            add_escapes(a, common, {{index, program_.loops[index].max_in_flight}}, loops_[index].completed,
+                        escapes);
         }
     }
-    return false;
+    return std::any_of(escapes.begin(), escapes.end(),
+                       [](const Escape& escape) { return escape.early.empty() && escape.late.empty(); });
+}
+
+/// What `known`, which holds so far behind the first iterations of the later task, says of the earlier one.
+void ScheduleOrder::add_escapes(const TaskOrder& earlier, size_t common,
+                                const std::vector<Escape::Margin>& late, const Known& known,
+                                std::vector<Escape>& escapes) const {
+    if (known.tasks.contains(number_[earlier.statement])) escapes.push_back({{}, {}, late});
+    for (size_t d = common; d < earlier.outer; ++d) {
+        const uint32_t index = earlier.loops[d];
+        if (known.tails.contains(index))
+            escapes.push_back({{}, {{index, program_.loops[index].max_in_flight}}, late});
+    }
+    if (earlier.carried != none) add_escapes_by_clauses(earlier, late, known, escapes);
+}
+
+/// The earlier task stands in a loop that carries tokens: it is before what is known of that loop.
+void ScheduleOrder::add_escapes_by_clauses(const TaskOrder& earlier, const std::vector<Escape::Margin>& late,
+                                           const Known& known, std::vector<Escape>& escapes) const {
+    const CarriedOrder& carried = *carried_[earlier.carried];
+    const auto add = [&](uint32_t via) {
+        for_each_clause(earlier.carried, earlier.statement, via, [&](const CarriedOrder::Before& before) {
+            if (!carried.sure_of_later(via, before)) return true;
+            const OrderClause& clause = before.clause;
+            Escape escape{{}, {}, late};
+            for (size_t d = 0; earlier.outer + d < earlier.loops.size(); ++d) {
+                const size_t shared = clause.steps.size();
+                const uint64_t ahead = d < shared ? clause.steps[d].iterations : clause.early[d - shared];
+                if (ahead > 0) escape.early.push_back({earlier.loops[earlier.outer + d], ahead});
+            }
+            escapes.push_back(std::move(escape));
+            return true;
+        });
+    };
+    const LoopOrder& loop = loops_[program_.statements[carried.loop_statement()].index];
+    for (uint32_t t = loop.first_task; t < loop.end_task; ++t)
+        if (known.tasks.contains(t)) add(tasks_[t].statement);
+    if (known.tasks.contains(end_number_[earlier.carried])) add(CarriedOrder::passed);
+}
+
+std::vector<Escape> ScheduleOrder::carried(uint32_t earlier, uint32_t later, size_t shared) const {
+    std::vector<Escape> escapes;
+    const TaskOrder &a = tasks_[number_[earlier]], &b = tasks_[number_[later]];
+    if (!same_carrier(a, b) || shared < a.outer) return escapes;
+    for_each_clause(a.carried, earlier, later, [&](const CarriedOrder::Before& before) {
+        Escape escape = escape_of(before.clause, a, &b);
+        const bool stays = std::all_of(escape.distances.begin(), escape.distances.end(),
+                                       [&](const auto& d) { return d.depth >= shared || d.iterations == 0; });
+        const auto same = [&](const Escape::Distance& d) { return d.depth < shared; };
+        escape.distances.erase(std::remove_if(escape.distances.begin(), escape.distances.end(), same),
+                               escape.distances.end());
+        if (stays) escapes.push_back(std::move(escape));
+        return true;
+    });
+    return escapes;
 }
 
 bool ScheduleOrder::holds(const Escape& escape, const LoopValues& earlier, const LoopValues& later) const {
-    const auto reaches = [&](int64_t low, int64_t high, uint32_t loop_index) {
-        return high > low && static_cast<uint64_t>(high) - static_cast<uint64_t>(low) >=
-                                 program_.loops[loop_index].max_in_flight;
+    const auto apart = [](int64_t low, int64_t high) {
+        return high < low ? 0 : static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
     };
-    if (escape.early != no_loop) {
-        const BoundLoop& loop = program_.loops[escape.early];
-        if (!reaches(earlier[loop.depth], loop.last.eval(earlier), escape.early)) return false;
+    for (const Escape::Distance& distance : escape.distances) {
+        const int64_t low = earlier[distance.depth], high = later[distance.depth];
+        const uint64_t ahead = apart(low, high);
+        if (high < low || ahead < distance.iterations) return false;
+        if (!distance.or_more && ahead != distance.iterations) return false;
     }
-    if (escape.late == no_loop) return true;
-    const BoundLoop& loop = program_.loops[escape.late];
-    return reaches(loop.first.eval(later), later[loop.depth], escape.late);
+    for (const Escape::Margin& margin : escape.early) {
+        const BoundLoop& loop = program_.loops[margin.loop];
+        if (apart(earlier[loop.depth], loop.last.eval(earlier)) < margin.iterations) return false;
+    }
+    for (const Escape::Margin& margin : escape.late) {
+        const BoundLoop& loop = program_.loops[margin.loop];
+        if (apart(loop.first.eval(later), later[loop.depth]) < margin.iterations) return false;
+    }
+    return true;
 }
 
 bool ScheduleOrder::before(uint32_t a, const LoopValues& a_loops, uint32_t b,
                            const LoopValues& b_loops) const {
     const size_t common = common_loops(a, b);
+    const auto any_holds = [&](const std::vector<Escape>& escapes) {
+        return std::any_of(escapes.begin(), escapes.end(),
+                           [&](const Escape& escape) { return holds(escape, a_loops, b_loops); });
+    };
     for (size_t d = 0; d < common; ++d) {
         if (a_loops[d] == b_loops[d]) continue;
         if (a_loops[d] > b_loops[d]) return false;
         return static_cast<uint64_t>(b_loops[d]) - static_cast<uint64_t>(a_loops[d]) >=
-               program_.loops[loops_of(a)[d]].max_in_flight;
+                   program_.loops[loops_of(a)[d]].max_in_flight ||
+               any_holds(carried(a, b, d));
     }
     if (a >= b) return false;
     std::vector<Escape> escapes;
-    if (always_ordered(a, b, escapes)) return true;
-    return std::any_of(escapes.begin(), escapes.end(),
-                       [&](const Escape& escape) { return holds(escape, a_loops, b_loops); });
+    return always_ordered(a, b, escapes) || any_holds(escapes);
 }
 
 }  // namespace kpu::execution

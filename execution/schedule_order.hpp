@@ -1,20 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
+#include "execution/carried_order.hpp"
+#include "execution/loop_facts.hpp"
 #include "isa/bound_program.hpp"
 
 namespace kpu::execution {
-
-/// What the order of a program's tasks needs to know of one of its loops.
-struct LoopFacts {
-    bool never_empty = false;         ///< has an iteration each time it is reached
-    bool longer_than_window = false;  ///< has more iterations than max_in_flight each time
-};
-/// Of every loop, parallel to BoundProgram::loops, by interval arithmetic and, where that does not decide, a
-/// bounded number of evaluations. False where it is not known.
-std::vector<LoopFacts> loop_facts(const BoundProgram& program);
 
 /// A growing set of small numbers.
 class NumberSet {
@@ -24,25 +19,40 @@ class NumberSet {
     /// Adds the numbers of `other` that lie in [first, end).
     void add(const NumberSet& other, uint32_t first = 0, uint32_t end = UINT32_MAX);
     void remove(const NumberSet& other);
+    bool empty() const;
 
   private:
     std::vector<uint64_t> words_;
 };
 
 /// A condition on the iterations of two tasks, under which the earlier one is complete before the later one
-/// starts: the earlier one's iteration of loop `early` is at most last - max_in_flight, and the later one's
-/// iteration of loop `late` is at least first + max_in_flight. no_loop: there is no condition on that task.
+/// starts: all of its parts hold.
 struct Escape {
-    uint32_t early, late;  ///< indices into BoundProgram::loops
+    /// The later one is so many iterations ahead in the loop of this depth, which both stand in; in loops that
+    /// both stand in and that have no distance anything goes.
+    struct Distance {
+        size_t depth = 0;
+        uint64_t iterations = 0;
+        bool or_more = false;
+    };
+    /// In this loop (an index into BoundProgram::loops) so many iterations lie between its own and the last, of
+    /// the earlier one, or the first, of the later one.
+    struct Margin {
+        uint32_t loop = 0;
+        uint64_t iterations = 0;
+        bool operator==(const Margin& o) const { return loop == o.loop && iterations == o.iterations; }
+    };
+    std::vector<Distance> distances;
+    std::vector<Margin> early, late;
 };
-constexpr uint32_t no_loop = UINT32_MAX;
 
 /// Which task instances are complete before which others start, whatever the timing. Only tokens, waits, .sync
 /// and loop windows order tasks: units, the token table and the order of the text promise nothing.
 ///
-/// Two instances in different iterations of a common loop: no token crosses iterations, so they are ordered
-/// exactly when the iterations are at least max_in_flight apart. Two instances in the same iteration of all
-/// common loops: the order is that of every iteration, so tokens are followed once over the text.
+/// Two instances in different iterations of a common loop that carries no token are ordered exactly when the
+/// iterations are at least max_in_flight apart. Two instances in the same iteration of all common loops: the
+/// order is that of every iteration, so tokens are followed once over the text. Loops that carry tokens have an
+/// order of their own (execution/carried_order.hpp), which here is one step of the text.
 /// Takes a bit and a step for each pair of tasks in the text, which is why there are at most `max_tasks`.
 class ScheduleOrder {
   public:
@@ -62,42 +72,84 @@ class ScheduleOrder {
     /// when the earlier is always complete before the later starts; else `escapes` gives the iterations of
     /// their other loops in which it is.
     bool always_ordered(uint32_t earlier, uint32_t later, std::vector<Escape>& escapes) const;
+    /// Of two task statements that share iterations of their first `shared` common loops, when the later one is
+    /// ahead in the next by less than max_in_flight: the iterations in which the earlier is complete before the
+    /// later starts.
+    std::vector<Escape> carried(uint32_t earlier, uint32_t later, size_t shared) const;
 
-    /// Whether an escape of always_ordered() holds for two instances.
+    /// Whether an escape holds for two instances.
     bool holds(const Escape& escape, const LoopValues& earlier, const LoopValues& later) const;
     /// Whether instance a is complete before instance b starts in every schedule.
     bool before(uint32_t a, const LoopValues& a_loops, uint32_t b, const LoopValues& b_loops) const;
 
+    /// A loop that carries more tokens than are followed: some orders in it are missing. Null: none.
+    const uint32_t* loop_too_large() const { return too_large_ ? &*too_large_ : nullptr; }
+
   private:
+    static constexpr uint32_t none = UINT32_MAX;
+
     /// Tasks complete in all instances that share an iteration of the common loops; loops all of whose
     /// iterations up to last - max_in_flight are complete.
     struct Known {
         NumberSet tasks, tails;
+        bool empty() const { return tasks.empty() && tails.empty(); }
+        void add(const Known& other) {
+            tasks.add(other.tasks);
+            tails.add(other.tails);
+        }
+    };
+    /// What is known so many iterations behind the first of some loops.
+    struct View {
+        std::vector<Escape::Margin> late;
+        Known known;
     };
     struct TaskOrder {
         uint32_t statement = 0;
         std::vector<uint32_t> loops;
+        size_t outer = 0;         ///< of them, those around a loop that carries tokens and that it stands in
+        uint32_t carried = none;  ///< that loop's index into carried_
         Known before;
+        Known token;              ///< carried: what is known when all its instances are complete, outside
+        std::vector<View> views;  ///< carried
     };
     struct LoopOrder {
         uint32_t statement = 0;
         uint32_t first_task = 0, end_task = 0;  ///< numbers of the tasks inside
         uint32_t loops_end = 0;                 ///< indices of the loops inside: (own index, loops_end)
+        uint32_t carried = none;                ///< of a loop that carries tokens, or stands in one
         Known completed;  ///< outside of it: what a completed iteration implies and its start does not
     };
 
+    void find_carriers();
     void number_tasks();
     void block(uint32_t first, uint32_t end, Known& known);
     void loop(uint32_t index, Known& known);
+    void carrying_loop(uint32_t index, Known& known);
+    Known outside(const CarriedOrder& carried, uint32_t statement, const Known& at_begin) const;
+    void add_before(const CarriedOrder& carried, const std::vector<Known>& outside, TaskOrder& task) const;
     void add_token(uint32_t dep, uint32_t user, Known& known) const;
-    void add_outside(const Known& from, const LoopOrder& inside, Known& to) const;
+    bool runs_in(uint32_t loop, uint32_t outer) const;
     Known completed_iteration(uint32_t loop_index, const Known& body_end) const;
+
+    bool same_carrier(const TaskOrder& a, const TaskOrder& b) const {
+        return a.carried != none && a.carried == b.carried;
+    }
+    template <class Visit>
+    void for_each_clause(uint32_t carried, uint32_t earlier, uint32_t later, Visit visit) const;
+    Escape escape_of(const OrderClause& clause, const TaskOrder& earlier, const TaskOrder* later) const;
+    void add_escapes(const TaskOrder& earlier, size_t common, const std::vector<Escape::Margin>& late,
+                     const Known& known, std::vector<Escape>& escapes) const;
+    void add_escapes_by_clauses(const TaskOrder& earlier, const std::vector<Escape::Margin>& late,
+                                const Known& known, std::vector<Escape>& escapes) const;
 
     const BoundProgram& program_;
     const std::vector<LoopFacts> facts_;
     std::vector<uint32_t> number_;  ///< of the tasks among the statements
-    std::vector<TaskOrder> tasks_;
+    std::vector<TaskOrder> tasks_;  ///< behind those of a loop that carries tokens: one for what follows it
     std::vector<LoopOrder> loops_;
+    std::vector<std::unique_ptr<CarriedOrder>> carried_;
+    std::vector<uint32_t> end_number_;  ///< by carried_: of what follows the loop, in tasks_
+    std::optional<uint32_t> too_large_;
 };
 
 }  // namespace kpu::execution

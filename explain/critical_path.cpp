@@ -11,8 +11,9 @@ using traces::no_task;
 using traces::no_unit;
 
 std::string_view name_of(Because because) {
-    static constexpr std::string_view names[] = {"start",  "dependency",  "unit busy",  "dispatch", "wait",
-                                                 "window", "token table", "task limit", "unknown"};
+    static constexpr std::string_view names[] = {
+        "start", "dependency", "carried dependency", "unit busy",  "dispatch",
+        "wait",  "window",     "token table",        "task limit", "unknown"};
     return names[static_cast<size_t>(because)];
 }
 
@@ -141,8 +142,7 @@ bool CriticalPath::held_by_sequencer(uint32_t serial, PathSegment& segment, Path
     next.task = before;
     for (size_t u = 0; u < graph_.info().units.size(); ++u) {
         const traces::UnitInfo& unit = graph_.info().units[u];
-        if (unit.kind == UnitKind::seq && unit.engine == task.sequencer)
-            next.unit = static_cast<uint16_t>(u);
+        if (unit.kind == UnitKind::seq && unit.engine == task.sequencer) next.unit = static_cast<uint16_t>(u);
     }
     return true;
 }
@@ -154,7 +154,9 @@ bool CriticalPath::released(uint32_t serial, PathSegment& segment, PathSegment& 
         return false;
     }
     const bool by_token = task.ready > task.issue || task.readied_by != task.issued_by;
-    segment.because = by_token ? Because::dependency : because_of(task.issue_cause);
+    segment.because = !by_token                                       ? because_of(task.issue_cause)
+                      : graph_.carries_token(task.readied_by, serial) ? Because::carried
+                                                                      : Because::dependency;
     segment.because_task = task.readied_by;
     next = execution(task.readied_by, task.ready);
     return true;
@@ -204,7 +206,7 @@ void CriticalPath::find_slack() {
 
 UnitKind resource_of(traces::Cause limiter, const traces::StreamWork& stream) {
     using traces::Cause;
-    
+
     const auto memory = [](const traces::StreamWork::End& end) {
         return end.is_memory ? kind_of(end.level) : UnitKind::device;
     };

@@ -10,6 +10,7 @@ namespace kpu::explain {
 enum class Because : uint8_t {
     start,       ///< the run begins
     dependency,  ///< it needs what `because_task` leaves
+    carried,     ///< the same, and `because_task` is of an earlier iteration of a loop around both
     unit_busy,   ///< the unit was executing `because_task`
     dispatch,    ///< the sequencer was dispatching `because_task`
     wait,        ///< the program waits for `because_task` before it issues more

@@ -10,8 +10,6 @@
 
 namespace kpu::explain {
 
-
-
 namespace {
 
 /// What a cycle of the path would have needed to be shorter.
@@ -79,6 +77,8 @@ std::string reason_of(const RunGraph& graph, const PathSegment& segment) {
             return "the run begins";
         case Because::dependency:
             return "needs the result of " + other;
+        case Because::carried:
+            return "needs the result of " + other + ", an earlier iteration";
         case Because::unit_busy:
             return "the unit had " + other;
         case Because::dispatch:

@@ -89,8 +89,15 @@ void RunGraph::read_tasks(const std::string& origin) {
                 break;
             case EventKind::flow:
                 task.op = event.op;
-                if (event.value < 0 || event.value >= event.task) refuse(origin, "a token flows backwards");
+                if (event.value < 0 || event.value >= static_cast<int64_t>(count) ||
+                    event.value == event.task)
+                    refuse(origin, "a token comes from no other task");
                 flows.emplace_back(event.task, static_cast<uint32_t>(event.value));
+                // an earlier iteration may be issued later
+                if (event.cause != 0)
+                    carried_.push_back(flows.back());
+                else if (event.value >= event.task)
+                    refuse(origin, "a token flows backwards");
                 break;
             case EventKind::work:
                 task.work = static_cast<uint32_t>(event.value);
@@ -100,11 +107,16 @@ void RunGraph::read_tasks(const std::string& origin) {
         }
     }
     std::sort(flows.begin(), flows.end());
+    std::sort(carried_.begin(), carried_.end());
     for (const auto& [consumer, producer] : flows) {
         TaskRun& task = tasks_[consumer];
         if (task.producer_count++ == 0) task.first_producer = static_cast<uint32_t>(producers_.size());
         producers_.push_back(producer);
     }
+}
+
+bool RunGraph::carries_token(uint32_t producer, uint32_t consumer) const {
+    return std::binary_search(carried_.begin(), carried_.end(), std::make_pair(consumer, producer));
 }
 
 void RunGraph::read_states() {

@@ -49,6 +49,8 @@ class RunGraph {
     /// Serials of the tasks whose tokens task `t` needs, as far as recorded.
     const uint32_t* producers_begin(const TaskRun& t) const { return producers_.data() + t.first_producer; }
     const uint32_t* producers_end(const TaskRun& t) const { return producers_begin(t) + t.producer_count; }
+    /// Whether `consumer` needs the token of `producer` as one of an earlier iteration.
+    bool carries_token(uint32_t producer, uint32_t consumer) const;
 
     /// Tasks that a unit began, in order of begin; a task with a partner stands in both lists.
     const std::vector<uint32_t>& tasks_of(uint16_t unit) const { return by_unit_[unit]; }
@@ -78,6 +80,7 @@ class RunGraph {
     traces::TaskTable names_;
     std::vector<TaskRun> tasks_;
     std::vector<uint32_t> producers_;
+    std::vector<std::pair<uint32_t, uint32_t>> carried_;  ///< consumer, producer; ascending
     std::vector<std::vector<uint32_t>> by_unit_, by_sequencer_;
     std::vector<std::vector<UnitState>> states_;
     uint16_t device_ = traces::no_unit;

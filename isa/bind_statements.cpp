@@ -189,6 +189,8 @@ void Binder::bind_task(size_t index) {
         }
     }
     task.deps.assign(source.dep().begin(), source.dep().end());
+    for (const proto::Carried& carried : source.carried())
+        task.carried.push_back({carried.task(), carried.loop(), carried.distance()});
     bool known = true;
     if (task.computes()) {
         const std::optional<OpcodeId> id = find_opcode(source.opcode());

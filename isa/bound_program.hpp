@@ -114,6 +114,13 @@ struct BoundAttrs {
     std::string_view word(std::string_view name, std::string_view fallback) const;
 };
 
+/// A token that a task needs of an earlier iteration (proto::Carried).
+struct CarriedDep {
+    uint32_t task = 0, loop = 0;  ///< statement indices
+    uint32_t distance = 1;        ///< iterations of the loop
+};
+constexpr uint32_t max_carried_distance = uint32_t{1} << 31;
+
 struct BoundTask {
     proto::Task::Kind kind = proto::Task::TRANSFER;
     OpcodeId opcode = 0;           ///< compute only
@@ -122,6 +129,7 @@ struct BoundTask {
     std::vector<uint32_t> outputs;
     BoundAttrs attrs;
     std::vector<uint32_t> deps;  ///< statement indices
+    std::vector<CarriedDep> carried;
     bool sync = false;
     bool memmove = false;
     UnitKind unit = UnitKind::dma;       ///< the kind of unit that executes it

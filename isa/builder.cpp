@@ -127,6 +127,22 @@ Task& Task::after(const std::vector<Task>& tokens) {
     return *this;
 }
 
+Task& Task::after_previous(const Task& task, const Expr& loop, uint32_t distance) {
+    const proto::Expr& variable = loop.proto();
+    const bool is_loop = variable.token_size() == 1 && variable.token(0).kind() == proto::ExprToken::LOOP;
+    const std::vector<uint32_t>& open = program_->open_loops_;
+    if (!is_loop || static_cast<uint64_t>(variable.token(0).value()) >= open.size()) {
+        throw UserError(
+            "after_previous needs the variable of a loop around both tasks. Fix: call it inside the loop's "
+            "body with the variable that the body receives.");
+    }
+    proto::Carried& carried = *message().add_carried();
+    carried.set_task(task.statement_);
+    carried.set_loop(open[static_cast<size_t>(variable.token(0).value())]);
+    carried.set_distance(distance);
+    return *this;
+}
+
 Task& Task::attr(const std::string& name, const Expr& value) {
     proto::Attribute& attribute = *message().add_attribute();
     attribute.set_name(name);
@@ -312,8 +328,9 @@ void Program::loop(const std::string& variable, const Expr& first, const Expr& l
         decorator.set_name("max_in_flight");
         *decorator.add_arg()->mutable_expr() = Expr(max_in_flight).proto();
     }
-    body(Expr::leaf(proto::ExprToken::LOOP, depth_++));
-    --depth_;
+    open_loops_.push_back(static_cast<uint32_t>(index));
+    body(Expr::leaf(proto::ExprToken::LOOP, static_cast<int64_t>(open_loops_.size()) - 1));
+    open_loops_.pop_back();
     module_.program.mutable_statement(index)->mutable_loop()->set_body_end(
         static_cast<uint32_t>(module_.program.statement_size()));
 }

@@ -97,6 +97,9 @@ class Task {
   public:
     uint32_t statement() const { return statement_; }
     Task& after(const std::vector<Task>& tokens);
+    /// Depends on the token of `task` `distance` iterations of a loop before; the loop is named by its
+    /// variable and its body is being made. The task may be this one or a later one of the loop.
+    Task& after_previous(const Task& task, const Expr& loop, uint32_t distance = 1);
     Task& attr(const std::string& name, const Expr& value);
     Task& attr(const std::string& name, int64_t value) { return attr(name, Expr(value)); }
     Task& attr(const std::string& name, int value) { return attr(name, Expr(value)); }
@@ -169,7 +172,7 @@ class Program {
     Task add_task(proto::Task::Kind kind, const std::string& name, const std::vector<Region>& inputs,
                   const std::vector<Region>& outputs);
     Module module_;
-    int64_t depth_ = 0;
+    std::vector<uint32_t> open_loops_;  ///< statements
 };
 
 }  // namespace kpu::builder

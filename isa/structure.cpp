@@ -272,6 +272,30 @@ class StructureCheck {
         }
     }
 
+    void check_carried(const proto::Task& task, const Field& field, int index) const {
+        for (int i = 0; i < task.carried_size(); ++i) {
+            const proto::Carried& carried = task.carried(i);
+            const Field at{&field, "carried", i};
+            const auto count = static_cast<uint32_t>(program_.statement_size());
+            if (carried.task() >= count || !program_.statement(static_cast<int>(carried.task())).has_task()) {
+                fail(Field{&at, "task"}, "is {}, which is not a task.", carried.task());
+            }
+            if (carried.loop() >= count || !program_.statement(static_cast<int>(carried.loop())).has_loop()) {
+                fail(Field{&at, "loop"}, "is {}, which is not a loop.", carried.loop());
+            }
+            const uint32_t end = program_.statement(static_cast<int>(carried.loop())).loop().body_end();
+            const auto inside = [&](uint32_t s) { return s > carried.loop() && s < end; };
+            if (!inside(static_cast<uint32_t>(index)) || !inside(carried.task())) {
+                fail(Field{&at, "loop"}, "is {}, which does not enclose both tasks ({} and {}).",
+                     carried.loop(), index, carried.task());
+            }
+            if (carried.distance() < 1 || carried.distance() > max_carried_distance) {
+                fail(Field{&at, "distance"}, "is {}; 1 to {} are allowed.", carried.distance(),
+                     max_carried_distance);
+            }
+        }
+    }
+
     void check_operand(const proto::Operand& operand, const Field& field, int index, int depth) {
         const uint32_t region = operand.region();
         if (region >= static_cast<uint32_t>(program_.region_size())) {
@@ -322,6 +346,7 @@ class StructureCheck {
             check_value(task.attribute(i).value(), Field{&at, "value"}, depth, false);
         }
         check_deps(task.dep(), field, index);
+        check_carried(task, field, index);
         check_decorators(task.decorator(), field, depth);
         if (task.op() > static_cast<uint32_t>(program_.op_size())) {
             fail(Field{&field, "op"}, "is {}, but there are {} ops.", task.op(), program_.op_size());

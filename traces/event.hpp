@@ -74,7 +74,7 @@ enum class EventKind : uint8_t {
     cause,  ///< unit's state from here on: cause, task = executing or waiting task (or none), value = blame.
             ///< Before its first record a unit is idle.no_work; of several at one time the last one counts.
     counter,  ///< unit's counter `cause` (a CounterId) has value from here on
-    flow,     ///< token: task = consumer, value = producer task
+    flow,     ///< token: task = consumer, value = producer task, cause = 1: of an earlier iteration
     op,       ///< task belongs to operation `op`: not written; op is in every record
     energy,   ///< value = count of action `unit` (an ActionId), spread over `duration()` core cycles from
               ///< time_ps

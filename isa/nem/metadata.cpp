@@ -5,12 +5,14 @@
 
 #include <algorithm>
 
+#include "isa/bound_program.hpp"
 #include "isa/nem/program_reader.hpp"
 
 namespace kpu::nem {
 namespace {
 
-constexpr std::string_view known_forms = "param, tensor, op, data, program, module or {\"op\": N}";
+constexpr std::string_view known_forms =
+    "requires, param, tensor, op, data, program, module, deps or {\"op\": N}";
 
 /// The tokens of one metadata line.
 class LineReader : public Reader {
@@ -51,6 +53,36 @@ class LineReader : public Reader {
         expect('}', "after the index");
         if (!at_end()) fail_expected("the end of the line");
         return op;
+    }
+
+    void read_requires() {
+        const Token feature = expect_identifier("kpusim");
+        if (feature.text != "kpusim")
+            fail(feature, fmt::format("this reader is not `{}`. Fix: read the file with it, or write kpusim",
+                                      feature.text));
+        if (!at_end()) fail_expected("the end of the line");
+    }
+
+    std::vector<CarriedToken> read_carried() {
+        std::vector<CarriedToken> result;
+        do {
+            CarriedToken token;
+            token.name = expect_identifier("a token name");
+            expect('[', "after the token name");
+            token.variable = expect_identifier("a loop variable");
+            expect('-', "after the loop variable");
+            const Token at = peek();
+            const int64_t distance = expect_integer("how many iterations before");
+            if (distance < 1 || distance > max_carried_distance)
+                fail(at, fmt::format("a distance of {} iterations; 1 to {} are allowed. Fix: name an earlier "
+                                     "iteration, or write deps=[{}] for this one",
+                                     distance, max_carried_distance, token.name.text));
+            token.distance = static_cast<uint32_t>(distance);
+            expect(']', "after the distance");
+            result.push_back(token);
+        } while (accept(','));
+        if (!at_end()) fail_expected("the end of the line");
+        return result;
     }
 
   protected:
@@ -162,6 +194,10 @@ void ProgramReader::read_meta_line(const MetaLine& line) {
         read_program_fields(line, rest);
     } else if (form == "module") {
         read_whole_module(line, rest);
+    } else if (form == "requires") {
+        read_requires(line, rest);
+    } else if (form == "deps") {
+        read_carried_of_task(line, rest);
     } else if (form.empty() && !rest.empty() && rest[0] == '{') {
         read_op_of_task(line);
     } else {
@@ -191,6 +227,73 @@ void ProgramReader::read_op_of_task(const MetaLine& line) {
     Lexer lexer(line.text, line.line, line.column);
     LineReader reader(lexer, context_, path_);
     next_op_ = OpReference{line.line, line.column, reader.read_op()};
+}
+
+void ProgramReader::read_requires(const MetaLine& line, std::string_view text) {
+    Lexer lexer(text, line.line, line.column + static_cast<uint32_t>(text.data() - line.text.data()));
+    LineReader(lexer, context_, path_).read_requires();
+    if (program_.statement_size() == 0) {
+        requires_kpusim_ = true;
+    } else {
+        report_at(line.line, line.column,
+                  "a `#! requires` line below the first statement. Fix: move it to the head of the file");
+    }
+}
+
+void ProgramReader::read_carried_of_task(const MetaLine& line, std::string_view text) {
+    Lexer lexer(text, line.line, line.column + static_cast<uint32_t>(text.data() - line.text.data()));
+    const std::vector<CarriedToken> tokens = LineReader(lexer, context_, path_).read_carried();
+    next_carried_.insert(next_carried_.end(), tokens.begin(), tokens.end());
+    if (requires_kpusim_) return;
+    requires_kpusim_ = true;  // said once
+    report_at(line.line, line.column,
+              "tokens of earlier iterations in a file that other readers may take: they skip this line and "
+              "run the program with races. Fix: write `#! requires kpusim` at the head of the file");
+}
+
+/// Gives the task that follows `#! deps` lines its tokens; what their names stand for is settled when the
+/// loop ends.
+void ProgramReader::add_carried(const std::vector<CarriedToken>& tokens, proto::Task& task) {
+    for (const CarriedToken& token : tokens) {
+        const Symbol* variable = symbols_.find(token.variable.text);
+        if (variable != nullptr && variable->kind == Symbol::Kind::poisoned) continue;
+        if (variable == nullptr || variable->kind != Symbol::Kind::loop) {
+            report(token.variable,
+                   fmt::format("`{}` is no variable of a loop around this task{}", token.variable.text,
+                               symbols_.suggestion(token.variable.text, {Symbol::Kind::loop})));
+            continue;
+        }
+        proto::Carried& carried = *task.add_carried();
+        carried.set_loop(loops_[variable->index].statement);
+        carried.set_distance(token.distance);
+        open_carried_.push_back(
+            {program_.statement_size(), task.carried_size() - 1, carried.loop(), token.name});
+    }
+}
+
+void ProgramReader::resolve_carried(uint32_t loop) {
+    for (const OpenCarried& open : open_carried_) {
+        if (open.loop != loop) continue;
+        const Symbol* symbol = symbols_.find(open.name.text);
+        if (symbol == nullptr || symbol->kind != Symbol::Kind::token) {
+            if (symbol != nullptr && symbol->kind == Symbol::Kind::poisoned) continue;
+            report(open.name, fmt::format("unknown token `{}`{}", open.name.text,
+                                          symbols_.suggestion(open.name.text, {Symbol::Kind::token})));
+        } else if (symbol->index <= loop) {
+            report(open.name,
+                   fmt::format("task `{0}` stands before the loop, which repeats nothing of it. Fix: "
+                               "name a task of the loop, or write deps=[{0}]",
+                               open.name.text));
+        } else {
+            program_.mutable_statement(open.statement)
+                ->mutable_task()
+                ->mutable_carried(open.entry)
+                ->set_task(symbol->index);
+        }
+    }
+    open_carried_.erase(std::remove_if(open_carried_.begin(), open_carried_.end(),
+                                       [&](const OpenCarried& open) { return open.loop == loop; }),
+                        open_carried_.end());
 }
 
 bool ProgramReader::read_json(const MetaLine& line, std::string_view text,
@@ -237,6 +340,9 @@ void ProgramReader::check_metadata() {
         report_at(next_op_->line, next_op_->column,
                   "an operation was named, but no task follows. Fix: remove "
                   "this line");
+    if (!next_carried_.empty())
+        report(next_carried_.front().name,
+               "tokens of earlier iterations, but no task follows. Fix: remove this line");
     for (const OpReference& reference : op_references_) {
         if (reference.op >= program_.op_size())
             report_at(

@@ -6,6 +6,8 @@
 //   #! op {...}                  one front-end operation; JSON of Op, in order
 //   #! data {...}                one data section; JSON of Data, in order (the bytes stand elsewhere)
 //   #! {"op": 3}                 the next task belongs to the operation of the fourth `#! op` line
+//   #! requires kpusim           heads a text with carried tokens: a reader that skips them would run it with races
+//   #! deps acc[k-1], st[m-2]    tokens that the next task needs of earlier iterations of the loops named
 //   #! module {...}              the whole program as JSON of KPUProgram, where text cannot say it: names that
 //                                clash, an inline region that is used twice, ...; nothing else may stand beside it
 //
@@ -28,6 +30,8 @@ class Printer {
         names_.program = &program;
         for (const proto::Statement& statement : p_.statement()) {
             for (const uint32_t dep : statement.task().dep()) mark(dep);
+            for (const proto::Carried& carried : statement.task().carried()) mark(carried.task());
+            carries_ = carries_ || statement.task().carried_size() > 0;
             for (const uint32_t dep : statement.wait().dep()) mark(dep);
         }
     }
@@ -58,6 +62,7 @@ class Printer {
     }
 
     void print_head() {
+        if (carries_) line("#! requires kpusim");
         for (const std::string& include : p_.device().include()) line("include " + string_text(include));
         if (!p_.device().path().empty()) line("device " + string_text(p_.device().path()));
         if (!p_.device().name().empty()) line("device " + p_.device().name());
@@ -149,6 +154,16 @@ class Printer {
         return text;
     }
 
+    std::string carried_text(const proto::Task& task) const {
+        std::string text;
+        for (const proto::Carried& carried : task.carried()) {
+            text += fmt::format("{}{}[{}-{}]", text.empty() ? "" : ", ", token_name(carried.task()),
+                                p_.statement(static_cast<int>(carried.loop())).loop().variable(),
+                                carried.distance());
+        }
+        return text;
+    }
+
     std::string operand_text(const proto::Operand& operand) const {
         const proto::Region& region = p_.region(static_cast<int>(operand.region()));
         return (region.name().empty() ? region_text(region, names_, nullptr) : region.name()) +
@@ -165,6 +180,7 @@ class Printer {
 
     void print_task(const proto::Task& task, uint32_t index) {
         if (task.op() > 0) line(fmt::format("#! {{\"op\": {}}}", task.op() - 1));
+        if (task.carried_size() > 0) line("#! deps " + carried_text(task));
         std::string text;
         if (!task.name().empty() || (index < used_.size() && used_[index])) text = token_name(index) + " = ";
         const std::string_view form = task.sync() ? "sync" : "async";
@@ -203,6 +219,7 @@ class Printer {
 
     const KPUProgram& p_;
     Names names_;
+    bool carries_ = false;    ///< some task depends on an earlier iteration
     std::vector<bool> used_;  ///< by statement: some task or wait names its token
     std::string out_, indent_;
 };

@@ -167,6 +167,12 @@ void ProgramReader::read_statement() {
                   "right before a transfer, store or compute task");
         next_op_.reset();
     }
+    if (!next_carried_.empty() && !is_task) {
+        report(next_carried_.front().name,
+               "tokens of earlier iterations, but no task follows. Fix: put this line right before a "
+               "transfer, store or compute task");
+        next_carried_.clear();
+    }
     switch (token.word) {
         case Word::const_:
             return read_const();
@@ -349,6 +355,7 @@ void ProgramReader::read_endloop() {
     const Token token = next();
     if (loops_.empty()) fail(token, "endloop without a loop. Fix: remove it");
     const auto index = static_cast<int>(loops_.back().statement);
+    resolve_carried(loops_.back().statement);
     program_.mutable_statement(index)->mutable_loop()->set_body_end(
         static_cast<uint32_t>(program_.statement_size()));
     loops_.pop_back();

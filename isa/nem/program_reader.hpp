@@ -9,6 +9,12 @@
 
 namespace kpu::nem {
 
+/// `acc[k-1]`
+struct CarriedToken {
+    Token name, variable;
+    uint32_t distance = 1;
+};
+
 /// Reads a program document from its device directive to the end of the file.
 class ProgramReader : public Reader {
   public:
@@ -85,6 +91,10 @@ class ProgramReader : public Reader {
     void read_meta_line(const MetaLine& line);
     void read_param(const MetaLine& line, std::string_view text);
     void read_op_of_task(const MetaLine& line);
+    void read_requires(const MetaLine& line, std::string_view text);
+    void read_carried_of_task(const MetaLine& line, std::string_view text);
+    void add_carried(const std::vector<CarriedToken>& tokens, proto::Task& task);
+    void resolve_carried(uint32_t loop);
     bool read_json(const MetaLine& line, std::string_view text, google::protobuf::Message& message);
     void read_program_fields(const MetaLine& line, std::string_view text);
     void read_whole_module(const MetaLine& line, std::string_view text);
@@ -115,6 +125,14 @@ class ProgramReader : public Reader {
     std::optional<OpReference> next_op_;      ///< of the task that follows
     std::vector<OpReference> op_references_;  ///< checked at the end: ops may stand anywhere
     std::optional<MetaLine> whole_module_;
+    bool requires_kpusim_ = false;
+    std::vector<CarriedToken> next_carried_;  ///< of the task that follows
+    struct OpenCarried {
+        int statement, entry;  ///< of the task that needs it
+        uint32_t loop;         ///< statement
+        Token name;
+    };
+    std::vector<OpenCarried> open_carried_;  ///< names are known when the loop ends: they may stand below
 };
 
 }  // namespace kpu::nem

@@ -50,6 +50,8 @@ void ProgramReader::read_task() {
         task.set_op(static_cast<uint32_t>(next_op_->op + 1));
         next_op_.reset();
     }
+    std::vector<CarriedToken> carried;
+    carried.swap(next_carried_);
     if (peek(1).is('=')) {
         pending_name_ = name = next();
         next();
@@ -69,6 +71,7 @@ void ProgramReader::read_task() {
         read_compute(task);
     }
     read_decorators(task);
+    add_carried(carried, task);
     if (name) declare(*name, Kind::token, static_cast<size_t>(program_.statement_size()));
     add_statement(start).unsafe_arena_set_allocated_task(&task);
 }

@@ -1,5 +1,7 @@
 #include "model/accounting/task_trace.hpp"
 
+#include <algorithm>
+
 namespace kpu::model {
 
 TaskTrace::TaskTrace(traces::EventSink& sink, const Clock& core, const TaskBoard& board,
@@ -75,15 +77,24 @@ void TaskTrace::issued(const execution::TaskInstance& task) {
         record(traces::EventKind::loop, static_cast<uint16_t>(d), task.serial, task.task->op,
                task.loops[static_cast<size_t>(d)]);
     }
-    for (const uint32_t producer : task.all_producers) {
-        record(traces::EventKind::flow, traces::no_unit, task.serial, task.task->op, producer);
-    }
+    const std::vector<uint32_t>& carried = task.carried_producers;
+    for (const uint32_t producer : task.all_producers)
+        flow(task, producer, std::binary_search(carried.begin(), carried.end(), producer));
+}
+
+void TaskTrace::flow(const execution::TaskInstance& task, uint32_t producer, bool carried) {
+    traces::Event event = event_of(traces::EventKind::flow, task.serial, task.task->op);
+    event.value = producer;
+    event.cause = carried ? 1 : 0;
+    sink_.record(event);
 }
 
 void TaskTrace::ready(const execution::TaskInstance& task) {
     traces::Event event = event_of(traces::EventKind::ready, task.serial, task.task->op);
     event.reserved = completing_ + 1;
     sink_.record(event);
+    for (size_t p = task.late_producers; p < task.carried_producers.size(); ++p)
+        flow(task, task.carried_producers[p], true);
 }
 
 void TaskTrace::started(const TaskCommand& command) {

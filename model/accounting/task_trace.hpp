@@ -32,6 +32,7 @@ class TaskTrace : public TaskObserver {
   private:
     void record(traces::EventKind kind, uint16_t unit, uint32_t task, uint32_t op, int64_t value);
     traces::Event event_of(traces::EventKind kind, uint32_t task, uint32_t op) const;
+    void flow(const execution::TaskInstance& task, uint32_t producer, bool carried);
     void counter(traces::CounterId counter, uint16_t unit, uint64_t time_ps, uint64_t value);
     void bytes(uint16_t unit, const TaskCommand& command);
     void work(const TaskCommand& command);

@@ -7,6 +7,8 @@
 #include "analysis/races.hpp"
 #include "execution/schedule_order.hpp"
 #include "isa/footprint.hpp"
+#include "isa/nem/nem.hpp"
+#include "isa/nem/nem.hpp"
 #include "isa/verify.hpp"
 #include "tests/analysis/random_schedule.hpp"
 #include "tests/analysis/unroller.hpp"
@@ -26,11 +28,11 @@ BoundProgram random_program(uint64_t seed, const test::RandomShape& shape) {
     return program.value();
 }
 
-TEST(ScheduleOrder, IsThatOfTheUnrolledProgram) {
-    // On random programs of constant bounds the closed form orders exactly the pairs that unrolling orders.
+/// On random programs of constant bounds the closed form orders exactly the pairs that unrolling orders.
+void compare_with_unrolled(const test::RandomShape& shape) {
     size_t pairs = 0, ordered = 0;
     for (uint64_t seed = 0; seed < 400; ++seed) {
-        const BoundProgram program = random_program(seed, {true, 8, 3});
+        const BoundProgram program = random_program(seed, shape);
         const test::Unroller unrolled(program, 400);
         if (!unrolled.complete()) continue;
         const ScheduleOrder order(program, loop_facts(program));
@@ -43,7 +45,7 @@ TEST(ScheduleOrder, IsThatOfTheUnrolledProgram) {
                 ASSERT_EQ(order.before(x.statement, x.loops, y.statement, y.loops),
                           unrolled.before(b).test(a))
                     << "seed " << seed << ": instance " << a << " (statement " << x.statement << ") and " << b
-                    << " (statement " << y.statement << ")";
+                    << " (statement " << y.statement << ")" << nem::print(*program.module);
             }
         }
     }
@@ -51,12 +53,18 @@ TEST(ScheduleOrder, IsThatOfTheUnrolledProgram) {
     EXPECT_GT(pairs - ordered, pairs / 10);
 }
 
+TEST(ScheduleOrder, IsThatOfTheUnrolledProgram) { compare_with_unrolled({true, 8, 3}); }
+
+TEST(ScheduleOrder, WithCarriedTokensIsThatOfTheUnrolledProgram) {
+    compare_with_unrolled({true, 10, 3, true});
+}
+
 TEST(ScheduleOrder, ClaimsNothingWhereLoopsMayBeEmpty) {
     // With bounds that follow outer variables, some loops empty, every claimed order is one of the unrolled
     // program, and few are missed.
     size_t ordered = 0, missed = 0;
     for (uint64_t seed = 0; seed < 400; ++seed) {
-        const BoundProgram program = random_program(seed, {false, 8, 3});
+        const BoundProgram program = random_program(seed, {false, 8, 3, seed % 2 == 0});
         const test::Unroller unrolled(program, 400);
         if (!unrolled.complete()) continue;
         const ScheduleOrder order(program, loop_facts(program));
@@ -111,7 +119,7 @@ TEST(Races, ProofAndSearchAgree) {
     // the one that the search finds first.
     size_t overlaps = 0, disjoint = 0;
     for (uint64_t seed = 0; seed < 150; ++seed) {
-        const BoundProgram program = random_program(seed, {seed % 2 == 0, 6, 3});
+        const BoundProgram program = random_program(seed, {seed % 2 == 0, 6, 3, seed % 3 == 0});
         const ScheduleOrder order(program, loop_facts(program));
         PairProver prover(program, order);
         std::vector<Access> accesses;
@@ -137,7 +145,7 @@ TEST(Races, ProofAndSearchAgree) {
             for (const Access& b : accesses) {
                 if (a.statement > b.statement) continue;
                 if (program.regions[a.region].buffer != program.regions[b.region].buffer) continue;
-                PairCase pair{a, b, order.common_loops(a.statement, b.statement), false, {}, 0};
+                PairCase pair{a, b, order.common_loops(a.statement, b.statement), false, {}, {}, 0};
                 if (a.statement < b.statement &&
                     !order.always_ordered(a.statement, b.statement, pair.escapes))
                     compare(pair);
@@ -146,8 +154,11 @@ TEST(Races, ProofAndSearchAgree) {
                 if (a.statement == b.statement && a.region == b.region)
                     continue;  // one direction suffices there
                 for (pair.shared = 0; pair.shared < order.common_loops(a.statement, b.statement);
-                     ++pair.shared)
+                     ++pair.shared) {
+                    pair.escapes = order.carried(a.statement, b.statement, pair.shared);
+                    pair.back = order.carried(b.statement, a.statement, pair.shared);
                     compare(pair);
+                }
             }
         }
     }
@@ -159,7 +170,7 @@ TEST(Races, AreThoseOfTheUnrolledProgram) {
     // On random programs the pairs of tasks reported are exactly those that race when everything is unrolled.
     size_t racing = 0, clean = 0;
     for (uint64_t seed = 0; seed < 600; ++seed) {
-        const BoundProgram program = random_program(seed, {true, 7, 3});
+        const BoundProgram program = random_program(seed, {true, 7, 3, seed % 2 == 0});
         const test::Unroller unrolled(program, 400);
         if (!unrolled.complete()) continue;
         std::set<std::pair<uint32_t, uint32_t>> found;

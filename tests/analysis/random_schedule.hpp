@@ -13,6 +13,7 @@ struct RandomShape {
     bool constant_bounds = true;  ///< else bounds of inner loops may follow outer variables
     int statements = 8;
     int max_depth = 3;
+    bool carries = false;  ///< tasks also need tokens of earlier iterations
 };
 
 class RandomSchedule {
@@ -38,7 +39,6 @@ class RandomSchedule {
     uint64_t below(uint64_t n) { return random_.next() % n; }
 
     void block(const std::vector<Expr>& loops, int budget) {
-        const size_t scope = tokens_.size();
         for (int i = 0; i < budget; ++i) {
             const uint64_t kind = below(10);
             if (kind < 2 && static_cast<int>(loops.size()) < shape_.max_depth && budget > 2) {
@@ -50,7 +50,9 @@ class RandomSchedule {
                               [&](const Expr& v) {
                                   std::vector<Expr> inner = loops;
                                   inner.push_back(v);
+                                  const size_t first = tokens_.size();
                                   block(inner, budget / 2);
+                                  if (shape_.carries) carry(first, v);
                               });
             } else if (kind == 2 && !tokens_.empty()) {
                 program_.wait({tokens_[below(tokens_.size())]});
@@ -58,8 +60,15 @@ class RandomSchedule {
                 task(loops);
             }
         }
-        if (loops.empty()) return;
-        (void)scope;  // tokens of a loop stay visible after it: they stand for all its iterations
+    }
+
+    /// Tokens of earlier iterations of a loop between its tasks, which start at `first`.
+    void carry(size_t first, const Expr& loop) {
+        const uint64_t inside = tokens_.size() - first;
+        for (uint64_t n = inside == 0 ? 0 : below(4); n > 0; --n) {
+            tokens_[first + below(inside)].after_previous(tokens_[first + below(inside)], loop,
+                                                          static_cast<uint32_t>(1 + below(3)));
+        }
     }
 
     void task(const std::vector<Expr>& loops) {
@@ -100,7 +109,7 @@ class RandomSchedule {
     const RandomShape shape_;
     builder::Program program_;
     std::vector<builder::Buffer> small_, source_;
-    std::vector<builder::Task> tokens_;
+    std::vector<builder::Task> tokens_;  ///< visible after their loop too: they stand for all its iterations
     int names_ = 0;
 };
 

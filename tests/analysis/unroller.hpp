@@ -23,7 +23,8 @@ class Unroller {
         : program_(program), most_(most), current_(program.statements.size()) {
         Set known(most);
         LoopValues loops;
-        block(0, static_cast<uint32_t>(program_.statements.size()), loops, known);
+        Set ended(most);
+        block(0, static_cast<uint32_t>(program_.statements.size()), loops, known, ended);
     }
 
     bool complete() const { return instances_.size() < most_; }
@@ -34,12 +35,13 @@ class Unroller {
   private:
     bool full() const { return instances_.size() >= most_; }
 
-    /// `known`: what is complete when the next statement of this thread is issued.
-    void block(uint32_t first, uint32_t last, const LoopValues& loops, Set& known) {
+    /// `known`: what is complete when the next statement of this thread is issued. Adds to `ended` what is when
+    /// this thread and those of its loops have ended.
+    void block(uint32_t first, uint32_t last, const LoopValues& loops, Set& known, Set& ended) {
         for (uint32_t i = first; i < last && !full();) {
             const BoundStatement& statement = program_.statements[i];
             if (statement.kind == BoundStatement::Kind::loop) {
-                loop(i, program_.loops[statement.index], loops, known);
+                loop(i, program_.loops[statement.index], loops, known, ended);
                 i = program_.loops[statement.index].body_end;
                 continue;
             }
@@ -49,13 +51,15 @@ class Unroller {
                 for (const uint32_t dep : program_.waits[statement.index]) add_tokens(dep, known);
             ++i;
         }
+        ended |= known;
     }
 
     void task(uint32_t index, const BoundTask& task, const LoopValues& loops, Set& known) {
         const size_t number = instances_.size();
-        instances_.push_back({index, loops});
         Set before = known;
         for (const uint32_t dep : task.deps) add_tokens(dep, before);
+        for (const CarriedDep& carried : task.carried) add_carried(carried, index, loops, before);
+        instances_.push_back({index, loops});
         before_.push_back(before);
         current_[index].push_back(number);
         if (task.sync) add_complete(number, known);
@@ -71,14 +75,31 @@ class Unroller {
         for (const size_t instance : current_[statement]) add_complete(instance, set);
     }
 
+    /// Instances that share the loops around both tasks, but for the carrying one, which is earlier.
+    void add_carried(const CarriedDep& carried, uint32_t user, const LoopValues& loops, Set& set) const {
+        for (size_t i = 0; i < instances_.size(); ++i) {
+            const Instance& other = instances_[i];
+            if (other.statement != carried.task) continue;
+            bool same = true;
+            for (int32_t l = program_.statements[user].parent; l >= 0;
+                 l = program_.statements[static_cast<size_t>(l)].parent) {
+                const BoundLoop& loop = program_.loops[program_.statements[static_cast<size_t>(l)].index];
+                if (carried.task < static_cast<uint32_t>(l) || carried.task >= loop.body_end) continue;
+                const int64_t back = static_cast<uint32_t>(l) == carried.loop ? carried.distance : 0;
+                same = same && other.loops[loop.depth] == loops[loop.depth] - back;
+            }
+            if (same) add_complete(i, set);
+        }
+    }
+
     /// Iteration i starts when all iterations up to i - N are complete, and with them every wait of their
     /// threads; the thread goes on when the last has started.
-    void loop(uint32_t index, const BoundLoop& loop, const LoopValues& outer, Set& known) {
+    void loop(uint32_t index, const BoundLoop& loop, const LoopValues& outer, Set& known, Set& ended) {
         const int64_t first = loop.first.eval(outer), last = loop.last.eval(outer);
         const uint32_t body = index + 1;
         std::vector<std::vector<size_t>> all(loop.body_end - body);
         std::vector<size_t> starts;  // first instance of each iteration
-        std::vector<Set> ends;       // known at the end of each iteration's thread
+        std::vector<Set> ends;       // known when each iteration is complete
         for (int64_t i = first; i <= last && !full(); ++i) {
             const size_t number = starts.size();
             starts.push_back(instances_.size());
@@ -90,9 +111,10 @@ class Unroller {
             for (uint32_t s = body; s < loop.body_end; ++s) current_[s].clear();
             LoopValues values = outer;
             values.push(i);
-            Set thread = known;
-            block(body, loop.body_end, values, thread);
-            ends.push_back(thread);
+            Set thread = known, end = known;
+            block(body, loop.body_end, values, thread, end);
+            ends.push_back(end);
+            ended |= end;
             for (uint32_t s = body; s < loop.body_end; ++s) {
                 all[s - body].insert(all[s - body].end(), current_[s].begin(), current_[s].end());
             }
