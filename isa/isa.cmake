@@ -6,4 +6,4 @@ kpu_library(isa
     opcodes/table.cpp opcodes/types.cpp opcodes/shape_rules.cpp opcodes/movement.cpp opcodes/products.cpp
     opcodes/elementwise.cpp opcodes/pools_and_norms.cpp opcodes/views.cpp opcodes/reductions.cpp
     opcodes/conversions.cpp
-  LINK kpu::base kpu_program_proto Boost::boost Boost::iostreams)
+  LINK kpu::base kpu::kernel kpu_program_proto Boost::boost Boost::iostreams)

@@ -21,7 +21,8 @@ SELF = Path(__file__).resolve()
 
 USES = {
     "base": "",
-    "isa": "base",
+    "isa/kernel": "base",
+    "isa": "isa/kernel",
     "isa/nem": "isa",
     "values": "isa",
     "execution": "values",

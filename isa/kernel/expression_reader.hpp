@@ -1,0 +1,62 @@
+#pragma once
+
+#include <string>
+
+#include "base/diagnostics.hpp"
+#include "isa/kernel/lexer.hpp"
+#include "isa/kernel/operations.hpp"
+#include "isa/kernel/text.hpp"
+
+namespace kpu::kernel {
+
+/// Tokens with error reporting, and expressions, which become postfix as they are read.
+class ExpressionReader {
+  public:
+    ExpressionReader(Lexer& lexer, std::string path, Diagnostics& diagnostics)
+        : lexer_(lexer), path_(std::move(path)), diagnostics_(diagnostics) {}
+
+  protected:
+    struct Stop {};  ///< thrown after the first mistake: what follows it means little
+
+    const Token& peek() const { return lexer_.peek(); }
+    Token next() { return lexer_.take(); }
+    bool accept(std::string_view text);
+    void expect(std::string_view text, std::string_view where);
+    Token expect_name(std::string_view what);
+    std::string expect_string(std::string_view what);
+    uint64_t expect_integer(std::string_view what, uint64_t most);
+    [[noreturn]] void fail(const Token& at, std::string message);
+    const std::string& path() const { return path_; }
+
+    void read_expression(proto::KernelExpression& expression);
+
+  private:
+    void read_infix(int lowest);
+    void read_operand();
+    void read_minus();
+    void read_literal(const Token& number, bool negative);
+    void read_named();
+    void read_call(const Token& name);
+    void read_tile(const Token& name, const Operation& operation);
+    void read_axis(const Operation& operation);
+    int read_arguments();
+    proto::KernelToken& emit(Op op);
+    void emit_literal(Op op, uint64_t bits) { emit(op).set_bits(bits); }
+
+    /// Guards recursion on the depth of an expression.
+    struct Deeper {
+        explicit Deeper(ExpressionReader& reader);
+        ~Deeper() { --reader_.depth_; }
+        Deeper(const Deeper&) = delete;
+        Deeper& operator=(const Deeper&) = delete;
+        ExpressionReader& reader_;
+    };
+
+    Lexer& lexer_;
+    std::string path_;
+    Diagnostics& diagnostics_;
+    proto::KernelExpression* expression_ = nullptr;
+    int depth_ = 0;
+};
+
+}  // namespace kpu::kernel

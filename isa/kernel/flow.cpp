@@ -1,0 +1,141 @@
+// What flows where: lanes that differ, data that decide.
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "isa/kernel/analysis.hpp"
+
+namespace kpu::kernel {
+namespace {
+
+/// Whether the expression or one that it is made of satisfies `test`.
+bool any_of(const Code& code, ExprIndex index, const std::function<bool(const CodeExpr&)>& test) {
+    if (index == no_expr) return false;
+    const CodeExpr& expr = code.exprs[index];
+    if (test(expr)) return true;
+    for (uint8_t i = 0; i < expr.arity; ++i)
+        if (any_of(code, expr.operand[i], test)) return true;
+    return false;
+}
+
+bool exchanges(Op op) { return op == Op::ballot || op == Op::shuffle || op == Op::subgroup_add; }
+
+bool differs(const Code& code, ExprIndex index) {
+    return any_of(code, index, [&](const CodeExpr& expr) {
+        const Syntax syntax = operation(expr.op).syntax;
+        if (expr.op == Op::variable) return !code.variables[expr.place].uniform;
+        return syntax == Syntax::load || syntax == Syntax::atomic || expr.op == Op::lid ||
+               expr.op == Op::gid || exchanges(expr.op) || expr.op == Op::subgroup_id;
+    });
+}
+
+bool reads_data(const Code& code, ExprIndex index) {
+    return any_of(code, index, [&](const CodeExpr& expr) {
+        const Syntax syntax = operation(expr.op).syntax;
+        if (expr.op == Op::variable) return code.variables[expr.place].from_data;
+        return syntax == Syntax::load || syntax == Syntax::atomic;
+    });
+}
+
+bool has_control(const CodeStatement& s) {
+    return s.kind == Kind::if_ || s.kind == Kind::while_ || s.kind == Kind::loop;
+}
+
+/// One pass over all statements; true when a variable changed.
+bool spread(Code& code) {
+    bool changed = false;
+    std::vector<std::pair<uint32_t, bool>> open;  // end, decided by data
+    for (uint32_t i = 0; i < code.statements.size(); ++i) {
+        const CodeStatement& s = code.statements[i];
+        while (!open.empty() && open.back().first == i) open.pop_back();
+        const bool under_data = !open.empty() && open.back().second;
+        const bool binds = s.kind == Kind::let || s.kind == Kind::assign || s.kind == Kind::loop;
+        const bool data = reads_data(code, s.expr[0]) || reads_data(code, s.expr[1]);
+        if (binds) {
+            Variable& variable = code.variables[s.variable];
+            const bool lanes = differs(code, s.expr[0]) || differs(code, s.expr[1]);
+            changed |= (lanes && variable.uniform) || ((data || under_data) && !variable.from_data);
+            variable.uniform &= !lanes;
+            variable.from_data |= data || under_data;
+        }
+        if (s.body_end > 0) open.emplace_back(s.body_end, under_data || (has_control(s) && data));
+    }
+    return changed;
+}
+
+void mark_barriers(Code& code) {
+    std::vector<uint32_t> open;
+    for (uint32_t i = 0; i < code.statements.size(); ++i) {
+        while (!open.empty() && code.statements[open.back()].body_end == i) open.pop_back();
+        CodeStatement& s = code.statements[i];
+        if (s.kind == Kind::barrier)
+            for (const uint32_t block : open) code.statements[block].holds_barrier = true;
+        if (s.body_end > 0) open.push_back(i);
+    }
+}
+
+}  // namespace
+
+void analyse_flow(Code& code, const Source& source, Diagnostics& diagnostics) {
+    while (spread(code)) {
+    }
+    mark_barriers(code);
+    for (uint32_t i = 0; i < code.statements.size(); ++i) {
+        const CodeStatement& s = code.statements[i];
+        if (!has_control(s) || !s.holds_barrier) continue;
+        if (!differs(code, s.expr[0]) && !differs(code, s.expr[1])) continue;
+        const Place place = i < source.statements.size() ? source.statements[i] : Place{};
+        diagnostics.error(
+            {source.path, place.line, place.column},
+            fmt::format("{}: barrier may be reached by only part of a workgroup. Fix: move the barrier "
+                        "to uniform control flow.",
+                        code.where(i)));
+    }
+}
+
+std::optional<uint32_t> first_data_dependence(const Code& code) {
+    for (uint32_t i = 0; i < code.statements.size(); ++i) {
+        const CodeStatement& s = code.statements[i];
+        const bool addresses =
+            s.kind == Kind::store || s.kind == Kind::async_load || s.kind == Kind::async_store;
+        if ((has_control(s) || addresses) && reads_data(code, s.expr[0])) return i;
+        const bool bound = s.kind == Kind::loop || s.kind == Kind::async_load || s.kind == Kind::async_store;
+        if (bound && reads_data(code, s.expr[1])) return i;
+        for (const ExprIndex root : s.expr) {
+            const bool indexed = any_of(code, root, [&](const CodeExpr& expr) {
+                const Syntax syntax = operation(expr.op).syntax;
+                return (syntax == Syntax::load || syntax == Syntax::atomic) &&
+                       reads_data(code, expr.operand[0]);
+            });
+            if (indexed) return i;
+        }
+    }
+    return std::nullopt;
+}
+
+uint64_t Code::workgroup_bytes() const {
+    uint64_t bytes = 0;
+    for (const CodeBuffer& buffer : buffers)
+        if (buffer.is_workgroup()) bytes += (uint64_t{buffer.count} * storage_bits(buffer.type) + 7) / 8;
+    return bytes;
+}
+
+std::string Code::where(uint32_t statement) const {
+    const std::string line =
+        statement < places.size() ? fmt::format(", line {}", places[statement].line) : std::string();
+    const std::string region = region_of(statement);
+    return fmt::format("kernel `{}`{}{}, `{}`", name(),
+                       region.empty() ? "" : fmt::format(", region {}", region), line,
+                       statement_text(body.statement(static_cast<int>(statement))));
+}
+
+std::string Code::region_of(uint32_t statement) const {
+    std::string names;
+    for (uint32_t i = 0; i < statement; ++i) {
+        if (statements[i].kind != Kind::region || statements[i].body_end <= statement) continue;
+        names += (names.empty() ? "" : "/") + body.statement(static_cast<int>(i)).name();
+    }
+    return names;
+}
+
+}  // namespace kpu::kernel

@@ -1,0 +1,292 @@
+#include "isa/kernel/operations.hpp"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+namespace kpu::kernel {
+namespace {
+
+using S = Syntax;
+using R = Result;
+using C = CostClass;
+
+constexpr TypeSet any = computed;
+constexpr TypeSet integers = words;
+constexpr TypeSet numbers = static_cast<TypeSet>(words | set_of(Type::f32));
+constexpr TypeSet logical = static_cast<TypeSet>(words | set_of(Type::boolean));
+constexpr TypeSet unsigned_words = set_of(Type::u32, Type::u64);
+constexpr TypeSet f32 = set_of(Type::f32);
+constexpr TypeSet u32 = set_of(Type::u32);
+
+Operation leaf(Op op, std::string_view name, std::string_view pascal, S syntax, std::string_view meaning) {
+    return {op, name, pascal, "", syntax, 0, 0, 0, R::own, C::none, meaning};
+}
+Operation infix(Op op, std::string_view name, std::string_view pascal, std::string_view symbol,
+                uint8_t precedence, TypeSet types, R result, C cost, std::string_view meaning) {
+    return {op, name, pascal, symbol, S::infix, 2, precedence, types, result, cost, meaning};
+}
+Operation two(Op op, std::string_view name, std::string_view pascal, TypeSet types, R result, C cost,
+              std::string_view meaning) {
+    return {op, name, pascal, "", S::function, 2, 0, types, result, cost, meaning};
+}
+Operation one(Op op, std::string_view name, std::string_view pascal, TypeSet types, R result, C cost,
+              std::string_view meaning) {
+    return {op, name, pascal, "", S::function, 1, 0, types, result, cost, meaning};
+}
+Operation prefix(Op op, std::string_view name, std::string_view pascal, std::string_view symbol,
+                 TypeSet types, R result, std::string_view meaning) {
+    return {op, name, pascal, symbol, S::prefix, 1, 0, types, result, C::integer, meaning};
+}
+Operation atomic(Op op, std::string_view name, std::string_view pascal, uint8_t operands,
+                 std::string_view meaning) {
+    return {op, name, pascal, "", S::atomic, operands, 0, u32, R::u32, C::atomic, meaning};
+}
+Operation tile(Op op, std::string_view name, std::string_view pascal, C cost, std::string_view meaning) {
+    return {op, name, pascal, "", S::tile, 0, 0, 0, R::own, cost, meaning};
+}
+
+std::vector<Operation> leaves() {
+    return {leaf(Op::literal_u32, "u32", "LitU32", S::literal, "7"),
+            leaf(Op::literal_i32, "i32", "LitI32", S::literal, "-7i32"),
+            leaf(Op::literal_u64, "u64", "LitU64", S::literal, "7u64"),
+            leaf(Op::literal_f32, "f32", "LitF32", S::literal, "1.5, or its bits: bits(0x7f800000)"),
+            leaf(Op::literal_bool, "bool", "LitBool", S::literal, "true, false"),
+            leaf(Op::variable, "variable", "Var", S::variable, "a let, a loop variable or a scalar"),
+            {Op::load, "load", "Load", "", S::load, 1, 0, 0, R::own, C::none, "an element; outside: zero"},
+            leaf(Op::length, "len", "BufLen", S::length, "elements that the bound bytes hold"),
+            leaf(Op::gid, "gid", "InvocationId", S::axis, "wgid * workgroup + lid"),
+            leaf(Op::wgid, "wgid", "WorkgroupId", S::axis, "index of the workgroup in the grid"),
+            leaf(Op::lid, "lid", "LocalId", S::axis, "index of the invocation in its workgroup")};
+}
+
+std::vector<Operation> binary() {
+    return {
+        infix(Op::logical_or, "or", "Or", "||", 1, logical, R::boolean, C::integer, "operands != 0"),
+        infix(Op::logical_and, "and", "And", "&&", 2, logical, R::boolean, C::integer, "operands != 0"),
+        infix(Op::bit_or, "bit_or", "BitOr", "|", 3, integers, R::same, C::integer, ""),
+        infix(Op::bit_xor, "bit_xor", "BitXor", "^", 4, integers, R::same, C::integer, ""),
+        infix(Op::bit_and, "bit_and", "BitAnd", "&", 5, integers, R::same, C::integer, ""),
+        infix(Op::eq, "eq", "Eq", "==", 6, any, R::boolean, C::integer, "false with NaN"),
+        infix(Op::ne, "ne", "Ne", "!=", 6, any, R::boolean, C::integer, "true with NaN"),
+        infix(Op::lt, "lt", "Lt", "<", 7, numbers, R::boolean, C::integer, "false with NaN"),
+        infix(Op::gt, "gt", "Gt", ">", 7, numbers, R::boolean, C::integer, "false with NaN"),
+        infix(Op::le, "le", "Le", "<=", 7, numbers, R::boolean, C::integer, "false with NaN"),
+        infix(Op::ge, "ge", "Ge", ">=", 7, numbers, R::boolean, C::integer, "false with NaN"),
+        infix(Op::shl, "shl", "Shl", "<<", 8, integers, R::same, C::integer, "amount modulo the width"),
+        infix(Op::shr, "shr", "Shr", ">>", 8, integers, R::same, C::integer, "i32: arithmetic"),
+        infix(Op::add, "add", "Add", "+", 9, numbers, R::same, C::integer, "integers wrap"),
+        infix(Op::sub, "sub", "Sub", "-", 9, numbers, R::same, C::integer, "integers wrap"),
+        infix(Op::mul, "mul", "Mul", "*", 10, numbers, R::same, C::integer, "integers wrap"),
+        infix(Op::div, "div", "Div", "/", 10, numbers, R::same, C::special,
+              "unsigned x/0: all ones; i32: an error"),
+        infix(Op::mod, "mod", "Mod", "%", 10, integers, R::same, C::special,
+              "unsigned x%0: 0; i32: an error"),
+        two(Op::wrapping_add, "wrapping_add", "WrappingAdd", integers, R::same, C::integer, "as +"),
+        two(Op::wrapping_sub, "wrapping_sub", "WrappingSub", integers, R::same, C::integer, "as -"),
+        two(Op::min, "min", "Min", numbers, R::same, C::integer, "of NaN and a number, the number"),
+        two(Op::max, "max", "Max", numbers, R::same, C::integer, "of NaN and a number, the number"),
+        two(Op::abs_diff, "abs_diff", "AbsDiff", integers, R::difference, C::integer, "of i32: a u32"),
+        two(Op::saturating_add, "saturating_add", "SaturatingAdd", integers, R::same, C::integer, ""),
+        two(Op::saturating_sub, "saturating_sub", "SaturatingSub", integers, R::same, C::integer, ""),
+        two(Op::saturating_mul, "saturating_mul", "SaturatingMul", integers, R::same, C::integer, ""),
+        two(Op::rotate_left, "rotate_left", "RotateLeft", u32, R::same, C::integer, "amount modulo 32"),
+        two(Op::rotate_right, "rotate_right", "RotateRight", u32, R::same, C::integer, "amount modulo 32"),
+        two(Op::mul_high, "mul_high", "MulHigh", unsigned_words, R::same, C::integer, "upper half"),
+    };
+}
+
+Operation real(Op op, std::string_view name, std::string_view pascal, std::string_view meaning = "") {
+    return one(op, name, pascal, f32, R::same, C::special, meaning);
+}
+Operation rounding(Op op, std::string_view name, std::string_view pascal, std::string_view meaning = "") {
+    return one(op, name, pascal, f32, R::same, C::integer, meaning);
+}
+
+std::vector<Operation> unary() {
+    return {
+        one(Op::negate, "neg", "Negate", numbers, R::same, C::integer, "integers wrap"),
+        prefix(Op::bit_not, "bit_not", "BitNot", "~", integers, R::same, ""),
+        one(Op::popcount, "popcount", "Popcount", integers, R::same, C::integer, "ones"),
+        one(Op::clz, "clz", "Clz", integers, R::same, C::integer, "leading zeros; of 0: the width"),
+        one(Op::ctz, "ctz", "Ctz", integers, R::same, C::integer, "trailing zeros; of 0: the width"),
+        one(Op::reverse_bits, "reverse_bits", "ReverseBits", integers, R::same, C::integer, ""),
+        prefix(Op::logical_not, "not", "LogicalNot", "!", logical, R::boolean, "operand == 0"),
+        rounding(Op::abs, "abs", "Abs"),
+        real(Op::sqrt, "sqrt", "Sqrt"),
+        real(Op::inverse_sqrt, "inverse_sqrt", "InverseSqrt", "1 / sqrt"),
+        real(Op::reciprocal, "reciprocal", "Reciprocal", "1 / x"),
+        real(Op::sin, "sin", "Sin"),
+        real(Op::cos, "cos", "Cos"),
+        real(Op::tan, "tan", "Tan"),
+        real(Op::asin, "asin", "Asin"),
+        real(Op::acos, "acos", "Acos"),
+        real(Op::atan, "atan", "Atan"),
+        real(Op::sinh, "sinh", "Sinh"),
+        real(Op::cosh, "cosh", "Cosh"),
+        real(Op::tanh, "tanh", "Tanh"),
+        real(Op::exp, "exp", "Exp"),
+        real(Op::exp2, "exp2", "Exp2"),
+        real(Op::log, "log", "Log"),
+        real(Op::log2, "log2", "Log2"),
+        rounding(Op::floor, "floor", "Floor"),
+        rounding(Op::ceil, "ceil", "Ceil"),
+        rounding(Op::round, "round", "Round", "half away from zero"),
+        rounding(Op::trunc, "trunc", "Trunc"),
+        rounding(Op::sign, "sign", "Sign", "of NaN: NaN; of +-0: +0"),
+        one(Op::is_nan, "is_nan", "IsNan", f32, R::boolean, C::integer, ""),
+        one(Op::is_inf, "is_inf", "IsInf", f32, R::boolean, C::integer, ""),
+        one(Op::is_finite, "is_finite", "IsFinite", f32, R::boolean, C::integer, ""),
+    };
+}
+
+std::vector<Operation> others() {
+    return {
+        {Op::select, "select", "Select", "", S::function, 3, 0, 0, R::own, C::integer,
+         "select(c, a, b): a where c is not 0, else b; all three are evaluated"},
+        {Op::cast, "cast", "Cast", "", S::cast, 1, 0, 0, R::own, C::integer, "f32(x): x as that type"},
+        {Op::fma, "fma", "Fma", "", S::function, 3, 0, 0, R::own, C::floating,
+         "a * b + c, rounded once; a u32 is the bits of an f32"},
+        atomic(Op::atomic_add, "atomic_add", "Add", 2, "atomic_add(b[i], v): gives the old value"),
+        atomic(Op::atomic_or, "atomic_or", "Or", 2, ""),
+        atomic(Op::atomic_and, "atomic_and", "And", 2, ""),
+        atomic(Op::atomic_xor, "atomic_xor", "Xor", 2, ""),
+        atomic(Op::atomic_min, "atomic_min", "Min", 2, "unsigned"),
+        atomic(Op::atomic_max, "atomic_max", "Max", 2, "unsigned"),
+        atomic(Op::atomic_exchange, "atomic_exchange", "Exchange", 2, ""),
+        atomic(Op::atomic_compare_exchange, "atomic_compare_exchange", "CompareExchange", 3,
+               "atomic_compare_exchange(b[i], expected, v)"),
+        atomic(Op::atomic_lru_update, "atomic_lru_update", "LruUpdate", 2, "as atomic_max"),
+        atomic(Op::atomic_compare_exchange_weak, "atomic_compare_exchange_weak", "CompareExchangeWeak", 3,
+               "refused"),
+        atomic(Op::atomic_fetch_nand, "atomic_fetch_nand", "FetchNand", 2, "refused"),
+        {Op::ballot, "ballot", "SubgroupBallot", "", S::function, 1, 0, 0, R::u32, C::reduce,
+         "bit l: the operand of lane l is not 0"},
+        {Op::shuffle, "shuffle", "SubgroupShuffle", "", S::function, 2, 0, 0, R::own, C::permute,
+         "shuffle(v, lane): v of that lane; of a missing one 0"},
+        {Op::subgroup_add, "subgroup_add", "SubgroupAdd", "", S::function, 1, 0, 0, R::same, C::reduce,
+         "sum over the lanes, in their order"},
+        {Op::subgroup_id, "subgroup_id", "SubgroupLocalId", "", S::function, 0, 0, 0, R::u32, C::none,
+         "lane in its subgroup"},
+        {Op::subgroup_size, "subgroup_size", "SubgroupSize", "", S::function, 0, 0, 0, R::u32, C::none, "32"},
+        leaf(Op::call, "call", "Call", S::tile, "refused"),
+        leaf(Op::opaque_expr, "opaque", "Opaque", S::tile, "refused"),
+    };
+}
+
+std::vector<Operation> tiles() {
+    return {tile(Op::iota, "iota", "Iota", C::integer, "rule set xla"),
+            tile(Op::broadcast_to, "broadcast_to", "Broadcast", C::permute, "rule set xla"),
+            tile(Op::reshape, "reshape", "Reshape", C::none, "rule set xla"),
+            tile(Op::transpose, "transpose", "Transpose", C::permute, "rule set xla"),
+            tile(Op::slice, "slice", "Slice", C::permute, "rule set xla"),
+            tile(Op::concat, "concat", "Concat", C::permute, "rule set xla"),
+            tile(Op::pad, "pad", "Pad", C::permute, "rule set xla"),
+            tile(Op::reverse, "reverse", "Reverse", C::permute, "rule set xla"),
+            tile(Op::gather, "gather", "Gather", C::permute, "rule set xla"),
+            tile(Op::permute, "permute", "Permute", C::permute, "rule set xla"),
+            tile(Op::reduce_sum, "reduce_sum", "ReduceSum", C::reduce, "rule set xla"),
+            tile(Op::reduce_max, "reduce_max", "ReduceMax", C::reduce, "rule set xla"),
+            tile(Op::reduce_min, "reduce_min", "ReduceMin", C::reduce, "rule set xla"),
+            tile(Op::cumulative_sum, "cumulative_sum", "CumulativeSum", C::reduce, "rule set xla"),
+            tile(Op::cumulative_max, "cumulative_max", "CumulativeMax", C::reduce, "rule set xla"),
+            tile(Op::sort, "sort", "Sort", C::permute, "rule set xla"),
+            tile(Op::dot, "dot", "Dot", C::none, "rule set xla")};
+}
+
+std::vector<Operation> make_operations() {
+    std::vector<Operation> all(static_cast<size_t>(Op::count_of_operations));
+    for (const auto& group : {leaves(), binary(), unary(), others(), tiles()})
+        for (const Operation& row : group) all[static_cast<size_t>(row.op)] = row;
+    return all;
+}
+
+std::vector<StatementKind> make_kinds() {
+    using P = Part;
+    return {
+        {Kind::let, "let", "", {}, 1, "let v = e: a new variable, until its block ends"},
+        {Kind::assign, "assign", "", {}, 1, "v = e"},
+        {Kind::store, "store", "", {}, 2, "b[i] = e; outside: dropped"},
+        {Kind::if_, "if", "endif", {}, 1, "if c: ... else: ... endif"},
+        {Kind::loop, "loop", "endloop", {}, 2, "loop v in a..b: v is u32, a to b - 1, or no trip"},
+        {Kind::while_, "while", "endwhile", {}, 1, "while c:"},
+        {Kind::block, "block", "endblock", {}, 0, "block: a scope"},
+        {Kind::region, "region", "endregion", {}, 0, "region \"name\": a scope with a name"},
+        {Kind::return_, "return", "", {}, 0, "ends the invocation"},
+        {Kind::barrier, "barrier", "", {}, 0, "all live invocations of the workgroup meet"},
+        {Kind::async_load,
+         "async_load",
+         "",
+         {P::name, P::other, P::expression, P::expression, P::tag},
+         2,
+         "async_load(src, dst, offset, size, \"tag\"): bytes of src from offset, to byte 0 of dst"},
+        {Kind::async_store,
+         "async_store",
+         "",
+         {P::name, P::other, P::expression, P::expression, P::tag},
+         2,
+         "async_store(src, dst, offset, size, \"tag\"): bytes of src from 0, to byte offset of dst"},
+        {Kind::async_wait, "async_wait", "", {P::tag}, 0, "async_wait(\"tag\"): the copy arrives"},
+        {Kind::signal, "signal", "", {P::name, P::expression}, 1, "rule set xla"},
+        {Kind::wait, "wait", "", {P::name, P::expression}, 1, "rule set xla"},
+        {Kind::trap, "trap", "", {P::expression, P::tag}, 1, "trap(address, \"tag\"): a device fault"},
+        {Kind::resume, "resume", "", {P::tag}, 0, "refused"},
+        {Kind::all_reduce, "all_reduce", "", {P::name, P::tag, P::number}, 0, "refused"},
+        {Kind::all_gather, "all_gather", "", {P::name, P::other, P::number}, 0, "refused"},
+        {Kind::reduce_scatter, "reduce_scatter", "", {P::name, P::other, P::tag, P::number}, 0, "refused"},
+        {Kind::broadcast, "broadcast", "", {P::name, P::root, P::number}, 0, "refused"},
+        {Kind::indirect_dispatch, "indirect_dispatch", "", {P::name, P::number}, 0, "refused"},
+        {Kind::opaque, "opaque", "", {P::tag, P::other}, 0, "refused"},
+    };
+}
+
+}  // namespace
+
+std::string_view name_of(CostClass cost) {
+    constexpr std::array<std::string_view, cost_class_count> names = {
+        "none", "integer", "float", "special", "permute", "reduce", "atomic"};
+    return names[static_cast<size_t>(cost)];
+}
+
+const std::vector<Operation>& operations() {
+    static const std::vector<Operation> table = make_operations();
+    return table;
+}
+
+const Operation& operation(Op op) { return operations()[static_cast<size_t>(op)]; }
+
+const Operation* find_operation(std::string_view name) {
+    static const auto* const by_name = [] {
+        auto* index = new std::unordered_map<std::string_view, const Operation*>;
+        for (const Operation& row : operations()) index->emplace(row.name, &row);
+        return index;
+    }();
+    const auto found = by_name->find(name);
+    return found == by_name->end() ? nullptr : found->second;
+}
+
+const Operation* find_infix(std::string_view symbol) {
+    for (const Operation& row : operations())
+        if (row.syntax == Syntax::infix && row.symbol == symbol) return &row;
+    return nullptr;
+}
+
+CostClass cost_of(const Operation& operation, Type type) {
+    if (operation.cost == CostClass::integer && type == Type::f32) return CostClass::floating;
+    return operation.cost;
+}
+
+const std::vector<StatementKind>& statement_kinds() {
+    static const std::vector<StatementKind> table = make_kinds();
+    return table;
+}
+
+const StatementKind& statement_kind(Kind kind) { return statement_kinds()[static_cast<size_t>(kind)]; }
+
+const StatementKind* find_statement_kind(std::string_view name) {
+    for (const StatementKind& row : statement_kinds())
+        if (row.name == name) return &row;
+    return nullptr;
+}
+
+}  // namespace kpu::kernel

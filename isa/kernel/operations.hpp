@@ -1,0 +1,102 @@
+#pragma once
+// The tables of operations and statements: what text, verifier, interpreter, cost and lists know of them.
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "isa/kernel/types.hpp"
+
+namespace kpu::kernel {
+
+// clang-format off
+enum class Op : uint8_t {
+    literal_u32, literal_i32, literal_u64, literal_f32, literal_bool,
+    variable, load, length, gid, wgid, lid,
+    add, sub, mul, div, mod, wrapping_add, wrapping_sub, shl, shr, bit_and, bit_or, bit_xor, logical_and,
+    logical_or, eq, ne, lt, gt, le, ge, min, max, abs_diff, saturating_add, saturating_sub, saturating_mul,
+    rotate_left, rotate_right, mul_high,
+    negate, bit_not, popcount, clz, ctz, reverse_bits, logical_not, abs, sqrt, inverse_sqrt, reciprocal, sin,
+    cos, tan, asin, acos, atan, sinh, cosh, tanh, exp, exp2, log, log2, floor, ceil, round, trunc, sign,
+    is_nan, is_inf, is_finite,
+    select, cast, fma,
+    atomic_add, atomic_or, atomic_and, atomic_xor, atomic_min, atomic_max, atomic_exchange,
+    atomic_compare_exchange, atomic_lru_update, atomic_compare_exchange_weak, atomic_fetch_nand,
+    ballot, shuffle, subgroup_add, subgroup_id, subgroup_size,
+    call, opaque_expr,
+    iota, broadcast_to, reshape, transpose, slice, concat, pad, reverse, gather, permute, reduce_sum,
+    reduce_max, reduce_min, cumulative_sum, cumulative_max, sort, dot,
+    count_of_operations
+};
+// clang-format on
+
+/// How an operation is written.
+enum class Syntax : uint8_t {
+    literal,
+    variable,
+    load,      ///< buffer[index]
+    length,    ///< len(buffer)
+    axis,      ///< gid.x
+    infix,     ///< a + b
+    prefix,    ///< !a
+    function,  ///< min(a, b)
+    cast,      ///< f32(a)
+    atomic,    ///< atomic_add(buffer[index], value)
+    tile       ///< reduce_sum{1}(a): numbers in braces, any number of operands
+};
+
+/// What an operation costs an element; the platform says how many cycles.
+enum class CostClass : uint8_t { none, integer, floating, special, permute, reduce, atomic };
+constexpr int cost_class_count = 7;
+std::string_view name_of(CostClass cost);
+
+/// The type of the result.
+enum class Result : uint8_t { same, boolean, u32, difference, own };
+
+struct Operation {
+    Op op;
+    std::string_view name;    ///< in text and files
+    std::string_view pascal;  ///< in messages
+    std::string_view symbol;  ///< infix and prefix
+    Syntax syntax;
+    uint8_t operands;    ///< values that it takes
+    uint8_t precedence;  ///< infix: higher binds tighter
+    TypeSet types;       ///< of its operands; 0: its own rule
+    Result result;
+    CostClass cost;  ///< integer: floating on f32
+    std::string_view meaning;
+};
+
+const std::vector<Operation>& operations();
+const Operation& operation(Op op);
+/// Null for an unknown name.
+const Operation* find_operation(std::string_view name);
+const Operation* find_infix(std::string_view symbol);
+/// The class that an operation on `type` counts to.
+CostClass cost_of(const Operation& operation, Type type);
+
+// clang-format off
+enum class Kind : uint8_t {
+    let, assign, store, if_, loop, while_, block, region, return_, barrier, async_load, async_store,
+    async_wait, signal, wait, trap, resume, all_reduce, all_gather, reduce_scatter, broadcast,
+    indirect_dispatch, opaque,
+    count_of_kinds
+};
+// clang-format on
+
+/// A piece of a statement's text between its parentheses, in order.
+enum class Part : uint8_t { name, other, expression, tag, number, root };
+
+struct StatementKind {
+    Kind kind;
+    std::string_view name;
+    std::string_view end;     ///< word that closes its block; empty: no block
+    std::vector<Part> parts;  ///< of those written as name(part, part)
+    uint8_t expressions;
+    std::string_view meaning;
+};
+
+const std::vector<StatementKind>& statement_kinds();
+const StatementKind& statement_kind(Kind kind);
+const StatementKind* find_statement_kind(std::string_view name);
+
+}  // namespace kpu::kernel

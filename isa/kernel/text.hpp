@@ -1,0 +1,41 @@
+#pragma once
+// Kernel text (.kern): docs/kernels.md has the language.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/diagnostics.hpp"
+#include "isa/kernel/kernel.pb.h"
+
+namespace kpu::kernel {
+
+constexpr int max_nesting = 64;
+constexpr int max_statements = 8192;
+constexpr int max_expression_depth = 128;
+constexpr size_t max_text_bytes = size_t{1} << 24;
+
+struct Place {
+    uint32_t line = 0, column = 0;
+};
+
+/// A kernel with the places of its parts in the text it was read from; none for those of containers.
+struct Source {
+    proto::KernelBody body;
+    std::string path;
+    Place start;
+    std::vector<Place> buffers, statements;  ///< parallel to the body's, or empty
+};
+
+/// Every kernel of a text. Mistakes go to `diagnostics`; the kernels are then incomplete.
+std::vector<Source> parse(std::string_view text, const std::string& path, Diagnostics& diagnostics);
+
+/// Text that gives the same kernel, to the byte. The body must be well formed (check_form).
+std::string print(const proto::KernelBody& body);
+/// A statement as one line, without what its block holds.
+std::string statement_text(const proto::KernelStatement& statement);
+
+/// Names, counts, extents of blocks, operands of expressions, limits: what every reader of a body relies on.
+/// Throws UserError; `origin` and the body's name begin the message.
+void check_form(const proto::KernelBody& body, const std::string& origin);
+
+}  // namespace kpu::kernel

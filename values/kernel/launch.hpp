@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "values/kernel/memory.hpp"
+
+namespace kpu::values::kernel {
+
+using Grid = std::array<uint64_t, 3>;
+
+/// The workgroups that a launch without `grid` has: as many invocations as its outputs have elements, and its
+/// inputs too where it has no output, uses workgroup memory or atomics. `elements`: of each buffer that is not
+/// workgroup memory, in order.
+Grid inferred_grid(const Code& code, const std::vector<uint64_t>& elements);
+/// Throws UserError: a grid of nothing, or of more invocations than u32 ids have room for.
+void check_grid(const Code& code, const Grid& grid);
+
+struct LaunchLimits {
+    uint64_t steps = UINT64_MAX;  ///< lane-statements
+    const std::atomic<bool>* interrupt = nullptr;
+};
+
+struct LaunchResult {
+    bool complete = true;  ///< else a limit was reached, or it was interrupted
+    uint64_t steps = 0;    ///< lane-statements executed
+    std::vector<OutsideAccess> outside;
+};
+
+/// Runs all workgroups, x fastest, on `storage` (one for each buffer that is not workgroup memory). Those that
+/// start as zeros are cleared before. Throws UserError for what is wrong with the launch, SimulationError for what
+/// the kernel does.
+LaunchResult run_launch(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
+                        const std::vector<Bytes>& storage, const LaunchLimits& limits = {});
+/// The same, by the interpreter.
+LaunchResult run_reference(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
+                           const std::vector<Bytes>& storage, const LaunchLimits& limits = {});
+
+}  // namespace kpu::values::kernel
