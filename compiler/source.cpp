@@ -20,10 +20,11 @@ Source Source::of_file(const std::string& path) {
     return source;
 }
 
-Source Source::of_bytes(std::string bytes, std::string origin) {
+Source Source::of_bytes(std::string bytes, std::string origin, MemoryFiles files) {
     Source source;
     source.bytes_ = std::move(bytes);
     source.origin_ = std::move(origin);
+    source.files_ = std::move(files);
     return source;
 }
 

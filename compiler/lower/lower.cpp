@@ -295,11 +295,60 @@ class Lowering {
         tiling.set_double_buffer(op.tiling.depth > 1);
         tiling.set_prefetch_distance(1);
         for (const TileOperand& operand : op.op.operands) {
-            const std::string& name = graph_.value(operand.value).name;
+            const std::string& name = host_name(operand.value);
             if (operand.place == Place::output) message.add_output_id(name);
             if (operand.place == Place::input) message.add_input_id(name);
         }
+        describe_attributes(op, message);
         return number;
+    }
+
+    /// What the host calls a value: an input or output, or another view of an input's bytes.
+    const std::string& host_name(ValueId id) const {
+        for (const auto* ports : {&graph_.inputs, &graph_.outputs}) {
+            for (const graph::Port& port : *ports) {
+                if (port.value == id) return port.name;
+            }
+        }
+        const graph::Value& value = graph_.value(id);
+        if (value.constant() || result_.memory.internal[id]) return value.name;
+        for (const graph::Port& port : graph_.inputs) {
+            if (graph_.value(port.value).constant()) continue;
+            if (result_.memory.views[port.value].storage == result_.memory.views[id].storage)
+                return port.name;
+        }
+        return value.name;
+    }
+
+    /// The attributes of the anchor; its work as `macs`; each constant operand as `weight NAME`: element type, shape,
+    /// scales.
+    void describe_attributes(const LoweredOp& op, proto::Op& message) const {
+        const graph::Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
+        for (const AttrSpec& spec : anchor.spec().attributes) {
+            const BoundAttr* found = anchor.attrs.find(spec.name);
+            if (found == nullptr) continue;
+            proto::OpAttribute& attribute = *message.add_attribute();
+            attribute.set_name(found->name);
+            if (spec.kind == AttrKind::integer || spec.kind == AttrKind::boolean)
+                attribute.set_i(found->integer);
+            if (spec.kind == AttrKind::real) attribute.set_f(found->real);
+            if (spec.kind == AttrKind::text || spec.kind == AttrKind::word) attribute.set_s(found->text);
+            if (spec.kind == AttrKind::elem_type) attribute.set_s(std::string(name_of(found->type)));
+            attribute.mutable_ints()->Add(found->ints.begin(), found->ints.end());
+            attribute.mutable_floats()->Add(found->reals.begin(), found->reals.end());
+        }
+        proto::OpAttribute& macs = *message.add_attribute();
+        macs.set_name("macs");
+        macs.set_i(static_cast<int64_t>(op.macs));
+        for (const TileOperand& operand : op.op.operands) {
+            const graph::Value& value = graph_.value(operand.value);
+            if (!value.constant() || operand.place != Place::input) continue;
+            proto::OpAttribute& weight = *message.add_attribute();
+            weight.set_name("weight " + value.name);
+            weight.set_s(std::string(name_of(value.elem)));
+            for (const int64_t size : value.shape) weight.add_ints(size);
+            weight.mutable_floats()->Add(value.quant.scales.begin(), value.quant.scales.end());
+        }
     }
 
     // ---- what the program says of itself

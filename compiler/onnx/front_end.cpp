@@ -32,6 +32,7 @@ Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes
                         ": a network is compiled for a device. Fix: give one with --platform.");
     onnx::ImportOptions options;
     for (const auto& [name, size] : request.options.sizes("dim")) options.dims[name] = size;
+    for (const auto& [name, file] : source.files()) options.files[name] = {file.owner, file.bytes, file.size};
     graph::Graph graph =
         source.is_file() ? onnx::import_model(source.origin(), options, notes)
                          : onnx::import_bytes(source.bytes(), source.origin(),

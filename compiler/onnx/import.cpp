@@ -238,7 +238,7 @@ graph::Graph import_model(const std::string& path, const ImportOptions& options,
 
 graph::Graph import_bytes(std::string_view bytes, const std::string& origin, const std::string& folder,
                           const ImportOptions& options, Diagnostics& notes) {
-    return import_checked(read_model(bytes, origin, folder), options, notes);
+    return import_checked(read_model(bytes, origin, folder, options.files), options, notes);
 }
 
 std::vector<NodeSupport> coverage(const std::string& path, const ImportOptions& options, Diagnostics& notes) {

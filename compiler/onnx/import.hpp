@@ -15,6 +15,8 @@ struct ImportOptions {
     /// Sizes of dynamic dimensions by their name; one without a name is "INPUT.AXIS". Missing ones are 1, which
     /// the notes tell.
     std::map<std::string, int64_t> dims;
+    /// External data that is in memory, by its location; other locations are files.
+    std::map<std::string, graph::Data> files;
 };
 
 /// Throws UserError: what is wrong with the file, or one list of all nodes that cannot be imported.

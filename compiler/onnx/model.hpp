@@ -127,8 +127,9 @@ struct Model {
 };
 
 /// Throws UserError "file: error: ... Fix: ..." on what is no ONNX model, damaged, or lies about its sizes.
-/// External data is looked for below `folder`, and nowhere else; "": there is none.
-Model read_model(std::string_view bytes, const std::string& origin, const std::string& folder);
+/// External data is looked for among `files`, by its location, then below `folder` ("": there is none).
+Model read_model(std::string_view bytes, const std::string& origin, const std::string& folder,
+                 const std::map<std::string, graph::Data>& files = {});
 
 /// Domains as written once: "ai.onnx" is "".
 std::string domain_of(const std::string& written);

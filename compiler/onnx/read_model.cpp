@@ -182,8 +182,9 @@ std::shared_ptr<::onnx::ModelProto> parse(const Parsed& parsed, std::string_view
 
 }  // namespace
 
-Model read_model(std::string_view bytes, const std::string& origin, const std::string& folder) {
-    Parsed parsed{nullptr, origin, folder, {}};
+Model read_model(std::string_view bytes, const std::string& origin, const std::string& folder,
+                 const std::map<std::string, graph::Data>& files) {
+    Parsed parsed{nullptr, origin, folder, files, {}};
     check_kind(parsed, bytes);
     const std::shared_ptr<::onnx::ModelProto> message = parse(parsed, bytes);
     parsed.message = message;

@@ -140,6 +140,7 @@ fs::path inner_path(const Parsed& parsed, const TensorProto& proto, const std::s
 }
 
 const graph::Data& mapped(Parsed& parsed, const TensorProto& proto, const std::string& location) {
+    if (const auto given = parsed.given.find(location); given != parsed.given.end()) return given->second;
     const std::string path = inner_path(parsed, proto, location).string();
     graph::Data& file = parsed.files[path];
     if (file) return file;

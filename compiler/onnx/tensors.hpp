@@ -17,11 +17,12 @@
 
 namespace kpu::onnx {
 
-/// The parsed file, and the files of external data mapped so far.
+/// The parsed file, and its external data: what is given in memory, and the files mapped so far.
 struct Parsed {
     std::shared_ptr<const ::onnx::ModelProto> message;
     std::string origin;
     std::string folder;
+    const std::map<std::string, graph::Data>& given;
     std::map<std::string, graph::Data> files;
 
     template <class... Args>

@@ -95,6 +95,17 @@ void set_type(graph::Value& value, ElemType elem) {
     value.elem = elem;
 }
 
+/// A narrower float that only casts make and read: who wrote both wants the rounding.
+bool is_rounding(const Rewriter& rewriter, ValueId id, ElemType precision) {
+    const graph::Value& value = rewriter.graph.value(id);
+    if (!is_plain_float(value) || bit_width(value.elem) >= bit_width(precision)) return false;
+    const Node* producer = rewriter.producer(id);
+    if (producer == nullptr || !is(*producer, "cast") || rewriter.is_output(id)) return false;
+    const auto& users = rewriter.users(id);
+    return std::all_of(users.begin(), users.end(),
+                       [&](NodeId user) { return is(rewriter.graph.nodes[user], "cast"); });
+}
+
 }  // namespace
 
 void convert(Graph& graph, ElemType precision, bool f32_outputs) {
@@ -105,8 +116,15 @@ void convert(Graph& graph, ElemType precision, bool f32_outputs) {
         wide.resize(graph.values.size());
         for (ValueId id = 0; id < wide.size(); ++id) wide[id] = outputs.wide(id);
     }
-    for (ValueId id = 0; id < graph.values.size(); ++id)
-        set_type(graph.value(id), wide[id] ? ElemType::f32 : precision);
+    std::vector<bool> rounding(graph.values.size(), false);
+    {
+        const Rewriter before(graph);
+        for (ValueId id = 0; id < graph.values.size(); ++id)
+            rounding[id] = is_rounding(before, id, precision);
+    }
+    for (ValueId id = 0; id < graph.values.size(); ++id) {
+        if (!rounding[id]) set_type(graph.value(id), wide[id] ? ElemType::f32 : precision);
+    }
     Rewriter rewriter(graph);  // casts between floats have become casts to the same type
     apply_rules(rewriter, arithmetic_rules);
     rewriter.finish();

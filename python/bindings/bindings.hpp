@@ -24,6 +24,7 @@ namespace py = pybind11;
 void bind_errors(py::module_& module);
 void bind_platform(py::module_& module);
 void bind_program(py::module_& module);
+void bind_network(py::module_& module);
 void bind_simulation(py::module_& module);
 void bind_recording(py::module_& module);
 void bind_schedule(py::module_& module);

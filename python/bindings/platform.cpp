@@ -33,6 +33,13 @@ py::list parameter_table() {
     return rows;
 }
 
+/// Of all channels at their rate.
+double dram_gbps(const Platform& platform) {
+    const proto::Ddr& ddr = platform.resolved.ddr();
+    const double bits = platforms::ddr_device(platform.resolved).bus_width_bits();
+    return ddr.channels() * (ddr.data_rate_mtps() * 1e-3) * (bits / 8);
+}
+
 }  // namespace
 
 void bind_platform(py::module_& module) {
@@ -49,6 +56,7 @@ void bind_platform(py::module_& module) {
             [](const Platform& platform) { return platform.is_text ? std::string() : platform.source; })
         .def_property_readonly("core_mhz",
                                [](const Platform& platform) { return platform.resolved.clock().core_mhz(); })
+        .def_property_readonly("dram_gbps", &dram_gbps)
         .def("changed", &changed, arg("overrides"), Release())
         .def("units",
              [](const Platform& platform) {

@@ -49,10 +49,27 @@ Program load_program(const std::string& path, GivenOptions options, std::vector<
                         platform);
 }
 
+/// The buffer of a Python object, which is given back with the interpreter lock held.
+compiler::MemoryFile memory_file(const py::buffer& object) {
+    auto* info = new py::buffer_info(object.request());
+    const std::shared_ptr<const void> owner(info, [](const void* held) {
+        const py::gil_scoped_acquire acquire;
+        delete static_cast<const py::buffer_info*>(held);
+    });
+    if (PyBuffer_IsContiguous(info->view(), 'C') == 0)
+        throw InternalError("a file in memory is not contiguous");
+    return {owner, static_cast<const uint8_t*>(info->ptr),
+            static_cast<uint64_t>(info->size * info->itemsize)};
+}
+
 Program parse_program(std::string bytes, std::string origin, GivenOptions options,
-                      std::vector<std::string> search_paths, const Platform* platform) {
-    return make_program(compiler::Source::of_bytes(std::move(bytes), std::move(origin)), std::move(options),
-                        std::move(search_paths), platform);
+                      std::vector<std::string> search_paths, const Platform* platform,
+                      const std::map<std::string, py::buffer>& files) {
+    compiler::MemoryFiles beside;
+    for (const auto& [name, object] : files) beside[name] = memory_file(object);
+    const py::gil_scoped_release release;
+    return make_program(compiler::Source::of_bytes(std::move(bytes), std::move(origin), std::move(beside)),
+                        std::move(options), std::move(search_paths), platform);
 }
 
 /// The same program for another device.
@@ -115,7 +132,7 @@ void bind_program(py::module_& module) {
     module.def("load_program", &load_program, arg("path"), arg("options"), arg("search_paths"),
                arg("platform").none(true), Release());
     module.def("parse_program", &parse_program, arg("bytes"), arg("origin"), arg("options"),
-               arg("search_paths"), arg("platform").none(true), Release());
+               arg("search_paths"), arg("platform").none(true), arg("files"));
     py::class_<Program>(module, "Program")
         .def_property_readonly("name", [](const Program& program) { return program.module->program.name(); })
         .def_property_readonly("origin", [](const Program& program) { return program.module->origin; })

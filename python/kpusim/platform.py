@@ -84,6 +84,11 @@ class Platform:
         """Every parameter of a platform."""
         return [Parameter(*row) for row in _core.parameter_table()]
 
+    @property
+    def dram_gbps(self) -> float:
+        """Bandwidth of all DRAM channels, GB/s."""
+        return self._core.dram_gbps
+
     def with_(self, **overrides: OverrideValue) -> Platform:
         """Change parameters.
 

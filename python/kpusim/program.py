@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kpusim import _core
 from kpusim.errors import Diagnostic, UserError
 from kpusim.platform import OverrideValue, Platform, override_list
 from kpusim.tables import OptionValue, front_end_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 StrPath = str | os.PathLike[str]
 
@@ -73,6 +77,7 @@ class Program:
         search_paths: Sequence[StrPath] = (),
         *,
         platform: Platform | StrPath | None = None,
+        files: Mapping[str, Buffer] | None = None,
         **options: OptionValue,
     ) -> Program:
         """Read a program from memory: the content of any file that :meth:`load` reads.
@@ -85,6 +90,9 @@ class Program:
             Its name in messages; files that it includes are searched beside it.
         search_paths : sequence of paths
             Folders to search for included and device files.
+        files : mapping of str to buffer, optional
+            Files that the program names, in memory: external data of ONNX models by its location. They are
+            not copied.
         platform, **options
             As of :meth:`load`.
 
@@ -94,7 +102,7 @@ class Program:
             With every finding, when it cannot be read.
         """
         content = source.encode() if isinstance(source, str) else bytes(source)
-        return cls._read(content, os.fspath(origin), search_paths, platform, options)
+        return cls._read(content, os.fspath(origin), search_paths, platform, options, files)
 
     @classmethod
     def _read(
@@ -104,13 +112,14 @@ class Program:
         search_paths: Sequence[StrPath],
         platform: Platform | StrPath | None,
         options: Mapping[str, OptionValue],
+        files: Mapping[str, Buffer] | None = None,
     ) -> Program:
         folders = [os.fspath(folder) for folder in search_paths]
         device = None if platform is None else platform_beside(platform, origin)._core
         given = front_end_options(options)
         if content is None:
             return cls(_core.load_program(origin, given, folders, device))
-        return cls(_core.parse_program(content, origin, given, folders, device))
+        return cls(_core.parse_program(content, origin, given, folders, device, files or {}))
 
     @classmethod
     def of(

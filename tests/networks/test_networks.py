@@ -206,7 +206,7 @@ class ResNet18(Folder):
         """The model, with random weights, and one image."""
         super().setUpClass()
         cls.model = str(cls.folder / "resnet18.onnx")
-        make = [sys.executable, "-B", str(EXAMPLES / "resnet18.py"), cls.model]
+        make = [sys.executable, "-B", str(EXAMPLES / "networks.py"), "resnet18", cls.model]
         subprocess.run(make, check=True, timeout=300, stdout=subprocess.DEVNULL)
         cls.image = str(cls.folder / "image.npy")
         np.save(cls.image, np.random.default_rng(1).standard_normal((1, 3, 224, 224), np.float32))

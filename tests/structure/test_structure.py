@@ -51,7 +51,7 @@ USES = {
     "runtime": "model/device",
     "runtime/schedule_engine": "runtime compiler/*",
     "runtime/cli": "runtime/schedule_engine analysis explain traces/*",
-    "python": "runtime/schedule_engine analysis explain traces/*",
+    "python": "runtime/schedule_engine compiler/onnx analysis explain traces/*",
 }
 NO_SOURCES = {"tests", "cmake", "docs", "examples", "editors", "scripts"}
 

@@ -1,0 +1,96 @@
+"""Transformers: a layer of BERT-base, a block of GPT-2 small, ViT-tiny."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Attention(nn.Module):
+    """Scaled dot-product attention with several heads."""
+
+    def __init__(self, width: int, heads: int, causal: bool = False) -> None:
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.project = nn.Linear(width, 3 * width)
+        self.join = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attention of each position to all, or to those before it."""
+        batch, length, width = x.shape
+        parts = self.project(x).reshape(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
+        return self.join(mixed.transpose(1, 2).reshape(batch, length, width))
+
+
+class Block(nn.Module):
+    """Attention and two products with a shortcut each; norms before them, or behind as in BERT."""
+
+    def __init__(self, width: int, heads: int, gelu: str, causal: bool = False, before: bool = True) -> None:
+        super().__init__()
+        self.before = before
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = Attention(width, heads, causal)
+        self.products = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(approximate=gelu), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The block on [batch, length, width]."""
+        if self.before:
+            x = x + self.attention(self.norm1(x))
+            return x + self.products(self.norm2(x))
+        x = self.norm1(x + self.attention(x))
+        return self.norm2(x + self.products(x))
+
+
+class Gpt2(nn.Module):
+    """Embeddings, blocks, and the logits of the next token."""
+
+    def __init__(self, words: int, positions: int, width: int, heads: int, blocks: int) -> None:
+        super().__init__()
+        self.words, self.positions = nn.Embedding(words, width), nn.Embedding(positions, width)
+        self.blocks = nn.Sequential(*(Block(width, heads, "tanh", causal=True) for _ in range(blocks)))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits [batch, length, words] of tokens int64[batch, length]."""
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.norm(self.blocks(self.words(tokens) + self.positions(places)))
+        return x @ self.words.weight.T
+
+
+class Vit(nn.Module):
+    """Patches of a picture as a sequence, behind a class token."""
+
+    def __init__(self, size: int, patch: int, width: int, heads: int, blocks: int, classes: int) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.token = nn.Parameter(torch.zeros(1, 1, width))
+        self.places = nn.Parameter(torch.zeros(1, (size // patch) ** 2 + 1, width))
+        self.blocks = nn.Sequential(*(Block(width, heads, "none") for _ in range(blocks)))
+        self.norm = nn.LayerNorm(width)
+        self.classify = nn.Linear(width, classes)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Logits of pictures [batch, 3, size, size]."""
+        x = self.patches(image).flatten(2).transpose(1, 2)
+        x = torch.cat((self.token.expand(x.shape[0], -1, -1), x), 1) + self.places
+        return self.classify(self.norm(self.blocks(x))[:, 0])
+
+
+def bert_layer() -> nn.Module:
+    """One layer of BERT-base: width 768, 12 heads; 7.1 M parameters."""
+    return Block(768, 12, "none", before=False)
+
+
+def gpt2_block() -> nn.Module:
+    """GPT-2 small with one block of its twelve, and 1,000 of its words."""
+    return Gpt2(1000, 1024, 768, 12, 1)
+
+
+def vit_tiny(classes: int = 1000) -> nn.Module:
+    """ViT-tiny, patches of 16x16: 5.7 M parameters, 1.1 G MACs."""
+    return Vit(224, 16, 192, 3, 12, classes)

@@ -1,0 +1,77 @@
+"""PyTorch models on a simulated device: a backend of torch.compile.
+
+>>> import torch, kpusim.torch  # doctest: +SKIP
+>>> fast = torch.compile(model.eval(), backend="kpusim", options={"platform": "swkpu-v1"})  # doctest: +SKIP
+>>> with torch.no_grad():  # doctest: +SKIP
+...     y = fast(x)
+>>> kpusim.torch.last_run().cycles  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from kpusim.errors import UserError
+from kpusim.torch.backend import Graph, Options, last_run
+
+__all__ = ["backend", "last_run"]
+
+# dynamo looks into torch.nn.LSTM, GRU and RNN only if it is told to, and asks before it calls a backend
+torch._dynamo.config.allow_rnn = True
+
+
+def backend(
+    module: torch.fx.GraphModule, examples: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Compile a graph of dynamo: the backend that ``torch.compile(model, backend="kpusim")`` finds.
+
+    Parameters
+    ----------
+    module : torch.fx.GraphModule
+        The graph; parameters and buffers may be lifted.
+    examples : sequence
+        Its arguments.
+    options : mapping, optional
+        ``platform``: name, file or Platform, ``swkpu-v1`` by default. ``precision``: f32, fp16, bf16, int8;
+        by default the widest float type of the device. ``mode``: ``values+timing`` or ``functional``.
+        ``calibration``: samples for int8: tensors, tuples of them where there are several inputs, a folder,
+        or ``random:SEED``. ``fallback="eager"``: what cannot be compiled is left to PyTorch, with a warning.
+
+    Returns
+    -------
+    callable
+        Compiles at its first call for each set of shapes, and anew when weights have changed.
+
+    Raises
+    ------
+    UserError
+        For options that are none; when it is called: for graph breaks, training mode, and operators that
+        cannot be compiled, with their source lines.
+    """
+    graph = Graph(module, examples, Options.of(options))
+    reason = getattr(module, "compile_subgraph_reason", None)
+    if reason is not None and reason.graph_break and graph.options.fallback is None:
+        return refuser(break_text(reason))
+    return graph
+
+
+def break_text(reason: Any) -> str:
+    """Why dynamo stopped, and where."""
+    at = next((f" ({frame.filename}:{frame.lineno})" for frame in reversed(reason.user_stack)), "")
+    why = str(reason.reason).splitlines()[0].rstrip(".")
+    return (
+        f"the model does not become one graph: {why}{at}. Fix: remove what breaks it (torch._dynamo.explain "
+        "lists every break), or give options={'fallback': 'eager'}."
+    )
+
+
+def refuser(text: str) -> Callable[..., Any]:
+    """What raises when it is called: errors then come without the wrapping of dynamo."""
+
+    def refuse(*arguments: Any) -> Any:
+        raise UserError(text)
+
+    return refuse

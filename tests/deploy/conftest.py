@@ -1,0 +1,5 @@
+"""Settings of these tests."""
+
+import torch
+
+torch.set_num_threads(1)  # tests run beside each other
