@@ -27,7 +27,8 @@ Block Constants::whole(graph::ValueId value) const {
 int64_t Constants::place(const Block& block) {
     const auto [found, added] = places_.try_emplace(block, 0);
     if (added) {
-        bytes_.resize(align_up(bytes_.size()));
+        const auto size = packed_bytes(block.elem, static_cast<uint64_t>(block.count.product()));
+        bytes_.resize(align_up(bytes_.size(), size < 8 * tile_align ? small_align : tile_align));
         found->second = static_cast<int64_t>(bytes_.size());
         append(block);
     }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "compiler/lower/tiling.hpp"
 #include "model/timing/vector.hpp"
@@ -21,8 +22,8 @@ struct Traffic {
     double ddr_load = 0,
            ddr_store = 0;  ///< of one iteration of a lane: its longest transfers from and to DDR
     double system_link = 0, system_units = 0, ddr = 0, l2 = 0;  ///< in all
-    double first = 0;                                           ///< before the first tile can be computed
-    double hoisted = 0;                                         ///< of all stages: what they load beforehand
+    double first_l2 = 0, first_unit = 0, first_l1 = 0;  ///< before the first tile: DRAM, a unit of it, a DMA
+    double hoisted = 0;                                 ///< of all stages: what they load beforehand
 };
 
 class Evaluation {
@@ -165,23 +166,25 @@ class Evaluation {
     void find_kept() {
         tiling_.keep.assign(op().operands.size(), Keep::no);
         tiling_.kept_bytes = 0;
-        for (;;) {
-            size_t best = op().operands.size();
-            double most = 0;
-            for (size_t i = 0; i < op().operands.size(); ++i) {
-                const uint64_t size = align_up(whole_bytes(i));
-                // what is loaded while another operation runs finds that operation's tensors in L2
-                if (tiling_.hoisted[i] && value(i).constant()) continue;
-                if (op().operands[i].place != Place::input || request_.homes[i] != Home::ddr ||
-                    tiling_.keep[i] != Keep::no || bit_width(value(i).elem) < 8 ||
-                    tiling_.kept_bytes + size > request_.spare_bytes)
-                    continue;
-                const double saved = (times_read(i) - 1) * double(size);
-                if (saved > most) best = i, most = saved;
+        std::vector<std::pair<double, size_t>> saved;
+        for (size_t i = 0; i < op().operands.size(); ++i) {
+            if (op().operands[i].place != Place::input || request_.homes[i] != Home::ddr ||
+                bit_width(value(i).elem) < 8)
+                continue;
+            // what is loaded while another operation runs finds that operation's tensors in L2
+            if (tiling_.hoisted[i] && value(i).constant()) continue;
+            const double again = (times_read(i) - 1) * double(whole_bytes(i));
+            if (again > 0) saved.emplace_back(-again, i);
+        }
+        std::sort(saved.begin(), saved.end());
+        for (const auto& [again, i] : saved) {
+            tiling_.keep[i] = by_tiles(i) ? Keep::tiles : Keep::whole;
+            const uint64_t size = kept_bytes(request_.graph, op(), tiling_, i);
+            if (tiling_.kept_bytes + size > request_.spare_bytes) {
+                tiling_.keep[i] = Keep::no;
+            } else {
+                tiling_.kept_bytes += size;
             }
-            if (best == op().operands.size()) return;
-            tiling_.keep[best] = by_tiles(best) ? Keep::tiles : Keep::whole;
-            tiling_.kept_bytes += align_up(whole_bytes(best));
         }
     }
 
@@ -346,7 +349,7 @@ class Evaluation {
 
     /// In L2: tiles from DDR stand there packed, unless the whole tensor does.
     double rows_in_l2(size_t i) const {
-        const bool packed = request_.homes[i] == Home::ddr && tiling_.keep[i] == Keep::no;
+        const bool packed = request_.homes[i] == Home::ddr && tiling_.keep[i] != Keep::whole;
         return packed ? 1 : rows(i);
     }
 
@@ -365,10 +368,10 @@ class Evaluation {
         } else if (!tiling_.hoisted[i]) {
             of.load = std::max(of.load, unit);
             of.loads += parts * std::max(unit / mover.units, link);
-            of.first += unit;
-        } else if (!value(i).constant() || stages_ == 1) {
-            of.first += parts * std::max(unit / mover.units, link);
         }
+        if (waited_for(i))
+            of.first_l1 =
+                std::max(of.first_l1, unit * (tiling_.hoisted[i] ? std::ceil(parts / mover.units) : 1));
         if (tiling_.hoisted[i]) of.hoisted += times * std::max(unit / mover.units, link);
     }
 
@@ -398,11 +401,18 @@ class Evaluation {
             of.loads += parts * share * std::max({unit / mover.units, link, pins});
         }
         if (tiling_.keep[i] == Keep::whole) {
-            of.first +=
+            of.first_l2 +=
                 double(whole_bytes(i)) / std::min({target.ddr_bytes_per_cycle, mover.port, mover.link});
-        } else if (!value(i).constant() || stages_ == 1 || !tiling_.hoisted[i]) {
-            of.first += distinct(i) * (tiling_.hoisted[i] ? parts : 1) * std::max(link, pins);
+        } else if (waited_for(i)) {
+            const double tiles = distinct(i) * (tiling_.hoisted[i] ? parts : 1);
+            of.first_l2 += tiles * std::max(link, pins);
+            of.first_unit = std::max(of.first_unit, unit * std::ceil(tiles / mover.units));
         }
+    }
+    /// What must be there before the first tile can be computed, and could not come while others computed.
+    bool waited_for(size_t i) const {
+        if (op().operands[i].place != Place::input) return false;
+        return request_.first || !tiling_.hoisted[i] || !value(i).constant();
     }
 
     Traffic traffic() const {
@@ -438,8 +448,8 @@ class Evaluation {
                                                      iterations * through / in_flight()}));
         // what else is busy gets in the way at times
         const double others = tiling_.array + tiling_.vector + tiling_.dma + tiling_.dram - steady;
-        tiling_.cycles =
-            steady + of.first + ends + vector_tile + of.out_once + interference * std::max(0.0, others);
+        tiling_.cycles = steady + std::max(of.first_l2, of.first_unit) + of.first_l1 + ends + vector_tile +
+                         of.out_once + interference * std::max(0.0, others);
         if (flushes()) tiling_.cycles += double(stages_ - 1) * (through - chain_);
         // parts of a sum follow each other through one accumulator; their drains show while no other tile has operands
         if (parts_ > 1) {

@@ -103,7 +103,7 @@ class Lowering {
         Block block = constants_.whole(id);
         block.elem = elem;
         if (places_.table_places.count(block) > 0) return true;
-        const uint64_t size = align_up(packed_bytes(elem, graph_.value(id).elements()));
+        const uint64_t size = align_up(packed_bytes(elem, graph_.value(id).elements()), small_align);
         if (table_used_ + size > table_bytes_) return false;
         places_.table_places[block] = static_cast<int64_t>(table_used_);
         table_used_ += size;
@@ -194,7 +194,8 @@ class Lowering {
                 axis.quantum = target_.engines[0].array().cols();
             if (axis.name == "m") axis.quantum = target_.engines[0].array().rows();
         }
-        op.tiling = choose_tiling({graph_, op.op, target_, op.homes, arena_bytes_, spare.bytes});
+        op.tiling = choose_tiling(
+            {graph_, op.op, target_, op.homes, arena_bytes_, spare.bytes, &op == result_.ops.data()});
         keep(op, spare);
         count_macs(op);
     }
@@ -205,8 +206,7 @@ class Lowering {
         for (size_t i = 0; i < op.op.operands.size(); ++i) {
             op.kept.push_back(next);
             if (op.tiling.keep[i] == Keep::no) continue;
-            const graph::Value& value = graph_.value(op.op.operands[i].value);
-            next += align_up(packed_bytes(value.elem, value.elements()));
+            next += kept_bytes(graph_, op.op, op.tiling, i);
         }
         if (op.tiling.kept_bytes > 0) result_.memory.l2_bytes = std::max(result_.memory.l2_bytes, next);
     }

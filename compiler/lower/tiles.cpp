@@ -121,13 +121,18 @@ Expr Tiles::offset(size_t operand, const Dims& strides, const Dims& first, const
         fixed += first[d] * strides[d];
         const int64_t count = count_along(operand, d);
         if (count == 1) continue;
-        const Position& position = positions_[static_cast<size_t>(op_.operands[operand].windows[d].axis)];
-        Expr index = position.divisor == 1 ? t : t / position.divisor;
-        if (!outermost(position)) index = index % count;
-        result = result + index * Expr(step(operand, d) * strides[d]);
+        const Expr along = index(static_cast<size_t>(op_.operands[operand].windows[d].axis), t);
+        result = result + along * Expr(step(operand, d) * strides[d]);
         moves = true;
     }
     return moves ? result + Expr(fixed) : Expr(fixed);
+}
+
+/// Of the tile along an axis, counted from the run's first.
+Expr Tiles::index(size_t axis, const Expr& t) const {
+    const Position& position = positions_[axis];
+    const Expr result = position.divisor == 1 ? t : t / position.divisor;
+    return outermost(position) ? result : result % position.run.count;
 }
 
 bool Tiles::outermost(const Position& position) const {
@@ -213,18 +218,35 @@ Tile Tiles::constant_tile(size_t operand, const Box& tile, const Expr& t) const 
             {places_.weights.index, 0, 0, true, 0, {}, {}}};
 }
 
-/// Laid out as the whole tensor is.
+/// Tile behind tile, or laid out as the whole tensor is.
 Tile Tiles::kept(size_t operand, const Expr& t) const {
     const graph::Value& of = value(operand);
-    const Box tile = box(operand);
-    const Dims strides = row_major(shape_of(of));
     const auto lo = static_cast<int64_t>(kept_[operand]);
-    const Expr start = bytes(offset(operand, strides, tile.first, t), of.elem) + Expr(lo);
-    const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(strides));
-    const auto size = static_cast<int64_t>(packed_bytes(of.elem, of.elements()));
+    const auto hi = lo + static_cast<int64_t>(kept_bytes(places_.graph, op_, tiling_, operand));
     const uint32_t frame = frame_of({-1, lo, op_.operands[operand].value});
-    return {places_.program.region("", places_.l2, start, type_of),
-            {places_.l2.index, lo, lo + size, false, frame, tile.first, tile.reach, tile.shape, tile.step}};
+    const Box tile = box(operand);
+    if (tiling_.keep[operand] == Keep::whole) {
+        const Dims strides = row_major(shape_of(of));
+        const Expr start = bytes(offset(operand, strides, tile.first, t), of.elem) + Expr(lo);
+        const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(strides));
+        return {places_.program.region("", places_.l2, start, type_of),
+                {places_.l2.index, lo, hi, false, frame, tile.first, tile.reach, tile.shape, tile.step}};
+    }
+    Span span{places_.l2.index, lo, hi, false, frame, tile.first, tile.first, tile.first, tile.first};
+    Expr number(0);
+    for (size_t d = 0; d < tile.first.rank; ++d) {
+        const int axis = op_.operands[operand].windows[d].axis;
+        const Run run = axis < 0 ? Run{0, 1, 1} : positions_[static_cast<size_t>(axis)].run;
+        span.first[d] = run.first;
+        span.count[d] = (run.count - 1) * run.stride + 1;
+        span.size[d] = 1;
+        span.step[d] = run.count > 1 ? run.stride : 0;
+        if (axis < 0) continue;
+        number = number * Expr(tiling_.tiles(op_, static_cast<size_t>(axis))) + Expr(run.first);
+        if (run.count > 1) number = number + index(static_cast<size_t>(axis), t) * Expr(run.stride);
+    }
+    const Expr start = number * Expr(slot_size(operand)) + Expr(lo);
+    return {places_.program.region("", places_.l2, start, type(operand, tile.shape, false)), span};
 }
 
 std::pair<Tile, Tile> Tiles::whole(size_t operand) const {

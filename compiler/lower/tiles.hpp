@@ -79,6 +79,7 @@ class Tiles {
     Box box(size_t operand) const;
     int64_t count_along(size_t operand, size_t d) const;
     int64_t step(size_t operand, size_t d) const;
+    builder::Expr index(size_t axis, const builder::Expr& t) const;
     bool outermost(const Position& position) const;
     builder::Expr offset(size_t operand, const Dims& strides, const Dims& first,
                          const builder::Expr& t) const;

@@ -81,6 +81,17 @@ uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
     return packed_bytes(graph.value(op.operands[operand].value).elem, elements);
 }
 
+uint64_t kept_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand) {
+    const graph::Value& value = graph.value(op.operands[operand].value);
+    if (tiling.keep[operand] == Keep::whole) return align_up(packed_bytes(value.elem, value.elements()));
+    uint64_t tiles = 1;
+    for (const Window& window : op.operands[operand].windows) {
+        if (window.axis >= 0)
+            tiles *= static_cast<uint64_t>(tiling.tiles(op, static_cast<size_t>(window.axis)));
+    }
+    return tiles * align_up(tile_bytes(graph, op, operand, tiling.tile));
+}
+
 int64_t Tiling::lanes() const {
     int64_t lanes = 1;
     for (const int64_t along : split) lanes *= along;

@@ -90,9 +90,13 @@ struct TilingRequest {
     const std::vector<Home>& homes;  ///< by operand
     uint64_t arena_bytes = 0;        ///< of L1: half of it, so that the next operation's constants can come
     uint64_t spare_bytes = 0;        ///< of L2, for what is kept there
+    bool first = false;              ///< of the program: nothing is computed while its constants come
 };
 
-constexpr uint64_t tile_align = 64;  ///< of everything in L1 and L2, bytes
+/// Of everything that moves between L1, L2 and DDR, bytes: transfers are cut where either side has a multiple of its
+/// burst, so both sides begin alike.
+constexpr uint64_t tile_align = 512;
+constexpr uint64_t small_align = 64;  ///< of what is shorter than a few bursts
 inline uint64_t align_up(uint64_t bytes, uint64_t to = tile_align) { return (bytes + to - 1) / to * to; }
 
 /// Elements of the largest tile of an operand, one dimension each.
@@ -100,6 +104,9 @@ Dims tile_shape(const graph::Graph& graph, const TileOp& op, size_t operand,
                 const std::vector<int64_t>& tile);
 uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
                     const std::vector<int64_t>& tile);
+
+/// Of L2, for what Tiling::keep says of an operand.
+uint64_t kept_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand);
 
 /// The accumulator that a cut sum continues in; none: the output itself has that type.
 ElemType accumulator_of(const graph::Graph& graph, const TileOp& op);
