@@ -279,7 +279,7 @@ class Emitter {
         finish(task, reads, writes);
     }
 
-    /// Attributes of the tile: its own padding, its own groups.
+    /// Attributes of the tile: its own padding, its own sizes, its own groups.
     BoundAttrs patched(const TileNode& tile, const Node& node) const {
         BoundAttrs attrs = node.attrs;
         const OpcodeClass kind = node.spec().op_class;
@@ -292,6 +292,12 @@ class Emitter {
                     const Part of = tiles_.part(tile.inputs[0], d + 1);
                     attribute.ints[d] = of.before;
                     attribute.ints[d + spatial] = of.behind;
+                }
+            }
+            if (node.spec().name == "resize" && attribute.name == "sizes") {
+                for (size_t d = 0; d < attribute.ints.size(); ++d) {
+                    if (op_.operands[tile.outputs[0]].windows[d].axis >= 0)
+                        attribute.ints[d] = tiles_.part(tile.outputs[0], d).size;
                 }
             }
             if (kind == OpcodeClass::conv && attribute.name == "groups" && attribute.integer > 1) {
