@@ -300,6 +300,12 @@ BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {
                 attribute.ints[d + spatial] = of.behind;
             }
         }
+        if (node.spec().name == "resize" && attribute.name == "sizes") {
+            for (size_t d = 0; d < attribute.ints.size(); ++d) {
+                if (op_.operands[tile.outputs[0]].windows[d].axis >= 0)
+                    attribute.ints[d] = tiles_.part(tile.outputs[0], d).size;
+            }
+        }
         if (kind == OpcodeClass::conv && attribute.name == "groups" && attribute.integer > 1) {
             for (size_t a = 0; a < op_.axes.size(); ++a) {
                 if (op_.axes[a].name == "g") attribute.integer = tiles_.run(a).size;

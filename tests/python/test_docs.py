@@ -1,4 +1,4 @@
-"""The page of the package and the docstrings: every example prints what it says."""
+"""The pages of the package and the docstrings: every example prints what it says."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/python.md"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def test_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All blocks of the page are one session, in a folder with the examples."""
+@pytest.mark.parametrize(("name", "least"), [("python", 20), ("deploy", 16)])
+def test_page(name: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks of a page are one session, in a folder with the examples."""
+    page = ROOT / f"docs/{name}.md"
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    text = PAGE.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (PAGE.parent / target).exists(), target
+        assert (page.parent / target).exists(), target
     blank = re.sub(r"^```.*$", "", text, flags=re.MULTILINE)
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
-    runner.run(doctest.DocTestParser().get_doctest(blank, {}, PAGE.name, str(PAGE), 0))
-    assert runner.tries > 20
+    runner.run(doctest.DocTestParser().get_doctest(blank, {}, page.name, str(page), 0))
+    assert runner.tries > least
     assert runner.failures == 0
 
 

@@ -243,6 +243,17 @@ TEST_P(Lower, ProductsPoolsAndViews) {
     }
 }
 
+TEST_P(Lower, ResizedPicturesAreCutAlongTheirChannels) {
+    Maker maker(GetParam().elem, 11);
+    const ValueId x = maker.input({1, 24, 24, 64});
+    NodeOptions options = maker.named("Resize");
+    options.quant = maker.graph().value(x).quant;
+    maker.output(
+        maker.graph().add_node("resize", {x}, attributes({ints("sizes", {1, 48, 48, 64})}), options));
+    const Result result = run(maker, GetParam().device, {{"engine.l1.size_bytes", "65536"}});
+    EXPECT_NE(result.lowered.ops.at(0).tiling.tile, (std::vector<int64_t>{1, 64}));
+}
+
 TEST_P(Lower, LargeProductsCutTheirSum) {
     Maker maker(GetParam().elem, 7);
     const ValueId x = maker.input({40, 9000});

@@ -1,0 +1,156 @@
+"""How far compiled networks are from PyTorch: the table of docs/networks.md.
+
+usage: accuracy.py [--update] [NAME ...]
+
+Random weights, batch-norm statistics calibrated (examples/networks); the digits network is the trained one.
+Outputs are divided by the range of what PyTorch gives in float32, so that they have unit range.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import kpusim
+import kpusim.torch
+import numpy as np
+import numpy.typing as npt
+import onnx
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "networks.md"
+NETWORKS = ROOT / "examples" / "networks"
+sys.path.insert(0, str(NETWORKS))
+from networks import build, sample
+
+SAMPLES, CALIBRATION = 6, 6
+BEGIN, END = "<!-- accuracy: written by tests/deploy/accuracy.py --update -->", "<!-- accuracy: end -->"
+Values = npt.NDArray[np.float64]
+
+
+class Row(NamedTuple):
+    """A network in a precision, and the bound that is asked for."""
+
+    network: str
+    precision: str
+    bound: float | None
+
+
+ROWS = (
+    Row("resnet18", "fp16", 0.001),
+    Row("resnet18", "int8", 0.01),
+    Row("yolov8n", "fp16", 0.001),
+    Row("yolov8n", "int8", 0.02),
+    Row("mobilenet_v2", "fp16", None),
+    Row("mobilenet_v2", "int8", 0.01),
+    Row("digits_cnn", "fp16", None),
+    Row("digits_cnn", "int8", None),
+)
+
+
+class Result(NamedTuple):
+    """Errors over all samples."""
+
+    largest: float
+    relative: float
+    cosine: float
+    same_top1: float
+    pytorch: float  #: the largest error of PyTorch's own run in fp16; NaN where there is none
+
+
+def compare(got: Values, want: Values, pytorch: float) -> Result:
+    """Errors of outputs [samples, ...]."""
+    rows, wanted = got.reshape(len(got), -1), want.reshape(len(want), -1)
+    spread = float(np.ptp(wanted))
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(wanted, axis=1)
+    return Result(
+        float(np.abs(rows - wanted).max()) / spread,
+        float(np.linalg.norm(rows - wanted) / np.linalg.norm(wanted)),
+        float(((rows * wanted).sum(1) / lengths).min()),
+        float((top(got) == top(want)).mean()),
+        pytorch,
+    )
+
+
+def top(values: Values) -> npt.NDArray[np.int64]:
+    """The likeliest class: of detections [samples, 4 + classes, boxes] that of each box."""
+    return values[:, 4:].argmax(1) if values.ndim == 3 else values.argmax(1)
+
+
+def torch_network(row: Row) -> Result:
+    """A network of examples/networks through torch.compile."""
+    torch._dynamo.reset()
+    model = build(row.network)
+    inputs = [sample(row.network, seed=100 + i) for i in range(SAMPLES)]
+    options: dict[str, object] = {"platform": "swkpu-v1", "precision": row.precision, "mode": "functional"}
+    if row.precision == "int8":
+        options["calibration"] = [sample(row.network, seed=200 + i) for i in range(CALIBRATION)]
+    fast = torch.compile(model, backend="kpusim", options=options)
+    with torch.no_grad():
+        want = np.stack([model(x)[0].double().numpy() for x in inputs])
+        got = np.stack([fast(x)[0].double().numpy() for x in inputs])
+        theirs = np.nan
+        if row.precision == "fp16":
+            half = build(row.network).half()
+            eager = np.stack([half(x.half())[0].double().numpy() for x in inputs])
+            theirs = compare(eager, want, np.nan).largest
+    return compare(got, want, theirs)
+
+
+def digits(row: Row) -> Result:
+    """The trained network, all held-back images, against ONNX's reference."""
+    images = np.load(NETWORKS / "images.npy")
+    model = onnx.load(NETWORKS / "digits_cnn.onnx")
+    (want,) = onnx.reference.ReferenceEvaluator(model).run(None, {"image": images})
+    options = {"calibrate": NETWORKS / "calibration"} if row.precision == "int8" else {}
+    program = kpusim.compile(
+        NETWORKS / "digits_cnn.onnx", "swkpu-v1", row.precision, dims={"batch": len(images)}, **options
+    )
+    run = kpusim.simulate(program, inputs={"image": images}, mode="functional")
+    return compare(run.outputs["logits"].astype(np.float64), want.astype(np.float64), np.nan)
+
+
+def line(row: Row, result: Result) -> str:
+    """A row of the table."""
+    bound = "" if row.bound is None else f"{row.bound:g}"
+    held = "" if row.bound is None else "yes" if result.largest < row.bound else "**no**"
+    theirs = "" if np.isnan(result.pytorch) else f"{result.pytorch:.1e}"
+    return (
+        f"| {row.network} | {row.precision} | {result.largest:.1e} | {bound} | {held} | {theirs} | "
+        f"{result.relative:.1e} | {result.cosine:.6f} | {result.same_top1 * 100:.1f} % |"
+    )
+
+
+def main() -> None:
+    """Measure, print, and update the page if asked."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--update", action="store_true")
+    given = parser.parse_args()
+    measure: dict[bool, Callable[[Row], Result]] = {True: digits, False: torch_network}
+    lines = [
+        "| network | precision | largest error | asked for | held | PyTorch in fp16 | relative error | "
+        "smallest cosine | same top-1 |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    print(*lines, sep="\n")
+    for row in ROWS:
+        if given.names and row.network not in given.names:
+            continue
+        lines.append(line(row, measure[row.network == "digits_cnn"](row)))
+        print(lines[-1], flush=True)
+    if given.update:
+        text = PAGE.read_text(encoding="utf-8")
+        before, after = text[: text.index(BEGIN)], text[text.index(END) :]
+        PAGE.write_text(before + "\n".join([BEGIN, "", *lines, "", after]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
