@@ -227,11 +227,22 @@ class Describer {
         for (size_t d = along + 1; d < x.rank; ++d) result_.inputs[0][d] = result_.outputs[0][d - 1 + many];
     }
 
-    /// Dimensions whose size does not change can be cut.
+    /// A slice may turn a dimension around, and leave its size.
+    bool turns(size_t d) const {
+        if (spec_.name != "slice") return false;
+        const std::vector<int64_t>&axes = ints("axes"), &steps = ints("steps");
+        for (size_t i = 0; i < axes.size(); ++i) {
+            const int64_t rank = static_cast<int64_t>(in(0).rank);
+            if ((axes[i] + rank) % rank == static_cast<int64_t>(d) && steps[i] != 1) return true;
+        }
+        return false;
+    }
+
+    /// Dimensions that stay as they are can be cut.
     void same_dimensions() {
         const Dims x = in(0), y = out();
         for (size_t d = 0; d < y.rank; ++d) {
-            if (x[d] == y[d])
+            if (x[d] == y[d] && !turns(d))
                 result_.inputs[0][d] = result_.outputs[0][d] = follow(add_axis(fmt::format("d{}", d), y[d]));
         }
     }

@@ -11,6 +11,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.helper
 import pytest
 from kpusim import Platform, kpu
 from kpusim.kpu import spec
@@ -250,11 +252,17 @@ def test_compiler_errors(tmp_path: Path) -> None:
         compiler.compile(MODEL, kpu.KPUConfig(max_tensor_dims=3))
     with pytest.raises(kpu.CompilationError, match="a batch of 1, swkpu-v1 takes 0"):
         compiler.compile(MODEL, kpu.KPUConfig(max_batch_size=0))
-    small = changed("memory.sram_l1_bytes", 1024)
+    value = onnx.helper.make_tensor_value_info
+    row = [1, 200_000]  # a softmax needs its row whole
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Softmax", ["x"], ["y"])], "g", [value("x", 1, row)], [value("y", 1, row)]
+    )
+    wide = tmp_path / "wide.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), wide)
     with pytest.raises(
         kpu.MemoryError, match=r"SRAM memory exceeded: \d+ bytes required, \d+ bytes available"
     ) as e:
-        compiler.compile(MODEL, small)
+        compiler.compile(wide, config)
     assert e.value.required > e.value.available and e.value.memory_type == "SRAM"
     with pytest.raises(TypeError):
         compiler.compile(MODEL, config, onnx_path=MODEL)

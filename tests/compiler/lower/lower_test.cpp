@@ -254,6 +254,19 @@ TEST_P(Lower, ResizedPicturesAreCutAlongTheirChannels) {
     EXPECT_NE(result.lowered.ops.at(0).tiling.tile, (std::vector<int64_t>{1, 64}));
 }
 
+// A slice that walks backwards over a dimension leaves its size, not its places.
+TEST_P(Lower, TurnedDimensionsStayWhole) {
+    Maker maker(GetParam().elem, 12);
+    const ValueId x = maker.input({6, 16, 16, 8});
+    NodeOptions options = maker.named("Turn");
+    options.quant = maker.graph().value(x).quant;
+    const BoundAttrs backwards =
+        attributes({ints("starts", {-1}), ints("ends", {-7}), ints("axes", {0}), ints("steps", {-1})});
+    maker.output(maker.graph().add_node("slice", {x}, backwards, options));
+    const Result result = run(maker, GetParam().device, {{"engine.l1.size_bytes", "32768"}});
+    EXPECT_GT(result.cycles, 0u);
+}
+
 TEST_P(Lower, LargeProductsCutTheirSum) {
     Maker maker(GetParam().elem, 7);
     const ValueId x = maker.input({40, 9000});
