@@ -278,7 +278,11 @@ class Describer {
         const size_t along = axis_of(x, node_.attrs), many = scalar ? 0 : indices.rank;
         for (size_t d = 0; d < along; ++d) result_.inputs[0][d] = result_.outputs[0][d];
         for (size_t d = 0; d < many; ++d) result_.inputs[1][d] = result_.outputs[0][along + d];
-        for (size_t d = along + 1; d < x.rank; ++d) result_.inputs[0][d] = result_.outputs[0][d - 1 + many];
+        for (size_t d = along + 1; d < x.rank; ++d) {
+            result_.inputs[0][d] = result_.outputs[0][d - 1 + many];
+            // narrow rows for all indices at once, so that X is read once
+            result_.axes[static_cast<size_t>(result_.outputs[0][d - 1 + many].axis)].independent = true;
+        }
     }
 
     /// Dimensions whose size does not change can be cut.
