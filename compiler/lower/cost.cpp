@@ -205,6 +205,13 @@ class Evaluation {
             shape.groups = size(y.product()) / (shape.m * shape.n);
             return shape;
         }
+        if (node.spec().transposed) {  // X with each tap of the window
+            const Dims x = tile_shape(request_.graph, op(), anchor.inputs[0], tile);
+            shape.k = size(x[x.rank - 1u]);
+            shape.m = size(x.product()) / shape.k;
+            shape.n = size(w.product()) / size(w[w.rank - 2u]);
+            return shape;
+        }
         shape.n = size(w[w.rank - 1u]);
         for (const Axis& axis : op().axes) {
             if (axis.name == "g") shape.groups = size(tile[static_cast<size_t>(&axis - op().axes.data())]);

@@ -36,7 +36,7 @@ class Describer {
         for (const ValueId id : node_.inputs) result_.inputs.emplace_back(shape_of(graph_.value(id)).rank);
         for (const ValueId id : node_.outputs) result_.outputs.emplace_back(shape_of(graph_.value(id)).rank);
         if (spec_.name == "resize") {
-            same_dimensions();
+            resize();
             return std::move(result_);
         }
         switch (spec_.op_class) {
@@ -44,11 +44,7 @@ class Describer {
                 gemm();
                 break;
             case OpcodeClass::conv:
-                if (spec_.name == "conv_transpose2d") {
-                    batches();
-                } else {
-                    convolution();
-                }
+                spec_.transposed ? transposed_convolution() : convolution();
                 break;
             case OpcodeClass::elementwise:
             case OpcodeClass::convert:
@@ -139,6 +135,63 @@ class Describer {
         if (node_.inputs.size() > 2) broadcast(2);
     }
 
+    /// Rows and columns are cut where windows do not overlap: each element of X makes a block of Y of its own.
+    void transposed_convolution() {
+        const Dims x = in(0), w = in(1), y = out();
+        const size_t last = x.rank - 1u;
+        if (conv_groups(spec_, node_.attrs, x[last]) != 1) return batches();
+        Windows &wx = result_.inputs[0], &ww = result_.inputs[1], &wy = result_.outputs[0];
+        wx[0] = wy[0] = follow(add_axis("n", y[0]));
+        for (size_t d = 0; d + 1 < last; ++d) {
+            const int64_t step = ints("strides")[d];
+            if (w[d] != step || ints("dilations")[d] != 1 || y[d + 1] != x[d + 1] * step ||
+                ints("pads")[d] != 0)
+                continue;
+            const int axis = add_axis(d == 0 ? "y" : "x", x[d + 1]);
+            wx[d + 1] = follow(axis);
+            wy[d + 1] = follow(axis, step);
+        }
+        ww[last] = wy[last] = follow(add_axis("o", y[last], Walk::unroll));
+        if (node_.inputs.size() > 2) broadcast(2);
+    }
+
+    /// Dimensions that stay as they are can be cut, and those where every element is repeated equally often.
+    void resize() {
+        const Dims x = in(0), y = out();
+        const auto word = [&](std::string_view name, std::string_view default_word) {
+            const BoundAttr* attribute = node_.attrs.find(name);
+            return attribute == nullptr ? std::string(default_word) : attribute->text;
+        };
+        const std::string coordinates = word("coordinates", "half_pixel"),
+                          rounding = word("nearest_mode", "round_prefer_floor");
+        const bool repeats = word("mode", "nearest") == "nearest" &&
+                             ((coordinates == "half_pixel" &&
+                               (rounding == "round_prefer_floor" || rounding == "round_prefer_ceil")) ||
+                              (coordinates == "asymmetric" && rounding == "floor"));
+        const BoundAttr* scales = node_.attrs.find("scales");
+        for (size_t d = 0; d < y.rank; ++d) {
+            const int64_t times = y[d] / x[d];
+            const double scale =
+                scales == nullptr || scales->reals.empty() ? double(times) : scales->reals[d];
+            if (y[d] != x[d] * times || scale != double(times) || (times > 1 && !repeats)) continue;
+            const int axis = add_axis(fmt::format("d{}", d), x[d]);
+            result_.inputs[0][d] = follow(axis);
+            result_.outputs[0][d] = follow(axis, times);
+        }
+    }
+
+    /// Tiles at the border have the padding there; mirrored rows may lie beyond a tile.
+    void pad() {
+        const Dims x = in(0), y = out();
+        const bool mirrored = node_.attrs.find("mode")->text == "reflect";
+        for (size_t d = 0; d < y.rank; ++d) {
+            if (mirrored && x[d] != y[d]) continue;
+            const int axis = add_axis(fmt::format("d{}", d), y[d]);
+            result_.outputs[0][d] = follow(axis);
+            result_.inputs[0][d] = {axis, 1, 1, ints("pads")[d]};
+        }
+    }
+
     void pool() {
         output_axes();
         const Dims x = in(0);
@@ -152,14 +205,14 @@ class Describer {
             window.extent = (ints("kernel_shape")[d] - 1) * dilation + 1;
             window.before = ints("pads")[d];
         }
-        // a window that may end outside of X, or counts what lies there, is only right at X's own border
-        const BoundAttr* ceil = node_.attrs.find("ceil_mode");
-        const BoundAttr* padding = node_.attrs.find("count_include_pad");
-        if ((ceil != nullptr && ceil->integer != 0) || (padding != nullptr && padding->integer != 0)) {
-            for (size_t d = 0; d < spatial; ++d) {
-                untiled(d + 1);
-                result_.inputs[0][d + 1] = Window{};
-            }
+        // a last window beyond counted padding divides by fewer elements: only at X's own border
+        const auto set = [&](std::string_view name) {
+            const BoundAttr* attribute = node_.attrs.find(name);
+            return attribute != nullptr && attribute->integer != 0;
+        };
+        for (size_t d = 0; set("ceil_mode") && set("count_include_pad") && d < spatial; ++d) {
+            untiled(d + 1);
+            result_.inputs[0][d + 1] = Window{};
         }
     }
 
@@ -205,7 +258,8 @@ class Describer {
     void view() {
         if (spec_.name == "transpose") return transpose();
         if (spec_.name == "gather") return gather();
-        if (spec_.name == "pad" || spec_.name == "slice") return same_dimensions();
+        if (spec_.name == "pad") return pad();
+        if (spec_.name == "slice") return same_dimensions();
         batches();
     }
 
@@ -224,7 +278,11 @@ class Describer {
         const size_t along = axis_of(x, node_.attrs), many = scalar ? 0 : indices.rank;
         for (size_t d = 0; d < along; ++d) result_.inputs[0][d] = result_.outputs[0][d];
         for (size_t d = 0; d < many; ++d) result_.inputs[1][d] = result_.outputs[0][along + d];
-        for (size_t d = along + 1; d < x.rank; ++d) result_.inputs[0][d] = result_.outputs[0][d - 1 + many];
+        for (size_t d = along + 1; d < x.rank; ++d) {
+            result_.inputs[0][d] = result_.outputs[0][d - 1 + many];
+            // narrow rows for all indices at once, so that X is read once
+            result_.axes[static_cast<size_t>(result_.outputs[0][d - 1 + many].axis)].independent = true;
+        }
     }
 
     /// A slice may turn a dimension around, and leave its size.

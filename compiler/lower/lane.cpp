@@ -288,29 +288,32 @@ void Lane::run_node(const TileNode& tile, const Expr& t, const Expr& slot) {
 
 BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {
     BoundAttrs attrs = node.attrs;
+    bool cut = false;
     const OpcodeClass kind = node.spec().op_class;
-    const bool windows = kind == OpcodeClass::pooling || kind == OpcodeClass::conv;
     for (BoundAttr& attribute : attrs.list) {
-        if (windows && attribute.name == "pads") {
-            const size_t spatial = attribute.ints.size() / 2;
-            for (size_t d = 0; d < spatial; ++d) {
-                if (op_.operands[tile.inputs[0]].windows[d + 1].axis < 0) continue;
-                const Part of = tiles_.part(tile.inputs[0], d + 1);
+        if (attribute.name == "pads") {
+            // of images the first dimension is the batch, the last one channels
+            const size_t count = attribute.ints.size() / 2, first = kind == OpcodeClass::view ? 0 : 1;
+            for (size_t d = 0; d < count; ++d) {
+                if (op_.operands[tile.inputs[0]].windows[d + first].axis < 0) continue;
+                const Part of = tiles_.part(tile.inputs[0], d + first);
                 attribute.ints[d] = of.before;
-                attribute.ints[d + spatial] = of.behind;
+                attribute.ints[d + count] = of.behind;
+                cut = true;
             }
         }
         if (node.spec().name == "resize" && attribute.name == "sizes") {
-            for (size_t d = 0; d < attribute.ints.size(); ++d) {
-                if (op_.operands[tile.outputs[0]].windows[d].axis >= 0)
-                    attribute.ints[d] = tiles_.part(tile.outputs[0], d).size;
-            }
+            for (size_t d = 0; d < attribute.ints.size(); ++d)
+                attribute.ints[d] = tiles_.part(tile.outputs[0], d).size;
         }
         if (kind == OpcodeClass::conv && attribute.name == "groups" && attribute.integer > 1) {
             for (size_t a = 0; a < op_.axes.size(); ++a) {
                 if (op_.axes[a].name == "g") attribute.integer = tiles_.run(a).size;
             }
         }
+    }
+    for (BoundAttr& attribute : attrs.list) {  // what a last window asks for beyond the padding is in pads now
+        if (cut && attribute.name == "ceil_mode") attribute.integer = 0;
     }
     return attrs;
 }

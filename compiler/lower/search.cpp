@@ -93,18 +93,18 @@ class Search {
         }
     }
 
-    /// Outer rows are cut to single ones before an inner dimension is cut at all.
+    /// Outer rows are cut as far as they can be before an inner dimension is cut at all.
     void choose_rows() {
         for (const size_t axis : rows_) tiling_.tile[axis] = request_.op.axes[axis].extent;
         choose_split();
         for (const size_t axis : rows_) {
+            int64_t smallest = request_.op.axes[axis].extent;
             for (const int64_t size : sizes_of(request_.op.axes[axis])) {
                 if (size == request_.op.axes[axis].extent || !touches(axis, size)) continue;
-                tiling_.tile[axis] = size;
+                tiling_.tile[axis] = smallest = size;
                 choose_split();
             }
-            tiling_.tile[axis] = 1;
-            if (!touches(axis, 1)) return;
+            tiling_.tile[axis] = smallest;
         }
     }
 

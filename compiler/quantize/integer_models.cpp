@@ -1,6 +1,7 @@
 #include "compiler/quantize/integer_models.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "compiler/graph/data.hpp"
 
@@ -63,6 +64,61 @@ std::vector<bool> staying(const Graph& graph) {
     return stays;
 }
 
+/// Puts conversions where products have u8 operands or results that stay: arrays multiply i8. By way of floats, which
+/// hold every step exactly.
+class Converter {
+  public:
+    explicit Converter(Graph& graph) : graph_(graph) {}
+
+    void run() {
+        std::vector<Node> nodes = std::move(graph_.nodes);
+        graph_.nodes.clear();
+        for (Node& node : nodes) {
+            for (ValueId& input : node.inputs) input = of(unsigned_, input);
+            if (node.spec().macs == nullptr) {
+                graph_.nodes.push_back(std::move(node));
+                continue;
+            }
+            const graph::Source source = node.source;
+            for (size_t i = 0; i < 2; ++i) {
+                const ValueId input = node.inputs[i];
+                if (!is_convertible(graph_.value(input))) continue;
+                if (signed_.count(input) == 0) signed_[input] = converted(input, ElemType::i8, source);
+                node.inputs[i] = signed_[input];
+            }
+            const ValueId y = node.outputs[0];
+            graph_.nodes.push_back(std::move(node));
+            if (!is_convertible(graph_.value(y))) continue;
+            const BoundQuant quant = graph_.value(y).quant;
+            graph_.value(y).quant = as_i8(quant, ElemType::u8);
+            graph_.value(y).elem = ElemType::i8;
+            unsigned_[y] = converted(y, ElemType::u8, source);
+            graph_.value(unsigned_[y]).quant = quant;
+        }
+        for (Port& port : graph_.outputs) port.value = of(unsigned_, port.value);
+    }
+
+  private:
+    static ValueId of(const std::map<ValueId, ValueId>& values, ValueId id) {
+        const auto found = values.find(id);
+        return found == values.end() ? id : found->second;
+    }
+    ValueId converted(ValueId from, ElemType elem, const graph::Source& source) {
+        graph::NodeOptions options;
+        options.source = source;
+        options.elem = ElemType::f32;
+        graph_.nodes.push_back(graph_.make_node("dequantize", {from}, {}, options));
+        options.elem = elem;
+        options.quant = as_i8(graph_.value(from).quant, graph_.value(from).elem);
+        const ValueId real = graph_.nodes.back().outputs[0];
+        graph_.nodes.push_back(graph_.make_node("quantize", {real}, {}, options));
+        return graph_.nodes.back().outputs[0];
+    }
+
+    Graph& graph_;
+    std::map<ValueId, ValueId> signed_, unsigned_;
+};
+
 }  // namespace
 
 BoundQuant as_i8(BoundQuant quant, ElemType elem) {
@@ -88,6 +144,7 @@ void make_signed(Graph& graph) {
         value.quant = as_i8(std::move(value.quant), value.elem);
         value.elem = ElemType::i8;
     }
+    Converter(graph).run();
 }
 
 void quantize_on_host(Graph& graph) {

@@ -329,6 +329,70 @@ TEST_P(Lower, ConcatenationsSplitsAndSlices) {
     run(maker, GetParam().device);
 }
 
+/// Tensors that exceed L1 by far, of opcodes whose tiles need attributes of their own.
+const platforms::Overrides little_l1{{"engine.l1.size_bytes", "16384"}};
+
+TEST_P(Lower, PaddingIsCut) {
+    for (const char* mode : {"constant", "edge"}) {
+        Maker maker(GetParam().elem, 31);
+        const ValueId x = maker.input({1, 40, 50, 24});
+        NodeOptions options = maker.named("Pad");
+        options.quant = maker.graph().value(x).quant;
+        maker.output(maker.graph().add_node(
+            "pad", {x}, attributes({ints("pads", {0, 3, 1, 0, 0, 2, 4, 5}), graph::word("mode", mode)}),
+            options));
+        run(maker, GetParam().device, little_l1);
+    }
+}
+
+TEST_P(Lower, ResizingIsCut) {
+    for (const int64_t times : {2, 3}) {
+        Maker maker(GetParam().elem, 32);
+        const ValueId x = maker.input({1, 20, 30, 24});
+        NodeOptions options = maker.named("Resize");
+        options.quant = maker.graph().value(x).quant;
+        maker.output(maker.graph().add_node(
+            "resize", {x},
+            attributes({ints("sizes", {1, 20 * times, 30 * times, 24}), graph::word("mode", "nearest")}),
+            options));
+        run(maker, GetParam().device, little_l1);
+    }
+}
+
+TEST_P(Lower, PoolsBeyondTheBorderAreCut) {
+    for (const char* opcode : {"maxpool", "avgpool"}) {
+        for (const bool counted : {false, true}) {
+            if (counted && opcode == std::string("maxpool")) continue;
+            for (const bool up : {false, true}) {
+                Maker maker(GetParam().elem, 33);
+                const ValueId x = maker.input({1, 40, 41, 24});
+                std::vector<BoundAttr> list{ints("kernel_shape", {3, 3}), ints("pads", {1, 1, 1, 1}),
+                                            ints("strides", {2, 3})};
+                if (up) list.push_back(integer("ceil_mode", 1));
+                if (counted) list.push_back(integer("count_include_pad", 1));
+                NodeOptions options = maker.named("Pool");
+                options.quant = maker.graph().value(x).quant;
+                maker.output(maker.graph().add_node(opcode, {x}, attributes(std::move(list)), options));
+                run(maker, GetParam().device, little_l1);
+            }
+        }
+    }
+}
+
+TEST_P(Lower, TransposedConvolutionsAreCut) {
+    for (const int64_t kernel : {2, 3}) {
+        Maker maker(GetParam().elem, 34);
+        const ValueId x = maker.input({2, kernel == 2 ? 24 : 6, 20, 24});
+        const ValueId w = maker.constant({kernel, kernel, 24, 40}, GetParam().elem, maker.channels(3, 40));
+        maker.output(maker.graph().add_node(
+            "conv_transpose2d", {x, w},
+            attributes({ints("pads", {0, 0, 0, 0}), ints("strides", {2, 2}), ints("dilations", {1, 1}),
+                        integer("groups", 1), graph::type("accum_type", maker.sums())}),
+            maker.named("ConvTranspose", 8)));
+        run(maker, GetParam().device, {{"engine.l1.size_bytes", "32768"}});
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Lower,
                          ::testing::Values(Case{ElemType::f32, "tile32"}, Case{ElemType::f16, "swkpu-v1"},
                                            Case{ElemType::i8, "swkpu-v1"}, Case{ElemType::i8, "edge16"},
