@@ -67,6 +67,8 @@ class Planner {
             follow_operands();
             follow_users();
         }
+        find_feeds();
+        follow_joins();
         find_tails();
         share_scales();
         choose_quants();
@@ -170,21 +172,69 @@ class Planner {
         plan_.reasons[n] = reason;
     }
 
-    // ---- float outputs leave the accumulators
+    // ---- joins whose parts have scales of their own
 
-    void find_tails() {
-        std::vector<bool> feeds_product(graph_.values.size(), false);
+    /// Values that some product depends on.
+    void find_feeds() {
+        feeds_product_.assign(graph_.values.size(), false);
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
             const Node& node = graph_.nodes[n];
             const bool feeds =
                 is_product(node.spec()) || std::any_of(node.outputs.begin(), node.outputs.end(),
-                                                       [&](ValueId id) { return feeds_product[id]; });
-            for (const ValueId id : node.inputs) feeds_product[id] = feeds_product[id] || feeds;
+                                                       [&](ValueId id) { return feeds_product_[id]; });
+            for (const ValueId id : node.inputs) feeds_product_[id] = feeds_product_[id] || feeds;
         }
+    }
+
+    /// A result that joins parts of very different ranges (boxes and probabilities) would leave the narrow ones
+    /// few steps: behind the last product it is computed in floats, with what leads to it.
+    void follow_joins() {
+        std::vector<bool> joined(graph_.values.size(), false);
+        for (size_t n = graph_.nodes.size(); n-- > 0;) {
+            const Node& node = graph_.nodes[n];
+            if (plan_.modes[n] != Mode::quantized || is_product(node.spec()) || !has_float_form(node))
+                continue;
+            const auto goes_on = [&](ValueId id) { return feeds_product_[id] || output_[id]; };
+            const auto leads = [&](ValueId id) {
+                return joined[id] && !goes_on(id) && is_read_by_floats(id);
+            };
+            const bool follows = (is_light(node.spec()) || node.spec().op_class == OpcodeClass::reduction) &&
+                                 std::all_of(node.outputs.begin(), node.outputs.end(), leads);
+            if (!follows && !(is_uneven_join(node) && !feeds_product_[node.outputs[0]])) continue;
+            make_real(n, "it is joined with numbers of another range");
+            for (const ValueId id : node.inputs) joined[id] = true;
+        }
+    }
+
+    bool is_uneven_join(const Node& node) const {
+        constexpr double most = 8;  // three of the eight bits
+        if (node.spec().name != "concat") return false;
+        double widest = 0, narrowest = HUGE_VAL;
+        for (const ValueId id : node.inputs) {
+            const double reach = std::max(std::fabs(ranges_[id].low), std::fabs(ranges_[id].high));
+            widest = std::max(widest, reach);
+            if (reach > 0) narrowest = std::min(narrowest, reach);
+        }
+        return widest > most * narrowest;
+    }
+
+    bool is_read_by_floats(ValueId id) const {
+        return std::all_of(users_[id].begin(), users_[id].end(),
+                           [this](NodeId user) { return plan_.modes[user] == Mode::real; });
+    }
+
+    bool has_float_form(const Node& node) const {
+        return is_supported(supports_, node.spec().name, std::vector<ElemType>(node.inputs.size(), real_),
+                            std::vector<ElemType>(node.outputs.size(), real_));
+    }
+
+    // ---- float outputs leave the accumulators
+
+    void find_tails() {
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
             const Node& node = graph_.nodes[n];
             if (plan_.modes[n] != Mode::quantized || !is_product(node.spec()) ||
-                feeds_product[node.outputs[0]] || !has_accumulating_form(node))
+                feeds_product_[node.outputs[0]] || !has_accumulating_form(node))
                 continue;
             std::vector<NodeId> tail;
             if (!is_tail(node.outputs[0], tail)) continue;
@@ -309,6 +359,7 @@ class Planner {
     const Supports& supports_;
     std::vector<std::vector<NodeId>> users_;
     std::vector<int32_t> producers_;
+    std::vector<bool> feeds_product_;
     std::vector<bool> output_;
     std::vector<ValueId> parents_;
     std::vector<bool> counts_;  ///< by value: its range counts for its scale

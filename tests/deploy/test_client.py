@@ -175,6 +175,13 @@ def test_modules_and_files(model: nn.Module, tmp_path: Path) -> None:
     torch.save(plain, tmp_path / "plain.pt")
     torch.export.save(torch.export.export(model, (x,)), tmp_path / "net.pt2")
     compiler, config = kpu.KPUCompiler(), kpu.KPUConfig()
+    target = kpu.StillwaterKPUTarget()
+    for source, baseline in ((tmp_path / "plain.pt", plain), (tmp_path / "net.pt2", model), (model, model)):
+        artifact = target.deploy(source, "fp16", tmp_path / "deployed", SHAPE)
+        assert target.validate(artifact, baseline, kpu.ValidationConfig(2)).passed
+    with pytest.raises(ValueError, match=r"needs code.*trust"):
+        torch.save(model, tmp_path / "code.pt")
+        target.deploy(tmp_path / "code.pt", "fp16", tmp_path / "deployed", SHAPE)
     for source, expected in (
         (model, wanted),
         (torch.export.export(model, (x,)), wanted),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import pickle
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -161,20 +162,14 @@ class StillwaterKPUTarget:
         kind = self._precision(precision)
         if kind is KPUPrecision.INT8 and calibration is None:
             raise ValueError("INT8 deployment requires calibration data. Fix: give calibration.")
-        extra: dict[str, Any] = {}
-        source = model
-        if isinstance(model, str | Path):
-            source = Path(model)
-            if issues := self.compiler.validate_model(source, self.config):
-                raise ValueError(f"Model cannot be deployed: {'; '.join(issues)}")
-        if not isinstance(source, Path) or source.suffix in (".pt", ".pth"):
-            import torch
-
-            extra["example_inputs"] = (torch.zeros(tuple(input_shape)),)
         samples = None
         if kind is KPUPrecision.INT8:
             samples = calibration_samples(calibration, input_shape, str(model))
-        program = self.compiler.compile(source, self.config, kind, samples, **extra)
+        with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
+            source = onnx_file(model, input_shape, Path(folder))
+            if issues := self.compiler.validate_model(source, self.config):
+                raise ValueError(f"Model cannot be deployed: {'; '.join(issues)}")
+            program = self.compiler.compile(source, self.config, kind, samples)
         path = Path(output_path).with_suffix(".kpu")
         path.write_bytes(pickle.dumps(program))
         return DeploymentArtifact(
@@ -235,6 +230,23 @@ class StillwaterKPUTarget:
             names = ", ".join(KPUPrecision(member).value for member in self.config.supported_precisions)
             raise ValueError(f"Unsupported precision {asked}: {self.config.name} has {names}.")
         return kind
+
+
+def onnx_file(model: object, shape: tuple[int, ...], folder: Path) -> Path:
+    """The model as an ONNX file: what PyTorch has is exported to `folder`.
+
+    Raises
+    ------
+    ValueError
+        When that is not possible.
+    """
+    if isinstance(model, str | Path) and Path(model).suffix not in (".pt", ".pth", ".pt2"):
+        return Path(model)
+    import torch
+
+    from kpusim.torch.models import exported_file
+
+    return exported_file(model, folder, (torch.zeros(tuple(shape)),))
 
 
 def metadata_of(program: KPUProgram) -> dict[str, Any]:

@@ -48,10 +48,13 @@ def backend(
     Raises
     ------
     UserError
-        For options that are none; when it is called: for graph breaks, training mode, and operators that
+        When the result is called: for options that are none, graph breaks, training mode, and operators that
         cannot be compiled, with their source lines.
     """
-    graph = Graph(module, examples, Options.of(options))
+    try:
+        graph = Graph(module, examples, Options.of(options))
+    except UserError as error:
+        return refuser(str(error))
     reason = getattr(module, "compile_subgraph_reason", None)
     if reason is not None and reason.graph_break and graph.options.fallback is None:
         return refuser(break_text(reason))

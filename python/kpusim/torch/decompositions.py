@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +23,27 @@ def copysign(a: Tensor, b: Tensor) -> Tensor:
     """The size of a with the sign of b, -0 included."""
     negative = (b < 0) | ((b == 0) & (1 / b < 0))
     return torch.where(negative, -a.abs(), a.abs())
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Joined along the second dimension, or the only one."""
+    return torch.cat(tuple(torch.atleast_1d(part) for part in tensors), 0 if tensors[0].dim() < 2 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Joined along the first of at least two dimensions."""
+    return torch.cat(tuple(torch.atleast_2d(part) for part in tensors), 0)
+
+
+def index_put(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """One number where a mask is true; other forms are left to the exporter."""
+    mask = indices[0] if len(indices) == 1 else None
+    if mask is None or mask.dtype is not torch.bool or values.numel() != 1 or accumulate:
+        return NotImplemented
+    mask = mask.reshape(*mask.shape, *(1 for _ in range(x.dim() - mask.dim())))
+    return torch.where(mask, values.reshape(()), x)
 
 
 def attention(
@@ -127,6 +148,9 @@ def native_attention(
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.hypot.default: hypot,
     aten.copysign.Tensor: copysign,
+    aten.hstack.default: hstack,
+    aten.vstack.default: vstack,
+    aten.index_put.default: index_put,
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
     aten._native_multi_head_attention.default: native_attention,
 }

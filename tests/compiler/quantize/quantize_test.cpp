@@ -223,6 +223,26 @@ TEST(Quantize, ConcatSharesTheScaleOfWhatOnlyItUses) {
     }
 }
 
+TEST(Quantize, JoinedResultsOfDifferentRangesAreFloats) {
+    for (const double factor : {1.0, 0.001}) {
+        for (const bool is_result : {true, false}) {
+            Network net;
+            const ValueId x = net.input("x", {1, 4, 4, 2});
+            const ValueId scaled = net.op("mul", {net.conv(x, 2), net.constant({}, {factor})});
+            ValueId all = net.op("concat", {scaled, net.conv(x, 3)}, {graph::integer("axis", 3)});
+            if (!is_result) all = net.conv(all, 2);
+            net.output(all);
+            const Graph int8 = quantize(net.graph, *samples_of(net.graph), {}).graph;
+            graph::check(int8);
+            const bool floats = factor < 1 && is_result;
+            for (const char* node : {"mul", "concat"}) {
+                const ElemType elem = int8.value(testing::find(int8, node)->outputs[0]).elem;
+                EXPECT_EQ(is_float(elem), floats) << node << factor << is_result;
+            }
+        }
+    }
+}
+
 TEST(Quantize, ViewsAndMaximaKeepTheSteps) {
     Network net;
     ValueId x = net.op("sigmoid", {net.conv(net.input("x", {1, 4, 4, 2}), 3)});
