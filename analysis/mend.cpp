@@ -37,6 +37,21 @@ bool add_dependency(KPUProgram& program, const Fix& fix) {
     return true;
 }
 
+bool carry_token(KPUProgram& program, const Fix& fix) {
+    proto::Task& from = *program.mutable_statement(static_cast<int>(fix.from))->mutable_task();
+    proto::Task& to = *program.mutable_statement(static_cast<int>(fix.to))->mutable_task();
+    const auto distance = static_cast<uint32_t>(fix.window);
+    for (const proto::Carried& known : to.carried())
+        if (known.task() == fix.from && known.loop() == fix.loop && known.distance() == distance)
+            return false;
+    if (from.name().empty()) from.set_name(new_name(program));
+    proto::Carried& carried = *to.add_carried();
+    carried.set_task(fix.from);
+    carried.set_loop(fix.loop);
+    carried.set_distance(distance);
+    return true;
+}
+
 bool narrow_window(KPUProgram& program, const Fix& fix, uint64_t now) {
     if (fix.window >= now) return false;
     proto::Loop& loop = *program.mutable_statement(static_cast<int>(fix.to))->mutable_loop();
@@ -58,6 +73,7 @@ uint64_t apply(const ScheduleReport& report, const BoundProgram& program, KPUPro
     std::set<uint32_t> narrowed;
     for (const Finding& finding : report.findings) {
         if (finding.fix.kind == Fix::Kind::add_dependency) changes += add_dependency(source, finding.fix);
+        if (finding.fix.kind == Fix::Kind::carry_token) changes += carry_token(source, finding.fix);
         if (finding.fix.kind != Fix::Kind::narrow_window) continue;
         uint64_t now = program.loops[program.statements[finding.fix.to].index].max_in_flight;
         for (const Finding& other : report.findings) {  // the narrowest that any asks for

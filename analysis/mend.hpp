@@ -11,10 +11,10 @@ struct Mended {
     std::shared_ptr<const Module> module;
     BoundProgram program;  ///< of `module`
     ScheduleReport left;
-    uint64_t changes = 0;  ///< dependencies added, windows narrowed
+    uint64_t changes = 0;  ///< tokens added, windows narrowed
 };
 
-/// Adds dependencies and narrows loop windows until no race is left, checking again after each round. What a
+/// Adds dependencies and tokens of earlier iterations, and narrows loop windows until no race is left, checking again after each round. What a
 /// dependency or a window cannot mend stays in `left`. The program was bound with these parameters and
 /// limits.
 Mended mend(BoundProgram program, const ParamBindings& params, const DeviceLimits& limits);

@@ -89,26 +89,52 @@ class RaceSearch {
         if (placed.low < placed.end) by_buffer[region.buffer].push_back(placed);
     }
 
-    /// All pairs whose ranges of bytes meet.
-    void sweep(std::vector<Placed>& list) {
-        std::stable_sort(list.begin(), list.end(),
-                         [](const Placed& x, const Placed& y) { return x.low < y.low; });
-        std::vector<const Placed*> open;
-        for (const Placed& placed : list) {
-            open.erase(std::remove_if(open.begin(), open.end(),
-                                      [&](const Placed* other) { return other->end <= placed.low; }),
-                       open.end());
-            open.push_back(&placed);  // with itself too: its other iterations
-            for (const Placed* other : open) {
-                if (!placed.access.write && !other->access.write) continue;
-                if (pairs_++ >= pairs_in_all)
-                    stop(placed.access, "the program has too many pairs of operands");
-                if (findings_.size() >= findings_in_all) stop(placed.access, "there are too many findings");
-                if (stopped_) return;
-                const bool in_order = other->access.statement <= placed.access.statement;
-                check(in_order ? other->access : placed.access, in_order ? placed.access : other->access);
-            }
+    /// Pairs whose ranges of bytes meet, each access with those before it in the text; many at a time are passed
+    /// over when all of them are complete before it starts.
+    void sweep(const std::vector<Placed>& list) {
+        std::vector<Summary> tree = summaries(list);
+        for (uint32_t i = 0; i < list.size() && !stopped_; ++i) meet(list, tree, {0, 1, tree.size() / 2}, i);
+    }
+
+    /// A part of a list of accesses: of the tree over it, node `at`, which spans `count` from `first` on.
+    struct Part {
+        size_t first = 0, at = 1, count = 0;
+    };
+    struct Summary {
+        int64_t low = INT64_MAX, end = INT64_MIN;
+        bool writes = false;
+    };
+
+    static std::vector<Summary> summaries(const std::vector<Placed>& list) {
+        size_t leaves = 1;
+        while (leaves < list.size()) leaves *= 2;
+        std::vector<Summary> tree(2 * leaves);
+        for (size_t i = 0; i < list.size(); ++i)
+            tree[leaves + i] = {list[i].low, list[i].end, list[i].access.write};
+        for (size_t at = leaves; at-- > 1;) {
+            const Summary &x = tree[2 * at], &y = tree[2 * at + 1];
+            tree[at] = {std::min(x.low, y.low), std::max(x.end, y.end), x.writes || y.writes};
         }
+        return tree;
+    }
+
+    void meet(const std::vector<Placed>& list, const std::vector<Summary>& tree, const Part& part,
+              uint32_t i) {
+        const Placed& later = list[i];
+        const Summary& all = tree[part.at];
+        if (stopped_ || part.first > i || all.low >= later.end || all.end <= later.low) return;
+        if (!all.writes && !later.access.write) return;
+        const size_t last = std::min<size_t>(part.first + part.count - 1, i);
+        const uint32_t from = list[part.first].access.statement, to = list[last].access.statement;
+        if (order_.all_before(from, to, later.access.statement)) return;
+        if (part.count > 1) {
+            const size_t half = part.count / 2;
+            meet(list, tree, {part.first, 2 * part.at, half}, i);
+            return meet(list, tree, {part.first + half, 2 * part.at + 1, half}, i);
+        }
+        if (pairs_++ >= pairs_in_all) stop(later.access, "the program has too many pairs of operands");
+        if (findings_.size() >= findings_in_all) stop(later.access, "there are too many findings");
+        if (!stopped_) check(list[part.first].access, later.access);
     }
 
     void stop(const Access& access, const std::string& why) {
@@ -268,16 +294,15 @@ class RaceSearch {
         while (program_.statements[static_cast<size_t>(s)].index != index)
             s = program_.statements[static_cast<size_t>(s)].parent;
         fix.to = static_cast<uint32_t>(s);
-        for (const uint32_t statement : {pair.a.statement, pair.b.statement}) {
-            if (!accumulates(statement, fix.to)) continue;
+        const uint32_t statement = pair.a.statement;
+        if (statement == pair.b.statement && accumulates(statement, fix.to) &&
+            fix.window <= max_carried_distance) {
+            fix = {Fix::Kind::carry_token, statement, statement, fix.to, fix.window};
+            const std::string& name = program_.tasks[program_.statements[statement].index].name;
             return fmt::format(
-                "reduce @max_in_flight of the loop over `{}` from {} to {}: `{}` goes on from what it left "
-                "in "
-                "these bytes an iteration before, so its iterations cannot pass each other. Bytes of their "
-                "own "
-                "would lose the sum",
-                loop.variable, loop.max_in_flight, fix.window,
-                program_.tasks[program_.statements[statement].index].name);
+                "write `#! deps {}[{}-{}]` before `{}`, which goes on from what it left in these bytes so "
+                "many iterations before; bytes of their own would lose the sum",
+                name, loop.variable, fix.window, name);
         }
         return fmt::format(
             "reduce @max_in_flight of the loop over `{}` from {} to {}, or give each "

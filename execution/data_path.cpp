@@ -35,17 +35,26 @@ uint64_t span_bytes(const TensorSpec& tensor) {
 
 }  // namespace
 
+void DataPath::follow_races() {
+    if (program_.tasks.size() > RaceHistory::max_tasks) {
+        return log_.limit(fmt::format("the program has {} tasks, their order is followed for {} at most",
+                                      program_.tasks.size(), RaceHistory::max_tasks));
+    }
+    history_.emplace(program_);
+    const uint32_t* const loop = history_->loop_too_large();
+    if (loop == nullptr) return;
+    log_.limit(fmt::format("the loop over `{}` carries more tokens than are followed",
+                           program_.loops[program_.statements[*loop].index].variable));
+    history_.reset();
+}
+
 DataPath::DataPath(const BoundProgram& program, values::MemoryImage* memory, values::ComputeBackend* backend,
                    bool report_hazards)
     : program_(program), memory_(memory), report_(report_hazards) {
     if ((memory == nullptr) != (backend == nullptr))
         throw InternalError("values need both memory and arithmetic");
     for (const BoundRegion& region : program.regions) shapes_.push_back(values::footprint_of({&region, 0}));
-    if (report_hazards && program.tasks.size() <= RaceHistory::max_tasks)
-        history_.emplace(program);
-    else if (report_hazards)
-        log_.limit(fmt::format("the program has {} tasks, their order is followed for {} at most",
-                               program.tasks.size(), RaceHistory::max_tasks));
+    if (report_hazards) follow_races();
     if (memory) {
         executor_.emplace(program, *backend);
         return;

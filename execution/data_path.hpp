@@ -64,6 +64,7 @@ class DataPath {
     void fill(std::vector<Operand>& operands, const std::vector<values::RegionView>& views) const;
     void check_against(InFlight& later, InFlight& earlier);
     void note(HazardKind kind, InFlight& later, InFlight& earlier, const Operand& a, const Operand& b);
+    void follow_races();
     void find_races(InFlight& task);
     void check_written(const InFlight& task, const Operand& input);
     void publish(InFlight& task);

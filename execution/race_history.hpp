@@ -34,8 +34,8 @@ struct Race {
 /// took. Buffers that no task writes are not followed.
 class RaceHistory {
   public:
-    /// Longer texts are not followed: their order takes a bit for each pair of tasks.
-    static constexpr size_t max_tasks = size_t{1} << 13;
+    /// Longer texts are not followed.
+    static constexpr size_t max_tasks = ScheduleOrder::max_tasks;
 
     /// A piece is a run of bytes with the same history; more are not followed: each takes some 100 bytes.
     static constexpr uint64_t max_pieces = uint64_t{1} << 18;
@@ -53,6 +53,8 @@ class RaceHistory {
                std::vector<Race>& races);
     /// A task's runs might need more than max_pieces: that task was not looked at, and no later one may be.
     bool full() const { return full_; }
+    /// A loop that carries more tokens than are followed: orders are missing, races would be made up.
+    const uint32_t* loop_too_large() const { return order_.loop_too_large(); }
 
   private:
     static constexpr uint32_t nobody = UINT32_MAX;

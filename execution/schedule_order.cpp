@@ -13,31 +13,6 @@ using Kind = BoundStatement::Kind;
 
 }  // namespace
 
-void NumberSet::insert(uint32_t n) {
-    if (n / 64 >= words_.size()) words_.resize(n / 64 + 1);
-    words_[n / 64] |= uint64_t{1} << n % 64;
-}
-
-void NumberSet::add(const NumberSet& other, uint32_t first, uint32_t end) {
-    if (first >= end) return;
-    const size_t last_word = std::min<size_t>(other.words_.size(), (size_t{end} + 63) / 64);
-    if (words_.size() < last_word) words_.resize(last_word);
-    for (size_t w = first / 64; w < last_word; ++w) {
-        uint64_t bits = other.words_[w];
-        if (w == first / 64) bits &= ~uint64_t{0} << first % 64;
-        if (w == end / 64) bits &= (uint64_t{1} << end % 64) - 1;
-        words_[w] |= bits;
-    }
-}
-
-void NumberSet::remove(const NumberSet& other) {
-    for (size_t w = 0; w < std::min(words_.size(), other.words_.size()); ++w) words_[w] &= ~other.words_[w];
-}
-
-bool NumberSet::empty() const {
-    return std::all_of(words_.begin(), words_.end(), [](uint64_t word) { return word == 0; });
-}
-
 ScheduleOrder::ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts)
     : program_(program), facts_(facts) {
     if (program.tasks.size() > max_tasks) {
@@ -147,6 +122,7 @@ void ScheduleOrder::carrying_loop(uint32_t index, Known& known) {
     for (uint32_t t = order.first_task; t < order.end_task; ++t) add_before(carried, known_of, tasks_[t]);
     const auto learn = [&](uint32_t at, Known& to) {
         for (const CarriedOrder::Before& before : carried.before(at)) {
+            if (all_of(carried, at, before)) to.tasks.insert(number_[before.statement]);
             const Known& from = known_of[before.statement - order.statement];
             if (!from.empty() && carried.sure_of_all(at, before)) to.add(from);
         }
@@ -169,6 +145,16 @@ ScheduleOrder::Known ScheduleOrder::outside(const CarriedOrder& carried, uint32_
     return known;
 }
 
+/// Whether all instances of a task come before some instance of what follows it, for certain.
+bool ScheduleOrder::all_of(const CarriedOrder& carried, uint32_t later, const CarriedOrder::Before& b) const {
+    const auto zero = [](uint64_t iterations) { return iterations == 0; };
+    return program_.statements[b.statement].kind == Kind::task &&
+           std::all_of(b.clause.early.begin(), b.clause.early.end(), zero) &&
+           std::all_of(b.clause.steps.begin(), b.clause.steps.end(),
+                       [&](const OrderClause::Step& step) { return zero(step.iterations); }) &&
+           carried.sure_of_later(later, b);
+}
+
 /// What a task of a loop that carries tokens knows of the text before the loop, from all that comes before it.
 void ScheduleOrder::add_before(const CarriedOrder& carried, const std::vector<Known>& known_of,
                                TaskOrder& task) const {
@@ -178,6 +164,7 @@ void ScheduleOrder::add_before(const CarriedOrder& carried, const std::vector<Kn
     if (std::all_of(first, task.loops.end(), [&](uint32_t l) { return facts_[l].never_empty(); }))
         task.token = task.before;
     for (const CarriedOrder::Before& b : carried.before(task.statement)) {
+        if (all_of(carried, task.statement, b)) task.token.tasks.insert(number_[b.statement]);
         const Known& known = at(b.statement);
         if (known.empty()) continue;
         if (carried.sure_of_all(task.statement, b)) task.token.add(known);
@@ -264,6 +251,12 @@ size_t ScheduleOrder::common_loops(uint32_t a, uint32_t b) const {
                       y.begin())
             .first -
         x.begin());
+}
+
+bool ScheduleOrder::all_before(uint32_t first, uint32_t last, uint32_t later) const {
+    const TaskOrder& task = tasks_[number_[later]];
+    const uint32_t outermost = task.loops.empty() ? later : loops_[task.loops[0]].statement;
+    return last < outermost && task.before.tasks.contains_all(number_[first], number_[last] + 1);
 }
 
 /// Visits the clauses of what comes before `later` until `visit` returns false.

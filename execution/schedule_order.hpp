@@ -7,23 +7,10 @@
 
 #include "execution/carried_order.hpp"
 #include "execution/loop_facts.hpp"
+#include "execution/number_set.hpp"
 #include "isa/bound_program.hpp"
 
 namespace kpu::execution {
-
-/// A growing set of small numbers.
-class NumberSet {
-  public:
-    void insert(uint32_t n);
-    bool contains(uint32_t n) const { return n / 64 < words_.size() && (words_[n / 64] >> n % 64 & 1) != 0; }
-    /// Adds the numbers of `other` that lie in [first, end).
-    void add(const NumberSet& other, uint32_t first = 0, uint32_t end = UINT32_MAX);
-    void remove(const NumberSet& other);
-    bool empty() const;
-
-  private:
-    std::vector<uint64_t> words_;
-};
 
 /// A condition on the iterations of two tasks, under which the earlier one is complete before the later one
 /// starts: all of its parts hold.
@@ -53,10 +40,10 @@ struct Escape {
 /// iterations are at least max_in_flight apart. Two instances in the same iteration of all common loops: the
 /// order is that of every iteration, so tokens are followed once over the text. Loops that carry tokens have an
 /// order of their own (execution/carried_order.hpp), which here is one step of the text.
-/// Takes a bit and a step for each pair of tasks in the text, which is why there are at most `max_tasks`.
+/// What a task knows of the text before it is mostly what the one before knew, which is kept once.
 class ScheduleOrder {
   public:
-    static constexpr size_t max_tasks = size_t{1} << 15;
+    static constexpr size_t max_tasks = NumberSet::end / 2;  ///< a loop that carries tokens takes two numbers
 
     /// Throws UserError when there are more than max_tasks.
     ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts);
@@ -67,6 +54,10 @@ class ScheduleOrder {
     }
     /// Loops that two task statements share.
     size_t common_loops(uint32_t a, uint32_t b) const;
+
+    /// Whether all tasks from statement `first` to `last`, which stand before the outermost loop around `later`,
+    /// are complete before it starts. False where the answer takes more than a look.
+    bool all_before(uint32_t first, uint32_t last, uint32_t later) const;
 
     /// Of two task statements, `earlier` first in the text, in one iteration of all their common loops: true
     /// when the earlier is always complete before the later starts; else `escapes` gives the iterations of
@@ -126,6 +117,7 @@ class ScheduleOrder {
     void loop(uint32_t index, Known& known);
     void carrying_loop(uint32_t index, Known& known);
     Known outside(const CarriedOrder& carried, uint32_t statement, const Known& at_begin) const;
+    bool all_of(const CarriedOrder& carried, uint32_t later, const CarriedOrder::Before& before) const;
     void add_before(const CarriedOrder& carried, const std::vector<Known>& outside, TaskOrder& task) const;
     void add_token(uint32_t dep, uint32_t user, Known& known) const;
     bool runs_in(uint32_t loop, uint32_t outer) const;

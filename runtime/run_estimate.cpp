@@ -70,7 +70,7 @@ RunEstimate estimate_run(const BoundProgram& program, const SimulationOptions& o
             for (const uint32_t region : *list) moved += static_cast<double>(program.regions[region].extent);
         }
         const double per_task =
-            records_per_task + static_cast<double>(task.deps.size()) +
+            records_per_task + static_cast<double>(task.deps.size() + task.carried.size()) +
             moved / request_bytes * (records_per_request + (options.record_accesses ? 1 : 0));
         records += trips.of(i) * per_task;
     }

@@ -324,6 +324,12 @@ py::list tasks(const BoundProgram& program) {
         const BoundTask& task = program.tasks[program.statements[statement].index];
         py::list deps;
         for (const uint32_t dep : task.deps) deps.append(program.tasks[program.statements[dep].index].name);
+        py::list carried;
+        for (const CarriedDep& dep : task.carried) {
+            carried.append(fmt::format("{}[{}-{}]", program.tasks[program.statements[dep.task].index].name,
+                                       program.loops[program.statements[dep.loop].index].variable,
+                                       dep.distance));
+        }
         py::dict row;
         row["statement"] = statement;
         row["name"] = task.name;
@@ -333,6 +339,7 @@ py::list tasks(const BoundProgram& program) {
             place_of(statement < program.positions.size() ? program.positions[statement] : SourcePos{});
         row["loops"] = py::tuple(py::cast(loops_of(program, statement)));
         row["deps"] = py::tuple(deps);
+        row["carried"] = py::tuple(carried);
         row["inputs"] = region_names(program, task.inputs);
         row["outputs"] = region_names(program, task.outputs);
         rows.append(row);

@@ -49,6 +49,8 @@ class TaskRecord:
         Variables of the loops around it, outermost first.
     deps : tuple of str
         Names of the tasks that it depends on.
+    carried : tuple of str
+        Tokens of earlier iterations that it needs, as in the text: ``acc[k-1]``.
     inputs, outputs : tuple of str
         Regions by name, or the buffers of regions without one.
     state : str
@@ -66,6 +68,7 @@ class TaskRecord:
     place: Place
     loops: tuple[str, ...]
     deps: tuple[str, ...]
+    carried: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     state: TaskState

@@ -243,7 +243,8 @@ endloop
 )";
     EXPECT_THAT(
         findings_of(accumulator, {}),
-        AllOf(HasSubstr("from 2 to 1: `g` goes on from what it left in these bytes an iteration before"),
+        AllOf(HasSubstr(
+                  "Fix: write `#! deps g[k-1]` before `g`, which goes on from what it left in these bytes"),
               Not(HasSubstr("bytes of its own"))));
     // The same task on bytes that every iteration loads anew: there slots are right.
     const std::string loaded = R"(buffer X : L2 (size = 512)

@@ -30,6 +30,26 @@ endloop
     EXPECT_EQ(test::findings_of(text), "") << "what is printed is what was checked";
 }
 
+TEST(Mend, CarriesTheTokenOfASum) {
+    // Each step adds to what the one before left: it needs its token, and the window stays.
+    const Mended mended = mend(kpu::bind(test::module_of(R"(buffer X : L2 (size = 64)
+buffer S : L1[0] (size = 64)
+let s = region(S, 0, 64) elem=i8, shape=[64], strides=[1]
+a = transfer.async(dst=region(S, 0, 64), src=region(X, 0, 64))
+loop k in [0..7] @max_in_flight(4):
+    add.async in s, s out s deps=[a]
+endloop
+)"),
+                                         {}, {}),
+                               {}, {});
+    EXPECT_EQ(mended.changes, 1u);
+    EXPECT_TRUE(mended.left.findings.empty());
+    const std::string text = nem::print(*mended.module);
+    EXPECT_THAT(text, HasSubstr("#! deps done1[k-1]"));
+    EXPECT_THAT(text, HasSubstr("@max_in_flight(4)"));
+    EXPECT_EQ(test::findings_of(text), "");
+}
+
 TEST(Mend, NamesTasksThatHaveNoToken) {
     // A token is needed where the program gave none; the name is new.
     const Mended mended = mend(kpu::bind(test::module_of(R"(buffer done1 : DDR (size = 64)

@@ -8,7 +8,6 @@
 #include "execution/schedule_order.hpp"
 #include "isa/footprint.hpp"
 #include "isa/nem/nem.hpp"
-#include "isa/nem/nem.hpp"
 #include "isa/verify.hpp"
 #include "tests/analysis/random_schedule.hpp"
 #include "tests/analysis/unroller.hpp"

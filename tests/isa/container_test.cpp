@@ -322,12 +322,34 @@ proto::Task& first_task(KPUProgram& program) {
     throw InternalError("no task");
 }
 
+void set_carried(proto::Task& task, uint32_t from, uint32_t loop, uint32_t distance) {
+    proto::Carried& carried = *task.add_carried();
+    carried.set_task(from);
+    carried.set_loop(loop);
+    carried.set_distance(distance);
+}
+
 const StructureCase structure_cases[] = {
     {"region_index", [](KPUProgram& p) { first_task(p).mutable_input(0)->set_region(99); },
      "there are 3 regions"},
     {"buffer_index", [](KPUProgram& p) { p.mutable_region(0)->set_buffer(99); }, "there are 4 buffers"},
     {"later_dep", [](KPUProgram& p) { first_task(p).add_dep(6); }, "not an earlier task"},
     {"dep_on_loop", [](KPUProgram& p) { first_task(p).add_dep(0); }, "not an earlier task"},
+    {"carried_task", [](KPUProgram& p) { set_carried(first_task(p), 0, 0, 1); }, "not a task"},
+    {"carried_task_index", [](KPUProgram& p) { set_carried(first_task(p), 99, 0, 1); }, "not a task"},
+    {"carried_loop", [](KPUProgram& p) { set_carried(first_task(p), 1, 1, 1); }, "not a loop"},
+    {"carried_loop_index", [](KPUProgram& p) { set_carried(first_task(p), 1, 99, 1); }, "not a loop"},
+    {"carried_loop_elsewhere",
+     [](KPUProgram& p) {
+         const auto last = static_cast<uint32_t>(p.statement_size());
+         proto::Loop& loop = *p.add_statement()->mutable_loop();
+         loop = p.statement(0).loop();
+         loop.set_body_end(last + 2);
+         *p.add_statement() = p.statement(1);
+         set_carried(*p.mutable_statement(static_cast<int>(last) + 1)->mutable_task(), 1, last, 1);
+     },
+     "does not enclose both tasks"},
+    {"carried_distance", [](KPUProgram& p) { set_carried(first_task(p), 1, 0, 0); }, "1 to 2147483648"},
     {"body_end", [](KPUProgram& p) { p.mutable_statement(0)->mutable_loop()->set_body_end(99); }, "body_end"},
     {"empty_body_end", [](KPUProgram& p) { p.mutable_statement(0)->mutable_loop()->set_body_end(0); },
      "body_end"},

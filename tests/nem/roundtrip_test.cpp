@@ -248,6 +248,8 @@ class RandomProgram {
         builder::Task t = made();
         if (!tokens_.empty() && pick(2) == 0) t.after({tokens_[pick(tokens_.size())], tokens_.back()});
         if (pick(5) == 0) t.sync();
+        if (!loops_.empty() && pick(4) == 0)
+            t.after_previous(t, loops_[pick(loops_.size())], static_cast<uint32_t>(1 + pick(3)));
         tokens_.push_back(t);
     }
 

@@ -63,7 +63,7 @@ def test_inspect_between_steps(relu: str, x: np.ndarray, device: str | None) -> 
     assert isinstance(record, TaskRecord)
     assert (record.state, record.completed, record.live) == ("not issued", 0, ())
     assert (record.opcode, record.unit, record.deps, record.loops) == ("relu", "CSTL", ("fetch",), ("i",))
-    assert (record.inputs, record.outputs) == (("near",), ("near",))
+    assert (record.inputs, record.outputs, record.carried) == (("near",), ("near",), ())
     seen: dict[str, int] = {}
     while (task := interpreter.step()) is not None:
         seen[task.name] = seen.get(task.name, 0) + 1
@@ -222,3 +222,30 @@ endloop
     with pytest.raises(kpusim.KpusimError, match="a"):
         interpreter.load(text)
         interpreter.run({"a": np.zeros(64, np.uint8)})
+
+
+CARRIED = """#! requires kpusim
+program sums:
+buffer x : DDR (size = 256)
+buffer m : L2 (size = 64)
+let x_k = region(x, 0, 64) elem=i8, shape=[64], layout=C
+let all = region(m, 0, 64) elem=i8, shape=[64], layout=C
+loop k in [0..3] @max_in_flight(4):
+    #! deps step[k-1], step[k-2]
+    step = transfer.async(dst=all, src=x_k)
+endloop
+"""
+
+
+def test_tokens_of_earlier_iterations_are_listed() -> None:
+    """A task's record has what it needs of earlier iterations, and its instances wait for it."""
+    interpreter = NemInterpreter()
+    interpreter.load(CARRIED, "npm_lite")
+    interpreter.set_inputs({"x": np.zeros(256, np.int8)})
+    record = interpreter.inspect("step")
+    assert isinstance(record, TaskRecord)
+    assert record.carried == ("step[k-1]", "step[k-2]")
+    assert interpreter.step() is not None
+    record = interpreter.inspect("step")
+    assert isinstance(record, TaskRecord)
+    assert [len(instance.missing) for instance in record.live] == [0, 1, 2]

@@ -1,0 +1,150 @@
+#include "execution/number_set.hpp"
+
+#include <algorithm>
+
+namespace kpu::execution {
+namespace {
+
+constexpr uint64_t all_bits = ~uint64_t{0};
+
+/// The bits of [first, last) in the word that begins at `base`.
+uint64_t bits_between(uint64_t base, uint64_t first, uint64_t last) {
+    const uint64_t from = std::max(first, base) - base, to = std::min(last, base + 64);
+    if (from >= 64 || to <= base || to - base <= from) return 0;
+    const uint64_t below = to - base == 64 ? all_bits : (uint64_t{1} << (to - base)) - 1;
+    return below & all_bits << from;
+}
+
+}  // namespace
+
+uint32_t NumberSet::span(int level) {
+    uint32_t numbers = leaf;
+    for (; level < levels; ++level) numbers *= fan;
+    return numbers;
+}
+
+const NumberSet::Ref& NumberSet::full() {
+    static const Ref node = new Node;
+    return node;
+}
+
+const NumberSet::Ref& NumberSet::part_of(const Node* node, uint32_t i) {
+    static const Ref nothing;
+    if (node == nullptr) return nothing;
+    return node == full().get() ? full() : node->part[i];
+}
+
+uint64_t NumberSet::word_of(const Node* node, uint32_t i) {
+    if (node == nullptr) return 0;
+    return node == full().get() ? all_bits : node->words[i];
+}
+
+/// Takes a or b where they say the same, and nothing or all where that is so.
+NumberSet::Ref NumberSet::made_of(Node&& node, int level, const Ref& a, const Ref& b) {
+    const auto is = [&](const Ref& other) {
+        for (uint32_t i = 0; i < fan; ++i) {
+            const bool same = level == levels ? node.words[i] == word_of(other.get(), i)
+                                              : node.part[i] == part_of(other.get(), i);
+            if (!same) return false;
+        }
+        return true;
+    };
+    for (const Ref* known : {&a, &b})
+        if (is(*known)) return *known;
+    if (is(Ref())) return {};
+    if (is(full())) return full();
+    return new Node(std::move(node));
+}
+
+void NumberSet::insert(uint32_t n) { root_ = with(root_, 0, n); }
+
+NumberSet::Ref NumberSet::with(const Ref& node, int level, uint32_t n) {
+    if (node == full()) return node;
+    Node changed;
+    if (node != nullptr) changed = *node;
+    if (level == levels) {
+        changed.words[n / 64] |= uint64_t{1} << n % 64;
+    } else {
+        const uint32_t numbers = span(level + 1);
+        Ref& part = changed.part[n / numbers];
+        part = with(part, level + 1, n % numbers);
+    }
+    return made_of(std::move(changed), level, node, {});
+}
+
+bool NumberSet::contains(uint32_t n) const {
+    const Node* node = root_.get();
+    uint32_t numbers = leaf * fan * fan * fan;
+    for (int level = 0; level < levels; ++level, numbers /= fan) {
+        if (node == nullptr || node == full().get()) return node != nullptr;
+        node = node->part[n / numbers].get();
+        n %= numbers;
+    }
+    return (word_of(node, n / 64) >> n % 64 & 1) != 0;
+}
+
+bool NumberSet::has_all(const Node* node, int level, uint32_t base, uint32_t first, uint32_t last) {
+    const uint32_t numbers = span(level);
+    if (first >= last || last <= base || first >= base + numbers || node == full().get()) return true;
+    if (node == nullptr) return false;
+    for (uint32_t i = 0; i < fan; ++i) {
+        if (level < levels) {
+            const uint32_t inner = span(level + 1);
+            if (!has_all(node->part[i].get(), level + 1, base + i * inner, first, last)) return false;
+        } else if (const uint64_t wanted = bits_between(base + i * 64, first, last)) {
+            if ((node->words[i] & wanted) != wanted) return false;
+        }
+    }
+    return true;
+}
+
+void NumberSet::add(const NumberSet& other, uint32_t first, uint32_t last) {
+    if (first >= last) return;
+    root_ = unite(root_, other.root_, 0, 0, first, last);
+}
+
+NumberSet::Ref NumberSet::unite(const Ref& a, const Ref& b, int level) {
+    if (a == b || b == nullptr || a == full()) return a;
+    if (a == nullptr || b == full()) return b;
+    Node both;
+    for (uint32_t i = 0; i < fan; ++i) {
+        if (level == levels)
+            both.words[i] = a->words[i] | b->words[i];
+        else
+            both.part[i] = unite(a->part[i], b->part[i], level + 1);
+    }
+    return made_of(std::move(both), level, a, b);
+}
+
+NumberSet::Ref NumberSet::unite(const Ref& a, const Ref& b, int level, uint32_t base, uint32_t first,
+                                uint32_t last) {
+    const uint32_t numbers = span(level);
+    if (last <= base || first >= base + numbers || a == full()) return a;
+    if (first <= base && last >= base + numbers) return unite(a, b, level);
+    Node both;
+    for (uint32_t i = 0; i < fan; ++i) {
+        if (level == levels) {
+            both.words[i] =
+                word_of(a.get(), i) | (word_of(b.get(), i) & bits_between(base + i * 64, first, last));
+        } else {
+            both.part[i] = unite(part_of(a.get(), i), part_of(b.get(), i), level + 1,
+                                 base + i * span(level + 1), first, last);
+        }
+    }
+    return made_of(std::move(both), level, a, {});
+}
+
+NumberSet::Ref NumberSet::without(const Ref& a, const Ref& b, int level) {
+    if (a == nullptr || b == nullptr) return a;
+    if (a == b || b == full()) return {};
+    Node rest;
+    for (uint32_t i = 0; i < fan; ++i) {
+        if (level == levels)
+            rest.words[i] = word_of(a.get(), i) & ~word_of(b.get(), i);
+        else
+            rest.part[i] = without(part_of(a.get(), i), part_of(b.get(), i), level + 1);
+    }
+    return made_of(std::move(rest), level, a, {});
+}
+
+}  // namespace kpu::execution

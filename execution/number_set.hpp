@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <boost/intrusive_ptr.hpp>
+#include <boost/smart_ptr/intrusive_ref_counter.hpp>
+#include <cstdint>
+
+namespace kpu::execution {
+
+/// A set of numbers below 2^21. A tree whose parts are shared: a copy costs nothing, and sets that grow out of
+/// each other, or that have most of the numbers, take and are combined in little more than what they differ in.
+class NumberSet {
+  public:
+    static constexpr uint32_t end = uint32_t{1} << 21;
+
+    void insert(uint32_t n);
+    bool contains(uint32_t n) const;
+    /// All numbers of [first, last).
+    bool contains_all(uint32_t first, uint32_t last) const { return has_all(root_.get(), 0, 0, first, last); }
+    bool empty() const { return root_ == nullptr; }
+    /// Adds the numbers of `other` that lie in [first, last).
+    void add(const NumberSet& other, uint32_t first = 0, uint32_t last = end);
+    void remove(const NumberSet& other) { root_ = without(root_, other.root_, 0); }
+
+  private:
+    static constexpr int levels = 4;       ///< of inner nodes
+    static constexpr uint32_t fan = 8;     ///< parts of an inner node, words of a leaf
+    static constexpr uint32_t leaf = 512;  ///< numbers
+    struct Node;
+    using Ref = boost::intrusive_ptr<const Node>;  ///< null: none of the numbers
+    struct Node : boost::intrusive_ref_counter<Node> {
+        std::array<Ref, fan> part;          ///< of an inner node
+        std::array<uint64_t, fan> words{};  ///< of a leaf
+    };
+
+    static uint32_t span(int level);
+    static const Ref& full();  ///< all of the numbers, on any level
+    static const Ref& part_of(const Node* node, uint32_t i);
+    static uint64_t word_of(const Node* node, uint32_t i);
+    static Ref made_of(Node&& node, int level, const Ref& a, const Ref& b);
+    static Ref with(const Ref& node, int level, uint32_t n);
+    static Ref unite(const Ref& a, const Ref& b, int level);
+    static Ref unite(const Ref& a, const Ref& b, int level, uint32_t base, uint32_t first, uint32_t last);
+    static Ref without(const Ref& a, const Ref& b, int level);
+    static bool has_all(const Node* node, int level, uint32_t base, uint32_t first, uint32_t last);
+
+    Ref root_;
+};
+
+}  // namespace kpu::execution
