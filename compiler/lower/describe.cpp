@@ -259,7 +259,7 @@ class Describer {
         if (spec_.name == "transpose") return transpose();
         if (spec_.name == "gather") return gather();
         if (spec_.name == "pad") return pad();
-        if (spec_.name == "slice") return same_dimensions();
+        if (spec_.name == "slice") return slice();
         batches();
     }
 
@@ -287,7 +287,6 @@ class Describer {
 
     /// A slice may turn a dimension around, and leave its size.
     bool turns(size_t d) const {
-        if (spec_.name != "slice") return false;
         const std::vector<int64_t>&axes = ints("axes"), &steps = ints("steps");
         for (size_t i = 0; i < axes.size(); ++i) {
             const int64_t rank = static_cast<int64_t>(in(0).rank);
@@ -297,7 +296,7 @@ class Describer {
     }
 
     /// Dimensions that stay as they are can be cut.
-    void same_dimensions() {
+    void slice() {
         const Dims x = in(0), y = out();
         for (size_t d = 0; d < y.rank; ++d) {
             if (x[d] == y[d] && !turns(d))

@@ -273,6 +273,15 @@ class Lowering {
         }
     }
 
+    /// How many tiles ahead of the one computed on loads run: those of other slots in flight, or the constants of the
+    /// next stage.
+    static uint32_t prefetch_distance(const LoweredOp& op) {
+        bool stages = false;
+        for (size_t a = 0; a < op.op.axes.size(); ++a)
+            stages = stages || (op.op.axes[a].walk == Walk::unroll && op.tiling.tiles(op.op, a) > 1);
+        return std::max(static_cast<uint32_t>(op.tiling.depth - 1), stages ? 1u : 0u);
+    }
+
     uint32_t describe_op(const LoweredOp& op) {
         const uint32_t number = program_.op(op.op.source.name, op.op.source.type);
         proto::Op& message = *program_.message().mutable_op(static_cast<int>(number) - 1);
@@ -296,7 +305,7 @@ class Lowering {
             }
         }
         tiling.set_double_buffer(op.tiling.depth > 1);
-        tiling.set_prefetch_distance(1);
+        tiling.set_prefetch_distance(prefetch_distance(op));
         for (const TileOperand& operand : op.op.operands) {
             const std::string& name = host_name(operand.value);
             if (operand.place == Place::output) message.add_output_id(name);
