@@ -312,7 +312,8 @@ BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {
             }
         }
     }
-    for (BoundAttr& attribute : attrs.list) {  // what a last window asks for beyond the padding is in pads now
+    for (BoundAttr& attribute :
+         attrs.list) {  // what a last window asks for beyond the padding is in pads now
         if (cut && attribute.name == "ceil_mode") attribute.integer = 0;
     }
     return attrs;

@@ -1,0 +1,85 @@
+"""How near predicted cycles are to simulated ones, per operation and in all.
+
+usage: prediction.py KPUSIM MODEL.onnx... [--on PLATFORM:PRECISION]...
+
+Prints a row for each model on each device. Operations below half a percent of a network's cycles count in its
+sum only: what they are charged is mostly what their neighbours leave over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+DEVICES = ("swkpu-v1:int8", "swkpu-v1:fp16", "tile32:int8", "npm_lite:int8", "core128-hbm2:bf16")
+SHARE = 0.005
+
+
+def errors(kpusim: str, model: Path, platform: str, precision: str) -> tuple[int, float, list[float]] | None:
+    """Run a model.
+
+    Parameters
+    ----------
+    kpusim
+        The command.
+    model, platform, precision
+        What runs where.
+
+    Returns
+    -------
+    tuple or None
+        Simulated cycles, predicted / simulated, relative errors of operations; None if the device refuses.
+    """
+    calibrate = ["--calibrate", "random:1"] if precision == "int8" else []
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        command = [kpusim, "run", str(model), "--platform", platform, "--precision", precision, *calibrate]
+        command += ["--mode", "timing", "--quiet", "-o", str(out)]
+        if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+            return None
+        total = int(json.loads((out / "stats.json").read_text())["stats"]["cycles.total"]["value"])
+        rows = list(csv.DictReader((out / "ops.csv").read_text().splitlines()))
+    estimated = [(float(row["estimated_cycles"] or 0), int(row["charged_cycles"])) for row in rows]
+    large = [abs(guess / real - 1) for guess, real in estimated if guess > 0 and real > SHARE * total]
+    return total, sum(guess for guess, _ in estimated) / total, sorted(large)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("kpusim")
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--on", action="append", metavar="PLATFORM:PRECISION")
+    arguments = parser.parse_args()
+    every: list[float] = []
+    print("| network | device | precision | cycles | predicted / simulated | median error of operations |")
+    print("|---|---|---|---|---|---|")
+    for model in arguments.models:
+        for device in arguments.on or DEVICES:
+            platform, precision = device.split(":")
+            found = errors(arguments.kpusim, model, platform, precision)
+            if found is None:
+                print(f"| {model.stem} | {platform} | {precision} | refused | | |", flush=True)
+                continue
+            total, ratio, large = found
+            every += large
+            median = f"{statistics.median(large):.1%}" if large else ""
+            print(
+                f"| {model.stem} | {platform} | {precision} | {total:,} | {ratio:.3f} | {median} |",
+                flush=True,
+            )
+    every.sort()
+    if every:
+        ninth = every[len(every) * 9 // 10]
+        print(
+            f"\n{len(every)} operations: median {statistics.median(every):.1%}, nine of ten below {ninth:.1%}"
+        )
+
+
+if __name__ == "__main__":
+    main()
