@@ -262,7 +262,10 @@ def refuse_training(program: torch.export.ExportedProgram, what: str) -> None:
     ]
     if changed or active:
         told = ", ".join(map(str, changed + active))
-        raise UserError(f"{what}: it is in training mode ({told}). Fix: call model.eval() before.")
+        raise UserError(
+            f"{what}: it is in training mode, or changes its buffers ({told}). "
+            "Fix: call model.eval() before; give state as inputs."
+        )
 
 
 def captured(model: onnx_ir.Model) -> Captured:
