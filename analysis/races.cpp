@@ -300,9 +300,10 @@ class RaceSearch {
             fix = {Fix::Kind::carry_token, statement, statement, fix.to, fix.window};
             const std::string& name = program_.tasks[program_.statements[statement].index].name;
             return fmt::format(
-                "write `#! deps {}[{}-{}]` before `{}`, which goes on from what it left in these bytes so "
-                "many iterations before; bytes of their own would lose the sum",
-                name, loop.variable, fix.window, name);
+                "write `#! deps {}[{}-{}]` before `{}`, which goes on from what it left in these bytes {} "
+                "before; bytes of their own would lose the sum",
+                name, loop.variable, fix.window, name,
+                fix.window == 1 ? "an iteration" : fmt::format("{} iterations", fix.window));
         }
         return fmt::format(
             "reduce @max_in_flight of the loop over `{}` from {} to {}, or give each "

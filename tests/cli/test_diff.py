@@ -346,13 +346,13 @@ class BudgetTest(RunsTest):
         program = ("run", GEMM, "--mode", "timing", "--quiet")
         side = self.work / "bad.csv"
         for text in (
-            "op,cycles\nla00,5\n",
-            "op,cycles\nla0,x\n",
-            "op,cycles\nla0,1\nla0,1\n",
-            "op\nla0\n",
+            "op,cycles\nlla,5\n",
+            "op,cycles\nla,x\n",
+            "op,cycles\nla,1\nla,1\n",
+            "op\nla\n",
             "",
-            'op,cycles\n"la0,5\n',
-            "op,cycles\nla0,1,2\n",
+            'op,cycles\n"la,5\n',
+            "op,cycles\nla,1,2\n",
         ):
             side.write_text(text)
             result = kpusim(*program, "--estimates", side)

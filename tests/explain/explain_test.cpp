@@ -74,7 +74,9 @@ TEST(CriticalPath, NamesWhyItCouldNotBeginEarlier) {
             }
             ASSERT_EQ(segment.because_task, segments[i - 1].task);
             const TaskRun& before = tasks[segment.because_task];
-            if (segment.because == Because::dependency) {
+            if (segment.because == Because::dependency || segment.because == Because::carried) {
+                EXPECT_EQ(segment.because == Because::carried,
+                          explanation.graph.carries_token(segment.because_task, segment.task));
                 const TaskRun& task = tasks[segment.task];
                 const auto& graph = explanation.graph;
                 EXPECT_EQ(before.end, segment.from);
@@ -175,8 +177,9 @@ TEST(Explanation, NamesTheNearestOperation) {
     const TracedRun run = traced_run(example("gemm_relu"), lite);
     const RunGraph graph(run.recording, "run");
     const Explanation explanation(graph);
-    EXPECT_THAT(text_of_op(explanation, "g3", {}), HasSubstr("charged"));
-    EXPECT_THAT([&] { text_of_op(explanation, "g33", {}); }, ThrowsMessage<UserError>(HasSubstr("`g3`")));
+    EXPECT_THAT(text_of_op(explanation, "g", {}), HasSubstr("charged"));
+    EXPECT_THAT([&] { text_of_op(explanation, "narow", {}); },
+                ThrowsMessage<UserError>(HasSubstr("`narrow`")));
 }
 
 }  // namespace

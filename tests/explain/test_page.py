@@ -151,7 +151,7 @@ class Command(ExplainTest):
 
     def test_unknown_operation(self) -> None:
         """The nearest name is named."""
-        self.assertIn("`g3`", kpusim("explain", self.run_folder, "g33", code=1).stderr)
+        self.assertIn("`narrow`", kpusim("explain", self.run_folder, "narow", code=1).stderr)
 
     def test_deadlock(self) -> None:
         """A deadlocked run is explained up to there, and said to be incomplete."""

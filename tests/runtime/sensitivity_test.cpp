@@ -137,7 +137,7 @@ constexpr const char* tile32 = "tile32";
 const std::vector<Case>& cases() {
     static const std::vector<Case> table = {
         {"clock.core_mhz", "1000", "500", Change::up, "gemm_relu", "npm_lite", "time.total_us"},
-        {"sequencer.max_active_tokens", "64", "2", Change::up},
+        {"sequencer.max_active_tokens", "64", "2", Change::up, "conv_pool"},
         {"sequencer.dispatch_cycles", "2", "400", Change::up, "digits"},
         {"engine.count", "1", "2", Change::up, "digits", "tile32", static_energy},
         {"engine.array.count", "1", "2", Change::down, gemm, tile32},
