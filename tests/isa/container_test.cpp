@@ -337,19 +337,19 @@ const StructureCase structure_cases[] = {
     {"dep_on_loop", [](KPUProgram& p) { first_task(p).add_dep(0); }, "not an earlier task"},
     {"carried_task", [](KPUProgram& p) { set_carried(first_task(p), 0, 0, 1); }, "not a task"},
     {"carried_task_index", [](KPUProgram& p) { set_carried(first_task(p), 99, 0, 1); }, "not a task"},
-    {"carried_loop", [](KPUProgram& p) { set_carried(first_task(p), 1, 1, 1); }, "not a loop"},
-    {"carried_loop_index", [](KPUProgram& p) { set_carried(first_task(p), 1, 99, 1); }, "not a loop"},
+    {"carried_loop", [](KPUProgram& p) { set_carried(first_task(p), 3, 1, 1); }, "not a loop"},
+    {"carried_loop_index", [](KPUProgram& p) { set_carried(first_task(p), 3, 99, 1); }, "not a loop"},
     {"carried_loop_elsewhere",
      [](KPUProgram& p) {
          const auto last = static_cast<uint32_t>(p.statement_size());
          proto::Loop& loop = *p.add_statement()->mutable_loop();
          loop = p.statement(0).loop();
          loop.set_body_end(last + 2);
-         *p.add_statement() = p.statement(1);
-         set_carried(*p.mutable_statement(static_cast<int>(last) + 1)->mutable_task(), 1, last, 1);
+         *p.add_statement() = p.statement(3);
+         set_carried(*p.mutable_statement(static_cast<int>(last) + 1)->mutable_task(), 3, last, 1);
      },
      "does not enclose both tasks"},
-    {"carried_distance", [](KPUProgram& p) { set_carried(first_task(p), 1, 0, 0); }, "1 to 2147483648"},
+    {"carried_distance", [](KPUProgram& p) { set_carried(first_task(p), 3, 0, 0); }, "1 to 2147483648"},
     {"body_end", [](KPUProgram& p) { p.mutable_statement(0)->mutable_loop()->set_body_end(99); }, "body_end"},
     {"empty_body_end", [](KPUProgram& p) { p.mutable_statement(0)->mutable_loop()->set_body_end(0); },
      "body_end"},

@@ -218,13 +218,14 @@ TEST(AbsorbQdq, IntegerOperatorsBecomeSignedAndTheHostConverts) {
     EXPECT_EQ(int8.outputs[0].elem, ElemType::f32);
     const auto sample = graph::make_numbers(ElemType::f32, {1, -2, 3, 0.5});
     EXPECT_EQ(run(int8, {sample}), run(net.graph, {sample}));
-    // what the host gets as integers stays u8, and what must have one type with it
+    // what the host gets as integers stays u8, and what must have one type with it; the product before it is i8
     net.graph.outputs[0] = {"raw", r, ElemType::u8, {}, {}};
     graph::remove_unused(net.graph);
     const Graph raw = absorb_qdq(net.graph, {}).graph;
     EXPECT_EQ(raw.value(raw.outputs[0].value).elem, ElemType::u8);
-    EXPECT_EQ(raw.value(raw.nodes[0].outputs[0]).elem, ElemType::u8);
+    EXPECT_EQ(raw.value(raw.nodes[0].outputs[0]).elem, ElemType::i8);
     EXPECT_EQ(raw.value(raw.inputs[0].value).elem, ElemType::i8);
+    EXPECT_EQ(run(raw, {sample}), run(net.graph, {sample}));
 }
 
 // conv -> (Q, softmax): the softmax reads the float, not its steps.
