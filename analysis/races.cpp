@@ -129,8 +129,8 @@ class RaceSearch {
         if (order_.all_before(from, to, later.access.statement)) return;
         if (part.count > 1) {
             const size_t half = part.count / 2;
-            meet(list, tree, {part.first, 2 * part.at, half}, i);
-            return meet(list, tree, {part.first + half, 2 * part.at + 1, half}, i);
+            meet(list, tree, {part.first + half, 2 * part.at + 1, half}, i);  // the nearest say most
+            return meet(list, tree, {part.first, 2 * part.at, half}, i);
         }
         if (pairs_++ >= pairs_in_all) stop(later.access, "the program has too many pairs of operands");
         if (findings_.size() >= findings_in_all) stop(later.access, "there are too many findings");

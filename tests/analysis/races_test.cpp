@@ -102,6 +102,36 @@ TEST(Schedule, GapsOfStridedRegionsAreFree) {
     EXPECT_EQ(hazards(p.build()), "");
 }
 
+TEST(Schedule, LongTextsAreFollowed) {
+    // 40,000 tasks written out, two slots: all in order, and one missing token among them is found.
+    const auto written_out = [](int without) {
+        Program p("long");
+        const TensorType row = tensor(ElemType::i8, {64});
+        const Buffer x = p.buffer("X", Level::ddr, 64), y = p.buffer("Y", Level::ddr, 64);
+        const Buffer s = p.buffer("S", Level::l2, 128);
+        const Region from = p.region("from", x, 0, row), to = p.region("to", y, 0, row);
+        const Region slots[] = {p.region("even", s, 0, row), p.region("odd", s, 64, row)};
+        std::vector<Task> saved;
+        for (int i = 0; i < 20000; ++i) {
+            Task load = p.transfer("load" + std::to_string(i), slots[i % 2], from);
+            if (i >= 2 && i != without) load.after({saved[static_cast<size_t>(i) - 2]});
+            Task save = p.transfer("save" + std::to_string(i), to, slots[i % 2]).after({load});
+            if (i >= 1) save.after({saved.back()});
+            saved.push_back(save);
+        }
+        Diagnostics diagnostics;
+        const BoundProgram program = *verify(std::make_shared<Module>(p.build()), {}, {}, diagnostics);
+        std::vector<std::string> races;
+        for (const analysis::Finding& finding : analysis::check_schedule(program, {}).findings)
+            if (finding.severity != Severity::info) races.push_back(finding.message);
+        return races;
+    };
+    EXPECT_TRUE(written_out(-1).empty());
+    const std::vector<std::string> races = written_out(15000);
+    ASSERT_FALSE(races.empty());
+    EXPECT_THAT(races[0], HasSubstr("add `save14998` to the deps of `load15000`"));
+}
+
 TEST(Schedule, HugeLoopsEnd) {
     // A loop of 2^40 iterations, with or without tasks, is looked at in bounded time.
     Program p("huge");

@@ -185,8 +185,8 @@ class DiffTest(RunsTest):
         size = int.from_bytes(data[16:24], "little")
         info = json.loads(data[32 : 32 + size])
         steps: dict[int, dict[str, int]] = {}
-        labels: dict[int, str] = {}
-        loops: dict[int, list[int]] = {}
+        statements: dict[int, dict] = {}
+        values: dict[int, dict[int, int]] = {}
         for at in range(32 + size, len(data) - 4, 32):
             kind = data[at + 26]
             task = int.from_bytes(data[at + 16 : at + 20], "little")
@@ -194,10 +194,10 @@ class DiffTest(RunsTest):
             value = int.from_bytes(data[at + 8 : at + 16], "little", signed=True)
             if kind == 0:
                 statement = info["statements"][int.from_bytes(data[at + 20 : at + 24], "little")]
-                labels[task] = statement["name"]
-                loops[task] = [value] if statement["loops"] else []
-                if len(statement["loops"]) == 1:
-                    labels[task] += f"[{statement['loops'][0]}={value}]"
+                statements[task] = statement
+                values[task] = {len(statement["loops"]) - 1: value}
+            if kind == 1:  # an outer loop's value
+                values[task][int.from_bytes(data[at + 24 : at + 26], "little")] = value
             if kind in (0, 2, 3, 4):
                 name = {0: "issued", 2: "ready", 3: "began", 4: "ended"}[kind]
                 if kind == 3:
@@ -205,7 +205,12 @@ class DiffTest(RunsTest):
                 else:
                     steps.setdefault(task, {})[name] = cycle
         order = ("issued", "ready", "began", "ended")
-        return {labels[task]: tuple(row[name] for name in order) for task, row in steps.items()}
+
+        def label(task: int) -> str:
+            loops = [f"{v}={values[task][depth]}" for depth, v in enumerate(statements[task]["loops"])]
+            return statements[task]["name"] + (f"[{' '.join(loops)}]" if loops else "")
+
+        return {label(task): tuple(row[name] for name in order) for task, row in steps.items()}
 
     def test_without_events(self) -> None:
         """When a run has no event file, the difference says how to get one."""
