@@ -344,9 +344,8 @@ const StructureCase structure_cases[] = {
          const auto last = static_cast<uint32_t>(p.statement_size());
          proto::Loop& loop = *p.add_statement()->mutable_loop();
          loop = p.statement(0).loop();
-         loop.set_body_end(last + 2);
-         *p.add_statement() = p.statement(3);
-         set_carried(*p.mutable_statement(static_cast<int>(last) + 1)->mutable_task(), 3, last, 1);
+         loop.set_body_end(last + 1);
+         set_carried(first_task(p), 3, last, 1);
      },
      "does not enclose both tasks"},
     {"carried_distance", [](KPUProgram& p) { set_carried(first_task(p), 3, 0, 0); }, "1 to 2147483648"},
