@@ -259,7 +259,7 @@ class Describer {
         if (spec_.name == "transpose") return transpose();
         if (spec_.name == "gather") return gather();
         if (spec_.name == "pad") return pad();
-        if (spec_.name == "slice") return same_dimensions();
+        if (spec_.name == "slice") return slice();
         batches();
     }
 
@@ -285,11 +285,12 @@ class Describer {
         }
     }
 
-    /// Dimensions whose size does not change can be cut.
-    void same_dimensions() {
+    /// Dimensions that a slice leaves as they are can be cut; a reversed one is not.
+    void slice() {
         const Dims x = in(0), y = out();
+        const std::vector<SliceRange> ranges = slice_ranges(x, node_.attrs);
         for (size_t d = 0; d < y.rank; ++d) {
-            if (x[d] == y[d])
+            if (x[d] == y[d] && ranges[d].step == 1)
                 result_.inputs[0][d] = result_.outputs[0][d] = follow(add_axis(fmt::format("d{}", d), y[d]));
         }
     }
