@@ -285,21 +285,12 @@ class Describer {
         }
     }
 
-    /// A slice may turn a dimension around, and leave its size.
-    bool turns(size_t d) const {
-        const std::vector<int64_t>&axes = ints("axes"), &steps = ints("steps");
-        for (size_t i = 0; i < axes.size(); ++i) {
-            const int64_t rank = static_cast<int64_t>(in(0).rank);
-            if ((axes[i] + rank) % rank == static_cast<int64_t>(d) && steps[i] != 1) return true;
-        }
-        return false;
-    }
-
-    /// Dimensions that stay as they are can be cut.
+    /// Dimensions that a slice leaves as they are can be cut; a reversed one is not.
     void slice() {
         const Dims x = in(0), y = out();
+        const std::vector<SliceRange> ranges = slice_ranges(x, node_.attrs);
         for (size_t d = 0; d < y.rank; ++d) {
-            if (x[d] == y[d] && !turns(d))
+            if (x[d] == y[d] && ranges[d].step == 1)
                 result_.inputs[0][d] = result_.outputs[0][d] = follow(add_axis(fmt::format("d{}", d), y[d]));
         }
     }

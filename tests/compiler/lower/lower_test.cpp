@@ -345,6 +345,18 @@ TEST_P(Lower, PaddingIsCut) {
     }
 }
 
+TEST_P(Lower, ReversedDimensionsStayWhole) {
+    Maker maker(GetParam().elem, 35);
+    const ValueId x = maker.input({8, 20, 50});
+    NodeOptions options = maker.named("Slice");
+    options.quant = maker.graph().value(x).quant;
+    maker.output(maker.graph().add_node(
+        "slice", {x},
+        attributes({ints("starts", {-1}), ints("ends", {INT32_MIN}), ints("axes", {0}), ints("steps", {-1})}),
+        options));
+    run(maker, GetParam().device, little_l1);
+}
+
 TEST_P(Lower, ResizingIsCut) {
     for (const int64_t times : {2, 3}) {
         Maker maker(GetParam().elem, 32);
