@@ -5,6 +5,8 @@ usage: test_network_tools.py KPUSIM [unittest options]; or with the command in t
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import sys
 import unittest
@@ -14,8 +16,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.helper
+import onnx.numpy_helper
 import onnxruntime
 import test_networks
+from numpy.typing import NDArray
 from test_networks import DIGITS, EXAMPLES, Folder, command, cycles, done, logits, rows
 
 INT8 = ["--precision", "int8", "--calibrate", str(EXAMPLES / "calibration")]
@@ -169,6 +173,80 @@ class Tools(Folder):
             done("check", str(self.program), change, "--retarget")
         result = command(*run, "--set", "l1.size_bytes=1024", "--retarget")
         self.assertEqual(result.returncode, 1, "what is not legal is refused all the same")
+
+
+def product(factors: dict[str, int]) -> onnx.GraphProto:
+    """MatMul of [m,k] by constant [k,n]."""
+    m, k, n = (factors[axis] for axis in "mkn")
+    return graph_of("MatMul", (m, k), np.ones((k, n), np.float32), (m, n))
+
+
+def convolution(sizes: dict[str, int]) -> onnx.GraphProto:
+    """A convolution 3 x 3 whose output has the size of its input."""
+    weights = np.ones((sizes["o"], sizes["c"], 3, 3), np.float32)
+    y, x = sizes["y"], sizes["x"]
+    return graph_of("Conv", (1, sizes["c"], y, x), weights, (1, sizes["o"], y, x), pads=[1, 1, 1, 1])
+
+
+def graph_of(
+    kind: str,
+    shape: tuple[int, ...],
+    weights: NDArray[np.float32],
+    result: tuple[int, ...],
+    **attributes: object,
+) -> onnx.GraphProto:
+    """One operator with constant weights."""
+    value = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node(kind, ["in", "w"], ["out"], "op", **attributes)
+    ports = [value("in", onnx.TensorProto.FLOAT, shape)], [value("out", onnx.TensorProto.FLOAT, result)]
+    return onnx.helper.make_graph([node], "g", *ports, [onnx.numpy_helper.from_array(weights, "w")])
+
+
+class Tiles(Folder):
+    """Tile sizes, buffers and prefetching of an operation are what its program does."""
+
+    def program_of(self, graph: onnx.GraphProto) -> str:
+        """Compiled for swkpu-v1 in int8, as text."""
+        model, program = self.folder / "op.onnx", self.folder / "op.kpu"
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), model)
+        given = ["--precision", "int8", "--calibrate", "random:1", "--force"]
+        done("compile", str(model), *given, "-o", str(program))
+        return done("disasm", str(program))
+
+    def test_sizes(self) -> None:
+        """Of what fits L1, what fits L2, what streams from DRAM: a product and a convolution."""
+        cases = [
+            (product, {"m": 4, "k": 16, "n": 16}),
+            (product, {"m": 512, "k": 512, "n": 512}),
+            (product, {"m": 2048, "k": 2048, "n": 2048}),
+            (convolution, {"y": 4, "x": 4, "o": 4, "c": 4}),
+            (convolution, {"y": 56, "x": 56, "o": 64, "c": 64}),
+            (convolution, {"y": 112, "x": 112, "o": 128, "c": 128}),
+        ]
+        for make, extents in cases:
+            with self.subTest(operator=make.__name__, **extents):
+                self.compare(self.program_of(make(extents)), extents)
+
+    def compare(self, text: str, extents: dict[str, int]) -> None:
+        """Counts the products of the program, and the iterations in flight."""
+        (line,) = (line for line in text.splitlines() if line.startswith('#! op {"id":"op"'))
+        tiling = json.loads(line[len("#! op ") :])["tiling"]
+        tiles = {item["name"]: int(item["value"]) for item in tiling["tile_size"]}
+        products, trips, windows = 0, [1], {1}
+        for statement in map(str.strip, text.splitlines()):
+            if loop := re.match(r"loop \w+ in \[(\d+)\.\.(\d+)\](?: @max_in_flight\((\d+)\))?", statement):
+                trips.append(trips[-1] * (int(loop[2]) - int(loop[1]) + 1))
+                windows.add(int(loop[3] or 1))
+            elif statement == "endloop":
+                trips.pop()
+            elif re.match(r"(\w+ = )?(gemm|matmul|conv2d)(\.acc)?\.async", statement):
+                products += trips[-1]
+        wanted = math.prod(-(-extent // tiles.get(axis, 1)) for axis, extent in extents.items())
+        self.assertEqual(products, wanted, tiling)
+        self.assertEqual(tiling.get("double_buffer", False), max(windows) > 1, tiling)
+        ahead = tiling.get("prefetch_distance", 0)
+        self.assertEqual(ahead == 0, wanted == 1, tiling)
+        self.assertGreaterEqual(ahead, max(windows) - 1)
 
 
 if __name__ == "__main__":
