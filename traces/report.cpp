@@ -199,12 +199,10 @@ class Report : private TextLines {
              info_.prices.temp_c);
     }
 
-    /// "  array  93.1 %": the least time over the time taken.
+    /// "  array       576": cycles that the resource takes at least, also where they overlap with other operations.
     static std::string bound_text(const OpRow& row) {
         if (row.bound.empty()) return {};
-        return fmt::format(
-            "  {:<6}{}", row.bound,
-            percent(static_cast<double>(row.bound_cycles), static_cast<double>(row.charged_cycles)));
+        return fmt::format("  {:<6}{:>12}", row.bound, grouped(row.bound_cycles));
     }
 
     void operations() {
@@ -222,7 +220,7 @@ class Report : private TextLines {
         if (rows.empty()) return;
         const double total = real("cycles.total");
         line("\n{:<26}{:<14}{:>14}{:>9}{:>10}{:>12}{}", "operation", "type", "cycles", "share", "util.",
-             "energy", bounds ? "  bound, of it" : "");
+             "energy", bounds ? "  bound      at least" : "");
         for (const OpRow* row : rows) {
             line("  {:<24.24}{:<14.14}{:>14}{:>9}{:>10}{:>12}{}", row->id, row->type,
                  grouped(row->charged_cycles), percent(static_cast<double>(row->charged_cycles), total),

@@ -142,7 +142,7 @@ class Tools(Folder):
         """Absorbed nodes have a row that points to their operation; bounds are below what was needed."""
         out = self.folder / "rows"
         result = command("run", str(self.program), "--fill", "random:1", "-o", str(out))
-        self.assertRegex(result.stdout, r"bound, of it\n.*(array|vector|dma|dram) ")
+        self.assertRegex(result.stdout, r"bound +at least\n.*(array|vector|dma|dram) +[0-9,]+\n")
         self.assertGreater(cycles(out), 0)
         found = rows(out)
         self.assertEqual(found["relu1"]["fused_into"], "conv1")
