@@ -11,7 +11,6 @@ namespace kpu::explain {
 using traces::Cause;
 using traces::no_unit;
 
-
 namespace {
 
 /// The most intervals of an operation for which competitors are looked up; they repeat from then on.
@@ -61,8 +60,7 @@ class OpCollector {
         const TaskRun& task = graph_.tasks()[charged.task];
         if (task.unit == no_unit) return 0;
         const traces::TaskWork* work = graph_.work_of(task);
-        const bool moves =
-            work != nullptr ? work->mover : !computes(graph_.info().units[task.unit].kind);
+        const bool moves = work != nullptr ? work->mover : !computes(graph_.info().units[task.unit].kind);
         const auto& states = graph_.states(task.unit);
         auto at = std::lower_bound(states.begin(), states.end(), charged.from,
                                    [](const UnitState& s, Cycles time) { return s.to <= time; });

@@ -8,7 +8,6 @@ using traces::no_unit;
 using traces::StreamWork;
 using traces::TaskWork;
 
-
 namespace {
 
 /// Buffers of a unit hold blocks of so many cycles (model/unit/unit.md).
@@ -16,9 +15,8 @@ constexpr double block_cycles = 16;
 
 uint64_t channels_of(const RunGraph& graph) {
     const auto& units = graph.info().units;
-    return static_cast<uint64_t>(std::count_if(units.begin(), units.end(), [](const traces::UnitInfo& unit) {
-        return unit.kind == UnitKind::ddr;
-    }));
+    return static_cast<uint64_t>(std::count_if(
+        units.begin(), units.end(), [](const traces::UnitInfo& unit) { return unit.kind == UnitKind::ddr; }));
 }
 
 }  // namespace

@@ -6,8 +6,6 @@
 
 namespace kpu::explain {
 
-
-
 namespace {
 
 constexpr std::array<const char*, 3> level_names{"DRAM", "L2", "L1"};
@@ -19,7 +17,8 @@ class Rooflines {
     Rooflines(const RunGraph& graph, const std::vector<OpTerms>& ops) : graph_(graph), ops_(ops) {
         for (const traces::UnitInfo& unit : graph.info().units) {
             ++counts_[unit.kind];
-            if (const auto level = level_of(unit.kind)) peaks_[static_cast<size_t>(*level)] += unit.peak_per_cycle;
+            if (const auto level = level_of(unit.kind))
+                peaks_[static_cast<size_t>(*level)] += unit.peak_per_cycle;
         }
         read_tasks();
     }
@@ -44,7 +43,7 @@ class Rooflines {
   private:
     struct Sums {
         Cycles active = 0;
-        Cycles until = 0;                   ///< end of what is counted
+        Cycles until = 0;                  ///< end of what is counted
         std::map<UnitKind, double> peaks;  ///< operations per cycle of one unit
     };
 

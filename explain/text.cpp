@@ -16,7 +16,6 @@ using traces::grouped;
 using traces::no_task;
 using traces::percent;
 
-
 namespace {
 
 class Text : private TextLines {
@@ -300,8 +299,7 @@ class Text : private TextLines {
         for (const Bound& bound : explanation_.bounds) {
             const std::string set_by =
                 bound.work > bound.path ? "the work of " + bound.busiest : "the longest chain of tasks";
-            line("  {:<14}{:>12}  {}   {}{}",
-                 bound.part.empty() ? "as it is" : bound.part,
+            line("  {:<14}{:>12}  {}   {}{}", bound.part.empty() ? "as it is" : bound.part,
                  grouped(bound.cycles), percent(double(bound.cycles), total), set_by,
                  bound.part.empty() ? "" : fmt::format("   ({})", fields_of(bound.part)));
         }

@@ -12,7 +12,6 @@ namespace kpu::explain {
 using traces::no_task;
 using traces::no_unit;
 
-
 std::string_view fields_of(Part part) {
     for (const UnitKindRow& row : unit_kinds())
         if (!part.empty() && row.part == part) return row.rate_fields;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -43,12 +44,18 @@ void check_same_run(const std::string& run, const std::string& events, const tra
                     events, recording.info.total_cycles, results.stats.integer("cycles.total"), events));
 }
 
+bool is_op(const traces::RunInfo& info, const std::string& name) {
+    return std::any_of(info.ops.begin(), info.ops.end(), [&](const auto& op) { return op.id == name; });
+}
+
 void explain(const ExplainOptions& options) {
     if (!options.html.empty()) Output::check(options.html);
     const std::string events = event_file_of(options.run);
     const traces::Recording recording = traces::read_event_file(events);
     check_same_run(options.run, events, recording);
     const explain::RunGraph graph(recording, events);
+    if (explain::is_task_label(options.op) && !is_op(recording.info, options.op))
+        return print_out(text_of_task(graph, options.op));
     const explain::Explanation explanation(graph);
     if (!options.html.empty()) write_file(options.html, html_of(explanation));
     if (options.json) {
@@ -71,7 +78,9 @@ void add_explain(CLI::App& app, int&) {
         ->add_option("run", options->run,
                      "folder of `run -o DIR --events DIR/events.kpuev`, or an event file")
         ->required();
-    command->add_option("op", options->op, "one operation, by its name in ops.csv; default: the whole run");
+    command->add_option(
+        "op", options->op,
+        "one operation, by its name in ops.csv, or one task, as in g[t=0 k=1]; default: the whole run");
     command->add_flag("--json", options->json, "all of it as JSON on standard output");
     command->add_option("--html", options->html,
                         "page to write: timeline, bars, critical path, bounds, roofline");

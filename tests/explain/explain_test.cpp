@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tests/explain/run.hpp"
+#include "traces/report.hpp"
 
 namespace kpu::explain {
 namespace {
@@ -169,6 +170,31 @@ TEST(RunGraph, RefusesContradictions) {
         EXPECT_THAT([&] { RunGraph(recordings[i], "bad.kpuev"); },
                     ThrowsMessage<UserError>(HasSubstr("bad.kpuev")));
     }
+}
+
+// A task by its label: its times are those of the records, what it needs ended before it was ready.
+TEST(Explanation, TellsOfOneTask) {
+    const TracedRun run = traced_run(example("gemm_relu"), platforms::load("npm_lite"));
+    const RunGraph graph(run.recording, "test");
+    size_t told = 0;
+    for (uint32_t serial = 0; serial < graph.tasks().size(); serial += 7) {
+        const TaskRun& task = graph.tasks()[serial];
+        const std::string label = graph.label(serial), text = text_of_task(graph, label);
+        EXPECT_THAT(text, HasSubstr(label + " ("));
+        EXPECT_THAT(text, HasSubstr(fmt::format("ends     {:>12}  after {} cycles", traces::grouped(task.end),
+                                                traces::grouped(task.end - task.begin))));
+        for (const uint32_t* p = graph.producers_begin(task); p != graph.producers_end(task); ++p)
+            EXPECT_THAT(text, HasSubstr(fmt::format("{:>12}  {}", traces::grouped(graph.tasks()[*p].end),
+                                                    graph.label(*p))));
+        told += is_task_label(label) ? 1 : 0;
+    }
+    EXPECT_GT(told, 10u);
+    EXPECT_EQ(text_of_task(graph, "g[t=1,k=2]"), text_of_task(graph, "g[t=1 k=2]"));
+    EXPECT_THAT(text_of_task(graph, "g[t=1 k=2]"), HasSubstr("g[t=1 k=1], an earlier iteration"));
+    EXPECT_THAT([&] { text_of_task(graph, "g[k=2]"); },
+                ::testing::ThrowsMessage<UserError>(HasSubstr("give all loops, as in `g[t=0 k=0]`")));
+    EXPECT_THAT([&] { text_of_task(graph, "no[k=2]"); },
+                ::testing::ThrowsMessage<UserError>(HasSubstr("give a name of the critical path")));
 }
 
 // An unknown operation is refused with the nearest name.
