@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/diagnostics.hpp"
+#include "base/text.hpp"
 
 namespace kpu::dram {
 namespace {
@@ -19,12 +20,6 @@ constexpr size_t max_line_bytes = 4096;
 /// Later times than any trace has: 2^62 clocks are a century.
 constexpr double max_time = 4e18;
 
-std::string_view trimmed(std::string_view text) {
-    const size_t from = text.find_first_not_of(" \t\r");
-    if (from == std::string_view::npos) return {};
-    return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
-}
-
 template <typename Number>
 bool parse_whole(std::string_view text, Number& value, int base) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
@@ -33,10 +28,11 @@ bool parse_whole(std::string_view text, Number& value, int base) {
 
 }  // namespace
 
-TraceFile::TraceFile(const std::string& path, double tck_ns)
+TraceFile::TraceFile(const std::string& path, double tck_ns, RunTraceOptions options)
     : name_(path == "-" ? "<stdin>" : path),
       tck_ns_(tck_ns),
-      file_(path == "-" ? stdin : std::fopen(path.c_str(), "rb")) {
+      file_(path == "-" ? stdin : std::fopen(path.c_str(), "rb")),
+      options_(options) {
     if (!file_)
         throw UserError(
             fmt::format("cannot read trace `{}`: {}. Fix: check the path.", path, std::strerror(errno)));
@@ -90,11 +86,14 @@ bool TraceFile::read_line(std::string_view& line) {
 }
 
 std::optional<TraceRequest> TraceFile::next() {
+    if (bytes_left_ > 0) return next_burst();
     std::string_view line;
     while (read_line(line)) {
         line = trimmed(line);
         if (line.empty() || line.front() == '#') continue;
-        TraceRequest request = parse(line);
+        const std::optional<TraceRequest> parsed = parse(line);
+        if (!parsed) continue;
+        TraceRequest request = *parsed;
         request.line = line_;
         if (request.time < last_time_) {
             fail(fmt::format("time {} nCK lies before {} nCK of the request above it", request.time,
@@ -102,17 +101,34 @@ std::optional<TraceRequest> TraceFile::next() {
                  "sort the trace by time");
         }
         last_time_ = request.time;
-        return request;
+        if (form_ != Form::run) return request;
+        access_ = request;
+        return next_burst();
     }
     return std::nullopt;
 }
 
-TraceRequest TraceFile::parse(std::string_view text) {
+TraceRequest TraceFile::next_burst() {
+    const TraceRequest burst = access_;
+    const uint64_t step = options_.burst_bytes - access_.address % options_.burst_bytes;
+    access_.address += step;
+    bytes_left_ -= std::min(bytes_left_, step);
+    return burst;
+}
+
+std::optional<TraceRequest> TraceFile::parse(std::string_view text) {
+    if (form_ == Form::unknown && starts_with(text, "cycle,access,level,address,bytes")) {
+        form_ = Form::run;
+        return std::nullopt;
+    }
+    if (form_ == Form::run) return parse_run(text);
     if (form_ == Form::unknown) {
         const size_t mark = text.find_first_of(",:");
         if (mark == std::string_view::npos) {
-            fail(fmt::format("`{}` is no request", text.substr(0, 60)),
-                 "write `number,R|W,0xADDRESS,NANOSECONDS` or `CLOCK: read|write 0xADDRESS`");
+            fail(
+                fmt::format("`{}` is no request", text.substr(0, 60)),
+                "write `number,R|W,0xADDRESS,NANOSECONDS` or `CLOCK: read|write 0xADDRESS`, or give a memory "
+                "trace of a run");
         }
         form_ = text[mark] == ',' ? Form::csv : Form::stl;
     }
@@ -152,6 +168,34 @@ TraceRequest TraceFile::parse_csv(std::string_view text) const {
         ns / tck_ns_ > max_time)
         fail(fmt::format("`{}` is not a time", cells[3]), "give nanoseconds from 0");
     request.time = static_cast<uint64_t>(std::llround(ns / tck_ns_));
+    return request;
+}
+
+std::optional<TraceRequest> TraceFile::parse_run(std::string_view text) {
+    std::array<std::string_view, 5> cells;  // unit and task behind them do not matter here
+    size_t from = 0;
+    for (std::string_view& cell : cells) {
+        const size_t to = std::min(text.find(',', from), text.size());
+        if (from > text.size())
+            fail(fmt::format("`{}` has not the cells of an access", text.substr(0, 60)),
+                 "write the memory trace again with `kpusim run --memory-trace`");
+        cell = trimmed(text.substr(from, to - from));
+        from = to + 1;
+    }
+    const auto& [cycle, access, level, address, bytes] = cells;
+    if (level != "dram") return std::nullopt;
+    TraceRequest request;
+    uint64_t cycles = 0;
+    if (!parse_whole(cycle, cycles, 10) || double(cycles) * options_.core_ns / tck_ns_ > max_time)
+        fail(fmt::format("`{}` is not a cycle", cycle), "count core cycles from 0");
+    request.time = static_cast<uint64_t>(std::llround(double(cycles) * options_.core_ns / tck_ns_));
+    if (access != "read" && access != "write")
+        fail(fmt::format("`{}` is neither read nor write", access), "write read or write");
+    request.is_write = access == "write";
+    request.address = parse_address(address);
+    constexpr uint64_t most = uint64_t{1} << 40;
+    if (!parse_whole(bytes, bytes_left_, 10) || bytes_left_ == 0 || bytes_left_ > most)
+        fail(fmt::format("`{}` is no number of bytes", bytes), "give 1 or more");
     return request;
 }
 

@@ -24,6 +24,7 @@ using Json = nlohmann::ordered_json;
 struct DramOptions {
     std::string trace, device = "DDR4-3200", mapping = "bank_group_interleaved", commands;
     std::vector<std::string> sets;
+    double core_mhz = 1000;
     int64_t channels = 1, ranks = 1, interleave = 256, outstanding = 32;
     uint32_t data_rate = 0;
     bool json = false;
@@ -212,7 +213,8 @@ void run(const DramOptions& options, int& exit_code) {
         count_option("--max-outstanding", options.outstanding)};
     if (!options.commands.empty() && config.channels > 1)
         throw UserError("--commands records one channel. Fix: leave --commands out, or give --channels 1.");
-    dram::TraceFile file(options.trace, config.channel.timing.tck_ns);
+    dram::TraceFile file(options.trace, config.channel.timing.tck_ns,
+                         {1000 / options.core_mhz, config.channel.geometry.burst_bytes});
     Interruptible trace(file);
     std::optional<dram::ReplayResult> replayed;
     {
@@ -245,8 +247,12 @@ void add_dram(CLI::App& app, int& exit_code) {
     command
         ->add_option(
             "trace", options->trace,
-            "file of `number,R|W,0xADDRESS,NANOSECONDS` or `CLOCK: read|write 0xADDRESS` lines; - is stdin")
+            "file of `number,R|W,0xADDRESS,NANOSECONDS` or `CLOCK: read|write 0xADDRESS` lines, or what "
+            "`kpusim run --memory-trace` wrote; - is stdin")
         ->required();
+    command->add_option("--core-mhz", options->core_mhz, "clock of the cycles in a memory trace of a run")
+        ->check(not_positive)
+        ->capture_default_str();
     command->add_option("--device", options->device, "DDR4-3200, LPDDR4-3200, LPDDR5-6400 or HBM2-2000")
         ->capture_default_str();
     command

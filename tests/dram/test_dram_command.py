@@ -43,6 +43,49 @@ class DramCommand(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout)
 
+    def test_memory_trace_of_a_run(self) -> None:
+        """Its accesses to DRAM, burst by burst, at the times of its clock; other levels are left out."""
+        program = Path(__file__).resolve().parents[2] / "examples" / "gemm_relu" / "gemm_relu.nem"
+        with tempfile.TemporaryDirectory() as folder:
+            trace, out = Path(folder) / "memory.csv", Path(folder) / "out"
+            command = [
+                KPUSIM,
+                "run",
+                program,
+                "--mode",
+                "timing",
+                "--quiet",
+                "--memory-trace",
+                trace,
+                "-o",
+                out,
+            ]
+            subprocess.run(command, check=True, timeout=100)
+            stats = json.loads((out / "stats.json").read_text())["stats"]
+            text = trace.read_text()
+        told = self.replay(trace=text)
+        for kind in ("read", "write"):
+            with self.subTest(kind=kind):
+                wanted = sum(
+                    -(-(int(row["address"], 16) % 64 + int(row["bytes"])) // 64)
+                    for row in csv.DictReader(text.splitlines())
+                    if (row["level"], row["access"]) == ("dram", kind)
+                )
+                self.assertGreater(wanted, 0)
+                self.assertEqual(told[f"{kind}s"], wanted)
+        fast = self.replay("--core-mhz", 1e6, "--max-outstanding", 1000, trace=text)
+        self.assertLess(fast["time_ns"], told["time_ns"])
+        self.assertGreater(told["time_ns"], 0.9 * int(stats["cycles.total"]["value"]))
+        for line, words in (
+            ("x,read,dram,0x0,64,u,t", "not a cycle"),
+            ("1,fetch,dram,0x0,64,u,t", "neither read nor write"),
+            ("1,read,dram,0x0,0,u,t", "no number of bytes"),
+            ("1,read,dram", "not the cells"),
+        ):
+            result = dram(trace=text.splitlines()[0] + "\n" + line + "\n")
+            self.assertEqual(result.returncode, 1)
+            self.assertRegex(result.stderr, rf"<stdin>:2:1: .*{words}.*Fix: \S")
+
     def test_generator_is_the_references(self) -> None:
         """The traces are those that the reference figures were taken with."""
         with (REFERENCE / "trace_params.csv").open() as file:
