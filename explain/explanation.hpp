@@ -44,10 +44,11 @@ std::string text_of_run(const Explanation& explanation, const TextOptions& optio
 /// ... of one operation. Throws UserError naming the nearest operation when there is none of this name.
 std::string text_of_op(const Explanation& explanation, const std::string& op, const TextOptions& options);
 
-/// Whether it names a task instance, "g[t=0 k=1]", and no operation.
-bool is_task_label(std::string_view name);
-/// ... of one task instance. Throws UserError with an instance of the same task.
+/// ... of one task instance, "g[t=0 k=1]". Throws UserError with an instance of the same task.
 std::string text_of_task(const RunGraph& graph, const std::string& name);
+
+/// Of the whole run (name empty), of an operation, or of a task.
+std::string text_of(const RunGraph& graph, const std::string& name, const TextOptions& options);
 
 /// All of it as JSON, one line; docs/explain.md has the fields.
 std::string json_of(const Explanation& explanation);

@@ -102,8 +102,6 @@ std::string as_label(std::string_view name) {
 
 }  // namespace
 
-bool is_task_label(std::string_view name) { return !name.empty() && name.back() == ']'; }
-
 std::string text_of_task(const RunGraph& graph, const std::string& name) {
     const std::string wanted = as_label(name), statement = name.substr(0, name.find('['));
     std::string example;
@@ -117,6 +115,14 @@ std::string text_of_task(const RunGraph& graph, const std::string& name) {
                                 example.empty()
                                     ? "give a name of the critical path, as `kpusim explain RUN` prints it"
                                     : fmt::format("give all loops, as in `{}`", example)));
+}
+
+std::string text_of(const RunGraph& graph, const std::string& name, const TextOptions& options) {
+    const auto& ops = graph.info().ops;
+    const bool is_op = std::any_of(ops.begin(), ops.end(), [&](const auto& op) { return op.id == name; });
+    if (!name.empty() && name.back() == ']' && !is_op) return text_of_task(graph, name);
+    const Explanation explanation(graph);
+    return name.empty() ? text_of_run(explanation, options) : text_of_op(explanation, name, options);
 }
 
 }  // namespace kpu::explain

@@ -17,9 +17,9 @@ std::string_view fields_of(Part part);
 /// The least cycles that the program can take on the device when a part of it moves or computes in no time but
 /// keeps its latency. docs/explain.md has the rules.
 struct Bound {
-    Part part;                           ///< empty: the device as it is
-    Cycles cycles = 0;                   ///< the larger of what follows
-    Cycles path = 0;                     ///< longest chain of tasks, each as fast as its formula
+    Part part;            ///< empty: the device as it is
+    Cycles cycles = 0;    ///< the larger of what follows
+    Cycles path = 0;      ///< longest chain of tasks, each as fast as its formula
     Cycles work = 0;      ///< most work of another unit at its peak, with what must come before and after
     std::string busiest;  ///< that unit
 };

@@ -1,7 +1,9 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include "explain/explanation.hpp"
 #include "python/bindings/bindings.hpp"
+#include "runtime/compare_runs.hpp"
 #include "traces/event_file.hpp"
 #include "traces/formats.hpp"
 #include "traces/intervals.hpp"
@@ -134,6 +136,27 @@ std::vector<std::string> op_names(const Recording& recording) {
     return names;
 }
 
+std::string explain(const Recording& recording, const std::string& name) {
+    return text_of(explain::RunGraph(recording, "the run"), name, {});
+}
+
+std::string explain_data(const Recording& recording) {
+    const explain::RunGraph graph(recording, "the run");
+    return json_of(explain::Explanation(graph));
+}
+
+/// Text and JSON of what differs between the runs of two folders.
+std::pair<std::string, std::string> diff(const std::string& a, const std::string& b, double threshold,
+                                         size_t top) {
+    traces::DiffOptions options;
+    options.threshold = threshold;
+    options.top = top;
+    const traces::DiffSide before = runtime::read_side(a), after = runtime::read_side(b);
+    const traces::RunDiff found = traces::compare(before, after, options);
+    return {found.empty() ? "" : traces::to_text(found, before, after, options),
+            traces::to_json(found, before, after)};
+}
+
 }  // namespace
 
 void bind_recording(py::module_& module) {
@@ -141,12 +164,15 @@ void bind_recording(py::module_& module) {
     using Release = py::call_guard<py::gil_scoped_release>;
     module.def("cause_names", &cause_names);
     module.def("format_table", &format_table);
+    module.def("diff", &diff, arg("a"), arg("b"), arg("threshold"), arg("top"), Release());
     module.def("read_event_file", &traces::read_event_file, arg("path"), Release());
     py::class_<Recording>(module, "Recording")
         .def("records", &records)
         .def("units", &unit_names)
         .def("ops", &op_names)
         .def("intervals", &intervals)
+        .def("explain", &explain, arg("name"), Release())
+        .def("explain_data", &explain_data, Release())
         .def("power", &power, arg("bin_ns"))
         .def("accesses", [](const Recording& self) { return self.info.accesses; })
         .def(

@@ -13,7 +13,8 @@ from kpusim.backend import ComputeBackend, Operand
 from kpusim.errors import Diagnostic, HazardWarning, InternalError, KpusimError, SimulationError, UserError
 from kpusim.platform import Parameter, Platform
 from kpusim.program import Program, compile, load
-from kpusim.results import Events, Hazard, Intervals, OpRow, Power, Run, Stat, Stats
+from kpusim.results import Events, Explanation, Hazard, Intervals, OpRow, Power, Stat, Stats
+from kpusim.run import Difference, Run, diff
 from kpusim.simulation import Simulation, simulate
 from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
 from kpusim.tables import FrontEnd, Option, TraceFormat, front_ends, trace_formats
@@ -22,7 +23,9 @@ __all__ = [
     "CompletedTask",
     "ComputeBackend",
     "Diagnostic",
+    "Difference",
     "Events",
+    "Explanation",
     "FrontEnd",
     "Hazard",
     "HazardWarning",
@@ -48,6 +51,7 @@ __all__ = [
     "UserError",
     "__version__",
     "compile",
+    "diff",
     "front_ends",
     "load",
     "nem",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kpusim.results import Run
+    from kpusim.run import Run
 
 Place = tuple[str, int, int]
 DiagnosticRow = tuple[str, str, int, int, str, Sequence[str]]

@@ -18,7 +18,8 @@ from kpusim.arrays import Array
 from kpusim.errors import Diagnostic, Place, UserError
 from kpusim.platform import Platform
 from kpusim.program import Program, StrPath
-from kpusim.results import Run, Stats
+from kpusim.results import Stats
+from kpusim.run import Run
 from kpusim.simulation import Mode, Simulation
 from kpusim.state import CompletedTask, State, TaskStatus
 

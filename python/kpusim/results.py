@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kpusim import _core
 from kpusim.arrays import Array
-from kpusim.errors import Diagnostic, Place, UserError
+from kpusim.errors import Place, UserError
 from kpusim.tables import OptionValue, given_options, trace_formats
-
-if TYPE_CHECKING:
-    from kpusim.simulation import Recorded, Simulation
 
 StrPath = str | os.PathLike[str]
 FloatArray = npt.NDArray[np.float64]
@@ -234,6 +232,26 @@ class Intervals:
         return f"Intervals({len(self)} rows)"
 
 
+@dataclass(frozen=True)
+class Explanation:
+    """Why a run took its cycles.
+
+    Attributes
+    ----------
+    text : str
+        For people, as ``kpusim explain`` prints it.
+    data : dict
+        Of a whole run all tables (docs/explain.md has the fields); empty for one operation or task.
+    """
+
+    text: str
+    data: dict[str, Any]
+
+    def __str__(self) -> str:
+        """The text."""
+        return self.text
+
+
 class Events:
     """The event stream of a run, which every trace is written from."""
 
@@ -273,6 +291,17 @@ class Events:
         if bin_ns is not None and not bin_ns > 0:
             raise UserError(f"bins of {bin_ns} ns have no width. Fix: give a positive number.")
         return Power(self._recording.power(bin_ns))
+
+    def explain(self, name: str | None = None) -> Explanation:
+        """Why the run took its cycles: of the whole run, of an operation or a task by its name.
+
+        Raises
+        ------
+        UserError
+            For a name that the run does not have.
+        """
+        text = self._recording.explain(name or "")
+        return Explanation(text, {} if name else json.loads(self._recording.explain_data()))
 
     def save(self, path: StrPath) -> None:
         """Write an event file: ``kpusim export`` and :meth:`load` read it."""
@@ -382,138 +411,3 @@ class Power:
         """Average, peak and energy."""
         watts = f"average {self.average_w:.4g} W, peak {self.peak_w:.4g} W"
         return f"Power({len(self)} bins, {watts}, {self.energy_uj:.4g} uJ)"
-
-
-class Run:
-    """Results of one execution. They stay as they are when its simulation runs again.
-
-    Attributes
-    ----------
-    program, platform, mode : str
-        What ran, on what (empty without a platform), and how.
-    outputs : dict of ndarray
-        Every output by name; empty in timing mode.
-    stats : Stats
-        Cycles, bytes, energy ...; every cycle of every unit has a cause.
-    ops : list of OpRow
-        Cost of each operation; empty in functional mode.
-    hazards : list of Hazard
-        Races and reads of unwritten bytes that occurred, one of each kind and pair of statements;
-        ``stats["hazards.count"]`` counts every occurrence.
-    diagnostics : tuple of Diagnostic
-        Warnings about the program.
-    complete : bool
-        False when it stopped before its end.
-    """
-
-    def __init__(self, simulation: Simulation, replay: Callable[[Recorded], Simulation] | None) -> None:
-        core = simulation._core
-        self.program = simulation.program.name
-        self.platform = "" if simulation.platform is None else simulation.platform.name
-        self.mode = simulation.mode
-        self.complete = core.complete()
-        self.outputs = simulation.outputs() if self.mode != "timing" else {}
-        self.stats = Stats(core.stats())
-        self.ops = [OpRow(**row) for row in core.ops()]
-        self.hazards = [Hazard(**row) for row in core.hazards()]
-        self.diagnostics: tuple[Diagnostic, ...] = simulation.diagnostics
-        self._simulation = simulation
-        self._generation = simulation._generation
-        self._replay = replay
-        self._events = Events(core.take_recording()) if simulation._records_events else None
-
-    @property
-    def cycles(self) -> int:
-        """Core cycles; in functional mode a lower bound (0 without a platform)."""
-        return int(self.stats.get("cycles.total", self.stats.get("cycles.estimate", 0)))
-
-    @property
-    def events(self) -> Events:
-        """The event stream.
-
-        Of a run without ``events=True`` the first use simulates again, recording: runs repeat exactly.
-
-        Raises
-        ------
-        UserError
-            In functional mode, which has no time; and for a simulation that was stepped or written to without
-            recording.
-        """
-        if self._events is None:
-            if self.mode == "functional":
-                raise UserError(
-                    "a functional run has no time to trace. Fix: use mode values+timing or timing."
-                )
-            self._events = self._recorded(True)
-        return self._events
-
-    def _recorded(self, record: Recorded) -> Events:
-        if self._replay is None:
-            raise UserError(f"the run was not recorded. Fix: make the Simulation with events={record!r}.")
-        return self._replay(record).result().events
-
-    def write_trace(
-        self,
-        name: str,
-        path: StrPath,
-        *,
-        window: tuple[int | None, int | None] | None = None,
-        units: Iterable[str] = (),
-        **options: OptionValue,
-    ) -> None:
-        """Write a trace of the run; what it needs and was not recorded is simulated again.
-
-        Parameters, exceptions: as of :meth:`Events.write_trace` and :attr:`events`.
-        """
-        needs_accesses = any(row.name == name and row.needs_accesses for row in trace_formats())
-        if needs_accesses and self.mode != "functional":
-            if self._events is None or not self._events.has_accesses:
-                self._events = self._recorded("accesses")
-        self.events.write_trace(name, path, window=window, units=units, **options)
-
-    @cached_property
-    def power(self) -> Power:
-        """Power over time, from the events, in bins of the platform's ``energy.trace_bin_ns``."""
-        return self.events.power()
-
-    def report(self, width: int = 100) -> str:
-        """Report of the run as the command prints it: where time, bytes and energy went."""
-        return self._current()._core.report(width)
-
-    def save(self, folder: StrPath, force: bool = False) -> None:
-        """Write what ``kpusim run -o`` writes: statistics, operations, outputs, platform, manifest.
-
-        Parameters
-        ----------
-        folder : str or path
-            Is made; must be empty otherwise.
-        force : bool
-            Replace the files of an older run in it; no other file is touched.
-
-        Raises
-        ------
-        UserError
-            When the folder has content, cannot be written, or the simulation has moved on since this run.
-        """
-        self._current()._save(os.fspath(folder), force)
-
-    def __repr__(self) -> str:
-        """Program, platform, time and energy."""
-        where = f" on {self.platform}" if self.platform else ""
-        parts = [f"{self.program}{where}, {self.mode}"]
-        if self.mode != "functional":
-            energy = self.stats.stat("energy.total_uj") if "energy.total_uj" in self.stats else "no energy"
-            parts.append(f"{self.cycles:,} cycles, {energy}")
-        if count := self.stats.get("hazards.count", 0):
-            parts.append(f"{count:,} hazards")
-        if not self.complete:
-            parts.append("incomplete")
-        return f"Run({', '.join(parts)})"
-
-    def _current(self) -> Simulation:
-        if self._generation != self._simulation._generation:
-            raise UserError(
-                "the simulation has run, stepped or been reset since this run. Fix: use the run before that, "
-                "or make runs with kpusim.simulate."
-            )
-        return self._simulation

@@ -22,7 +22,8 @@ from kpusim.options import (
 )
 from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program, StrPath
-from kpusim.results import Run, Stats
+from kpusim.results import Stats
+from kpusim.run import Run
 from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
 from kpusim.tables import OptionValue
 

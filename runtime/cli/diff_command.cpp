@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "runtime/cli/command.hpp"
+#include "runtime/compare_runs.hpp"
 #include "traces/diff/diff.hpp"
 
 namespace kpu::cli {
@@ -16,20 +17,12 @@ struct DiffArguments {
     bool json = false;
 };
 
-traces::DiffSide read_side(const std::string& folder) {
-    traces::DiffSide side{traces::read_run(folder), {}};
-    if (!side.run.platform.empty())
-        side.platform = platforms::fields_of(
-            platforms::parse_textproto(side.run.platform, folder + "/platform.textproto"));
-    return side;
-}
-
 int diff(const DiffArguments& arguments) {
     traces::DiffOptions options;
     options.threshold = parse_percent(arguments.threshold, "--threshold");
     if (!arguments.tolerance.empty()) options.tolerance = parse_percent(arguments.tolerance, "--tolerance");
     options.top = arguments.top;
-    const auto a = read_side(arguments.a), b = read_side(arguments.b);
+    const auto a = runtime::read_side(arguments.a), b = runtime::read_side(arguments.b);
     const auto found = traces::compare(a, b, options);
     print_out(arguments.json ? traces::to_json(found, a, b) : traces::to_text(found, a, b, options));
     if (found.empty() && !arguments.json) print_err("no differences\n");

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -44,28 +43,19 @@ void check_same_run(const std::string& run, const std::string& events, const tra
                     events, recording.info.total_cycles, results.stats.integer("cycles.total"), events));
 }
 
-bool is_op(const traces::RunInfo& info, const std::string& name) {
-    return std::any_of(info.ops.begin(), info.ops.end(), [&](const auto& op) { return op.id == name; });
-}
-
 void explain(const ExplainOptions& options) {
     if (!options.html.empty()) Output::check(options.html);
     const std::string events = event_file_of(options.run);
     const traces::Recording recording = traces::read_event_file(events);
     check_same_run(options.run, events, recording);
     const explain::RunGraph graph(recording, events);
-    if (explain::is_task_label(options.op) && !is_op(recording.info, options.op))
-        return print_out(text_of_task(graph, options.op));
-    const explain::Explanation explanation(graph);
-    if (!options.html.empty()) write_file(options.html, html_of(explanation));
-    if (options.json) {
-        print_out(json_of(explanation));
-        return;
+    if (!options.html.empty() || options.json) {
+        const explain::Explanation explanation(graph);
+        if (!options.html.empty()) write_file(options.html, html_of(explanation));
+        if (options.json) return print_out(json_of(explanation));
+        if (options.op.empty()) return;
     }
-    if (!options.html.empty() && options.op.empty()) return;
-    const explain::TextOptions text;
-    print_out(options.op.empty() ? text_of_run(explanation, text)
-                                 : text_of_op(explanation, options.op, text));
+    print_out(text_of(graph, options.op, {}));
 }
 
 }  // namespace

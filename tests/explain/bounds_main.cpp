@@ -28,15 +28,14 @@ class Survey {
         const test::TracedRun run = test::traced_run(module, platform);
         const RunGraph graph(run.recording, name);
         for (const Bound& bound : what_if(graph)) {
-            const Cycles fast =
-                test::traced_run(module, test::faster(platform, bound.part, 1000)).total();
+            const Cycles fast = test::traced_run(module, test::faster(platform, bound.part, 1000)).total();
             Gaps& gaps = gaps_[std::string(bound.part.empty() ? "nothing" : bound.part)];
             gaps.percent.push_back(100 * (1 - double(bound.cycles) / double(std::max<Cycles>(fast, 1))));
             if (bound.cycles <= fast) continue;
             ++gaps.above;
             fmt::print(stderr, "{} on {}, {}: bound {} (chain {}, work {} of {}) above the simulation's {}\n",
-                       name, platform.name(), bound.part, bound.cycles, bound.path, bound.work,
-                       bound.busiest, fast);
+                       name, platform.name(), bound.part, bound.cycles, bound.path, bound.work, bound.busiest,
+                       fast);
         }
     }
 

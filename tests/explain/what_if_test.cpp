@@ -24,8 +24,8 @@ void check_bounds(const std::shared_ptr<const Module>& module, const platforms::
     EXPECT_LE(bounds.front().cycles, run.total());
     for (const Bound& bound : bounds) {
         const TracedRun fast = traced_run(module, faster(platform, bound.part, factor));
-        EXPECT_LE(bound.cycles, fast.total()) << bound.part << ", chain " << bound.path
-                                              << ", work " << bound.work << " of " << bound.busiest;
+        EXPECT_LE(bound.cycles, fast.total())
+            << bound.part << ", chain " << bound.path << ", work " << bound.work << " of " << bound.busiest;
         // a resource can only lower the bound
         EXPECT_LE(bound.cycles, bounds.front().cycles) << bound.part;
     }

@@ -49,7 +49,7 @@ USES = {
     "model/sequencer": "model/unit",
     "model/accounting": "model/sequencer",
     "model/device": "model/accounting model/*",
-    "runtime": "model/device",
+    "runtime": "model/device traces/*",
     "runtime/schedule_engine": "runtime compiler/*",
     "runtime/cli": "runtime/schedule_engine analysis explain traces/*",
     "python": "runtime/schedule_engine compiler/onnx analysis explain traces/*",

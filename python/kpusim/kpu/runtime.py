@@ -26,7 +26,7 @@ from kpusim.kpu.spec import (
 )
 from kpusim.platform import Platform
 from kpusim.program import Program
-from kpusim.results import Run
+from kpusim.run import Run
 from kpusim.simulation import Mode, Simulation
 
 MODES: dict[SimulationMode, Mode] = {

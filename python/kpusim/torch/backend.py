@@ -18,7 +18,7 @@ from kpusim.arrays import Array
 from kpusim.errors import UserError
 from kpusim.platform import Platform
 from kpusim.program import Program
-from kpusim.results import Run
+from kpusim.run import Run
 from kpusim.simulation import Mode, Simulation
 from kpusim.torch.capture import Captured, Flat, flat_program, to_onnx
 
