@@ -226,10 +226,12 @@ class ResNet18(Folder):
         program, out = self.folder / f"{precision}.kpu", self.folder / precision
         calibrate = ["--calibrate", "random:1"] if precision == "int8" else []
         network = [self.model, "--platform", "swkpu-v1", "--precision", precision, *calibrate]
-        (predicted,) = re.findall(r"about (\d+) cycles", done("compile", *network, "-o", str(program)))
+        (predicted,) = re.findall(
+            r"about (\d+) cycles", done("compile", *network, "-o", str(program), "--force")
+        )
         if precision == "fp16":  # random samples of int8 are a warning
             self.clean(*network)
-        done("run", str(program), "-o", str(out), "--quiet", *more)
+        done("run", str(program), "-o", str(out), "--quiet", "--force", *more)
         self.assertLess(abs(int(predicted) / cycles(out) - 1), 0.05)
         return out
 
@@ -239,6 +241,30 @@ class ResNet18(Folder):
         macs = {name: int(row["macs"]) for name, row in rows(out).items() if row["type"] == "Conv"}
         self.assertEqual(macs, self.conv_macs())
         self.assertGreaterEqual(sum(macs.values()) / (256 * cycles(out)), 0.85)
+
+    def test_every_device(self) -> None:
+        """Every device runs it in each precision that it has, proved free of races; predictions are no guesses."""
+        for device, precision in PAIRS:
+            with self.subTest(device=device, precision=precision):
+                out = self.folder / f"{device}-{precision}"
+                calibrate = ["--calibrate", "random:1"] if precision == "int8" else []
+                network = [self.model, "--platform", device, "--precision", precision, *calibrate]
+                program = self.folder / "device.kpu"
+                told = done("compile", *network, "-o", str(program), "--force")
+                (predicted,) = re.findall(r"about (\d+) cycles", told)
+                self.clean(str(program))
+                done("run", str(program), "--mode", "timing", "-o", str(out), "--quiet")
+                self.assertLess(abs(int(predicted) / cycles(out) - 1), 0.25)
+
+    def test_same_bytes(self) -> None:
+        """With and without time, in any legal order, int8 gives the same logits."""
+        self.run_compiled("int8", "--input", f"image={self.image}")
+        program, timed = str(self.folder / "int8.kpu"), logits(self.folder / "int8").tobytes()
+        for order in ("program", "random:3"):
+            out = self.folder / f"functional-{order}"
+            given = ["--input", f"image={self.image}", "--mode", "functional", "--order", order]
+            done("run", program, *given, "-o", str(out), "--quiet")
+            self.assertEqual(logits(out).tobytes(), timed)
 
     def test_fp16_values(self) -> None:
         """Logits and class are those of ONNX Runtime."""
