@@ -243,7 +243,7 @@ class ResNet18(Folder):
         self.assertGreaterEqual(sum(macs.values()) / (256 * cycles(out)), 0.85)
 
     def test_every_device(self) -> None:
-        """Every device runs it in each precision that it has, proved free of races; predictions are no guesses."""
+        """Every device runs it in each precision that it has, free of races, about as predicted."""
         for device, precision in PAIRS:
             with self.subTest(device=device, precision=precision):
                 out = self.folder / f"{device}-{precision}"
