@@ -13,6 +13,7 @@ namespace kpu::lower {
 
 using graph::Graph;
 using graph::Node;
+using graph::NodeId;
 using graph::ValueId;
 
 namespace {
@@ -26,10 +27,10 @@ class Lowering {
         : graph_(std::move(graph)), target_(target), program_(graph_.name) {}
 
     Lowered run() {
-        check_types();
         insert_copies(graph_);
         divide_l2();
         result_.memory = plan_memory(graph_, resident_bytes_, target_.ddr_bytes);
+        check_types();
         describe_groups();
         fill_table();
         for (size_t i = 0; i < result_.ops.size(); ++i) choose(result_.ops[i], result_.memory.spare[i]);
@@ -40,23 +41,25 @@ class Lowering {
     }
 
   private:
-    /// What the device does not take is an error before any work.
+    /// What the device does not take is an error before any work. What only renames bytes is no work.
     void check_types() const {
         Diagnostics problems;
-        for (const Node& node : graph_.nodes) {
-            std::vector<ElemType> inputs, outputs;
-            for (const ValueId id : node.inputs) inputs.push_back(graph_.value(id).elem);
-            for (const ValueId id : node.outputs) outputs.push_back(graph_.value(id).elem);
-            if (target_.takes(node.spec(), inputs, outputs)) continue;
-            std::vector<std::string> types;
-            for (const ElemType type : inputs) types.emplace_back(name_of(type));
-            problems.error(
-                {},
-                fmt::format("{} ({}): `{}` has no {} of {} to {}. Fix: choose another precision or device.",
-                            node.source.name, node.source.type, target_.limits.name, node.spec().name,
-                            fmt::join(types, ", "), name_of(outputs[0])));
+        for (const NodeRange& group : result_.memory.groups) {
+            for (NodeId n = group.first; n < group.last; ++n) check_types(graph_.nodes[n], problems);
         }
         if (problems.has_errors()) throw UserError(std::move(problems));
+    }
+    void check_types(const Node& node, Diagnostics& problems) const {
+        std::vector<ElemType> inputs, outputs;
+        for (const ValueId id : node.inputs) inputs.push_back(graph_.value(id).elem);
+        for (const ValueId id : node.outputs) outputs.push_back(graph_.value(id).elem);
+        if (target_.takes(node.spec(), inputs, outputs)) return;
+        std::vector<std::string> types;
+        for (const ElemType type : inputs) types.emplace_back(name_of(type));
+        problems.error(
+            {}, fmt::format("{} ({}): `{}` has no {} of {} to {}. Fix: choose another precision or device.",
+                            node.source.name, node.source.type, target_.limits.name, node.spec().name,
+                            fmt::join(types, ", "), name_of(outputs[0])));
     }
 
     /// L2 holds the table, as much staging room as there is L1, and tensors in what is left.

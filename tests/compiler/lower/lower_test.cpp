@@ -99,6 +99,7 @@ class Maker {
     ValueId reshape(ValueId x, const std::vector<int64_t>& shape) {
         NodeOptions options = named("Reshape");
         options.quant = graph_.value(x).quant;
+        options.elem = graph_.value(x).elem;
         return graph_.add_node("reshape", {x}, attributes({ints("target_shape", shape)}), options);
     }
     ValueId pool(const char* opcode, ValueId x, int64_t kernel, int64_t stride, int64_t pad) {
@@ -265,6 +266,19 @@ TEST_P(Lower, TurnedDimensionsStayWhole) {
     maker.output(maker.graph().add_node("slice", {x}, backwards, options));
     const Result result = run(maker, GetParam().device, {{"engine.l1.size_bytes", "32768"}});
     EXPECT_GT(result.cycles, 0u);
+}
+
+// npm_lite has no reshape of f32; of one that renames the bytes of a float result, it needs none.
+TEST(LowerF16, RenamedBytesNeedNoVariant) {
+    Maker maker(ElemType::f16, 13);
+    const ValueId x = maker.input({8, 32});
+    const ValueId w = maker.constant({32, 24}, ElemType::f16, {});
+    NodeOptions sums = maker.named("Sums");
+    sums.elem = ElemType::f32;
+    const ValueId y = maker.graph().add_node("gemm.acc", {x, w},
+                                             attributes({graph::type("accum_type", ElemType::f32)}), sums);
+    maker.output(maker.reshape(y, {4, 2, 24}));
+    run(maker, "npm_lite");
 }
 
 TEST_P(Lower, LargeProductsCutTheirSum) {
