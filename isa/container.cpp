@@ -134,8 +134,10 @@ void parse_program(std::string_view bytes, bool packed, const std::string& origi
     google::protobuf::io::CodedInputStream coded(stream);
     coded.SetTotalBytesLimit(static_cast<int>(limit));
     const bool parsed = program.ParseFromCodedStream(&coded) && coded.ConsumedEntireMessage();
-    constexpr int stream_end = 1;  // Z_STREAM_END: no error of zlib, which protobuf takes for the end of its bytes
-    if (!parsed || bytes.empty() || (unpacked && unpacked->ZlibErrorCode() != stream_end)) {
+    constexpr int stream_end =
+        1;  // Z_STREAM_END: no error of zlib, which protobuf takes for the end of its bytes
+    const bool unzipped = !unpacked || (!bytes.empty() && unpacked->ZlibErrorCode() == stream_end);
+    if (!parsed || !unzipped) {
         refuse(origin, "the program section is no valid KPUProgram message. Fix: write it again.");
     }
     check_structure(program, origin);

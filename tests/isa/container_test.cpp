@@ -172,6 +172,12 @@ std::string zipped(const std::string& bytes) {
     return result;
 }
 
+TEST(Container, AnEmptyProgramIsNoBytes) {
+    // A program of defaults alone; found by fuzzing.
+    const std::string bytes = serialize_container(Module());
+    EXPECT_EQ(serialize_container(parse_container(bytes, "file.kpu")), bytes);
+}
+
 TEST(Container, PackedBytesThatAreNoProgramAreRefused) {
     // What unpacks to a thousand times its size, is no stream, is cut, or goes on behind the program.
     KPUProgram program;
