@@ -46,6 +46,9 @@ DeviceLimits limits_for(const Module& module, const platforms::Platform* platfor
 
 /// Operations whose work another does have a row too, which points there: whoever looks for a node finds it.
 void add_fused_rows(std::vector<traces::OpRow>& ops, const KPUProgram& program) {
+    // many programs have many rows, and nothing that was fused
+    const auto fuses = [](const proto::Op& op) { return op.fused_with_size() > 0; };
+    if (std::none_of(program.op().begin(), program.op().end(), fuses)) return;
     std::set<std::string> known;
     std::map<std::string, const proto::Op*> by_id;
     for (const traces::OpRow& row : ops) known.insert(row.id);

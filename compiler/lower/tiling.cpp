@@ -137,11 +137,6 @@ bool Tiling::cuts_sum(const TileOp& op) const {
     return false;
 }
 
-std::string Tiling::bound() const {
-    const double most = std::max({array, vector, dma, dram});
-    return most == array ? "array" : most == vector ? "vector" : most == dma ? "dma" : "dram";
-}
-
 ElemType accumulator_of(const graph::Graph& graph, const TileOp& op) {
     const TileNode& anchor = op.nodes[op.anchor];
     const graph::Node& node = graph.nodes[anchor.node];

@@ -63,7 +63,6 @@ struct Tiling {
     double cycles = 0;  ///< predicted for the whole operation
     /// Of them, what each resource would take alone.
     double array = 0, vector = 0, dma = 0, dram = 0;
-    std::string bound() const;  ///< the resource that takes longest
 
     int64_t lanes() const;
     int64_t tiles(const TileOp& op, size_t axis) const {
