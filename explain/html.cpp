@@ -6,6 +6,7 @@
 
 #include "base/diagnostics.hpp"
 #include "base/embedded_file.hpp"
+#include "base/json.hpp"
 #include "explain/explanation.hpp"
 #include "explain/json_value.hpp"
 
@@ -135,7 +136,7 @@ class Page {
 }  // namespace
 
 std::string html_of(const Explanation& explanation) {
-    std::string data = Page(explanation).data().dump(-1, ' ', false, json::error_handler_t::replace);
+    std::string data = json_text(Page(explanation).data());
     // nothing in the data may end the script
     for (size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
     std::string page(explain_page[0].text);

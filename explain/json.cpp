@@ -1,4 +1,6 @@
 // The explanation as JSON.
+#include "base/json.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include "explain/explanation.hpp"
@@ -216,7 +218,7 @@ json summary_of(const Explanation& explanation) { return Json(explanation).summa
 
 std::string json_of(const Explanation& explanation) {
     // names that are not valid UTF-8 must not stop it
-    return Json(explanation).all().dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    return json_text(Json(explanation).all()) + "\n";
 }
 
 }  // namespace kpu::explain

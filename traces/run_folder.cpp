@@ -13,6 +13,7 @@
 
 #include "base/diagnostics.hpp"
 #include "base/digest.hpp"
+#include "base/json.hpp"
 #include "base/npy.hpp"
 #include "base/read_file.hpp"
 #include "base/text_output.hpp"
@@ -53,10 +54,11 @@ std::vector<std::string> old_outputs(const std::string& path) {
     const std::string manifest = path + "/manifest.json";
     std::error_code error;
     if (!fs::exists(manifest, error)) return names;
+    const std::string text = read_file(manifest);
     json content;
     try {
-        content = json::parse(read_file(manifest), nullptr, false);
-    } catch (const json::out_of_range&) {  // a number beyond double throws all the same
+        content = parse_json(text);
+    } catch (const UserError&) {  // not ours, then
     }
     if (!content.is_object() || !content.contains("outputs") || !content["outputs"].is_array()) return names;
     for (const json& row : content["outputs"]) {
@@ -170,7 +172,7 @@ void RunFolder::write_manifest(const Manifest& manifest) const {
         out["outputs"].push_back({{"file", file}, {"sha256", sha256_hex_of_file(path_ + "/" + file)}});
     }
     // command lines may hold bytes that are not UTF-8
-    write_file(path_ + "/manifest.json", out.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+    write_file(path_ + "/manifest.json", json_text(out, 2) + "\n");
 }
 
 }  // namespace kpu::traces

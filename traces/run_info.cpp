@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/diagnostics.hpp"
+#include "base/json.hpp"
 #include "isa/opcodes.hpp"
 
 namespace kpu::traces {
@@ -313,10 +314,9 @@ std::string to_json(const RunInfo& info) {
     }
     for (const TaskWork& work : info.works) out["works"].push_back(to_json_value(work));
     try {
-        return out.dump();
-    } catch (const json::exception&) {
-        throw UserError(
-            fmt::format("program `{}`: a name in it is not valid UTF-8. Fix: rename it.", info.program));
+        return exact_json_text(out);
+    } catch (const UserError& error) {
+        throw UserError(fmt::format("program `{}`: {}. Fix: rename it.", info.program, error.what()));
     }
 }
 
@@ -332,9 +332,7 @@ namespace {
 
 RunInfo run_info_from_json(std::string_view text, const std::string& origin) {
     try {
-        return info_from(json::parse(text));
-    } catch (const json::parse_error& error) {
-        damaged(origin, fmt::format("no JSON at byte {}", error.byte));
+        return info_from(parse_json(text));
     } catch (const json::exception&) {
         damaged(origin, "a member is missing or of another type");
     } catch (const UserError& error) {

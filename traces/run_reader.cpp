@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/diagnostics.hpp"
+#include "base/json.hpp"
 #include "base/read_file.hpp"
 #include "traces/csv_table.hpp"
 
@@ -29,10 +30,11 @@ Manifest::File file_from(const json& object) {
 }
 
 void read_manifest(const std::string& path, RunResults& run) {
+    const std::string text = read_file(path);
     json content;
     try {
-        content = json::parse(read_file(path), nullptr, false);
-    } catch (const json::out_of_range&) {  // a number beyond double throws all the same
+        content = parse_json(text);
+    } catch (const UserError&) {  // said below
     }
     if (!content.is_object())
         throw UserError(fmt::format("{}: not a manifest: no JSON object. Fix: run again with -o.", path));

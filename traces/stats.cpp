@@ -7,14 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/diagnostics.hpp"
+#include "base/json.hpp"
 
 namespace kpu::traces {
 
 namespace {
-
-std::string quoted(const std::string& text) {
-    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 const Stat& at(const std::map<std::string, Stat, std::less<>>& stats, std::string_view key) {
     const auto it = stats.find(key);
@@ -67,7 +64,7 @@ namespace {
 std::pair<StatSet, bool> StatSet::from_json(std::string_view text, const std::string& origin) {
     using nlohmann::json;
     try {
-        const json document = json::parse(text);
+        const json document = parse_json(text);
         if (document.at("schema") != 1) throw UserError("its schema is not 1");
         std::pair<StatSet, bool> result;
         document.at("complete").get_to(result.second);
@@ -85,8 +82,6 @@ std::pair<StatSet, bool> StatSet::from_json(std::string_view text, const std::st
         return result;
     } catch (const UserError& error) {
         refuse(origin, error.what());
-    } catch (const json::parse_error& error) {
-        refuse(origin, fmt::format("no JSON at byte {}", error.byte));
     } catch (const json::exception&) {
         refuse(origin, "a member is missing or of another type");
     }
@@ -100,9 +95,9 @@ std::string StatSet::to_json(bool complete) const {
     for (const auto& [key, stat] : stats_) {
         const auto* integer = std::get_if<uint64_t>(&stat.value);
         fmt::format_to(
-            it, "{}{}: {{\"value\": {}, \"unit\": {}, \"meaning\": {}}}", separator, quoted(key),
+            it, "{}{}: {{\"value\": {}, \"unit\": {}, \"meaning\": {}}}", separator, json_quoted(key),
             integer != nullptr ? fmt::format("{}", *integer) : real_text(std::get<double>(stat.value)),
-            quoted(stat.unit), quoted(stat.meaning));
+            json_quoted(stat.unit), json_quoted(stat.meaning));
         separator = ",\n";
     }
     fmt::format_to(it, "\n}}\n}}\n");

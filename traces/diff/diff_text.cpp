@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text_lines.hpp"
 #include "traces/diff/diff.hpp"
 #include "traces/report.hpp"
@@ -217,7 +218,7 @@ std::string to_json(const RunDiff& diff, const DiffSide& a, const DiffSide& b) {
                                      {"cause", full_name_of(row.cause)},
                                      {"cause_change", row.cause_change}});
     }
-    return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+    return json_text(out, 2) + "\n";
 }
 
 }  // namespace kpu::traces
