@@ -73,9 +73,11 @@ class UntimedDriver final : public Driver {
     execution::FunctionalDriver tasks_;
 };
 
-/// More tasks in flight than the device's token table holds: with timing, issue would stall there.
+/// More tasks in flight than the device's token table holds: with timing, issue would stall there. Nobody is told of a
+/// compiled program: it was planned for this table, and has no window that its user could narrow.
 Diagnostics UntimedDriver::findings() const {
     Diagnostics found;
+    if (program_.module != nullptr && !program_.module->program.target_hash().empty()) return found;
     const std::vector<uint32_t>& peaks = tasks_.peak_tokens();
     for (size_t engine = 0; engine < peaks.size() && limits_.max_active_tokens > 0; ++engine) {
         if (peaks[engine] <= limits_.max_active_tokens) continue;
