@@ -380,7 +380,7 @@ class Lowering {
         std::string buffer = "weights";
         if (value.constant()) {
             view.strides = row_major(shape_of(value));
-            view.offset = constants_.place(constants_.whole(port.value)) / (bit_width(value.elem) / 8);
+            view.offset = constants_.place(constants_.whole(port.value)) * 8 / bit_width(value.elem);
         } else {
             view = result_.memory.views[port.value];
             buffer = program_.message().buffer(static_cast<int>(places_.own.at(view.storage).index)).name();

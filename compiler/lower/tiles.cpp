@@ -208,6 +208,8 @@ Tile Tiles::constant_tile(size_t operand, const Box& tile, const Expr& t) const 
     Expr start(0);
     builder::TensorType type_of = type(operand, tile.shape, false);
     if (!(tile.shape == tile.reach)) {  // iterations take it in turn: it stands there as a whole
+        if (bit_width(block.elem) < 8)
+            throw InternalError("lower: a loop over constants of less than a byte");
         block = places_.constants.whole(id);
         const Dims strides = row_major(block.count);
         start = bytes(offset(operand, strides, tile.first, t), block.elem);
