@@ -101,8 +101,11 @@ class StageEmitter {
         int64_t tasks = 0;
         for (size_t i = 0; i < mapping.op.operands.size(); ++i) {
             const bool constant = places_.graph.value(mapping.op.operands[i].value).constant();
-            if (mapping.tiling.hoisted[i] && constant == constants)
-                tasks += 2 * mapping.tiling.parts(mapping.op, i);
+            if (!mapping.tiling.hoisted[i] || constant != constants) continue;
+            const uint64_t bytes =
+                constants ? tile_bytes(places_.graph, mapping.op, i, mapping.tiling.tile) : 0;
+            tasks += mapping.tiling.parts(mapping.op, i) *
+                     (places_.target.pieces(true, bytes) + places_.target.pieces(false, bytes));
         }
         return static_cast<size_t>(tasks);
     }

@@ -80,6 +80,13 @@ Target::Target(const platforms::Platform& of)
     ddr_latency_cycles = (platform.ddr().controller_latency_ns() + 50.0) * platform.clock().core_mhz() / 1000;
 }
 
+int64_t Target::pieces(bool from_ddr, uint64_t bytes) const {
+    if (bytes < large_constant) return 1;
+    const Mover& mover = from_ddr ? system : dma;
+    const double source = std::min(from_ddr ? ddr_bytes_per_cycle : l2_bytes_per_cycle, mover.link);
+    return static_cast<int64_t>(std::clamp(std::ceil(source / mover.port), 1.0, mover.units));
+}
+
 bool Target::takes(const OpcodeSpec& spec, const std::vector<ElemType>& inputs,
                    const std::vector<ElemType>& outputs) const {
     if (spec.types != nullptr && !spec.types(spec, inputs, outputs)) return false;

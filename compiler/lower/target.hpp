@@ -22,6 +22,9 @@ struct Mover {
     double link_cycles(double rows, double bytes) const;
 };
 
+/// Bytes from which on constants are loaded one after the other, perhaps in pieces.
+constexpr uint64_t large_constant = 64 << 10;
+
 /// What lowering needs to know of a device.
 struct Target {
     explicit Target(const platforms::Platform& platform);
@@ -38,6 +41,10 @@ struct Target {
     double l2_bytes_per_cycle = 0;                 ///< all its ports
     uint32_t dispatch_cycles = 0;                  ///< of a task, by the sequencer
     double ddr_latency_cycles = 0;
+
+    /// A large constant comes in so many pieces, each by a unit of its own, where one unit is slower than what it draws
+    /// from: DRAM, or the way to L1.
+    int64_t pieces(bool from_ddr, uint64_t bytes) const;
 
     /// Whether some type variant of the device takes these operands (in the order of the opcode's row; absent
     /// ones left out).
