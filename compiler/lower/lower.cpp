@@ -197,8 +197,14 @@ class Lowering {
                 axis.quantum = target_.engines[0].array().cols();
             if (axis.name == "m") axis.quantum = target_.engines[0].array().rows();
         }
-        op.tiling = choose_tiling(
-            {graph_, op.op, target_, op.homes, arena_bytes_, spare.bytes, &op == result_.ops.data()});
+        std::vector<Dims> strides;
+        for (const TileOperand& operand : op.op.operands) {
+            const bool window = operand.place != Place::internal && !graph_.value(operand.value).constant();
+            strides.push_back(window ? result_.memory.views[operand.value].strides
+                                     : row_major(shape_of(graph_.value(operand.value))));
+        }
+        op.tiling = choose_tiling({graph_, op.op, target_, op.homes, strides, arena_bytes_, spare.bytes,
+                                   &op == result_.ops.data()});
         keep(op, spare);
         count_macs(op);
     }
