@@ -449,8 +449,10 @@ class Evaluation {
         tiling_.dram = covered_ * std::max({of.ddr, of.system_link, of.system_units, of.l2});
         // an iteration's way through loading, computing and storing, of which `depth` overlap
         const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles;
-        const double through = of.ddr_load + of.load + std::max(chain_, of.loads) + vector_tile +
-                               of.out_once + of.ddr_store + ends;
+        const double ways = of.ddr_load + of.load + of.out_once + of.ddr_store + ends;
+        // parts of a sum have two slots each: they come while the parts before them, of this tile or the last, are added
+        const double through = parts_ > 1 ? std::max(chain_ + vector_tile, of.loads)
+                                          : ways + std::max(chain_, of.loads) + vector_tile;
         // nothing is computed while a stage that takes both halves of L1 loads what it needs beforehand
         const double alone = exclusive() ? of.hoisted : 0;
         const double steady =
