@@ -17,6 +17,7 @@ constexpr double interference = 0.02, exposed_drain = 0.1;
 /// Cycles of the units that move data.
 struct Traffic {
     double load = 0, out_once = 0;  ///< of one iteration of a lane: its longest transfer L2 to L1, those back
+    double ddr_loads = 0;           ///< the same from DDR
     double loads = 0;               ///< of one iteration of a lane: all of them, shared by its DMAs
     double link = 0, units = 0, stores = 0;  ///< of a lane, in all: its link, its DMAs, its stores
     double ddr_load = 0,
@@ -408,7 +409,7 @@ class Evaluation {
             of.hoisted += times * std::max(link, pins);
         } else {
             of.ddr_load = std::max(of.ddr_load, share * alone);
-            of.loads += parts * share * std::max({unit / mover.units, link, pins});
+            of.ddr_loads += parts * share * std::max({unit / mover.units, link, pins});
         }
         if (tiling_.keep[i] == Keep::whole) {
             of.first_l2 +=
@@ -449,10 +450,10 @@ class Evaluation {
         tiling_.dram = covered_ * std::max({of.ddr, of.system_link, of.system_units, of.l2});
         // an iteration's way through loading, computing and storing, of which `depth` overlap
         const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles;
-        const double ways = of.ddr_load + of.load + of.out_once + of.ddr_store + ends;
-        // parts of a sum have two slots each: they come while the parts before them, of this tile or the last, are added
-        const double through = parts_ > 1 ? std::max(chain_ + vector_tile, of.loads)
-                                          : ways + std::max(chain_, of.loads) + vector_tile;
+        const double whole = of.ddr_load + of.load + std::max(chain_, of.loads + of.ddr_loads) + vector_tile +
+                             of.out_once + of.ddr_store + ends;
+        // parts of a sum have two slots each: they come while those before them, of this tile or the last, are added
+        const double through = parts_ > 1 ? std::max({chain_ + vector_tile, of.loads, of.ddr_loads}) : whole;
         // nothing is computed while a stage that takes both halves of L1 loads what it needs beforehand
         const double alone = exclusive() ? of.hoisted : 0;
         const double steady =
@@ -465,7 +466,7 @@ class Evaluation {
         if (flushes()) tiling_.cycles += double(stages_ - 1) * (through - chain_);
         // parts of a sum follow each other through one accumulator; their drains show while no other tile has operands
         if (parts_ > 1) {
-            const double shown = tiling_.depth > 2 ? 0 : std::min(1.0, (through - chain_) / chain_);
+            const double shown = tiling_.depth > 2 ? 0 : std::min(1.0, (whole - chain_) / chain_);
             tiling_.cycles +=
                 (exposed_drain + (1 - exposed_drain) * shown) * (iterations * chain_ - array_) / arrays;
         }

@@ -98,6 +98,7 @@ class StageEmitter {
     /// Of one lane, before its first iteration.
     size_t hoisted_tasks(bool constants) const {
         const Mapping& mapping = shared_->mapping;
+        const int64_t lanes = mapping.tiling.lanes();
         int64_t tasks = 0;
         for (size_t i = 0; i < mapping.op.operands.size(); ++i) {
             const bool constant = places_.graph.value(mapping.op.operands[i].value).constant();
@@ -105,7 +106,7 @@ class StageEmitter {
             const uint64_t bytes =
                 constants ? tile_bytes(places_.graph, mapping.op, i, mapping.tiling.tile) : 0;
             tasks += mapping.tiling.parts(mapping.op, i) *
-                     (places_.target.pieces(true, bytes) + places_.target.pieces(false, bytes));
+                     (places_.target.pieces(true, bytes, lanes) + places_.target.pieces(false, bytes, lanes));
         }
         return static_cast<size_t>(tasks);
     }

@@ -146,15 +146,15 @@ void Lane::stream(size_t operand, const Tile& to, const Tile& from) {
     std::vector<Task>& streams = places_.streams;
     const bool from_ddr = from.span.buffer == places_.weights.index;
     const uint64_t bytes = tile_bytes(places_.graph, op_, operand, tiling_.tile);
-    const int64_t pieces = places_.target.pieces(from_ddr, bytes);
+    const bool queues = from_ddr && bytes >= large_constant;
+    const auto at_once = static_cast<size_t>(places_.target.units_at_once(true));
+    const int64_t pieces = places_.target.pieces(from_ddr, bytes, tiling_.lanes());
     for (int64_t number = 0; number < pieces; ++number) {
         std::vector<Task> others;
-        const bool waits =
-            from_ddr && bytes >= large_constant && streams.size() >= static_cast<size_t>(pieces);
-        if (waits) others.push_back(streams[streams.size() - static_cast<size_t>(pieces)]);
+        if (queues && streams.size() >= at_once) others.push_back(streams[streams.size() - at_once]);
         const Task task =
             move(tiles_.piece(to, number, pieces), tiles_.piece(from, number, pieces), false, others);
-        if (from_ddr && bytes >= large_constant) streams.push_back(task);
+        if (queues) streams.push_back(task);
     }
 }
 

@@ -88,8 +88,7 @@ Target::Target(const platforms::Platform& of)
     constexpr double closed = 0.4;
     ddr_row_cycles =
         closed * device.trc() * 2 / platform.ddr().data_rate_mtps() * platform.clock().core_mhz();
-    ddr_page_bytes =
-        double(device.row_bytes()) * device.bank_groups() * std::max(1u, platform.ddr().channels());
+    ddr_page_bytes = double(device.row_bytes()) * device.bank_groups();
     ddr_channels = std::max(1u, platform.ddr().channels());
     ddr_interleave = std::max(1u, platform.ddr().channel_interleave_bytes());
     l2_bytes_per_cycle = double(platform.l2().ports()) * platform.l2().bytes_per_cycle();
@@ -97,11 +96,15 @@ Target::Target(const platforms::Platform& of)
     ddr_latency_cycles = (platform.ddr().controller_latency_ns() + 50.0) * platform.clock().core_mhz() / 1000;
 }
 
-int64_t Target::pieces(bool from_ddr, uint64_t bytes) const {
-    if (bytes < large_constant) return 1;
+int64_t Target::units_at_once(bool from_ddr) const {
     const Mover& mover = from_ddr ? system : dma;
     const double source = std::min(from_ddr ? ddr_bytes_per_cycle : l2_bytes_per_cycle, mover.link);
     return static_cast<int64_t>(std::clamp(std::ceil(source / mover.port), 1.0, mover.units));
+}
+
+int64_t Target::pieces(bool from_ddr, uint64_t bytes, int64_t lanes) const {
+    if (bytes < large_constant) return 1;
+    return from_ddr ? (units_at_once(true) + lanes - 1) / lanes : units_at_once(false);
 }
 
 bool Target::takes(const OpcodeSpec& spec, const std::vector<ElemType>& inputs,

@@ -47,15 +47,16 @@ struct Target {
     Mover dma, store, system;        ///< of an engine, L2 to L1 and back; of all, DDR to L2 and back
     double ddr_bytes_per_cycle = 0;  ///< of a core cycle, at DRAM's pins, refreshes taken off
     double ddr_row_cycles = 0;       ///< lost where a tile's rows lie in pages of their own
-    double ddr_page_bytes = 1;  ///< neighbouring addresses in open pages: one of each channel and bank group
+    double ddr_page_bytes = 1;       ///< of a channel's open pages, one of each bank group
     int64_t ddr_channels = 1, ddr_interleave = 1;  ///< bytes of one channel before the next one's
     double l2_bytes_per_cycle = 0;                 ///< all its ports
     uint32_t dispatch_cycles = 0;                  ///< of a task, by the sequencer
     double ddr_latency_cycles = 0;
 
-    /// A large constant comes in so many pieces, each by a unit of its own, where one unit is slower than what it draws
-    /// from: DRAM, or the way to L1.
-    int64_t pieces(bool from_ddr, uint64_t bytes) const;
+    /// Units that it takes to draw all that DRAM, or L2 with an engine's link, gives.
+    int64_t units_at_once(bool from_ddr) const;
+    /// A large constant of one of `lanes` engines comes in so many pieces, each by a unit of its own.
+    int64_t pieces(bool from_ddr, uint64_t bytes, int64_t lanes) const;
 
     /// Whether some type variant of the device takes these operands (in the order of the opcode's row; absent
     /// ones left out).
