@@ -38,6 +38,8 @@ struct LoadRequest {
     OptionValues options;                           ///< of its rows
     std::vector<std::string> search_paths;          ///< folders for files that it includes
     const platforms::Platform* platform = nullptr;  ///< null: a program for any device
+    /// Where every node of a network is told, also if it cannot be loaded; null: nobody asks.
+    std::vector<NodeSupport>* nodes = nullptr;
 };
 
 /// A front end: a form of program files, and how to make a program of it.
@@ -58,9 +60,6 @@ struct FrontEnd {
     bool (*recognise)(std::string_view head, std::string_view file_name);
     /// What is no error goes to `notes`. Throws UserError.
     Loaded (*load)(const Source& source, const LoadRequest& request, Diagnostics& notes);
-    /// Every node of a network; null: its programs are none. Throws UserError on files that are no model.
-    std::vector<NodeSupport> (*nodes)(const Source& source, const LoadRequest& request,
-                                      Diagnostics& notes) = nullptr;
 };
 
 }  // namespace kpu::compiler

@@ -77,9 +77,10 @@ const FrontEnd& recognise(const Source& source) {
 
 Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options,
             const std::vector<std::string>& search_paths, const platforms::Platform* platform,
-            Diagnostics& notes) {
+            Diagnostics& notes, std::vector<NodeSupport>* nodes) {
     check_options(front_end, options, source.origin());
-    return front_end.load(source, {OptionValues(front_end.options, options), search_paths, platform}, notes);
+    return front_end.load(source, {OptionValues(front_end.options, options), search_paths, platform, nodes},
+                          notes);
 }
 
 platforms::Overrides with_changes(platforms::Overrides overrides, const std::vector<PlatformChange>& changes,
@@ -95,7 +96,7 @@ platforms::Overrides with_changes(platforms::Overrides overrides, const std::vec
 }
 
 Input load_for_device(const Source& source, const GivenOptions& options, const DeviceChoice& device,
-                      Diagnostics& notes) {
+                      Diagnostics& notes, std::vector<NodeSupport>* nodes) {
     Input input;
     input.front_end = &recognise(source);
     const FrontEnd& front_end = *input.front_end;
@@ -104,8 +105,8 @@ Input load_for_device(const Source& source, const GivenOptions& options, const D
         chosen.empty() && front_end.for_device ? std::string(front_end.default_platform) : chosen;
     if (front_end.for_device && !platform.empty())
         input.platform = platforms::load(platform, overrides, search_paths, &notes);
-    Loaded loaded =
-        load(front_end, source, options, search_paths, input.platform ? &*input.platform : nullptr, notes);
+    Loaded loaded = load(front_end, source, options, search_paths,
+                         input.platform ? &*input.platform : nullptr, notes, nodes);
     input.module = std::move(loaded.module);
     if (input.module == nullptr) return input;
     if (!input.platform) {

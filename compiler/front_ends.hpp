@@ -17,11 +17,11 @@ std::vector<OptionRow> front_end_options();
 /// The front end of a file. Throws UserError that says what the file was compared with.
 const FrontEnd& recognise(const Source& source);
 
-/// A file's program, for `platform` or (null) any device. Throws UserError, also for a given option that the
+/// A file's program, for `platform` or (null) any device; `nodes` as in LoadRequest. Throws UserError, also for a given option that the
 /// front end does not have.
 Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options,
             const std::vector<std::string>& search_paths, const platforms::Platform* platform,
-            Diagnostics& notes);
+            Diagnostics& notes, std::vector<NodeSupport>* nodes = nullptr);
 
 /// What a user says of the device of a program.
 struct DeviceChoice {
@@ -36,9 +36,9 @@ struct Input {
     std::shared_ptr<const Module> module;  ///< as Loaded::module
     std::optional<platforms::Platform> platform;
 };
-/// Throws UserError.
+/// `nodes`: as LoadRequest::nodes. Throws UserError.
 Input load_for_device(const Source& source, const GivenOptions& options, const DeviceChoice& device,
-                      Diagnostics& notes);
+                      Diagnostics& notes, std::vector<NodeSupport>* nodes = nullptr);
 
 /// The program alone. Throws UserError, also for a file of devices.
 std::shared_ptr<const Module> load_program(const Source& source, const GivenOptions& options,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "compiler/graph/data.hpp"
 #include "compiler/lower/tile_op.hpp"
 #include "compiler/lower/tiling.hpp"
 #include "values/convert.hpp"
@@ -47,9 +48,8 @@ float as_f32(ElemType elem, const uint8_t* bytes) {
 
 void Constants::append(const Block& block) {
     const graph::Value& value = graph_.value(block.value);
-    if (value.elem == ElemType::i4) throw InternalError("lower: constants of i4 are not lowered");
     const Dims strides = row_major(shape_of(value));
-    const auto size = static_cast<size_t>(bit_width(value.elem) / 8);
+    const auto size = static_cast<size_t>(graph::element_bytes(value.elem));
     const size_t rank = block.count.rank;
     const auto row = static_cast<size_t>(block.count[rank - 1]);
     std::vector<int64_t> index(rank, 0);
@@ -58,7 +58,9 @@ void Constants::append(const Block& block) {
         int64_t from = block.first[rank - 1];
         for (size_t d = 0; d + 1 < rank; ++d) from += (block.first[d] + index[d]) * strides[d];
         const uint8_t* bytes = value.data.bytes + static_cast<size_t>(from) * size;
-        if (block.elem == value.elem) {
+        if (block.elem == ElemType::i4) {
+            append_nibbles(bytes, row, r * block.count[rank - 1] % 2 == 0);
+        } else if (block.elem == value.elem) {
             bytes_.append(reinterpret_cast<const char*>(bytes), row * size);
         } else {
             for (size_t i = 0; i < row; ++i) {
@@ -67,6 +69,18 @@ void Constants::append(const Block& block) {
             }
         }
         for (size_t d = rank - 1; d-- > 0 && ++index[d] == block.count[d];) index[d] = 0;
+    }
+}
+
+/// Two to a byte, the lower one first. low: the first of them begins a byte.
+void Constants::append_nibbles(const uint8_t* numbers, size_t count, bool low) {
+    for (size_t i = 0; i < count; ++i, low = !low) {
+        const int number = numbers[i] & 0xf;
+        if (low) {
+            bytes_.push_back(static_cast<char>(number));
+        } else {
+            bytes_.back() = static_cast<char>(static_cast<uint8_t>(bytes_.back()) | number << 4);
+        }
     }
 }
 

@@ -31,6 +31,7 @@ class Constants {
 
   private:
     void append(const Block& block);
+    void append_nibbles(const uint8_t* numbers, size_t count, bool low);
 
     const graph::Graph& graph_;
     std::map<Block, int64_t> places_;

@@ -17,6 +17,7 @@ constexpr double interference = 0.02, exposed_drain = 0.1;
 /// Cycles of the units that move data.
 struct Traffic {
     double load = 0, out_once = 0;  ///< of one iteration of a lane: its longest transfer L2 to L1, those back
+    double ddr_loads = 0;           ///< the same from DDR
     double loads = 0;               ///< of one iteration of a lane: all of them, shared by its DMAs
     double link = 0, units = 0, stores = 0;  ///< of a lane, in all: its link, its DMAs, its stores
     double ddr_load = 0,
@@ -299,49 +300,51 @@ class Evaluation {
 
     // ---- traffic
 
-    /// Pieces of memory that a tile of a tensor consists of; constants are packed as their tiles are.
-    double rows(size_t operand) const {
-        if (value(operand).constant() && !tiling_.follows(op(), operand, Walk::loop)) return 1;
-        const Dims whole = shape_of(value(operand));
+    /// Runs of memory that a tile consists of; constants are packed as their tiles are.
+    Runs runs(size_t operand) const {
+        const Dims& strides = request_.strides[operand];
         const Dims tile = tile_shape(request_.graph, op(), operand, tiling_.tile);
-        double count = 1;
-        bool contiguous = true;
+        const bool packed = value(operand).constant() && !tiling_.follows(op(), operand, Walk::loop);
+        int64_t run = 1, stride = 0;
         for (size_t d = tile.rank; d-- > 0;) {
-            if (!contiguous) count *= double(tile[d]);
-            contiguous = contiguous && tile[d] == whole[d];
+            if (tile[d] == 1) continue;
+            if (packed || (stride == 0 && strides[d] == run)) {
+                run *= tile[d];
+            } else if (stride == 0) {
+                stride = strides[d];
+            }
         }
-        return count;
+        const double count = double(tile.product()) / double(run);
+        return {count, double(bytes(operand)) / count, stride * bit_width(value(operand).elem) / 8};
     }
     /// Cycles of DRAM for a tile: whole bursts of each row, in the channels that they lie in.
     double pin_cycles(size_t operand) const {
         constexpr double burst = 64;
-        const double count = rows(operand);
-        const double moved = count * std::ceil(double(bytes(operand)) / count / burst) * burst;
-        const double pages =
-            count > 1 ? count * request_.target.ddr_row_cycles / double(request_.target.ddr_channels) : 0;
-        return moved / request_.target.ddr_bytes_per_cycle / channel_share(operand) + pages;
+        const Target& target = request_.target;
+        const Runs of = runs(operand);
+        const double moved = of.count * std::ceil(of.bytes / burst) * burst;
+        const double pages = of.count > 1 ? of.count * target.ddr_row_cycles / double(target.ddr_channels) *
+                                                std::min(1.0, double(of.stride) / target.ddr_page_bytes)
+                                          : 0;
+        return moved / target.ddr_bytes_per_cycle / channel_share(operand) + pages;
     }
     /// Rows that lie a multiple of all channels apart begin in the same channel.
     double channel_share(size_t operand) const {
         const Target& target = request_.target;
-        const double count = rows(operand);
-        if (count <= 1) return 1;
+        const Runs of = runs(operand);
+        if (of.count <= 1) return 1;
         const Dims whole = shape_of(value(operand));
         const Dims tile = tile_shape(request_.graph, op(), operand, tiling_.tile);
-        int64_t stride = 1;
         double beside = 1;  // lanes that work on the same rows
         for (size_t d = tile.rank; d-- > 0;) {
-            stride *= whole[d];
             if (tile[d] == whole[d]) continue;
             const int axis = op().operands[operand].windows[d].axis;
             if (axis >= 0) beside = double(tiling_.split[static_cast<size_t>(axis)]);
             break;
         }
-        stride = stride * bit_width(value(operand).elem) / 8;
         const int64_t period = target.ddr_channels * target.ddr_interleave;
-        const int64_t apart = std::gcd(stride, period);
-        const double blocks =
-            std::ceil(double(bytes(operand)) / count * beside / double(target.ddr_interleave));
+        const int64_t apart = std::gcd(of.stride, period);
+        const double blocks = std::ceil(of.bytes * beside / double(target.ddr_interleave));
         const double starts = double(period) / double(std::max(apart, target.ddr_interleave));
         return std::min(1.0, blocks * starts / double(target.ddr_channels));
     }
@@ -355,18 +358,19 @@ class Evaluation {
     }
 
     /// In L2: tiles from DDR stand there packed, unless the whole tensor does.
-    double rows_in_l2(size_t i) const {
+    Runs runs_in_l2(size_t i) const {
         const bool packed = request_.homes[i] == Home::ddr && tiling_.keep[i] != Keep::whole;
-        return packed ? 1 : rows(i);
+        return packed ? Runs{1, double(bytes(i)), 0} : runs(i);
     }
 
     void count_lane(size_t i, Traffic& of) const {
         const Target& target = request_.target;
         const bool output = op().operands[i].place == Place::output;
         const Mover& mover = output ? target.store : target.dma;
-        const double parts = double(tiling_.parts(op(), i)), size = double(bytes(i)), rows = rows_in_l2(i);
+        const double parts = double(tiling_.parts(op(), i)), size = double(bytes(i));
+        const Runs runs = runs_in_l2(i);
         const double times = (tiling_.hoisted[i] ? double(stages_) : double(iterations_ * stages_)) * parts;
-        const double unit = mover.unit_cycles(rows, size), link = mover.link_cycles(rows, size);
+        const double unit = mover.unit_cycles(runs), link = mover.link_cycles(runs);
         of.link += times * link;
         (output ? of.stores : of.units) += times * unit;
         of.l2 += times * size * double(tiling_.lanes()) / target.l2_bytes_per_cycle;
@@ -390,7 +394,7 @@ class Evaluation {
         const double share = tiling_.keep[i] == Keep::no ? 1 : 1 / times_read(i);
         const double times = (tiling_.hoisted[i] ? double(stages_) : double(iterations_ * stages_)) * parts *
                              distinct(i) * share;
-        const double unit = mover.unit_cycles(rows(i), size), link = mover.link_cycles(rows(i), size);
+        const double unit = mover.unit_cycles(runs(i)), link = mover.link_cycles(runs(i));
         const double pins = pin_cycles(i);
         of.system_link += times * link;
         of.system_units += times * unit / mover.units;
@@ -405,7 +409,7 @@ class Evaluation {
             of.hoisted += times * std::max(link, pins);
         } else {
             of.ddr_load = std::max(of.ddr_load, share * alone);
-            of.loads += parts * share * std::max({unit / mover.units, link, pins});
+            of.ddr_loads += parts * share * std::max({unit / mover.units, link, pins});
         }
         if (tiling_.keep[i] == Keep::whole) {
             of.first_l2 +=
@@ -446,8 +450,10 @@ class Evaluation {
         tiling_.dram = covered_ * std::max({of.ddr, of.system_link, of.system_units, of.l2});
         // an iteration's way through loading, computing and storing, of which `depth` overlap
         const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles;
-        const double through = of.ddr_load + of.load + std::max(chain_, of.loads) + vector_tile +
-                               of.out_once + of.ddr_store + ends;
+        const double whole = of.ddr_load + of.load + std::max(chain_, of.loads + of.ddr_loads) + vector_tile +
+                             of.out_once + of.ddr_store + ends;
+        // parts of a sum have two slots each: they come while those before them, of this tile or the last, are added
+        const double through = parts_ > 1 ? std::max({chain_ + vector_tile, of.loads, of.ddr_loads}) : whole;
         // nothing is computed while a stage that takes both halves of L1 loads what it needs beforehand
         const double alone = exclusive() ? of.hoisted : 0;
         const double steady =
@@ -460,7 +466,7 @@ class Evaluation {
         if (flushes()) tiling_.cycles += double(stages_ - 1) * (through - chain_);
         // parts of a sum follow each other through one accumulator; their drains show while no other tile has operands
         if (parts_ > 1) {
-            const double shown = tiling_.depth > 2 ? 0 : std::min(1.0, (through - chain_) / chain_);
+            const double shown = tiling_.depth > 2 ? 0 : std::min(1.0, (whole - chain_) / chain_);
             tiling_.cycles +=
                 (exposed_drain + (1 - exposed_drain) * shown) * (iterations * chain_ - array_) / arrays;
         }

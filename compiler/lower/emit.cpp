@@ -98,11 +98,15 @@ class StageEmitter {
     /// Of one lane, before its first iteration.
     size_t hoisted_tasks(bool constants) const {
         const Mapping& mapping = shared_->mapping;
+        const int64_t lanes = mapping.tiling.lanes();
         int64_t tasks = 0;
         for (size_t i = 0; i < mapping.op.operands.size(); ++i) {
             const bool constant = places_.graph.value(mapping.op.operands[i].value).constant();
-            if (mapping.tiling.hoisted[i] && constant == constants)
-                tasks += 2 * mapping.tiling.parts(mapping.op, i);
+            if (!mapping.tiling.hoisted[i] || constant != constants) continue;
+            const uint64_t bytes =
+                constants ? tile_bytes(places_.graph, mapping.op, i, mapping.tiling.tile) : 0;
+            tasks += mapping.tiling.parts(mapping.op, i) *
+                     (places_.target.pieces(true, bytes, lanes) + places_.target.pieces(false, bytes, lanes));
         }
         return static_cast<size_t>(tasks);
     }

@@ -140,21 +140,22 @@ void Lane::fetch(size_t operand, const Tile& to, const Tile& from) {
     (places_.loads[engine_].*of).insert_or_assign(operand, move(to, from, false, others));
 }
 
-/// Large constants come from DDR one after the other, as many at once as it takes to keep DRAM busy: more would close
-/// each other's pages.
+/// Large constants come from DDR one after the other, in as many pieces at once as it takes to keep DRAM busy: more would
+/// close each other's pages.
 void Lane::stream(size_t operand, const Tile& to, const Tile& from) {
-    constexpr uint64_t large = 64 << 10;
-    const Target& target = places_.target;
-    const auto at_once = static_cast<size_t>(std::ceil(target.ddr_bytes_per_cycle / target.system.port));
     std::vector<Task>& streams = places_.streams;
     const bool from_ddr = from.span.buffer == places_.weights.index;
-    if (!from_ddr || tile_bytes(places_.graph, op_, operand, tiling_.tile) < large) {
-        move(to, from, false);
-        return;
+    const uint64_t bytes = tile_bytes(places_.graph, op_, operand, tiling_.tile);
+    const bool queues = from_ddr && bytes >= large_constant;
+    const auto at_once = static_cast<size_t>(places_.target.units_at_once(true));
+    const int64_t pieces = places_.target.pieces(from_ddr, bytes, tiling_.lanes());
+    for (int64_t number = 0; number < pieces; ++number) {
+        std::vector<Task> others;
+        if (queues && streams.size() >= at_once) others.push_back(streams[streams.size() - at_once]);
+        const Task task =
+            move(tiles_.piece(to, number, pieces), tiles_.piece(from, number, pieces), false, others);
+        if (queues) streams.push_back(task);
     }
-    std::vector<Task> others;
-    if (streams.size() >= at_once) others.push_back(streams[streams.size() - at_once]);
-    streams.push_back(move(to, from, false, others));
 }
 
 std::vector<Span> Lane::known(const Span& span) const {

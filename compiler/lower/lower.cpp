@@ -197,8 +197,14 @@ class Lowering {
                 axis.quantum = target_.engines[0].array().cols();
             if (axis.name == "m") axis.quantum = target_.engines[0].array().rows();
         }
-        op.tiling = choose_tiling(
-            {graph_, op.op, target_, op.homes, arena_bytes_, spare.bytes, &op == result_.ops.data()});
+        std::vector<Dims> strides;
+        for (const TileOperand& operand : op.op.operands) {
+            const bool window = operand.place != Place::internal && !graph_.value(operand.value).constant();
+            strides.push_back(window ? result_.memory.views[operand.value].strides
+                                     : row_major(shape_of(graph_.value(operand.value))));
+        }
+        op.tiling = choose_tiling({graph_, op.op, target_, op.homes, strides, arena_bytes_, spare.bytes,
+                                   &op == result_.ops.data()});
         keep(op, spare);
         count_macs(op);
     }
@@ -380,7 +386,7 @@ class Lowering {
         std::string buffer = "weights";
         if (value.constant()) {
             view.strides = row_major(shape_of(value));
-            view.offset = constants_.place(constants_.whole(port.value)) / (bit_width(value.elem) / 8);
+            view.offset = constants_.place(constants_.whole(port.value)) * 8 / bit_width(value.elem);
         } else {
             view = result_.memory.views[port.value];
             buffer = program_.message().buffer(static_cast<int>(places_.own.at(view.storage).index)).name();

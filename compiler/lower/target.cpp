@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace kpu::lower {
 namespace {
@@ -25,10 +26,10 @@ Mover mover(const proto::Dma& dma, double link) {
     return result;
 }
 
-/// Of rows of so many bytes, at `width` bytes a cycle: every burst takes whole cycles.
-double burst_cycles(double rows, double bytes, double burst, double width) {
-    const double row = bytes / rows, full = std::floor(row / burst);
-    return rows * (full * std::ceil(burst / width) + std::ceil((row - full * burst) / width));
+/// How often, on average, a run meets a multiple of `burst` between its ends, if runs begin at multiples of `step`.
+double crossings(double run, int64_t step, int64_t burst) {
+    const auto apart = static_cast<double>(std::gcd(step, burst));
+    return (std::ceil(run / apart) - 1) * apart / static_cast<double>(burst);
 }
 
 bool binds(const TypeVariant::Binding& binding, const std::vector<OperandSpec>& operands,
@@ -45,10 +46,24 @@ bool binds(const TypeVariant::Binding& binding, const std::vector<OperandSpec>& 
 
 }  // namespace
 
-double Mover::unit_cycles(double rows, double bytes) const {
-    return descriptor_cycles + rows * row_cycles + burst_cycles(rows, bytes, burst, port);
+/// At `width` bytes a cycle. Transfers are cut at the ends of runs and where either side has a multiple of the burst,
+/// and every piece takes whole cycles.
+double Mover::burst_cycles(const Runs& runs, double width) const {
+    const auto size = static_cast<int64_t>(burst), run = static_cast<int64_t>(runs.bytes);
+    if (runs.count <= 1 || (run % size == 0 && runs.stride % size == 0)) {
+        const double full = std::floor(runs.bytes / burst);
+        return runs.count *
+               (full * std::ceil(burst / width) + std::ceil((runs.bytes - full * burst) / width));
+    }
+    const double pieces = 1 + crossings(runs.bytes, runs.stride, size) + crossings(runs.bytes, run, size);
+    const auto apart = static_cast<double>(std::gcd(std::gcd(run, runs.stride), static_cast<int64_t>(width)));
+    return runs.count * std::max(pieces, runs.bytes / width + pieces * (width - apart) / (2 * width));
 }
-double Mover::link_cycles(double rows, double bytes) const { return burst_cycles(rows, bytes, burst, link); }
+
+double Mover::unit_cycles(const Runs& runs) const {
+    return descriptor_cycles + runs.count * row_cycles + burst_cycles(runs, port);
+}
+double Mover::link_cycles(const Runs& runs) const { return burst_cycles(runs, link); }
 
 Target::Target(const platforms::Platform& of)
     : limits(platforms::limits_of(of)), platform(of), engines(platforms::engines_of(of)) {
@@ -73,11 +88,23 @@ Target::Target(const platforms::Platform& of)
     constexpr double closed = 0.4;
     ddr_row_cycles =
         closed * device.trc() * 2 / platform.ddr().data_rate_mtps() * platform.clock().core_mhz();
+    ddr_page_bytes = double(device.row_bytes()) * device.bank_groups();
     ddr_channels = std::max(1u, platform.ddr().channels());
     ddr_interleave = std::max(1u, platform.ddr().channel_interleave_bytes());
     l2_bytes_per_cycle = double(platform.l2().ports()) * platform.l2().bytes_per_cycle();
     dispatch_cycles = platform.sequencer().dispatch_cycles();
     ddr_latency_cycles = (platform.ddr().controller_latency_ns() + 50.0) * platform.clock().core_mhz() / 1000;
+}
+
+int64_t Target::units_at_once(bool from_ddr) const {
+    const Mover& mover = from_ddr ? system : dma;
+    const double source = std::min(from_ddr ? ddr_bytes_per_cycle : l2_bytes_per_cycle, mover.link);
+    return static_cast<int64_t>(std::clamp(std::ceil(source / mover.port), 1.0, mover.units));
+}
+
+int64_t Target::pieces(bool from_ddr, uint64_t bytes, int64_t lanes) const {
+    if (bytes < large_constant) return 1;
+    return from_ddr ? (units_at_once(true) + lanes - 1) / lanes : units_at_once(false);
 }
 
 bool Target::takes(const OpcodeSpec& spec, const std::vector<ElemType>& inputs,

@@ -10,6 +10,13 @@
 
 namespace kpu::lower {
 
+/// Runs of memory that a tile consists of. On the other side of its transfer it stands packed.
+struct Runs {
+    double count = 1, bytes = 0;  ///< of one of them
+    int64_t stride = 0;           ///< bytes from one to the next
+    double all() const { return count * bytes; }
+};
+
 /// Units that move data: bytes in rows, each cut into bursts.
 struct Mover {
     double port = 1, link = 1;  ///< bytes per cycle, of one unit and of the link that they share
@@ -18,9 +25,15 @@ struct Mover {
     double units = 1;
 
     /// Cycles of a unit, and of the link, for a transfer.
-    double unit_cycles(double rows, double bytes) const;
-    double link_cycles(double rows, double bytes) const;
+    double unit_cycles(const Runs& runs) const;
+    double link_cycles(const Runs& runs) const;
+
+  private:
+    double burst_cycles(const Runs& runs, double width) const;
 };
+
+/// Bytes from which on constants are loaded one after the other, perhaps in pieces.
+constexpr uint64_t large_constant = 64 << 10;
 
 /// What lowering needs to know of a device.
 struct Target {
@@ -34,10 +47,16 @@ struct Target {
     Mover dma, store, system;        ///< of an engine, L2 to L1 and back; of all, DDR to L2 and back
     double ddr_bytes_per_cycle = 0;  ///< of a core cycle, at DRAM's pins, refreshes taken off
     double ddr_row_cycles = 0;       ///< lost where a tile's rows lie in pages of their own
+    double ddr_page_bytes = 1;       ///< of a channel's open pages, one of each bank group
     int64_t ddr_channels = 1, ddr_interleave = 1;  ///< bytes of one channel before the next one's
     double l2_bytes_per_cycle = 0;                 ///< all its ports
     uint32_t dispatch_cycles = 0;                  ///< of a task, by the sequencer
     double ddr_latency_cycles = 0;
+
+    /// Units that it takes to draw all that DRAM, or L2 with an engine's link, gives.
+    int64_t units_at_once(bool from_ddr) const;
+    /// A large constant of one of `lanes` engines comes in so many pieces, each by a unit of its own.
+    int64_t pieces(bool from_ddr, uint64_t bytes, int64_t lanes) const;
 
     /// Whether some type variant of the device takes these operands (in the order of the opcode's row; absent
     /// ones left out).

@@ -208,6 +208,8 @@ Tile Tiles::constant_tile(size_t operand, const Box& tile, const Expr& t) const 
     Expr start(0);
     builder::TensorType type_of = type(operand, tile.shape, false);
     if (!(tile.shape == tile.reach)) {  // iterations take it in turn: it stands there as a whole
+        if (bit_width(block.elem) < 8)
+            throw InternalError("lower: a loop over constants of less than a byte");
         block = places_.constants.whole(id);
         const Dims strides = row_major(block.count);
         start = bytes(offset(operand, strides, tile.first, t), block.elem);
@@ -273,6 +275,23 @@ std::pair<Tile, Tile> Tiles::whole(size_t operand) const {
             {places_.program.region("", buffer, base + view.offset * width,
                                     type(operand, shape_of(of), false).strides(exprs(view.strides))),
              {buffer.index, base + view.offset * width, base + (last + 1) * width, false, 0, {}, {}}}};
+}
+
+Tile Tiles::piece(const Tile& tile, int64_t number, int64_t count) const {
+    if (count == 1) return tile;
+    const proto::Region region = places_.program.message().region(static_cast<int>(tile.region.index()));
+    if (region.stride_size() > 0 || region.offset().token_size() != 1)
+        throw InternalError("lower: pieces of a tile that is not dense, or moves");
+    uint64_t elements = 1;
+    for (const proto::Expr& size : region.shape()) elements *= static_cast<uint64_t>(size.token(0).value());
+    const auto bytes = static_cast<int64_t>(packed_bytes(static_cast<ElemType>(region.elem()), elements));
+    const auto each = static_cast<int64_t>(align_up(static_cast<uint64_t>((bytes + count - 1) / count)));
+    const int64_t first = number * each, size = std::min(each, bytes - first);
+    Span span = tile.span;
+    if (span.hi > span.lo) span.lo += first, span.hi = span.lo + size;
+    return {places_.program.bytes("", builder::Buffer{region.buffer()},
+                                  region.offset().token(0).value() + first, size),
+            span};
 }
 
 Tile Tiles::in_slot(size_t operand, const builder::Buffer& buffer, const Expr& slot, int64_t part,

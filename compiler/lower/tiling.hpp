@@ -86,10 +86,11 @@ struct TilingRequest {
     const graph::Graph& graph;
     const TileOp& op;
     const Target& target;
-    const std::vector<Home>& homes;  ///< by operand
-    uint64_t arena_bytes = 0;        ///< of L1: half of it, so that the next operation's constants can come
-    uint64_t spare_bytes = 0;        ///< of L2, for what is kept there
-    bool first = false;              ///< of the program: nothing is computed while its constants come
+    const std::vector<Home>& homes;    ///< by operand
+    const std::vector<Dims>& strides;  ///< by operand: elements, where it stands at home
+    uint64_t arena_bytes = 0;          ///< of L1: half of it, so that the next operation's constants can come
+    uint64_t spare_bytes = 0;          ///< of L2, for what is kept there
+    bool first = false;                ///< of the program: nothing is computed while its constants come
 };
 
 /// Of everything that moves between L1, L2 and DDR, bytes: transfers are cut where either side has a multiple of its

@@ -158,6 +158,11 @@ class Compilation {
         graph_ = std::move(result.graph);
         for (const std::string& node : result.in_floats)
             notes_.info({origin_, 0, 0}, fmt::format("stays in floats: {}.", node));
+        for (const std::string& name : result.widened)
+            notes_.info(
+                {origin_, 0, 0},
+                fmt::format("`{}` has 4 bits, is stored with 8: `{}` has no such form of its operation.",
+                            name, target_.platform.name()));
     }
 
     // ---- choices

@@ -38,20 +38,15 @@ std::string folder_of(const Source& source) {
     return std::filesystem::path(source.origin()).parent_path().string();
 }
 
-std::vector<NodeSupport> nodes(const Source& source, const LoadRequest& request, Diagnostics& notes) {
-    const onnx::ImportOptions options = import_options(source, request);
-    if (source.is_file()) return onnx::coverage(source.origin(), options, notes);
-    return onnx::coverage_of_bytes(source.bytes(), source.origin(), folder_of(source), options, notes);
-}
-
 Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes) {
     if (request.platform == nullptr)
         throw UserError(source.origin() +
                         ": a network is compiled for a device. Fix: give one with --platform.");
     const onnx::ImportOptions options = import_options(source, request);
-    graph::Graph graph = source.is_file() ? onnx::import_model(source.origin(), options, notes)
-                                          : onnx::import_bytes(source.bytes(), source.origin(),
-                                                               folder_of(source), options, notes);
+    graph::Graph graph = source.is_file()
+                             ? onnx::import_model(source.origin(), options, notes, request.nodes)
+                             : onnx::import_bytes(source.bytes(), source.origin(), folder_of(source), options,
+                                                  notes, request.nodes);
     if (graph.name.empty()) graph.name = source.stem();
     network::Compiled compiled = network::compile(std::move(graph), request, source.origin(), notes);
     Module& module = compiled.lowered.module;
@@ -69,7 +64,6 @@ const FrontEnd onnx_front_end{"ONNX model",
                               "swkpu-v1",
                               true,
                               recognise,
-                              load,
-                              nodes};
+                              load};
 
 }  // namespace kpu::compiler

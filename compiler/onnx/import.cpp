@@ -79,9 +79,11 @@ std::string list_of(const std::vector<NodeSupport>& nodes) {
         count, nodes.size(), text);
 }
 
-graph::Graph import_checked(const Model& model, const ImportOptions& options, Diagnostics& notes) {
+graph::Graph import_checked(const Model& model, const ImportOptions& options, Diagnostics& notes,
+                            std::vector<NodeSupport>* nodes) {
     Importer importer(model, options, notes);
     importer.run();
+    if (nodes != nullptr) *nodes = importer.support;
     if (const std::string text = list_of(importer.support); !text.empty()) fail(model.origin, "{}", text);
     return importer.finish();
 }
@@ -232,33 +234,22 @@ void Importer::warn_of_nan() {
 
 // ---- entry points
 
-graph::Graph import_model(const std::string& path, const ImportOptions& options, Diagnostics& notes) {
-    return with_model(path, [&](const Model& model) { return import_checked(model, options, notes); });
+graph::Graph import_model(const std::string& path, const ImportOptions& options, Diagnostics& notes,
+                          std::vector<NodeSupport>* nodes) {
+    return with_model(path, [&](const Model& model) { return import_checked(model, options, notes, nodes); });
 }
 
 graph::Graph import_bytes(std::string_view bytes, const std::string& origin, const std::string& folder,
-                          const ImportOptions& options, Diagnostics& notes) {
-    return import_checked(read_model(bytes, origin, folder, options.files), options, notes);
+                          const ImportOptions& options, Diagnostics& notes, std::vector<NodeSupport>* nodes) {
+    return import_checked(read_model(bytes, origin, folder, options.files), options, notes, nodes);
 }
-
-namespace {
-
-std::vector<NodeSupport> support_of(const Model& model, const ImportOptions& options, Diagnostics& notes) {
-    Importer importer(model, options, notes);
-    importer.run();
-    return importer.support;
-}
-
-}  // namespace
 
 std::vector<NodeSupport> coverage(const std::string& path, const ImportOptions& options, Diagnostics& notes) {
-    return with_model(path, [&](const Model& model) { return support_of(model, options, notes); });
-}
-
-std::vector<NodeSupport> coverage_of_bytes(std::string_view bytes, const std::string& origin,
-                                           const std::string& folder, const ImportOptions& options,
-                                           Diagnostics& notes) {
-    return support_of(read_model(bytes, origin, folder), options, notes);
+    return with_model(path, [&](const Model& model) {
+        Importer importer(model, options, notes);
+        importer.run();
+        return importer.support;
+    });
 }
 
 }  // namespace kpu::onnx

@@ -20,20 +20,20 @@ struct ImportOptions {
     std::map<std::string, graph::Data> files;
 };
 
-/// Throws UserError: what is wrong with the file, or one list of all nodes that cannot be imported.
-graph::Graph import_model(const std::string& path, const ImportOptions& options, Diagnostics& notes);
+using compiler::NodeSupport;
+
+/// Throws UserError: what is wrong with the file, or one list of all nodes that cannot be imported. `nodes`, if not
+/// null, gets what coverage() gives, in the latter case too.
+graph::Graph import_model(const std::string& path, const ImportOptions& options, Diagnostics& notes,
+                          std::vector<NodeSupport>* nodes = nullptr);
 /// `folder`: where external data may lie; "": nowhere.
 graph::Graph import_bytes(std::string_view bytes, const std::string& origin, const std::string& folder,
-                          const ImportOptions& options, Diagnostics& notes);
-
-using compiler::NodeSupport;
+                          const ImportOptions& options, Diagnostics& notes,
+                          std::vector<NodeSupport>* nodes = nullptr);
 
 /// Every node, those of functions instead of their calls. A node behind an unsupported one is looked at as far
 /// as the file tells the shapes between them. Throws UserError on files that are no model.
 std::vector<NodeSupport> coverage(const std::string& path, const ImportOptions& options, Diagnostics& notes);
-std::vector<NodeSupport> coverage_of_bytes(std::string_view bytes, const std::string& origin,
-                                           const std::string& folder, const ImportOptions& options,
-                                           Diagnostics& notes);
 
 /// Operators of the default domain that can be imported, by name.
 struct KnownOperator {

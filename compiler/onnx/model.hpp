@@ -63,6 +63,7 @@ struct Tensor {
     Type type = Type::undefined;
     Sizes shape;
     graph::Data data;
+    bool nibbles = false;  ///< u8 that was u4
     uint64_t elements() const;
 };
 

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "compiler/graph/data.hpp"
 #include "compiler/onnx/convolutions.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
@@ -135,14 +137,57 @@ void quantize(Call& call) {
     call.result(0, call.emit("quantize", {x}, {}, elem, quant), type);
 }
 
+/// u4 as i4, 8 lower with its zero points: the type of weights that arrays multiply.
+ValueId lowered_nibbles(Call& call, BoundQuant quant) {
+    const Tensor& tensor = *call.in(0).tensor;
+    const graph::NewData made = graph::new_data(tensor.data.size);
+    for (uint64_t i = 0; i < tensor.data.size; ++i)
+        made.bytes[i] = static_cast<uint8_t>(tensor.data.bytes[i] - 8);
+    for (int64_t& zero : quant.zero_points) zero -= 8;
+    return call.graph.add_constant(tensor.name, ElemType::i4, graph::dims(tensor.shape), made.data, quant);
+}
+
+/// A constant with scales of its own for each block along an axis, and for whatever lies beside it: no opcode has such
+/// steps, so it becomes floats here, as (x - zero) * scale in f32.
+std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t block) {
+    if (block < 1 || !call.in(0).constant() || !constant_scales(call, 1)) return std::nullopt;
+    const Sizes& shape = call.shape(0);
+    const size_t axis = call.axis(given_axis, call.rank(0));
+    Sizes blocks = shape;
+    blocks[axis] = (shape[axis] + block - 1) / block;
+    const Known &numbers = call.known(0, "tensor"), &scales = call.known(1, "scales");
+    const Known* zeros = call.has(2) ? &call.known(2, "zero points") : nullptr;
+    if (scales.shape != blocks || (zeros != nullptr && zeros->shape != blocks))
+        Call::refuse(fmt::format("scales {} of blocks of {} in a tensor {} are not taken",
+                                 text_of(scales.shape), block, text_of(shape)));
+    int64_t behind = 1;
+    for (size_t d = axis + 1; d < shape.size(); ++d) behind *= shape[d];
+    const graph::NewData made = graph::new_data(numbers.size() * sizeof(float));
+    for (int64_t i = 0; i < static_cast<int64_t>(numbers.size()); ++i) {
+        const int64_t along = i / behind % shape[axis], before = i / behind / shape[axis];
+        const auto from = static_cast<size_t>((before * blocks[axis] + along / block) * behind + i % behind);
+        const double zero = zeros == nullptr ? 0 : zeros->number(from);
+        const float number = static_cast<float>(numbers.number(static_cast<size_t>(i)) - zero) *
+                             static_cast<float>(scales.number(from));
+        std::memcpy(made.bytes + i * static_cast<int64_t>(sizeof number), &number, sizeof number);
+    }
+    return call.graph.add_constant(call.node.inputs[0], ElemType::f32, graph::dims(shape), made.data);
+}
+
 void dequantize(Call& call) {
     const int64_t axis = call.integer("axis", 1), block = call.integer("block_size", 0);
     Type type = call.type(1);
     if (const int64_t told = call.integer("output_dtype", 0); told != 0) type = static_cast<Type>(told);
     if (!is_float(elem_of(type)))
         Call::refuse(fmt::format("dequantisation to {} is not taken", name_of(type)));
+    if (const std::optional<ValueId> floats = blocks_as_floats(call, axis, block))
+        return call.result(0, call.cast(*floats, elem_of(type)), type);
     std::optional<ValueId> x;
-    if (constant_scales(call, 1)) x = renamed(call, 0, quant_of(call, 1, call.shape(0), axis, block));
+    if (constant_scales(call, 1)) {
+        const BoundQuant quant = quant_of(call, 1, call.shape(0), axis, block);
+        const bool nibbles = call.in(0).tensor && call.in(0).tensor->nibbles;
+        x = nibbles ? lowered_nibbles(call, quant) : renamed(call, 0, quant);
+    }
     call.result(
         0,
         x ? call.emit("dequantize", {*x}, {}, elem_of(type)) : real_of(call, 0, axis, block, elem_of(type)),

@@ -202,7 +202,8 @@ std::shared_ptr<const Tensor> read_tensor(Parsed& parsed, const TensorProto& pro
     }
     if (is_packed(tensor->type)) {
         data = unpacked(data, tensor->type, elements);
-        if (tensor->type == Type::u4) tensor->type = Type::u8;
+        tensor->nibbles = tensor->type == Type::u4;
+        if (tensor->nibbles) tensor->type = Type::u8;
     } else if (reinterpret_cast<uintptr_t>(data.bytes) % element_bytes(tensor->type) != 0) {
         data = graph::make_data({data.bytes, data.bytes + data.size});  // engines read whole elements
     }

@@ -235,6 +235,7 @@ class QdqPlanner {
     void run() {
         spread_back();
         spread_on();
+        widen_nibbles();
         Plan& plan = model_.plan;
         plan.modes.resize(graph_.nodes.size());
         plan.reasons.resize(graph_.nodes.size());
@@ -244,11 +245,35 @@ class QdqPlanner {
         find_saturating();
     }
 
+    std::vector<std::string> widened;  ///< constants of 4 bits that get 8
+
   private:
     bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
     bool passes_steps(const Node& node) const {
         return keeps_steps(node.spec()) || is_named(node, "relu") || is_named(node, "clamp");
     }
+    /// Steps of 4 bits stay where only products that take them use them: weights of one matrix, or of a window, whose
+    /// tiles begin at whole bytes.
+    void widen_nibbles() {
+        for (ValueId id = 0; id < graph_.values.size(); ++id) {
+            Given& given = model_.plan.given[id];
+            if (given.elem != ElemType::i4) continue;
+            const auto takes = [&](NodeId user) { return takes_nibbles(graph_.nodes[user], id); };
+            if (std::all_of(users_[id].begin(), users_[id].end(), takes)) continue;
+            given.elem = ElemType::i8;
+            widened.push_back(graph_.value(id).name);
+        }
+    }
+
+    bool takes_nibbles(const Node& node, ValueId weight) const {
+        if (!is_product(node.spec()) || node.inputs[1] != weight) return false;
+        if (node.spec().op_class == OpcodeClass::gemm && graph_.value(weight).shape.rank != 2) return false;
+        const std::string_view form = accumulating_form(node.spec());
+        return is_supported(options_.supports, node.spec().name, types(node, true), types(node, false)) &&
+               (form.empty() ||
+                is_supported(options_.supports, form, {ElemType::i8, ElemType::i4}, {ElemType::i32}));
+    }
+
     void note(ValueId id, const BoundQuant& quant) {
         model_.noted[id] = true;
         model_.plan.quants[id] = quant;
@@ -390,8 +415,10 @@ bool is_quantized(const Graph& graph) {
 
 QuantizeResult absorb_qdq(const Graph& graph, const QuantizeOptions& options) {
     Stripped model = Stripper(graph).run();
-    QdqPlanner(model, options).run();
+    QdqPlanner planner(model, options);
+    planner.run();
     QuantizeResult result;
+    result.widened = std::move(planner.widened);
     result.calibrated = true;
     for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
         const Node& node = model.graph.nodes[n];

@@ -66,22 +66,22 @@ std::string memory_text(const analysis::ScheduleReport& report, const BoundProgr
     return text;
 }
 
-/// Of a network; empty: it is none.
-std::vector<compiler::NodeSupport> nodes_of(const compiler::Source& source, const CheckOptions& options) {
-    const compiler::FrontEnd& front_end = compiler::recognise(source);
-    if (front_end.nodes == nullptr) return {};
-    Diagnostics told_by_the_import;
-    return front_end.nodes(source, {OptionValues(front_end.options, options.front_end), {}, nullptr},
-                           told_by_the_import);
+/// The program, and of a network the nodes, also if it cannot be loaded.
+compiler::Input load_into(const CheckOptions& options, Checked& checked,
+                          std::vector<compiler::NodeSupport>& nodes) {
+    try {
+        return compiler::load_for_device(compiler::Source::of_file(options.program), options.front_end,
+                                         options.device.choice(), checked.diagnostics, &nodes);
+    } catch (const UserError&) {
+        if (!nodes.empty()) checked.coverage = coverage_text(nodes, nullptr);
+        throw;
+    }
 }
 
 void check_into(const CheckOptions& options, Checked& checked) {
     Diagnostics& diagnostics = checked.diagnostics;
-    const auto source = compiler::Source::of_file(options.program);
-    const std::vector<compiler::NodeSupport> nodes = nodes_of(source, options);
-    if (!nodes.empty()) checked.coverage = coverage_text(nodes, nullptr);  // unless it can be compiled
-    const auto [front_end, module, platform] =
-        compiler::load_for_device(source, options.front_end, options.device.choice(), diagnostics);
+    std::vector<compiler::NodeSupport> nodes;
+    const auto [front_end, module, platform] = load_into(options, checked, nodes);
     if (module == nullptr) return;  // devices: checked
     for (const DataSection& data : module->data) data.bytes();
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
@@ -92,7 +92,10 @@ void check_into(const CheckOptions& options, Checked& checked) {
         verify_options.params.emplace_back(name, parse_integer(value, "--param"));
     }
     std::optional<BoundProgram> bound = verify(module, limits, verify_options, diagnostics);
-    if (!bound || diagnostics.has_errors()) return;
+    if (!bound || diagnostics.has_errors()) {
+        if (!nodes.empty()) checked.coverage = coverage_text(nodes, nullptr);
+        return;
+    }
     const BoundProgram& program = *bound;
     if (!nodes.empty()) checked.coverage = coverage_text(nodes, &program);
     if (!front_end->has_values) return;  // nothing writes its operands

@@ -140,6 +140,24 @@ TEST(FrontEnds, ScheduleTakesItsDefaultPlatform) {
     EXPECT_EQ(load_program(source, {}, {}, notes)->program.device().name(), "tile32");
 }
 
+// One import gives the program and the rows of `check`; a refusal later on does not take the rows away.
+TEST(FrontEnds, NodesOfANetworkAreToldWhereItIsLoaded) {
+    const auto source = Source::of_file(examples + "networks/digits_cnn.onnx");
+    Diagnostics notes;
+    std::vector<NodeSupport> nodes;
+    EXPECT_NE(load_for_device(source, {}, {"tile32", {}, {}}, notes, &nodes).module, nullptr);
+    ASSERT_EQ(nodes.size(), 8u);
+    EXPECT_EQ(nodes[0].type, "Conv");
+    nodes.clear();
+    EXPECT_THROW(load_for_device(source, {{"precision", {"int8"}}}, {"tile32", {}, {}}, notes, &nodes),
+                 UserError)
+        << "without samples";
+    EXPECT_EQ(nodes.size(), 8u);
+    nodes.clear();
+    load_for_device(Source::of_bytes(topology, "net"), {}, {"npm_lite", {}, {}}, notes, &nodes);
+    EXPECT_TRUE(nodes.empty()) << "no network";
+}
+
 TEST(FrontEnds, TextOfDevicesIsNoProgram) {
     const auto source =
         Source::of_bytes("include \"npm_lite.nem\"\ndevice mine extends npm_lite { }\n", "d.nem");

@@ -23,7 +23,7 @@ class Buffer {
 };
 
 struct Scratch {
-    Buffer<float> left, right, panels, acc, addend;
+    Buffer<float> left, right, panels, rows, acc, addend;
     Buffer<uint8_t> left8, rows8;
     Buffer<int8_t> panels8;
     Buffer<int16_t> left16, rows16, panels16;
@@ -54,6 +54,16 @@ bool group_norm(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool softmax(const Kernels& kernels, Scratch& scratch, const Call& call, bool logarithm);
 bool reduce(const Kernels& kernels, Scratch& scratch, const Reduction& row, const Call& call);
 bool search(const Kernels& kernels, Scratch& scratch, const Search& row, const Call& call);
+
+/// Sums of n columns before the first product: 0, or the addend where it comes first; `padded` of them.
+void start_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t c_offset, int64_t n,
+               int64_t padded, float* acc);
+/// From sums to n elements of Y, with the addend where it comes last.
+void finish_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t c_offset, int64_t n,
+                float* acc, const Tensor& y, int64_t y_offset);
+/// A float operand as f32: in place, or widened into the buffer.
+const float* as_f32(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count,
+                    Buffer<float>& buffer);
 
 /// Elements [first, first + count) of a float tensor as f32.
 void widen(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, float* to);

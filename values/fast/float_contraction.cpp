@@ -1,4 +1,4 @@
-// Float gemm and conv2d: vectorised across output columns, so that each output keeps its order of k.
+// Float gemm: vectorised across output columns, so that each output keeps its order of k.
 #include <algorithm>
 #include <cstring>
 
@@ -30,6 +30,17 @@ Panels pack(float* to, const float* b, int64_t ld_b, int64_t k, int64_t n, int64
     return panels;
 }
 
+/// n values of the addend from element `offset` on, as f32.
+const float* addend_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t offset,
+                        int64_t n) {
+    float* row = scratch.addend.get(std::max<int64_t>(n, 1));
+    if (n == 0) return row;
+    const bool repeated = c.strides[c.strides.rank - 1U] == 0;
+    widen(kernels, *c.tensor, offset, repeated ? 1 : n, row);
+    if (repeated) std::fill(row, row + n, row[0]);
+    return row;
+}
+
 /// acc += A[rows][k] x panels, k from first_k on.
 void accumulate(const Kernels& kernels, int64_t rows, int64_t k, const float* a, int64_t lda,
                 const Panels& panels, int64_t first_k, float* acc) {
@@ -47,16 +58,7 @@ void accumulate(const Kernels& kernels, int64_t rows, int64_t k, const float* a,
     }
 }
 
-/// n values of the addend from element `offset` on, as f32.
-const float* addend_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t offset,
-                        int64_t n) {
-    float* row = scratch.addend.get(std::max<int64_t>(n, 1));
-    if (n == 0) return row;
-    const bool repeated = c.strides[c.strides.rank - 1U] == 0;
-    widen(kernels, *c.tensor, offset, repeated ? 1 : n, row);
-    if (repeated) std::fill(row, row + n, row[0]);
-    return row;
-}
+}  // namespace
 
 void start_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t c_offset, int64_t n,
                int64_t padded, float* acc) {
@@ -75,7 +77,6 @@ void finish_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64
     narrow(kernels, acc, y, y_offset, n);
 }
 
-/// A float operand as f32: in place, or widened into the buffer.
 const float* as_f32(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count,
                     Buffer<float>& buffer) {
     if (tensor.type == ElemType::f32) return reinterpret_cast<const float*>(tensor.data) + first;
@@ -83,98 +84,6 @@ const float* as_f32(const Kernels& kernels, const Tensor& tensor, int64_t first,
     widen(kernels, tensor, first, count, to);
     return to;
 }
-
-/// A run of output pixels of one row whose windows have the same valid taps, and one group of channels.
-class ConvRun {
-  public:
-    ConvRun(const Kernels& kernels, const ConvProblem& p, const float* image, const Panels& panels,
-            int64_t group)
-        : kernels_(kernels), p_(p), image_(image), panels_(panels), group_(group) {}
-
-    void accumulate_taps(int64_t count, int64_t top, int64_t left, TapRange rows, TapRange columns,
-                         float* acc) const {
-        for (int64_t kh = rows.first; kh < rows.last; ++kh) {
-            const float* line =
-                image_ + (top + kh * p_.dilation_h) * p_.width * p_.channels + group_ * p_.group_in;
-            // neighbouring taps of all channels are contiguous
-            const bool joined = p_.dilation_w == 1 && p_.groups == 1;
-            const int64_t step = joined ? columns.last - columns.first : 1;
-            for (int64_t kw = columns.first; kw < columns.last; kw += step) {
-                const float* at = line + (left + kw * p_.dilation_w) * p_.channels;
-                accumulate(kernels_, count, step * p_.group_in, at, p_.stride_w * p_.channels, panels_,
-                           (kh * p_.kernel_w + kw) * p_.group_in, acc);
-            }
-        }
-    }
-
-  private:
-    const Kernels& kernels_;
-    const ConvProblem& p_;
-    const float* image_;
-    const Panels& panels_;
-    int64_t group_;
-};
-
-void conv_line(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, const ConvRun& run,
-               int64_t padded, int64_t image, int64_t group, int64_t oy) {
-    const int64_t top = oy * p.stride_h - p.pad_top;
-    const TapRange rows = valid_taps(top, p.dilation_h, p.kernel_h, p.height);
-    for (int64_t ox = 0; ox < p.out_w;) {
-        const auto taps = [&](int64_t x) {
-            return valid_taps(x * p.stride_w - p.pad_left, p.dilation_w, p.kernel_w, p.width);
-        };
-        const TapRange columns = taps(ox);
-        int64_t count = 1;
-        for (; ox + count < p.out_w && count < row_block; ++count) {
-            const TapRange next = taps(ox + count);
-            if (next.first != columns.first || next.last != columns.last) break;
-        }
-        float* acc = scratch.acc.get(count * padded);
-        const int64_t channel = group * p.group_out;
-        const auto c_offset = [&](int64_t i) { return p.c_offset(image, 0, oy, ox + i, channel); };
-        for (int64_t i = 0; i < count; ++i) {
-            start_row(kernels, scratch, p.b, c_offset(i), p.group_out, padded, acc + i * padded);
-        }
-        run.accumulate_taps(count, top, ox * p.stride_w - p.pad_left, rows, columns, acc);
-        for (int64_t i = 0; i < count; ++i) {
-            const int64_t pixel = (image * p.out_h + oy) * p.out_w + ox + i;
-            finish_row(kernels, scratch, p.b, c_offset(i), p.group_out, acc + i * padded, *p.y,
-                       pixel * p.out_channels + channel);
-        }
-        ox += count;
-    }
-}
-
-/// One channel per group: vectorised across channels.
-void depthwise(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
-    const int64_t n = p.channels;
-    const int64_t image_size = p.height * p.width * n;
-    const float* w = as_f32(kernels, *p.w, 0, p.kernel_h * p.kernel_w * n, scratch.right);
-    float* acc = scratch.acc.get(n);
-    int64_t pixel = 0;
-    for (int64_t image = 0; image < p.batch; ++image) {
-        const float* x = as_f32(kernels, *p.x, image * image_size, image_size, scratch.left);
-        for (int64_t oy = 0; oy < p.out_h; ++oy) {
-            const int64_t top = oy * p.stride_h - p.pad_top;
-            const TapRange rows = valid_taps(top, p.dilation_h, p.kernel_h, p.height);
-            for (int64_t ox = 0; ox < p.out_w; ++ox, ++pixel) {
-                const int64_t left = ox * p.stride_w - p.pad_left;
-                const TapRange columns = valid_taps(left, p.dilation_w, p.kernel_w, p.width);
-                const int64_t c_offset = p.c_offset(image, 0, oy, ox, 0);
-                start_row(kernels, scratch, p.b, c_offset, n, n, acc);
-                for (int64_t kh = rows.first; kh < rows.last; ++kh) {
-                    for (int64_t kw = columns.first; kw < columns.last; ++kw) {
-                        const int64_t at = (top + kh * p.dilation_h) * p.width + left + kw * p.dilation_w;
-                        kernels.fma_each(acc, x + at * n, w + (kh * p.kernel_w + kw) * n, n);
-                    }
-                }
-                finish_row(kernels, scratch, p.b, c_offset, n, acc, *p.y, pixel * n);
-            }
-        }
-    }
-}
-
-}  // namespace
 
 void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p) {
     const int64_t width = kernels.f32_columns;
@@ -199,35 +108,6 @@ void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p) 
             }
         }
     }
-}
-
-bool float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
-    if (!p.flat()) return false;
-    if (p.groups > 1 && p.group_in == 1 && p.group_out == 1) {
-        depthwise(kernels, scratch, p);
-        return true;
-    }
-    const int64_t width = kernels.f32_columns;
-    const int64_t padded = round_up(p.group_out, width);
-    const int64_t k = p.kernel_h * p.kernel_w * p.group_in;
-    const float* w = as_f32(kernels, *p.w, 0, k * p.out_channels, scratch.right);
-    float* packed = scratch.panels.get(p.groups * k * padded);
-    std::vector<Panels> panels;
-    for (int64_t group = 0; group < p.groups; ++group) {
-        panels.push_back(pack(packed + group * k * padded, w + group * p.group_out, p.out_channels, k,
-                              p.group_out, width));
-    }
-    const int64_t image_size = p.height * p.width * p.channels;
-    for (int64_t image = 0; image < p.batch; ++image) {
-        const float* x = as_f32(kernels, *p.x, image * image_size, image_size, scratch.left);
-        for (int64_t group = 0; group < p.groups; ++group) {
-            const ConvRun run(kernels, p, x, panels[static_cast<size_t>(group)], group);
-            for (int64_t oy = 0; oy < p.out_h; ++oy) {
-                conv_line(kernels, scratch, p, run, padded, image, group, oy);
-            }
-        }
-    }
-    return true;
 }
 
 }  // namespace kpu::values::fast

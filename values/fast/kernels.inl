@@ -79,13 +79,15 @@ void i16_rows(int64_t k2, const int16_t* a, int64_t lda, const int16_t* b, uint3
     }
 }
 
-/// Whole tiles at the full number of rows, the rest row by row.
-void f32_tile(int rows, int64_t k, const float* a, int64_t lda, const float* b, float* acc, int64_t ld_acc) {
-    if (rows == Lanes::rows) return f32_rows<Lanes::rows>(k, a, lda, b, acc, ld_acc);
-    int r = 0;
-    for (; r + 4 <= rows; r += 4) f32_rows<4>(k, a + r * lda, lda, b, acc + r * ld_acc, ld_acc);
-    for (; r < rows; ++r) f32_rows<1>(k, a + r * lda, lda, b, acc + r * ld_acc, ld_acc);
+template <int Rows>
+void f32_up_to(int rows, int64_t k, const float* a, int64_t lda, const float* b, float* acc, int64_t ld_acc) {
+    if (rows == Rows) return f32_rows<Rows>(k, a, lda, b, acc, ld_acc);
+    if constexpr (Rows > 1) f32_up_to<Rows - 1>(rows, k, a, lda, b, acc, ld_acc);
 }
+void f32_tile(int rows, int64_t k, const float* a, int64_t lda, const float* b, float* acc, int64_t ld_acc) {
+    f32_up_to<Lanes::rows>(rows, k, a, lda, b, acc, ld_acc);
+}
+/// Whole tiles at the full number of rows, the rest row by row.
 void i16_tile(int rows, int64_t k2, const int16_t* a, int64_t lda, const int16_t* b, uint32_t* acc,
               int64_t ld_acc) {
     if (rows == Lanes::rows) return i16_rows<Lanes::rows>(k2, a, lda, b, acc, ld_acc);
