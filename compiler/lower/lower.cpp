@@ -221,6 +221,8 @@ class Lowering {
     }
 
     void count_macs(LoweredOp& op) const {
+        const Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
+        op.elem = graph_.value(anchor.spec().macs != nullptr ? anchor.inputs[0] : anchor.outputs[0]).elem;
         for (const TileNode& tile : op.op.nodes) {
             const Node& node = graph_.nodes[tile.node];
             if (node.spec().macs == nullptr) continue;
@@ -341,7 +343,7 @@ class Lowering {
         return value.name;
     }
 
-    /// The attributes of the anchor; its work as `macs`; each constant operand as `weight NAME`: element type, shape,
+    /// The attributes of the anchor; its type as `precision`; its work as `macs`; each constant operand as `weight NAME`: element type, shape,
     /// scales.
     void describe_attributes(const LoweredOp& op, proto::Op& message) const {
         const graph::Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
@@ -358,6 +360,9 @@ class Lowering {
             attribute.mutable_ints()->Add(found->ints.begin(), found->ints.end());
             attribute.mutable_floats()->Add(found->reals.begin(), found->reals.end());
         }
+        proto::OpAttribute& precision = *message.add_attribute();
+        precision.set_name("precision");
+        precision.set_s(std::string(name_of(op.elem)));
         proto::OpAttribute& macs = *message.add_attribute();
         macs.set_name("macs");
         macs.set_i(static_cast<int64_t>(op.macs));

@@ -18,6 +18,8 @@ struct LoweredOp {
     std::vector<Home> homes;     ///< by operand
     std::vector<uint64_t> kept;  ///< by operand: its address in L2, if the tiling keeps it there
     uint64_t macs = 0;
+    /// What it computes in: the type of its product's first factor, else of its anchor's result.
+    ElemType elem = ElemType::none;
 };
 
 struct Lowered {

@@ -2,29 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdio>
 
 #include "base/text_output.hpp"
+#include "compiler/network/numbers.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/precision/keep.hpp"
 #include "compiler/quantize/absorb_qdq.hpp"
 #include "compiler/quantize/export_qdq.hpp"
-#include "compiler/quantize/quantize.hpp"
 #include "platforms/library.hpp"
 
 namespace kpu::network {
 namespace {
-
-ElemType type_of(const std::string& precision) {
-    if (precision == "f32") return ElemType::f32;
-    if (precision == "fp16") return ElemType::f16;
-    if (precision == "bf16") return ElemType::bf16;
-    return ElemType::i8;
-}
-
-std::string precision_name(ElemType type) {
-    return type == ElemType::f16 ? "fp16" : type == ElemType::i8 ? "int8" : std::string(name_of(type));
-}
 
 class Compilation {
   public:
@@ -53,23 +42,18 @@ class Compilation {
         };
         passes::run_passes(graph_, options, passes::Stage::rewrite, after);
         const std::string& qdq = request_.options.text("export-qdq");
-        if (result.precision == ElemType::i8 || quantize::is_quantized(graph_)) {
-            quantize(result.precision);
-            if (!qdq.empty()) write_file(qdq, quantize::export_qdq(graph_));
-            if (wanted == "all" || wanted == "quantize") print("quantize", graph_);
-        } else {
-            if (!qdq.empty())
-                throw UserError("--export-qdq: the network is not quantized. Fix: give --precision int8.");
-            if (!request_.options.text("calibrate").empty())
-                notes_.warning({origin_, 0, 0}, "--calibrate is for --precision int8; it is not used.");
-            passes::run_passes(graph_, options, passes::Stage::types, after);
-        }
+        Numbers numbers(request_, origin_, target_, notes_);
+        numbers.run(graph_, result.precision, options, after);
+        if (!qdq.empty()) write_qdq(qdq);
+        if (quantize::is_quantized(graph_) && (wanted == "all" || wanted == "quantize"))
+            print("quantize", graph_);
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
         result.lowered = lower::lower(std::move(graph_), target_);
-        result.lowered.module.program.set_precision(precision_name(result.precision));
+        result.lowered.module.program.set_precision(std::string(precision::precision_name(result.precision)));
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.module.program.mutable_device()->set_path(target_.platform.name());
         state_bounds(result, target_);
+        numbers.report(result.lowered, result.precision);
         explain(result);
         if (const std::string& path = request_.options.text("memory-map"); !path.empty())
             write_memory_map(result, target_, path);
@@ -83,86 +67,10 @@ class Compilation {
         std::fputs(fmt::format("# after {}\n{}\n", pass, graph::to_text(graph)).c_str(), stderr);
     }
 
-    // ---- int8
-
-    static double number(std::string_view text, std::string_view option) {
-        double value = 0;
-        const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (failed != std::errc() || end != text.data() + text.size())
-            throw UserError(
-                fmt::format("--{}: `{}` is no number. Fix: write one such as 0.5.", option, text));
-        return value;
-    }
-    std::vector<double> numbers(std::string_view option) const {
-        std::string_view text = request_.options.text(option);
-        std::vector<double> result;
-        while (!text.empty()) {
-            const size_t comma = std::min(text.find(','), text.size());
-            result.push_back(number(text.substr(0, comma), option));
-            text.remove_prefix(std::min(text.size(), comma + 1));
-        }
-        if (result.size() > 3 || result.size() == 2)
-            throw UserError(
-                fmt::format("--{}: {} numbers. Fix: give one, or three: R,G,B.", option, result.size()));
-        return result;
-    }
-
-    quantize::QuantizeOptions quantize_options() const {
-        quantize::QuantizeOptions options;
-        const bool halves = target_.takes("quantize", {ElemType::f16}, {ElemType::i8}) &&
-                            target_.takes("softmax", {ElemType::f16}, {ElemType::f16});
-        options.real = halves ? ElemType::f16 : ElemType::f32;
-        options.supports = [this](std::string_view opcode, const std::vector<ElemType>& inputs,
-                                  const std::vector<ElemType>& outputs) {
-            return target_.takes(opcode, inputs, outputs);
-        };
-        options.ranges.percentile = number(request_.options.text("percentile"), "percentile");
-        if (!(options.ranges.percentile > 50 && options.ranges.percentile <= 100))
-            throw UserError("--percentile: not above 50 and at most 100. Fix: give such as 99.99.");
-        options.boundary_on_device = request_.options.text("boundary") == "device";
-        return options;
-    }
-
-    /// precision: of the network's floats, where it is quantized itself.
-    void quantize(ElemType precision) {
-        const std::string& from = request_.options.text("calibrate");
-        if (quantize::is_quantized(graph_)) {  // its own scales count
-            if (!from.empty())
-                notes_.warning({origin_, 0, 0}, "the model is quantized already; --calibrate is not used.");
-            quantize::QuantizeOptions options = quantize_options();
-            if (is_float(precision)) options.real = precision;
-            return take(quantize::absorb_qdq(graph_, options));
-        }
-        if (from.empty()) {
-            throw UserError(fmt::format(
-                "{}: int8 needs samples of the inputs, for the ranges of values. Fix: give --calibrate "
-                "FOLDER "
-                "(.npy, .png or .jpg files), or --calibrate random:1 where accuracy does not matter.",
-                origin_));
-        }
-        quantize::SampleOptions sample_options;
-        sample_options.mean = numbers("image-mean");
-        sample_options.deviation = numbers("image-std");
-        const auto samples = quantize::open_samples(graph_, from, sample_options);
-        quantize::QuantizeResult result = quantize::quantize(graph_, *samples, quantize_options());
-        const bool calibrated = result.calibrated;
-        take(std::move(result));
-        if (!calibrated) {
-            notes_.warning(
-                {origin_, 0, 0},
-                "the samples are random numbers: accuracy is not calibrated. Fix: give --calibrate a folder "
-                "of real inputs.");
-        }
-    }
-    void take(quantize::QuantizeResult result) {
-        graph_ = std::move(result.graph);
-        for (const std::string& node : result.in_floats)
-            notes_.info({origin_, 0, 0}, fmt::format("stays in floats: {}.", node));
-        for (const std::string& name : result.widened)
-            notes_.info(
-                {origin_, 0, 0},
-                fmt::format("`{}` has 4 bits, is stored with 8: `{}` has no such form of its operation.",
-                            name, target_.platform.name()));
+    void write_qdq(const std::string& path) const {
+        if (!quantize::is_quantized(graph_))
+            throw UserError("--export-qdq: the network is not quantized. Fix: give --precision int8.");
+        write_file(path, quantize::export_qdq(graph_));
     }
 
     // ---- choices
@@ -170,7 +78,7 @@ class Compilation {
     ElemType choose_precision() {
         const std::string& wanted = request_.options.text("precision");
         if (!wanted.empty()) {
-            const ElemType type = type_of(wanted);
+            const ElemType type = precision::type_named(wanted);
             if (!target_.has_rate(type, type)) {
                 throw UserError(
                     fmt::format("{}: the arrays of `{}` have no {} products. Fix: choose another "
@@ -191,7 +99,7 @@ class Compilation {
         notes_.info({origin_, 0, 0},
                     fmt::format("compiled for {} in {}, the widest float type of its arrays; --platform and "
                                 "--precision choose others.",
-                                target_.platform.name(), precision_name(widest)));
+                                target_.platform.name(), precision::precision_name(widest)));
         return widest;
     }
 

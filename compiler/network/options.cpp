@@ -13,8 +13,31 @@ std::vector<OptionRow> option_rows() {
          "samples of the inputs, for int8: a folder of .npy, .png, .jpg files (of several inputs: a folder "
          "for each), or random:SEED",
          ValueKind::text},
-        {"percentile", "share of the numbers, in percent, that the int8 steps must reach; 100: all",
-         ValueKind::text, "100"},
+        {"calibration-method",
+         "numbers that the int8 steps must reach: minmax (all), percentile (their middle), mse (least error "
+         "of the "
+         "steps), entropy (least loss of information); without it minmax",
+         ValueKind::choice,
+         "",
+         {"minmax", "percentile", "mse", "entropy"}},
+        {"percentile",
+         "share of the numbers, in percent, that --calibration-method percentile keeps; without it 99.99",
+         ValueKind::text},
+        {"keep",
+         "operations in a type of their own: NAME=TYPE,..., with * and ? in names; types f32, fp16, bf16",
+         ValueKind::text},
+        {"accuracy",
+         "least signal to noise of the outputs, in dB, on the samples: the compiler widens the operations "
+         "that add "
+         "most error for their cycles; `best`: the least error that --wide-share allows",
+         ValueKind::text},
+        {"wide-share", "of the multiply-accumulates, in percent, that --accuracy may make wider",
+         ValueKind::text, "10"},
+        {"report-accuracy",
+         "writes the error that each layer adds, its share of cycles and energy: columns if the name ends in "
+         ".csv, else "
+         "a page",
+         ValueKind::text},
         {"image-mean", "of sample pictures, subtracted from 0..1: one number, or R,G,B", ValueKind::text},
         {"image-std", "of sample pictures, what is left is divided by it: one number, or R,G,B",
          ValueKind::text},

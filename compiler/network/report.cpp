@@ -23,11 +23,11 @@ std::string tiles_text(const lower::LoweredOp& op) {
 }
 
 /// Cycles of its MACs at peak.
-double peak_cycles(const lower::LoweredOp& op, const lower::Target& target, ElemType precision) {
+double peak_cycles(const lower::LoweredOp& op, const lower::Target& target) {
     if (op.macs == 0) return 0;
     double peak = 0;
     for (const proto::Engine& engine : target.engines) {
-        const timing::SystolicArray array = timing::array_for(engine.array(), precision, precision);
+        const timing::SystolicArray array = timing::array_for(engine.array(), op.elem, op.elem);
         peak += double(array.peak_q16()) / 65536 * engine.array().count();
     }
     return double(op.macs) / peak;
@@ -39,8 +39,8 @@ struct Bound {
 };
 
 /// Cycles below which no schedule with these tiles comes, and the resource that needs them.
-Bound bound_of(const lower::LoweredOp& op, const lower::Target& target, ElemType precision) {
-    const Bound bounds[] = {{"array", peak_cycles(op, target, precision)},
+Bound bound_of(const lower::LoweredOp& op, const lower::Target& target) {
+    const Bound bounds[] = {{"array", peak_cycles(op, target)},
                             {"vector", op.tiling.vector},
                             {"dma", op.tiling.dma},
                             {"dram", op.tiling.dram}};
@@ -55,7 +55,7 @@ void state_bounds(Compiled& compiled, const lower::Target& target) {
     std::map<std::string, proto::Op*> messages;
     for (proto::Op& op : *program.mutable_op()) messages.emplace(op.id(), &op);
     for (const lower::LoweredOp& op : compiled.lowered.ops) {
-        const Bound bound = bound_of(op, target, compiled.precision);
+        const Bound bound = bound_of(op, target);
         proto::Op& message = *messages.at(op.op.source.name);
         message.set_bound(bound.name);
         message.set_bound_cycles(message.bound_cycles() + static_cast<uint64_t>(bound.cycles));
@@ -69,7 +69,7 @@ std::string mapping_text(const Compiled& compiled, const lower::Target& target, 
     for (const lower::LoweredOp& op : compiled.lowered.ops) {
         if (!only.empty() && op.op.source.name != only) continue;
         found = true;
-        const Bound bound = bound_of(op, target, compiled.precision);
+        const Bound bound = bound_of(op, target);
         text += fmt::format("{:<28} {:<18} {:>13} {:>12.0f} {:>7} {:>5.0f}%  {}\n", op.op.source.name,
                             op.op.source.type, op.macs, op.tiling.cycles, bound.name,
                             op.tiling.cycles > 0 ? 100 * bound.cycles / op.tiling.cycles : 0, tiles_text(op));

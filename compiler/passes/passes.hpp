@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
+#include "compiler/graph/supports.hpp"
 #include "values/compute.hpp"
 
 namespace kpu::passes {
 
 using graph::Graph;
+using graph::Node;
 
 struct Options {
     values::ComputeBackend& backend;  ///< folds constants
@@ -23,6 +25,8 @@ struct Options {
     ElemType precision = ElemType::none;
     /// Products that make outputs of the network leave the accumulators as f32, whatever `precision` is.
     bool f32_outputs = true;
+    /// What the device computes: nodes that are kept in a type of their own (Node::kept) need it.
+    graph::Supports supports = {};
 };
 
 /// How much a pass may change the numbers.
@@ -68,8 +72,20 @@ void convert_precision(Graph& graph, const Options& options);
 void fuse(Graph& graph, const Options& options);
 void order(Graph& graph, const Options& options);
 
-/// All floats become `precision` (f16, bf16, f32): each constant rounded once from what it was.
-void convert(Graph& graph, ElemType precision, bool f32_outputs = true);
+/// All floats become `precision` (f16, bf16, f32): each constant rounded once from what it was. Nodes that are kept
+/// compute in their own type, between casts.
+void convert(Graph& graph, ElemType precision, bool f32_outputs = true, const graph::Supports& supports = {});
+
+/// Nodes that are kept in another type than `precision` get operands of their type, and their readers casts. Result:
+/// by value, whether it has its type for good.
+std::vector<bool> hold_kept(Graph& graph, ElemType precision, const graph::Supports& supports);
+/// Whether the device computes the node in the type `kept`; a product may have factors of `precision` and sums in it.
+bool can_keep(const Graph& graph, const Node& node, ElemType kept, ElemType precision,
+              const graph::Supports& supports);
+/// Throws UserError for a node that is kept in a type which the device does not have for it.
+void check_kept(const Graph& graph, ElemType precision, const graph::Supports& supports);
+/// A float constant in another type; finite numbers stay finite.
+graph::Data rounded(const graph::Value& value, ElemType elem);
 
 /// The most bytes of values that live at the same time when the nodes run in their order: inputs, outputs and
 /// all between, constants not. Nodes of a group are one step, values inside a group cost nothing; a reshape is

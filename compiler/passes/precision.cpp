@@ -20,21 +20,6 @@ double largest(ElemType elem) {
     }
 }
 
-/// Finite numbers stay finite: a mask of -3e38 must not become an infinity, whose differences are NaN.
-graph::Data rounded(const graph::Value& value, ElemType elem) {
-    std::vector<double> elements = graph::numbers(value);
-    const double limit = largest(elem);
-    for (double& element : elements) {
-        if (std::isfinite(element)) element = std::clamp(element, -limit, limit);
-    }
-    return graph::make_numbers(elem, elements);
-}
-
-std::string_view accumulating_form(const Node& node) {
-    if (is_any(node, {"gemm", "matmul"})) return "gemm.acc";
-    return is(node, "conv2d") ? "conv2d.acc" : "";
-}
-
 /// The values that stay f32: results of products that the host gets as they are, or seen through views.
 class WideOutputs {
   public:
@@ -69,7 +54,9 @@ class WideOutputs {
 
     bool is_plain_product(const Node& node) const {
         const Graph& graph = rewriter_.graph;
-        if (accumulating_form(node).empty() || !is_plain_float(graph.value(node.outputs[0]))) return false;
+        if (node.kept != ElemType::none || graph::accumulating_form(node.spec()).empty() ||
+            !is_plain_float(graph.value(node.outputs[0])))
+            return false;
         return node.inputs.size() < 3 || graph.value(node.inputs[2]).constant();
     }
 
@@ -82,7 +69,7 @@ class WideOutputs {
             operands[2] = rewriter_.add_constant(bias.name, ElemType::f32, bias.shape,
                                                  graph::make_numbers(ElemType::f32, graph::numbers(bias)));
         }
-        rewriter_.replace_node(id, accumulating_form(node), operands, node.attrs);
+        rewriter_.replace_node(id, graph::accumulating_form(node.spec()), operands, node.attrs);
     }
 
     Rewriter rewriter_;
@@ -108,7 +95,17 @@ bool is_rounding(const Rewriter& rewriter, ValueId id, ElemType precision) {
 
 }  // namespace
 
-void convert(Graph& graph, ElemType precision, bool f32_outputs) {
+/// Finite numbers stay finite: a mask of -3e38 must not become an infinity, whose differences are NaN.
+graph::Data rounded(const graph::Value& value, ElemType elem) {
+    std::vector<double> elements = graph::numbers(value);
+    const double limit = largest(elem);
+    for (double& element : elements) {
+        if (std::isfinite(element)) element = std::clamp(element, -limit, limit);
+    }
+    return graph::make_numbers(elem, elements);
+}
+
+void convert(Graph& graph, ElemType precision, bool f32_outputs, const graph::Supports& supports) {
     if (!is_float(precision)) throw InternalError("convert: to a type that is no float");
     std::vector<bool> wide(graph.values.size(), false);
     if (f32_outputs && precision != ElemType::f32) {
@@ -122,8 +119,11 @@ void convert(Graph& graph, ElemType precision, bool f32_outputs) {
         for (ValueId id = 0; id < graph.values.size(); ++id)
             rounding[id] = is_rounding(before, id, precision);
     }
+    const std::vector<bool> held = hold_kept(graph, precision, supports);
+    rounding.resize(graph.values.size(), false);
+    wide.resize(graph.values.size(), false);
     for (ValueId id = 0; id < graph.values.size(); ++id) {
-        if (!rounding[id]) set_type(graph.value(id), wide[id] ? ElemType::f32 : precision);
+        if (!rounding[id] && !held[id]) set_type(graph.value(id), wide[id] ? ElemType::f32 : precision);
     }
     Rewriter rewriter(graph);  // casts between floats have become casts to the same type
     apply_rules(rewriter, arithmetic_rules);
@@ -131,7 +131,8 @@ void convert(Graph& graph, ElemType precision, bool f32_outputs) {
 }
 
 void convert_precision(Graph& graph, const Options& options) {
-    if (options.precision != ElemType::none) convert(graph, options.precision, options.f32_outputs);
+    if (options.precision != ElemType::none)
+        convert(graph, options.precision, options.f32_outputs, options.supports);
 }
 
 }  // namespace kpu::passes

@@ -239,6 +239,7 @@ class QdqPlanner {
         Plan& plan = model_.plan;
         plan.modes.resize(graph_.nodes.size());
         plan.reasons.resize(graph_.nodes.size());
+        for (const Node& node : graph_.nodes) plan.kept.push_back(node.kept);
         for (size_t n = 0; n < graph_.nodes.size(); ++n) plan.modes[n] = mode(n);
         for (size_t n = graph_.nodes.size(); n-- > 0;) leave_accumulators(n);
         fill_in_constants();

@@ -58,6 +58,7 @@ class Planner {
         std::iota(parents_.begin(), parents_.end(), ValueId{0});
         plan_.modes.resize(graph.nodes.size());
         plan_.reasons.resize(graph.nodes.size());
+        plan_.kept.resize(graph.nodes.size());
         plan_.only_saturates.assign(graph.nodes.size(), false);
     }
 
@@ -85,11 +86,12 @@ class Planner {
 
     Mode first_mode(size_t n) {
         const Node& node = graph_.nodes[n];
+        plan_.kept[n] = node.kept;
         const auto floats = [this](ValueId id) { return is_float_value(id); };
         if (std::none_of(node.inputs.begin(), node.inputs.end(), floats) &&
             std::none_of(node.outputs.begin(), node.outputs.end(), floats))
             return Mode::plain;
-        plan_.reasons[n] = why_not(node);
+        plan_.reasons[n] = node.kept == ElemType::none ? why_not(node) : "it is kept in floats";
         return plan_.reasons[n].empty() ? Mode::quantized : Mode::real;
     }
 
@@ -367,22 +369,6 @@ class Planner {
 };
 
 }  // namespace
-
-bool is_supported(const Supports& supports, std::string_view name, const std::vector<ElemType>& inputs,
-                  const std::vector<ElemType>& outputs) {
-    const auto id = find_opcode(name);
-    if (!id || opcode(*id).types == nullptr || !opcode(*id).types(opcode(*id), inputs, outputs)) return false;
-    return !supports || supports(name, inputs, outputs);
-}
-
-bool is_product(const OpcodeSpec& spec) {
-    return (spec.op_class == OpcodeClass::gemm || spec.op_class == OpcodeClass::conv) && !spec.accumulates;
-}
-
-std::string_view accumulating_form(const OpcodeSpec& spec) {
-    if (spec.op_class == OpcodeClass::gemm) return "gemm.acc";
-    return spec.name == "conv2d" ? "conv2d.acc" : "";
-}
 
 bool keeps_steps(const OpcodeSpec& spec) {
     return spec.op_class == OpcodeClass::view || spec.name == "maxpool" || spec.name == "resize" ||

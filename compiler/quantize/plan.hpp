@@ -1,19 +1,18 @@
 #pragma once
 // Which nodes of a float network become int8, and which values share a scale.
-#include <functional>
 #include <string_view>
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
+#include "compiler/graph/supports.hpp"
 #include "compiler/quantize/ranges.hpp"
 
 namespace kpu::quantize {
 
-/// Whether the device has an opcode on these types; empty: everything that has arithmetic.
-using Supports = std::function<bool(std::string_view opcode, const std::vector<ElemType>& inputs,
-                                    const std::vector<ElemType>& outputs)>;
-bool is_supported(const Supports& supports, std::string_view opcode, const std::vector<ElemType>& inputs,
-                  const std::vector<ElemType>& outputs);
+using graph::accumulating_form;
+using graph::is_product;
+using graph::is_supported;
+using graph::Supports;
 
 enum class Mode : uint8_t {
     plain,        ///< of integers: stays as it is
@@ -30,6 +29,7 @@ struct Given {
 
 struct Plan {
     std::vector<Mode> modes;         ///< by node
+    std::vector<ElemType> kept;      ///< by node: the type of a real one, if it is not QuantizeOptions::real
     std::vector<BoundQuant> quants;  ///< by value: of its int8 form
     std::vector<bool>
         only_saturates;        ///< by node: a relu or clamp that the int8 output before it does itself
@@ -41,10 +41,6 @@ struct Plan {
 Plan make_plan(const graph::Graph& graph, const std::vector<Range>& ranges, ElemType real,
                const Supports& supports);
 
-/// gemm, matmul, convolutions, not continued sums.
-bool is_product(const OpcodeSpec& spec);
-/// "gemm.acc" of gemm and matmul, "conv2d.acc"; empty: has no such form.
-std::string_view accumulating_form(const OpcodeSpec& spec);
 /// The output's elements are those of the operands, so both have one quantisation.
 bool keeps_steps(const OpcodeSpec& spec);
 bool is_data(const OpcodeSpec& spec, size_t input);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/diagnostics.hpp"
+#include "compiler/quantize/correct_bias.hpp"
 #include "compiler/quantize/rewrite.hpp"
 
 namespace kpu::quantize {
@@ -44,6 +45,7 @@ graph::Graph split_addends(graph::Graph graph) {
         sum.inputs = {node.outputs[0], addend};
         sum.outputs = {out};
         sum.source = node.source;
+        sum.kept = node.kept;
         nodes.push_back(std::move(node));
         nodes.push_back(std::move(sum));
     }
@@ -51,7 +53,8 @@ graph::Graph split_addends(graph::Graph graph) {
     return graph;
 }
 
-QuantizeResult quantize(Graph graph, const std::vector<Range>& ranges, const QuantizeOptions& options) {
+QuantizeResult quantize(const Graph& graph, const std::vector<Range>& ranges, const QuantizeOptions& options,
+                        const Samples* samples) {
     check_not_quantized(graph);
     const Plan plan = make_plan(graph, ranges, options.real, options.supports);
     QuantizeResult result;
@@ -62,22 +65,27 @@ QuantizeResult quantize(Graph graph, const std::vector<Range>& ranges, const Qua
                 fmt::format("{} ({}): {}", node.source.name, node.spec().name, plan.reasons[n]));
     }
     result.graph = rewrite(graph, plan, options);
+    if (samples == nullptr) return result;
+    result.calibrated = samples->calibrated();
+    result.samples = samples->count();
+    if (samples->calibrated()) correct_biases(result.graph, graph, *samples);
     return result;
 }
 
-QuantizeResult quantize(const Graph& graph, const Samples& samples, const QuantizeOptions& options) {
-    Graph split = split_addends(graph);
-    const std::vector<Range> ranges = calibrate(split, samples, options.ranges);
-    for (const graph::Port& port : split.inputs) {
-        if (!is_float(split.value(port.value).elem) || ranges[port.value].all_finite) continue;
+std::vector<Range> checked_ranges(const Graph& graph, const Samples& samples, const RangeOptions& options) {
+    std::vector<Range> ranges = calibrate(graph, samples, options);
+    for (const graph::Port& port : graph.inputs) {
+        if (!is_float(graph.value(port.value).elem) || ranges[port.value].all_finite) continue;
         throw UserError(fmt::format(
             "the samples of input `{}` hold NaN or infinity. Fix: give samples of finite numbers.",
             port.name));
     }
-    QuantizeResult result = quantize(std::move(split), ranges, options);
-    result.calibrated = samples.calibrated();
-    result.samples = samples.count();
-    return result;
+    return ranges;
+}
+
+QuantizeResult quantize(const Graph& graph, const Samples& samples, const QuantizeOptions& options) {
+    const Graph split = split_addends(graph);
+    return quantize(split, checked_ranges(split, samples, options.ranges), options, &samples);
 }
 
 }  // namespace kpu::quantize

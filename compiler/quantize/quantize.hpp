@@ -35,8 +35,13 @@ struct QuantizeResult {
 
 /// The graph's values are floats (f32), or integers that stand for themselves.
 QuantizeResult quantize(const graph::Graph& graph, const Samples& samples, const QuantizeOptions& options);
-/// With ranges that are known, by ValueId of split_addends(graph).
-QuantizeResult quantize(graph::Graph graph, const std::vector<Range>& ranges, const QuantizeOptions& options);
+/// With ranges that are known, by ValueId of `graph`, which split_addends() has made. `samples`: to correct biases by;
+/// null: they are not corrected.
+QuantizeResult quantize(const graph::Graph& graph, const std::vector<Range>& ranges,
+                        const QuantizeOptions& options, const Samples* samples = nullptr);
+/// Ranges on samples; inputs that are not finite are refused.
+std::vector<Range> checked_ranges(const graph::Graph& graph, const Samples& samples,
+                                  const RangeOptions& options);
 
 /// Products whose addend is no constant become a product and an addition.
 graph::Graph split_addends(graph::Graph graph);

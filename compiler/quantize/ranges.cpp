@@ -89,8 +89,14 @@ std::vector<Notes> run_all(const Graph& graph, const Samples& samples, const Not
     return notes;
 }
 
-std::vector<Range> middles(const Graph& graph, const Samples& samples, double percentile,
-                           std::vector<Range> ranges) {
+Range chosen(const Histogram& histogram, const RangeOptions& options) {
+    if (options.method == RangeMethod::mse) return histogram.least_error();
+    if (options.method == RangeMethod::entropy) return histogram.most_information();
+    return histogram.middle(options.percentile);
+}
+
+std::vector<Range> parts(const Graph& graph, const Samples& samples, const RangeOptions& options,
+                         std::vector<Range> ranges) {
     std::vector<Histogram> histograms;
     histograms.reserve(ranges.size());
     for (const Range& range : ranges) histograms.emplace_back(range);
@@ -103,7 +109,7 @@ std::vector<Range> middles(const Graph& graph, const Samples& samples, double pe
         if (graph.values[id].constant() || ranges[id].empty()) continue;
         for (const std::vector<Histogram>& counts : counted) histograms[id].add(counts[id]);
         const bool all_finite = ranges[id].all_finite;
-        ranges[id] = histograms[id].middle(percentile);
+        ranges[id] = chosen(histograms[id], options);
         ranges[id].all_finite = all_finite;
     }
     return ranges;
@@ -180,6 +186,91 @@ Range Histogram::middle(double percentile) const {
     return result;
 }
 
+Range Histogram::least_error() const {
+    constexpr int candidates = 128, steps = 255;
+    if (counts_.empty()) return range_;
+    Range best = range_;
+    double least = HUGE_VAL;
+    for (int k = candidates; k > 0; --k) {
+        const double factor = static_cast<double>(k) / candidates;
+        const double low = std::min(range_.low, 0.0) * factor, high = std::max(range_.high, 0.0) * factor;
+        const double step = (high - low) / steps, zero = std::round(-low / step);
+        double error = 0;
+        for (size_t i = 0; i < bins; ++i) {
+            if (counts_[i] == 0) continue;
+            const double number = middle_of(i);
+            const double held = std::clamp(std::round(number / step), -zero, steps - zero) * step;
+            error += static_cast<double>(counts_[i]) * (number - held) * (number - held);
+        }
+        if (error >= least) continue;
+        least = error;
+        best.low = low;
+        best.high = high;
+    }
+    return best;
+}
+
+/// How many numbers have each of 2048 equal parts of the greatest size.
+std::vector<double> Histogram::sizes() const {
+    const double greatest = std::max(std::fabs(range_.low), std::fabs(range_.high));
+    std::vector<double> counts(bins, 0);
+    for (size_t i = 0; i < bins; ++i) {
+        const double at = std::fabs(middle_of(i)) / greatest * static_cast<double>(bins);
+        counts[std::min(static_cast<size_t>(at), bins - 1)] += static_cast<double>(counts_[i]);
+    }
+    return counts;
+}
+
+namespace {
+
+/// The divergence of numbers up to part `end` from the same in 128 levels.
+double divergence(const std::vector<double>& counts, size_t end, size_t levels) {
+    std::vector<double> kept(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(end));
+    kept.back() += std::accumulate(counts.begin() + static_cast<std::ptrdiff_t>(end), counts.end(), 0.0);
+    std::vector<double> levelled(end, 0);
+    for (size_t level = 0; level < levels; ++level) {
+        const size_t first = level * end / levels, last = (level + 1) * end / levels;
+        double sum = 0, filled = 0;
+        for (size_t i = first; i < last; ++i) {
+            sum += counts[i];
+            filled += kept[i] > 0 ? 1 : 0;
+        }
+        for (size_t i = first; i < last; ++i) levelled[i] = kept[i] > 0 ? sum / filled : 0;
+    }
+    const double total = std::accumulate(kept.begin(), kept.end(), 0.0);
+    const double levelled_total = std::accumulate(levelled.begin(), levelled.end(), 0.0);
+    if (!(levelled_total > 0)) return HUGE_VAL;
+    double sum = 0;
+    for (size_t i = 0; i < end; ++i) {
+        if (kept[i] == 0) continue;
+        if (levelled[i] == 0) return HUGE_VAL;
+        sum += kept[i] / total * std::log((kept[i] / total) / (levelled[i] / levelled_total));
+    }
+    return sum;
+}
+
+}  // namespace
+
+Range Histogram::most_information() const {
+    constexpr size_t levels = 128, stride = 4;
+    if (counts_.empty()) return range_;
+    const std::vector<double> counts = sizes();
+    size_t best = bins;
+    double least = HUGE_VAL;
+    for (size_t end = levels; end <= bins; end += stride) {
+        const double found = divergence(counts, end, levels);
+        if (found >= least) continue;
+        least = found;
+        best = end;
+    }
+    const double most =
+        std::max(std::fabs(range_.low), std::fabs(range_.high)) * static_cast<double>(best) / bins;
+    Range result = range_;
+    result.low = std::max(range_.low, -most);
+    result.high = std::min(range_.high, most);
+    return result;
+}
+
 std::vector<Range> calibrate(const Graph& graph, const Samples& samples, const RangeOptions& options) {
     std::vector<Range> ranges(graph.values.size());
     for (size_t id = 0; id < ranges.size(); ++id) {
@@ -196,8 +287,8 @@ std::vector<Range> calibrate(const Graph& graph, const Samples& samples, const R
     for (const std::vector<Range>& some : seen) {
         for (size_t id = 0; id < ranges.size(); ++id) ranges[id].include(some[id]);
     }
-    if (options.percentile >= 100) return ranges;
-    return middles(graph, samples, options.percentile, std::move(ranges));
+    if (options.method == RangeMethod::minmax) return ranges;
+    return parts(graph, samples, options, std::move(ranges));
 }
 
 }  // namespace kpu::quantize

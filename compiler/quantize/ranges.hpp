@@ -17,11 +17,19 @@ struct Range {
     void include(const Range& other);
 };
 
+/// Which part of the numbers int8 steps reach; what lies outside saturates, so that outliers do not make every step
+/// coarser. All but minmax count the numbers in a second pass over the samples.
+enum class RangeMethod : uint8_t {
+    minmax,      ///< from the least to the greatest
+    percentile,  ///< the middle that holds a share of them
+    mse,         ///< the part, shrunk towards 0, whose steps have the least mean square error
+    entropy,  ///< up to the size at which the distribution in steps tells most of that of the numbers (least
+              ///< Kullback-Leibler divergence)
+};
+
 struct RangeOptions {
-    static constexpr double usual_percentile = 99.99;
-    /// 100: from the least to the greatest number. Below: the middle of the numbers that holds this share of
-    /// them, so that a few outliers do not make every step coarser. Takes a second pass over the samples.
-    double percentile = 100;
+    RangeMethod method = RangeMethod::minmax;
+    double percentile = 99.99;  ///< of RangeMethod::percentile
 };
 
 /// Ranges of all float values, by ValueId; those of other values are empty. Constants have theirs. One pass
@@ -42,9 +50,21 @@ class Histogram {
     void add(const Histogram& other);
     /// The middle part of the range that holds `percentile` percent of the numbers, whole bins.
     Range middle(double percentile) const;
+    /// The range times one of 1, 127/128, ... 1/128 with least mean square error, each bin taken at its middle; the
+    /// widest of equal ones.
+    Range least_error() const;
+    /// Numbers up to the size t, for t of 128, 132, ... 2048 of 2048 equal parts of the greatest size. The distribution of
+    /// sizes up to t, larger ones counted in the last part, is compared with the same in 128 levels, each level's count
+    /// spread evenly over its parts that are not empty; t has the least divergence, the least of equal ones.
+    Range most_information() const;
 
   private:
     Range range_;
+    double middle_of(size_t bin) const {
+        return range_.low + (static_cast<double>(bin) + 0.5) / bins_per_unit_;
+    }
+    std::vector<double> sizes() const;
+
     double bins_per_unit_ = 0;
     std::vector<uint64_t> counts_;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/diagnostics.hpp"
 #include "compiler/graph/data.hpp"
@@ -23,9 +24,9 @@ constexpr ValueId absent = UINT32_MAX;
 
 /// What a value of the float graph is in the new one.
 struct Forms {
-    ValueId steps = absent;  ///< i8
-    ValueId real = absent;   ///< in the device's float type
-    ValueId plain = absent;  ///< integers that stand for themselves
+    ValueId steps = absent;                  ///< i8
+    std::map<ElemType, ValueId> reals = {};  ///< in floats
+    ValueId plain = absent;                  ///< integers that stand for themselves
 };
 
 class Rewriter {
@@ -42,7 +43,7 @@ class Rewriter {
             switch (plan_.modes[n]) {
                 case Mode::plain:
                 case Mode::real:
-                    copy(from_.nodes[n]);
+                    copy(n);
                     break;
                 case Mode::quantized:
                     quantize(n);
@@ -70,29 +71,35 @@ class Rewriter {
         return forms.plain;
     }
 
-    ValueId real(ValueId id) {
+    ValueId real(ValueId id, ElemType elem) {
         Forms& forms = forms_[id];
         const Value& value = from_.value(id);
-        if (forms.real != absent) return forms.real;
+        if (const auto found = forms.reals.find(elem); found != forms.reals.end()) return found->second;
+        ValueId made = absent;
         if (value.constant()) {
-            forms.real = to_.add_constant(value.name, options_.real, value.shape, real_data(value));
+            made = to_.add_constant(value.name, elem, value.shape, real_data(value, elem));
+        } else if (forms.reals.empty()) {
+            made = add("dequantize", {forms.steps}, {}, value.name, elem, {});
         } else {
-            forms.real = add("dequantize", {forms.steps}, {}, value.name, options_.real, {});
+            made = add("cast", {forms.reals.rbegin()->second}, {}, value.name, elem, {});
         }
-        return forms.real;
+        return forms.reals[elem] = made;
+    }
+    /// In the type that it has; those of the device if it has none.
+    ValueId real(ValueId id) {
+        const Forms& forms = forms_[id];
+        return forms.reals.empty() ? real(id, options_.real) : forms.reals.rbegin()->second;
     }
 
-    graph::Data real_data(const Value& value) const {
-        if (value.elem == options_.real) return value.data;
+    static graph::Data real_data(const Value& value, ElemType elem) {
+        if (value.elem == elem) return value.data;
         // finite numbers stay finite: the differences of infinities are NaN
-        const double most = options_.real == ElemType::f16    ? 65504
-                            : options_.real == ElemType::bf16 ? 0x1.fep127
-                                                              : HUGE_VAL;
+        const double most = elem == ElemType::f16 ? 65504 : elem == ElemType::bf16 ? 0x1.fep127 : HUGE_VAL;
         std::vector<double> numbers = graph::numbers(value);
         for (double& number : numbers) {
             if (std::isfinite(number)) number = std::clamp(number, -most, most);
         }
-        return graph::make_numbers(options_.real, numbers);
+        return graph::make_numbers(elem, numbers);
     }
 
     ValueId steps(ValueId id) { return steps(id, plan_.quants[id]); }
@@ -103,7 +110,7 @@ class Rewriter {
         const Value& value = from_.value(id);
         if (value.constant()) return constant_steps(id, quant);
         if (forms.steps == absent)
-            forms.steps = add("quantize", {forms.real}, {}, value.name, ElemType::i8, plan_.quants[id]);
+            forms.steps = add("quantize", {real(id)}, {}, value.name, ElemType::i8, plan_.quants[id]);
         if (equal(to_.value(forms.steps).quant, quant)) return forms.steps;
         const Range held = representable(quant);
         return add("clamp", {forms.steps},
@@ -133,15 +140,18 @@ class Rewriter {
     // ---- nodes
 
     /// The node as it is; floats in the device's type.
-    void copy(const Node& node) {
+    void copy(size_t n) {
+        const Node& node = from_.nodes[n];
+        const ElemType elem = plan_.kept[n] == ElemType::none ? options_.real : plan_.kept[n];
         std::vector<ValueId> operands;
-        for (const ValueId id : node.inputs) operands.push_back(is_float_value(id) ? real(id) : plain(id));
+        for (const ValueId id : node.inputs)
+            operands.push_back(is_float_value(id) ? real(id, elem) : plain(id));
         append(node, node.spec().name, std::move(operands), node.attrs);
         for (size_t o = 0; o < node.outputs.size(); ++o) {
             const ValueId made = to_.nodes.back().outputs[o], old = node.outputs[o];
-            to_.value(made).elem = is_float_value(old) ? options_.real : from_.value(old).elem;
+            to_.value(made).elem = is_float_value(old) ? elem : from_.value(old).elem;
             to_.value(made).quant = from_.value(old).quant;
-            (is_float_value(old) ? forms_[old].real : forms_[old].plain) = made;
+            (is_float_value(old) ? forms_[old].reals[elem] : forms_[old].plain) = made;
         }
     }
 
@@ -182,7 +192,8 @@ class Rewriter {
         to_.value(sums).elem = ElemType::i32;
         to_.value(sums).quant = quant;
         const ElemType elem = float_of_sums(node.outputs[0]);
-        forms_[node.outputs[0]].real =
+        const ElemType form = elem == ElemType::none ? options_.real : elem;
+        forms_[node.outputs[0]].reals[form] =
             elem == ElemType::none ? sums : add("dequantize", {sums}, {}, out.name, elem, {});
     }
 
@@ -295,10 +306,24 @@ class Rewriter {
                 forms.steps = to_.add_value(value.name, ElemType::i8, value.shape, plan_.quants[port.value]);
                 to_.inputs.push_back(port_of(port, forms.steps));
             } else {
-                forms.real = to_.add_value(value.name, options_.real, value.shape);
-                to_.inputs.push_back(port_of(port, forms.real));
+                const ElemType elem = type_of_input(port.value);
+                forms.reals[elem] = to_.add_value(value.name, elem, value.shape);
+                to_.inputs.push_back(port_of(port, forms.reals[elem]));
             }
         }
+    }
+
+    /// That of its readers, if they agree.
+    ElemType type_of_input(ValueId id) const {
+        ElemType type = ElemType::none;
+        for (size_t n = 0; n < from_.nodes.size(); ++n) {
+            const auto& operands = from_.nodes[n].inputs;
+            if (std::find(operands.begin(), operands.end(), id) == operands.end()) continue;
+            const ElemType kept = plan_.kept[n];
+            if (kept == ElemType::none || (type != ElemType::none && kept != type)) return options_.real;
+            type = kept;
+        }
+        return type == ElemType::none ? options_.real : type;
     }
 
     void add_outputs() {
@@ -308,7 +333,7 @@ class Rewriter {
             ValueId value = absent;
             if (!is_float_value(port.value)) {
                 value = plain(port.value);
-            } else if (forms.real == absent && forms.steps != absent && !options_.boundary_on_device) {
+            } else if (forms.reals.empty() && forms.steps != absent && !options_.boundary_on_device) {
                 value = forms.steps;
             } else {
                 value = real(port.value);

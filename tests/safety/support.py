@@ -61,7 +61,7 @@ OTHERS = set(
     "--sarif --memory --fix-suggest --as --bin-ns --threshold --top --device --mapping --max-outstanding "
     "--channels --channel-interleave --ranks --data-rate --dim --precision --calibrate --percentile "
     "--boundary --layout --image-mean --image-std --print-after --explain-mapping --dot --memory-map "
-    "--export-qdq --retarget --core-mhz".split()
+    "--export-qdq --calibration-method --keep --accuracy --wide-share --report-accuracy --retarget --core-mhz".split()
 )
 
 

@@ -1,0 +1,21 @@
+#include "compiler/graph/supports.hpp"
+
+namespace kpu::graph {
+
+bool is_supported(const Supports& supports, std::string_view name, const std::vector<ElemType>& inputs,
+                  const std::vector<ElemType>& outputs) {
+    const auto id = find_opcode(name);
+    if (!id || opcode(*id).types == nullptr || !opcode(*id).types(opcode(*id), inputs, outputs)) return false;
+    return !supports || supports(name, inputs, outputs);
+}
+
+bool is_product(const OpcodeSpec& spec) {
+    return (spec.op_class == OpcodeClass::gemm || spec.op_class == OpcodeClass::conv) && !spec.accumulates;
+}
+
+std::string_view accumulating_form(const OpcodeSpec& spec) {
+    if (spec.op_class == OpcodeClass::gemm) return "gemm.acc";
+    return spec.name == "conv2d" ? "conv2d.acc" : "";
+}
+
+}  // namespace kpu::graph

@@ -1,0 +1,22 @@
+#pragma once
+// What a device can compute, as steps that choose types ask it.
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "isa/opcodes.hpp"
+
+namespace kpu::graph {
+
+/// Whether the device has an opcode on these types; empty: everything that has arithmetic.
+using Supports = std::function<bool(std::string_view opcode, const std::vector<ElemType>& inputs,
+                                    const std::vector<ElemType>& outputs)>;
+bool is_supported(const Supports& supports, std::string_view opcode, const std::vector<ElemType>& inputs,
+                  const std::vector<ElemType>& outputs);
+
+/// gemm, matmul, convolutions, not continued sums.
+bool is_product(const OpcodeSpec& spec);
+/// "gemm.acc" of gemm and matmul, "conv2d.acc"; empty: has no such form.
+std::string_view accumulating_form(const OpcodeSpec& spec);
+
+}  // namespace kpu::graph

@@ -1,0 +1,270 @@
+#include "compiler/network/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "base/text_output.hpp"
+#include "compiler/precision/keep.hpp"
+#include "compiler/precision/report.hpp"
+#include "compiler/quantize/absorb_qdq.hpp"
+
+namespace kpu::network {
+namespace {
+
+double number(std::string_view text, std::string_view option) {
+    double value = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (failed != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+        throw UserError(fmt::format("--{}: `{}` is no number. Fix: write one such as 0.5.", option, text));
+    return value;
+}
+
+std::vector<double> numbers(std::string_view text, std::string_view option) {
+    std::vector<double> result;
+    while (!text.empty()) {
+        const size_t comma = std::min(text.find(','), text.size());
+        result.push_back(number(text.substr(0, comma), option));
+        text.remove_prefix(std::min(text.size(), comma + 1));
+    }
+    if (result.size() > 3 || result.size() == 2)
+        throw UserError(
+            fmt::format("--{}: {} numbers. Fix: give one, or three: R,G,B.", option, result.size()));
+    return result;
+}
+
+double mac_pj(const traces::EnergyPrices& prices, ElemType elem) {
+    const std::string action = fmt::format("mac.{}", kpu::name_of(elem));
+    return prices.actions[prices.find(traces::Component::array, action)].energy_pj;
+}
+
+graph::Supports supports_of(const lower::Target& target) {
+    return [&target](std::string_view opcode, const std::vector<ElemType>& inputs,
+                     const std::vector<ElemType>& outputs) { return target.takes(opcode, inputs, outputs); };
+}
+
+}  // namespace
+
+void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options& options,
+                  const passes::AfterPass& after) {
+    const bool quantized = quantize::is_quantized(graph);
+    check_options(quantized, precision);
+    precision::keep(graph, request_.options.text("keep"));
+    precision::spread(graph, precision, supports_of(target_));
+    passes::check_kept(graph, precision, supports_of(target_));
+    if (quantized) return absorb(graph, precision);
+    if (precision == ElemType::i8) return quantize(graph);
+    convert(graph, precision, options, after);
+}
+
+// ---- options
+
+void Numbers::check_options(bool quantized_already, ElemType precision) const {
+    const bool measures = asked("accuracy") || asked("report-accuracy");
+    if (measures && quantized_already) {
+        throw UserError(
+            fmt::format("{}: the model is quantized already, so its error cannot be measured. Fix: give the "
+                        "float model, or leave "
+                        "--accuracy and --report-accuracy out.",
+                        origin_));
+    }
+    if (measures && !asked("calibrate")) {
+        throw UserError(
+            fmt::format("{}: errors are measured on samples of the inputs. Fix: give --calibrate FOLDER "
+                        "(.npy, .png or .jpg files).",
+                        origin_));
+    }
+    if (asked("calibrate") && quantized_already)
+        notes_.warning({origin_, 0, 0}, "the model is quantized already; --calibrate is not used.");
+    if (asked("calibrate") && !quantized_already && precision != ElemType::i8 && !measures)
+        notes_.warning(
+            {origin_, 0, 0},
+            "--calibrate is for --precision int8, --accuracy and --report-accuracy; it is not used.");
+    if (!asked("calibrate") && !quantized_already && precision == ElemType::i8) {
+        throw UserError(fmt::format(
+            "{}: int8 needs samples of the inputs, for the ranges of values. Fix: give --calibrate FOLDER "
+            "(.npy, .png or .jpg files), or --calibrate random:1 where accuracy does not matter.",
+            origin_));
+    }
+}
+
+std::unique_ptr<quantize::Samples> Numbers::open_samples(const graph::Graph& graph) const {
+    quantize::SampleOptions options;
+    options.mean = numbers(request_.options.text("image-mean"), "image-mean");
+    options.deviation = numbers(request_.options.text("image-std"), "image-std");
+    return quantize::open_samples(graph, request_.options.text("calibrate"), options);
+}
+
+void Numbers::warn_of_random(const quantize::Samples& samples) const {
+    if (samples.calibrated()) return;
+    notes_.warning(
+        {origin_, 0, 0},
+        "the samples are random numbers: accuracy is not calibrated. Fix: give --calibrate a folder of real "
+        "inputs.");
+}
+
+quantize::RangeOptions Numbers::range_options() const {
+    using Method = quantize::RangeMethod;
+    quantize::RangeOptions options;
+    const std::string &method = request_.options.text("calibration-method"),
+                      &percentile = request_.options.text("percentile");
+    options.method = method == "mse"                                 ? Method::mse
+                     : method == "entropy"                           ? Method::entropy
+                     : method == "percentile" || !percentile.empty() ? Method::percentile
+                                                                     : Method::minmax;
+    if (percentile.empty()) return options;
+    if (!method.empty() && method != "percentile")
+        throw UserError(fmt::format(
+            "--percentile is not for --calibration-method {}. Fix: leave one of them out.", method));
+    options.percentile = number(percentile, "percentile");
+    if (!(options.percentile > 50 && options.percentile <= 100))
+        throw UserError("--percentile: not above 50 and at most 100. Fix: give such as 99.99.");
+    return options;
+}
+
+quantize::QuantizeOptions Numbers::quantize_options(ElemType precision) const {
+    quantize::QuantizeOptions options;
+    const bool halves = target_.takes("quantize", {ElemType::f16}, {ElemType::i8}) &&
+                        target_.takes("softmax", {ElemType::f16}, {ElemType::f16});
+    options.real = is_float(precision) ? precision : halves ? ElemType::f16 : ElemType::f32;
+    options.supports = supports_of(target_);
+    options.ranges = range_options();
+    options.boundary_on_device = request_.options.text("boundary") == "device";
+    return options;
+}
+
+// ---- kinds of networks
+
+void Numbers::absorb(graph::Graph& graph, ElemType precision) {  // its own scales count
+    take(graph, quantize::absorb_qdq(graph, quantize_options(precision)));
+}
+
+void Numbers::quantize(graph::Graph& graph) {
+    const graph::Graph exact = quantize::split_addends(std::move(graph));
+    const auto samples = open_samples(exact);
+    const quantize::QuantizeOptions options = quantize_options(ElemType::i8);
+    const std::vector<quantize::Range> ranges = quantize::checked_ranges(exact, *samples, options.ranges);
+    quantize::QuantizeOptions anywhere = options;  // a machine that has all
+    anywhere.real = ElemType::f32;
+    anywhere.supports = {};
+    precision::Question question;
+    question.exact = &exact;
+    question.precision = ElemType::i8;
+    question.compiled = [&](const graph::Graph& marked) {
+        return quantize::quantize(marked, ranges, options, samples.get()).graph;
+    };
+    question.alone = [&](const graph::Graph& marked) {
+        return quantize::quantize(marked, ranges, anywhere).graph;
+    };
+    question.corrects_means = samples->calibrated();
+    graph::Graph marked = exact;
+    choose(marked, std::move(question), *samples);
+    take(graph, quantize::quantize(marked, ranges, options, samples.get()));
+    warn_of_random(*samples);
+}
+
+void Numbers::convert(graph::Graph& graph, ElemType precision, const passes::Options& options,
+                      const passes::AfterPass& after) {
+    passes::Options with_device = options;
+    with_device.supports = supports_of(target_);
+    if (asked("accuracy") || asked("report-accuracy")) {
+        const graph::Graph exact = graph;
+        const auto samples = open_samples(exact);
+        precision::Question question;
+        question.exact = &exact;
+        question.precision = precision;
+        question.compiled = [&](graph::Graph marked) {
+            passes::run_passes(marked, with_device, passes::Stage::types);
+            return marked;
+        };
+        question.alone = [&](graph::Graph marked) {
+            passes::run_passes(marked, options, passes::Stage::types);
+            return marked;
+        };
+        choose(graph, std::move(question), *samples);
+        warn_of_random(*samples);
+    }
+    passes::run_passes(graph, with_device, passes::Stage::types, after);
+}
+
+// ---- mixes
+
+void Numbers::choose(graph::Graph& graph, precision::Question question, const quantize::Samples& samples) {
+    const std::string& wanted = request_.options.text("accuracy");
+    if (wanted.empty() && !asked("report-accuracy")) return;
+    const std::string& share = request_.options.text("wide-share");
+    question.wide_share = number(share, "wide-share") / 100;
+    if (!(question.wide_share >= 0 && question.wide_share <= 1))
+        throw UserError(fmt::format("--wide-share: {} is no share in percent. Fix: give 0 to 100.", share));
+    names_.clear();
+    for (const graph::Node& node : graph.nodes) names_.push_back(node.source.name);
+    if (wanted.empty()) {
+        mix_ = precision::measure(question, target_, samples);
+        return;
+    }
+    question.bound_db = wanted == "best" ? HUGE_VAL : number(wanted, "accuracy");
+    mix_ = precision::find_mix(question, target_, samples);
+    if (!mix_->met && wanted != "best") {
+        throw UserError(
+            fmt::format("{}: --accuracy {} is not reached: {:.1f} dB in one type, {:.1f} dB with {} % of the "
+                        "work in a wider one; `{}` "
+                        "adds most of what is left. Fix: ask for less, allow more with --wide-share, or give "
+                        "--accuracy best and "
+                        "--report-accuracy to see why.",
+                        origin_, wanted, precision::decibel(mix_->narrow_noise),
+                        precision::decibel(mix_->mixed_noise), share, precision::worst(*mix_).name));
+    }
+    precision::mark(graph, *mix_);
+    tell(*mix_);
+}
+
+void Numbers::tell(const precision::Mix& mix) const {
+    std::string names;
+    for (size_t i = 0; i < mix.layers.size(); ++i) {
+        if (mix.wide[i])
+            names += fmt::format("{}{}={}", names.empty() ? "" : ",", mix.layers[i].name,
+                                 precision::precision_name(mix.layers[i].wide));
+    }
+    notes_.info(
+        {origin_, 0, 0},
+        fmt::format("signal to noise of the outputs: {:.1f} dB{}.", precision::decibel(mix.mixed_noise),
+                    names.empty()
+                        ? std::string(" without wider operations")
+                        : fmt::format(", {:.1f} dB before {}", precision::decibel(mix.narrow_noise), names)));
+}
+
+void Numbers::take(graph::Graph& graph, quantize::QuantizeResult result) const {
+    graph = std::move(result.graph);
+    for (const std::string& node : result.in_floats)
+        notes_.info({origin_, 0, 0}, fmt::format("stays in floats: {}.", node));
+    for (const std::string& name : result.widened)
+        notes_.info({origin_, 0, 0},
+                    fmt::format("`{}` has 4 bits, is stored with 8: `{}` has no such form of its operation.",
+                                name, target_.platform.name()));
+}
+
+void Numbers::report(const lower::Lowered& lowered, ElemType precision) const {
+    const std::string& path = request_.options.text("report-accuracy");
+    if (path.empty() || !mix_) return;
+    std::map<std::string, size_t> layers;
+    for (size_t i = 0; i < mix_->layers.size(); ++i) {
+        for (const graph::NodeId n : mix_->layers[i].nodes) layers.emplace(names_[n], i);
+    }
+    const traces::EnergyPrices prices = platforms::energy_prices(target_.platform);
+    std::vector<precision::Cost> costs(mix_->layers.size());
+    for (const lower::LoweredOp& op : lowered.ops) {
+        const auto layer = layers.find(op.op.source.name);
+        if (layer == layers.end()) continue;
+        precision::Cost& cost = costs[layer->second];
+        cost.cycles += op.tiling.cycles;
+        if (op.macs > 0 && prices.not_modelled.empty())
+            cost.energy_pj += double(op.macs) * mac_pj(prices, op.elem);
+    }
+    const bool csv = path.size() > 4 && path.compare(path.size() - 4, 4, ".csv") == 0;
+    write_file(path, precision::report(*mix_, precision, costs, csv));
+}
+
+}  // namespace kpu::network
