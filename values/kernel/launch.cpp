@@ -115,8 +115,10 @@ LaunchResult run_launch(const Code& code, const Grid& grid, const std::vector<ui
     uint64_t executed = 0;
     return for_each_workgroup(code, grid, scalars, storage, limits,
                               [&](const std::array<uint32_t, 3>& workgroup, Memory& memory, uint64_t& steps) {
-                                  if (batch == nullptr)
+                                  if (batch == nullptr) {
                                       batch = std::make_unique<Batch>(code, memory, scalars);
+                                      batch->observe(limits.observer);
+                                  }
                                   batch->begin(workgroup);
                                   while (!batch->done()) {
                                       if (steps < batch->active()) return false;

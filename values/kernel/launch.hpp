@@ -21,6 +21,7 @@ void check_grid(const Code& code, const Grid& grid);
 struct LaunchLimits {
     uint64_t steps = UINT64_MAX;  ///< lane-statements
     const std::atomic<bool>* interrupt = nullptr;
+    class StepObserver* observer = nullptr;  ///< of run_launch: told of each statement
 };
 
 struct LaunchResult {
