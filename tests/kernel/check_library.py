@@ -1,4 +1,4 @@
-"""Every kernel of examples/kernels through the command: values as NumPy has them, in both modes; text and back.
+"""Every kernel of examples/kernels through the command: values as NumPy has them, in both modes; its text.
 
 usage: check_library.py KPUSIM EXAMPLES_KERNELS_DIR [--table]
 
@@ -88,7 +88,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as work:
             cycles = check(kpusim, name, case, module.program(name, case), folder, Path(work))
         if "--table" in sys.argv:
-            print(f"| {name} | {cycles['total']} | {cycles['useful']} | {cycles['padding']} | {cycles['fill_drain']} |")
+            row = [name, *(cycles[key] for key in ("total", "useful", "padding", "fill_drain"))]
+            print(f"| {' | '.join(map(str, row))} |")
 
 
 if __name__ == "__main__":
