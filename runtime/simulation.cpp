@@ -84,7 +84,10 @@ struct Simulation::Impl {
           program(verify_and_bind(module, limits, options, diagnostics)),
           host(program) {
         if (platform_in != nullptr) platform = *platform_in;
-        if (options.mode == Mode::timing) return refuse_unknown_time(program);
+        if (options.mode == Mode::timing) {
+            refuse_unknown_time(program);
+            return;
+        }
         memory = std::make_unique<values::MemoryImage>(program.ddr_bytes, program.l2_bytes, program.l1_bytes);
         backend = options.reference_values ? values::make_reference_backend() : values::make_fast_backend();
     }

@@ -84,12 +84,12 @@ TaskPlan VectorUnit::plan_compute(const BoundTask& task) const {
 
 /// Runs the kernel on copies of its operands, to know its time: what it leaves in memory, the task's completion
 /// computes again.
-TaskPlan VectorUnit::plan_execution(const TaskCommand& command) {
-    const BoundTask& task = *command.task->task;
+TaskPlan VectorUnit::plan_execution(const TaskCommand& given) {
+    const BoundTask& task = *given.task->task;
     const kernel::Code& code = *task.launch->code;
-    values::kernel::LaunchData data = values::kernel::launch_data(*command.memory, task, command.task->inputs,
-                                                                  command.task->outputs, command.task->loops);
-    KernelCost cost(code, *place().engine_platform, places_of(command), place().kernel_cycles);
+    values::kernel::LaunchData data = values::kernel::launch_data(*given.memory, task, given.task->inputs,
+                                                                  given.task->outputs, given.task->loops);
+    KernelCost cost(code, *place().engine_platform, places_of(given), place().kernel_cycles);
     values::kernel::run_launch(code, data.grid, data.scalars, data.storage(), {UINT64_MAX, nullptr, &cost});
     const proto::Vector& parameters = place().engine_platform->vector();
     TaskPlan plan;
@@ -99,7 +99,7 @@ TaskPlan VectorUnit::plan_execution(const TaskCommand& command) {
     plan.work = cost.useful();
     plan.peak_q16 = uint64_t{parameters.lanes()} << 16;
     plan.occupancy = plan.steady;
-    plan_kernel_streams(command, cost, plan);
+    plan_kernel_streams(given, cost, plan);
     constexpr std::pair<kernel::CostClass, const char*> actions[] = {
         {kernel::CostClass::integer, "op.i32"},
         {kernel::CostClass::floating, "op.f32"},
@@ -113,8 +113,8 @@ TaskPlan VectorUnit::plan_execution(const TaskCommand& command) {
 }
 
 /// Operands where they are, workgroup memory behind what the program uses of L1.
-std::vector<KernelBufferPlace> VectorUnit::places_of(const TaskCommand& command) const {
-    const BoundTask& task = *command.task->task;
+std::vector<KernelBufferPlace> VectorUnit::places_of(const TaskCommand& given) const {
+    const BoundTask& task = *given.task->task;
     std::vector<KernelBufferPlace> places;
     uint64_t free =
         place().engine < place().program->l1_bytes.size() ? place().program->l1_bytes[place().engine] : 0;
@@ -128,18 +128,17 @@ std::vector<KernelBufferPlace> VectorUnit::places_of(const TaskCommand& command)
         }
         const BoundLaunch::Operand& operand = task.launch->operands[next++];
         const values::RegionView& view = operand.input >= 0
-                                             ? command.task->inputs[static_cast<size_t>(operand.input)]
-                                             : command.task->outputs[static_cast<size_t>(operand.output)];
+                                             ? given.task->inputs[static_cast<size_t>(operand.input)]
+                                             : given.task->outputs[static_cast<size_t>(operand.output)];
         places.push_back({view.address, view.region->extent});
     }
     return places;
 }
 
 /// What the kernel read and wrote of each operand moves between L1 and the unit while it runs.
-void VectorUnit::plan_kernel_streams(const TaskCommand& command, const KernelCost& cost,
-                                     TaskPlan& plan) const {
+void VectorUnit::plan_kernel_streams(const TaskCommand& given, const KernelCost& cost, TaskPlan& plan) const {
     const proto::Vector& parameters = place().engine_platform->vector();
-    const BoundTask& task = *command.task->task;
+    const BoundTask& task = *given.task->task;
     const auto limit = [](StreamSide& side, uint64_t bytes) {
         const uint64_t whole = std::max<uint64_t>(side.pattern.total_bytes(), 1);
         if (side.pattern.dims == 0) side.pattern.run_bytes = std::min(side.pattern.run_bytes, bytes);
