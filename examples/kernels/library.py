@@ -105,7 +105,7 @@ def _compact(x: np.ndarray, limit: int) -> dict[str, np.ndarray]:
     kept = x[x > limit]
     out = np.full(x.size, -1, np.int32)
     out[: kept.size] = kept
-    return {"out": out, "count": np.array([kept.size], np.uint32)}
+    return {"result": out, "count": np.array([kept.size], np.uint32)}
 
 
 def _random(seed: np.ndarray, steps: int) -> np.ndarray:
@@ -146,22 +146,22 @@ def cases() -> dict[str, Case]:
         "reduce": Case(
             "vectors.kern",
             {"x": square},
-            {"out": like(square, 64)},
-            lambda d: {"out": d["x"].reshape(64, 64).astype(np.float64).sum(axis=1).astype(f32)},
+            {"result": like(square, 64)},
+            lambda d: {"result": d["x"].reshape(64, 64).astype(np.float64).sum(axis=1).astype(f32)},
             (64,),
             tolerance=1e-6,
         ),
         "scan": Case(
             "vectors.kern",
             {"x": numbers},
-            {"out": like(numbers)},
-            lambda d: {"out": np.cumsum(d["x"].reshape(-1, 64), axis=1, dtype=np.uint32).ravel()},
+            {"result": like(numbers)},
+            lambda d: {"result": np.cumsum(d["x"].reshape(-1, 64), axis=1, dtype=np.uint32).ravel()},
         ),
         "transpose": Case(
             "arrays.kern",
             {"x": square[:2048]},
-            {"out": like(square, 2048)},
-            lambda d: {"out": d["x"].reshape(32, 64).T.ravel()},
+            {"result": like(square, 2048)},
+            lambda d: {"result": d["x"].reshape(32, 64).T.ravel()},
             (4, 2),
             (32, 64),
         ),
@@ -179,8 +179,8 @@ def cases() -> dict[str, Case]:
         "box_filter": Case(
             "arrays.kern",
             {"x": image},
-            {"out": like(image)},
-            lambda d: {"out": _box(d["x"])},
+            {"result": like(image)},
+            lambda d: {"result": _box(d["x"])},
             (2, 4),
             (32, 16),
             1e-6,
@@ -188,15 +188,15 @@ def cases() -> dict[str, Case]:
         "softmax": Case(
             "arrays.kern",
             {"x": square[:512]},
-            {"out": like(square, 512)},
-            lambda d: {"out": _softmax(d["x"])},
+            {"result": like(square, 512)},
+            lambda d: {"result": _softmax(d["x"])},
             tolerance=1e-6,
         ),
         "rope": Case(
             "arrays.kern",
             {"x": square[:512], "angle": angle},
-            {"out": like(square, 512)},
-            lambda d: {"out": _rope(d["x"], d["angle"])},
+            {"result": like(square, 512)},
+            lambda d: {"result": _rope(d["x"], d["angle"])},
             (8,),
             tolerance=1e-6,
         ),
@@ -216,7 +216,7 @@ def cases() -> dict[str, Case]:
         "compact": Case(
             "irregular.kern",
             {"x": mixed, "count": np.zeros(1, np.uint32)},
-            {"out": like(mixed), "count": np.zeros(1, np.uint32)},
+            {"result": like(mixed), "count": np.zeros(1, np.uint32)},
             lambda d: _compact(d["x"], 7),
             (8,),
             (7,),
@@ -224,27 +224,27 @@ def cases() -> dict[str, Case]:
         "bitonic_sort": Case(
             "irregular.kern",
             {"x": words},
-            {"out": like(words)},
-            lambda d: {"out": np.sort(d["x"].reshape(-1, 64), axis=1).ravel()},
+            {"result": like(words)},
+            lambda d: {"result": np.sort(d["x"].reshape(-1, 64), axis=1).ravel()},
         ),
         "gather": Case(
             "irregular.kern",
             {"x": x, "index": index},
-            {"out": np.zeros(128, f32)},
-            lambda d: {"out": d["x"][d["index"]]},
+            {"result": np.zeros(128, f32)},
+            lambda d: {"result": d["x"][d["index"]]},
         ),
         "random_numbers": Case(
             "irregular.kern",
             {"seed": words},
-            {"out": like(words)},
-            lambda d: {"out": _random(d["seed"], 8)},
+            {"result": like(words)},
+            lambda d: {"result": _random(d["seed"], 8)},
             args=(8,),
         ),
         "pipeline": Case(
             "irregular.kern",
             {"x": words},
-            {"out": like(words)},
-            lambda d: {"out": d["x"] * np.uint32(2)},
+            {"result": like(words)},
+            lambda d: {"result": d["x"] * np.uint32(2)},
             (1,),
             (16,),
             far=("x",),

@@ -195,7 +195,7 @@ class Errors(Launch):
             "no kernel `k` in the program's files. Fix: did you mean `kk`?",
         )
         self.refused(
-            self.good.replace("x: read u32", "x: read f32"), "buffer `x` of `f32` cannot be bound to region"
+            self.good.replace("x: read u32", "x: read i32"), "buffer `x` of `i32` cannot be bound to region"
         )
         self.refused(
             self.good.replace("u32[])", "u32[], n: u32)"), "kernel `k` takes 1 scalars, the launch gives 0."

@@ -11,6 +11,8 @@ uint64_t bytes_of(const BoundRegion& region) { return region.typed() ? dense_byt
 
 std::vector<uint8_t> bytes_now(const MemoryMap& memory, const RegionView& view) {
     std::vector<uint8_t> bytes(bytes_of(*view.region));
+    if (memory.level(view.region->level, view.region->engine).size() == 0)
+        return bytes;  // time without values: zeros
     if (view.region->typed()) {
         gather(memory, view, bytes.data());
     } else {
