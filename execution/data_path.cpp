@@ -212,7 +212,8 @@ void DataPath::publish(InFlight& task) {
     }
     if (!task.contended) {
         if (!task.evaluated)
-            return executor_->execute(*task.memory, *instance.task, instance.inputs, instance.outputs);
+            return executor_->execute(*task.memory, *instance.task, instance.inputs, instance.outputs,
+                                      instance.loops);
         return executor_->commit(*task.memory, task.pending);
     }
     for (const auto& reader : running_) {
@@ -233,7 +234,8 @@ void DataPath::publish(InFlight& task) {
 void DataPath::evaluate(InFlight& task) {
     if (task.evaluated) return;
     const TaskInstance& instance = *task.instance;
-    executor_->evaluate(*task.memory, *instance.task, instance.inputs, instance.outputs, task.pending);
+    executor_->evaluate(*task.memory, *instance.task, instance.inputs, instance.outputs, task.pending,
+                        instance.loops);
     task.evaluated = true;
 }
 

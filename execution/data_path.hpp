@@ -37,6 +37,12 @@ class DataPath {
     void task_completed(const TaskInstance& instance);
 
     const HazardLog& hazards() const { return log_; }
+    /// What kernels did outside of their buffers.
+    Diagnostics findings() const { return executor_ ? executor_->findings() : Diagnostics(); }
+    /// Lane-statements that one launch of a kernel may execute.
+    void limit_kernels(uint64_t steps) {
+        if (executor_) executor_->limit_kernels(steps);
+    }
     uint64_t hazard_count() const { return log_.count(); }
 
   private:

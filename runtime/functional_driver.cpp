@@ -64,6 +64,7 @@ class UntimedDriver final : public Driver {
         result.seed = options.seed;
         result.num_engines = parts.limits.num_engines;
         result.report_hazards = options.hazards;
+        result.kernel_steps = options.max_steps;
         return result;
     }
 
@@ -75,7 +76,7 @@ class UntimedDriver final : public Driver {
 
 /// More tasks in flight than the device's token table holds: with timing, issue would stall there.
 Diagnostics UntimedDriver::findings() const {
-    Diagnostics found;
+    Diagnostics found = tasks_.findings();
     const std::vector<uint32_t>& peaks = tasks_.peak_tokens();
     for (size_t engine = 0; engine < peaks.size() && limits_.max_active_tokens > 0; ++engine) {
         if (peaks[engine] <= limits_.max_active_tokens) continue;

@@ -160,6 +160,7 @@ std::unique_ptr<Unit> Device::Impl::make_task_unit(uint16_t unit) {
     place.program = &program;
     place.platform = &platform;
     place.errors = &errors;
+    place.kernel_cycles = options.kernel_cycles;
     if (units[unit].engine >= 0) {
         place.engine = static_cast<uint16_t>(units[unit].engine);
         place.engine_platform = &engines[place.engine];
@@ -338,6 +339,7 @@ RunStatus Device::run(Cycles until_cycle, bool stop_at_task, const std::atomic<b
 }
 Cycles Device::now() const { return impl_->now(); }
 const std::vector<traces::UnitInfo>& Device::units() const { return impl_->units; }
+Diagnostics Device::findings() const { return impl_->data ? impl_->data->findings() : Diagnostics(); }
 const execution::HazardLog* Device::hazards() const {
     return impl_->data ? &impl_->data->hazards() : nullptr;
 }

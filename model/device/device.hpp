@@ -26,6 +26,7 @@ struct DeviceOptions {
     traces::EventSink* sink = nullptr;          ///< receives every event of the run
     bool accesses = false;                      ///< to the sink also every request to a memory
     values::ComputeBackend* backend = nullptr;  ///< null: timing only
+    Cycles kernel_cycles = ~Cycles{0};          ///< that one kernel may take
     bool hazards = true;                        ///< look for races and reads of bytes that nobody wrote
     /// Other than 0: the modules are made and bound in an order shuffled by this seed. Changes nothing that a
     /// run shows; tests prove it.
@@ -98,6 +99,7 @@ class Device {
     std::vector<traces::TaskWork> works() const;
     /// Races and reads of unwritten bytes found so far; null when neither values nor hazards were asked for.
     const execution::HazardLog* hazards() const;
+    Diagnostics findings() const;  ///< what kernels did outside of their buffers
 
     /// Bytes of completed streams that a unit's memory socket read and wrote, by level.
     struct SocketBytes {

@@ -32,11 +32,20 @@ const TaskPlan& FormulaUnit::plan_of(const TaskCommand& task_command) {
     return known.back()->plan;
 }
 
+TaskPlan FormulaUnit::plan_execution(const TaskCommand&) {
+    throw InternalError("a unit that runs no kernels got one");
+}
+
 void FormulaUnit::start(TaskCommand& task_command) {
     jobs_.push_back(take_job());
     Job& job = *jobs_.back();
     job.command = &task_command;
-    job.plan = task_command.plan = &plan_of(task_command);
+    if (task_command.task->task->launches()) {
+        job.own_plan = plan_execution(task_command);
+        job.plan = task_command.plan = &job.own_plan;
+    } else {
+        job.plan = task_command.plan = &plan_of(task_command);
+    }
     for (const PlannedStream& operand : job.plan->operands)
         job.operands.push_back({post(operand, task_command, &job)});
     job.operands_open = job.operands.size();

@@ -20,6 +20,7 @@ struct UnitPlace {
     const proto::Platform* platform = nullptr;
     const proto::Engine* engine_platform = nullptr;  ///< null for units of the device
     uint32_t command_ports = 1;
+    Cycles kernel_cycles = never;  ///< that one kernel may take
     ErrorSlot* errors = nullptr;
 };
 
