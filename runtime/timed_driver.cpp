@@ -74,7 +74,6 @@ class TimedDriver final : public Driver {
         result.accesses = options.record_accesses;
         result.backend = parts.backend;
         result.hazards = options.hazards;
-        result.kernel_cycles = options.max_cycles;
         return result;
     }
 

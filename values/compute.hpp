@@ -12,6 +12,10 @@
 
 namespace kpu::values {
 
+namespace kernel {
+struct LaunchResult;
+}
+
 /// A typed operand as dense row-major elements in `data` (i4: one element per byte, sign-extended; other
 /// types in their own bits, little-endian), aligned to the size of an element. Engines never see strides: the
 /// executor gathers and scatters.
@@ -70,7 +74,7 @@ class Executor {
     void evaluate(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
                   const std::vector<RegionView>& outputs, std::vector<PendingWrite>& result,
                   const LoopValues& loops = {});
-    void commit(MemoryMap& memory, std::vector<PendingWrite>& writes);
+    static void commit(MemoryMap& memory, std::vector<PendingWrite>& writes);
     /// evaluate + commit without the intermediate copy where the regions allow it (inputs and outputs
     /// disjoint).
     void execute(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
@@ -78,6 +82,8 @@ class Executor {
 
     /// Lane-statements that one launch of a kernel may execute.
     void limit_kernels(uint64_t steps) { kernel_steps_ = steps; }
+    /// A launch was executed, here or elsewhere.
+    void note_launch(const BoundTask& task, const kernel::LaunchResult& result);
     /// Accesses outside of buffers that kernels made so far, a warning for each statement.
     Diagnostics findings() const;
 

@@ -137,8 +137,12 @@ void Executor::run_kernel(MemoryMap& memory, const BoundTask& task, const std::v
     } catch (const SimulationError& error) {
         throw SimulationError(in_task(error));
     }
+    note_launch(task, done);
+}
+
+void Executor::note_launch(const BoundTask& task, const kernel::LaunchResult& result) {
     const kernel::Code& code = *task.launch->code;
-    for (const kernel::OutsideAccess& access : done.outside) {
+    for (const kernel::OutsideAccess& access : result.outside) {
         Outside& known = outside_[{task.name, access.statement, access.buffer, access.what}];
         if (known.count == 0)
             known.text =

@@ -26,7 +26,6 @@ struct DeviceOptions {
     traces::EventSink* sink = nullptr;          ///< receives every event of the run
     bool accesses = false;                      ///< to the sink also every request to a memory
     values::ComputeBackend* backend = nullptr;  ///< null: timing only
-    Cycles kernel_cycles = ~Cycles{0};          ///< that one kernel may take
     bool hazards = true;                        ///< look for races and reads of bytes that nobody wrote
     /// Other than 0: the modules are made and bound in an order shuffled by this seed. Changes nothing that a
     /// run shows; tests prove it.

@@ -32,20 +32,11 @@ const TaskPlan& FormulaUnit::plan_of(const TaskCommand& task_command) {
     return known.back()->plan;
 }
 
-TaskPlan FormulaUnit::plan_execution(const TaskCommand&) {
-    throw InternalError("a unit that runs no kernels got one");
-}
-
 void FormulaUnit::start(TaskCommand& task_command) {
     jobs_.push_back(take_job());
     Job& job = *jobs_.back();
     job.command = &task_command;
-    if (task_command.task->task->launches()) {
-        job.own_plan = plan_execution(task_command);
-        job.plan = task_command.plan = &job.own_plan;
-    } else {
-        job.plan = task_command.plan = &plan_of(task_command);
-    }
+    job.plan = task_command.plan = &plan_of(task_command);
     for (const PlannedStream& operand : job.plan->operands)
         job.operands.push_back({post(operand, task_command, &job)});
     job.operands_open = job.operands.size();
@@ -118,6 +109,7 @@ void FormulaUnit::advance(Job& job, Cycles now) {
 
 void FormulaUnit::update() {
     const Cycles now = now_cycle();
+    const bool was_idle = jobs_.empty();
     for (const auto& job : jobs_) {
         advance(*job, now);
         if (job->operands_open > 0) break;  // when the next one begins is not certain
@@ -129,6 +121,7 @@ void FormulaUnit::update() {
         spare_jobs_.push_back(std::move(job));
     }
     wake_from(now + 1);
+    if (!was_idle && jobs_.empty()) drained();
 }
 
 /// Wakes when a formula lets something happen, at the first such cycle from `earliest` on. All else waits for

@@ -19,8 +19,11 @@ class FormulaUnit : public Unit {
     /// The terms, streams, work and energy of a task. Called once for a statement and port of the second unit
     /// that it occupies (`partner_bytes_per_cycle`, 0 without one).
     virtual TaskPlan plan(const BoundTask& task, uint32_t partner_bytes_per_cycle) = 0;
-    /// Of a kernel, whose time depends on data: called for each execution.
-    virtual TaskPlan plan_execution(const TaskCommand& command);
+    void start(TaskCommand& command) override;
+    void wake() override { update(); }
+    /// No task is inside any more.
+    virtual void drained() {}
+    bool idle() const { return jobs_.empty(); }
 
   private:
     /// One task inside the unit, and how far its streams are.
@@ -31,7 +34,6 @@ class FormulaUnit : public Unit {
         };
         TaskCommand* command = nullptr;
         const TaskPlan* plan = nullptr;
-        TaskPlan own_plan;  ///< of this execution alone
         std::vector<Operand> operands;
         std::vector<std::unique_ptr<StreamTransaction>> results;
         Cycles begin = 0;  ///< the first operand enters
@@ -43,8 +45,6 @@ class FormulaUnit : public Unit {
         TaskPlan plan;
     };
 
-    void start(TaskCommand& command) override;
-    void wake() override { update(); }
     const TaskPlan& plan_of(const TaskCommand& command);
     void update();
     void wake_from(Cycles earliest);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "values/kernel/task.hpp"
+#include "base/diagnostics.hpp"
 
 namespace kpu::model {
 
@@ -19,20 +19,14 @@ uint64_t positive(uint64_t value) { return std::max<uint64_t>(value, 1); }
 }  // namespace
 
 KernelCost::KernelCost(const kernel::Code& code, const proto::Engine& engine,
-                       std::vector<KernelBufferPlace> places, Cycles most)
+                       std::vector<KernelBufferPlace> places)
     : code_(code),
       places_(std::move(places)),
-      most_(most),
       lanes_(positive(engine.vector().lanes())),
       width_(positive(engine.l1().bank_width_bytes())),
       interleave_(positive(engine.l1().interleave_bytes())),
       banks_(positive(engine.l1().banks())),
-      copy_bytes_(positive(engine.dma().bytes_per_cycle())),
-      copy_descriptor_(engine.dma().descriptor_cycles()),
-      read_(code.buffers.size()),
-      written_(code.buffers.size()),
-      channels_(positive(engine.dma().channels())),
-      arrival_(code.tags.size(), std::vector<Cycles>(code.invocations())) {
+      traffic_(code.buffers.size()) {
     const auto row = [&](std::string_view name) {
         for (const proto::OpcodeCost& cost : engine.vector().cost())
             if (cost.opcode() == name) return static_cast<uint64_t>(std::ceil(cost.cycles_per_element()));
@@ -42,7 +36,7 @@ KernelCost::KernelCost(const kernel::Code& code, const proto::Engine& engine,
     };
     for (size_t i = 1; i < cycles_.size(); ++i)
         cycles_[i] = row("kernel." + std::string(name_of(static_cast<CostClass>(i))));
-    statement_cycles_ = row("kernel.statement");
+    statement_cycles_ = positive(row("kernel.statement"));  // else a loop would never let time pass
     barrier_cycles_ = row("kernel.barrier");
     scalar_cycles_ = row("kernel.scalar");
     for (const kernel::CodeStatement& s : code.statements) {
@@ -64,8 +58,10 @@ void KernelCost::add(Content& content, kernel::ExprIndex root) const {
 }
 
 /// Lanes that go together ask for words of banks; a bank gives one a cycle, whoever asks for it.
-Cycles KernelCost::bank_cycles(const KernelBufferPlace& place, unsigned bytes, const uint32_t* elements,
-                               uint32_t count, uint64_t& words) {
+Cycles KernelCost::bank_cycles(uint32_t buffer, const uint32_t* elements, uint32_t count, uint64_t& words) {
+    const KernelBufferPlace& place = places_[buffer];
+    const unsigned bytes = kernel::storage_bits(code_.buffers[buffer].type) / 8;
+    KernelTraffic& traffic = traffic_[buffer];
     Cycles cycles = 0;
     for (uint32_t first = 0; first < count; first += static_cast<uint32_t>(lanes_)) {
         const uint32_t end = static_cast<uint32_t>(std::min<uint64_t>(count, first + lanes_));
@@ -76,6 +72,8 @@ Cycles KernelCost::bank_cycles(const KernelBufferPlace& place, unsigned bytes, c
             const uint64_t address = place.address + offset;
             const std::pair<uint64_t, uint64_t> word{address / interleave_ % banks_, address / width_};
             if (touched_.empty() || touched_.back() != word) touched_.push_back(word);
+            traffic.low = std::min(traffic.low, address);
+            traffic.high = std::max(traffic.high, address + bytes);
         }
         std::sort(touched_.begin(), touched_.end());
         touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
@@ -91,38 +89,25 @@ Cycles KernelCost::bank_cycles(const KernelBufferPlace& place, unsigned bytes, c
 }
 
 void KernelCost::accessed(kernel::ExprIndex site, uint32_t buffer, const uint32_t* elements, uint32_t count) {
-    const kernel::CodeBuffer& declared = code_.buffers[buffer];
     const bool store = site == kernel::no_expr;
     const bool atomic = !store && kernel::operation(code_.exprs[site].op).syntax == kernel::Syntax::atomic;
     uint64_t words = 0;
-    const Cycles cycles =
-        bank_cycles(places_[buffer], kernel::storage_bits(declared.type) / 8, elements, count, words);
-    access_ += declared.access == proto::KernelBuffer::UNIFORM ? scalar_cycles_ : cycles * (atomic ? 2 : 1);
-    if (!store) read_[buffer] += words * width_;
-    if (store || atomic) written_[buffer] += words * width_;
+    const Cycles cycles = bank_cycles(buffer, elements, count, words);
+    const bool scalar = code_.buffers[buffer].access == proto::KernelBuffer::UNIFORM;
+    access_ += scalar ? scalar_cycles_ : cycles * (atomic ? 2 : 1);
+    if (!store) traffic_[buffer].read += words * width_;
+    if (store || atomic) traffic_[buffer].written += words * width_;
 }
 
 void KernelCost::copy_started(uint32_t lane, uint32_t tag, const values::kernel::Copy& copy) {
-    const auto channel = std::min_element(channels_.begin(), channels_.end());
-    const uint64_t bytes = copy.payload.size();
-    *channel = std::max(*channel, now_) + copy_descriptor_ + (bytes + copy_bytes_ - 1) / copy_bytes_;
-    arrival_[tag][lane] = *channel;
     const kernel::CodeStatement& s = code_.statements[copy.statement];
-    read_[s.buffer] += bytes;
-    written_[s.other] += bytes;
-}
-
-void KernelCost::copy_awaited(uint32_t lane, uint32_t tag) {
-    const Cycles arrives = arrival_[tag][lane];
-    if (arrives <= now_) return;
-    waited_ += arrives - now_;
-    now_ = arrives;
+    started_copies_.push_back({tag, lane, s.buffer, s.other, copy.from, copy.start, copy.payload.size()});
 }
 
 void KernelCost::executed(uint32_t statement, uint32_t active) {
     const Content& content = contents_[statement];
     const uint64_t groups = (active + lanes_ - 1) / lanes_;
-    Cycles cycles = statement_cycles_;
+    Cycles cycles = statement_cycles_ + access_;
     for (size_t i = 1; i < cycles_.size(); ++i) {
         if (content.count[i] == 0) continue;
         const bool serial = static_cast<CostClass>(i) == CostClass::atomic;
@@ -132,9 +117,8 @@ void KernelCost::executed(uint32_t statement, uint32_t active) {
         operations_[i] += uint64_t{content.count[i]} * active;
     }
     if (code_.statements[statement].kind == Kind::barrier) cycles += barrier_cycles_;
-    now_ += cycles + access_;
+    cycles_of_last_ = cycles;
     access_ = 0;
-    if (now_ > most_) values::kernel::fail_limit(code_, now_);
 }
 
 }  // namespace kpu::model

@@ -7,7 +7,6 @@
 #include "isa/shapes.hpp"
 #include "model/timing/vector.hpp"
 #include "model/unit/unit_module.hpp"
-#include "values/kernel/task.hpp"
 
 namespace kpu::model {
 
@@ -80,88 +79,6 @@ TaskPlan VectorUnit::plan_compute(const BoundTask& task) const {
     plan.energy = {
         {traces::Component::vector, std::string(energy_action(spec, type)), plan.work * time.passes}};
     return plan;
-}
-
-/// Runs the kernel on copies of its operands, to know its time: what it leaves in memory, the task's completion
-/// computes again.
-TaskPlan VectorUnit::plan_execution(const TaskCommand& given) {
-    const BoundTask& task = *given.task->task;
-    const kernel::Code& code = *task.launch->code;
-    values::kernel::LaunchData data = values::kernel::launch_data(*given.memory, task, given.task->inputs,
-                                                                  given.task->outputs, given.task->loops);
-    KernelCost cost(code, *place().engine_platform, places_of(given), place().kernel_cycles);
-    values::kernel::run_launch(code, data.grid, data.scalars, data.storage(), {UINT64_MAX, nullptr, &cost});
-    const proto::Vector& parameters = place().engine_platform->vector();
-    TaskPlan plan;
-    plan.steady = cost.busy();
-    plan.uneven = cost.waited();
-    plan.drain = plan.first_result = parameters.pipeline_latency_cycles();
-    plan.work = cost.useful();
-    plan.peak_q16 = uint64_t{parameters.lanes()} << 16;
-    plan.occupancy = plan.steady;
-    plan_kernel_streams(given, cost, plan);
-    constexpr std::pair<kernel::CostClass, const char*> actions[] = {
-        {kernel::CostClass::integer, "op.i32"},
-        {kernel::CostClass::floating, "op.f32"},
-        {kernel::CostClass::special, "op.transcendental"},
-        {kernel::CostClass::permute, "op.i32"},
-        {kernel::CostClass::reduce, "op.f32"},
-        {kernel::CostClass::atomic, "op.i32"}};
-    for (const auto& [cost_class, action] : actions)
-        plan.energy.push_back({traces::Component::vector, action, cost.operations(cost_class)});
-    return plan;
-}
-
-/// Operands where they are, workgroup memory behind what the program uses of L1.
-std::vector<KernelBufferPlace> VectorUnit::places_of(const TaskCommand& given) const {
-    const BoundTask& task = *given.task->task;
-    std::vector<KernelBufferPlace> places;
-    uint64_t free =
-        place().engine < place().program->l1_bytes.size() ? place().program->l1_bytes[place().engine] : 0;
-    size_t next = 0;
-    for (const kernel::CodeBuffer& buffer : task.launch->code->buffers) {
-        if (buffer.is_workgroup()) {
-            const uint64_t bytes = uint64_t{buffer.count} * kernel::storage_bits(buffer.type) / 8;
-            places.push_back({free, bytes});
-            free += bytes;
-            continue;
-        }
-        const BoundLaunch::Operand& operand = task.launch->operands[next++];
-        const values::RegionView& view = operand.input >= 0
-                                             ? given.task->inputs[static_cast<size_t>(operand.input)]
-                                             : given.task->outputs[static_cast<size_t>(operand.output)];
-        places.push_back({view.address, view.region->extent});
-    }
-    return places;
-}
-
-/// What the kernel read and wrote of each operand moves between L1 and the unit while it runs.
-void VectorUnit::plan_kernel_streams(const TaskCommand& given, const KernelCost& cost, TaskPlan& plan) const {
-    const proto::Vector& parameters = place().engine_platform->vector();
-    const BoundTask& task = *given.task->task;
-    const auto limit = [](StreamSide& side, uint64_t bytes) {
-        const uint64_t whole = std::max<uint64_t>(side.pattern.total_bytes(), 1);
-        if (side.pattern.dims == 0) side.pattern.run_bytes = std::min(side.pattern.run_bytes, bytes);
-        side.repeat = static_cast<uint32_t>(std::min<uint64_t>((bytes + whole - 1) / whole, UINT32_MAX));
-    };
-    size_t next = 0;
-    for (uint32_t b = 0; b < task.launch->code->buffers.size(); ++b) {
-        if (task.launch->code->buffers[b].is_workgroup()) continue;
-        const BoundLaunch::Operand& bound = task.launch->operands[next++];
-        if (bound.input >= 0 && cost.bytes_read(b) > 0) {
-            PlannedStream operand = memory_stream(task, input(static_cast<size_t>(bound.input)), true,
-                                                  parameters.operand_bytes_per_cycle());
-            limit(operand.request.source, cost.bytes_read(b));
-            operand.request.pace_cycles = operand.due = plan.steady + plan.uneven;
-            plan.operands.push_back(operand);
-        }
-        if (bound.output >= 0 && cost.bytes_written(b) > 0) {
-            PlannedStream result = memory_stream(task, output(static_cast<size_t>(bound.output)), false,
-                                                 parameters.result_bytes_per_cycle());
-            limit(result.request.destination, cost.bytes_written(b));
-            plan.results.push_back(result);
-        }
-    }
 }
 
 void VectorUnit::walk_first_operand(const BoundTask& task, StreamSide& source) const {

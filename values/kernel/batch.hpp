@@ -35,6 +35,9 @@ class Batch {
     void observe(StepObserver* observer) { observer_ = observer; }
     uint32_t statement() const { return next_; }  ///< that step() executes
     uint32_t active() const { return static_cast<uint32_t>(lanes_.size()); }
+    const std::vector<uint32_t>& lanes() const {
+        return lanes_;
+    }  ///< of the workgroup, that execute it, ascending
 
   private:
     using Lanes = std::vector<uint32_t>;

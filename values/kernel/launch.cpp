@@ -99,6 +99,9 @@ void check_grid(const Code& code, const Grid& grid) {
                             "fits in u32.",
                             code.name()));
     }
+    if (grid[2] > max_workgroups / grid[0] / grid[1])
+        throw UserError(fmt::format("kernel `{}`: the grid has more than {} workgroups. Fix: launch fewer.",
+                                    code.name(), max_workgroups));
 }
 
 Launch::Launch(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
@@ -119,7 +122,6 @@ void Launch::begin_next() {
 }
 
 void Launch::step() {
-    const FloatEnvironment environment;
     steps_ += batch_.active();
     batch_.step();
     begin_next();
@@ -153,8 +155,8 @@ LaunchResult run_reference(const Code& code, const Grid& grid, const std::vector
     uint64_t steps = limits.steps;
     const uint64_t workgroups = grid[0] * grid[1] * grid[2];
     for (uint64_t number = 0; number < workgroups && result.complete; ++number)
-        result.complete = !interrupted(limits) &&
-                          run_workgroup(code, memory, place_of(number, grid), scalars, steps);
+        result.complete =
+            !interrupted(limits) && run_workgroup(code, memory, place_of(number, grid), scalars, steps);
     result.steps = limits.steps - steps;
     result.outside = memory.outside();
     return result;

@@ -10,6 +10,7 @@
 namespace kpu::values::kernel {
 
 using Grid = std::array<uint64_t, 3>;
+constexpr uint64_t max_workgroups = uint64_t{1} << 48;
 
 /// The workgroups that a launch without `grid` has: as many invocations as its outputs have elements, and its
 /// inputs too where it has no output, uses workgroup memory or atomics. `elements`: of each buffer that is not
@@ -40,7 +41,7 @@ class Launch {
 
     void observe(StepObserver* observer) { batch_.observe(observer); }
     bool done() const { return workgroup_ == workgroups_; }
-    /// Executes a statement. Throws SimulationError for what the kernel does.
+    /// Executes a statement, in a FloatEnvironment. Throws SimulationError for what the kernel does.
     void step();
     const Batch& batch() const { return batch_; }
     const Code& code() const { return code_; }

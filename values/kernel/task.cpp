@@ -38,72 +38,87 @@ uint64_t scalar_bits(const Code& code, uint32_t variable, int64_t value) {
 
 }  // namespace
 
-std::vector<Bytes> LaunchData::storage() {
-    std::vector<Bytes> list;
-    for (std::vector<uint8_t>& buffer : buffers) list.push_back({buffer.data(), buffer.size()});
-    return list;
-}
-
-LaunchData launch_data(const MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
-                       const std::vector<RegionView>& outputs, const LoopValues& loops) {
+LaunchOperands::LaunchOperands(MemoryMap& memory, const BoundTask& task,
+                               const std::vector<RegionView>& inputs, const std::vector<RegionView>& outputs,
+                               const LoopValues& loops, Access access)
+    : memory_(memory), task_(task), inputs_(inputs), outputs_(outputs) {
     const BoundLaunch& launch = *task.launch;
     const Code& code = *launch.code;
-    LaunchData data;
     std::vector<uint64_t> elements;
+    copies_.resize(launch.operands.size());
     size_t next = 0;
     for (const CodeBuffer& buffer : code.buffers) {
         if (buffer.is_workgroup()) continue;
-        const BoundLaunch::Operand& operand = launch.operands[next++];
-        if (operand.input >= 0)
-            data.buffers.push_back(bytes_now(memory, inputs[static_cast<size_t>(operand.input)]));
-        else
-            data.buffers.emplace_back(bytes_of(*outputs[static_cast<size_t>(operand.output)].region));
-        elements.push_back(buffer.elements_in(data.buffers.back().size()));
+        take_operand(next++, buffer, access);
+        elements.push_back(buffer.elements_in(storage_.back().size));
     }
     for (size_t i = 0; i < launch.scalars.size(); ++i)
-        data.scalars.push_back(scalar_bits(code, code.scalars[i], launch.scalars[i].eval(loops)));
-    if (launch.grid.empty()) data.grid = inferred_grid(code, elements);
+        scalars_.push_back(scalar_bits(code, code.scalars[i], launch.scalars[i].eval(loops)));
+    if (launch.grid.empty()) grid_ = inferred_grid(code, elements);
     for (size_t axis = 0; axis < launch.grid.size(); ++axis)
-        data.grid[axis] = static_cast<uint64_t>(std::max<int64_t>(launch.grid[axis].eval(loops), 0));
-    return data;
+        grid_[axis] = static_cast<uint64_t>(std::max<int64_t>(launch.grid[axis].eval(loops), 0));
 }
 
-void fail_limit(const Code& code, uint64_t steps) {
-    throw SimulationError(
-        fmt::format("kernel `{}` did not end within its limit: {} statements of invocations were "
-                    "executed. Fix: end its loops, or raise the limit.",
-                    code.name(), steps));
+void LaunchOperands::take_operand(size_t place, const CodeBuffer& buffer, Access access) {
+    const BoundLaunch::Operand& operand = task_.launch->operands[place];
+    const bool read = operand.input >= 0;
+    const RegionView& view =
+        read ? inputs_[static_cast<size_t>(operand.input)] : outputs_[static_cast<size_t>(operand.output)];
+    const BoundRegion& region = *view.region;
+    MemoryLevel& level = memory_.level(region.level, region.engine);
+    const uint64_t bytes = bytes_of(region);
+    if (access == Access::in_place && level.size() > 0 && (region.dense || !region.typed()) &&
+        buffer.range_end == 0) {
+        storage_.push_back({level.data() + view.address, bytes});
+        return;
+    }
+    std::vector<uint8_t>& copy = copies_[place];
+    copy = read ? bytes_now(memory_, view) : std::vector<uint8_t>(bytes);
+    storage_.push_back({copy.data(), copy.size()});
 }
 
-LaunchResult evaluate_launch(const MemoryMap& memory, const BoundTask& task,
-                             const std::vector<RegionView>& inputs, const std::vector<RegionView>& outputs,
-                             const LoopValues& loops, const LaunchLimits& limits,
-                             std::vector<PendingWrite>& writes) {
-    const BoundLaunch& launch = *task.launch;
-    const Code& code = *launch.code;
-    LaunchData data = launch_data(memory, task, inputs, outputs, loops);
-    LaunchResult result = run_launch(code, data.grid, data.scalars, data.storage(), limits);
-    if (!result.complete) fail_limit(code, result.steps);
-    writes.resize(outputs.size());
+/// What lies outside the range stays as it is.
+void LaunchOperands::keep_outside_range(const CodeBuffer& buffer, std::vector<uint8_t>& bytes,
+                                        const RegionView& view) const {
+    if (buffer.range_end == 0 || buffer.range_end > bytes.size()) return;
+    std::vector<uint8_t> kept = bytes_now(memory_, view);
+    std::copy(bytes.begin() + static_cast<ptrdiff_t>(buffer.range_begin),
+              bytes.begin() + static_cast<ptrdiff_t>(buffer.range_end),
+              kept.begin() + static_cast<ptrdiff_t>(buffer.range_begin));
+    bytes = std::move(kept);
+}
+
+std::vector<PendingWrite> LaunchOperands::take_results() {
+    std::vector<PendingWrite> writes;
     size_t next = 0;
-    for (const CodeBuffer& buffer : code.buffers) {
+    for (const CodeBuffer& buffer : task_.launch->code->buffers) {
         if (buffer.is_workgroup()) continue;
         const size_t place = next++;
-        if (launch.operands[place].output < 0) continue;
-        const auto output = static_cast<size_t>(launch.operands[place].output);
-        PendingWrite& write = writes[output];
-        write.view = outputs[output];
+        const int32_t output = task_.launch->operands[place].output;
+        if (output < 0 || copies_[place].empty()) continue;
+        PendingWrite write;
+        write.view = outputs_[static_cast<size_t>(output)];
+        if (memory_.level(write.view.region->level, write.view.region->engine).size() == 0) continue;
         write.raw = !write.view.region->typed();
-        std::vector<uint8_t>& bytes = data.buffers[place];
-        if (buffer.range_end != 0 && buffer.range_end <= bytes.size()) {  // what lies outside the range stays
-            std::vector<uint8_t> kept = bytes_now(memory, write.view);
-            std::copy(bytes.begin() + static_cast<ptrdiff_t>(buffer.range_begin),
-                      bytes.begin() + static_cast<ptrdiff_t>(buffer.range_end),
-                      kept.begin() + static_cast<ptrdiff_t>(buffer.range_begin));
-            bytes = std::move(kept);
-        }
-        write.bytes = std::move(bytes);
+        write.bytes = std::move(copies_[place]);
+        keep_outside_range(buffer, write.bytes, write.view);
+        writes.push_back(std::move(write));
     }
+    return writes;
+}
+
+LaunchResult evaluate_launch(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
+                             const std::vector<RegionView>& outputs, const LoopValues& loops,
+                             const LaunchLimits& limits, std::vector<PendingWrite>& writes) {
+    const Code& code = *task.launch->code;
+    LaunchOperands operands(memory, task, inputs, outputs, loops, LaunchOperands::Access::copies);
+    LaunchResult result = run_launch(code, operands.grid(), operands.scalars(), operands.storage(), limits);
+    if (!result.complete)
+        throw SimulationError(
+            fmt::format("kernel `{}` did not end within its limit: {} statements of invocations were "
+                        "executed. Fix: end its loops, or raise the limit.",
+                        code.name(), result.steps));
+    writes = operands.take_results();
     return result;
 }
 
