@@ -95,6 +95,7 @@ void DataPath::task_started(const TaskInstance& instance, values::MemoryMap* thr
     task->memory = through != nullptr ? through : memory_;
     task->conflicts.clear();
     task->contended = task->evaluated = false;
+    task->elsewhere = through != nullptr && executor_ && instance.task->launches();
     fill(task->inputs, instance.inputs);
     fill(task->outputs, instance.outputs);
     for (const auto& earlier : running_) check_against(*task, *earlier);
@@ -107,7 +108,24 @@ void DataPath::task_started(const TaskInstance& instance, values::MemoryMap* thr
         }
         for (const Operand& input : task->inputs) check_written(*task, input);
     }
+    if (executor_) fix_inputs(*task);
     running_.push_back(std::move(task));
+}
+
+bool DataPath::reads_of(const InFlight& reader, const InFlight& writer) {
+    return std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](const Operand& input) {
+        return std::any_of(writer.outputs.begin(), writer.outputs.end(), [&](const Operand& output) {
+            return same_memory(*output.region, *input.region) && values::overlap(input.bytes, output.bytes);
+        });
+    });
+}
+
+/// A kernel that its unit executes changes bytes from now on: who reads them reads them now.
+void DataPath::fix_inputs(InFlight& task) {
+    for (const auto& other : running_) {
+        if (task.elsewhere && !other->elsewhere && reads_of(*other, task)) evaluate(*other);
+        if (other->elsewhere && !task.elsewhere && reads_of(task, *other)) evaluate(task);
+    }
 }
 
 /// Finds what the task that starts now has in common with one in flight: one finding per pair and kind.
@@ -192,13 +210,14 @@ void DataPath::check_written(const InFlight& task, const Operand& input) {
     log_.add(program_, HazardKind::unwritten, side_of(*task.instance), nullptr, *input.region, first, last);
 }
 
-void DataPath::task_completed(const TaskInstance& instance) {
+void DataPath::task_completed(const TaskInstance& instance, const values::kernel::LaunchResult* launch) {
     const auto it = std::find_if(running_.begin(), running_.end(),
                                  [&](const auto& task) { return task->instance == &instance; });
     if (it == running_.end())
         throw InternalError(fmt::format("task {} completed but never started", instance.serial));
     std::unique_ptr<InFlight> task = std::move(*it);
     running_.erase(it);
+    if (launch != nullptr && executor_) executor_->note_launch(*instance.task, *launch);
     publish(*task);
     task->instance = nullptr;
     spare_.push_back(std::move(task));
@@ -206,23 +225,19 @@ void DataPath::task_completed(const TaskInstance& instance) {
 
 void DataPath::publish(InFlight& task) {
     const TaskInstance& instance = *task.instance;
-    if (!executor_) {
+    if (!executor_ || task.elsewhere) {
+        settle_conflicts(task, false);
         for (const Operand& output : task.outputs) mark_written(output);
         return;
     }
     if (!task.contended) {
         if (!task.evaluated)
-            return executor_->execute(*task.memory, *instance.task, instance.inputs, instance.outputs);
+            return executor_->execute(*task.memory, *instance.task, instance.inputs, instance.outputs,
+                                      instance.loops);
         return executor_->commit(*task.memory, task.pending);
     }
     for (const auto& reader : running_) {
-        const auto touches = [&](const Operand& output) {
-            return std::any_of(reader->inputs.begin(), reader->inputs.end(), [&](const Operand& input) {
-                return same_memory(*input.region, *output.region) &&
-                       values::overlap(input.bytes, output.bytes);
-            });
-        };
-        if (std::any_of(task.outputs.begin(), task.outputs.end(), touches)) evaluate(*reader);
+        if (!reader->elsewhere && reads_of(*reader, task)) evaluate(*reader);
     }
     evaluate(task);
     const bool benign = !task.conflicts.empty() && changes_nothing(task);
@@ -233,7 +248,8 @@ void DataPath::publish(InFlight& task) {
 void DataPath::evaluate(InFlight& task) {
     if (task.evaluated) return;
     const TaskInstance& instance = *task.instance;
-    executor_->evaluate(*task.memory, *instance.task, instance.inputs, instance.outputs, task.pending);
+    executor_->evaluate(*task.memory, *instance.task, instance.inputs, instance.outputs, task.pending,
+                        instance.loops);
     task.evaluated = true;
 }
 

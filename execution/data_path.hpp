@@ -31,12 +31,19 @@ class DataPath {
     ~DataPath();
 
     /// Report the completions of an instant before its starts. `through`: how its unit reaches the memory,
-    /// until the task is complete; null: the memory itself.
+    /// until the task is complete; null: the memory itself. A unit executes kernels itself, statement by statement.
     void task_started(const TaskInstance& instance, values::MemoryMap* through = nullptr);
     /// Before Controller::completed(), while the instance is valid. Throws UserError from the arithmetic.
-    void task_completed(const TaskInstance& instance);
+    /// `launch`: what a kernel did that its unit executed.
+    void task_completed(const TaskInstance& instance, const values::kernel::LaunchResult* launch = nullptr);
 
     const HazardLog& hazards() const { return log_; }
+    /// What kernels did outside of their buffers.
+    Diagnostics findings() const { return executor_ ? executor_->findings() : Diagnostics(); }
+    /// Lane-statements that one launch of a kernel may execute.
+    void limit_kernels(uint64_t steps) {
+        if (executor_) executor_->limit_kernels(steps);
+    }
     uint64_t hazard_count() const { return log_.count(); }
 
   private:
@@ -58,6 +65,7 @@ class DataPath {
         std::vector<Conflict> conflicts;  ///< in which this task is a writer
         bool contended = false;  ///< another task in flight reads what this one writes, or writes the same
         bool evaluated = false;
+        bool elsewhere = false;  ///< a kernel that its unit executes: its bytes change all the time
         std::vector<values::PendingWrite> pending;
     };
 
@@ -68,6 +76,8 @@ class DataPath {
     void find_races(InFlight& task);
     void check_written(const InFlight& task, const Operand& input);
     void publish(InFlight& task);
+    void fix_inputs(InFlight& task);
+    static bool reads_of(const InFlight& reader, const InFlight& writer);
     void evaluate(InFlight& task);
     bool changes_nothing(const InFlight& task);
     void settle_conflicts(const InFlight& task, bool benign);

@@ -21,7 +21,9 @@ FunctionalDriver::FunctionalDriver(const BoundProgram& program, values::MemoryIm
       executions_(program.tasks.size(), 0),
       peak_tokens_(options.num_engines, 0),
       controller_(program, control_options(options), *this),
-      data_(program, &memory, &backend, options.report_hazards) {}
+      data_(program, &memory, &backend, options.report_hazards) {
+    data_.limit_kernels(options.kernel_steps);
+}
 
 RunStatus FunctionalDriver::run(uint64_t tasks, const std::atomic<bool>* interrupt) {
     if (!started_) {

@@ -24,6 +24,7 @@ struct FunctionalOptions {
     uint64_t seed = 0;
     uint64_t max_tasks = UINT64_MAX;  ///< limit over the whole life of the driver
     uint32_t num_engines = 1;
+    uint64_t kernel_steps = UINT64_MAX;  ///< lane-statements of one launch of a kernel
     bool report_hazards = true;  ///< races by the order that the program guarantees, reads of unwritten bytes
 };
 
@@ -48,6 +49,7 @@ class FunctionalDriver : private ControlListener {
 
     const Controller& controller() const { return controller_; }
     const HazardLog& hazards() const { return data_.hazards(); }
+    Diagnostics findings() const { return data_.findings(); }
     uint64_t completed() const { return controller_.completed_count(); }
     const Completed& last_completed() const { return last_; }  ///< after at least one task
     /// Most tasks issued and not complete at one time, by engine: entries of a token table without limit.

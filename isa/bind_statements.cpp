@@ -87,6 +87,7 @@ std::string profile_tag(const Decorators& decorators) {
 bool can_execute(UnitKind kind, const BoundTask& task) {
     if (kind == task.unit) return true;
     if (task.stores()) return row_of(kind).stores;
+    if (task.launches()) return kpu::computes(kind) && row_of(kind).opcodes == row_of(task.unit).opcodes;
     return task.computes() && kpu::computes(kind) && row_of(kind).opcodes == row_of(task.unit).opcodes;
 }
 
@@ -96,6 +97,8 @@ std::string_view operation_name(const proto::Task& task) {
             return "transfer";
         case proto::Task::STORE:
             return "store";
+        case proto::Task::KERNEL:
+            return task.kernel().name();
         default:
             return task.opcode();
     }
@@ -105,6 +108,7 @@ std::string_view operation_name(const proto::Task& task) {
 
 bool Binder::bind_statements() {
     const size_t before = diagnostics_.error_count();
+    bind_kernels();
     for (const proto::Op& op : program_.op()) {
         result_.ops.push_back({op.id(),
                                op.op_type(),
@@ -204,6 +208,8 @@ void Binder::bind_task(size_t index) {
             error(pos, fmt::format("unknown opcode `{}`. Fix: did you mean `{}`?", source.opcode(),
                                    nearest_opcode(source.opcode())));
         }
+    } else if (task.launches()) {
+        known = bind_launch(source, task, pos);
     } else {
         bind_transfer(task);
     }

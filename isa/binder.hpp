@@ -70,6 +70,13 @@ class Binder {
     static void add_profile(BoundOp& op, const std::string& tag);
     uint32_t op_of(const proto::Task& source, const BoundTask& task, size_t index);
 
+    // bind_launch.cpp
+    void bind_kernels();
+    bool bind_launch(const proto::Task& source, BoundTask& task, const SourcePos& pos);
+    bool bind_operands(const proto::Task& source, const kernel::Code& code, BoundLaunch& launch,
+                       const BoundTask& task, const SourcePos& pos);
+    bool fits(const kernel::CodeBuffer& buffer, uint32_t region, const BoundTask& task, const SourcePos& pos);
+
     // bind_host.cpp
     void bind_tensors();
     bool bind_host_type(const proto::Tensor& tensor, TensorSpec& spec);
@@ -88,6 +95,7 @@ class Binder {
     std::set<uint32_t> described_;  ///< buffers that declared tensors describe: no outputs by name
     std::set<uint32_t> filled_;     ///< buffers that data sections fill
     std::unordered_set<std::string> op_ids_;
+    std::unordered_map<std::string, std::shared_ptr<const kernel::Code>> kernels_;
 };
 
 /// Bytes from the first element to past the last one; nothing when that does not fit in 62 bits.

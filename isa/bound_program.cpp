@@ -44,6 +44,7 @@ int64_t BoundExpr::eval(const LoopValues& loops) const {
 
 std::string_view operation_of(const BoundTask& task) {
     if (task.computes()) return opcode(task.opcode).name;
+    if (task.launches()) return task.launch->code->name();
     return task.stores() ? "store" : "transfer";
 }
 

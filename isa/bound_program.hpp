@@ -10,6 +10,7 @@
 
 #include "base/types.hpp"
 #include "isa/device_limits.hpp"
+#include "isa/kernel/code.hpp"
 #include "isa/module.hpp"
 #include "isa/opcodes.hpp"
 #include "isa/unit_kind.hpp"
@@ -121,6 +122,17 @@ struct CarriedDep {
 };
 constexpr uint32_t max_carried_distance = uint32_t{1} << 31;
 
+/// What a launch of a vector kernel runs. Its operands are the task's.
+struct BoundLaunch {
+    struct Operand {
+        int32_t input = -1, output = -1;  ///< places in the task's lists; -1: not in it
+    };
+    std::shared_ptr<const kernel::Code> code;
+    std::vector<BoundExpr> grid;  ///< workgroups along x, y, z; empty: inferred
+    std::vector<BoundExpr> scalars;
+    std::vector<Operand> operands;  ///< of each buffer that is not workgroup memory, in order
+};
+
 struct BoundTask {
     proto::Task::Kind kind = proto::Task::TRANSFER;
     OpcodeId opcode = 0;           ///< compute only
@@ -141,14 +153,16 @@ struct BoundTask {
     uint64_t macs = 0;                   ///< algorithmic multiply-accumulates (gemm, conv)
     uint64_t elements = 0;               ///< output elements
     std::vector<uint32_t> materialized;  ///< output regions that carry @materialized
+    std::shared_ptr<const BoundLaunch> launch;  ///< of a kernel
     std::string profile;                 ///< tag of @profile, else of the innermost loop that has one
 
+    bool launches() const { return kind == proto::Task::KERNEL; }
     bool computes() const { return kind == proto::Task::COMPUTE; }
     bool stores() const { return kind == proto::Task::STORE; }
     bool moves() const { return kind == proto::Task::TRANSFER || stores(); }
 };
 
-/// "gemm", "transfer", "store".
+/// "gemm", "transfer", "store"; the name of a kernel.
 std::string_view operation_of(const BoundTask& task);
 
 struct BoundLoop {

@@ -9,6 +9,7 @@
 
 #include "base/diagnostics.hpp"
 #include "isa/data_section.hpp"
+#include "isa/kernel/text.hpp"
 #include "isa/kpu_program.pb.h"
 
 namespace kpu {
@@ -27,6 +28,7 @@ struct SourceMap {
     std::vector<Place> regions;     ///< parallel to KPUProgram.region
     std::vector<Place> buffers;     ///< parallel to KPUProgram.buffer
     std::vector<Place> constants;   ///< parallel to KPUProgram.constant
+    std::vector<kernel::Source> kernels;  ///< with their places, all files together
     Place device;  ///< of the device directive, or of the declarations with the inline device
 };
 

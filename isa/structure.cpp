@@ -6,8 +6,10 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/text.hpp"
 #include "isa/container.hpp"
 #include "isa/expr.hpp"
+#include "isa/kernel/lexer.hpp"
 
 namespace kpu {
 namespace {
@@ -16,11 +18,7 @@ constexpr int max_expr_tokens = 4096;
 constexpr int max_operands = 64;
 constexpr int max_list = 1 << 20;  // items of a value list, entries of a quantisation table
 
-bool is_identifier(std::string_view name) {
-    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-    if (name.empty() || !letter(name[0])) return false;
-    return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-}
+using kernel::is_identifier;
 
 /// Path of a field for messages: put together only when there is something to say.
 struct Field {
@@ -46,6 +44,7 @@ class StructureCheck {
         check_constants();
         check_buffers();
         check_statements();
+        check_kernels();
         check_regions();
         check_host_side();
     }
@@ -316,23 +315,25 @@ class StructureCheck {
 
     void check_task(const proto::Task& task, const Field& field, int index, int depth) {
         known(task, proto::Task::Kind_IsValid(task.kind()));
-        if (task.kind() == proto::Task::KERNEL || task.has_kernel()) {
-            fail(field,
-                 "launches a vector kernel, which this version does not execute. Fix: use opcode tasks.");
-        }
+        const bool launch = task.kind() == proto::Task::KERNEL;
+        if (launch != task.has_kernel())
+            fail(Field{&field, "kernel"}, "is missing, or set on another kind of task.");
+        if (launch) check_launch(task.kernel(), Field{&field, "kernel"}, depth);
         if (!task.name().empty()) check_name(task.name(), field);
         const bool compute = task.kind() == proto::Task::COMPUTE;
         if (compute == task.opcode().empty()) {
-            fail(Field{&field, "opcode"}, "{}.", compute ? "is missing" : "is set on a transfer or store");
+            fail(Field{&field, "opcode"}, "{}.",
+                 compute ? "is missing" : "is set on a transfer, store or kernel");
         }
-        const int limit = compute ? max_operands : 1;
+        const bool many = compute || launch;
+        const int limit = many ? max_operands : 1;
         if (task.input_size() > limit || task.output_size() > limit ||
-            (!compute && (task.input_size() != 1 || task.output_size() != 1))) {
+            (!many && (task.input_size() != 1 || task.output_size() != 1))) {
             fail(field, "has {} inputs and {} outputs; {}.", task.input_size(), task.output_size(),
-                 compute ? "at most 64 are allowed" : "a transfer or store has one of each");
+                 many ? "at most 64 are allowed" : "a transfer or store has one of each");
         }
         if (!compute && task.attribute_size() > 0)
-            fail(Field{&field, "attribute"}, "is set on a transfer or store.");
+            fail(Field{&field, "attribute"}, "is set on a transfer, store or kernel.");
         if (task.attribute_size() > max_operands) fail(field, "has more than {} attributes.", max_operands);
         for (int i = 0; i < task.input_size(); ++i) {
             check_operand(task.input(i), Field{&field, "input", i}, index, depth);
@@ -350,6 +351,36 @@ class StructureCheck {
         check_decorators(task.decorator(), field, depth);
         if (task.op() > static_cast<uint32_t>(program_.op_size())) {
             fail(Field{&field, "op"}, "is {}, but there are {} ops.", task.op(), program_.op_size());
+        }
+    }
+
+    void check_launch(const proto::Kernel& launch, const Field& field, int depth) const {
+        check_name(launch.name(), field);
+        if (launch.grid_size() > 3)
+            fail(Field{&field, "grid"}, "has {} axes; 3 are allowed.", launch.grid_size());
+        if (launch.scalar_size() > max_operands)
+            fail(Field{&field, "scalar"}, "has more than {} values.", max_operands);
+        for (const proto::Expr& expr : launch.grid()) check_expr(expr, Field{&field, "grid"}, depth);
+        for (const proto::Expr& expr : launch.scalar()) check_expr(expr, Field{&field, "scalar"}, depth);
+    }
+
+    /// Files of kernels are written beside a program's text, so their names lead nowhere else.
+    void check_kernels() const {
+        std::unordered_set<std::string_view> paths, names;
+        for (int i = 0; i < program_.kernel_file_size(); ++i) {
+            const proto::KernelFile& file = program_.kernel_file(i);
+            const Field field{nullptr, "kernel_file", i};
+            if (!is_kernel_file_name(file.path()))
+                fail(Field{&field, "path"},
+                     "is `{}`. Fix: a name of letters, digits, _ - and ., ending in .kern.",
+                     escaped(file.path()));
+            if (!paths.insert(file.path()).second)
+                fail(Field{&field, "path"}, "is used twice. Fix: merge the files.");
+            for (const proto::KernelBody& body : file.kernel()) {
+                kernel::check_form(body, origin_);
+                if (!names.insert(body.name()).second)
+                    fail(field, "has a second kernel `{}`. Fix: rename one.", body.name());
+            }
         }
     }
 
@@ -415,9 +446,9 @@ class StructureCheck {
         for (int i = 0; i < program_.tensor_size(); ++i) {
             const proto::Tensor& tensor = program_.tensor(i);
             const Field field{nullptr, "tensor", i};
-            known(tensor,
-                  proto::ElemType_IsValid(tensor.elem()) && proto::Tensor::Role_IsValid(tensor.role()) &&
-                      proto::HostElem_IsValid(tensor.host_elem()));
+            known(tensor, proto::ElemType_IsValid(tensor.elem()) &&
+                              proto::Tensor::Role_IsValid(tensor.role()) &&
+                              proto::HostElem_IsValid(tensor.host_elem()));
             if (!tensors.insert(tensor.id()).second) fail(Field{&field, "id"}, "is used twice.");
             check_home(tensor.buffer(), tensor.offset(), field);
             if (tensor.stride_size() > 0 && tensor.stride_size() != tensor.shape_size()) {
@@ -484,6 +515,16 @@ class StructureCheck {
 };
 
 }  // namespace
+
+bool is_kernel_file_name(std::string_view name) {
+    constexpr std::string_view ending = ".kern";
+    if (name.size() <= ending.size() || name.size() > 128 || name[0] == '.' || name[0] == '-' ||
+        !ends_with(name, ending))
+        return false;
+    return std::all_of(name.begin(), name.end(), [](char c) {
+        return is_identifier(std::string(1, c)) || (c >= '0' && c <= '9') || c == '-' || c == '.';
+    });
+}
 
 void check_form(const KPUProgram& program, const std::string& origin) {
     StructureCheck(program, origin).run();

@@ -7,6 +7,9 @@
 
 namespace kpu {
 
+/// A name of letters, digits, _ - and ., that ends in .kern.
+bool is_kernel_file_name(std::string_view name);
+
 /// The nesting of a program whose structure has been checked; parallel to KPUProgram.statement.
 struct Nesting {
     std::vector<int32_t> parent;  ///< statement index of the enclosing loop; -1 = top level

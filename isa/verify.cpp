@@ -56,7 +56,7 @@ void verify_task(const VerifyContext& context, const BoundTask& task, uint32_t s
     if (task.computes()) {
         if (!verify_operands(context, task, pos)) return;
         verify_shapes(context, task, pos);
-    } else {
+    } else if (!task.launches()) {  // a launch was checked when it was bound
         verify_transfer(context, task, pos);
     }
     verify_repeats(context, task, pos);

@@ -8,12 +8,18 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "isa/kernel/operations.hpp"
 #include "isa/opcodes.hpp"
 #include "platforms/ddr.hpp"
 #include "platforms/variants.hpp"
 
 namespace kpu::platforms {
 namespace {
+
+bool is_kernel_cost(std::string_view name) {
+    const auto& rows = kernel::cost_rows();
+    return std::any_of(rows.begin(), rows.end(), [&](const kernel::CostRow& row) { return row.name == name; });
+}
 
 constexpr uint32_t accumulator_bytes = 4;
 
@@ -89,7 +95,7 @@ class Checker {
     void check_costs(const proto::Vector& vector, const std::string& path) {
         std::set<std::string> seen;
         for (const proto::OpcodeCost& cost : vector.cost()) {
-            if (!find_opcode(cost.opcode())) {
+            if (!find_opcode(cost.opcode()) && !is_kernel_cost(cost.opcode())) {
                 error("engine", fmt::format("`{}.cost.opcode`: unknown opcode `{}`. Fix: did you mean `{}`?",
                                             path, cost.opcode(), nearest_opcode(cost.opcode())));
             }

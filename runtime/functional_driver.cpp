@@ -64,6 +64,7 @@ class UntimedDriver final : public Driver {
         result.seed = options.seed;
         result.num_engines = parts.limits.num_engines;
         result.report_hazards = options.hazards;
+        result.kernel_steps = options.max_steps;
         return result;
     }
 
@@ -76,7 +77,7 @@ class UntimedDriver final : public Driver {
 /// More tasks in flight than the device's token table holds: with timing, issue would stall there. Nobody is told of a
 /// compiled program: it was planned for this table, and has no window that its user could narrow.
 Diagnostics UntimedDriver::findings() const {
-    Diagnostics found;
+    Diagnostics found = tasks_.findings();
     if (program_.module != nullptr && !program_.module->program.target_hash().empty()) return found;
     const std::vector<uint32_t>& peaks = tasks_.peak_tokens();
     for (size_t engine = 0; engine < peaks.size() && limits_.max_active_tokens > 0; ++engine) {

@@ -73,6 +73,18 @@ void add_fused_rows(std::vector<traces::OpRow>& ops, const KPUProgram& program) 
     ops = std::move(all);
 }
 
+/// Without values there is no time for kernels whose control flow or addresses depend on them.
+void refuse_unknown_time(const BoundProgram& program) {
+    for (const BoundTask& task : program.tasks) {
+        if (!task.launches()) continue;
+        if (const auto statement = kernel::first_data_dependence(*task.launch->code))
+            throw UserError(fmt::format(
+                "task `{}`: {} depends on data, so its time is not known without values. Fix: run "
+                "with --mode values+timing.",
+                task.name, task.launch->code->where(*statement)));
+    }
+}
+
 [[noreturn]] void no_values() {
     throw UserError("timing mode has no values. Fix: run with mode values+timing or functional.");
 }
@@ -104,7 +116,10 @@ struct Simulation::Impl {
           program(verify_and_bind(module, limits, options, diagnostics)),
           host(program) {
         if (platform_in != nullptr) platform = *platform_in;
-        if (options.mode == Mode::timing) return;
+        if (options.mode == Mode::timing) {
+            refuse_unknown_time(program);
+            return;
+        }
         memory = std::make_unique<values::MemoryImage>(program.ddr_bytes, program.l2_bytes, program.l1_bytes);
         backend = options.reference_values ? values::make_reference_backend() : values::make_fast_backend();
     }

@@ -38,6 +38,8 @@ struct SimulationOptions {
     bool random_order = false;  ///< functional mode: any ready task next, by `seed`; else program order
     uint64_t seed = 0;
     Cycles max_cycles = UINT64_MAX;
+    uint64_t max_steps =
+        UINT64_MAX;                ///< functional mode: statements of invocations that one kernel may execute
     bool record_events = false;    ///< keep the event stream for traces
     bool record_accesses = false;  ///< in it also every request to a memory, for the memory trace
     /// Gets the event stream as it comes instead of it being kept: records of one unit in order of time, the

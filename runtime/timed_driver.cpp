@@ -52,6 +52,7 @@ class TimedDriver final : public Driver {
         const execution::HazardLog* found = device_.hazards();
         return found != nullptr ? *found : none;
     }
+    Diagnostics findings() const override { return device_.findings(); }
     std::vector<traces::UnitInfo> units() const override { return device_.units(); }
 
     void finish(traces::StatSet& stats, std::vector<traces::OpRow>& ops) override {

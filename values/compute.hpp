@@ -1,13 +1,20 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "base/diagnostics.hpp"
 #include "isa/bound_program.hpp"
 #include "values/memory_image.hpp"
 
 namespace kpu::values {
+
+namespace kernel {
+struct LaunchResult;
+}
 
 /// A typed operand as dense row-major elements in `data` (i4: one element per byte, sign-extended; other
 /// types in their own bits, little-endian), aligned to the size of an element. Engines never see strides: the
@@ -63,16 +70,33 @@ class Executor {
   public:
     Executor(const BoundProgram& program, ComputeBackend& backend);
     /// inputs, outputs: region instances in operand order. Result: one pending write per output.
+    /// `loops`: values that the scalars of a kernel may depend on.
     void evaluate(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
-                  const std::vector<RegionView>& outputs, std::vector<PendingWrite>& result);
-    void commit(MemoryMap& memory, std::vector<PendingWrite>& writes);
+                  const std::vector<RegionView>& outputs, std::vector<PendingWrite>& result,
+                  const LoopValues& loops = {});
+    static void commit(MemoryMap& memory, std::vector<PendingWrite>& writes);
     /// evaluate + commit without the intermediate copy where the regions allow it (inputs and outputs
     /// disjoint).
     void execute(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
-                 const std::vector<RegionView>& outputs);
+                 const std::vector<RegionView>& outputs, const LoopValues& loops = {});
+
+    /// Lane-statements that one launch of a kernel may execute.
+    void limit_kernels(uint64_t steps) { kernel_steps_ = steps; }
+    /// A launch was executed, here or elsewhere.
+    void note_launch(const BoundTask& task, const kernel::LaunchResult& result);
+    /// Accesses outside of buffers that kernels made so far, a warning for each statement.
+    Diagnostics findings() const;
 
   private:
-    void evaluate_copy(MemoryMap& memory, const RegionView& source, const RegionView& target, PendingWrite& result);
+    struct Outside {
+        std::string text;
+        uint64_t count = 0;
+    };
+    void run_kernel(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
+                    const std::vector<RegionView>& outputs, const LoopValues& loops,
+                    std::vector<PendingWrite>& result);
+    void evaluate_copy(MemoryMap& memory, const RegionView& source, const RegionView& target,
+                       PendingWrite& result);
     bool copy_directly(MemoryMap& memory, const RegionView& source, const RegionView& target);
     void compute(const BoundTask& task, const std::vector<Tensor>& inputs,
                  const std::vector<Tensor>& outputs);
@@ -81,6 +105,8 @@ class Executor {
     const BoundProgram& program_;
     ComputeBackend& backend_;
     std::vector<std::vector<uint8_t>> scratch_;
+    uint64_t kernel_steps_ = UINT64_MAX;
+    std::map<std::tuple<std::string, uint32_t, uint32_t, std::string>, Outside> outside_;  ///< of kernels
 };
 
 /// Whether a transfer between the two is a byte copy of their whole extents (one side is untyped) and not a

@@ -4,6 +4,7 @@
 
 #include "base/diagnostics.hpp"
 #include "values/compute.hpp"
+#include "values/kernel/task.hpp"
 
 namespace kpu::values {
 namespace {
@@ -63,7 +64,8 @@ bool is_byte_copy(const BoundRegion& source, const BoundRegion& target) {
 Executor::Executor(const BoundProgram& program, ComputeBackend& backend)
     : program_(program), backend_(backend) {}
 
-void Executor::evaluate_copy(MemoryMap& memory, const RegionView& source, const RegionView& target, PendingWrite& result) {
+void Executor::evaluate_copy(MemoryMap& memory, const RegionView& source, const RegionView& target,
+                             PendingWrite& result) {
     result.view = target;
     result.raw = is_byte_copy(*source.region, *target.region);
     if (result.raw) {
@@ -99,9 +101,10 @@ void Executor::compute(const BoundTask& task, const std::vector<Tensor>& inputs,
 }
 
 void Executor::evaluate(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
-                        const std::vector<RegionView>& outputs, std::vector<PendingWrite>& result) {
+                        const std::vector<RegionView>& outputs, std::vector<PendingWrite>& result,
+                        const LoopValues& loops) {
+    if (task.launches()) return run_kernel(memory, task, inputs, outputs, loops, result);
     result.resize(outputs.size());
-    if (!task.computes() && !task.moves()) throw InternalError("kernel tasks are not built");
     if (task.moves()) {
         return evaluate_copy(memory, inputs.at(0), outputs.at(0), result.at(0));
     }
@@ -116,6 +119,46 @@ void Executor::evaluate(MemoryMap& memory, const BoundTask& task, const std::vec
         out.push_back({region.elem, region.shape, &region.quant, result[i].bytes.data()});
     }
     compute(task, in, out);
+}
+
+void Executor::run_kernel(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
+                          const std::vector<RegionView>& outputs, const LoopValues& loops,
+                          std::vector<PendingWrite>& result) {
+    kernel::LaunchLimits limits;
+    limits.steps = kernel_steps_;
+    kernel::LaunchResult done;
+    const auto in_task = [&](const std::exception& error) {
+        return fmt::format("program `{}`, task `{}`: {}", program_.name, task.name, error.what());
+    };
+    try {
+        done = kernel::evaluate_launch(memory, task, inputs, outputs, loops, limits, result);
+    } catch (const UserError& error) {
+        throw UserError(in_task(error));
+    } catch (const SimulationError& error) {
+        throw SimulationError(in_task(error));
+    }
+    note_launch(task, done);
+}
+
+void Executor::note_launch(const BoundTask& task, const kernel::LaunchResult& result) {
+    const kernel::Code& code = *task.launch->code;
+    for (const kernel::OutsideAccess& access : result.outside) {
+        Outside& known = outside_[{task.name, access.statement, access.buffer, access.what}];
+        if (known.count == 0)
+            known.text =
+                fmt::format("task `{}`, {}: {} outside buffer `{}`, first at {} {}", task.name,
+                            code.where(access.statement), access.what, code.buffers[access.buffer].name,
+                            access.what == std::string_view("copy") ? "byte" : "index", access.first_index);
+        known.count += access.count;
+    }
+}
+
+Diagnostics Executor::findings() const {
+    Diagnostics found;
+    for (const auto& [place, outside] : outside_)
+        found.warning(
+            {}, fmt::format("{}; {} times. Fix: guard the access with len().", outside.text, outside.count));
+    return found;
 }
 
 void Executor::commit(MemoryMap& memory, std::vector<PendingWrite>& writes) {
@@ -155,7 +198,7 @@ bool Executor::copy_directly(MemoryMap& memory, const RegionView& source, const 
 }
 
 void Executor::execute(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
-                       const std::vector<RegionView>& outputs) {
+                       const std::vector<RegionView>& outputs, const LoopValues& loops) {
     if (task.moves() && copy_directly(memory, inputs.at(0), outputs.at(0))) return;
     const auto collides = [&](size_t i) {
         const RegionView& view = outputs[i];
@@ -170,7 +213,7 @@ void Executor::execute(MemoryMap& memory, const BoundTask& task, const std::vect
         direct = is_dense_in_memory(outputs[i]) && !collides(i);
     if (!direct) {
         std::vector<PendingWrite> writes;
-        evaluate(memory, task, inputs, outputs, writes);
+        evaluate(memory, task, inputs, outputs, writes, loops);
         return commit(memory, writes);
     }
     std::vector<Tensor> in;

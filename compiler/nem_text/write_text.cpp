@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/read_file.hpp"
 #include "base/text_output.hpp"
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
@@ -24,6 +25,18 @@ void write_text(const Module& module, const std::string& path) {
     for (int i = 0; i < module.program.data_size(); ++i) {
         if (!module.program.data(i).path().empty()) continue;
         write_file((folder / data_file_name(path, i)).string(), module.data[static_cast<size_t>(i)].bytes());
+    }
+    for (const proto::KernelFile& file : module.program.kernel_file()) {
+        const fs::path beside = folder / file.path();
+        const std::string text = nem::print_kernels(file);
+        std::error_code unreadable;
+        if (fs::exists(beside, unreadable)) {
+            if (read_file(beside.string()) == text) continue;
+            throw UserError(fmt::format("{}: the file exists and holds other kernels. Fix: write the program into another "
+                                        "folder, or move that file away.",
+                                        beside.string()));
+        }
+        write_file(beside.string(), text);
     }
     write_file(path, nem::print(module));
 }

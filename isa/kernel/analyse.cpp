@@ -109,7 +109,7 @@ void Analysis::add_buffer(const proto::KernelBuffer& source, const SourcePos& at
             source.name(), source.name()));
     buffers_.emplace(source.name(), static_cast<uint32_t>(code_->buffers.size()));
     code_->buffers.push_back(
-        {source.name(), source.access(), type, source.count(), source.range_begin(), source.range_end()});
+        {source.name(), source.access(), type, source.count(), source.range_begin(), source.range_end(), false});
 }
 
 void Analysis::check_workgroup_memory() {
@@ -248,7 +248,8 @@ void Analysis::resolve_store(const proto::KernelStatement& source, CodeStatement
     if (!found)
         return error(
             fmt::format("store to unknown buffer `{}`. Fix: declare it in Program::buffers.", source.name()));
-    const CodeBuffer& buffer = code_->buffers[*found];
+    CodeBuffer& buffer = code_->buffers[*found];
+    buffer.direct = true;
     statement.buffer = *found;
     if (!buffer.writable())
         return error(

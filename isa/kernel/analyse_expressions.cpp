@@ -144,7 +144,8 @@ void Analysis::resolve_load(const proto::KernelToken& token, CodeExpr& expr) {
     if (!index)
         return error(
             fmt::format("load from unknown buffer `{}`. Fix: declare it in Program::buffers.", token.name()));
-    const CodeBuffer& buffer = code_->buffers[*index];
+    CodeBuffer& buffer = code_->buffers[*index];
+    buffer.direct = true;
     if (buffer.type == Type::bytes || buffer.type == Type::i4)
         return error(
             fmt::format("operation on buffer `{}` with element type `{}` is not supported. Fix: use a "
@@ -270,7 +271,8 @@ void Analysis::resolve_atomic(const proto::KernelToken& token, const Operation& 
     if (!index)
         return error(
             fmt::format("atomic on unknown buffer `{}`. Fix: declare it in Program::buffers.", token.name()));
-    const CodeBuffer& buffer = code_->buffers[*index];
+    CodeBuffer& buffer = code_->buffers[*index];
+    buffer.direct = true;
     switch (buffer.access) {
         case proto::KernelBuffer::WORKGROUP:
             return error(

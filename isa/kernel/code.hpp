@@ -25,6 +25,7 @@ struct CodeBuffer {
     Type type = Type::none;
     uint32_t count = 0;  ///< declared; 0: as many as are bound
     uint64_t range_begin = 0, range_end = 0;
+    bool direct = false;  ///< loaded from, stored to, or updated; not only copied
 
     bool is_workgroup() const { return access == proto::KernelBuffer::WORKGROUP; }
     bool writable() const {

@@ -248,6 +248,20 @@ std::string_view name_of(CostClass cost) {
     return names[static_cast<size_t>(cost)];
 }
 
+const std::vector<CostRow>& cost_rows() {
+    static const std::vector<CostRow> table = {
+        {"kernel.statement", 1, "issue of a statement"},
+        {"kernel.integer", 1, "operation on integers or bool, of as many elements as the unit has lanes"},
+        {"kernel.float", 1, "addition, product, comparison, fma of f32"},
+        {"kernel.special", 4, "division, square root, transcendental function"},
+        {"kernel.permute", 2, "shuffle"},
+        {"kernel.reduce", 4, "ballot, sum over a subgroup"},
+        {"kernel.atomic", 2, "atomic, for each invocation: they go one by one"},
+        {"kernel.barrier", 4, "barrier of a workgroup"},
+        {"kernel.scalar", 1, "load from a uniform buffer, whoever asks for whatever of it"}};
+    return table;
+}
+
 const std::vector<Operation>& operations() {
     static const std::vector<Operation> table = make_operations();
     return table;

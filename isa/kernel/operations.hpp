@@ -49,6 +49,14 @@ enum class CostClass : uint8_t { none, integer, floating, special, permute, redu
 constexpr int cost_class_count = 7;
 std::string_view name_of(CostClass cost);
 
+/// A row of the cost table of a platform, and what it is without one.
+struct CostRow {
+    std::string_view name;  ///< kernel.float
+    double cycles;
+    std::string_view meaning;
+};
+const std::vector<CostRow>& cost_rows();
+
 /// The type of the result.
 enum class Result : uint8_t { same, boolean, u32, difference, own };
 

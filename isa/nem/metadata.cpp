@@ -5,14 +5,16 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/nem/program_reader.hpp"
+#include "isa/structure.hpp"
 
 namespace kpu::nem {
 namespace {
 
 constexpr std::string_view known_forms =
-    "requires, param, tensor, op, data, program, module, deps or {\"op\": N}";
+    "requires, param, tensor, op, data, kernels, program, module, deps or {\"op\": N}";
 
 /// The tokens of one metadata line.
 class LineReader : public Reader {
@@ -190,6 +192,8 @@ void ProgramReader::read_meta_line(const MetaLine& line) {
         if (!read_json(line, rest, *program_.add_op())) program_.mutable_op()->RemoveLast();
     } else if (form == "data") {
         if (!read_json(line, rest, *program_.add_data())) program_.mutable_data()->RemoveLast();
+    } else if (form == "kernels") {
+        read_kernels(line, rest);
     } else if (form == "program") {
         read_program_fields(line, rest);
     } else if (form == "module") {
@@ -221,6 +225,37 @@ void ProgramReader::read_param(const MetaLine& line, std::string_view text) {
     }
     declare(name, Symbol::Kind::param, static_cast<size_t>(program_.param_size()));
     *program_.add_param() = param;
+}
+
+/// The kernels of a file become part of the program.
+void ProgramReader::read_kernels(const MetaLine& line, std::string_view text) {
+    const auto report = [&](std::string message) { report_at(line.line, line.column, std::move(message)); };
+    const std::string name(trimmed(text));
+    if (!is_kernel_file_name(name))
+        return report(
+            "a `#! kernels` line names a file beside the program. Fix: a name of letters, digits, _ - and ., "
+            "that "
+            "ends in .kern");
+    const std::optional<SourceFile> file = context_.loader(name, path_);
+    if (!file)
+        return report(
+            fmt::format("cannot find the file of kernels {}. Fix: put it beside this file or give its folder "
+                        "with -I",
+                        name));
+    context_.total_bytes += file->text.size();
+    if (context_.total_bytes > max_total_bytes)
+        return report(fmt::format("included files exceed {} bytes. Fix: include less", max_total_bytes));
+    proto::KernelFile& kernels = *program_.add_kernel_file();
+    kernels.set_path(name);
+    Diagnostics found;
+    for (kernel::Source& source : kernel::parse(file->text, file->path, found)) {
+        *kernels.add_kernel() = source.body;
+        module_.source.kernels.push_back(std::move(source));
+    }
+    for (const Diagnostic& diagnostic : found.all()) context_.diagnostics.add(diagnostic);
+    if (!found.has_errors()) return;
+    ++context_.errors;
+    program_.mutable_kernel_file()->RemoveLast();
 }
 
 void ProgramReader::read_op_of_task(const MetaLine& line) {

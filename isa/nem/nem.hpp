@@ -114,6 +114,9 @@ std::vector<TypeVariant> all_variants(const std::vector<TypeFamily>& families, b
 /// The 13 type families of the language (families.nem).
 const std::vector<TypeFamily>& standard_families();
 
+/// Text of a file of kernels, which stands beside the program's text.
+std::string print_kernels(const proto::KernelFile& file);
+
 /// NEM text of a program such that assembling it gives the same program. Data sections are named, not
 /// written.
 std::string print(const Module& module);

@@ -6,6 +6,7 @@
 //   #! op {...}                  one front-end operation; JSON of Op, in order
 //   #! data {...}                one data section; JSON of Data, in order (the bytes stand elsewhere)
 //   #! {"op": 3}                 the next task belongs to the operation of the fourth `#! op` line
+//   #! kernels NAME.kern         the kernels of a text file beside this one
 //   #! requires kpusim           heads a text with carried tokens: a reader that skips them would run it with races
 //   #! deps acc[k-1], st[m-2]    tokens that the next task needs of earlier iterations of the loops named
 //   #! module {...}              the whole program as JSON of KPUProgram, where text cannot say it: names that
@@ -95,6 +96,7 @@ class Printer {
         for (const proto::Tensor& tensor : p_.tensor()) line("#! tensor " + json_text(tensor));
         for (const proto::Op& op : p_.op()) line("#! op " + json_text(op));
         for (const proto::Data& data : p_.data()) line("#! data " + json_text(data));
+        for (const proto::KernelFile& file : p_.kernel_file()) line("#! kernels " + file.path());
         section();
     }
 
@@ -184,7 +186,7 @@ class Printer {
         std::string text;
         if (!task.name().empty() || (index < used_.size() && used_[index])) text = token_name(index) + " = ";
         const std::string_view form = task.sync() ? "sync" : "async";
-        if (task.kind() == proto::Task::COMPUTE) {
+        if (task.kind() == proto::Task::COMPUTE || task.kind() == proto::Task::KERNEL) {
             text += compute_text(task, form, text.size());
         } else {
             text += transfer_text(task, form);
@@ -205,10 +207,22 @@ class Printer {
         return text + ")";
     }
 
+    std::string launch_text(const proto::Kernel& kernel) const {
+        const auto list = [&](std::string_view name, const auto& exprs) {
+            std::string text;
+            for (const proto::Expr& expr : exprs)
+                text += (text.empty() ? "" : ", ") + expr_text(expr, names_);
+            return text.empty() ? text : fmt::format(" {}=[{}]", name, text);
+        };
+        return fmt::format(" op=\"{}\"{}{}", kernel.name(), list("grid", kernel.grid()),
+                           list("args", kernel.scalar()));
+    }
+
     std::string compute_text(const proto::Task& task, std::string_view form, size_t column) const {
-        std::string text = fmt::format("{}.{} in {} out {}", task.opcode(), form, operands_text(task.input()),
-                                       operands_text(task.output()));
-        std::string attributes;
+        const bool launch = task.kind() == proto::Task::KERNEL;
+        std::string text = fmt::format("{}.{} in {} out {}", launch ? "compute" : task.opcode(), form,
+                                       operands_text(task.input()), operands_text(task.output()));
+        std::string attributes = launch ? launch_text(task.kernel()) : std::string();
         for (const proto::Attribute& attribute : task.attribute())
             attributes += fmt::format(" {}={}", attribute.name(), value_text(attribute.value(), names_));
         if (task.dep_size() > 0) attributes += fmt::format(" deps=[{}]", tokens(task.dep()));
@@ -224,19 +238,27 @@ class Printer {
     std::string out_, indent_;
 };
 
-/// Includes are not needed to read a program's own text back.
-std::optional<SourceFile> empty_file(const std::string& name, const std::string&) {
-    return SourceFile{name, ""};
-}
-
 bool reads_back(const std::string& text, const KPUProgram& program) {
     Diagnostics diagnostics;
-    const Document document = parse(text, "<printed>", empty_file, diagnostics);
+    // includes are not needed to read a program's own text back
+    const auto file_of = [&](const std::string& name, const std::string&) -> std::optional<SourceFile> {
+        for (const proto::KernelFile& file : program.kernel_file())
+            if (file.path() == name) return SourceFile{name, print_kernels(file)};
+        return SourceFile{name, ""};
+    };
+    const Document document = parse(text, "<printed>", file_of, diagnostics);
     return !diagnostics.has_errors() && document.is_program &&
            document.module.program.SerializeAsString() == program.SerializeAsString();
 }
 
 }  // namespace
+
+std::string print_kernels(const proto::KernelFile& file) {
+    std::string text;
+    for (const proto::KernelBody& body : file.kernel())
+        text += (text.empty() ? "" : "\n") + kernel::print(body);
+    return text;
+}
 
 std::string print(const Module& module) {
     check_structure(module.program, module.origin.empty() ? "<program>" : module.origin);

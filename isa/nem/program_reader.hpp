@@ -45,6 +45,8 @@ class ProgramReader : public Reader {
     void read_compute(proto::Task& task);
     void read_attributes(proto::Task& task);
     bool attribute_follows();
+    void make_launch(proto::Task& task, const Token& call);
+    void read_kernels(const MetaLine& line, std::string_view text);
     void read_deps(proto::Task& task);
     bool read_form();
 

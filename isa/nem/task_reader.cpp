@@ -69,6 +69,7 @@ void ProgramReader::read_task() {
         task.set_kind(proto::Task::COMPUTE);
         task.set_opcode(std::string(call.text));
         read_compute(task);
+        if (task.opcode() == "compute") make_launch(task, call);
     }
     read_decorators(task);
     add_carried(carried, task);
@@ -186,6 +187,34 @@ void ProgramReader::read_attributes(proto::Task& task) {
         attribute.set_name(std::string(name.text));
         read_value(*attribute.mutable_value(), word, false);
     }
+}
+
+/// compute.async ... op="saxpy" grid=[8, 1, 1] args=[n]: a launch of a kernel.
+void ProgramReader::make_launch(proto::Task& task, const Token& call) {
+    proto::Kernel& kernel = *task.mutable_kernel();
+    for (const proto::Attribute& attribute : task.attribute()) {
+        const proto::Value& value = attribute.value();
+        const bool integers =
+            value.has_list() && std::all_of(value.list().item().begin(), value.list().item().end(),
+                                            [](const proto::Value& item) { return item.has_expr(); });
+        if (attribute.name() == "op" && value.kind_case() == proto::Value::kText) {
+            kernel.set_name(value.text());
+        } else if (attribute.name() == "grid" && integers && value.list().item_size() <= 3) {
+            for (const proto::Value& item : value.list().item()) *kernel.add_grid() = item.expr();
+        } else if (attribute.name() == "args" && integers) {
+            for (const proto::Value& item : value.list().item()) *kernel.add_scalar() = item.expr();
+        } else {
+            fail(call,
+                 fmt::format(
+                     "compute takes op=\"name\", grid=[x, y, z] and args=[...] of integers, not this `{}`. "
+                     "Fix: leave it out or write it so",
+                     attribute.name()));
+        }
+    }
+    if (kernel.name().empty()) fail(call, "compute launches a kernel: which one? Fix: add op=\"name\"");
+    task.clear_attribute();
+    task.clear_opcode();
+    task.set_kind(proto::Task::KERNEL);
 }
 
 }  // namespace kpu::nem

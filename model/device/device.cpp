@@ -22,7 +22,7 @@ class DataObserver : public TaskObserver {
   public:
     explicit DataObserver(execution::DataPath& data) : data_(data) {}
     void started(const TaskCommand& command) override { data_.task_started(*command.task, command.memory); }
-    void completed(const TaskCommand& command) override { data_.task_completed(*command.task); }
+    void completed(const TaskCommand& command) override { data_.task_completed(*command.task, command.report.launch.get()); }
 
   private:
     execution::DataPath& data_;
@@ -160,6 +160,7 @@ std::unique_ptr<Unit> Device::Impl::make_task_unit(uint16_t unit) {
     place.program = &program;
     place.platform = &platform;
     place.errors = &errors;
+    place.step_end = &step_end_;
     if (units[unit].engine >= 0) {
         place.engine = static_cast<uint16_t>(units[unit].engine);
         place.engine_platform = &engines[place.engine];
@@ -242,6 +243,7 @@ RunStatus Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std::at
         const Picoseconds begin = sc_core::sc_time_stamp().value();
         if (end > begin) {
             interconnect->set_step_end(core.edge(target));
+            step_end_ = target;
             sc_core::sc_start(sc_core::sc_time::from_value(end - begin), sc_core::SC_EXIT_ON_STARVATION);
         }
         const bool paused = stop.finished || stop.task_completed || stop.interrupted;
@@ -338,6 +340,7 @@ RunStatus Device::run(Cycles until_cycle, bool stop_at_task, const std::atomic<b
 }
 Cycles Device::now() const { return impl_->now(); }
 const std::vector<traces::UnitInfo>& Device::units() const { return impl_->units; }
+Diagnostics Device::findings() const { return impl_->data ? impl_->data->findings() : Diagnostics(); }
 const execution::HazardLog* Device::hazards() const {
     return impl_->data ? &impl_->data->hazards() : nullptr;
 }

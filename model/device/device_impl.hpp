@@ -87,6 +87,7 @@ class Device::Impl {
     void memory_statistics(traces::StatSet& stats);
 
     Cycles now_ = 0;
+    Cycles step_end_ = 0;
     bool ended_ = false;
 };
 

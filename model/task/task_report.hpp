@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "model/stream/stream.hpp"
 #include "traces/event.hpp"
+#include "values/kernel/launch.hpp"
 
 namespace kpu::model {
 
@@ -35,6 +37,8 @@ struct TaskReport {
     traces::Cause result_cause = traces::Cause::stalled_backpressure;
     std::vector<StreamUse> streams;
     std::vector<StepChange> steps;  ///< ascending, the first at the start; where the course is `steps`
+
+    std::shared_ptr<const values::kernel::LaunchResult> launch;  ///< of a kernel that has ended
 
     /// As new, but keeps the lists' memory.
     void clear() {

@@ -109,6 +109,7 @@ void FormulaUnit::advance(Job& job, Cycles now) {
 
 void FormulaUnit::update() {
     const Cycles now = now_cycle();
+    const bool was_idle = jobs_.empty();
     for (const auto& job : jobs_) {
         advance(*job, now);
         if (job->operands_open > 0) break;  // when the next one begins is not certain
@@ -120,6 +121,7 @@ void FormulaUnit::update() {
         spare_jobs_.push_back(std::move(job));
     }
     wake_from(now + 1);
+    if (!was_idle && jobs_.empty()) drained();
 }
 
 /// Wakes when a formula lets something happen, at the first such cycle from `earliest` on. All else waits for

@@ -19,6 +19,11 @@ class FormulaUnit : public Unit {
     /// The terms, streams, work and energy of a task. Called once for a statement and port of the second unit
     /// that it occupies (`partner_bytes_per_cycle`, 0 without one).
     virtual TaskPlan plan(const BoundTask& task, uint32_t partner_bytes_per_cycle) = 0;
+    void start(TaskCommand& command) override;
+    void wake() override { update(); }
+    /// No task is inside any more.
+    virtual void drained() {}
+    bool idle() const { return jobs_.empty(); }
 
   private:
     /// One task inside the unit, and how far its streams are.
@@ -40,8 +45,6 @@ class FormulaUnit : public Unit {
         TaskPlan plan;
     };
 
-    void start(TaskCommand& command) override;
-    void wake() override { update(); }
     const TaskPlan& plan_of(const TaskCommand& command);
     void update();
     void wake_from(Cycles earliest);

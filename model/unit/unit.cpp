@@ -116,9 +116,11 @@ std::unique_ptr<StreamTransaction> Unit::post(const PlannedStream& planned, Task
 }
 
 void Unit::note_completed(TaskCommand& task_command, const StreamTransaction& transaction) {
-    for (StreamUse& use : task_command.report.streams) {
-        if (use.request == &transaction.extension.request) use.result = &transaction.extension.result;
-    }
+    std::vector<StreamUse>& uses = task_command.report.streams;
+    const auto use = std::find_if(uses.rbegin(), uses.rend(), [&](const StreamUse& known) {
+        return known.request == &transaction.extension.request;
+    });
+    if (use != uses.rend()) use->result = &transaction.extension.result;
 }
 
 void Unit::answer_free(TaskCommand& task_command) {
@@ -162,17 +164,32 @@ const BoundRegion& Unit::region_of(const BoundTask& task, OperandRef operand) co
 
 PlannedStream Unit::memory_stream(const BoundTask& task, OperandRef operand, bool read,
                                   uint32_t port_bytes_per_cycle) const {
+    StreamSide memory;
+    point_at(memory, region_of(task, operand));
+    PlannedStream planned = port_stream(task.op, memory, read, port_bytes_per_cycle);
+    (read ? planned.source : planned.destination) = operand;
+    return planned;
+}
+
+PlannedStream Unit::port_stream(uint32_t op, const StreamSide& memory, bool read,
+                                uint32_t port_bytes_per_cycle) const {
     PlannedStream planned;
     StreamRequest& request = planned.request;
     request.unit = place_.unit;
-    request.op = task.op;
+    request.op = op;
     request.port_bytes_per_cycle = port_bytes_per_cycle;
     if (place_.engine_platform != nullptr) use_blocks(request, place_.engine_platform->l1());
-    StreamSide& unit = read ? request.destination : request.source;
-    unit.engine = place_.engine;
-    point_at(read ? request.source : request.destination, region_of(task, operand));
-    (read ? planned.source : planned.destination) = operand;
+    (read ? request.destination : request.source).engine = place_.engine;
+    (read ? request.source : request.destination) = memory;
     return planned;
+}
+
+void Unit::use_dma(StreamRequest& request, const proto::Dma& dma) {
+    request.burst_bytes = dma.burst_bytes();
+    request.max_outstanding = dma.max_outstanding_bursts();
+    request.descriptor_cycles = dma.descriptor_cycles();
+    request.row_cycles = dma.row_cycles();
+    request.priority = static_cast<uint8_t>(dma.priority());
 }
 
 void Unit::plan_move(const BoundTask& task, const proto::Dma& dma, uint32_t port_bytes_per_cycle,
@@ -181,11 +198,7 @@ void Unit::plan_move(const BoundTask& task, const proto::Dma& dma, uint32_t port
     StreamRequest& request = planned.request;
     point_at(request.destination, region_of(task, output(0)));
     planned.destination = output(0);
-    request.burst_bytes = dma.burst_bytes();
-    request.max_outstanding = dma.max_outstanding_bursts();
-    request.descriptor_cycles = dma.descriptor_cycles();
-    request.row_cycles = dma.row_cycles();
-    request.priority = static_cast<uint8_t>(dma.priority());
+    use_dma(request, dma);
     plan.course = TaskPlan::Course::stream;
     plan.work = request.source.pattern.total_bytes();
     plan.peak_q16 = uint64_t{port_bytes_per_cycle} << 16;

@@ -20,6 +20,7 @@ struct UnitPlace {
     const proto::Platform* platform = nullptr;
     const proto::Engine* engine_platform = nullptr;  ///< null for units of the device
     uint32_t command_ports = 1;
+    const Cycles* step_end = nullptr;  ///< the run stops at this cycle, or goes on from there in another step
     ErrorSlot* errors = nullptr;
 };
 
@@ -65,6 +66,11 @@ class Unit : public sc_core::sc_module,
     /// operand's.
     PlannedStream memory_stream(const BoundTask& task, OperandRef operand, bool read,
                                 uint32_t port_bytes_per_cycle) const;
+    /// The same for any part of a memory.
+    PlannedStream port_stream(uint32_t op, const StreamSide& memory, bool read,
+                              uint32_t port_bytes_per_cycle) const;
+    /// Bursts, descriptor and row costs of a DMA.
+    static void use_dma(StreamRequest& request, const proto::Dma& dma);
     /// The task as one memory-to-memory stream with the descriptor costs of `dma`.
     void plan_move(const BoundTask& task, const proto::Dma& dma, uint32_t port_bytes_per_cycle,
                    TaskPlan& plan) const;

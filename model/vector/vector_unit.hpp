@@ -1,14 +1,14 @@
 #pragma once
 
-#include "model/unit/formula_unit.hpp"
+#include "model/vector/kernel_unit.hpp"
 
 namespace kpu::model {
 
 /// A vector unit (CSTL or VPU): everything that is neither a matrix product nor a transfer, and stores.
 /// vector_unit.md.
-class VectorUnit : public FormulaUnit {
+class VectorUnit : public KernelUnit {
   public:
-    using FormulaUnit::FormulaUnit;
+    using KernelUnit::KernelUnit;
     const char* kind() const override { return "vector_unit"; }
 
   protected:

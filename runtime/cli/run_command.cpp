@@ -35,7 +35,7 @@ struct RunOptions {
     bool mode_given = false;
     bool strict = false, retarget = false, no_hazards = false, allow_hazards = false, force = false,
          json = false, quiet = false;
-    uint64_t max_cycles = 0, seed = 0;
+    uint64_t max_cycles = 0, max_steps = 0, seed = 0;
     std::string out, events, hazards;
     TracePaths traces;
     Budgets budgets;
@@ -83,6 +83,7 @@ runtime::SimulationOptions simulation_options(const RunOptions& options) {
         result.seed = *seed;
     }
     if (options.max_cycles > 0) result.max_cycles = options.max_cycles;
+    if (options.max_steps > 0) result.max_steps = options.max_steps;
     traces::check_window(options.traces.window);
     result.record_events = options.wants_traces();
     result.record_accesses = options.traces.need_accesses();
@@ -342,6 +343,10 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     command->add_flag("--no-hazards", options->no_hazards, "do not look for races and unwritten reads")
         ->excludes(allow);
     command->add_option("--max-cycles", options->max_cycles, "stop there (exit 2)")->check(not_positive);
+    command
+        ->add_option("--max-steps", options->max_steps,
+                     "functional mode: most statements of invocations in one launch of a kernel (exit 2)")
+        ->check(not_positive);
     command->add_option("--seed", options->seed, "seed of random choices");
     command->add_option("-o,--output", options->out, "folder for stats.json, ops.csv, outputs/ and more");
     command->add_flag("--force", options->force, "replace kpusim's own files in an existing folder");

@@ -358,7 +358,7 @@ const StructureCase structure_cases[] = {
     {"body_end", [](KPUProgram& p) { p.mutable_statement(0)->mutable_loop()->set_body_end(99); }, "body_end"},
     {"empty_body_end", [](KPUProgram& p) { p.mutable_statement(0)->mutable_loop()->set_body_end(0); },
      "body_end"},
-    {"kernel", [](KPUProgram& p) { first_task(p).set_kind(proto::Task::KERNEL); }, "vector kernel"},
+    {"kernel", [](KPUProgram& p) { first_task(p).set_kind(proto::Task::KERNEL); }, "kernel is missing"},
     {"two_sources", [](KPUProgram& p) { *first_task(p).add_input() = first_task(p).input(0); },
      "one of each"},
     {"no_kind", [](KPUProgram& p) { p.add_statement(); }, "has no kind"},

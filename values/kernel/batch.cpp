@@ -92,7 +92,8 @@ void Batch::step() {
     if (observer_ != nullptr) {
         for (size_t i = 0; i < touched_count_; ++i) {
             const std::vector<uint32_t>& elements = touched_[i].elements;
-            observer_->accessed(touched_[i].buffer, elements.data(), static_cast<uint32_t>(elements.size()));
+            observer_->accessed(touched_[i].site, touched_[i].buffer, elements.data(),
+                                static_cast<uint32_t>(elements.size()));
         }
         observer_->executed(statement, active_lanes);
     }

@@ -12,8 +12,10 @@ namespace kpu::values::kernel {
 class StepObserver {
   public:
     virtual ~StepObserver() = default;
-    /// Elements of a buffer that the active lanes asked for, in lane order; outside the buffer too.
-    virtual void accessed(uint32_t /*buffer*/, const uint32_t* /*elements*/, uint32_t /*count*/) {}
+    /// Elements of a buffer that the active lanes asked for, in lane order; outside the buffer too. `site`: the load
+    /// or atomic; no_expr: the store.
+    virtual void accessed(ExprIndex /*site*/, uint32_t /*buffer*/, const uint32_t* /*elements*/,
+                          uint32_t /*count*/) {}
     /// A lane started a copy, or waits for one.
     virtual void copy_started(uint32_t /*lane*/, uint32_t /*tag*/, const Copy& /*copy*/) {}
     virtual void copy_awaited(uint32_t /*lane*/, uint32_t /*tag*/) {}
@@ -33,6 +35,9 @@ class Batch {
     void observe(StepObserver* observer) { observer_ = observer; }
     uint32_t statement() const { return next_; }  ///< that step() executes
     uint32_t active() const { return static_cast<uint32_t>(lanes_.size()); }
+    const std::vector<uint32_t>& lanes() const {
+        return lanes_;
+    }  ///< of the workgroup, that execute it, ascending
 
   private:
     using Lanes = std::vector<uint32_t>;

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "values/compute.hpp"
-#include "values/kernel/batch.hpp"
 #include "values/kernel/interpreter.hpp"
 
 namespace kpu::values::kernel {
@@ -32,35 +31,28 @@ void check_scalars(const Code& code, const std::vector<uint64_t>& scalars) {
                         code.name(), code.scalars.size(), scalars.size()));
 }
 
-/// Calls run(workgroup, memory) for each workgroup until it gives false.
-template <typename Run>
-LaunchResult for_each_workgroup(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
-                                const std::vector<Bytes>& storage, const LaunchLimits& limits,
-                                const Run& run) {
+void check(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars) {
     check_scalars(code, scalars);
     check_grid(code, grid);
-    Memory memory(code, storage);
-    const FloatEnvironment environment;
+}
+
+void clear_outputs(const Code& code, const std::vector<Bytes>& storage) {
     size_t next = 0;
     for (const CodeBuffer& buffer : code.buffers) {
         if (buffer.is_workgroup()) continue;
         const Bytes& bytes = storage[next++];
         if (buffer.starts_zero()) std::fill_n(bytes.data, bytes.size, uint8_t{0});
     }
-    LaunchResult result;
-    uint64_t steps = limits.steps;
-    for (uint64_t z = 0; z < grid[2] && result.complete; ++z)
-        for (uint64_t y = 0; y < grid[1] && result.complete; ++y)
-            for (uint64_t x = 0; x < grid[0] && result.complete; ++x) {
-                const bool stopped =
-                    limits.interrupt != nullptr && limits.interrupt->load(std::memory_order_relaxed);
-                result.complete = !stopped && run({static_cast<uint32_t>(x), static_cast<uint32_t>(y),
-                                                   static_cast<uint32_t>(z)},
-                                                  memory, steps);
-            }
-    result.steps = limits.steps - steps;
-    result.outside = memory.outside();
-    return result;
+}
+
+/// Of the workgroup with a number, x fastest.
+std::array<uint32_t, 3> place_of(uint64_t workgroup, const Grid& grid) {
+    return {static_cast<uint32_t>(workgroup % grid[0]), static_cast<uint32_t>(workgroup / grid[0] % grid[1]),
+            static_cast<uint32_t>(workgroup / grid[0] / grid[1])};
+}
+
+bool interrupted(const LaunchLimits& limits) {
+    return limits.interrupt != nullptr && limits.interrupt->load(std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -107,35 +99,67 @@ void check_grid(const Code& code, const Grid& grid) {
                             "fits in u32.",
                             code.name()));
     }
+    if (grid[2] > max_workgroups / grid[0] / grid[1])
+        throw UserError(fmt::format("kernel `{}`: the grid has more than {} workgroups. Fix: launch fewer.",
+                                    code.name(), max_workgroups));
+}
+
+Launch::Launch(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
+               const std::vector<Bytes>& storage)
+    : code_(code),
+      grid_((check(code, grid, scalars), grid)),
+      memory_(code, storage),
+      batch_(code, memory_, scalars),
+      workgroups_(grid[0] * grid[1] * grid[2]) {
+    clear_outputs(code, storage);
+    batch_.begin(place_of(0, grid_));
+    begin_next();
+}
+
+/// The next workgroup that has a statement, once one is through.
+void Launch::begin_next() {
+    while (batch_.done() && ++workgroup_ < workgroups_) batch_.begin(place_of(workgroup_, grid_));
+}
+
+void Launch::step() {
+    steps_ += batch_.active();
+    batch_.step();
+    begin_next();
 }
 
 LaunchResult run_launch(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
                         const std::vector<Bytes>& storage, const LaunchLimits& limits) {
-    std::unique_ptr<Batch> batch;
-    uint64_t executed = 0;
-    return for_each_workgroup(code, grid, scalars, storage, limits,
-                              [&](const std::array<uint32_t, 3>& workgroup, Memory& memory, uint64_t& steps) {
-                                  if (batch == nullptr)
-                                      batch = std::make_unique<Batch>(code, memory, scalars);
-                                  batch->begin(workgroup);
-                                  while (!batch->done()) {
-                                      if (steps < batch->active()) return false;
-                                      if (limits.interrupt != nullptr && (++executed & 0xfff) == 0 &&
-                                          limits.interrupt->load(std::memory_order_relaxed))
-                                          return false;
-                                      steps -= batch->active();
-                                      batch->step();
-                                  }
-                                  return true;
-                              });
+    const FloatEnvironment environment;
+    Launch launch(code, grid, scalars, storage);
+    launch.observe(limits.observer);
+    LaunchResult result;
+    for (uint64_t executed = 0; !launch.done(); ++executed) {
+        const bool look = (executed & 0xfff) == 0;
+        result.complete =
+            launch.steps() + launch.batch().active() <= limits.steps && !(look && interrupted(limits));
+        if (!result.complete) break;
+        launch.step();
+    }
+    result.steps = launch.steps();
+    result.outside = launch.outside();
+    return result;
 }
 
 LaunchResult run_reference(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
                            const std::vector<Bytes>& storage, const LaunchLimits& limits) {
-    return for_each_workgroup(code, grid, scalars, storage, limits,
-                              [&](const std::array<uint32_t, 3>& workgroup, Memory& memory, uint64_t& steps) {
-                                  return run_workgroup(code, memory, workgroup, scalars, steps);
-                              });
+    check(code, grid, scalars);
+    const FloatEnvironment environment;
+    Memory memory(code, storage);
+    clear_outputs(code, storage);
+    LaunchResult result;
+    uint64_t steps = limits.steps;
+    const uint64_t workgroups = grid[0] * grid[1] * grid[2];
+    for (uint64_t number = 0; number < workgroups && result.complete; ++number)
+        result.complete =
+            !interrupted(limits) && run_workgroup(code, memory, place_of(number, grid), scalars, steps);
+    result.steps = limits.steps - steps;
+    result.outside = memory.outside();
+    return result;
 }
 
 }  // namespace kpu::values::kernel

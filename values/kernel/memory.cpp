@@ -62,7 +62,8 @@ Copy start_copy(const Code& code, Memory& memory, uint32_t statement, uint64_t o
     copy.destination = s.other;
     copy.start = load ? 0 : offset;
     copy.bytes = size;
-    const uint64_t from = load ? offset : 0;
+    copy.from = load ? offset : 0;
+    const uint64_t from = copy.from;
     const uint64_t room = copy.start < destination.size ? destination.size - copy.start : 0;
     const uint64_t have = from < source.size ? source.size - from : 0;
     copy.payload.resize(std::min(size, room));

@@ -66,7 +66,7 @@ class Memory {
 struct Copy {
     bool pending = false;
     uint32_t destination = 0;
-    uint64_t start = 0;
+    uint64_t from = 0, start = 0;  ///< byte of the source and of the destination
     uint32_t statement = 0;
     std::vector<uint8_t> payload;  ///< as far as the destination has room
     uint64_t bytes = 0;            ///< asked for

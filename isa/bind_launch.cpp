@@ -1,0 +1,201 @@
+// Launches of vector kernels: their code, operands, grid and scalars.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "isa/binder.hpp"
+
+namespace kpu {
+namespace {
+
+using kernel::CodeBuffer;
+using kernel::Type;
+
+bool reads(const CodeBuffer& buffer) { return !buffer.starts_zero(); }
+
+/// The element type of regions that a buffer may be bound to; none: of any region.
+ElemType elem_of(Type type) {
+    switch (type) {
+        case Type::bytes:
+            return ElemType::none;
+        case Type::boolean:
+        case Type::u64:
+            return ElemType::u32;
+        default:
+            return parse_elem_type(name_of(type)).value_or(ElemType::none);
+    }
+}
+
+std::string size_text(uint64_t elements, Type type) {
+    return fmt::format("{} elements of {}", elements, name_of(type));
+}
+
+bool same_place(const BoundRegion& a, const BoundRegion& b) {
+    return a.buffer == b.buffer && a.address.kinds == b.address.kinds &&
+           a.address.values == b.address.values && a.address.constant == b.address.constant &&
+           a.elem == b.elem && a.shape == b.shape && a.strides == b.strides;
+}
+
+}  // namespace
+
+/// Every kernel that the program carries, whether it is launched or not.
+void Binder::bind_kernels() {
+    size_t number = 0;
+    for (const proto::KernelFile& file : program_.kernel_file()) {
+        for (const proto::KernelBody& body : file.kernel()) {
+            kernel::Source source;
+            source.path = module_.origin;
+            if (number < module_.source.kernels.size()) source = module_.source.kernels[number];
+            source.body = body;
+            ++number;
+            if (auto code = kernel::analyse(source, diagnostics_))
+                kernels_.emplace(body.name(), std::move(code));
+        }
+    }
+}
+
+bool Binder::bind_launch(const proto::Task& source, BoundTask& task, const SourcePos& pos) {
+    task.unit = limits_.agnostic || limits_.count(UnitKind::vpu) > 0 ? UnitKind::vpu : UnitKind::cstl;
+    const auto found = kernels_.find(source.kernel().name());
+    if (found == kernels_.end()) {
+        bool carried = false;
+        std::vector<std::string_view> names;
+        for (const proto::KernelFile& file : program_.kernel_file())
+            for (const proto::KernelBody& body : file.kernel()) {
+                names.push_back(body.name());
+                carried |= body.name() == source.kernel().name();
+            }
+        if (carried) return false;  // its own mistakes are reported
+        error(pos, names.empty()
+                       ? fmt::format("no kernel `{}`: the program names no file of kernels. Fix: add a line "
+                                     "`#! kernels FILE.kern`.",
+                                     source.kernel().name())
+                       : fmt::format("no kernel `{}` in the program's files. Fix: did you mean `{}`?",
+                                     source.kernel().name(), nearest_name(source.kernel().name(), names)));
+        return false;
+    }
+    const auto launch = std::make_shared<BoundLaunch>();
+    launch->code = found->second;
+    const kernel::Code& code = *launch->code;
+    const uint64_t used =
+        result_.l1_bytes.empty() ? 0 : *std::max_element(result_.l1_bytes.begin(), result_.l1_bytes.end());
+    const uint64_t left = limits_.l1_bytes > used ? limits_.l1_bytes - used : 0;
+    if (!limits_.agnostic && code.workgroup_bytes() > left) {
+        error(
+            pos,
+            fmt::format(
+                "workgroup memory of kernel `{}` needs {} bytes, but L1 has {} left. Fix: shrink it, or the "
+                "program's buffers.",
+                code.name(), code.workgroup_bytes(), left));
+        return false;
+    }
+    bool good = bind_operands(source, code, *launch, task, pos);
+    for (const proto::Expr& expr : source.kernel().grid()) {
+        launch->grid.emplace_back();
+        good &= expr_of(expr, pos, {"grid", {}, {}}, launch->grid.back());
+        const BoundExpr& bound = launch->grid.back();
+        const auto axis = launch->grid.size() - 1;
+        if (!good || !bound.is_constant()) continue;
+        const bool in_range =
+            bound.constant >= 1 && bound.constant <= int64_t{UINT32_MAX} / code.workgroup[axis];
+        if (in_range) continue;
+        error(pos,
+              bound.constant < 1
+                  ? fmt::format("the grid has {} workgroups along axis {}. Fix: launch at least one.",
+                                bound.constant, axis)
+                  : std::string(
+                        "workgroup * dispatch dimensions overflow u32 global id. Fix: reduce workgroup id or "
+                        "workgroup size so each global_invocation_id component fits in u32."));
+        good = false;
+    }
+    for (const proto::Expr& expr : source.kernel().scalar()) {
+        launch->scalars.emplace_back();
+        good &= expr_of(expr, pos, {"scalar", {}, {}}, launch->scalars.back());
+    }
+    if (launch->scalars.size() != code.scalars.size()) {
+        error(pos,
+              fmt::format("kernel `{}` takes {} scalars, the launch gives {}. Fix: give it as many in args.",
+                          code.name(), code.scalars.size(), launch->scalars.size()));
+        good = false;
+    }
+    task.launch = launch;
+    return good;
+}
+
+bool Binder::bind_operands(const proto::Task& source, const kernel::Code& code, BoundLaunch& launch,
+                           const BoundTask& task, const SourcePos& pos) {
+    int32_t inputs = 0, outputs = 0;
+    for (const CodeBuffer& buffer : code.buffers) {
+        if (buffer.is_workgroup()) continue;
+        BoundLaunch::Operand operand;
+        if (reads(buffer)) operand.input = inputs++;
+        if (buffer.writable()) operand.output = outputs++;
+        launch.operands.push_back(operand);
+    }
+    if (inputs != source.input_size() || outputs != source.output_size()) {
+        error(pos,
+              fmt::format(
+                  "kernel `{}` takes {} inputs and {} outputs, the launch gives {} and {}. Fix: bind its "
+                  "buffers in order, those that are read and written in both lists.",
+                  code.name(), inputs, outputs, source.input_size(), source.output_size()));
+        return false;
+    }
+    bool good = true;
+    size_t next = 0;
+    for (const CodeBuffer& buffer : code.buffers) {
+        if (buffer.is_workgroup()) continue;
+        const BoundLaunch::Operand& operand = launch.operands[next++];
+        if (operand.input >= 0)
+            good &= fits(buffer, task.inputs[static_cast<size_t>(operand.input)], task, pos);
+        if (operand.output >= 0)
+            good &= fits(buffer, task.outputs[static_cast<size_t>(operand.output)], task, pos);
+        if (operand.input < 0 || operand.output < 0) continue;
+        const BoundRegion& in = result_.regions[task.inputs[static_cast<size_t>(operand.input)]];
+        const BoundRegion& out = result_.regions[task.outputs[static_cast<size_t>(operand.output)]];
+        if (same_place(in, out)) continue;
+        error(pos,
+              fmt::format(
+                  "buffer `{}` of kernel `{}` is read and written, but bound to `{}` and `{}`. Fix: bind one "
+                  "region in both lists.",
+                  buffer.name, code.name(), in.name, out.name));
+        good = false;
+    }
+    return good;
+}
+
+bool Binder::fits(const CodeBuffer& buffer, uint32_t index, const BoundTask& task, const SourcePos& pos) {
+    const BoundRegion& region = result_.regions[index];
+    const ElemType wanted = elem_of(buffer.type);
+    if ((buffer.type != Type::bytes && region.elem != wanted) || region.elem == ElemType::i4) {
+        error(pos,
+              fmt::format(
+                  "task `{}`: buffer `{}` of `{}` cannot be bound to region `{}` of {}. Fix: give the region "
+                  "the element type {}.",
+                  task.name, buffer.name, name_of(buffer.type), region.name, name_of(region.elem),
+                  wanted == ElemType::none ? "i8" : name_of(wanted)));
+        return false;
+    }
+    if (region.level == Level::ddr || (region.level == Level::l2 && buffer.direct)) {
+        error(pos, fmt::format("task `{}`: region `{}` of buffer `{}` is in {}; kernels load and store in L1 "
+                               "and copy to and "
+                               "from L2. Fix: bring it to L1.",
+                               task.name, region.name, buffer.name, name_of(region.level)));
+        return false;
+    }
+    const uint64_t bytes = region.typed()
+                               ? packed_bytes(region.elem, static_cast<uint64_t>(region.shape.product()))
+                               : region.extent;
+    const uint64_t needed = (uint64_t{buffer.count} * storage_bits(buffer.type) + 7) / 8;
+    if (bytes < needed) {
+        error(pos,
+              fmt::format(
+                  "buffer `{}` has {} bytes but requires at least {} bytes ({}). Fix: provide a larger input "
+                  "buffer.",
+                  buffer.name, bytes, needed, size_text(buffer.count, buffer.type)));
+        return false;
+    }
+    return true;
+}
+
+}  // namespace kpu

@@ -1,0 +1,297 @@
+"""Launches of kernels through the command: cycles computed by hand, errors, limits, files.
+
+usage: KPUSIM=path/to/kpusim python3 -m unittest test_launch
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+KPUSIM = os.environ["KPUSIM"]
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "kernels"
+
+spec = importlib.util.spec_from_file_location("library", FOLDER / "library.py")
+assert spec is not None and spec.loader is not None
+library = importlib.util.module_from_spec(spec)
+sys.modules["library"] = library
+spec.loader.exec_module(library)
+
+LANES, BANKS, WIDTH = 8, 4, 64  # of L1: bytes of a word of a bank, banks take turns by words
+SETS = (f"engine.vector.lanes={LANES}", f"engine.l1.banks={BANKS}", f"engine.l1.bank_width_bytes={WIDTH}",
+        f"engine.l1.interleave_bytes={WIDTH}")  # fmt: skip
+STATEMENT, PLAIN, SPECIAL, ATOMIC, BARRIER, SCALAR = 1, 1, 4, 2, 4, 1  # defaults of the cost table
+
+
+def banks(elements: list[int], base: int = 0) -> int:
+    """Cycles of one access of all lanes, `base` the address of the buffer, elements of 4 bytes."""
+    total = 0
+    for first in range(0, len(elements), LANES):
+        words = {(base + 4 * e) // WIDTH for e in elements[first : first + LANES]}
+        total += max(sum(w % BANKS == b for w in words) for b in range(BANKS))
+    return total
+
+
+class Launch(unittest.TestCase):
+    """A kernel `k` in a program that launches it."""
+
+    def setUp(self) -> None:
+        """A folder for the files."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.work = Path(folder.name)
+
+    def prepare(self, kernel: str, case: object) -> list[str]:
+        """Write the program; the command that runs it."""
+        (self.work / "k.kern").write_text(kernel)
+        (self.work / "p.nem").write_text(library.program("k", case))
+        command = [KPUSIM, "run", str(self.work / "p.nem")]
+        for name, array in case.reads.items():
+            np.save(self.work / f"{name}.npy", array)
+            command += ["--input", f"{name}={self.work / name}.npy"]
+        return command
+
+    def run_it(self, command: list[str], code: int = 0) -> str:
+        """What it prints."""
+        result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return result.stdout + result.stderr
+
+    def case(self, **options: object) -> object:
+        """Buffers x (256 words) and o (256 words)."""
+        settings = {
+            "file": "k.kern",
+            "reads": {"x": np.arange(256, dtype=np.uint32)},
+            "writes": {"o": np.zeros(256, np.uint32)},
+            "expected": None,
+            "grid": (1,),
+        }
+        settings.update(options)
+        return library.Case(**settings)
+
+    def cycles(self, body: str, size: int = 8, extra: str = "", **options: object) -> int:
+        """Cycles that the unit is busy with the kernel, without what drains."""
+        kernel = f"kernel k workgroup({size}) (x: read u32[], o: output u32[]{extra}): {body} endkernel"
+        command = self.prepare(kernel, self.case(**options)) + [
+            "--quiet",
+            "--force",
+            "-o",
+            str(self.work / "out"),
+        ]
+        for setting in SETS:
+            command += ["--set", setting]
+        self.run_it(command)
+        stats = json.loads((self.work / "out" / "stats.json").read_text())["stats"]
+        self.assertEqual(stats["cycles.unattributed"]["value"], 0)
+        self.stalled = sum(s["value"] for key, s in stats.items() if key.startswith("units.e0_vpu0.stalled."))
+        self.useful = stats["units.e0_vpu0.busy.useful"]["value"]
+        return self.useful + stats["units.e0_vpu0.busy.padding"]["value"]
+
+
+class Cycles(Launch):
+    """The formula of model/vector/vector_unit.md, by hand. o lies at 0 of L1, x at 1024."""
+
+    def test_statements(self) -> None:
+        """One statement, its operations, its accesses."""
+        lanes = list(range(8))
+        self.assertEqual(self.cycles("let a = 1"), STATEMENT)
+        self.assertEqual(self.cycles("let a = lid.x + 1"), STATEMENT + PLAIN)
+        self.assertEqual(self.cycles("let a = lid.x * 3 + 1"), STATEMENT + 2 * PLAIN)
+        self.assertEqual(self.cycles("o[lid.x] = 7"), STATEMENT + banks(lanes))
+        self.assertEqual(self.cycles("o[lid.x] = x[lid.x]"), STATEMENT + 2 * banks(lanes))
+        self.assertEqual(self.cycles("let a = sqrt(f32(lid.x))"), STATEMENT + PLAIN + SPECIAL)
+        self.assertEqual(self.cycles("let a = lid.x / (lid.x + 1)"), STATEMENT + PLAIN + SPECIAL)
+        self.assertEqual(self.cycles("barrier"), STATEMENT + BARRIER)
+
+    def test_lanes(self) -> None:
+        """Twenty invocations are three groups of eight lanes."""
+        lanes = list(range(20))
+        self.assertEqual(self.cycles("let a = lid.x + 1", 20), STATEMENT + 3 * PLAIN)
+        self.assertEqual(self.cycles("o[lid.x] = x[lid.x] + 1", 20), STATEMENT + 3 * PLAIN + 2 * banks(lanes))
+        self.cycles("let a = lid.x + 1 let b = lid.x + 2 let c = lid.x + 3 let d = lid.x + 4", 20)
+        self.assertEqual(self.useful, 4 * 20 // LANES)
+
+    def test_banks(self) -> None:
+        """Neighbours share a word, strides spread over banks, or fall onto one."""
+        for stride in (1, 2, 4, 8, 16, 32):
+            elements = [i * stride for i in range(8)]
+            expected = STATEMENT + (0 if stride == 1 else PLAIN) + banks(elements)
+            index = "lid.x" if stride == 1 else f"lid.x * {stride}"
+            self.assertEqual(self.cycles(f"o[{index}] = 1"), expected, stride)
+        self.assertEqual(banks([i * 32 for i in range(8)]), 4)  # a bank is asked for four words
+        self.assertEqual(banks([i * 16 for i in range(8)]), 2)
+        self.assertEqual(banks(list(range(8))), 1)
+        self.assertEqual(
+            self.cycles("o[lid.x + 12] = 1"), STATEMENT + PLAIN + banks([12 + i for i in range(8)])
+        )
+
+    def test_divergence(self) -> None:
+        """Lanes that diverge pay for both sides."""
+        condition = STATEMENT + PLAIN
+        side = STATEMENT + PLAIN
+        body = "if lid.x < {}: let a = lid.x + 1 else: let b = lid.x + 2 endif"
+        self.assertEqual(self.cycles(body.format(4)), condition + 2 * side)
+        self.assertEqual(self.cycles(body.format(8)), condition + side)
+        self.assertEqual(self.cycles(body.format(0)), condition + side)
+
+    def test_loops(self) -> None:
+        """A loop is one statement and its trips; the longest lane counts."""
+        trip = STATEMENT + PLAIN
+        self.assertEqual(self.cycles("loop i in 0..5: let a = i + 1 endloop"), STATEMENT + 5 * trip)
+        self.assertEqual(self.cycles("loop i in 0..lid.x: let a = i + 1 endloop"), STATEMENT + 7 * trip)
+        self.assertEqual(
+            self.cycles("let n = 3 while n != 0: n = n - 1 endwhile"), STATEMENT + 4 * trip + 3 * trip
+        )
+
+    def test_grid(self) -> None:
+        """Workgroups go one after another."""
+        self.assertEqual(self.cycles("let a = lid.x + 1", grid=(5, 2)), 10 * (STATEMENT + PLAIN))
+
+    def test_atomics_and_scalars(self) -> None:
+        """Atomics go one by one; a uniform buffer is read once for all."""
+        reads = {"x": np.arange(256, dtype=np.uint32), "m": np.zeros(8, np.uint32)}
+        writes = {"o": np.zeros(256, np.uint32), "m": np.zeros(8, np.uint32)}
+        busy = self.cycles(
+            "let a = atomic_add(m[0], 1)", 8, ", m: read_write u32[]", reads=reads, writes=writes
+        )
+        self.assertEqual(busy, STATEMENT + 8 * ATOMIC + 2 * banks([0] * 8))
+        reads = {"x": np.arange(256, dtype=np.uint32), "q": np.ones(1, np.uint32)}
+        busy = self.cycles("let a = q[0] + lid.x", 8, ", q: uniform u32[]", reads=reads)
+        self.assertEqual(busy, STATEMENT + PLAIN + SCALAR)
+
+    def test_copies_overlap_with_work(self) -> None:
+        """Of a copy and work, the longer one counts; without a second buffer, their sum."""
+        work = "loop i in 0..100: let a = i + 1 endloop"
+        copy = 'async_load(x, t, 0, 1024, "t")'
+        options = {"size": 1, "extra": ", t: workgroup u32[256]"}
+        self.cycles(work, **options)
+        before = self.stalled  # while the operands came from DDR: the launch had not started
+        both = self.cycles(f'{copy} {work} async_wait("t")', **options)
+        self.assertEqual(self.stalled, before)
+        self.assertEqual(both, 2 * STATEMENT + STATEMENT + 100 * (STATEMENT + PLAIN))
+        self.cycles(f'{copy} async_wait("t") {work}', **options)
+        self.assertGreater(self.stalled, before + 16)
+
+
+class Errors(Launch):
+    """What does not fit is refused, what goes wrong ends with its own code."""
+
+    def refused(self, kernel: str, text: str, *options: str, code: int = 1, **case: object) -> None:
+        """The command says so."""
+        self.assertIn(text, self.run_it([*self.prepare(kernel, self.case(**case)), *options], code))
+
+    good = "kernel k workgroup(8) (x: read u32[], o: output u32[]): o[gid.x] = x[gid.x] endkernel"
+
+    def test_binding(self) -> None:
+        """Operands, types, scalars, grid."""
+        self.refused(
+            self.good.replace("kernel k", "kernel kk"),
+            "no kernel `k` in the program's files. Fix: did you mean `kk`?",
+        )
+        self.refused(
+            self.good.replace("x: read u32", "x: read i32"), "buffer `x` of `i32` cannot be bound to region"
+        )
+        self.refused(
+            self.good.replace("u32[])", "u32[], n: u32)"), "kernel `k` takes 1 scalars, the launch gives 0."
+        )
+        self.refused(
+            self.good.replace("u32[])", "u32[], w: write u32[])"),
+            "kernel `k` takes 1 inputs and 2 outputs, the launch gives 1 and 1.",
+        )
+        self.refused(self.good, "the grid has 0 workgroups along axis 0.", grid=(0,))
+        self.refused(self.good, "workgroup * dispatch dimensions overflow u32 global id.", grid=(2**40,))
+        self.refused(
+            self.good.replace("x: read u32[]", "x: read u32[300]"),
+            "buffer `x` has 1024 bytes but requires at least 1200 bytes (300 "
+            "elements of u32). Fix: provide a larger input buffer.",
+        )
+        self.refused(
+            self.good.replace("u32[])", "u32[], t: workgroup u32[1000000])"),
+            "workgroup memory of kernel `k` needs 4000000 bytes, but L1 has",
+        )
+        self.refused(self.good, "kernels load and store in L1", far=("x",))
+
+    def test_mistakes_have_their_place(self) -> None:
+        """File, line and column of the kernel's text."""
+        self.refused("kernel k workgroup(8) (x: read u32[], o: output u32[]):\n  o[gid.x] = y\nendkernel",
+                     "k.kern:2:3: error: kernel `k`, `o[gid.x] = y`: reference to "
+                     "undeclared variable `y`.")  # fmt: skip
+        self.refused("kernel k workgroup(8) (:", "k.kern:1:24: error: expected a buffer or scalar")
+
+    def test_a_missing_file(self) -> None:
+        """Named, with the fix."""
+        command = self.prepare(self.good, self.case())
+        (self.work / "k.kern").unlink()
+        self.assertIn("cannot find the file of kernels k.kern. Fix:", self.run_it(command, 1))
+
+    def test_a_trap_is_a_fault(self) -> None:
+        """Exit 2, with invocation and region."""
+        kernel = self.good.replace(
+            "o[gid.x] = x[gid.x]", 'region "check": if gid.x == 3: trap(7, "bad") endif endregion'
+        )
+        for mode in ("functional", "values+timing"):
+            self.refused(
+                kernel,
+                'region check, line 1, `trap(7, "bad")`, invocation (3, 0, 0): '
+                "reference dispatch trapped: address=7, tag=`bad`.",
+                "--mode",
+                mode,
+                code=2,
+            )
+
+    def test_an_endless_loop_has_a_limit(self) -> None:
+        """Exit 2 in both modes."""
+        kernel = self.good.replace("o[gid.x] =", "while true: let a = 1 endwhile o[gid.x] =")
+        self.refused(
+            kernel, "did not end within its limit", "--mode", "functional", "--max-steps", "1000", code=2
+        )
+        self.refused(kernel, "stopped at the limit of 100000 cycles", "--max-cycles", "100000", code=2)
+
+    def test_time_without_values(self) -> None:
+        """Refused where control depends on data, else the same time."""
+        kernel = self.good.replace("o[gid.x] =", "if x[gid.x] == 3: return endif o[gid.x] =")
+        self.refused(
+            kernel,
+            "`if x[gid.x] == 3:` depends on data, so its time is not known without "
+            "values. Fix: run with --mode values+timing.",
+            "--mode",
+            "timing",
+        )
+        command = [*self.prepare(self.good, self.case(grid=(32,))), "--quiet"]
+        cycles = []
+        for mode in ("timing", "values+timing"):
+            self.run_it([*command, "--mode", mode, "-o", str(self.work / mode)])
+            cycles.append(json.loads((self.work / mode / "stats.json").read_text())["stats"]["cycles.total"])
+        self.assertEqual(cycles[0], cycles[1])
+
+    def test_accesses_outside_are_listed(self) -> None:
+        """A warning with statement and index; the values are zeros, and dropped."""
+        command = self.prepare(self.good, self.case(grid=(33,)))
+        text = self.run_it([*command, "--mode", "functional"])
+        self.assertIn("`o[gid.x] = x[gid.x]`: load outside buffer `x`, first at index 256; 8 times.", text)
+        self.assertIn("store outside buffer `o`, first at index 256; 8 times.", text)
+
+    def test_disasm_keeps_other_kernels(self) -> None:
+        """A file of kernels that stands there already is not replaced by another one."""
+        self.prepare(self.good, self.case())
+        container = str(self.work / "p.kpu")
+        self.run_it([KPUSIM, "asm", str(self.work / "p.nem"), "-o", container])
+        there = self.work / "there"
+        there.mkdir()
+        (there / "k.kern").write_text("kernel other workgroup(1) (): endkernel")
+        self.assertIn(
+            "holds other kernels", self.run_it([KPUSIM, "disasm", container, "-o", str(there / "p.nem")], 1)
+        )
+        self.assertIn('op="k"', self.run_it([KPUSIM, "disasm", container]))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <vector>
+
+#include "values/compute.hpp"
+#include "values/kernel/launch.hpp"
+
+namespace kpu::values::kernel {
+
+/// What a launch of a program runs on.
+class LaunchOperands {
+  public:
+    /// Where the kernel's loads and stores go: to copies of the operands as they are now, or to the bytes of the
+    /// memory themselves. Operands with gaps, in memories without bytes, or of which only a part is an output are
+    /// copies either way.
+    enum class Access { copies, in_place };
+    /// Throws UserError: scalars that do not fit.
+    LaunchOperands(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
+                   const std::vector<RegionView>& outputs, const LoopValues& loops, Access access);
+
+    const Grid& grid() const { return grid_; }
+    const std::vector<uint64_t>& scalars() const { return scalars_; }
+    const std::vector<Bytes>& storage() const { return storage_; }
+    /// What copies hold of outputs, in their order: takes it.
+    std::vector<PendingWrite> take_results();
+
+  private:
+    void take_operand(size_t place, const CodeBuffer& buffer, Access access);
+    void keep_outside_range(const CodeBuffer& buffer, std::vector<uint8_t>& bytes,
+                            const RegionView& view) const;
+
+    MemoryMap& memory_;
+    const BoundTask& task_;
+    const std::vector<RegionView>&inputs_, &outputs_;
+    std::vector<std::vector<uint8_t>> copies_;  ///< by buffer that is not workgroup memory; empty: in place
+    std::vector<Bytes> storage_;
+    Grid grid_{1, 1, 1};
+    std::vector<uint64_t> scalars_;
+};
+
+/// Runs a launch, all of it, and gives what it leaves in its outputs. Throws SimulationError where the kernel fails
+/// or goes beyond its limits.
+LaunchResult evaluate_launch(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
+                             const std::vector<RegionView>& outputs, const LoopValues& loops,
+                             const LaunchLimits& limits, std::vector<PendingWrite>& writes);
+
+}  // namespace kpu::values::kernel
