@@ -204,17 +204,13 @@ class Describer {
             window.step = ints("strides")[d];
             window.extent = (ints("kernel_shape")[d] - 1) * dilation + 1;
             window.before = ints("pads")[d];
-        }
-        // a last window beyond counted padding divides by fewer elements: only at X's own border
-        const auto set = [&](std::string_view name) {
-            const BoundAttr* attribute = node_.attrs.find(name);
-            return attribute != nullptr && attribute->integer != 0;
-        };
-        for (size_t d = 0; set("ceil_mode") && set("count_include_pad") && d < spatial; ++d) {
-            untiled(d + 1);
-            result_.inputs[0][d + 1] = Window{};
+            // a last window that reaches beyond counted padding counts less: a rule for what is behind another window
+            const int64_t end = (out()[d + 1] - 1) * window.step - window.before + window.extent;
+            if (is_set("count_include_pad") && end > x[d + 1] + ints("pads")[d + spatial])
+                result_.axes[static_cast<size_t>(window.axis)].least_last = 2;
         }
     }
+    bool is_set(std::string_view name) const { return node_.attrs.integer(name, 0) != 0; }
 
     /// This dimension of the output stays whole.
     void untiled(size_t d) {

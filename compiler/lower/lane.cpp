@@ -291,6 +291,9 @@ BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {
     BoundAttrs attrs = node.attrs;
     bool cut = false;
     const OpcodeClass kind = node.spec().op_class;
+    // a mean counts its padding, but not what a last window asks for beyond it
+    const bool counted = kind == OpcodeClass::pooling && node.attrs.integer("ceil_mode", 0) != 0 &&
+                         node.attrs.integer("count_include_pad", 0) != 0;
     for (BoundAttr& attribute : attrs.list) {
         if (attribute.name == "pads") {
             // of images the first dimension is the batch, the last one channels
@@ -299,8 +302,9 @@ BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {
                 if (op_.operands[tile.inputs[0]].windows[d + first].axis < 0) continue;
                 const Part of = tiles_.part(tile.inputs[0], d + first);
                 attribute.ints[d] = of.before;
-                attribute.ints[d + count] = of.behind;
-                cut = true;
+                attribute.ints[d + count] =
+                    counted ? std::min(of.behind, attribute.ints[d + count]) : of.behind;
+                cut = !counted;
             }
         }
         if (node.spec().name == "resize" && attribute.name == "sizes") {

@@ -35,6 +35,7 @@ struct Axis {
     /// Cut whatever the others do. Loop axes that are not are cut from the outermost inwards, so that tiles stay
     /// long rows of memory.
     bool independent = false;
+    int64_t least_last = 1;  ///< indices that the last tile has at least
 };
 
 enum class Place : uint8_t {
