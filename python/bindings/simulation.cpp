@@ -181,9 +181,9 @@ runtime::Mode mode_named(const std::string& name) {
 
 std::unique_ptr<Simulation> make_simulation(const Program& program, const Platform* platform,
                                             const std::string& mode, ParamBindings params, bool strict,
-                                            bool retarget, bool hazards, std::optional<uint64_t> random_order, uint64_t seed,
-                                            std::optional<Cycles> max_cycles, bool events, bool accesses,
-                                            bool reference, const py::object& backend) {
+                                            bool retarget, bool hazards, std::optional<uint64_t> random_order,
+                                            uint64_t seed, std::optional<Cycles> max_cycles, bool events,
+                                            bool accesses, bool reference, const py::object& backend) {
     runtime::SimulationOptions options;
     options.mode = mode_named(mode);
     options.params = std::move(params);
@@ -253,6 +253,7 @@ py::list to_python(const std::vector<traces::OpRow>& ops) {
         row["bound"] = op.bound;
         row["bound_cycles"] = op.bound_cycles;
         row["fused_into"] = op.fused_into;
+        row["precision"] = op.precision;
         rows.append(row);
     }
     return rows;
@@ -410,8 +411,8 @@ void bind_simulation(py::module_& module) {
         .def("find", &find, arg("key"));
     py::class_<Held>(module, "Simulation", py::release_gil_before_calling_cpp_dtor())
         .def(py::init(&make_simulation), arg("program"), arg("platform").none(true), py::kw_only(),
-             arg("mode"), arg("params"), arg("strict"), arg("retarget"), arg("hazards"), arg("random_order"), arg("seed"),
-             arg("max_cycles"), arg("events"), arg("accesses"), arg("reference"), arg("backend"))
+             arg("mode"), arg("params"), arg("strict"), arg("retarget"), arg("hazards"), arg("random_order"),
+             arg("seed"), arg("max_cycles"), arg("events"), arg("accesses"), arg("reference"), arg("backend"))
         .def("findings", converted([](Simulation& s) {
                  Diagnostics all = s.diagnostics();
                  const Diagnostics found = s.run_findings();
