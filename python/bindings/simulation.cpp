@@ -233,9 +233,8 @@ py::list to_python(const std::vector<traces::OpRow>& ops) {
     py::list rows;
     for (const traces::OpRow& op : ops) {
         py::dict causes, row;
-        for (int cause = 0; cause < traces::unit_cause_count; ++cause)
-            causes[py::str(traces::full_name_of(static_cast<traces::Cause>(cause)))] =
-                op.causes[static_cast<size_t>(cause)];
+        for (size_t cause = 0; cause < op.causes.size(); ++cause)
+            causes[py::str(traces::full_name_of(static_cast<traces::Cause>(cause)))] = op.causes[cause];
         row["id"] = op.id;
         row["type"] = op.type;
         row["span_cycles"] = op.span_cycles;
