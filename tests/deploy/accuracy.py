@@ -1,6 +1,6 @@
 """How far compiled networks are from PyTorch: the table of docs/networks.md.
 
-usage: accuracy.py [--update] [NAME ...]
+usage: accuracy.py [--update] [--growth] [NAME ...]
 
 Random weights, batch-norm statistics calibrated (examples/networks); the digits network is the trained one.
 Outputs are divided by the range of what PyTorch gives in float32, so that they have unit range. Where a bound
@@ -64,7 +64,7 @@ class Result(NamedTuple):
     cosine: float
     same_top1: float
     pytorch: float  #: the largest error of PyTorch's own run in fp16; NaN where there is none
-    mix: str = ""  #: share of multiply-accumulates that are wider, and the layer that adds most error
+    mix: str = "one type"  #: share of multiply-accumulates that are wider, and the layer that adds most error
 
 
 def compare(got: Values, want: Values, pytorch: float) -> Result:
@@ -107,7 +107,7 @@ def torch_network(row: Row) -> Result:
             half = build(row.network).half()
             eager = np.stack([half(x.half())[0].double().numpy() for x in inputs])
             theirs = compare(eager, want, np.nan).largest
-    return compare(got, want, theirs)._replace(mix=mix_of(report) if report.exists() else "")
+    return compare(got, want, theirs)._replace(mix=mix_of(report) if report.exists() else "one type")
 
 
 def mix_of(report: Path) -> str:
@@ -146,6 +146,20 @@ def line(row: Row, result: Result) -> str:
     )
 
 
+def growth(name: str) -> float:
+    """How much more a small disturbance of the input is, against the spread, at the worst product."""
+    model, seen = build(name), list[Values]()
+    for part in model.modules():
+        if isinstance(part, torch.nn.Conv2d | torch.nn.Linear):
+            part.register_forward_hook(lambda *call: seen.append(call[2].double().numpy()))
+    x, size = sample(name, seed=100), 1e-4
+    with torch.no_grad():
+        model(x)
+        model(x + size * torch.randn(x.shape, generator=torch.Generator().manual_seed(1)))
+    pairs = zip(seen[: len(seen) // 2], seen[len(seen) // 2 :], strict=True)
+    return max(float(np.sqrt(((b - a) ** 2).mean()) / a.std()) / size for a, b in pairs)
+
+
 def main() -> None:
     """Measure, print, and update the page if asked."""
     warnings.simplefilter("ignore")
@@ -153,7 +167,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--update", action="store_true")
+    parser.add_argument("--growth", action="store_true", help="of a disturbance of the input, instead")
     given = parser.parse_args()
+    if given.growth:
+        for name in dict.fromkeys(row.network for row in ROWS if row.network != "digits_cnn"):
+            print(f"{name}: a disturbance grows {growth(name):.1f}-fold")
+        return
     measure: dict[bool, Callable[[Row], Result]] = {True: digits, False: torch_network}
     lines = [
         "| network | precision | largest error | asked for | held | PyTorch in fp16 | relative error | "
