@@ -61,6 +61,9 @@ void save_run(const std::string& folder, bool force, Simulation& simulation,
     manifest.mode = simulation.run_info().mode;
     manifest.parameters = bound_parameters(module, simulation.options().params);
     manifest.time = traces::utc_now();
+    for (const traces::OpRow& row : ops) {
+        if (!row.precision.empty()) manifest.precisions.emplace_back(row.id, row.precision);
+    }
     manifest.program.name = module.program.name();
     manifest.program.sha256 = program_digest(module);
     manifest.platform.sha256 = sha256_hex(platform_text);

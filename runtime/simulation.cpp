@@ -44,6 +44,18 @@ DeviceLimits limits_for(const Module& module, const platforms::Platform* platfor
     return platforms::agnostic_limits();
 }
 
+void add_precisions(std::vector<traces::OpRow>& ops, const KPUProgram& program) {
+    std::map<std::string_view, std::string_view> known;
+    for (const proto::Op& op : program.op()) {
+        for (const proto::OpAttribute& attribute : op.attribute()) {
+            if (attribute.name() == "precision") known.emplace(op.id(), attribute.s());
+        }
+    }
+    for (traces::OpRow& row : ops) {
+        if (const auto found = known.find(row.id); found != known.end()) row.precision = found->second;
+    }
+}
+
 /// Operations whose work another does have a row too, which points there: whoever looks for a node finds it.
 void add_fused_rows(std::vector<traces::OpRow>& ops, const KPUProgram& program) {
     // many programs have many rows, and nothing that was fused
@@ -170,6 +182,7 @@ struct Simulation::Impl {
         if (closed) return;
         start().finish(stats, ops);
         add_fused_rows(ops, module->program);
+        add_precisions(ops, module->program);
         closed = true;
     }
 

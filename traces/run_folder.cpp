@@ -161,6 +161,7 @@ void RunFolder::write_manifest(const Manifest& manifest) const {
              {"outputs", json::array()}};
     for (const auto& [name, value] : manifest.parameters) out["parameters"][name] = value;
     for (const Manifest::File& file : manifest.inputs) out["inputs"].push_back(to_json(file));
+    for (const auto& [op, type] : manifest.precisions) out["precisions"][op] = type;
     if (!manifest.host.empty()) out["host"] = manifest.host;
     if (!manifest.energy_table.empty())
         out["energy"] = {{"table", manifest.energy_table},

@@ -22,6 +22,8 @@ struct Manifest {
     std::vector<std::pair<std::string, int64_t>> parameters;  ///< of the program: every one, as bound
     std::string time;                                         ///< UTC, ISO 8601: utc_now()
     File program, platform;
+    std::vector<std::pair<std::string, std::string>>
+        precisions;  ///< of operations, where a compiler told them
     std::vector<File> inputs;
     std::string energy_table, energy_corner;  ///< empty: energy is not modelled
     double node_nm = 0, vdd = 0, temp_c = 0;

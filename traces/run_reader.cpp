@@ -76,7 +76,8 @@ std::vector<OpRow> parse_ops_csv(std::string_view text, const std::string& origi
                  l1 = table.column("bytes_l1"), utilization = table.column("utilization"),
                  energy = table.column("energy_pj"), power = table.find("power_w"),
                  profile = table.column("profile"), bound = table.find("bound"),
-                 bound_cycles = table.find("bound_cycles"), fused = table.find("fused_into");
+                 bound_cycles = table.find("bound_cycles"), fused = table.find("fused_into"),
+                 precision = table.find("precision");
     std::array<size_t, unit_cause_count> causes{};
     for (int i = 0; i < unit_cause_count; ++i)
         causes[static_cast<size_t>(i)] = table.column(full_name_of(static_cast<Cause>(i)));
@@ -99,6 +100,7 @@ std::vector<OpRow> parse_ops_csv(std::string_view text, const std::string& origi
         if (bound != CsvTable::absent) row.bound = table.at(i, bound);
         if (bound_cycles != CsvTable::absent) row.bound_cycles = table.integer(i, bound_cycles);
         if (fused != CsvTable::absent) row.fused_into = table.at(i, fused);
+        if (precision != CsvTable::absent) row.precision = table.at(i, precision);
     }
     return rows;
 }

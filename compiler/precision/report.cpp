@@ -42,10 +42,11 @@ std::vector<Row> rows_of(const Mix& mix, ElemType precision, const std::vector<C
     for (size_t i = 0; i < mix.layers.size(); ++i) {
         const Layer& layer = mix.layers[i];
         const bool has_wide = layer.wide != ElemType::none;
-        rows.push_back(
-            {&layer, type_of(layer, precision, mix.wide[i]), has_wide ? std::string(precision_name(layer.wide)) : "",
-             mix.noise[i], mix.wide_noise[i], noise > 0 ? mix.noise[i] / noise : 0, costs[i].cycles,
-             cycles > 0 ? costs[i].cycles / cycles : 0, energy > 0 ? costs[i].energy_pj / energy : 0});
+        rows.push_back({&layer, type_of(layer, precision, mix.wide[i]),
+                        has_wide ? std::string(precision_name(layer.wide)) : "", mix.noise[i],
+                        mix.wide_noise[i], noise > 0 ? mix.noise[i] / noise : 0, costs[i].cycles,
+                        cycles > 0 ? costs[i].cycles / cycles : 0,
+                        energy > 0 ? costs[i].energy_pj / energy : 0});
     }
     return rows;
 }
@@ -87,8 +88,8 @@ std::string report(const Mix& mix, ElemType precision, const std::vector<Cost>& 
     std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.noise > b.noise; });
     std::string text = head_of(mix, precision);
     text += fmt::format("{:<28} {:<12} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}\n", "layer", "type",
-                        "compiled", fmt::format("{} dB", precision_name(precision)), "wider", "wider dB", "noise",
-                        "cycles", "energy");
+                        "compiled", fmt::format("{} dB", precision_name(precision)), "wider", "wider dB",
+                        "noise", "cycles", "energy");
     const size_t shown = std::min(rows.size(), rows_of_page);
     for (size_t i = 0; i < shown; ++i) {
         const Row& row = rows[i];

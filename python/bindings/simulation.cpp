@@ -181,9 +181,9 @@ runtime::Mode mode_named(const std::string& name) {
 
 std::unique_ptr<Simulation> make_simulation(const Program& program, const Platform* platform,
                                             const std::string& mode, ParamBindings params, bool strict,
-                                            bool retarget, bool hazards, std::optional<uint64_t> random_order, uint64_t seed,
-                                            std::optional<Cycles> max_cycles, bool events, bool accesses,
-                                            bool reference, const py::object& backend) {
+                                            bool retarget, bool hazards, std::optional<uint64_t> random_order,
+                                            uint64_t seed, std::optional<Cycles> max_cycles, bool events,
+                                            bool accesses, bool reference, const py::object& backend) {
     runtime::SimulationOptions options;
     options.mode = mode_named(mode);
     options.params = std::move(params);
@@ -233,9 +233,8 @@ py::list to_python(const std::vector<traces::OpRow>& ops) {
     py::list rows;
     for (const traces::OpRow& op : ops) {
         py::dict causes, row;
-        for (int cause = 0; cause < traces::unit_cause_count; ++cause)
-            causes[py::str(traces::full_name_of(static_cast<traces::Cause>(cause)))] =
-                op.causes[static_cast<size_t>(cause)];
+        for (size_t cause = 0; cause < op.causes.size(); ++cause)
+            causes[py::str(traces::full_name_of(static_cast<traces::Cause>(cause)))] = op.causes[cause];
         row["id"] = op.id;
         row["type"] = op.type;
         row["span_cycles"] = op.span_cycles;
@@ -253,6 +252,7 @@ py::list to_python(const std::vector<traces::OpRow>& ops) {
         row["bound"] = op.bound;
         row["bound_cycles"] = op.bound_cycles;
         row["fused_into"] = op.fused_into;
+        row["precision"] = op.precision;
         rows.append(row);
     }
     return rows;
@@ -410,8 +410,8 @@ void bind_simulation(py::module_& module) {
         .def("find", &find, arg("key"));
     py::class_<Held>(module, "Simulation", py::release_gil_before_calling_cpp_dtor())
         .def(py::init(&make_simulation), arg("program"), arg("platform").none(true), py::kw_only(),
-             arg("mode"), arg("params"), arg("strict"), arg("retarget"), arg("hazards"), arg("random_order"), arg("seed"),
-             arg("max_cycles"), arg("events"), arg("accesses"), arg("reference"), arg("backend"))
+             arg("mode"), arg("params"), arg("strict"), arg("retarget"), arg("hazards"), arg("random_order"),
+             arg("seed"), arg("max_cycles"), arg("events"), arg("accesses"), arg("reference"), arg("backend"))
         .def("findings", converted([](Simulation& s) {
                  Diagnostics all = s.diagnostics();
                  const Diagnostics found = s.run_findings();

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kpusim import _core
 from kpusim.errors import Diagnostic, UserError
 from kpusim.platform import OverrideValue, Platform, override_list
+from kpusim.precision import Accuracy, Keep, Mixing
 from kpusim.tables import OptionValue, front_end_options
 
 if TYPE_CHECKING:
@@ -272,6 +273,12 @@ def compile(
     precision: str | None = None,
     calibrate: StrPath | None = None,
     dims: Mapping[str, int] | None = None,
+    *,
+    keep: Keep | None = None,
+    accuracy: Accuracy | None = None,
+    wide_share: float | None = None,
+    calibration_method: str | None = None,
+    report_accuracy: StrPath | None = None,
     **options: OptionValue,
 ) -> Program:
     """Compile a network, an ONNX model, for a device.
@@ -285,16 +292,27 @@ def compile(
     precision : {"f32", "fp16", "bf16", "int8"}, optional
         Type of the products; without it the widest float type of the device.
     calibrate : str or path, optional
-        Samples of the inputs, which int8 needs: a folder, or ``"random:SEED"``.
+        Samples of the inputs, which int8, ``accuracy`` and ``report_accuracy`` need: a folder, or
+        ``"random:SEED"``.
     dims : mapping of str to int, optional
         Sizes of dynamic dimensions by their name; others are 1.
+    keep : mapping of str to str, or str, optional
+        Types of operations by name or pattern, such as ``{"conv1": "fp16"}``.
+    accuracy : float or "best", optional
+        Least signal to noise of the outputs on the samples, in dB: the compiler chooses what is wider.
+    wide_share : float, optional
+        Of the multiply-accumulates, in percent, that ``accuracy`` may make wider; 10 by default.
+    calibration_method : {"minmax", "percentile", "mse", "entropy"}, optional
+        Numbers that the int8 steps reach.
+    report_accuracy : str or path, optional
+        File for the error that each layer adds: columns if it ends in ``.csv``, else a page.
     **options
         Further options of networks, as ``kpusim.front_ends()`` lists them.
 
     Raises
     ------
     UserError
-        When the model cannot be imported, or the device has not its types.
+        When the model cannot be imported, the device has not its types, or ``accuracy`` is not reached.
 
     Examples
     --------
@@ -309,6 +327,14 @@ def compile(
         options["calibrate"] = calibrate
     if dims is not None:
         options["dim"] = dims
+    mixing = Mixing(
+        keep=keep,
+        accuracy=accuracy,
+        wide_share=wide_share,
+        calibration_method=calibration_method,
+        report_accuracy=report_accuracy,
+    )
+    options.update(mixing.options())
     return load(path, platform, search_paths=(), **options)
 
 

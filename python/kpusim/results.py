@@ -124,6 +124,8 @@ class OpRow:
         The resource that bounds it, by the compiler, and the cycles that it takes at least; else empty and 0.
     fused_into : str
         The operation that does this one's work too, so that all numbers here are 0; else empty.
+    precision : str
+        Element type that it computes in, by the compiler; else empty.
     """
 
     id: str
@@ -143,6 +145,7 @@ class OpRow:
     bound: str
     bound_cycles: int
     fused_into: str
+    precision: str
 
     def __repr__(self) -> str:
         """Name, cycles and energy."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -167,6 +168,57 @@ def test_unsupported_are_all_listed() -> None:
 
     with pytest.raises(kpusim.UserError, match=r"(?s)TopK.*BitwiseAnd|BitwiseAnd.*TopK"):
         compiled(several)(torch.randn(3, 4))
+
+
+def test_unconverted_are_all_listed() -> None:
+    """Every operator that PyTorch's exporter lacks is named with its source line."""
+
+    def several(x: Tensor) -> Tensor:
+        y = torch.special.i1(x)
+        return y + torch.special.modified_bessel_k0(x)
+
+    line = several.__code__.co_firstlineno
+    with pytest.raises(kpusim.UserError) as error:
+        compiled(several)(torch.randn(3, 4))
+    for name, offset in (("special_i1", 1), ("modified_bessel_k0", 2)):
+        assert re.search(rf"{name}\S* \(\S*test_torch.py:{line + offset}\)", str(error.value)), error.value
+
+
+def test_breaks_are_all_listed() -> None:
+    """Each place where dynamo stops is named with its source line."""
+
+    def several(x: Tensor) -> Tensor:
+        y = torch.relu(x)
+        print("first")
+        y = y * 2
+        if y.sum() > 0:
+            y = y + 1
+        print("last")
+        return y.exp()
+
+    line = several.__code__.co_firstlineno
+    with pytest.raises(kpusim.UserError) as error, torch.no_grad():
+        compiled(several)(torch.ones(3, 4))
+    for offset in (2, 4, 6):
+        assert f"test_torch.py:{line + offset})" in str(error.value), error.value
+
+
+def test_kept_wider() -> None:
+    """Options that mix precisions reach the compiler: a layer in fp16 among int8 ones, and the best mix."""
+    torch.manual_seed(3)
+    model, samples = small(), [torch.randn(1, 3, 8, 8) for _ in range(4)]
+    x, errors = torch.randn(1, 3, 8, 8), []
+    for more in ({}, {"accuracy": "best", "wide_share": 100}, {"keep": {"*": "fp16"}}):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            got = compiled(model, precision="int8", calibration=samples, **more)(x)
+            errors.append(float((got - model(x)).norm()))
+        last = kpusim.torch.last_run()
+        assert last is not None
+        kinds = {row.precision for row in last.ops if row.macs}
+        assert ("f16" in kinds) == bool(more)
+    assert errors[1] < errors[0]
+    assert errors[2] < errors[0]
 
 
 def test_fallback_is_told() -> None:

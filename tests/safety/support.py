@@ -61,7 +61,8 @@ OTHERS = set(
     "--sarif --memory --fix-suggest --as --bin-ns --threshold --top --device --mapping --max-outstanding "
     "--channels --channel-interleave --ranks --data-rate --dim --precision --calibrate --percentile "
     "--boundary --layout --image-mean --image-std --print-after --explain-mapping --dot --memory-map "
-    "--export-qdq --calibration-method --keep --accuracy --wide-share --report-accuracy --retarget --core-mhz".split()
+    "--export-qdq --retarget --core-mhz --calibration-method --keep --accuracy --wide-share "
+    "--report-accuracy".split()
 )
 
 

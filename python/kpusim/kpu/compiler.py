@@ -35,6 +35,7 @@ from kpusim.kpu.spec import (
     UnsupportedOpError,
 )
 from kpusim.platform import Platform
+from kpusim.precision import Mixing
 from kpusim.program import Program
 from kpusim.simulation import Simulation
 
@@ -55,15 +56,24 @@ class KPUCompiler(KPUCompilerInterface):
         Fewest samples that int8 takes.
     trust : bool
         Whether ``.pt`` files may run code when they are loaded.
+    mixing : Mixing, optional
+        Operations that are wider than the others, by name or to a bound of the outputs' error.
     """
 
-    def __init__(self, min_calibration_samples: int = LEAST_SAMPLES, *, trust: bool = False) -> None:
+    def __init__(
+        self,
+        min_calibration_samples: int = LEAST_SAMPLES,
+        *,
+        trust: bool = False,
+        mixing: Mixing | None = None,
+    ) -> None:
         if min_calibration_samples < 1:
             raise ValueError(
                 f"min_calibration_samples={min_calibration_samples} is none. Fix: give 1 or more."
             )
         self.min_calibration_samples = min_calibration_samples
         self.trust = trust
+        self.mixing = mixing or Mixing()
 
     def compile(
         self,
@@ -115,13 +125,14 @@ class KPUCompiler(KPUCompilerInterface):
         source = _one_of(model_path, onnx_path)
         config = config or KPUConfig()
         kind = _checked_precision(config, precision)
-        samples = self._samples(calibration_data) if kind is KPUPrecision.INT8 else []
+        needs_samples = kind is KPUPrecision.INT8 or self.mixing.measures
+        samples = self._samples(calibration_data) if needs_samples else []
         platform = platform_of(config)
         with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
             path = self._onnx_file(source, Path(folder), example_inputs, samples)
             _check_operators(path, config)
             try:
-                program = _compiled(path, platform, COMPILED[kind], samples, Path(folder))
+                program = _compiled(path, platform, COMPILED[kind], samples, Path(folder), self.mixing)
                 result = describe(program, config, kind)
             except UserError as error:
                 _refuse(error)
@@ -269,9 +280,14 @@ def _check_operators(path: Path, config: KPUConfig) -> None:
 
 
 def _compiled(
-    path: Path, platform: Platform, precision: str, samples: list[Array | dict[str, Array]], folder: Path
+    path: Path,
+    platform: Platform,
+    precision: str,
+    samples: list[Array | dict[str, Array]],
+    folder: Path,
+    mixing: Mixing,
 ) -> Program:
-    options = {"precision": precision}
+    options = {"precision": precision, **mixing.options()}
     if samples:
         options["calibrate"] = _sample_folder(samples, folder / "samples")
     return Program.load(path, platform=platform, **options)

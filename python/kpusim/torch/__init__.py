@@ -16,6 +16,7 @@ import torch
 
 from kpusim.errors import UserError
 from kpusim.torch.backend import Graph, Options, last_run
+from kpusim.torch.breaks import break_text
 
 __all__ = ["backend", "last_run"]
 
@@ -38,7 +39,9 @@ def backend(
         ``platform``: name, file or Platform, ``swkpu-v1`` by default. ``precision``: f32, fp16, bf16, int8;
         by default the widest float type of the device. ``mode``: ``values+timing`` or ``functional``.
         ``calibration``: samples for int8: tensors, tuples of them where there are several inputs, a folder,
-        or ``random:SEED``. ``fallback="eager"``: what cannot be compiled is left to PyTorch, with a warning.
+        or ``random:SEED``. ``keep``, ``accuracy``, ``wide_share``, ``calibration_method`` and
+        ``report_accuracy``: mixes of precisions, as of :class:`kpusim.precision.Mixing`.
+        ``fallback="eager"``: what cannot be compiled is left to PyTorch, with a warning.
 
     Returns
     -------
@@ -54,27 +57,18 @@ def backend(
     try:
         graph = Graph(module, examples, Options.of(options))
     except UserError as error:
-        return refuser(str(error))
+        text = str(error)
+        return refuser(lambda: text)
     reason = getattr(module, "compile_subgraph_reason", None)
     if reason is not None and reason.graph_break and graph.options.fallback is None:
-        return refuser(break_text(reason))
+        return refuser(lambda: break_text(reason))
     return graph
 
 
-def break_text(reason: Any) -> str:
-    """Why dynamo stopped, and where."""
-    at = next((f" ({frame.filename}:{frame.lineno})" for frame in reversed(reason.user_stack)), "")
-    why = str(reason.reason).splitlines()[0].rstrip(".")
-    return (
-        f"the model does not become one graph: {why}{at}. Fix: remove what breaks it (torch._dynamo.explain "
-        "lists every break), or give options={'fallback': 'eager'}."
-    )
-
-
-def refuser(text: str) -> Callable[..., Any]:
+def refuser(text: Callable[[], str]) -> Callable[..., Any]:
     """What raises when it is called: errors then come without the wrapping of dynamo."""
 
     def refuse(*arguments: Any) -> Any:
-        raise UserError(text)
+        raise UserError(text())
 
     return refuse

@@ -7,7 +7,7 @@ import tempfile
 import warnings
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from kpusim.arrays import Array
 from kpusim.errors import UserError
 from kpusim.platform import Platform
+from kpusim.precision import Accuracy, Keep, Mixing
 from kpusim.program import Program
 from kpusim.run import Run
 from kpusim.simulation import Mode, Simulation
@@ -42,6 +43,8 @@ class Options:
         ``random:SEED`` as of ``--calibrate``.
     fallback : str, optional
         ``eager``: what cannot be compiled is left to PyTorch, with a warning.
+    keep, accuracy, wide_share, calibration_method, report_accuracy
+        As of :class:`kpusim.precision.Mixing`; names of operations are those of ``last_run().ops``.
     """
 
     platform: Platform | str | os.PathLike[str] = "swkpu-v1"
@@ -49,6 +52,16 @@ class Options:
     mode: Mode = "values+timing"
     calibration: Any = None
     fallback: str | None = None
+    keep: Keep | None = None
+    accuracy: Accuracy | None = None
+    wide_share: float | None = None
+    calibration_method: str | None = None
+    report_accuracy: str | os.PathLike[str] | None = None
+
+    @property
+    def mixing(self) -> Mixing:
+        """What of them mixes precisions."""
+        return Mixing(**{row.name: getattr(self, row.name) for row in fields(Mixing)})
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> Options:
@@ -207,6 +220,7 @@ def compiled(model: Captured, options: Options, what: str) -> Program:
         With the source line of each operator that the device or the compiler lacks.
     """
     more: dict[str, Any] = {} if options.precision is None else {"precision": options.precision}
+    more.update(options.mixing.options())
     with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
         if options.calibration is not None:
             more["calibrate"] = sample_folder(options.calibration, model.inputs, Path(folder))

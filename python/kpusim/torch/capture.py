@@ -83,9 +83,16 @@ class Flat(torch.nn.Module):
         rest = iter(inputs)
         return [values[i] if i in values else next(rest) for i in range(len(values) + len(inputs))]
 
+    def called(self, arguments: list[Any]) -> Any:
+        """What is inside, called; nodes of dynamo's graph pass on the source lines that they came from."""
+        if not isinstance(self.inner, torch.fx.GraphModule):
+            return self.inner(*arguments)
+        with torch.fx.traceback.preserve_node_meta():
+            return torch.fx.Interpreter(self.inner).run(*arguments)
+
     def forward(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
         """The tensors among the outputs."""
-        flat, self.structure.spec = pytree.tree_flatten(self.inner(*self.arguments(inputs)))
+        flat, self.structure.spec = pytree.tree_flatten(self.called(self.arguments(inputs)))
         self.structure.kept = [None if isinstance(value, torch.Tensor) else (value,) for value in flat]
         tensors = [value for value in flat if isinstance(value, torch.Tensor)]
         return tuple(value.clone() for value in [*tensors, *(inputs[i] for i in self.changed)])
@@ -231,13 +238,30 @@ def onnx_program(program: torch.export.ExportedProgram, what: str) -> torch.onnx
         with quiet(), known_operators():
             made = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
     except Exception as error:
+        missing = "; ".join(unknown_operators(program))
         raise UserError(
-            f"{what}: {conversion_error(error)}. "
+            f"{what}: {f'no counterpart in ONNX: {missing}' if missing else conversion_error(error)}. "
             "Fix: replace these operators; options={'fallback': 'eager'} leaves them to PyTorch."
         ) from error
     if made is None:
         raise UserError(f"{what}: PyTorch exported nothing. Fix: give a module with tensors as outputs.")
     return made
+
+
+def unknown_operators(program: torch.export.ExportedProgram) -> list[str]:
+    """The operators that the exporter lacks, each with its source line; none where it has no table."""
+    try:
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+    except ImportError:  # another version of PyTorch
+        return []
+    with known_operators():
+        table = ONNXRegistry.from_torchlib(opset_version=OPSET)
+    found: dict[str, None] = {}
+    for node in program.graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload) and not table.get_decomps(node.target):
+            place = user_line(node.meta.get("stack_trace") or "")
+            found[f"{node.target} ({place})" if place else str(node.target)] = None
+    return list(found)
 
 
 def conversion_error(error: BaseException) -> str:
@@ -303,7 +327,11 @@ def detach(model: onnx_ir.Model) -> dict[str, memoryview]:
 
 def place_of(node: onnx_ir.Node) -> str:
     """The user's source line that a node came from: the innermost that is not PyTorch's."""
-    trace = node.metadata_props.get("pkg.torch.onnx.stack_trace", "")
+    return user_line(node.metadata_props.get("pkg.torch.onnx.stack_trace", ""))
+
+
+def user_line(trace: str) -> str:
+    """The innermost line of a stack that is not PyTorch's, as file:line."""
     found = ""
     for line in trace.splitlines():
         text = line.strip()

@@ -114,5 +114,38 @@ TEST(Precision, RefusesOtherTypes) {
     EXPECT_THROW(convert(graph, ElemType::i8), InternalError);
 }
 
+TEST(Precision, KeptNodesComputeInTheirTypeBetweenCasts) {
+    Builder b(1);
+    const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({2, 3}));
+    const ValueId third = constant(b.graph, {3}, {1.0F / 3, 1.0F / 3, 1.0F / 3});
+    const ValueId first = b.node("mul", {x, third});
+    const ValueId kept = b.node("exp", {first});
+    const ValueId also = b.node("mul", {kept, third});
+    output(b.graph, b.node("add", {also, first}));
+    b.graph.nodes[1].kept = b.graph.nodes[2].kept = ElemType::f32;
+    convert(b.graph, ElemType::f16);
+    graph::check(b.graph);
+    EXPECT_EQ(opcodes_of(b.graph), "mul cast exp mul cast add");
+    const auto type = [&](size_t n) { return b.graph.value(b.graph.nodes[n].outputs[0]).elem; };
+    EXPECT_EQ(type(0), ElemType::f16);
+    EXPECT_EQ(type(2), ElemType::f32);
+    EXPECT_EQ(type(3), ElemType::f32);
+    EXPECT_EQ(type(5), ElemType::f16);
+    // each reads the constant in its own type, rounded from what the model has
+    EXPECT_EQ(numbers(b.graph.value(b.graph.nodes[0].inputs[1]))[0], 0x1.554p-2);
+    EXPECT_EQ(numbers(b.graph.value(b.graph.nodes[3].inputs[1]))[0], double(1.0F / 3));
+}
+
+TEST(Precision, ATypeThatTheDeviceLacksIsRefused) {
+    Builder b(1);
+    const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({3}));
+    output(b.graph, b.node("exp", {x}));
+    b.graph.nodes[0].kept = ElemType::f32;
+    const graph::Supports halves = [](std::string_view, const std::vector<ElemType>& inputs, const auto&) {
+        return inputs[0] == ElemType::f16;
+    };
+    EXPECT_THROW(convert(b.graph, ElemType::f16, true, halves), UserError);
+}
+
 }  // namespace
 }  // namespace kpu::passes

@@ -96,6 +96,7 @@ TEST(Ranges, APercentileLeavesOutliersOut) {
     const auto y = net.graph.outputs[0].value;
     EXPECT_EQ(extremes[y].low, 0);
     RangeOptions options;
+    options.method = RangeMethod::percentile;
     options.percentile = 99.9;
     const auto middles = calibrate(net.graph, *samples, options);
     EXPECT_LT(middles[x].high, 1.6);  // whole bins of half a unit
