@@ -6,7 +6,6 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "base/text.hpp"
 #include "isa/container.hpp"
 #include "isa/expr.hpp"
 #include "isa/kernel/lexer.hpp"
@@ -44,7 +43,7 @@ class StructureCheck {
         check_constants();
         check_buffers();
         check_statements();
-        check_kernels();
+        check_kernel_files(program_, origin_);
         check_regions();
         check_host_side();
     }
@@ -76,15 +75,6 @@ class StructureCheck {
             fail(Field{&field, "name"}, "is {}, not an identifier. Fix: use letters, digits and _.",
                  name.empty() ? std::string("empty") : "`" + escaped(name) + "`");
         }
-    }
-
-    static std::string escaped(const std::string& name) {
-        std::string text;
-        for (const char c : name.substr(0, 64)) {
-            text += c >= ' ' && c <= '~' ? std::string(1, c)
-                                         : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-        }
-        return text;
     }
 
     /// Postfix form: every operator finds its operands, exactly one value is left, the stack stays bounded.
@@ -364,26 +354,6 @@ class StructureCheck {
         for (const proto::Expr& expr : launch.scalar()) check_expr(expr, Field{&field, "scalar"}, depth);
     }
 
-    /// Files of kernels are written beside a program's text, so their names lead nowhere else.
-    void check_kernels() const {
-        std::unordered_set<std::string_view> paths, names;
-        for (int i = 0; i < program_.kernel_file_size(); ++i) {
-            const proto::KernelFile& file = program_.kernel_file(i);
-            const Field field{nullptr, "kernel_file", i};
-            if (!is_kernel_file_name(file.path()))
-                fail(Field{&field, "path"},
-                     "is `{}`. Fix: a name of letters, digits, _ - and ., ending in .kern.",
-                     escaped(file.path()));
-            if (!paths.insert(file.path()).second)
-                fail(Field{&field, "path"}, "is used twice. Fix: merge the files.");
-            for (const proto::KernelBody& body : file.kernel()) {
-                kernel::check_form(body, origin_);
-                if (!names.insert(body.name()).second)
-                    fail(field, "has a second kernel `{}`. Fix: rename one.", body.name());
-            }
-        }
-    }
-
     void check_regions() const {
         for (int i = 0; i < program_.region_size(); ++i) {
             const proto::Region& region = program_.region(i);
@@ -485,8 +455,8 @@ class StructureCheck {
             const Field field{nullptr, "op", i};
             check_estimate(op.estimated_energy_pj(), Field{&field, "estimated_energy_pj"});
             if (op.fused_type_size() > 0 && op.fused_type_size() != op.fused_with_size())
-                fail(Field{&field, "fused_type"}, "has {} entries for {} names in fused_with.", op.fused_type_size(),
-                     op.fused_with_size());
+                fail(Field{&field, "fused_type"}, "has {} entries for {} names in fused_with.",
+                     op.fused_type_size(), op.fused_with_size());
             for (int k = 0; k < op.attribute_size(); ++k) {
                 const Field at{&field, "attribute", k};
                 check_real(op.attribute(k).f(), Field{&at, "f"});
@@ -516,14 +486,13 @@ class StructureCheck {
 
 }  // namespace
 
-bool is_kernel_file_name(std::string_view name) {
-    constexpr std::string_view ending = ".kern";
-    if (name.size() <= ending.size() || name.size() > 128 || name[0] == '.' || name[0] == '-' ||
-        !ends_with(name, ending))
-        return false;
-    return std::all_of(name.begin(), name.end(), [](char c) {
-        return is_identifier(std::string(1, c)) || (c >= '0' && c <= '9') || c == '-' || c == '.';
-    });
+std::string escaped(const std::string& name) {
+    std::string text;
+    for (const char c : name.substr(0, 64)) {
+        text += c >= ' ' && c <= '~' ? std::string(1, c)
+                                     : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    return text;
 }
 
 void check_form(const KPUProgram& program, const std::string& origin) {
@@ -537,23 +506,6 @@ void check_structure(const KPUProgram& program, const std::string& origin) {
 
 void check_host_side(const KPUProgram& program, const std::string& origin) {
     StructureCheck(program, origin).run_host_side();
-}
-
-Nesting nesting_of(const KPUProgram& program) {
-    Nesting nesting;
-    std::vector<int32_t> open;
-    nesting.parent.reserve(static_cast<size_t>(program.statement_size()));
-    nesting.depth.reserve(static_cast<size_t>(program.statement_size()));
-    for (int i = 0; i < program.statement_size(); ++i) {
-        while (!open.empty() &&
-               program.statement(open.back()).loop().body_end() == static_cast<uint32_t>(i)) {
-            open.pop_back();
-        }
-        nesting.parent.push_back(open.empty() ? -1 : open.back());
-        nesting.depth.push_back(static_cast<uint16_t>(open.size()));
-        if (program.statement(i).has_loop()) open.push_back(i);
-    }
-    return nesting;
 }
 
 }  // namespace kpu
