@@ -23,6 +23,7 @@ import kpusim.torch
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnx.reference
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
