@@ -8,7 +8,6 @@ namespace kpu::runtime {
 namespace {
 
 constexpr double record_bytes = 32;
-constexpr double sorting = 2.5;  ///< the log, the ordered copy, and what the sort needs beside it
 // means over the examples of the repository
 constexpr double records_per_task = 30, records_per_request = 1.7, request_bytes = 200;
 
@@ -74,7 +73,7 @@ RunEstimate estimate_run(const BoundProgram& program, const SimulationOptions& o
             moved / request_bytes * (records_per_request + (options.record_accesses ? 1 : 0));
         records += trips.of(i) * per_task;
     }
-    if (options.record_events) estimate.event_bytes = records * record_bytes * sorting;
+    if (options.record_events) estimate.event_bytes = records * record_bytes;
     if (options.mode == Mode::timing) return estimate;
     double memory = 0;
     for (const auto& ranges : reach_of_buffers(program))
@@ -84,10 +83,6 @@ RunEstimate estimate_run(const BoundProgram& program, const SimulationOptions& o
     const double host = std::min(tensor_bytes(program.inputs), memory) + tensor_bytes(program.outputs);
     estimate.values_bytes = memory * with_written_bits + host;
     return estimate;
-}
-
-uint64_t ordering_bytes(uint64_t records) {
-    return static_cast<uint64_t>(static_cast<double>(records) * record_bytes * (sorting - 1));
 }
 
 }  // namespace kpu::runtime

@@ -9,12 +9,8 @@ namespace kpu::runtime {
 struct RunEstimate {
     double tasks = 0;         ///< instances of its tasks; of loops whose bounds move, the middle counts
     double values_bytes = 0;  ///< memory image and host arrays, all of it touched
-    double event_bytes = 0;   ///< recorded events, while they are sorted; right to about a factor of two
-    double bytes() const { return values_bytes + event_bytes; }
+    double event_bytes = 0;   ///< recorded events, most of them on disk; right to about a factor of two
 };
 RunEstimate estimate_run(const BoundProgram& program, const SimulationOptions& options);
-
-/// What putting so many kept event records in order takes beside them, at most.
-uint64_t ordering_bytes(uint64_t records);
 
 }  // namespace kpu::runtime

@@ -135,8 +135,6 @@ class Simulation {
     /// Warnings that only the run could tell: in functional mode, more tasks in flight than the device's
     /// token table holds, so that with timing issue would stall.
     Diagnostics run_findings() const;
-    /// Event records kept so far.
-    uint64_t recorded() const;
     /// Units of the device, by the number that events give; of none before the first step, and in functional
     /// mode.
     std::vector<traces::UnitInfo> units() const;

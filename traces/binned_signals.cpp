@@ -14,7 +14,7 @@ constexpr size_t static_row = component_count, total_row = component_count + 1;
 
 }  // namespace
 
-BinnedSignals::BinnedSignals(const RunInfo& info, const std::vector<Event>& events) : end(info.end_ps) {
+BinnedSignals::BinnedSignals(const RunInfo& info, const Events& events) : end(info.end_ps) {
     const PowerBins bins = power_trace(info, events, info.bin_ps(), max_bins).bins;
     width = bins.width();
     count = bins.count();
@@ -29,7 +29,7 @@ std::string BinnedSignals::power_name(size_t row) {
     return fmt::format("power.{}", name_of(static_cast<Component>(row)));
 }
 
-void BinnedSignals::bin_bandwidth(const RunInfo& info, const std::vector<Event>& events) {
+void BinnedSignals::bin_bandwidth(const RunInfo& info, const Events& events) {
     struct Point {
         Picoseconds time = 0;
         int64_t bytes = 0;
@@ -53,7 +53,7 @@ void BinnedSignals::bin_bandwidth(const RunInfo& info, const std::vector<Event>&
     for (auto& row : bandwidth) to_gbps(row);
 }
 
-void BinnedSignals::bin_dram(const RunInfo& info, const std::vector<Event>& events) {
+void BinnedSignals::bin_dram(const RunInfo& info, const Events& events) {
     if (info.dram_burst_bytes == 0) return;
     for (auto& row : dram) row.resize(count);
     if (count == 0) return;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "traces/event.hpp"
+#include "traces/events.hpp"
 #include "traces/ledger.hpp"
 #include "traces/run_info.hpp"
 
@@ -23,14 +23,14 @@ struct BinnedSignals {
     /// W: by Component (dram with its background, phy with its static power), then static, then total
     std::array<std::vector<double>, component_count + 2> power;
 
-    BinnedSignals(const RunInfo& info, const std::vector<Event>& events);
+    BinnedSignals(const RunInfo& info, const Events& events);
     Picoseconds start(size_t bin) const { return bin * width; }
     /// Name of a row of `power`: power.array, ..., power.static, power.total.
     static std::string power_name(size_t row);
 
   private:
-    void bin_bandwidth(const RunInfo& info, const std::vector<Event>& events);
-    void bin_dram(const RunInfo& info, const std::vector<Event>& events);
+    void bin_bandwidth(const RunInfo& info, const Events& events);
+    void bin_dram(const RunInfo& info, const Events& events);
     void bin_power(const PowerBins& bins);
     void to_gbps(std::vector<double>& bytes) const;
 };

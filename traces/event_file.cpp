@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "base/diagnostics.hpp"
-#include "base/host_memory.hpp"
 #include "base/read_file.hpp"
 #include "isa/bus_address.hpp"
+#include "traces/event_log.hpp"
 
 namespace kpu::traces {
 
@@ -89,7 +92,7 @@ const char* fault_of(const Event& event, const RunInfo& info, size_t events) {
 
 }  // namespace
 
-void write_event_file(const RunInfo& info, const std::vector<Event>& events, Output& output) {
+void write_event_file(const RunInfo& info, const Events& events, Output& output) {
     const std::string description = to_json(info);
     std::string block(magic);
     put(block, version);
@@ -145,50 +148,99 @@ Header read_header(std::string_view bytes, const std::string& origin) {
     header.description = get<uint64_t>(bytes, at);
     header.records = get<uint64_t>(bytes, at);
     constexpr uint64_t most = uint64_t{1} << 50;  // bytes: no sum of these wraps
-    if (header.description > most || header.records > most / record_size)
+    if (header.description > max_text_bytes || header.records > most / record_size)
         fail(origin, "its sizes are damaged");
     return header;
 }
+
+/// What follows the header, taken in pieces: of a file or of bytes. A piece is good until the next is taken.
+using Source = std::function<std::string_view(size_t count)>;
+
+/// Reads description and records.
+class Body {
+  public:
+    Body(const Header& header, std::string_view header_bytes, Source source, const std::string& origin)
+        : header_(header), source_(std::move(source)), origin_(origin), crc_(crc_of(header_bytes)) {}
+
+    Recording read() {
+        Recording recording{run_info_from_json(piece(header_.description), origin_), {}};
+        EventLog log;
+        constexpr uint64_t at_once = 2048;
+        for (uint64_t first = 0; first < header_.records; first += at_once) {
+            const uint64_t count = std::min(at_once, header_.records - first);
+            const std::string_view bytes = piece(count * record_size);
+            for (uint64_t i = 0; i < count; ++i) log.record(checked(bytes, first, i, recording.info));
+        }
+        const std::string trailer(source_(trailer_size));
+        if (trailer.size() != trailer_size || !source_(1).empty()) fail(origin_, truncated);
+        size_t at = 0;
+        if (get<uint32_t>(trailer, at) != crc_) fail(origin_, "checksum mismatch");
+        recording.events = log.take_sorted();
+        return recording;
+    }
+
+    static constexpr const char* truncated = "truncated, or its sizes are damaged";
+
+  private:
+    std::string_view piece(uint64_t count) {
+        const std::string_view bytes = source_(count);
+        if (bytes.size() != count) fail(origin_, truncated);
+        crc_ = crc_of(bytes, crc_);
+        return bytes;
+    }
+
+    Event checked(std::string_view bytes, uint64_t first, uint64_t i, const RunInfo& info) {
+        const Event event = get_event(bytes, i * record_size);
+        if (const char* fault = fault_of(event, info, header_.records))
+            fail(origin_, fmt::format("record {}: {}", first + i, fault));
+        if (event.time_ps < last_time_)
+            fail(origin_, fmt::format("record {}: time runs backwards", first + i));
+        last_time_ = event.time_ps;
+        return event;
+    }
+
+    const Header& header_;
+    Source source_;
+    const std::string& origin_;
+    uint32_t crc_;
+    uint64_t last_time_ = 0;
+};
 
 }  // namespace
 
 Recording parse_event_file(std::string_view bytes, const std::string& origin) {
     const Header header = read_header(bytes, origin);
-    if (bytes.size() != header.total()) fail(origin, "truncated, or its sizes are damaged");
-    size_t crc_at = bytes.size() - trailer_size;
-    if (get<uint32_t>(bytes, crc_at) != crc_of(bytes.substr(0, bytes.size() - trailer_size)))
-        fail(origin, "checksum mismatch");
-
-    Recording recording{run_info_from_json(bytes.substr(header_size, header.description), origin), {}};
-    recording.events.reserve(header.records);
-    uint64_t last_time = 0;
-    for (uint64_t i = 0; i < header.records; ++i) {
-        const Event event = get_event(bytes, header_size + header.description + i * record_size);
-        if (const char* fault = fault_of(event, recording.info, header.records))
-            fail(origin, fmt::format("record {}: {}", i, fault));
-        if (event.time_ps < last_time) fail(origin, fmt::format("record {}: time runs backwards", i));
-        last_time = event.time_ps;
-        recording.events.push_back(event);
-    }
-    return recording;
+    if (bytes.size() != header.total()) fail(origin, Body::truncated);
+    const std::string_view start = bytes.substr(0, header_size);
+    bytes.remove_prefix(header_size);
+    const auto take = [&](size_t count) {
+        const std::string_view piece = bytes.substr(0, count);
+        bytes.remove_prefix(piece.size());
+        return piece;
+    };
+    return Body(header, start, take, origin).read();
 }
 
 Recording read_event_file(const std::string& path) {
     InputFile file(path);
-    std::string bytes;
-    file.read(header_size, bytes);
-    const Header header = read_header(bytes, path);
-    if (const auto size = file.size(); size && *size != header.total())
-        fail(path, "truncated, or its sizes are damaged");
-    const uint64_t available = available_bytes(), needed = header.total() + header.records * sizeof(Event);
-    if (available > 0 && needed > available) {
-        throw UserError(fmt::format(
-            "{}: its {} records take {} bytes of memory, and {} are available. Fix: use a machine with more "
-            "memory, or record a shorter run with --max-cycles.",
-            path, header.records, needed, available));
+    std::string start, piece;
+    file.read(header_size, start);
+    const Header header = read_header(start, path);
+    if (const auto size = file.size(); size && *size != header.total()) fail(path, Body::truncated);
+    const uint64_t disk = scratch_bytes(), needed = header.records * sizeof(Event);
+    if (disk > 0 && needed > disk) {
+        throw UserError(
+            fmt::format("{}: its {} records take {} bytes of disk, and {} has {}. Fix: set TMPDIR to a "
+                        "folder on a larger "
+                        "disk, or record a shorter run with --max-cycles.",
+                        path, header.records, needed, scratch_folder(), disk));
     }
-    file.read(header.total() + 1 - header_size, bytes);  // one more: nothing may follow
-    return parse_event_file(bytes, path);
+    const auto take = [&](size_t count) -> std::string_view {
+        piece.clear();
+        file.read(count, piece);
+        return piece;
+    };
+    return Body(header, start, take, path).read();
 }
 
 }  // namespace kpu::traces

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/text_output.hpp"
-#include "traces/event.hpp"
+#include "traces/events.hpp"
 #include "traces/run_info.hpp"
 
 namespace kpu::traces {
@@ -13,7 +13,7 @@ namespace kpu::traces {
 /// A run as its trace writers see it: what is known of it, and its records in order of time.
 struct Recording {
     RunInfo info;
-    std::vector<Event> events;
+    Events events;
 };
 
 /// Event file (.kpuev), version 2. Little-endian, no padding between fields:
@@ -32,7 +32,7 @@ struct Recording {
 ///
 /// A reader refuses other versions. A change of the meaning of a field raises the version. Version 2 added
 /// what a task does (work records, RunInfo::works), why it was issued when it was, and peaks of units.
-void write_event_file(const RunInfo& info, const std::vector<Event>& events, Output& output);
+void write_event_file(const RunInfo& info, const Events& events, Output& output);
 
 /// Reads one. Throws UserError naming `origin` and what is wrong: truncated, damaged, other version, or a
 /// record that names a unit, cause, action or operation that the description lacks.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 namespace kpu::traces {
 
@@ -47,22 +48,54 @@ void EventLog::Chunks<T>::take(Function each) {
 
 void EventLog::pulse(uint16_t unit, Cause cause, Picoseconds from, Picoseconds to) {
     if (to - from > std::numeric_limits<uint32_t>::max()) return EventSink::pulse(unit, cause, from, to);
+    constexpr size_t growth = 2 * sizeof(Event) / sizeof(Pulse);
+    if (pulses_.full() && pulses_.bytes() * growth >= memory_) spill_pulses();
     pulses_.add({from, static_cast<uint32_t>(to - from), unit, cause});
 }
 
-std::vector<Event> EventLog::take_sorted() {
+std::vector<Event> EventLog::take_records() {
     std::vector<Event> events;
-    events.reserve(size());
+    events.reserve(records_.size() + (disk_ ? 0 : 2 * pulses_.size()));
     records_.take([&](const Event& event) { events.push_back(event); });
+    return events;
+}
+
+void EventLog::take_pulses(std::vector<Event>& events) {
     pulses_.take([&](const Pulse& pulse) {
         events.push_back(state_record(pulse.unit, pulse.cause, pulse.from));
         events.push_back(state_record(pulse.unit, Cause::idle_no_work, pulse.from + pulse.length));
     });
-    const auto earlier = [](const Event& a, const Event& b) { return a.time_ps < b.time_ps; };
-    if (!std::is_sorted(events.begin(), events.end(), earlier)) {
-        std::stable_sort(events.begin(), events.end(), earlier);
+}
+
+void EventLog::spill(std::vector<Event> events) {
+    if (!disk_) disk_ = std::make_shared<EventRuns>();
+    sort_by_time(events);
+    disk_->add(events);
+}
+
+void EventLog::spill_records() { spill(take_records()); }
+
+void EventLog::spill_pulses() {
+    std::vector<Event> events;
+    take_pulses(events);
+    if (events.empty()) return;
+    spill(std::move(events));
+    pulse_runs_.push_back(disk_->runs.back());
+    disk_->runs.pop_back();
+}
+
+Events EventLog::take_sorted() {
+    if (!disk_) {
+        std::vector<Event> events = take_records();
+        take_pulses(events);
+        sort_by_time(events);
+        return events;
     }
-    return events;
+    spill_records();
+    spill_pulses();
+    disk_->runs.insert(disk_->runs.end(), pulse_runs_.begin(), pulse_runs_.end());
+    pulse_runs_.clear();
+    return Events(std::exchange(disk_, nullptr));
 }
 
 }  // namespace kpu::traces

@@ -5,19 +5,27 @@
 #include <memory>
 #include <vector>
 
-#include "traces/event.hpp"
+#include "traces/events.hpp"
 
 namespace kpu::traces {
 
-/// Keeps every record of a run in memory: 32 bytes each, 16 for the two of a pulse.
+/// Keeps every record of a run: 32 bytes each, 16 for the two of a pulse. In memory, and when that is used up, on disk.
 class EventLog final : public EventSink {
   public:
-    void record(const Event& event) override { records_.add(event); }
+    static constexpr size_t usual_memory = 64 << 20;
+    /// `memory`: bytes of records that are kept before they go to disk; to put these in order takes twice as much.
+    explicit EventLog(size_t memory = usual_memory) : memory_(memory) {}
+
+    /// Throws UserError when the disk is full.
+    void record(const Event& event) override {
+        if (records_.full() && records_.bytes() >= memory_) spill_records();
+        records_.add(event);
+    }
     void pulse(uint16_t unit, Cause cause, Picoseconds from, Picoseconds to) override;
-    size_t size() const { return records_.size() + 2 * pulses_.size(); }
+    size_t size() const { return (disk_ ? disk_->size : 0) + records_.size() + 2 * pulses_.size(); }
     /// The records in order of (time, arrival), pulses behind the others; empties the log. Every writer wants
     /// them so.
-    std::vector<Event> take_sorted();
+    Events take_sorted();
 
   private:
     struct Pulse {
@@ -36,10 +44,12 @@ class EventLog final : public EventSink {
             if (next_ == end_) grow();
             *next_++ = item;
         }
-        size_t size() const {
-            size_t size = 0;
-            for (const Chunk& chunk : chunks_) size += chunk.capacity;
-            return size - static_cast<size_t>(end_ - next_);
+        size_t size() const { return bytes() / sizeof(T) - static_cast<size_t>(end_ - next_); }
+        bool full() const { return next_ == end_; }  ///< the next item takes a new chunk
+        size_t bytes() const {                       ///< of all chunks
+            size_t items = 0;
+            for (const Chunk& chunk : chunks_) items += chunk.capacity;
+            return items * sizeof(T);
         }
         template <typename Function>
         void take(Function each);
@@ -59,8 +69,17 @@ class EventLog final : public EventSink {
         T* end_ = nullptr;
     };
 
+    std::vector<Event> take_records();
+    void take_pulses(std::vector<Event>& events);
+    void spill_records();
+    void spill_pulses();
+    void spill(std::vector<Event> events);
+
+    size_t memory_;
     Chunks<Event> records_;
     Chunks<Pulse> pulses_;
+    std::shared_ptr<EventRuns> disk_;         ///< none as long as memory suffices
+    std::vector<EventRuns::Run> pulse_runs_;  ///< those of pulses, which stand behind all others
 };
 
 }  // namespace kpu::traces

@@ -38,7 +38,7 @@ std::pair<Cycles, Cycles> parse_window(const std::string& window) {
 
 }  // namespace
 
-RecordCounts count_records(const RunInfo& info, const std::vector<Event>& events) {
+RecordCounts count_records(const RunInfo& info, const Events& events) {
     std::vector<bool> shown;
     for (const UnitInfo& unit : info.units) shown.push_back(info.view.shows(unit.name));
     RecordCounts counts;

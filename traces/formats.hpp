@@ -8,7 +8,7 @@
 
 #include "base/option.hpp"
 #include "base/text_output.hpp"
-#include "traces/event.hpp"
+#include "traces/events.hpp"
 #include "traces/run_info.hpp"
 
 namespace kpu::traces {
@@ -18,7 +18,7 @@ struct RecordCounts {
     std::array<uint64_t, event_kind_count> by_kind{};
     uint64_t of(EventKind kind) const { return by_kind[static_cast<size_t>(kind)]; }
 };
-RecordCounts count_records(const RunInfo& info, const std::vector<Event>& events);
+RecordCounts count_records(const RunInfo& info, const Events& events);
 
 /// A kind of trace: a file for people or their tools, made of a recording.
 ///
@@ -34,7 +34,7 @@ struct Format {
     /// Bytes of the file, to about a factor of two: records times the mean length of what is written for one.
     uint64_t (*size)(const RunInfo& info, const RecordCounts& counts);
     /// Shows what info.view says. A pure function: the same bytes during a run and from an event file.
-    void (*write)(const RunInfo& info, const std::vector<Event>& events, const OptionValues& options,
+    void (*write)(const RunInfo& info, const Events& events, const OptionValues& options,
                   Output& output);
     bool needs_energy = false;  ///< the device must have an energy model
 };

@@ -49,7 +49,7 @@ class IntervalWalk {
 
 }  // namespace
 
-void for_each_interval(const RunInfo& info, const std::vector<Event>& events,
+void for_each_interval(const RunInfo& info, const Events& events,
                        const std::function<void(const StateInterval&)>& visit) {
     std::vector<std::vector<const Event*>> by_unit(info.units.size());
     for (const Event& event : events) {
@@ -66,7 +66,7 @@ void for_each_interval(const RunInfo& info, const std::vector<Event>& events,
     }
 }
 
-TaskTable::TaskTable(const RunInfo& info, const std::vector<Event>& events) : info_(info) {
+TaskTable::TaskTable(const RunInfo& info, const Events& events) : info_(info) {
     const auto at = [this](uint32_t serial) -> Task& {
         if (serial >= tasks_.size()) tasks_.resize(serial + 1);
         return tasks_[serial];

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "traces/event.hpp"
+#include "traces/events.hpp"
 #include "traces/run_info.hpp"
 
 namespace kpu::traces {
@@ -23,13 +23,13 @@ struct StateInterval {
 
 /// Calls `visit` for every interval of every unit: units in order of their ids, then by time, without gaps
 /// from 0 to info.end_ps. Equal neighbours are one interval.
-void for_each_interval(const RunInfo& info, const std::vector<Event>& events,
+void for_each_interval(const RunInfo& info, const Events& events,
                        const std::function<void(const StateInterval&)>& visit);
 
 /// Names of task instances, from their issue and loop records.
 class TaskTable {
   public:
-    TaskTable(const RunInfo& info, const std::vector<Event>& events);
+    TaskTable(const RunInfo& info, const Events& events);
     /// Name of the task's statement; "" for no_task, "task<serial>" when its issue was not recorded.
     std::string name(uint32_t task) const;
     std::string_view profile(uint32_t task) const;  ///< tag of @profile; empty without one

@@ -22,7 +22,7 @@ std::string field_text(std::string text) {
 
 class Writer {
   public:
-    Writer(const RunInfo& info, const std::vector<Event>& events)
+    Writer(const RunInfo& info, const Events& events)
         : info_(info),
           clock_(info.clock()),
           names_(info, events),
@@ -86,7 +86,7 @@ class Writer {
     }
 
     /// Of computations: from what their unit did for them.
-    void find_stages(const std::vector<Event>& events) {
+    void find_stages(const Events& events) {
         for_each_interval(info_, events, [this](const StateInterval& row) {
             if (row.task >= tasks_.size()) return;
             const TaskTimes& times = tasks_[row.task];
@@ -172,7 +172,7 @@ class Writer {
 
 }  // namespace
 
-void write_konata(const RunInfo& info, const std::vector<Event>& events, Output& output) {
+void write_konata(const RunInfo& info, const Events& events, Output& output) {
     Writer(info, events).write(output);
 }
 
@@ -193,7 +193,7 @@ const Format konata_format{
     {},
     false,
     konata_size,
-    [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& /*options*/,
+    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
        Output& output) { write_konata(info, events, output); }};
 
 }  // namespace kpu::traces

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/text_output.hpp"
-#include "traces/event.hpp"
+#include "traces/events.hpp"
 #include "traces/run_info.hpp"
 
 namespace kpu::traces {
@@ -17,6 +17,6 @@ namespace kpu::traces {
 ///   store    a store, or a transfer away from the arrays; a computation whose results wait or leave
 /// A token is an arrow from producer to consumer, drawn when the consumer becomes ready. A task that did not
 /// end is flushed at the end.
-void write_konata(const RunInfo& info, const std::vector<Event>& events, Output& output);
+void write_konata(const RunInfo& info, const Events& events, Output& output);
 
 }  // namespace kpu::traces

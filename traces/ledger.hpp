@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "traces/event.hpp"
+#include "traces/events.hpp"
 #include "traces/power_bins.hpp"
 #include "traces/stats.hpp"
 
@@ -138,7 +138,7 @@ struct PowerTrace {
         op;  ///< per bin: the operation with most dynamic energy in it, background_op if none
 };
 struct RunInfo;
-PowerTrace power_trace(const RunInfo& info, const std::vector<Event>& events, Picoseconds width_ps,
+PowerTrace power_trace(const RunInfo& info, const Events& events, Picoseconds width_ps,
                        size_t max_bins = 1'000'000);
 
 }  // namespace kpu::traces

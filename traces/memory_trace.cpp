@@ -21,7 +21,7 @@ bool precedes(const Event& a, const Event& b) {
            std::tie(b.time_ps, b.unit, b.task, b.cause, b.value);
 }
 
-std::vector<bool> completed_tasks(const std::vector<Event>& events) {
+std::vector<bool> completed_tasks(const Events& events) {
     std::vector<bool> completed;
     for (const Event& event : events) {
         if (event.kind != EventKind::end || event.task >= events.size()) continue;
@@ -33,7 +33,7 @@ std::vector<bool> completed_tasks(const std::vector<Event>& events) {
 
 }  // namespace
 
-void write_memory_trace_csv(const RunInfo& info, const std::vector<Event>& events, Output& output) {
+void write_memory_trace_csv(const RunInfo& info, const Events& events, Output& output) {
     if (!info.accesses) {
         throw UserError(
             "the recording has no memory accesses. Fix: run again with --memory-trace beside --events.");
@@ -78,7 +78,7 @@ const Format memory_trace_format{
     {},
     true,
     memory_trace_size,
-    [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& /*options*/,
+    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
        Output& output) { write_memory_trace_csv(info, events, output); }};
 
 }  // namespace kpu::traces

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/text_output.hpp"
-#include "traces/event.hpp"
+#include "traces/events.hpp"
 #include "traces/run_info.hpp"
 
 namespace kpu::traces {
@@ -21,6 +21,6 @@ namespace kpu::traces {
 ///   task     its statement with the iteration, "la0[t=3]"
 /// Rows of tasks that completed, so that the bytes of a level and direction sum to the statistic exactly.
 /// Throws UserError when the recording has no access records.
-void write_memory_trace_csv(const RunInfo& info, const std::vector<Event>& events, Output& output);
+void write_memory_trace_csv(const RunInfo& info, const Events& events, Output& output);
 
 }  // namespace kpu::traces

@@ -16,7 +16,7 @@ std::string ns_text(Picoseconds ps) {
 
 }  // namespace
 
-void write_power_csv(const RunInfo& info, const std::vector<Event>& events, Output& output) {
+void write_power_csv(const RunInfo& info, const Events& events, Output& output) {
     require_energy(info.prices);
     const PowerTrace trace = power_trace(info, events, info.bin_ps());
     const PowerBins& bins = trace.bins;
@@ -58,7 +58,7 @@ const Format power_format{
     {},
     false,
     power_size,
-    [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& /*options*/,
+    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
        Output& output) { write_power_csv(info, events, output); },
     true};
 

@@ -6,7 +6,7 @@
 
 namespace kpu::traces {
 
-void write_stalls_csv(const RunInfo& info, const std::vector<Event>& events, Output& output) {
+void write_stalls_csv(const RunInfo& info, const Events& events, Output& output) {
     const TaskTable tasks(info, events);
     output.print("unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed,profile\n");
     std::vector<bool> shown;
@@ -42,7 +42,7 @@ const Format stalls_format{
     {},
     false,
     stalls_size,
-    [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& /*options*/,
+    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
        Output& output) { write_stalls_csv(info, events, output); }};
 
 }  // namespace kpu::traces

@@ -2,7 +2,7 @@
 
 namespace kpu::traces {
 
-std::vector<TaskTimes> task_times(const std::vector<Event>& events) {
+std::vector<TaskTimes> task_times(const Events& events) {
     std::vector<TaskTimes> tasks;
     for (const Event& event : events) {
         const bool of_task = event.kind == EventKind::issue || event.kind == EventKind::ready ||
@@ -29,7 +29,7 @@ std::vector<TaskTimes> task_times(const std::vector<Event>& events) {
     return tasks;
 }
 
-TaskFlows task_flows(const std::vector<Event>& events, size_t tasks) {
+TaskFlows task_flows(const Events& events, size_t tasks) {
     const auto counts = [tasks](const Event& event) {
         return event.kind == EventKind::flow && event.task < tasks && event.value >= 0 &&
                static_cast<uint64_t>(event.value) < tasks;

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "traces/event.hpp"
+#include "traces/events.hpp"
 #include "traces/run_info.hpp"
 
 namespace kpu::traces {
@@ -17,7 +17,7 @@ struct TaskTimes {
 };
 
 /// By serial of the task instance; `never` for what the recording does not have.
-std::vector<TaskTimes> task_times(const std::vector<Event>& events);
+std::vector<TaskTimes> task_times(const Events& events);
 
 /// Tokens that task instances wait for: the producers of task t are producer[first[t]] to
 /// producer[first[t + 1] - 1], as serials.
@@ -25,6 +25,6 @@ struct TaskFlows {
     std::vector<uint64_t> first;
     std::vector<uint32_t> producer;
 };
-TaskFlows task_flows(const std::vector<Event>& events, size_t tasks);
+TaskFlows task_flows(const Events& events, size_t tasks);
 
 }  // namespace kpu::traces

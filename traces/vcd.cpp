@@ -58,7 +58,7 @@ std::string task_text(const RunInfo::Statement& statement) {
 
 class VcdWriter {
   public:
-    VcdWriter(const RunInfo& info, const std::vector<Event>& events, Output& output)
+    VcdWriter(const RunInfo& info, const Events& events, Output& output)
         : info_(info),
           events_(events),
           output_(output),
@@ -271,7 +271,7 @@ class VcdWriter {
 
     static constexpr Picoseconds no_time = ~Picoseconds{0};
     const RunInfo& info_;
-    const std::vector<Event>& events_;
+    const Events& events_;
     Output& output_;
     BinnedSignals bins_;
     Picoseconds width_;
@@ -289,7 +289,7 @@ class VcdWriter {
 
 }  // namespace
 
-void write_vcd(const RunInfo& info, const std::vector<Event>& events, Output& output) {
+void write_vcd(const RunInfo& info, const Events& events, Output& output) {
     VcdWriter(info, events, output).write();
 }
 
@@ -310,7 +310,7 @@ const Format vcd_format{
     {},
     false,
     vcd_size,
-    [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& /*options*/,
+    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
        Output& output) { write_vcd(info, events, output); }};
 
 }  // namespace kpu::traces

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/text_output.hpp"
-#include "traces/event.hpp"
+#include "traces/events.hpp"
 #include "traces/run_info.hpp"
 
 namespace kpu::traces {
@@ -29,20 +29,20 @@ namespace kpu::traces {
 /// info.dram_burst_bytes is known), and power.<component>, power.static, power.total as reals in W, each
 /// value the mean of the bin that starts there; power.dram includes its background, power.phy its static
 /// power. Bins are info.bin_ns wide, doubled while the run has more than 100,000 of them.
-void write_vcd(const RunInfo& info, const std::vector<Event>& events, Output& output);
+void write_vcd(const RunInfo& info, const Events& events, Output& output);
 
 /// Stall trace, CSV: unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed,profile. One row per
 /// interval of every unit, busy and idle ones too, so the cycles of a unit sum to cycles.total and those of a
 /// cause to units.<unit>.<cause> in stats.json. `blamed`: the unit or task instance that is waited for;
 /// `profile`: the task's @profile tag.
-void write_stalls_csv(const RunInfo& info, const std::vector<Event>& events, Output& output);
+void write_stalls_csv(const RunInfo& info, const Events& events, Output& output);
 
 /// Power over time, CSV: a comment line with table, corner, node, voltage, temperature, bin width and unit,
 /// then time_ns,dt_ns,array_w,...,dram_dyn_w,dram_bg_w,phy_w,static_w,total_w,op; one row per bin, mean power
 /// in W. The last bin may be shorter (dt_ns). sum(W dt) is the energy of the run. phy_w includes its static
 /// power, static_w is that of the other components. `op`: the operation with most dynamic energy in the bin.
 /// Above 1,000,000 bins the width doubles (bin_ns says which one was used).
-void write_power_csv(const RunInfo& info, const std::vector<Event>& events, Output& output);
+void write_power_csv(const RunInfo& info, const Events& events, Output& output);
 
 /// Energy by action, CSV: component,action,per,count,energy_per_action_pj,energy_pj,share.
 void write_energy_csv(const std::vector<EnergyLedger::Row>& rows, Output& output);

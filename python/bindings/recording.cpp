@@ -14,7 +14,7 @@ namespace {
 
 using traces::Recording;
 
-/// The records without a copy: the array keeps the recording alive.
+/// The records. Those in memory without a copy: the array keeps the recording alive; those on disk as a copy.
 py::array records(const py::object& self) {
     const auto& events = self.cast<const Recording&>().events;
     using traces::Event;
@@ -25,8 +25,15 @@ py::array records(const py::object& self) {
     const py::list formats =
         py::cast(std::vector<std::string>{"<u8", "<i8", "<u4", "<u4", "<u2", "|u1", "|u1", "<u4"});
     const py::list offsets = py::cast(std::vector<size_t>{0, 8, 16, 20, 24, 26, 27, 28});
+    const Event* first = events.data();
+    py::object owner = self;
+    if (first == nullptr && !events.empty()) {
+        auto copy = std::make_unique<std::vector<Event>>(events.to_vector());
+        first = copy->data();
+        owner = py::capsule(copy.release(), [](void* held) { delete static_cast<std::vector<Event>*>(held); });
+    }
     py::array array(py::dtype(names, formats, offsets, sizeof(Event)), {events.size()},
-                    events.empty() ? nullptr : static_cast<const void*>(events.data()), self);
+                    static_cast<const void*>(first), owner);
     array.attr("flags").attr("writeable") = false;
     return array;
 }

@@ -7,23 +7,20 @@
 #include <chrono>
 
 #include "base/host_memory.hpp"
+#include "base/scratch_file.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/cli/ending.hpp"
+#include "traces/event_log.hpp"
 #include "traces/report.hpp"
 
 namespace kpu::cli {
 namespace {
 
-/// A run that records stops when no more than this is left beside what ordering its records takes: it records
-/// at most so much between two looks, or its files need it.
-constexpr uint64_t reserve_bytes = 256u << 20;
+/// A run that records stops when no more than this is left: its log goes to disk in pieces of this size, and its files
+/// need some.
+constexpr uint64_t reserve_memory = 2 * traces::EventLog::usual_memory,
+                   reserve_disk = 4 * traces::EventLog::usual_memory;
 constexpr auto look_every = std::chrono::milliseconds(100);
-
-/// Whether a run that records has to end for its records to be kept.
-bool memory_is_low(const runtime::Simulation& simulation) {
-    const uint64_t available = available_bytes();
-    return available > 0 && available < reserve_bytes + runtime::ordering_bytes(simulation.recorded());
-}
 
 std::string size_text(double bytes) {
     return traces::bytes_text(static_cast<uint64_t>(std::min(bytes, 1e18)));
@@ -35,22 +32,22 @@ void LongRun::prepare(const BoundProgram& program, const runtime::SimulationOpti
     const runtime::RunEstimate estimate = runtime::estimate_run(program, options);
     tasks_ = estimate.tasks;
     recording_ = options.record_events;
-    const auto available = static_cast<double>(available_bytes());
-    if (available == 0 || estimate.bytes() <= available) return;
     const bool limited = time_limit() > 0 || options.max_cycles != UINT64_MAX;
-    const std::string what = fmt::format(
-        "the run may need {} of memory ({} for its data, {} for its events), and {} are "
-        "available",
-        size_text(estimate.bytes()), size_text(estimate.values_bytes), size_text(estimate.event_bytes),
-        size_text(available));
-    if (estimate.event_bytes > available && !limited) {
-        throw UserError(what +
-                        ". Fix: leave the traces out, or limit the run with --max-cycles or --timeout: it "
-                        "then keeps what "
-                        "it has when the memory is nearly used up.");
+    const auto memory = static_cast<double>(available_bytes()), disk = static_cast<double>(scratch_bytes());
+    if (disk > 0 && estimate.event_bytes > disk && !limited) {
+        throw UserError(
+            fmt::format("the events of the run may need {} of disk, and {} has {}. Fix: leave the traces "
+                        "out, set TMPDIR to a "
+                        "folder on a larger disk, or limit the run with --max-cycles or --timeout: it then "
+                        "keeps what it has "
+                        "when the disk is nearly full.",
+                        size_text(estimate.event_bytes), scratch_folder(), size_text(disk)));
     }
-    print_err("warning: " + what +
-              ". Fix: use --mode timing, fewer traces, or a machine with more memory.\n");
+    if (memory > 0 && estimate.values_bytes > memory)
+        print_err(
+            fmt::format("warning: the run may need {} of memory for its data, and {} are available. Fix: use "
+                        "--mode timing, or a machine with more memory.\n",
+                        size_text(estimate.values_bytes), size_text(memory)));
 }
 
 runtime::RunStatus LongRun::run(runtime::Simulation& simulation, bool watched) {
@@ -63,10 +60,10 @@ runtime::RunStatus LongRun::run(runtime::Simulation& simulation, bool watched) {
         const auto now = Clock::now();
         if (recording_ && now >= next_look) {
             next_look = now + look_every;
-            if (memory_is_low(simulation)) {
-                stop_ = Stop::memory;
-                interrupted = true;
-            }
+            const uint64_t memory = available_bytes(), disk = scratch_bytes();
+            if (memory > 0 && memory < reserve_memory) stop_ = Stop::memory;
+            if (disk > 0 && disk < reserve_disk) stop_ = Stop::disk;
+            if (stop_ != Stop::none) interrupted = true;
         }
         if (!watched || now < next_line) return;
         next_line = now + std::chrono::seconds(1);

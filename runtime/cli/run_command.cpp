@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/digest.hpp"
+#include "base/scratch_file.hpp"
 #include "base/text_output.hpp"
 #include "execution/hazard_report.hpp"
 #include "runtime/cli/budgets.hpp"
@@ -158,13 +159,18 @@ size_t terminal_width() {
     return std::clamp<size_t>(size.ws_col, 60, 140);
 }
 
-/// The time or the memory for the run was used up.
+/// The time, the memory or the disk for the run was used up.
 int stopped(const LongRun& run, const runtime::Simulation& simulation) {
-    const bool time = run.stop() == LongRun::Stop::time;
+    std::string why = fmt::format("{:g} seconds", time_limit()), fix = "raise --timeout";
+    if (run.stop() != LongRun::Stop::time) {
+        const bool disk = run.stop() == LongRun::Stop::disk;
+        why = disk ? fmt::format("the disk of {} was nearly full", scratch_folder())
+                   : "the memory was nearly used up";
+        fix = "leave traces out, or limit the run with --max-cycles";
+        if (disk) fix += ", or set TMPDIR to a folder on a larger disk";
+    }
     print_err(fmt::format("error: stopped at cycle {} after {}: results are partial. Fix: {}.\n",
-                          simulation.now(),
-                          time ? fmt::format("{:g} seconds", time_limit()) : "the memory was nearly used up",
-                          time ? "raise --timeout" : "leave traces out, or limit the run with --max-cycles"));
+                          simulation.now(), why, fix));
     return exit_failed;
 }
 

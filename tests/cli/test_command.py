@@ -417,18 +417,18 @@ class LimitTest(CommandTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
 
     def test_memory_estimate(self) -> None:
-        """Events that cannot fit are refused before the run, or only warned of where it is limited."""
+        """Events that cannot fit on the disk are refused before the run, unless it is limited."""
         program = self.write("endless.nem", ENDLESS)
         run = ("run", program, "--fill", "zeros", "--quiet", "--events", self.work / "e")
-        self.refused(kpusim(*run), "of memory", "--max-cycles", "available")
+        self.refused(kpusim(*run), "of disk", "TMPDIR", "--max-cycles")
         self.assertFalse((self.work / "e").exists())
         result = kpusim(*run, "--max-cycles", 10000)
-        self.refused(result, "warning: the run may need", "10000", code=2)
+        self.refused(result, "limit of 10000 cycles", code=2)
         self.assertTrue((self.work / "e").exists())
 
-    def test_memory_runs_low(self) -> None:
-        """A recording that fills the memory it may take stops in time to keep what it has."""
-        most = 700 << 20
+    def test_more_events_than_memory(self) -> None:
+        """Events go to disk and come from there: neither a run nor an export needs memory for all of them."""
+        most = 500 << 20
 
         def limited(*arguments: object) -> subprocess.CompletedProcess[str]:
             return subprocess.run(
@@ -443,10 +443,27 @@ class LimitTest(CommandTest):
         if limited("--version").returncode != 0:
             self.skipTest("a sanitizer takes more address space than the limit")
         program, events = self.write("endless.nem", ENDLESS), self.work / "e"
-        result = limited("run", program, "--fill", "zeros", "--quiet", "--events", events, "--timeout", 90)
-        self.refused(result, "the memory was nearly used up", "Fix:", code=2)
+        cycles = ("--max-cycles", 55_000_000)
+        result = limited("run", program, "--fill", "zeros", "--quiet", "--events", events, *cycles)
+        self.refused(result, "limit of 55000000 cycles", code=2)
+        self.assertGreater(events.stat().st_size, most)
+        exported = limited("export", events, "--stalls", self.work / "s", "--trace-window", "0:1000")
+        self.assertEqual((exported.returncode, exported.stderr), (0, ""))
+        self.assertGreater(len((self.work / "s").read_text().splitlines()), 10)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can mount a small disk")
+    def test_disk_runs_low(self) -> None:
+        """A recording that fills the disk stops in time to keep what it has."""
+        program, disk = self.write("endless.nem", ENDLESS), self.work / "disk"
+        disk.mkdir()
+        events = self.work / "e"
+        run = f"TMPDIR={disk} {KPUSIM} run {program} --fill zeros --quiet --timeout 90 --events {events}"
+        script = f"mount -t tmpfs -o size=300m none {disk} && {run}"
+        result = subprocess.run(
+            ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=100, check=False
+        )
+        self.refused(result, f"the disk of {disk} was nearly full", "Fix:", "TMPDIR", code=2)
         self.assertGreater(events.stat().st_size, 32 << 20)
-        self.assertLess(events.stat().st_size, most)
         exported = kpusim("export", events, "--stalls", self.work / "s", "--trace-window", "0:1000")
         self.assertEqual(exported.returncode, 0, exported.stderr)
 

@@ -146,10 +146,10 @@ TEST(RunGraph, RefusesContradictions) {
     const platforms::Platform lite = platforms::load("npm_lite");
     const TracedRun run = traced_run(example("conv_pool"), lite);
     const auto broken = [&](const std::function<bool(traces::Event&)>& change) {
-        traces::Recording recording = run.recording;
-        for (traces::Event& event : recording.events)
+        std::vector<traces::Event> events = run.recording.events.to_vector();
+        for (traces::Event& event : events)
             if (change(event)) break;
-        return recording;
+        return traces::Recording{run.recording.info, std::move(events)};
     };
     const auto of_kind = [](traces::EventKind kind, const std::function<void(traces::Event&)>& change) {
         return [=](traces::Event& event) {

@@ -51,7 +51,7 @@ inline Outcome run(const proto::Platform& platform, const BoundProgram& program,
     result.cycles = device.now();
     device.finish(result.stats);
     result.ops = device.op_rows();
-    result.events = log.take_sorted();
+    result.events = log.take_sorted().to_vector();
     result.units = device.units();
     return result;
 }

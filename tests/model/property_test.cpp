@@ -76,7 +76,7 @@ Outcome measure(const proto::Platform& platform, const BoundProgram& program, De
     device.finish(r.stats);
     if (r.stop == RunStatus::finished) expect_sockets_moved_all_bytes(device, r.stats);
     r.ops = device.op_rows();
-    r.events = log.take_sorted();
+    r.events = log.take_sorted().to_vector();
     r.units = device.units();
     for (size_t k = 0; k < r.hazards.size(); ++k)
         r.hazards[k] = device.hazards()->count(static_cast<execution::HazardKind>(k));

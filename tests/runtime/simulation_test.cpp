@@ -243,7 +243,7 @@ TEST(SimulationTest, LimitStopsTheRun) {
 }
 
 /// Every field, so that two streams compare as sets.
-std::vector<std::string> sorted_bytes(const std::vector<traces::Event>& events) {
+std::vector<std::string> sorted_bytes(const traces::Events& events) {
     std::vector<std::string> all;
     for (const traces::Event& event : events)
         all.emplace_back(reinterpret_cast<const char*>(&event), sizeof event);
@@ -324,7 +324,7 @@ TEST(LargeInputs, CostWhatTasksTouch) {
         EXPECT_EQ(simulation.run(), RunStatus::finished);
         EXPECT_EQ(simulation.hazards().count(), 0u);
         EXPECT_EQ(simulation.output("y").data == std::string(64, '\0'), !random);
-        EXPECT_LT(runtime::estimate_run(simulation.program(), simulation.options()).bytes(), 1e6);
+        EXPECT_LT(runtime::estimate_run(simulation.program(), simulation.options()).values_bytes, 1e6);
     }
     EXPECT_LT(peak_kib() - before, 64 << 10);
 }

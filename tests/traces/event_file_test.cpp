@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <random>
 
 #include "base/diagnostics.hpp"
 #include "sample.hpp"
+#include "traces/event_log.hpp"
 #include "traces/writers.hpp"
 
 namespace kpu::traces {
@@ -18,7 +21,7 @@ using test::text_of;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-std::string file_of(const RunInfo& info, const std::vector<Event>& events) {
+std::string file_of(const RunInfo& info, const Events& events) {
     return text_of([&](Output& output) { write_event_file(info, events, output); });
 }
 
@@ -46,7 +49,7 @@ TEST(EventLog, SortsStably) {
         log.record(event);
     }
     EXPECT_EQ(log.size(), 100'000u);
-    const auto events = log.take_sorted();
+    const auto events = log.take_sorted().to_vector();
     ASSERT_EQ(events.size(), 100'000u);
     for (size_t i = 1; i < events.size(); ++i) {
         ASSERT_LE(events[i - 1].time_ps, events[i].time_ps);
@@ -67,7 +70,7 @@ TEST(EventLog, PulsesAreTwoRecords) {
         from += lengths[unit] + 3;
     }
     EXPECT_EQ(log.size(), 10u);
-    const auto events = log.take_sorted();
+    const auto events = log.take_sorted().to_vector();
     ASSERT_EQ(events.size(), 10u);
     from = 5;
     for (uint16_t unit = 0; unit < 5; ++unit) {
@@ -84,6 +87,57 @@ TEST(EventLog, PulsesAreTwoRecords) {
     EXPECT_EQ(log.size(), 0u);
 }
 
+/// 60,000 records and 40,000 pulses with many equal times, some far ahead of others.
+void fill(EventLog& log) {
+    std::mt19937_64 random(7);
+    for (uint32_t i = 0; i < 100'000; ++i) {
+        const Picoseconds time = (i / 7 + random() % 900) / 3;
+        if (random() % 5 < 2) {
+            log.pulse(static_cast<uint16_t>(i % 9), Cause::busy_overhead, time, time + random() % 50'000);
+        } else {
+            Event event = state_record(static_cast<uint16_t>(i % 9), Cause::busy_useful, time);
+            event.value = i;
+            log.record(event);
+        }
+    }
+}
+
+// What goes to disk comes back as it would from memory, as often as it is read, also through a file.
+TEST(EventLog, DiskChangesNothing) {
+    EventLog in_memory;
+    fill(in_memory);
+    const size_t size = in_memory.size();
+    const Events expected = in_memory.take_sorted();
+    ASSERT_NE(expected.data(), nullptr);
+    for (const size_t memory : {size_t{1}, size_t{200} << 10, size_t{1} << 20}) {
+        EventLog log(memory);
+        fill(log);
+        EXPECT_EQ(log.size(), size);
+        const Events events = log.take_sorted();
+        EXPECT_EQ(events.data(), nullptr);
+        EXPECT_EQ(log.size(), 0u);
+        for (int pass = 0; pass < 2; ++pass) {
+            const std::vector<Event> back = events.to_vector();
+            ASSERT_EQ(back.size(), size);
+            EXPECT_EQ(std::memcmp(back.data(), expected.data(), size * sizeof(Event)), 0);
+        }
+        EXPECT_EQ(file_of(sample_run().info, events), file_of(sample_run().info, expected));
+    }
+}
+
+TEST(EventLog, NoFolderForTheDisk) {
+    const char* const before = std::getenv("TMPDIR");
+    const std::string kept = before != nullptr ? before : "";
+    ::setenv("TMPDIR", "/nowhere/at/all", 1);
+    EventLog log(1);
+    EXPECT_THAT([&] { fill(log); }, ThrowsMessage<UserError>(HasSubstr("/nowhere/at/all: No such file")));
+    if (before != nullptr) {
+        ::setenv("TMPDIR", kept.c_str(), 1);
+    } else {
+        ::unsetenv("TMPDIR");
+    }
+}
+
 // What is written is read back: every record, and a description that gives the same text.
 TEST(EventFile, RoundTrip) {
     const auto sample = sample_run();
@@ -97,7 +151,8 @@ TEST(EventFile, RoundTrip) {
     EXPECT_EQ(back.info.units[2].name, "ddr0");
     EXPECT_EQ(back.info.prices.actions[4].energy_pj, 11);
     ASSERT_EQ(back.events.size(), sample.events.size());
-    for (size_t i = 0; i < back.events.size(); ++i) EXPECT_TRUE(equal(back.events[i], sample.events[i])) << i;
+    const std::vector<Event> events = back.events.to_vector();
+    for (size_t i = 0; i < events.size(); ++i) EXPECT_TRUE(equal(events[i], sample.events[i])) << i;
 }
 
 // The layout is the documented one: magic, version, record size, sizes, then the description.
@@ -136,7 +191,7 @@ TEST(EventFile, ABurstOfManyBytesIsNoTaskNumber) {
     access.reserved = 1 << 30;
     sample.events.insert(sample.events.begin(), access);
     const Recording back = parse_event_file(file_of(sample.info, sample.events), "x");
-    EXPECT_EQ(back.events.front().reserved, 1u << 30);
+    EXPECT_EQ((*back.events.begin()).reserved, 1u << 30);
     for (const EventKind kind : {EventKind::issue, EventKind::ready}) {
         sample.events.front().kind = kind;
         sample.events.front().cause = 0;
@@ -152,7 +207,7 @@ TEST(EventFile, RefusesAHugeFileAtOnce) {
     const std::string path = folder.file("huge.kpuev");
     std::string bytes = file_of(sample.info, sample.events);
     write_file(path, bytes);
-    const uint64_t huge = uint64_t{200} << 30;
+    const uint64_t huge = uint64_t{10} << 40;
     std::filesystem::resize_file(path, huge);
     EXPECT_THAT([&] { read_event_file(path); }, ThrowsMessage<UserError>(HasSubstr("sizes are damaged")));
     uint64_t description = 0;
@@ -162,7 +217,7 @@ TEST(EventFile, RefusesAHugeFileAtOnce) {
     write_file(path, bytes);
     std::filesystem::resize_file(path, 36 + description + 32 * records);
     EXPECT_THAT([&] { read_event_file(path); },
-                ThrowsMessage<UserError>(testing::AllOf(HasSubstr("bytes of memory"), HasSubstr("Fix:"))));
+                ThrowsMessage<UserError>(testing::AllOf(HasSubstr("bytes of disk"), HasSubstr("Fix:"))));
 }
 
 // A file with any one byte changed, or cut off anywhere, is refused.

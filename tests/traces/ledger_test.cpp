@@ -42,7 +42,7 @@ Outcome book(const EnergyPrices& prices, const std::vector<Booking>& bookings, C
     }
     StatSet stats;
     ledger.finish(end, stats);
-    return {std::move(stats), log.take_sorted(), std::move(ledger)};
+    return {std::move(stats), log.take_sorted().to_vector(), std::move(ledger)};
 }
 
 RunInfo info_of(const EnergyPrices& prices, Cycles end, uint32_t ops, uint64_t hz = gigahertz) {

@@ -147,7 +147,7 @@ inline Sample sample_run() {
     ledger.add(7, 3, 4999, 5000, background_op);
     ledger.finish(5000, sample.stats);
     sample.totals = ledger.totals();
-    sample.events = log.take_sorted();
+    sample.events = log.take_sorted().to_vector();
     return sample;
 }
 

@@ -74,7 +74,7 @@ Dump parse_vcd(const std::string& text) {
     return dump;
 }
 
-Dump dump_of(const RunInfo& info, const std::vector<Event>& events) {
+Dump dump_of(const RunInfo& info, const Events& events) {
     return parse_vcd(text_of([&](Output& o) { write_vcd(info, events, o); }));
 }
 

@@ -27,7 +27,7 @@ struct Lane {
 
 class Writer {
   public:
-    Writer(const RunInfo& info, const std::vector<Event>& events, PerfettoTime time, Output& output)
+    Writer(const RunInfo& info, const Events& events, PerfettoTime time, Output& output)
         : info_(info),
           events_(events),
           time_(time),
@@ -366,7 +366,7 @@ class Writer {
     }
 
     const RunInfo& info_;
-    const std::vector<Event>& events_;
+    const Events& events_;
     PerfettoTime time_;
     Output& output_;
     Clock clock_;
@@ -384,7 +384,7 @@ class Writer {
 
 }  // namespace
 
-void write_perfetto(const RunInfo& info, const std::vector<Event>& events, PerfettoTime time,
+void write_perfetto(const RunInfo& info, const Events& events, PerfettoTime time,
                     Output& output) {
     Writer(info, events, time, output).write();
 }
@@ -407,7 +407,7 @@ const Format perfetto_format{
     {{"perfetto-time", "what its nanosecond stands for", ValueKind::choice, "cycles", {"cycles", "ns"}}},
     false,
     perfetto_size,
-    [](const RunInfo& info, const std::vector<Event>& events, const OptionValues& options, Output& output) {
+    [](const RunInfo& info, const Events& events, const OptionValues& options, Output& output) {
         const bool ns = options.text("perfetto-time") == "ns";
         write_perfetto(info, events, ns ? PerfettoTime::ns : PerfettoTime::cycles, output);
     }};

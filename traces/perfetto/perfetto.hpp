@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/text_output.hpp"
-#include "traces/event.hpp"
+#include "traces/events.hpp"
 #include "traces/run_info.hpp"
 
 namespace kpu::traces {
@@ -20,6 +20,6 @@ enum class PerfettoTime : uint8_t { cycles, ns };
 ///   UNIT state  a slice per interval of one cause, as in the stall trace, idle ones left out
 ///   counters    UNIT queue_depth, UNIT tokens_in_flight, UNIT bandwidth, dram.read, dram.write, power.*
 /// Each token is a flow from the producer's slice to the consumer's.
-void write_perfetto(const RunInfo& info, const std::vector<Event>& events, PerfettoTime time, Output& output);
+void write_perfetto(const RunInfo& info, const Events& events, PerfettoTime time, Output& output);
 
 }  // namespace kpu::traces
