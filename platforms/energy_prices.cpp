@@ -205,6 +205,7 @@ class Pricer {
         sram("L2", platform_.l2());
         width("a system DMA", platform_.system_dma().bytes_per_cycle());
         width("a link", platform_.interconnect().link_bytes_per_cycle());
+        width("the system link", platform_.interconnect().system_link_bytes_per_cycle());
         return why;
     }
 
@@ -252,7 +253,8 @@ class Pricer {
             dma_peak += peak_dma(engine.dma());
         }
         const auto engines = static_cast<double>(engines_.size());
-        const double link_bytes = (1 + engines) * platform_.interconnect().link_bytes_per_cycle();
+        const double link_bytes = platform_.interconnect().system_link_bytes_per_cycle() +
+                                  engines * platform_.interconnect().link_bytes_per_cycle();
         const double dispatches = engines / std::max(1u, platform_.sequencer().dispatch_cycles());
         add_static(Component::array, logic_leakage(array_mm2), array_peak);
         add_static(Component::vector, logic_leakage(vector_mm2), vector_peak);

@@ -29,11 +29,14 @@ std::string stem_of(std::string_view name) {
     while (ends_with(name, "_")) name.remove_suffix(1);
     std::string stem(name);
     std::replace(stem.begin(), stem.end(), '.', '_');
-    if (stem == "nem_baseline_1_0") stem = "npm_baseline_1_0";
-    return stem;
+    return std::string(declared_name(stem));
 }
 
 }  // namespace
+
+std::string_view declared_name(std::string_view device) {
+    return device == "nem_baseline_1_0" ? "npm_baseline_1_0" : device;
+}
 
 std::optional<std::string_view> embedded_text(std::string_view file_name) {
     for (std::size_t i = 0; i < platform_files_count; ++i) {

@@ -14,6 +14,8 @@ std::optional<std::string_view> embedded_text(std::string_view file_name);
 /// nothing.
 std::optional<std::string> embedded_file_of(std::string_view name);
 std::vector<std::string> embedded_names();
+/// A device under the name that its file declares: nem_baseline_1_0 is npm_baseline_1_0, others are as they are.
+std::string_view declared_name(std::string_view device);
 
 /// Whole text of a file. Throws UserError when it cannot be read or is larger than 16 MiB.
 std::string read_text_file(const std::string& path);

@@ -3,93 +3,168 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 
 #include "base/text.hpp"
+#include "platforms/extends.hpp"
 #include "platforms/library.hpp"
 #include "platforms/nem_device.hpp"
 #include "platforms/platform.hpp"
 #include "platforms/rules.hpp"
 #include "platforms/scale_sim_config.hpp"
 #include "platforms/schema.hpp"
+#include "platforms/variants.hpp"
 
 namespace kpu::platforms {
 namespace {
 
 /// Files among the embedded ones that are no device: families, tables, and the abstract baseline.
 constexpr std::string_view not_devices[] = {"ddr_devices.textproto", "energy_generic_16nm.textproto",
-                                            "kpusim_ext.nem", "npm_baseline_1_0.nem"};
+                                            "kpusim_ext.nem", "npm_baseline_1_0.nem",
+                                            "variant_sets.textproto"};
+
+constexpr size_t max_extends = 16;
 
 struct Source {
     std::string origin;  ///< for messages
     std::string text;
 };
 
+/// A platform as its files say it: nothing filled in, nothing that follows from other fields.
+struct Draft {
+    Platform fields;
+    schema::Fill fill = schema::Fill::every_field;
+    std::unique_ptr<schema::ParseInfoTree> places;  ///< null: the fields have no places in one file
+    bool fits_ddr = false;                          ///< its DDR was changed without saying how large it is
+};
+
+/// What reading a platform needs beside its text.
+struct Reading {
+    const std::vector<std::string>& search_paths;
+    Diagnostics* notes;                ///< may be null
+    std::vector<std::string> origins;  ///< the files on the way, each of which extends the next
+};
+
+Source shipped_source(const std::string& file) {
+    return {"<" + file + ">", std::string(*embedded_text(file))};
+}
+
 Source find_source(const std::string& name, const std::vector<std::string>& search_paths) {
     const std::vector<std::string> shipped = shipped_names();
-    if (std::binary_search(shipped.begin(), shipped.end(), name)) {
-        const std::string file = *embedded_file_of(name);
-        return {"<" + file + ">", std::string(*embedded_text(file))};
-    }
+    if (std::binary_search(shipped.begin(), shipped.end(), name))
+        return shipped_source(*embedded_file_of(name));
     if (is_regular_file(name)) return {name, read_text_file(name)};
     for (const std::string& folder : search_paths) {
         const std::string path = (std::filesystem::path(folder) / name).string();
         if (is_regular_file(path)) return {path, read_text_file(path)};
     }
-    if (const auto file = embedded_file_of(name))
-        return {"<" + *file + ">", std::string(*embedded_text(*file))};
+    if (const auto file = embedded_file_of(name)) return shipped_source(*file);
     const std::vector<std::string_view> candidates(shipped.begin(), shipped.end());
     throw UserError(
         fmt::format("platform `{}`: neither a file nor a shipped platform ({}). Fix: did you mean `{}`?",
                     name, fmt::join(shipped, ", "), nearest_name(name, candidates)));
 }
 
-Platform finish(Platform platform, const std::string& origin, const schema::ParseInfoTree* places,
-                schema::Fill fill, const Overrides& overrides, Diagnostics* notes = nullptr) {
+void stop_at_errors(const Diagnostics& diagnostics) {
+    if (diagnostics.has_errors()) throw UserError(diagnostics);
+}
+
+Platform finish(Draft draft, const std::string& origin, const Overrides& overrides, Diagnostics* notes) {
+    Platform& platform = draft.fields;
+    const schema::ParseInfoTree* places = draft.places.get();
     for (const auto& [path, value] : overrides) schema::set_path(platform, path, value);
+    if (platform.has_extends())
+        throw UserError(
+            fmt::format("--set extends={}: only a file extends another platform. Fix: write a "
+                        "file with `extends: \"{}\"` and the changes.",
+                        platform.extends(), platform.extends()));
     Diagnostics diagnostics;
-    schema::complete(platform, origin, places, fill, diagnostics);
-    if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
-    fit_ddr_size(platform, overrides, notes);
+    expand_variant_sets(platform, diagnostics);
+    schema::complete(platform, origin, places, draft.fill, diagnostics);
+    stop_at_errors(diagnostics);
+    fit_ddr_size(platform, overrides, draft.fits_ddr, notes);
     derive(platform);
     check_rules(platform, origin, places, diagnostics);
-    if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
+    stop_at_errors(diagnostics);
     energy_prices(platform);  // every action has its price
-    return platform;
+    return std::move(draft.fields);
 }
 
-Platform load_textproto(std::string_view text, const std::string& origin, const Overrides& overrides,
-                        Diagnostics* notes = nullptr) {
+Draft draft_of(const Source& source, Reading& reading);
+
+/// The file that `extends` names: beside the file that says so, or where platforms are found.
+Source base_source(const std::string& name, const std::string& origin, const Reading& reading) {
+    const std::filesystem::path folder = std::filesystem::path(origin).parent_path();
+    const bool named = std::filesystem::path(name).is_absolute();
+    if (!named && !folder.empty() && is_regular_file((folder / name).string()))
+        return {(folder / name).string(), read_text_file((folder / name).string())};
+    return find_source(name, reading.search_paths);
+}
+
+/// The changes of a file, put on the platform that it extends.
+Draft extended(Platform changes, const Source& source, const schema::ParseInfoTree& places,
+               Reading& reading) {
+    Diagnostics diagnostics;
+    schema::complete(changes, source.origin, &places, schema::Fill::nothing, diagnostics);
+    const Source base = base_source(changes.extends(), source.origin, reading);
+    reading.origins.push_back(source.origin);
+    if (std::find(reading.origins.begin(), reading.origins.end(), base.origin) != reading.origins.end() ||
+        reading.origins.size() > max_extends) {
+        diagnostics.error({source.origin, 0, 0},
+                          fmt::format("`extends: \"{}\"` goes in a circle, or over more than {} files. Fix: "
+                                      "extend a platform that does not extend this one.",
+                                      changes.extends(), max_extends));
+    }
+    stop_at_errors(diagnostics);
+    Draft draft = draft_of(base, reading);
+    draft.fits_ddr = draft.fits_ddr || (changes.has_ddr() && !changes.ddr().has_size_bytes());
+    draft.places.reset();
+    apply_changes(draft.fields, changes);
+    return draft;
+}
+
+Draft textproto_draft(const Source& source, Reading& reading) {
     Diagnostics diagnostics;
     Platform platform;
-    schema::ParseInfoTree places;
-    schema::parse_text(text, origin, platform, diagnostics, &places);
-    if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
-    return finish(std::move(platform), origin, &places, schema::Fill::optional_fields, overrides, notes);
+    auto places = std::make_unique<schema::ParseInfoTree>();
+    schema::parse_text(source.text, source.origin, platform, diagnostics, places.get());
+    stop_at_errors(diagnostics);
+    if (platform.has_extends()) return extended(std::move(platform), source, *places, reading);
+    return {std::move(platform), schema::Fill::optional_fields, std::move(places)};
 }
 
-Platform load_nem(const Source& source, const Overrides& overrides,
-                  const std::vector<std::string>& search_paths) {
+Draft nem_draft(const Source& source, const Reading& reading) {
     Diagnostics diagnostics;
     const nem::Document document =
-        nem::parse(source.text, source.origin, file_loader(search_paths), diagnostics);
+        nem::parse(source.text, source.origin, file_loader(reading.search_paths), diagnostics);
     if (!diagnostics.has_errors() && document.devices.empty()) {
         diagnostics.error({source.origin, 0, 0},
                           "no device is declared here. Fix: name a device configuration.");
     }
-    if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
-    Platform platform = nem_fields(document, document.devices.back().name, diagnostics);
-    if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
-    return finish(std::move(platform), source.origin, nullptr, schema::Fill::every_field, overrides);
+    stop_at_errors(diagnostics);
+    Draft draft;
+    draft.fields = nem_fields(document, document.devices.back().name, diagnostics);
+    stop_at_errors(diagnostics);
+    return draft;
 }
 
-Platform load_scale_sim(const Source& source, const Overrides& overrides, Diagnostics* notes) {
+Draft scale_sim_draft(const Source& source, const Reading& reading) {
     Diagnostics diagnostics;
-    Platform platform = scale_sim_fields(source.text, source.origin, diagnostics);
-    if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
+    Draft draft;
+    draft.fields = scale_sim_fields(source.text, source.origin, diagnostics);
+    stop_at_errors(diagnostics);
     for (const Diagnostic& note : diagnostics.all()) {
-        if (notes != nullptr) notes->add(note);
+        if (reading.notes != nullptr) reading.notes->add(note);
     }
-    return finish(std::move(platform), source.origin, nullptr, schema::Fill::every_field, overrides, notes);
+    return draft;
+}
+
+Draft draft_of(const Source& source, Reading& reading) {
+    std::string_view file = source.origin;
+    if (ends_with(file, ">")) file.remove_suffix(1);
+    if (ends_with(file, ".cfg") && is_scale_sim_config(source.text)) return scale_sim_draft(source, reading);
+    if (ends_with(file, ".nem") || ends_with(file, ".cfg")) return nem_draft(source, reading);
+    return textproto_draft(source, reading);
 }
 
 }  // namespace
@@ -113,23 +188,22 @@ bool is_shipped(const std::string& name) {
 Platform load(const std::string& name_or_path, const Overrides& overrides,
               const std::vector<std::string>& search_paths, Diagnostics* notes) {
     const Source source = find_source(name_or_path, search_paths);
-    std::string_view file = source.origin;
-    if (ends_with(file, ">")) file.remove_suffix(1);
-    if (ends_with(file, ".cfg") && is_scale_sim_config(source.text))
-        return load_scale_sim(source, overrides, notes);
-    if (ends_with(file, ".nem") || ends_with(file, ".cfg")) return load_nem(source, overrides, search_paths);
-    return load_textproto(source.text, source.origin, overrides, notes);
+    Reading reading{search_paths, notes, {}};
+    return finish(draft_of(source, reading), source.origin, overrides, notes);
 }
 
 Platform parse_textproto(std::string_view text, const std::string& origin, const Overrides& overrides) {
-    return load_textproto(text, origin, overrides);
+    const std::vector<std::string> no_paths;
+    Reading reading{no_paths, nullptr, {}};
+    return finish(textproto_draft({origin, std::string(text)}, reading), origin, overrides, nullptr);
 }
 
 Platform from_nem(const nem::Document& document, const std::string& device_name, Diagnostics& diagnostics,
                   const Overrides& overrides) {
-    Platform platform = nem_fields(document, device_name, diagnostics);
-    if (diagnostics.has_errors()) return platform;
-    return finish(std::move(platform), device_name, nullptr, schema::Fill::every_field, overrides);
+    Draft draft;
+    draft.fields = nem_fields(document, device_name, diagnostics);
+    if (diagnostics.has_errors()) return draft.fields;
+    return finish(std::move(draft), device_name, overrides, nullptr);
 }
 
 void apply_override(Platform& platform, const std::string& path, const std::string& value) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/text.hpp"
+#include "platforms/library.hpp"
 #include "platforms/schema.hpp"
 #include "platforms/variants.hpp"
 
@@ -84,10 +85,14 @@ class Resolver {
 
   private:
     const DeviceDecl* find(const std::string& name) const {
-        for (const DeviceDecl& decl : document_.devices) {
-            if (decl.name == name) return &decl;
-        }
-        return nullptr;
+        const auto declared = [&](std::string_view wanted) -> const DeviceDecl* {
+            for (const DeviceDecl& decl : document_.devices) {
+                if (decl.name == wanted) return &decl;
+            }
+            return nullptr;
+        };
+        const DeviceDecl* own = declared(name);
+        return own != nullptr ? own : declared(declared_name(name));
     }
 
     /// From the base to the device; empty after an error. Each parent stands before its child.

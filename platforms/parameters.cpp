@@ -102,7 +102,7 @@ void add_engine(Table& t) {
 
 void add_ddr(Table& t) {
     text(t, "ddr.device", required, "LPDDR4-3200", "a device of ddr_devices.textproto");
-    integer(t, "ddr.channels", "", required, "2", 1, 256, "independent channels", pow2);
+    integer(t, "ddr.channels", "", required, "2", 1, 256, "independent channels");
     text(t, "ddr.mapping", required, "row_bank_column",
          "which address bits select bank group, bank, row and column: bank_group_interleaved, "
          "row_bank_column, "
@@ -170,6 +170,8 @@ Table make_table() {
     add_dma(t, "system_dma", "1", 0);  // a device may have none
     integer(t, "interconnect.link_bytes_per_cycle", "byte/cycle", required, "64", 1, wide,
             "of each link: one joins DDR and L2, one per engine joins L2 and its L1");
+    integer(t, "interconnect.system_link_bytes_per_cycle", "byte/cycle", optional, "", 1, wide,
+            "of the link that joins DDR and L2; default: link_bytes_per_cycle");
     integer(t, "interconnect.hop_latency_cycles", "cycle", required, "2", 0, 100000, "of one link");
     choice(t, "interconnect.topology", "crossbar|ring|mesh", optional, "crossbar",
            "what joins L2 and the engines: a link each, a ring, or a grid");
@@ -182,7 +184,11 @@ Table make_table() {
     add_energy(t);
     text(t, "type_family", optional, "",
          "NEM text of a type family that variants name, beyond the shipped ones");
+    text(t, "extends", optional, "",
+         "of a file: the platform, by name or file, of which it gives the changes");
     text(t, "variant", optional, "", "type variant that the device executes: gemm.int8<i8>.with_bias");
+    text(t, "variant_set", optional, "",
+         "named group of variants: baseline, int8, float (docs/platforms.md)");
     t.push_back({"store_on_dma", "boolean", "", "false", false, 0, 0, false,
                  "a store occupies an engine's DMA instead of a CSTL"});
     integer(t, "wdm_count", "", optional, "0", 0, 256, "weight decompressors; not modelled");

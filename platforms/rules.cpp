@@ -231,6 +231,9 @@ void derive(proto::Platform& platform) {
         if (!vector.has_result_bytes_per_cycle()) vector.set_result_bytes_per_cycle(vector.lanes() * 4);
         derive_costs(vector);
     }
+    proto::Interconnect& links = *platform.mutable_interconnect();
+    if (!links.has_system_link_bytes_per_cycle())
+        links.set_system_link_bytes_per_cycle(links.link_bytes_per_cycle());
     const proto::DdrDevice* device = find_ddr_device(platform.ddr().device());
     if (device == nullptr) return;  // check_rules says so
     proto::Ddr& ddr = *platform.mutable_ddr();
@@ -243,10 +246,10 @@ void derive(proto::Platform& platform) {
     *ddr.mutable_controller() = controller;
 }
 
-void fit_ddr_size(proto::Platform& platform, const Overrides& overrides, Diagnostics* notes) {
+void fit_ddr_size(proto::Platform& platform, const Overrides& overrides, bool changed, Diagnostics* notes) {
     const auto any = [&](auto matches) { return std::any_of(overrides.begin(), overrides.end(), matches); };
     if (any([](const auto& item) { return item.first == "ddr.size_bytes"; })) return;
-    if (!any([](const auto& item) { return starts_with(item.first, "ddr."); })) return;
+    if (!changed && !any([](const auto& item) { return starts_with(item.first, "ddr."); })) return;
     proto::Ddr& ddr = *platform.mutable_ddr();
     const proto::DdrDevice* device = find_ddr_device(ddr.device());
     if (device == nullptr || ddr.size_bytes() <= ddr_capacity(ddr, *device)) return;

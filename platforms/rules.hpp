@@ -19,9 +19,9 @@ struct RateTypes {
 /// Nothing for a text that names no MAC of the energy table.
 std::optional<RateTypes> rate_types(std::string_view text);
 
-/// With fewer channels, fewer ranks or another device, DDR may hold less than the file says: unless an override gives
-/// the size too, it is lowered, and `notes` (null: nobody) says so.
-void fit_ddr_size(proto::Platform& platform, const Overrides& overrides, Diagnostics* notes);
+/// With fewer channels, fewer ranks or another device, DDR may hold less than the file says. Where an override or
+/// the extending file (`changed`) says so without a size, it is lowered, and `notes` (null: nobody) says so.
+void fit_ddr_size(proto::Platform& platform, const Overrides& overrides, bool changed, Diagnostics* notes);
 /// Fills in what follows from other fields: port widths of arrays and vector units, rate and size of the DDR.
 void derive(proto::Platform& platform);
 /// Rules that tie several fields together, after every single field was checked.

@@ -53,12 +53,15 @@ std::string explain_parse_error(const std::string& message) {
     }
     if (starts_with(message, "Non-repeated field") && names.size() == 1)
         return fmt::format("`{}` is given twice. Fix: leave one of them.", names[0]);
-    if (const size_t got = message.find(", got: ");
-        starts_with(message, "Expected ") && got != std::string::npos) {
-        constexpr size_t expected = 9, between = 7;
+    constexpr std::string_view expected = "Expected ";
+    for (const std::string_view between : {std::string_view(", got: "), std::string_view(", found ")}) {
+        const size_t at = message.find(between);
+        if (!starts_with(message, expected) || at == std::string::npos) continue;
+        std::string_view got = std::string_view(message).substr(at + between.size());
+        if (got.size() > 3 && got.front() == '"' && got.back() == '.') got = got.substr(1, got.size() - 3);
         return fmt::format(
-            "`{}` stands where {} is expected. Fix: write `field: value` or `group {{ ... }}`.",
-            message.substr(got + between), message.substr(expected, got - expected));
+            "`{}` stands where {} is expected. Fix: write `field: value` or `group {{ ... }}`.", got,
+            message.substr(expected.size(), at - expected.size()));
     }
     return "this is no protobuf text. Fix: write `field: value` or `group { ... }`.";
 }
@@ -220,6 +223,8 @@ class Completer {
             if (reflection->HasField(message, field)) {
                 const std::string problem = value_problem(message, field, *row, shown_name);
                 if (!problem.empty()) diagnostics_.error(position(places, field, -1, message_pos), problem);
+            } else if (fill_ == Fill::nothing) {
+                continue;
             } else if (fill_ == Fill::optional_fields ? row->required
                                                       : row->default_value.empty() && row->required) {
                 missing(*row, shown_name, message_pos);
@@ -234,6 +239,7 @@ class Completer {
                         const std::string& plain, const ParseInfoTree* places, const SourcePos& message_pos) {
         const auto* reflection = message.GetReflection();
         if (!field->is_repeated()) {
+            if (!reflection->HasField(message, field) && fill_ == Fill::nothing) return;
             if (!reflection->HasField(message, field) && fill_ == Fill::optional_fields &&
                 needs_fields(plain)) {
                 diagnostics_.error(

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/text.hpp"
 #include "platforms/library.hpp"
 #include "platforms/platform.hpp"
+#include "platforms/schema.hpp"
 #include "platforms/units.hpp"
 
 namespace kpu::platforms {
@@ -57,6 +59,61 @@ std::optional<nem::VariantRef> parse_variant(std::string_view text) {
     }
     ref.family = family;
     return ref;
+}
+
+namespace {
+
+const proto::VariantSets& variant_sets() {
+    static const proto::VariantSets table = [] {
+        Diagnostics diagnostics;
+        proto::VariantSets parsed;
+        schema::parse_text(embedded_text("variant_sets.textproto").value(), "<variant_sets.textproto>",
+                           parsed, diagnostics);
+        if (diagnostics.has_errors()) throw InternalError(diagnostics.to_string());
+        return parsed;
+    }();
+    return table;
+}
+
+const proto::VariantSet* find_variant_set(std::string_view name) {
+    for (const proto::VariantSet& set : variant_sets().set()) {
+        if (set.name() == name) return &set;
+    }
+    return nullptr;
+}
+
+/// The variants of a group, then of those that it holds. The table is ours: groups hold no circle.
+void collect(const proto::VariantSet& set, std::vector<std::string>& into) {
+    for (const std::string& variant : set.variant()) {
+        if (std::find(into.begin(), into.end(), variant) == into.end()) into.push_back(variant);
+    }
+    for (const std::string& name : set.variant_set()) collect(*find_variant_set(name), into);
+}
+
+}  // namespace
+
+void expand_variant_sets(proto::Platform& platform, Diagnostics& diagnostics) {
+    std::vector<std::string> variants;
+    for (const std::string& name : platform.variant_set()) {
+        if (const proto::VariantSet* set = find_variant_set(name)) {
+            collect(*set, variants);
+            continue;
+        }
+        std::vector<std::string_view> names;
+        for (const proto::VariantSet& known : variant_sets().set()) names.push_back(known.name());
+        diagnostics.error(
+            {}, fmt::format("`variant_set`: there is no group `{}`. Fix: one of {}; did you mean `{}`?", name,
+                            fmt::join(names, ", "), nearest_name(name, names)));
+    }
+    const auto& listed = platform.variant();
+    for (const std::string& own : listed) {
+        const auto again = std::remove(variants.begin(), variants.end(), own);
+        variants.erase(again, variants.end());
+    }
+    variants.insert(variants.end(), listed.begin(), listed.end());
+    platform.clear_variant_set();
+    platform.clear_variant();
+    for (std::string& variant : variants) platform.add_variant(std::move(variant));
 }
 
 std::vector<TypeVariant> resolve_variants(const proto::Platform& platform, Diagnostics& diagnostics) {

@@ -16,6 +16,9 @@ const std::vector<nem::TypeFamily>& known_families();
 std::vector<nem::TypeFamily> families_with(const std::vector<nem::TypeFamily>& own);
 /// gemm.float<f16>.no_bias as its parts; nothing when the text has another form.
 std::optional<nem::VariantRef> parse_variant(std::string_view text);
+/// Puts the variants of the platform's named groups (variant_sets.textproto) before those that it lists itself. Unknown
+/// names are errors.
+void expand_variant_sets(proto::Platform& platform, Diagnostics& diagnostics);
 /// The platform's variants with their types filled in. Unknown ones are errors.
 std::vector<TypeVariant> resolve_variants(const proto::Platform& platform, Diagnostics& diagnostics);
 

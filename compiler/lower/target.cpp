@@ -75,7 +75,7 @@ Target::Target(const platforms::Platform& of)
     const proto::Engine& engine = engines.at(0);
     const double link = platform.interconnect().link_bytes_per_cycle();
     dma = mover(engine.dma(), link);
-    system = mover(platform.system_dma(), link);
+    system = mover(platform.system_dma(), platform.interconnect().system_link_bytes_per_cycle());
     store = dma;
     if (!platform.store_on_dma()) {
         store.port =

@@ -331,18 +331,33 @@ void ProgramReader::resolve_carried(uint32_t loop) {
                         open_carried_.end());
 }
 
+namespace {
+
+/// What protobuf's JSON reader says, in words for people who do not know it.
+std::string json_problem(std::string_view told) {
+    constexpr size_t longest = 100;
+    if (const size_t end = told.find(": Cannot find field"); end != std::string_view::npos)
+        return fmt::format("there is no field `{}`", told.substr(0, std::min(end, longest)));
+    constexpr std::string_view value = ": invalid value ";
+    const size_t at = told.find(value), type = told.find(" for type");
+    if (at == std::string_view::npos || type == std::string_view::npos || at + value.size() > type)
+        return "it is no JSON object";
+    const std::string_view given = told.substr(at + value.size(), type - at - value.size());
+    if (at == 0) return "a list or an object stands where a plain value belongs";
+    return fmt::format("{} is no value of `{}`", given.substr(0, longest), told.substr(1, at - 2));
+}
+
+}  // namespace
+
 bool ProgramReader::read_json(const MetaLine& line, std::string_view text,
                               google::protobuf::Message& message) {
     const google::protobuf::util::Status status = google::protobuf::util::JsonStringToMessage(
         google::protobuf::StringPiece(text.data(), text.size()), &message);
     if (status.ok()) return true;
-    std::string reason(status.message().data(), status.message().size());
-    for (char& c : reason) {
-        if (c == '\n' || c == '\r') c = ' ';
-    }
+    const std::string_view told(status.message().data(), status.message().size());
     report_at(line.line, line.column,
               fmt::format("metadata is not JSON of {}: {}. Fix: use the field names of the program schema",
-                          message.GetDescriptor()->name(), reason.substr(0, 200)));
+                          message.GetDescriptor()->name(), json_problem(told)));
     return false;
 }
 

@@ -40,7 +40,7 @@ double peak_of(const ResourceInfo& resource, const MemoryConfig& config) {
     };
     const DramTiming& dram = config.ddr.timing;
     const auto level = level_of(resource.kind);
-    if (!level) return in_core(config.link.bytes_per_cycle, config.link_clock);
+    if (!level) return in_core(config.link_at(resource.place).bytes_per_cycle, config.link_clock);
     if (*level == Level::ddr)
         return double(dram.burst_bytes) / dram.burst_nck * static_cast<double>(dram.clock_hz) / core;
     return sram(*level == Level::l2 ? config.l2 : config.l1.at(static_cast<size_t>(resource.engine)));

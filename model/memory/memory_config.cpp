@@ -51,6 +51,12 @@ void check_hops(const MemoryConfig& config) {
 
 }  // namespace
 
+LinkConfig MemoryConfig::link_at(size_t place) const {
+    LinkConfig result = link;
+    if (place == 0 && system_link_bytes_per_cycle != 0) result.bytes_per_cycle = system_link_bytes_per_cycle;
+    return result;
+}
+
 void check(const MemoryConfig& config) {
     check_sram("l2", config.l2);
     for (const SramConfig& l1 : config.l1) check_sram("engine.l1", l1);

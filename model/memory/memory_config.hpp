@@ -74,10 +74,14 @@ struct MemoryConfig {
     Clock core{1'000'000'000};
     std::optional<Clock> sram_clock, link_clock;  ///< of their own; without one the core's
     SramConfig l2;
-    std::vector<SramConfig> l1;  ///< by engine
-    LinkConfig link;             ///< of every link
+    std::vector<SramConfig> l1;                ///< by engine
+    LinkConfig link;                           ///< of every link
+    uint32_t system_link_bytes_per_cycle = 0;  ///< of the one between DDR and L2; 0: as the others
     Topology topology = Topology::crossbar;
     DdrConfig ddr;
+
+    /// Of the link at a place of the memory system's list: the first joins DDR and L2.
+    LinkConfig link_at(size_t place) const;
 };
 
 /// Checks what the memory system itself relies on. Throws UserError naming field, value and fix.

@@ -43,7 +43,7 @@ MemorySystem::Impl::Impl(const MemoryConfig& c) : config(c) {
 void MemorySystem::Impl::add_link(const std::string& name, int engine) {
     resource_of_link_.push_back(resources.size());
     resources.push_back({name, UnitKind::link, engine, 0, links_.size()});
-    links_.emplace_back(config.link, config.core, config.link_clock);
+    links_.emplace_back(config.link_at(links_.size()), config.core, config.link_clock);
 }
 
 /// A link between two nodes of a ring or mesh, both directions together.

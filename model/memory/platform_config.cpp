@@ -116,6 +116,7 @@ MemoryConfig memory_config(const proto::Platform& platform) {
     }
     check_window("system_dma.max_outstanding_bursts", platform.system_dma().max_outstanding_bursts());
     config.link.bytes_per_cycle = platform.interconnect().link_bytes_per_cycle();
+    config.system_link_bytes_per_cycle = platform.interconnect().system_link_bytes_per_cycle();
     config.link.hop_latency_cycles = platform.interconnect().hop_latency_cycles();
     config.link.queue_bursts = platform.interconnect().queue_bursts();
     config.link.arbitration =

@@ -6,7 +6,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "isa/language_opcodes.hpp"
 #include "isa/opcodes.hpp"
+#include "platforms/parameters.hpp"
 #include "platforms/variants.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/inventory.hpp"
@@ -109,6 +111,7 @@ Json opcode_rows() {
                                    : spec.refused ? "refused"
                                    : spec.future  ? "future"
                                                   : "stable"},
+                        {"origin", in_language(spec.name) ? "NEM" : "extension"},
                         {"in_place", spec.in_place_allowed},
                         {"integers_need_quant", spec.integers_need_quant},
                         {"attribute_details", attribute_rows(spec)},
@@ -116,6 +119,25 @@ Json opcode_rows() {
                         {"cycles_per_element", spec.cycles},
                         {"passes", spec.passes},
                         {"energy", spec.energy}});
+    }
+    return rows;
+}
+
+/// What values a parameter takes: 1..4096, powers of two 1..4096, os|ws|is.
+std::string values_of(const platforms::ParameterInfo& row) {
+    if (row.type != "integer" && row.type != "real") return row.type;
+    return fmt::format("{}{} {}..{}", row.power_of_two ? "power of two, " : "", row.type, row.min, row.max);
+}
+
+Json parameter_rows() {
+    Json rows = Json::array();
+    for (const platforms::ParameterInfo& row : platforms::parameters()) {
+        rows.push_back({{"name", row.path},
+                        {"unit", row.unit},
+                        {"values", values_of(row)},
+                        {"default", row.default_value},
+                        {"required", row.required},
+                        {"meaning", row.meaning}});
     }
     return rows;
 }
@@ -171,7 +193,10 @@ void list(const ListOptions& options) {
         columns = {"name", "description"};
     } else if (options.what == "opcodes") {
         rows = opcode_rows();
-        columns = {"opcode", "operands", "unit", "attributes", "formula"};
+        columns = {"opcode", "origin", "operands", "unit", "attributes", "formula"};
+    } else if (options.what == "params") {
+        rows = parameter_rows();
+        columns = {"name", "unit", "values", "default", "meaning"};
     } else if (options.what == "frontends") {
         rows = front_end_rows();
         columns = {"name", "description"};
@@ -199,13 +224,14 @@ void list(const ListOptions& options) {
 
 void add_list(CLI::App& app, int&) {
     auto options = std::make_shared<ListOptions>();
-    auto* command =
-        app.add_subcommand("list", "what there is: platforms, opcodes, frontends, units, modules, stats");
+    auto* command = app.add_subcommand(
+        "list", "what there is: platforms, params, opcodes, frontends, units, modules, stats");
     command
         ->add_option("what", options->what,
-                     "platforms, opcodes, frontends; of a platform: units, modules, stats")
+                     "platforms, params (what a platform file and --set may say), opcodes, frontends; of a "
+                     "platform: units, modules, stats")
         ->required()
-        ->check(CLI::IsMember({"platforms", "opcodes", "frontends", "units", "modules", "stats"}));
+        ->check(CLI::IsMember({"platforms", "params", "opcodes", "frontends", "units", "modules", "stats"}));
     options->device.add_to(*command);
     command->add_flag("--json", options->json, "as JSON");
     command->callback([options] { list(*options); });

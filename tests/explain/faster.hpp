@@ -26,6 +26,8 @@ inline platforms::Platform faster(platforms::Platform platform, Part part, uint3
     if (part == "links") {
         platform.mutable_interconnect()->set_link_bytes_per_cycle(
             platform.interconnect().link_bytes_per_cycle() * factor);
+        platform.mutable_interconnect()->set_system_link_bytes_per_cycle(
+            platform.interconnect().system_link_bytes_per_cycle() * factor);
     }
     if (part == "L2") sram(*platform.mutable_l2());
     if (part == "system DMA")

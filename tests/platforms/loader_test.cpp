@@ -32,6 +32,11 @@ TEST(Loader, Syntax) {
                 AllOf(StartsWith("dev.textproto:2:"), HasSubstr("name")));
     EXPECT_THAT(parse_error(std::string("na\0me: 1", 8)), StartsWith("dev.textproto:1:"));
     EXPECT_THAT(parse_error("\xff\xfe"), StartsWith("dev.textproto:1:"));
+    // in our words, each with its fix
+    EXPECT_THAT(parse_error("name: \"x\"\nname: \"y\"\n"), HasSubstr("`name` is given twice. Fix:"));
+    EXPECT_THAT(parse_error("name \"x\" {"), AllOf(HasSubstr("`\"x\"` stands where"), HasSubstr("Fix:")));
+    for (const char* text : {"\xff\xfe", "{", "name: \"x", "clock { core_mhz: }", "clock { core_mhz: 1e }"})
+        EXPECT_THAT(parse_error(text), HasSubstr("Fix: ")) << text;
 }
 
 /// Deep nesting of a hostile file is refused, not followed.
