@@ -390,7 +390,6 @@ const std::vector<traces::OpRow>& Simulation::op_rows() {
 
 const execution::HazardLog& Simulation::hazards() const { return impl_->hazards(); }
 
-
 std::vector<traces::UnitInfo> Simulation::units() const {
     return impl_->driver ? impl_->driver->units() : std::vector<traces::UnitInfo>{};
 }

@@ -34,8 +34,7 @@ struct Format {
     /// Bytes of the file, to about a factor of two: records times the mean length of what is written for one.
     uint64_t (*size)(const RunInfo& info, const RecordCounts& counts);
     /// Shows what info.view says. A pure function: the same bytes during a run and from an event file.
-    void (*write)(const RunInfo& info, const Events& events, const OptionValues& options,
-                  Output& output);
+    void (*write)(const RunInfo& info, const Events& events, const OptionValues& options, Output& output);
     bool needs_energy = false;  ///< the device must have an energy model
 };
 

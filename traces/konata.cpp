@@ -186,14 +186,13 @@ uint64_t konata_size(const RunInfo& /*info*/, const RecordCounts& counts) {
 }  // namespace
 
 extern const Format konata_format;
-const Format konata_format{
-    "konata",
-    "text",
-    "tasks as rows of stages with dependencies, for the Konata viewer",
-    {},
-    false,
-    konata_size,
-    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
-       Output& output) { write_konata(info, events, output); }};
+const Format konata_format{"konata",
+                           "text",
+                           "tasks as rows of stages with dependencies, for the Konata viewer",
+                           {},
+                           false,
+                           konata_size,
+                           [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
+                              Output& output) { write_konata(info, events, output); }};
 
 }  // namespace kpu::traces

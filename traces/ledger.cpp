@@ -252,8 +252,7 @@ std::vector<EnergyLedger::Row> EnergyLedger::summary() const {
     return rows;
 }
 
-PowerTrace power_trace(const RunInfo& info, const Events& events, Picoseconds width_ps,
-                       size_t max_bins) {
+PowerTrace power_trace(const RunInfo& info, const Events& events, Picoseconds width_ps, size_t max_bins) {
     const Clock clock = info.clock();
     const Picoseconds last_edge = clock.edge(clock.edges_before(info.end_ps));
     while (last_edge / width_ps >= max_bins) width_ps *= 2;

@@ -78,7 +78,8 @@ const Format memory_trace_format{
     {},
     true,
     memory_trace_size,
-    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
-       Output& output) { write_memory_trace_csv(info, events, output); }};
+    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/, Output& output) {
+        write_memory_trace_csv(info, events, output);
+    }};
 
 }  // namespace kpu::traces

@@ -51,15 +51,14 @@ uint64_t power_size(const RunInfo& info, const RecordCounts& /*counts*/) {
 }  // namespace
 
 extern const Format power_format;
-const Format power_format{
-    "power",
-    "CSV",
-    "watts per component over time",
-    {},
-    false,
-    power_size,
-    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
-       Output& output) { write_power_csv(info, events, output); },
-    true};
+const Format power_format{"power",
+                          "CSV",
+                          "watts per component over time",
+                          {},
+                          false,
+                          power_size,
+                          [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
+                             Output& output) { write_power_csv(info, events, output); },
+                          true};
 
 }  // namespace kpu::traces

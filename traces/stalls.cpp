@@ -35,14 +35,13 @@ uint64_t stalls_size(const RunInfo& /*info*/, const RecordCounts& counts) {
 }  // namespace
 
 extern const Format stalls_format;
-const Format stalls_format{
-    "stalls",
-    "CSV",
-    "every interval of every unit with its cause",
-    {},
-    false,
-    stalls_size,
-    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
-       Output& output) { write_stalls_csv(info, events, output); }};
+const Format stalls_format{"stalls",
+                           "CSV",
+                           "every interval of every unit with its cause",
+                           {},
+                           false,
+                           stalls_size,
+                           [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
+                              Output& output) { write_stalls_csv(info, events, output); }};
 
 }  // namespace kpu::traces

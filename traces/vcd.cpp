@@ -303,14 +303,13 @@ uint64_t vcd_size(const RunInfo& /*info*/, const RecordCounts& counts) {
 }  // namespace
 
 extern const Format vcd_format;
-const Format vcd_format{
-    "vcd",
-    "VCD",
-    "unit states, queues, bandwidth and power as waveforms",
-    {},
-    false,
-    vcd_size,
-    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
-       Output& output) { write_vcd(info, events, output); }};
+const Format vcd_format{"vcd",
+                        "VCD",
+                        "unit states, queues, bandwidth and power as waveforms",
+                        {},
+                        false,
+                        vcd_size,
+                        [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
+                           Output& output) { write_vcd(info, events, output); }};
 
 }  // namespace kpu::traces

@@ -22,7 +22,9 @@ class DataObserver : public TaskObserver {
   public:
     explicit DataObserver(execution::DataPath& data) : data_(data) {}
     void started(const TaskCommand& command) override { data_.task_started(*command.task, command.memory); }
-    void completed(const TaskCommand& command) override { data_.task_completed(*command.task, command.report.launch.get()); }
+    void completed(const TaskCommand& command) override {
+        data_.task_completed(*command.task, command.report.launch.get());
+    }
 
   private:
     execution::DataPath& data_;

@@ -30,7 +30,8 @@ py::array records(const py::object& self) {
     if (first == nullptr && !events.empty()) {
         auto copy = std::make_unique<std::vector<Event>>(events.to_vector());
         first = copy->data();
-        owner = py::capsule(copy.release(), [](void* held) { delete static_cast<std::vector<Event>*>(held); });
+        owner =
+            py::capsule(copy.release(), [](void* held) { delete static_cast<std::vector<Event>*>(held); });
     }
     py::array array(py::dtype(names, formats, offsets, sizeof(Event)), {events.size()},
                     static_cast<const void*>(first), owner);

@@ -6,11 +6,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "isa/language_opcodes.hpp"
 #include "isa/opcodes.hpp"
 #include "platforms/parameters.hpp"
 #include "platforms/variants.hpp"
 #include "runtime/cli/command.hpp"
+#include "runtime/cli/language_opcodes.hpp"
 #include "runtime/inventory.hpp"
 
 namespace kpu::cli {

@@ -61,7 +61,7 @@ OTHERS = set(
     "--sarif --memory --fix-suggest --as --bin-ns --threshold --top --device --mapping --max-outstanding "
     "--channels --channel-interleave --ranks --data-rate --dim --precision --calibrate --percentile "
     "--boundary --layout --image-mean --image-std --print-after --explain-mapping --dot --memory-map "
-    "--export-qdq --retarget --core-mhz --calibration-method --keep --accuracy --wide-share "
+    "--export-qdq --retarget --core-mhz --max-steps --calibration-method --keep --accuracy --wide-share "
     "--report-accuracy".split()
 )
 

@@ -384,8 +384,7 @@ class Writer {
 
 }  // namespace
 
-void write_perfetto(const RunInfo& info, const Events& events, PerfettoTime time,
-                    Output& output) {
+void write_perfetto(const RunInfo& info, const Events& events, PerfettoTime time, Output& output) {
     Writer(info, events, time, output).write();
 }
 

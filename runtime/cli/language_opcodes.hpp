@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace kpu {
+namespace kpu::cli {
 
 /// The opcodes of the language's registry. Every other one of the table is an extension of ours.
 inline constexpr std::string_view language_opcodes[] = {
@@ -21,4 +21,4 @@ constexpr bool in_language(std::string_view opcode) {
     return false;
 }
 
-}  // namespace kpu
+}  // namespace kpu::cli
