@@ -7,7 +7,7 @@ import tempfile
 import warnings
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import torch
 from kpusim.arrays import Array
 from kpusim.errors import UserError
 from kpusim.platform import Platform
-from kpusim.precision import Accuracy, Keep, Mixing
+from kpusim.precision import Mixing
 from kpusim.program import Program
 from kpusim.run import Run
 from kpusim.simulation import Mode, Simulation
@@ -26,8 +26,8 @@ from kpusim.torch.capture import Captured, Flat, flat_program, to_onnx
 FIX = "Fix: see help(kpusim.torch.backend) for the options."
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class Options(Mixing):
     """Options of the backend.
 
     Attributes
@@ -52,16 +52,6 @@ class Options:
     mode: Mode = "values+timing"
     calibration: Any = None
     fallback: str | None = None
-    keep: Keep | None = None
-    accuracy: Accuracy | None = None
-    wide_share: float | None = None
-    calibration_method: str | None = None
-    report_accuracy: str | os.PathLike[str] | None = None
-
-    @property
-    def mixing(self) -> Mixing:
-        """What of them mixes precisions."""
-        return Mixing(**{row.name: getattr(self, row.name) for row in fields(Mixing)})
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> Options:
@@ -220,7 +210,7 @@ def compiled(model: Captured, options: Options, what: str) -> Program:
         With the source line of each operator that the device or the compiler lacks.
     """
     more: dict[str, Any] = {} if options.precision is None else {"precision": options.precision}
-    more.update(options.mixing.options())
+    more.update(options.options())
     with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
         if options.calibration is not None:
             more["calibrate"] = sample_folder(options.calibration, model.inputs, Path(folder))
