@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/diagnostics.hpp"
+
 namespace kpu::traces {
 
 namespace {
@@ -68,9 +70,14 @@ void EventLog::take_pulses(std::vector<Event>& events) {
 }
 
 void EventLog::spill(std::vector<Event> events) {
-    if (!disk_) disk_ = std::make_shared<EventRuns>();
-    sort_by_time(events);
-    disk_->add(events);
+    if (failure_) return;
+    try {
+        if (!disk_) disk_ = std::make_shared<EventRuns>();
+        sort_by_time(events);
+        disk_->add(events);
+    } catch (const UserError&) {
+        failure_ = std::current_exception();
+    }
 }
 
 void EventLog::spill_records() { spill(take_records()); }
@@ -80,12 +87,13 @@ void EventLog::spill_pulses() {
     take_pulses(events);
     if (events.empty()) return;
     spill(std::move(events));
+    if (failure_) return;
     pulse_runs_.push_back(disk_->runs.back());
     disk_->runs.pop_back();
 }
 
 Events EventLog::take_sorted() {
-    if (!disk_) {
+    if (!disk_ && !failure_) {
         std::vector<Event> events = take_records();
         take_pulses(events);
         sort_by_time(events);
@@ -93,6 +101,7 @@ Events EventLog::take_sorted() {
     }
     spill_records();
     spill_pulses();
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     disk_->runs.insert(disk_->runs.end(), pulse_runs_.begin(), pulse_runs_.end());
     pulse_runs_.clear();
     return Events(std::exchange(disk_, nullptr));

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -16,7 +17,8 @@ class EventLog final : public EventSink {
     /// `memory`: bytes of records that are kept before they go to disk; to put these in order takes twice as much.
     explicit EventLog(size_t memory = usual_memory) : memory_(memory) {}
 
-    /// Throws UserError when the disk is full.
+    /// Never throws: a model that calls it in the middle of a step could not go on. What the disk does not take
+    /// is lost, and take_sorted() says so.
     void record(const Event& event) override {
         if (records_.full() && records_.bytes() >= memory_) spill_records();
         records_.add(event);
@@ -24,7 +26,7 @@ class EventLog final : public EventSink {
     void pulse(uint16_t unit, Cause cause, Picoseconds from, Picoseconds to) override;
     size_t size() const { return (disk_ ? disk_->size : 0) + records_.size() + 2 * pulses_.size(); }
     /// The records in order of (time, arrival), pulses behind the others; empties the log. Every writer wants
-    /// them so.
+    /// them so. Throws UserError when the disk did not take them.
     Events take_sorted();
 
   private:
@@ -73,11 +75,12 @@ class EventLog final : public EventSink {
     void take_pulses(std::vector<Event>& events);
     void spill_records();
     void spill_pulses();
-    void spill(std::vector<Event> events);
+    void spill(std::vector<Event> events);  ///< nothing after a failure
 
     size_t memory_;
     Chunks<Event> records_;
     Chunks<Pulse> pulses_;
+    std::exception_ptr failure_;
     std::shared_ptr<EventRuns> disk_;         ///< none as long as memory suffices
     std::vector<EventRuns::Run> pulse_runs_;  ///< those of pulses, which stand behind all others
 };

@@ -32,6 +32,7 @@ void LongRun::prepare(const BoundProgram& program, const runtime::SimulationOpti
     const runtime::RunEstimate estimate = runtime::estimate_run(program, options);
     tasks_ = estimate.tasks;
     recording_ = options.record_events;
+    if (recording_) ScratchFile();  // a folder that takes none is told before the run
     const bool limited = time_limit() > 0 || options.max_cycles != UINT64_MAX;
     const auto memory = static_cast<double>(available_bytes()), disk = static_cast<double>(scratch_bytes());
     if (disk > 0 && estimate.event_bytes > disk && !limited) {
