@@ -129,10 +129,18 @@ class Reader {
                 error(fmt::format("`{}` stands twice. Fix: remove one.", key));
         } else if (std::any_of(std::begin(ignored_keys), std::end(ignored_keys), is_key)) {
             ignored_.emplace_back(key);
+            if (lower(key) == "interfacebandwidth" && lower(value) == "user")
+                diagnostics_.warning(
+                    {origin_, line_, 1},
+                    "`InterfaceBandwidth: USER` asks for the stalls of that bandwidth, which "
+                    "are not counted: cycles are those of CALC. Fix: give the memory as a "
+                    "platform of kpusim, where stalls come from it.");
         } else {
             std::vector<std::string_view> known(std::begin(used_keys), std::end(used_keys));
             known.insert(known.end(), std::begin(ignored_keys), std::end(ignored_keys));
-            error(fmt::format("unknown key `{}`. Fix: did you mean `{}`?", key, nearest_name(key, known)));
+            diagnostics_.info({origin_, line_, 1},
+                              fmt::format("unknown key `{}` is ignored: did you mean `{}`?", key,
+                                          nearest_name(key, known)));
         }
         if (!in_section_)
             error(

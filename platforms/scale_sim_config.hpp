@@ -13,8 +13,8 @@ namespace kpu::platforms {
 bool is_scale_sim_config(std::string_view text);
 
 /// The platform of a SCALE-Sim configuration; the rest is left unset. The array is the file's, its timing
-/// `compat`; its SRAM never limits it, as in that tool. Keys that are not modelled are reported as info,
-/// unknown ones as errors.
+/// `compat`; its SRAM never limits it, as in that tool. Keys that are not modelled and unknown ones are
+/// reported as info.
 proto::Platform scale_sim_fields(std::string_view text, const std::string& origin, Diagnostics& diagnostics);
 
 }  // namespace kpu::platforms

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <optional>
 #include <set>
@@ -15,10 +16,11 @@ namespace {
 
 constexpr uint64_t largest_size = uint64_t{1} << 24;    ///< of one column
 constexpr uint64_t largest_matrix = uint64_t{1} << 38;  ///< elements of one operand
-constexpr int64_t align = 4096;
-constexpr size_t gemm_fields = 4, conv_fields = 8, conv_two_strides = 9;
+constexpr uint64_t most_copies = 1u << 16;              ///< of a layer: channels or products of a batch
+constexpr int64_t align = 4096, burst_align = 1 << 20;
+constexpr size_t gemm_fields = 4, conv_fields = 8;
 
-/// Without the empty field that a comma at the end makes.
+/// Between the commas; the last one is what follows the last comma.
 std::vector<std::string_view> fields_of(std::string_view line) {
     std::vector<std::string_view> fields;
     for (;;) {
@@ -27,7 +29,6 @@ std::vector<std::string_view> fields_of(std::string_view line) {
         if (comma == std::string_view::npos) break;
         line.remove_prefix(comma + 1);
     }
-    if (fields.size() > 1 && fields.back().empty()) fields.pop_back();
     return fields;
 }
 
@@ -43,6 +44,13 @@ bool is_sparsity(std::string_view text) {
            is_number(text.substr(colon + 1));
 }
 
+/// A column's name, in capitals or not.
+bool names_batch(std::string_view column) {
+    constexpr std::string_view batch = "batch";
+    const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == b; };
+    return std::search(column.begin(), column.end(), batch.begin(), batch.end(), same) != column.end();
+}
+
 class Reader {
   public:
     Reader(std::string origin, Diagnostics& diagnostics)
@@ -56,7 +64,7 @@ class Reader {
             ++line_;
             if (line.empty()) continue;
             const auto fields = fields_of(line);
-            if (!first || !is_header(fields)) read_layer(fields);
+            if (!first || !read_header(fields)) read_layer(fields);
             first = false;
         }
         if (layers_.empty() && !diagnostics_.has_errors()) {
@@ -69,46 +77,99 @@ class Reader {
   private:
     void error(std::string message) { diagnostics_.error({origin_, line_, 1}, std::move(message)); }
 
-    bool is_header(const std::vector<std::string_view>& fields) {
-        if (fields.size() < 2 || !is_number(fields[1])) return true;
-        diagnostics_.info({origin_, line_, 1}, "the first line is no header: it is read as a layer.");
-        return false;
+    /// False when the first line is a layer. A column called Batch is one wherever it stands.
+    bool read_header(const std::vector<std::string_view>& fields) {
+        if (fields.size() >= 2 && is_number(fields[1])) {
+            note("the first line is no header: it is read as a layer.");
+            return false;
+        }
+        for (size_t i = 0; i < fields.size(); ++i)
+            if (names_batch(fields[i])) batch_column_ = i;
+        return true;
+    }
+
+    void note(std::string message) { diagnostics_.info({origin_, line_, 1}, std::move(message)); }
+
+    /// What follows the last comma is no field, unless the line is too short without it.
+    void drop_tail(std::vector<std::string_view>& fields) {
+        if (fields.size() < 2) return;
+        const size_t rest = fields.size() - 1;
+        if (fields.back().empty()) {
+            fields.pop_back();
+        } else if (rest == gemm_fields || rest >= conv_fields) {
+            note(fmt::format("`{}` behind the last comma is ignored.", fields.back()));
+            fields.pop_back();
+        }
     }
 
     void read_layer(std::vector<std::string_view> fields) {
-        if (fields.size() > 1 && is_sparsity(fields.back())) {
-            diagnostics_.info({origin_, line_, 1},
-                              fmt::format("sparsity {} of layer `{}` is not modelled: it is computed dense.",
-                                          fields.back(), fields.front()));
-            fields.pop_back();
+        drop_tail(fields);
+        std::optional<uint64_t> batch = 1, stride_of_columns;
+        const size_t known = fields.size() >= conv_fields ? conv_fields : gemm_fields;
+        for (size_t i = known; i < fields.size(); ++i) {
+            const std::string_view field = fields[i];
+            if (field.empty()) continue;
+            if (is_sparsity(field)) {
+                note(fmt::format("sparsity {} of layer `{}` is not modelled: it is computed dense.", field,
+                                 fields.front()));
+            } else if (i == batch_column_ || known == gemm_fields) {
+                batch = size_of(field, "batch");
+            } else if (i == conv_fields) {
+                stride_of_columns = size_of(field, "stride of columns");
+                if (!stride_of_columns) return;
+            } else {
+                return wrong_count(fields.size());
+            }
         }
-        const size_t count = fields.size();
-        if (count != gemm_fields && count != conv_fields && count != conv_two_strides) {
-            return error(fmt::format(
-                "a layer of {} fields. Fix: a product has 4 (name, M, N, K), a convolution 8 (name, "
-                "input height, width, filter height, width, channels, filters, stride), or 9 with a "
-                "stride of columns.",
-                count));
-        }
+        if (fields.size() < gemm_fields || (known == gemm_fields && fields.size() > gemm_fields + 2))
+            return wrong_count(fields.size());
+        fields.resize(known);
         std::vector<uint64_t> sizes;
-        for (size_t i = 1; i < count; ++i) {
-            const auto size = size_of(fields[i], i, count);
+        for (size_t i = 1; i < known; ++i) {
+            const auto size = size_of(fields[i], column_name(i, known));
             if (!size) return;
             sizes.push_back(*size);
         }
-        add(std::string(fields[0]), sizes);
+        if (!batch) return;
+        if (stride_of_columns) sizes.push_back(*stride_of_columns);
+        add_all(std::string(fields[0]), sizes, *batch);
+    }
+
+    void wrong_count(size_t count) {
+        error(
+            fmt::format("a layer of {} fields. Fix: a product has 4 (name, M, N, K), a convolution 8 (name, "
+                        "input height, width, filter height, width, channels, filters, stride), or 9 with a "
+                        "stride of columns; a batch has a column of its own, called so in the header.",
+                        count));
+    }
+
+    /// A layer whose name holds DP is depthwise: each channel is a layer. The products of a batch are layers,
+    /// too, each with weights of its own; the images of a batch are rows of one product.
+    void add_all(const std::string& name, std::vector<uint64_t> sizes, uint64_t batch) {
+        const bool convolution = sizes.size() > 3;
+        const bool depthwise = convolution && name.find("DP") != std::string::npos;
+        const uint64_t copies = depthwise ? sizes[4] : convolution ? 1 : batch;
+        if (copies > most_copies)
+            return error(fmt::format("layer `{}` is {} layers; at most {} are taken. Fix: split it.", name,
+                                     copies, most_copies));
+        if (depthwise) sizes[4] = 1;
+        for (uint64_t copy = 0; copy < copies && !diagnostics_.has_errors(); ++copy) {
+            const std::string own = depthwise     ? fmt::format("{}Channel_{}", name, copy)
+                                    : copies == 1 ? name
+                                                  : fmt::format("{}.batch_{}", name, copy);
+            add(own, sizes, convolution ? batch : 1);
+        }
     }
 
     static std::string_view column_name(size_t column, size_t count) {
         static constexpr std::string_view gemm[] = {"name", "M", "N", "K"};
         static constexpr std::string_view conv[] = {"name",          "input height", "input width",
                                                     "filter height", "filter width", "channels",
-                                                    "filters",       "stride",       "stride of columns"};
+                                                    "filters",       "stride"};
         return count == gemm_fields ? gemm[column] : conv[column];
     }
 
-    std::optional<uint64_t> size_of(std::string_view text, size_t column, size_t count) {
-        const std::string_view name = column_name(column, count);
+    std::optional<uint64_t> size_of(std::string_view text, std::string_view name) {
         int64_t value = 0;
         const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (!is_number(text) || failed != std::errc() || end != text.data() + text.size()) {
@@ -124,7 +185,7 @@ class Reader {
         return std::nullopt;
     }
 
-    void add(std::string name, const std::vector<uint64_t>& s) {
+    void add(std::string name, const std::vector<uint64_t>& s, uint64_t batch) {
         Layer layer;
         layer.convolution = s.size() > 3;
         if (!layer.convolution) {
@@ -144,6 +205,8 @@ class Reader {
                 return (in - filter + stride + stride - 1) / stride;
             };
             layer.m = outputs(s[0], s[2], stride_h) * outputs(s[1], s[3], stride_w);
+            if (layer.m > largest_matrix / batch) return too_large(name);
+            layer.m *= batch;
             layer.n = s[5];
             layer.k = s[2] * s[3];
             if (layer.k > largest_matrix / s[4]) return too_large(name);
@@ -171,22 +234,40 @@ class Reader {
     std::string origin_;
     Diagnostics& diagnostics_;
     uint32_t line_ = 0;
+    std::optional<size_t> batch_column_;
     std::vector<Layer> layers_;
     std::set<std::string> names_;
 };
 
-/// Bytes of the operands and results of the largest layers; layers share their places.
+/// Where the operands and results of the largest layers stand; layers share their places. The array reads and
+/// writes in bursts that end at multiples of 1 MiB: a smaller place crosses none of them and a larger one begins
+/// with one, so that how a layer is cut does not depend on the others.
 struct Places {
-    int64_t a = 0, b = 0, y = 0;
+    struct Place {
+        int64_t bytes = 0;
+        int64_t alignment() const {
+            int64_t power = align;
+            while (power < bytes && power < burst_align) power *= 2;
+            return power;
+        }
+    };
+    Place a, b, y;
     explicit Places(const std::vector<Layer>& layers) {
-        const auto grow = [](int64_t& place, uint64_t bytes) {
-            place = std::max(place, (static_cast<int64_t>(bytes) + align - 1) / align * align);
+        const auto grow = [](Place& place, uint64_t bytes) {
+            place.bytes = std::max(place.bytes, (static_cast<int64_t>(bytes) + align - 1) / align * align);
         };
         for (const Layer& layer : layers) {
             grow(a, layer.m * layer.k);
             grow(b, layer.k * layer.n);
             grow(y, 4 * layer.m * layer.n);
         }
+    }
+    /// One behind the other.
+    int64_t total() const {
+        int64_t end = 0;
+        for (const Place* place : {&a, &b, &y})
+            end = (end + place->alignment() - 1) / place->alignment() * place->alignment() + place->bytes;
+        return end;
     }
 };
 
@@ -198,17 +279,17 @@ std::vector<Layer> parse_topology(std::string_view text, const std::string& orig
 }
 
 uint64_t topology_l1_bytes(const std::vector<Layer>& layers) {
-    const Places places(layers);
-    return static_cast<uint64_t>(places.a + places.b + places.y);
+    return static_cast<uint64_t>(Places(layers).total());
 }
 
 Module topology_program(const std::vector<Layer>& layers, const std::string& name) {
     using namespace builder;
     Program program(name);
     const Places places(layers);
-    const Buffer a = program.l1_buffer("A", 0, places.a, align),
-                 b = program.l1_buffer("B", 0, places.b, align),
-                 y = program.l1_buffer("Y", 0, places.y, align);
+    const auto buffer = [&](const char* role, const Places::Place& place) {
+        return program.l1_buffer(role, 0, place.bytes, place.alignment());
+    };
+    const Buffer a = buffer("A", places.a), b = buffer("B", places.b), y = buffer("Y", places.y);
     std::vector<Task> before;
     for (const Layer& layer : layers) {
         const auto m = static_cast<int64_t>(layer.m), n = static_cast<int64_t>(layer.n),

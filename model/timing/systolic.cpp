@@ -69,9 +69,9 @@ void compat_terms(const SystolicArray& array, uint64_t groups, uint64_t per_fold
     // the last cycle of each layer comes out of the fill, or of what there is where it is shorter (1 x 1)
     Cycles& shortened = time.fill >= groups ? time.fill : os ? time.steady : time.weight_load;
     shortened -= groups;
-    // the last cycle at the latest: results of the reference tool leave within its total
-    time.first_result =
-        std::min<Cycles>(load + skew + (os ? per_fold : 1), time.total() - (time.total() > 0));
+    // Of os the corner's sum is complete when its last operands are in, and the others follow along the skew.
+    // The last cycle at the latest: results of the reference tool leave within its total.
+    time.first_result = std::min<Cycles>(os ? per_fold : load + skew + 1, time.total() - (time.total() > 0));
     time.operands_in = time.occupancy = time.total();
 }
 

@@ -48,6 +48,29 @@ TEST(Topology, TrailingCommaIsOptional) {
     }
 }
 
+// The tool's own parser: what follows the last comma is no field, and a name with DP is a layer a channel. A
+// column called Batch is one; without that name the ninth field is the stride of columns.
+TEST(Topology, FollowsTheToolsParser) {
+    const auto remark = parse("h,,\nConv1, 10, 9, 3, 2, 5, 7, 2, first layer\nfc, 8, 10, 512, last\n");
+    ASSERT_EQ(remark.size(), 2u);
+    EXPECT_EQ(remark[0].m, 5u * 5);
+    EXPECT_EQ(remark[1].k, 512u);
+    EXPECT_THAT(findings("h,,\nfc, 8, 10, 512, last\n"),
+                HasSubstr("`last` behind the last comma is ignored"));
+    EXPECT_EQ(parse("h,,\nc, 10, 9, 3, 2, 5, 7, 2, 3\n")[0].m, 5u * 5);   // 3 stands behind the last comma
+    EXPECT_EQ(parse("h,,\nc, 10, 9, 3, 2, 5, 7, 2, 3,\n")[0].m, 5u * 4);  // and here it does not
+    const char* header = "Layer, H, W, R, S, C, K, Stride, Batch,\n";
+    EXPECT_EQ(parse(header + std::string("c, 10, 9, 3, 2, 5, 7, 2, 3,\n"))[0].m, 3u * 5 * 5);
+    const auto depthwise = parse("h,,\nDP1, 10, 10, 3, 3, 4, 1, 1,\n");
+    ASSERT_EQ(depthwise.size(), 4u);
+    EXPECT_EQ(depthwise[3].name, "DP1Channel_3");
+    EXPECT_EQ(depthwise[3].k, 9u);
+    const auto heads = parse("h,,\nscores, 8, 10, 64, 12,\n");
+    ASSERT_EQ(heads.size(), 12u);
+    EXPECT_EQ(heads[11].name, "scores.batch_11");
+    EXPECT_THAT(findings("h,,\nDP1, 10, 10, 3, 3, 1000000, 1, 1,\n"), HasSubstr("at most"));
+}
+
 // A convolution is its implicit product; outputs = ceil((H - KH + stride) / stride), per side.
 TEST(Topology, ConvolutionIsItsImplicitProduct) {
     const auto layers = parse("header,\nConv1, 224, 224, 11, 11, 3, 96, 4,\nTwo, 10, 9, 3, 2, 5, 7, 2, 3,\n");
@@ -125,6 +148,13 @@ TEST(Config, BecomesAPlatform) {
     EXPECT_EQ(platform.engine(0).array().timing(), proto::SystolicArray::compat);
     EXPECT_EQ(platform.engine(0).l1().size_bytes(), 192u * 1024);
     EXPECT_THAT(notes.to_string(), HasSubstr("Bandwidth, InterfaceBandwidth"));
+    const TemporaryFile other(
+        "other.cfg",
+        config_text("16", "32", "ws", "ArrayHight: 3\n[run_presets]\nInterfaceBandwidth: USER\n"));
+    platforms::load(other.path(), {}, {}, &notes);
+    EXPECT_THAT(notes.to_string(), HasSubstr(":12:1: info: unknown key `ArrayHight` is ignored: did you mean "
+                                             "`ArrayHeight`"));
+    EXPECT_THAT(notes.to_string(), HasSubstr("warning: `InterfaceBandwidth: USER` asks for the stalls"));
     const auto physical = platforms::load(file.path(), {{"engine.array.timing", "physical"}});
     EXPECT_EQ(physical.engine(0).array().timing(), proto::SystolicArray::physical);
 }
@@ -135,9 +165,6 @@ TEST(Config, ErrorsNameLineAndFix) {
         {config_text("x", "32", "ws"), ":5:1: error: `ArrayHeight` is `x`"},
         {config_text("8", "-1", "ws"), ":6:1: error: `ArrayWidth` is `-1`"},
         {config_text("8", "8", "rs"), "`Dataflow` is `rs`. Fix: one of os, ws, is"},
-        {config_text("8", "8", "os", "ArrayHight: 3\n"),
-         ":12:1: error: unknown key `ArrayHight`. Fix: did you mean "
-         "`ArrayHeight`"},
         {config_text("8", "8", "os", "[layuot]\n"), "did you mean `layout`"},
         {config_text("8", "8", "os", "garbage\n"), "neither a section nor an entry"},
         {config_text("8", "8", "os", "ArrayWidth: 8\n"), "stands twice"},
@@ -224,6 +251,31 @@ TEST(ScaleSim, SimulatedLayersTakeTheReferenceCyclesAndReads) {
         }
     }
     EXPECT_EQ(checked, 875u);
+}
+
+// A layer takes the tool's cycles on arrays of every size, alone and among larger and smaller layers.
+TEST(ScaleSim, LayersTakeTheToolsCyclesOnLargeArraysWhateverStandsBesideThem) {
+    const std::vector<Layer> layers = {{"small", false, 256, 256, 256},
+                                       {"odd", false, 300, 500, 700},
+                                       {"long", false, 64, 64, 40000},
+                                       {"wide", false, 5000, 900, 64},
+                                       {"one", false, 1, 1, 1}};
+    for (const char* dataflow : {"os", "ws", "is"}) {
+        for (const uint64_t side : {128u, 256u, 512u, 1024u, 4096u}) {
+            const std::string text = std::to_string(side);
+            const TemporaryFile config("large.cfg", config_text(text, text, dataflow));
+            const auto platform = platforms::load(config.path());
+            const auto array = timing::array_for(platform.engine(0).array(), ElemType::i8, ElemType::i8);
+            auto together = simulate(layers, config.path());
+            for (size_t i = 0; i < layers.size(); ++i) {
+                SCOPED_TRACE(fmt::format("{} {} {}", dataflow, side, layers[i].name));
+                const Cycles tools =
+                    timing::systolic_time(array, {layers[i].m, layers[i].n, layers[i].k}).total();
+                EXPECT_EQ(together.op_rows()[i].charged_cycles, tools);
+                EXPECT_EQ(simulate({layers[i]}, config.path()).op_rows()[0].charged_cycles, tools);
+            }
+        }
+    }
 }
 
 std::vector<Layer> random_layers(size_t count) {
