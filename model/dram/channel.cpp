@@ -59,7 +59,10 @@ void Channel::post(const Request& request) {
     if (arrival < now_)
         throw InternalError(fmt::format("DRAM request of clock {} after clock {}", request.time, now()));
     now_ = arrival;
-    if (idle()) work_since_ = request.time;
+    if (idle()) {
+        work_since_ = request.time;
+        use_.begin(now_);
+    }
     std::deque<Posted>& waiting = posted_[request.is_write];
     Posted posted{request.address, open(request), request.bursts};
     if (waiting.empty()) enter(posted, request.is_write);
@@ -114,7 +117,7 @@ inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_wri
     RequestQueue& queue = queues_[is_write];
     queue.push(place.bank, bank.open ? bank.row : RequestQueue::no_row,
                {now_, burst, refresh_time_until(rank, now_), turn_around_sum_, place.row, request});
-    if (chosen_ && direction_now() != writing_) chosen_ = false;
+    if (chosen_ && (direction_now() != decided_ || decided_ != writing_)) chosen_ = false;
     // behind others of its bank it changes what is useful only as the first to the open row
     const RequestQueue::List& list = queue.list(place.bank);
     if (list.head != list.tail && (list.hits != 1 || list.hit != list.tail)) return;
@@ -129,6 +132,7 @@ inline void Channel::answer(uint32_t request, uint64_t done, const Waits& waits)
     if (--open.left > 0) return add(open.completion, done, waits);
     completions_.push_back(open.completion);  // first: a copy of what was just written would wait for that
     add(completions_.back(), done, waits);
+    completions_.back().held = use_.held(last_column_);
     open_.give_back(request);
 }
 
@@ -153,7 +157,14 @@ inline bool Channel::direction_now() const {
     const uint32_t writes = queues_[1].size();
     if (writes == 0) return false;
     if (queues_[0].empty() || writes >= config_.policy.write_high) return true;
-    return writing_ && writes > config_.policy.write_low;
+    return decided_ && writes > config_.policy.write_low;
+}
+
+/// Which direction is served. Rows that were opened for the old one, and would be closed unused, serve it first,
+/// while those for the new one open.
+inline void Channel::decide_direction() {
+    decided_ = direction_now();
+    if (unserved() == 0) writing_ = decided_;
 }
 
 void Channel::advance(uint64_t until) { run(Stop::at_limit, until + front_); }
@@ -186,12 +197,14 @@ void Channel::advance_to_idle(uint64_t until) {
         bank.precharge_ready = std::max(bank.precharge_ready, choice.time + to_close);
         rank.idle_since = std::max(rank.idle_since, choice.time + (write ? to_close : to_data + t_.burst));
         const RequestQueue::List& list = queue.pop_hit(choice.target);
+        if (list.hits == 0 || bank.served >= turn_cap) fresh_ &= ~(uint64_t{1} << choice.target);
         if (--rank.waiting == 0) set_timer();
         // while the oldest of the bank is to the open row, the next one's command is the same
         if (list.hits == 0 || list.hit != list.head) classify(choice.target, write);
         if (bank.served == config_.policy.row_hit_cap) classify(choice.target, !write);
         space_group(groups_[bank.group], choice.time);
         ++columns_[write];
+        use_.data += t_.burst;
         if (activities_ != nullptr) move_data(choice.time + to_data, choice.time);
         report(choice.time, write ? Command::write : Command::read, bank.rank, choice.target);
         if (posted_bursts_ > 0) admit(write, choice.time);
@@ -204,7 +217,7 @@ void Channel::advance_to_idle(uint64_t until) {
     if (write) counters_.last_write = choice.time + 1;
     last_column_ = choice.time;
     last_was_write_ = write;
-    take_slot(choice.time, true);
+    take_slot(choice.time, true, t_.column_clocks);
 }
 
 /// The bus changes its direction. What it costs the burst is the time that it waits for nothing else.
@@ -213,7 +226,9 @@ void Channel::turn_around(const Choice& choice) {
     const uint64_t otherwise =
         std::max({banks_[choice.target].column_ready[writing_], queues_[writing_].hit(choice.target).arrival,
                   last_column_ + spacing_[0][0][1]});
-    if (choice.time > otherwise) turn_around_sum_ += choice.time - otherwise;
+    if (choice.time <= otherwise) return;
+    turn_around_sum_ += choice.time - otherwise;
+    use_.turned += choice.time - otherwise;
 }
 
 inline void Channel::space_group(Group& group, uint64_t time) const {
@@ -310,9 +325,9 @@ inline uint32_t Channel::oldest_that_goes(uint64_t soonest) const {
 
 inline void Channel::choose() {
     chosen_ = true;
-    writing_ = direction_now();
+    decide_direction();
     const uint64_t soonest = std::max({now_, column_slot_, ranks_.front().column_after[writing_]});
-    const uint32_t oldest = oldest_that_goes(soonest);
+    const uint32_t oldest = decided_ == writing_ ? oldest_that_goes(soonest) : none;
     if (oldest != none) {
         choice_ = {soonest, oldest, Kind::column};
         return;
@@ -326,8 +341,8 @@ inline void Channel::choose() {
     choice_ = choice;
 }
 
-inline uint64_t Channel::key_of(uint64_t time, uint64_t number) const {
-    return (time - now_) << 32 | static_cast<uint32_t>(number - queues_[writing_].oldest());
+inline uint64_t Channel::key_of(uint64_t time, uint64_t number, bool is_write) const {
+    return (time - now_) << 32 | static_cast<uint32_t>(number - queues_[is_write].oldest());
 }
 
 inline uint64_t Channel::column_time(const Bank& bank) const {
@@ -343,11 +358,11 @@ inline uint64_t Channel::activate_time(const Bank& bank) const {
 /// The oldest of those bursts that can go first.
 inline void Channel::choose_column(Candidate& best) const {
     const RequestQueue& queue = queues_[writing_];
-    const uint64_t waiting = waiting_[writing_].column & ~held_;
+    const uint64_t waiting = decided_ == writing_ ? waiting_[writing_].column & ~held_ : unserved();
     for (uint32_t r = 0; r < rank_count_; ++r) {
         const uint64_t floor = std::max({now_, column_slot_, ranks_[r].column_after[writing_]});
         for_each_bit(waiting & banks_of(r), [&](uint32_t b) {
-            best.consider(key_of(std::max(floor, column_time(banks_[b])), queue.list(b).hit), b);
+            best.consider(key_of(std::max(floor, column_time(banks_[b])), queue.list(b).hit, writing_), b);
         });
     }
 }
@@ -356,19 +371,20 @@ inline void Channel::choose_column(Candidate& best) const {
 /// the same time, the one for the older burst goes first: else hits would keep a row open that an older burst
 /// waits to see closed.
 inline void Channel::choose_row(Candidate& best) const {
-    const Waiting& waiting = waiting_[writing_];
-    if (((waiting.activate | waiting.precharge) & ~held_) == 0) return;
-    const RequestQueue& queue = queues_[writing_];
+    const Waiting& waiting = waiting_[decided_];
+    const uint64_t keep = held_ | unserved();
+    if (((waiting.activate | waiting.precharge) & ~keep) == 0) return;
+    const RequestQueue& queue = queues_[decided_];
     const uint64_t column_clocks = best.clocks();
     const uint64_t slot = std::max(now_, row_slot_);
     Candidate precharge{best.key, best.bank, best.kind};
     for (uint32_t r = 0; r < rank_count_; ++r) {
         // precharges first: they can often go at once, and then no activate can go sooner
-        const uint64_t banks = banks_of(r) & ~held_;
+        const uint64_t banks = banks_of(r) & ~keep;
         const uint64_t close_floor = std::max(slot, ranks_[r].precharge_after);
         for_each_bit(waiting.precharge & banks, [&](uint32_t b) {
             const uint64_t time = std::max(close_floor, banks_[b].precharge_ready);
-            precharge.consider(key_of(time, queue.list(b).head), b);
+            precharge.consider(key_of(time, queue.list(b).head, decided_), b);
         });
         if (precharge.key < best.key) best = {precharge.key, precharge.bank, Kind::precharge};
         const uint64_t open_floor = std::max(slot, ranks_[r].activate_after);
@@ -377,7 +393,7 @@ inline void Channel::choose_row(Candidate& best) const {
         Candidate activate;
         for_each_bit(waiting.activate & banks, [&](uint32_t b) {
             const uint64_t time = std::max(open_floor, activate_time(banks_[b]));
-            activate.consider(key_of(time, queue.list(b).head), b);
+            activate.consider(key_of(time, queue.list(b).head, decided_), b);
         });
         if (activate.clocks() < column_clocks && activate.key < best.key)
             best = {activate.key, activate.bank, Kind::activate};

@@ -8,6 +8,7 @@
 #include "base/pool.hpp"
 #include "model/dram/command.hpp"
 #include "model/dram/config.hpp"
+#include "model/dram/held.hpp"
 #include "model/dram/rank.hpp"
 #include "model/dram/request_queue.hpp"
 
@@ -39,8 +40,9 @@ struct Completion {
     uint64_t done;  ///< read: data is with the requester; write: taken, later reads see it
     Waits waits;
     bool is_write;
-    uint32_t bursts;     ///< on the bus: not the reads that a waiting write answered
-    uint32_t activates;  ///< of its reads: rows that were opened for them
+    uint32_t bursts;        ///< on the bus: not the reads that a waiting write answered
+    uint32_t activates;     ///< of its reads: rows that were opened for them
+    Held held = Held::bus;  ///< what turn_around and busy waits were for, or its queue was full for
 };
 
 /// What a channel did between two moments without work or data: commands from `since` on, then data back to
@@ -141,6 +143,7 @@ class Channel {
         uint64_t activate_after = 0;
     };
     static constexpr uint32_t max_groups = max_banks, none = ~0u;
+    static constexpr uint32_t turn_cap = 2;  ///< bursts of a row that was just opened, before the bus turns
     static constexpr uint64_t far_periods = 64;  ///< of tREFI: worth not stepping
     /// Banks with a burst waiting, by what their oldest useful command is.
     struct Waiting {
@@ -169,7 +172,7 @@ class Channel {
     uint32_t oldest_that_goes(uint64_t soonest) const;
     void choose_column(Candidate& best) const;
     void choose_row(Candidate& best) const;
-    uint64_t key_of(uint64_t time, uint64_t number) const;
+    uint64_t key_of(uint64_t time, uint64_t number, bool is_write) const;
     void choose_again_with(uint32_t bank, const Waiting& before);
     uint64_t column_time(const Bank& bank) const;
     uint64_t activate_time(const Bank& bank) const;
@@ -179,6 +182,11 @@ class Channel {
     void close_row(Bank& bank, uint32_t index, uint64_t time, uint64_t trp);
     uint64_t banks_of(uint32_t rank) const { return rank_banks_ << (rank * banks_per_rank_); }
     bool direction_now() const;
+    void decide_direction();
+    /// Banks whose row was just opened for the direction that was served before, and has bursts of it.
+    uint64_t unserved() const {
+        return decided_ == writing_ ? 0 : waiting_[writing_].column & fresh_ & ~held_;
+    }
 
     void issue_columns(Choice choice, uint64_t limit, bool go_on);
     void turn_around(const Choice& choice);
@@ -207,7 +215,7 @@ class Channel {
     void set_timer();
     void report(uint64_t time, Command command, uint32_t rank, uint32_t bank = 0, uint32_t row = 0);
     static uint64_t refresh_time_until(const Rank& rank, uint64_t time);
-    void take_slot(uint64_t time, bool column);
+    void take_slot(uint64_t time, bool column, uint32_t clocks);
 
     Config config_;
     Timing t_;
@@ -229,7 +237,10 @@ class Channel {
 
     uint64_t now_ = 0;
     uint64_t column_slot_ = 0, row_slot_ = 0;  ///< next free clock of the command buses
-    bool writing_ = false;
+    bool decided_ = false;                     ///< writes are to be served: rows are opened for them
+    bool writing_ =
+        false;  ///< columns of writes are issued; lags behind while rows opened for reads serve them
+    uint64_t fresh_ = 0;  ///< banks whose row was just opened and may serve before the bus turns
     bool last_was_write_ = false;
     uint64_t last_column_ = 0;
     uint64_t turn_around_sum_ = 0;
@@ -243,6 +254,7 @@ class Channel {
     CommandObserver* observer_ = nullptr;
     std::vector<Activity>* activities_ = nullptr;
     uint64_t work_since_ = 0;  ///< arrival at the idle channel
+    BusUse use_;               ///< since then, or since the last refresh
     Activity moving_{};        ///< goes on, unless it has no data
 };
 
@@ -268,10 +280,10 @@ inline void Channel::classify(uint32_t bank, bool is_write) {
     if (list.hits > 0 && !(conflict && state.served >= config_.policy.row_hit_cap)) waiting.column |= bit;
 }
 
-inline void Channel::take_slot(uint64_t time, bool column) {
+inline void Channel::take_slot(uint64_t time, bool column, uint32_t clocks) {
     const bool both = !t_.separate_row_commands;
-    if (column || both) column_slot_ = time + 1;
-    if (!column || both) row_slot_ = time + 1;
+    if (column || both) column_slot_ = time + clocks;
+    if (!column || both) row_slot_ = time + clocks;
 }
 
 }  // namespace kpu::dram

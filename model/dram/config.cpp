@@ -91,6 +91,7 @@ Timing timing_of(const proto::DdrDevice& d, Checker& check) {
     t.tcke = check.clocks("tcke", d.tcke());
     t.trtrs = check.clocks("trtrs", d.trtrs(), 0);
     t.separate_row_commands = d.separate_row_commands();
+    t.activate_clocks = t.column_clocks = t.precharge_clocks = 1;
     t.tck_ns = d.tck_ns();
     if (!(t.tck_ns > 0 && t.tck_ns <= 1000))
         check.fail(fmt::format("`tck_ns` is {}", t.tck_ns), "a clock period above 0 and up to 1000 ns");
@@ -101,6 +102,7 @@ Timing timing_of(const proto::DdrDevice& d, Checker& check) {
     check.at_least("tCCD_L", t.tccd_l, "tCCD_S", t.tccd_s);
     check.at_least("tWTR_L", t.twtr_l, "tWTR_S", t.twtr_s);
     check.at_least("tXS", t.txs, "tRFC", t.trfc);
+    check.at_least("tCCD_S or the burst", std::max(t.tccd_s, t.burst), "column_clocks", t.column_clocks);
     // write data must not meet read data on the bus
     check.at_least("read to write + CWL", uint64_t{t.rd_to_wr} + t.cwl, "CL + burst",
                    uint64_t{t.cl} + t.burst);

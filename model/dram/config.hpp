@@ -18,6 +18,7 @@ struct Timing {
     uint32_t trfc, trefi;
     uint32_t txp, txs, tcke, trtrs;
     bool separate_row_commands;
+    uint32_t activate_clocks, column_clocks, precharge_clocks;  ///< on the command bus; refresh as precharge
     double tck_ns;
 };
 

@@ -157,7 +157,7 @@ uint64_t Channel::drain_time(const Rank& rank) const {
 /// The next step of a rank whose banks are to be precharged.
 void Channel::drain(uint32_t r, uint64_t time) {
     Rank& rank = ranks_[r];
-    take_slot(time, false);
+    take_slot(time, false, t_.precharge_clocks);
     if (rank.open_banks > 0) {
         for_each_bit(banks_of(r), [&](uint32_t b) {
             if (banks_[b].open) close_row(banks_[b], b, time, t_.trp_ab);
@@ -187,6 +187,7 @@ void Channel::refresh(uint32_t r, uint64_t time) {
     rank.refresh_sum += rank.refresh_end - rank.refresh_begin;
     rank.refresh_due += t_.trefi;
     ++counters_.refreshes;
+    use_.begin(rank.refresh_end);
     for_each_bit(banks_of(r), [&](uint32_t b) {
         banks_[b].activate_ready = rank.refresh_end;
         banks_[b].precharged_for_row = false;

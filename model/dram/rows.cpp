@@ -8,7 +8,8 @@ namespace kpu::dram {
 void Channel::issue_activate(uint32_t b, uint64_t time) {
     Bank& bank = banks_[b];
     Rank& rank = ranks_[bank.rank];
-    bank.row = queues_[writing_].head(b).row;
+    bank.row = queues_[decided_].head(b).row;
+    fresh_ |= uint64_t{1} << b;
     bank.open = true;
     bank.served = 0;
     if (!bank.precharged_for_row) bank.opening = time;
@@ -27,7 +28,7 @@ void Channel::issue_activate(uint32_t b, uint64_t time) {
         queues_[is_write].open(b, bank.row);
         classify(b, is_write);
     }
-    take_slot(time, false);
+    take_slot(time, false, t_.activate_clocks);
     report(time, Command::activate, bank.rank, b, bank.row);
 }
 
@@ -39,12 +40,13 @@ void Channel::issue_precharge(uint32_t b, uint64_t time) {
     bank.precharged_for_row = true;
     rank.precharge_after = time + t_.tppd;
     if (rank.open_banks == 0) rank.enter(RankState::precharged, time);
-    take_slot(time, false);
+    take_slot(time, false, t_.precharge_clocks);
     report(time, Command::precharge, bank.rank, b);
 }
 
 void Channel::close_row(Bank& bank, uint32_t b, uint64_t time, uint64_t trp) {
     bank.open = false;
+    fresh_ &= ~(uint64_t{1} << b);
     bank.activate_ready = std::max(bank.activate_ready, time + trp);
     --ranks_[bank.rank].open_banks;
     ++counters_.precharges;

@@ -561,6 +561,36 @@ TEST(DramChannel, MoreOfAnythingIsNotSlower) {
     }
 }
 
+/// Random bursts, part of them writes: a row is opened once for each burst, and none is closed unused when the bus
+/// turns. Bursts that wait for a row that is open already save an activate, refreshes close some: 2 %.
+TEST(DramChannel, RowsAreUsedBeforeTheBusTurns) {
+    constexpr uint64_t bursts = 20000;
+    for (const std::string& device : platforms::ddr_device_names()) {
+        const ReplayConfig config{config_of(device)};
+        const auto reads = static_cast<double>(replay_pattern(config, device, "rnd_rd", bursts).cycles);
+        for (const char* pattern : {"rnd_mix10", "rnd_mix30", "rnd_mix50"}) {
+            SCOPED_TRACE(device + " " + pattern);
+            const ReplayResult result = replay_pattern(config, device, pattern, bursts);
+            EXPECT_EQ(result.counters.reads + result.counters.writes + result.counters.forwarded, bursts);
+            EXPECT_LE(static_cast<double>(result.counters.activates), 1.02 * bursts);
+            EXPECT_LE(static_cast<double>(result.cycles), 1.5 * reads);
+        }
+    }
+}
+
+/// A command of several clocks holds the command bus for so long: LPDDR4's activates and columns take four.
+TEST(DramChannel, CommandsOfSeveralClocksShareTheBus) {
+    Config slow = config_of("LPDDR4-3200", "row_bank_column"), fast = slow;
+    EXPECT_EQ(slow.timing.activate_clocks, 4u);
+    fast.timing.activate_clocks = fast.timing.column_clocks = fast.timing.precharge_clocks = 1;
+    const auto cycles = [](const Config& config) {
+        return replay_pattern({config}, "LPDDR4-3200", "rnd_rd", 6000).cycles;
+    };
+    EXPECT_GE(cycles(slow), cycles(fast));
+    slow.timing.activate_clocks = 40;  // more than tRRD: the bus is the limit
+    EXPECT_GE(cycles(slow), 6000u * 40);
+}
+
 /// Energy by hand from the supply currents of DDR4-3200 (eight chips, 1.2 V), and near DRAMsim3's own figure,
 /// whose core has the same currents: 17.504 uJ for 4,096 sequential reads.
 TEST(DramEnergy, IsTheFormulasOfTheCounts) {

@@ -189,14 +189,19 @@ class CommandChecker final : public CommandObserver {
         }
     }
 
-    /// One command a clock on each command bus; data never overlaps.
+    uint64_t clocks_of(Command command) const {
+        if (command == Command::activate) return t_.activate_clocks;
+        return command == Command::read || command == Command::write ? t_.column_clocks : t_.precharge_clocks;
+    }
+
+    /// A command at a time on each command bus; data never overlaps.
     void check_buses(const IssuedCommand& c) {
         const bool column = c.command == Command::read || c.command == Command::write;
         const bool row = c.command <= Command::precharge_all || c.command == Command::refresh;
         if (column || row) {
             std::optional<uint64_t>& last = last_on_bus_[t_.separate_row_commands && column];
-            expect(!last || c.time > *last, c, "two commands in one clock, or out of order");
-            last = c.time;
+            expect(!last || c.time >= *last, c, "two commands at one time, or out of order");
+            last = c.time + clocks_of(c.command);
         }
         if (!column) return;
         const uint64_t data = c.time + (c.command == Command::read ? t_.cl : t_.cwl);

@@ -8,8 +8,8 @@
 
 namespace kpu::dram {
 
-/// The traffic patterns of tests/reference/dram/trace_params.csv: address and direction of burst `i` of 64
-/// bytes.
+/// The traffic patterns of tests/reference/dram/trace_params.csv, and rnd_mix10, rnd_mix30 and rnd_mix50 of our
+/// own, random bursts of which so many percent are writes: address and direction of burst `i` of 64 bytes.
 class Pattern final : public TraceSource {
   public:
     /// `row_stride`: bytes to the next row of the same bank.
@@ -46,6 +46,15 @@ class Pattern final : public TraceSource {
                 return {i % 16384 * row_stride_, 0, false};
             case Kind::read_with_gaps:
                 return {64 * i, i / 64 * 1000, false};
+            case Kind::random_mix10:
+            case Kind::random_mix30:
+            case Kind::random_mix50: {
+                const uint64_t share = kind_ == Kind::random_mix10   ? 10
+                                       : kind_ == Kind::random_mix30 ? 30
+                                                                     : 50;
+                constexpr uint64_t other_stream = uint64_t{1} << 32;
+                return {64 * (random(i) % (512 * mib / 64)), 0, random(other_stream + i) % 100 < share};
+            }
         }
         return {};
     }
@@ -78,12 +87,15 @@ class Pattern final : public TraceSource {
         two_reads_one_write,
         random_read,
         conflict,
-        read_with_gaps
+        read_with_gaps,
+        random_mix10,
+        random_mix30,
+        random_mix50
     };
     static Kind kind_of(const std::string& name) {
-        const char* const names[] = {"seq_rd", "seq_wr", "tile_rd",  "two_rd",
-                                     "mix21",  "rnd_rd", "conflict", "gaps_rd"};
-        for (int i = 0; i < 8; ++i) {
+        const char* const names[] = {"seq_rd",   "seq_wr",  "tile_rd",   "two_rd",    "mix21",    "rnd_rd",
+                                     "conflict", "gaps_rd", "rnd_mix10", "rnd_mix30", "rnd_mix50"};
+        for (int i = 0; i < 11; ++i) {
             if (name == names[i]) return static_cast<Kind>(i);
         }
         throw UserError("there is no pattern `" + name + "`. Fix: use one of trace_params.csv.");

@@ -71,8 +71,8 @@ TEST(DramTiming, EveryCommandStreamIsLegalAndEveryRuleIsReached) {
         SCOPED_TRACE(c.device + " " + c.mapping + (c.power_down ? " with power-down" : "") + " ranks " +
                      std::to_string(c.ranks));
         const ReplayConfig config{case_config(c)};
-        for (const char* pattern :
-             {"seq_rd", "seq_wr", "tile_rd", "two_rd", "mix21", "rnd_rd", "conflict", "gaps_rd"}) {
+        for (const char* pattern : {"seq_rd", "seq_wr", "tile_rd", "two_rd", "mix21", "rnd_rd", "conflict",
+                                    "gaps_rd", "rnd_mix30"}) {
             CommandChecker checker(config.channel);
             replay_pattern(config, c.device, pattern, 1500, &checker);
             expect_legal(checker);

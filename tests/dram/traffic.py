@@ -1,4 +1,6 @@
-"""The traffic patterns of tests/reference/dram/trace_params.csv as trace files.
+"""The traffic patterns of tests/reference/dram/trace_params.csv, and our own, as trace files.
+
+Ours are rnd_mix10, rnd_mix30 and rnd_mix50: random bursts of which so many percent are writes.
 
 usage: traffic.py PATTERN BURSTS ROW_STRIDE [--stl CLOCK_MHZ]
 """
@@ -34,6 +36,9 @@ def bursts(pattern: str, count: int, row_stride: int) -> Iterator[tuple[int, boo
             "rnd_rd": (64 * (random_word(i) % (8 * MIB)), False, 0),
             "conflict": (i % 16384 * row_stride, False, 0),
             "gaps_rd": (64 * i, False, i // 64 * 1000),
+            "rnd_mix10": (64 * (random_word(i) % (8 * MIB)), random_word((1 << 32) + i) % 100 < 10, 0),
+            "rnd_mix30": (64 * (random_word(i) % (8 * MIB)), random_word((1 << 32) + i) % 100 < 30, 0),
+            "rnd_mix50": (64 * (random_word(i) % (8 * MIB)), random_word((1 << 32) + i) % 100 < 50, 0),
         }[pattern]
 
 
