@@ -213,11 +213,15 @@ UnitKind resource_of(traces::Cause limiter, const traces::StreamWork& stream) {
     switch (limiter) {
         case Cause::stalled_operand_dram_bandwidth:
         case Cause::stalled_operand_dram_latency:
+        case Cause::stalled_operand_dram_bank_conflict:
+        case Cause::stalled_operand_dram_turnaround:
+        case Cause::stalled_operand_dram_imbalance:
         case Cause::stalled_refresh:
             return UnitKind::ddr;
         case Cause::stalled_operand_interconnect:
             return UnitKind::link;
         case Cause::stalled_operand_bank_conflict:
+        case Cause::stalled_operand_sram_access:
             return memory(stream.source);
         case Cause::stalled_backpressure:
             return memory(stream.destination);

@@ -193,12 +193,20 @@ std::string text_of(Term::Kind kind, Cause cause) {
             return "DRAM bandwidth";
         case Cause::stalled_operand_dram_latency:
             return "DRAM latency";
+        case Cause::stalled_operand_dram_bank_conflict:
+            return "DRAM bank conflicts";
+        case Cause::stalled_operand_dram_turnaround:
+            return "DRAM read/write turn-around";
+        case Cause::stalled_operand_dram_imbalance:
+            return "DRAM channel imbalance";
         case Cause::stalled_refresh:
             return "DRAM refresh";
         case Cause::stalled_operand_interconnect:
             return "interconnect or port";
         case Cause::stalled_operand_bank_conflict:
             return "SRAM banks and ports";
+        case Cause::stalled_operand_sram_access:
+            return "SRAM latency and short accesses";
         case Cause::stalled_dma_issue:
             return "descriptors and row starts";
         case Cause::device_idle_other:

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "explain/channels.hpp"
 #include "explain/explanation.hpp"
 #include "explain/json_value.hpp"
 
@@ -75,7 +76,8 @@ class Json {
                      {"bytes_l1", op.bytes[2]},
                      {"terms", json::array()},
                      {"formulas", json::array()},
-                     {"held_up", json::array()}};
+                     {"held_up", json::array()},
+                     {"channels", channel_advice(graph_, op)}};
             row["type"] = op.op < graph_.info().ops.size() ? graph_.info().ops[op.op].type : "";
             for (const Term& term : op.terms) {
                 row["terms"].push_back({{"kind", name_of(term.kind)},

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/text_lines.hpp"
+#include "explain/channels.hpp"
 #include "explain/explanation.hpp"
 #include "explain/least_time.hpp"
 #include "traces/report.hpp"
@@ -26,6 +27,7 @@ class Text : private TextLines {
     std::string run() {
         headline();
         operations();
+        channels(explanation_.ops);
         path();
         slack();
         bounds();
@@ -46,6 +48,7 @@ class Text : private TextLines {
         terms(op.terms, op.charged);
         formulas(op);
         holdups(op);
+        channels({op});
         path_of(op);
         return lines();
     }
@@ -198,6 +201,18 @@ class Text : private TextLines {
             line("    {:>14}  {} on {}{}", grouped(holdup.cycles), text_of(Term::Kind::move, holdup.cause),
                  graph_.unit_name(holdup.unit), with);
         }
+    }
+
+    /// Transfers whose addresses camp on few channels of the DRAM.
+    void channels(const std::vector<OpTerms>& ops) {
+        size_t shown = 0;
+        for (const OpTerms& op : ops) {
+            for (const std::string& advice : channel_advice(graph_, op)) {
+                if (shown == 0) line("\n  DRAM channels that get more than their share");
+                if (++shown <= options_.most_rows) line("    {}", advice);
+            }
+        }
+        if (shown > options_.most_rows) line("    ... and {} more", shown - options_.most_rows);
     }
 
     void path_of(const OpTerms& op) {

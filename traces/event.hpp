@@ -23,9 +23,13 @@ enum class Cause : uint8_t {
     stalled_issue_window,
     stalled_operand_dram_bandwidth,
     stalled_operand_dram_latency,
+    stalled_operand_dram_bank_conflict,
+    stalled_operand_dram_turnaround,
+    stalled_operand_dram_imbalance,
     stalled_refresh,
     stalled_operand_interconnect,
     stalled_operand_bank_conflict,
+    stalled_operand_sram_access,
     stalled_dma_issue,
     idle_no_work,
     idle_finished,
@@ -34,7 +38,7 @@ enum class Cause : uint8_t {
     device_idle_other,      ///< device only
     unattributed,           ///< must never be counted
 };
-constexpr int cause_count = 21;
+constexpr int cause_count = 25;
 std::string_view group_of(Cause cause);    ///< busy, stalled, idle
 std::string_view name_of(Cause cause);     ///< useful, dependency, ...
 std::string_view meaning_of(Cause cause);  ///< one sentence
@@ -46,7 +50,7 @@ constexpr bool is_device_cause(Cause cause) {
            cause == Cause::device_idle_other;
 }
 /// Causes a unit can have: the first ones of the enumeration.
-constexpr int unit_cause_count = 17;
+constexpr int unit_cause_count = 21;
 
 struct UnitInfo {
     std::string name;  ///< e0_nmu0, e0_dma1, sdma0, ddr0, e0_l1, l2, link_sys, device

@@ -21,7 +21,7 @@ Pieces formula_pieces(const TaskPlan& plan, const TaskReport& report, WorkCarry&
         if (length > 0) pieces.push_back({at, at + length, cause});
         at += length;
     };
-    add(report.operand_wait, Cause::stalled_operand_interconnect);
+    add(report.operand_wait, Cause::stalled_operand_sram_access);
     add(plan.fill, Cause::busy_fill_drain);
     add(useful, Cause::busy_useful);
     add(plan.steady - useful, Cause::busy_padding);
@@ -127,7 +127,7 @@ Cause executing_cause(const TaskPlan& plan, const TaskReport& report, Cycles now
     if (plan.moves()) return limiter_at(*report.streams.front().result, now);
     if (plan.course == TaskPlan::Course::steps) return step_at(report, now);
     const Cycles spent = now - report.start;
-    if (spent < report.operand_wait) return Cause::stalled_operand_interconnect;
+    if (spent < report.operand_wait) return Cause::stalled_operand_sram_access;
     if (spent < report.operand_wait + plan.fill) return Cause::busy_fill_drain;
     if (spent < report.operand_wait + plan.fill + plan.steady) return Cause::busy_useful;
     // beyond the steady state it starves while an operand has bytes to come, then drains

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/functional/hash.hpp>
+#include <cstdlib>
 
 namespace kpu::model {
 
@@ -18,6 +19,13 @@ uint64_t bytes_of(const StreamSide& side) {
     return side.is_memory ? runs_of(side) * side.pattern.run_bytes : 0;
 }
 
+/// The first dimension, in which the bytes that follow each other lie.
+traces::StreamWork::Rows rows_of(const values::Footprint& pattern) {
+    if (pattern.dims == 0) return {1, pattern.run_bytes, 0};
+    const auto stride = static_cast<uint64_t>(std::abs(pattern.stride_bytes[0]));
+    return {static_cast<uint64_t>(pattern.count[0]), pattern.run_bytes, stride};
+}
+
 traces::StreamWork::End end_of(const StreamSide& side) { return {side.is_memory, side.level, side.engine}; }
 
 void fill(traces::StreamWork& work, const StreamUse& use, const TaskPlan& plan) {
@@ -28,6 +36,9 @@ void fill(traces::StreamWork& work, const StreamUse& use, const TaskPlan& plan) 
     work.destination = end_of(request.destination);
     work.bytes = std::max(bytes_of(request.source), bytes_of(request.destination));
     work.runs = std::max(runs_of(request.source), runs_of(request.destination));
+    work.dram_rows = {};
+    for (const StreamSide* side : {&request.source, &request.destination})
+        if (side->is_memory && side->level == Level::ddr) work.dram_rows = rows_of(side->pattern);
     work.port_bytes_per_cycle = request.port_bytes_per_cycle;
     work.burst_bytes = request.burst_bytes;
     work.max_outstanding = request.max_outstanding;

@@ -79,12 +79,14 @@ uint64_t DramChannel::activate_time(uint64_t earliest, const Bank& bank, uint32_
 }
 
 /// The next column behind the last one, which has the other direction.
-uint64_t DramChannel::turn_around(uint64_t earliest, uint32_t group, bool is_write) const {
+uint64_t DramChannel::turn_around(uint64_t earliest, uint32_t group, bool is_write) {
     const uint64_t spacing = group == last_group_ ? group_spacing_ : spacing_;
-    const uint64_t time = std::max(earliest, last_column_ + spacing);
-    if (is_write) return std::max(time, last_column_ + t_.rd_to_wr);
-    const uint64_t written = group_write_end_[group];
-    return std::max({time, last_write_end_ + t_.twtr_s, written == 0 ? 0 : written + t_.twtr_l});
+    const uint64_t time = std::max(earliest, last_column_ + spacing), written = group_write_end_[group];
+    const uint64_t turned =
+        is_write ? std::max(time, last_column_ + t_.rd_to_wr)
+                 : std::max({time, last_write_end_ + t_.twtr_s, written == 0 ? 0 : written + t_.twtr_l});
+    use_.turned += turned - time;
+    return turned;
 }
 
 /// A place among the columns already given out, for a burst that is ready early enough; 0 when there is none.
@@ -175,11 +177,13 @@ DramChannel::Opening DramChannel::activate(Bank& bank, uint32_t group, uint32_t 
     Bank* bank = &banks_[place.bank];
     uint64_t refresh_wait = 0, row_wait = 0, opened = ~uint64_t{0};
     bool refreshed = false;
+    if (request >= last_column_) use_.begin(request);
     // Refreshes due before the burst would be served come first. A postponed burst may meet the next one.
     const uint64_t earliest = std::max(request, last_column_);
     if (earliest >= next_refresh_ || earliest < refresh_end_) {
         refreshed = refresh_until(earliest);
         refresh_wait = refresh_end_ > earliest ? refresh_end_ - earliest : 0;
+        use_.begin(std::max(earliest, refresh_end_));
     }
     if (bank->row == place.row) {
         ++bank->streak;
@@ -201,13 +205,15 @@ DramChannel::Opening DramChannel::activate(Bank& bank, uint32_t group, uint32_t 
         precharge = data_end + t_.twr;
     }
     bank->precharge_ready = std::max(bank->precharge_ready, precharge);
+    use_.data += t_.burst_nck;
     uint64_t busy_wait = column - request;
     if (refresh_wait + row_wait > 0) {
         refresh_wait = std::min(refresh_wait, busy_wait);
         row_wait = std::min(row_wait, busy_wait - refresh_wait);
         busy_wait -= refresh_wait + row_wait;
     }
-    return {std::min(opened, column), data, refresh_wait, row_wait, busy_wait, refreshed};
+    const dram::Held held = busy_wait > 0 ? use_.held(last_column_) : dram::Held::bus;
+    return {held, std::min(opened, column), data, refresh_wait, row_wait, busy_wait, refreshed};
 }
 
 uint64_t DramChannel::refreshes(uint64_t now) const {
@@ -256,6 +262,7 @@ DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t
     Cycles refresh_waits = 0, row_waits = 0, first_busy_wait = 0;
     uint64_t command = 0, data = 0, data_end = 0, last_end = 0;  // of bursts that are back to back; of all
     uint32_t bursts = 0;
+    dram::Held held = dram::Held::bus;
     const auto book = [&] {
         last_end = std::max(last_end, data_end);
         const Cycles from = crossing_.to_core(data);
@@ -278,10 +285,12 @@ DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t
             data_end += burst_nck_;
             continue;
         }
-        if (bursts == 0)
+        if (bursts == 0) {
             first_busy_wait = busy_wait;  // the others wait for their own request
-        else
+            held = burst.held;
+        } else {
             book();
+        }
         command = burst.command;
         data = burst.data;
         data_end = burst.data + burst_nck_;
@@ -293,7 +302,8 @@ DdrChannel::Service DdrChannel::serve(Cycles arrival, uint64_t address, uint32_t
             row_waits,
             first_busy_wait,
             bursts,
-            static_cast<uint32_t>(channel_.activates() - activates)};
+            static_cast<uint32_t>(channel_.activates() - activates),
+            held};
 }
 
 }  // namespace kpu::model

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "model/dram/held.hpp"
 #include "model/dram/rank.hpp"
 #include "model/memory/busy_bits.hpp"
 #include "model/memory/clock_crossing.hpp"
@@ -17,6 +18,7 @@ namespace kpu::model {
 
 /// One burst at a DRAM channel; times in nCK of the channel.
 struct DramService {
+    dram::Held held;        ///< what busy_wait is for
     uint64_t command;       ///< first command of this burst
     uint64_t data;          ///< first clock of its data on the bus
     uint64_t refresh_wait;  ///< of the time to `data`: waited for a refresh
@@ -69,6 +71,31 @@ class ChannelInterleave {
 
   private:
     Divisor count_, block_;
+};
+
+/// How the last requests spread over the channels.
+class ChannelLoad {
+  public:
+    explicit ChannelLoad(uint64_t channels) : requests_(channels, 0), most_(window * channels) {}
+    void count(uint64_t channel) {
+        ++requests_[channel];
+        if (++sum_ >= most_) forget_half();
+    }
+    /// The channel gets more than one and a half times its share.
+    bool camps(uint64_t channel) const {
+        return requests_.size() > 1 && sum_ >= enough * requests_.size() &&
+               2 * requests_[channel] * requests_.size() > 3 * sum_;
+    }
+
+  private:
+    static constexpr uint64_t window = 64, enough = 8;  ///< requests a channel
+    void forget_half() {
+        sum_ = 0;
+        for (uint64_t& requests : requests_) sum_ += requests /= 2;
+    }
+
+    std::vector<uint64_t> requests_;
+    uint64_t sum_ = 0, most_;
 };
 
 /// The bursts of one channel, in nCK. Open page, bursts on the bus in order of arrival; bank state as
@@ -131,7 +158,7 @@ class DramChannel {
     uint64_t activate_time(uint64_t earliest, const Bank& bank, uint32_t group) const;
     uint64_t take_column(uint64_t request, uint64_t earliest, uint32_t group, bool is_write);
     uint64_t fill_gap(uint64_t earliest, uint32_t group, bool is_write);
-    uint64_t turn_around(uint64_t earliest, uint32_t group, bool is_write) const;
+    uint64_t turn_around(uint64_t earliest, uint32_t group, bool is_write);
 
     DramTiming t_;
     uint64_t spacing_, group_spacing_;  ///< of columns at least: of two groups, of one group
@@ -152,6 +179,7 @@ class DramChannel {
     uint64_t refresh_end_ = 0;
     std::vector<std::pair<uint64_t, uint64_t>> refreshes_;  ///< not taken
     uint64_t activates_ = 0, refresh_count_ = 0;
+    dram::BusUse use_;  ///< since bursts last waited for nothing
 };
 
 /// A DRAM channel in the time of the core: the two clock crossings, and the accounting.
@@ -163,6 +191,7 @@ class DdrChannel {
         Cycles done;
         Cycles refresh_wait, row_wait, busy_wait;
         uint32_t bursts, activates;
+        dram::Held held;  ///< what busy_wait is for
     };
     /// A request for the channel-local bytes [address, address + bytes): its bursts go to the channel
     /// together, and it is done with the last.
@@ -189,12 +218,18 @@ class DdrChannel {
 class Dram final : public DramModel {
   public:
     Dram(const DdrConfig& config, const Clock& core)
-        : channels(config.channels, DdrChannel(config.timing, core)), interleave_(config) {}
+        : channels(config.channels, DdrChannel(config.timing, core)),
+          interleave_(config),
+          load_(config.channels) {}
 
     /// A request for [address, address + bytes), which lies in one channel.
     DdrChannel::Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
-        return channels[interleave_.channel(address)].serve(arrival, interleave_.local(address), bytes,
-                                                            write);
+        const uint64_t channel = interleave_.channel(address);
+        load_.count(channel);
+        DdrChannel::Service service =
+            channels[channel].serve(arrival, interleave_.local(address), bytes, write);
+        if (service.busy_wait > 0 && load_.camps(channel)) service.held = dram::Held::imbalance;
+        return service;
     }
 
     size_t channel_count() const override { return channels.size(); }
@@ -213,6 +248,7 @@ class Dram final : public DramModel {
 
   private:
     ChannelInterleave interleave_;
+    ChannelLoad load_;
 };
 
 }  // namespace kpu::model

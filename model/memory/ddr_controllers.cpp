@@ -55,6 +55,7 @@ void DdrController::finish(uint64_t end) {
 DdrControllers::DdrControllers(const DdrConfig& config, const Clock& core)
     : crossing_(core, Clock(config.timing.clock_hz)),
       interleave_(config),
+      load_(config.channels),
       burst_bytes_(config.timing.burst_bytes) {
     const dram::Config& controller = *config.controller;
     for (uint32_t i = 0; i < config.channels; ++i)
@@ -65,10 +66,13 @@ DdrControllers::DdrControllers(const DdrConfig& config, const Clock& core)
 }
 
 void DdrControllers::take(const DdrRequest& request, uint64_t address, uint32_t bytes, bool is_write) {
-    DdrController& channel = *channels_[interleave_.channel(address)];
+    const uint64_t place = interleave_.channel(address);
+    DdrController& channel = *channels_[place];
     const uint64_t local = interleave_.local(address), arrival = crossing_.to_memory(request.arrival);
     const uint32_t tag = open_.take();
     open_[tag] = request;
+    load_.count(place);
+    open_[tag].camps = load_.camps(place);
     ++channel.requests;
     ++requests_;
     const uint64_t bursts = burst_bytes_.quotient(local + bytes - 1) - burst_bytes_.quotient(local) + 1;
@@ -110,7 +114,8 @@ void DdrControllers::answer(const DdrRequest& request, const dram::Completion& c
     answers_.push_back({request, std::max(request.arrival + 1, crossing_.to_core(completion.done)),
                         crossing_.duration_in_core(waits.refresh), crossing_.duration_in_core(waits.row),
                         crossing_.duration_in_core(uint64_t{waits.busy} + waits.turn_around),
-                        completion.bursts, completion.activates});
+                        completion.bursts, completion.activates,
+                        request.camps ? dram::Held::imbalance : completion.held});
 }
 
 void DdrControllers::finish(Cycles elapsed) {

@@ -19,6 +19,7 @@ struct DdrRequest {
     uint64_t number = 0;  ///< of the burst in its stream
     int stage = 0;        ///< that it is to leave
     Cycles arrival = 0;
+    bool camps = false;  ///< the channel got more than its share of requests when this one came
 };
 
 /// A request whose end is certain.
@@ -27,6 +28,7 @@ struct DdrAnswer {
     Cycles done = 0;
     Cycles refresh_wait = 0, row_wait = 0, busy_wait = 0;
     uint32_t bursts = 0, activates = 0;  ///< that the device executed for it
+    dram::Held held = dram::Held::bus;   ///< what busy_wait is for
 };
 
 /// One channel with its controller (model/dram), in its own clocks, and its accounting.
@@ -94,6 +96,7 @@ class DdrControllers final : public DramModel {
 
     ClockCrossing crossing_;
     ChannelInterleave interleave_;
+    ChannelLoad load_;
     Divisor burst_bytes_;
     Cycles least_time_;
     std::vector<std::unique_ptr<DdrController>> channels_;

@@ -16,6 +16,8 @@ namespace kpu::model {
 
 /// Most bursts that one stream may have outstanding.
 constexpr uint32_t max_window = 1u << 16;
+/// Most requests that the buffers of a unit take, however short they are.
+constexpr uint32_t max_buffered = 1024;
 
 struct SramConfig {
     uint64_t size_bytes = 0;

@@ -37,6 +37,20 @@ namespace {
     return service.done;
 }
 
+Cause cause_of(dram::Held held) {
+    switch (held) {
+        case dram::Held::bank:
+            return Cause::stalled_operand_dram_bank_conflict;
+        case dram::Held::turn_around:
+            return Cause::stalled_operand_dram_turnaround;
+        case dram::Held::imbalance:
+            return Cause::stalled_operand_dram_imbalance;
+        case dram::Held::bus:
+            break;
+    }
+    return Cause::stalled_operand_dram_bandwidth;
+}
+
 /// Charges what a burst waited for a DRAM: what one of its DRAM bursts waits, the ones behind it wait with
 /// it.
 template <typename Waits>
@@ -46,7 +60,7 @@ template <typename Waits>
     if (losses == 0) return;
     const Cycles waits = std::min(time, losses);
     stream.wait_of(number, waits);
-    burst.lose(std::min(lost.busy_wait, waits), Cause::stalled_operand_dram_bandwidth);
+    burst.lose(std::min(lost.busy_wait, waits), cause_of(lost.held));
     burst.lose(std::min(lost.row_wait, waits), Cause::stalled_operand_dram_latency);
     burst.lose(std::min(lost.refresh_wait, waits), Cause::stalled_refresh);
 }

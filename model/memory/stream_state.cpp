@@ -21,6 +21,16 @@ uint64_t total_of(const StreamRequest& request) {
                     PatternCursor::total_bytes(request.destination));
 }
 
+/// Bursts that may be outstanding. One is no longer than the shortest run of either side.
+uint32_t window_of(const StreamRequest& request) {
+    uint64_t piece = request.burst_bytes;
+    for (const StreamSide* side : {&request.source, &request.destination})
+        if (side->is_memory && side->pattern.run_bytes > 0) piece = std::min(piece, side->pattern.run_bytes);
+    const uint64_t in_buffer = piece == 0 ? 0 : request.buffer_bytes / piece;
+    return std::max(request.max_outstanding,
+                    static_cast<uint32_t>(std::min<uint64_t>(in_buffer, max_buffered)));
+}
+
 }  // namespace
 
 void StreamPath::add(StreamStage stage) {
@@ -47,7 +57,7 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamP
       op_(request.op),
       burst_bytes_(request.burst_bytes),
       port_bytes_per_cycle_(request.port_bytes_per_cycle),
-      window_(request.max_outstanding),
+      window_(window_of(request)),
       descriptor_cycles_(request.descriptor_cycles),
       row_cycles_(request.row_cycles),
       pace_offset_(request.pace_offset),
@@ -66,7 +76,12 @@ StreamState::StreamState(const StreamRequest& request, Cycles now, const StreamP
     if (window_ > max_window) throw InternalError("a stream has too many outstanding bursts");
     if (stage_count == 0) throw InternalError("a stream has no path");
     result.links = path->links;
-    if (path->uses_dram) latency_cause_ = Cause::stalled_operand_dram_latency;
+    if (path->uses_dram)
+        latency_cause_ = Cause::stalled_operand_dram_latency;
+    else if (path->links > 0)
+        latency_cause_ = Cause::stalled_operand_interconnect;
+    // without a link a burst that does not fill the port passes the SRAM's in a cycle all the same
+    short_bytes_ = path->links == 0 && !path->uses_dram ? port_bytes_per_cycle_ : 0;
     const uint64_t slots = power_of_two_at_least(std::min<uint64_t>(window_, total_bytes_));
     if (ring_.size() < slots) ring_.resize(slots);
     mask_ = slots - 1;

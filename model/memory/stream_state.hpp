@@ -192,7 +192,8 @@ class StreamState {
     Cycles last_delivery_;
     Cycles max_lateness_ = 0;
     Cycles first_issue_ = 0, first_waits_ = 0;  ///< of the first burst
-    traces::Cause latency_cause_ = traces::Cause::stalled_operand_interconnect;
+    traces::Cause latency_cause_ = traces::Cause::stalled_operand_sram_access;
+    uint32_t short_bytes_ = 0;  ///< a burst below them is one access of an SRAM that could carry more
 };
 
 /// When the pace issues the burst that begins at the bytes issued so far; then moves on by the step.
@@ -257,7 +258,8 @@ inline void StreamState::prepare_issue() {
     Burst& burst = at(index);
     const bool row = cut(burst);
     burst.worst = 0;
-    burst.cause = traces::Cause::stalled_operand_interconnect;
+    burst.cause = burst.bytes < short_bytes_ ? traces::Cause::stalled_operand_sram_access
+                                             : traces::Cause::stalled_operand_interconnect;
     Cycles time = issue_free_;
     if (row && row_cycles_ > 0) {
         time += row_cycles_;

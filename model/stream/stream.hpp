@@ -35,7 +35,10 @@ struct StreamRequest {
     StreamSide source, destination;
     uint32_t port_bytes_per_cycle = 64;  ///< of the poster
     uint32_t burst_bytes = 64;
-    uint32_t max_outstanding = 16;   ///< bursts issued and not yet delivered
+    uint32_t max_outstanding = 16;  ///< bursts issued and not yet delivered
+    /// What the poster has buffers for: bursts cut short by a run's end may be outstanding until they fill
+    /// it, though more than max_outstanding. 0: their length does not matter.
+    uint32_t buffer_bytes = 0;
     uint32_t descriptor_cycles = 0;  ///< before the first burst is issued
     uint32_t row_cycles = 0;         ///< before the first burst of each contiguous run of either side
     /// The burst that begins at byte b of n is not issued before start + pace_offset + floor(b * pace_cycles

@@ -13,7 +13,10 @@ struct Latest {
         const StreamResult& result = transaction.extension.result;
         if (stream == nullptr || result.end >= stream->end) stream = &result;
     }
-    traces::Cause limiter(traces::Cause fallback) const {
+    /// `plain`: when nothing slowed it and it crossed no link.
+    traces::Cause limiter(traces::Cause plain) const {
+        const bool links = stream != nullptr && stream->links > 0;
+        const traces::Cause fallback = links ? traces::Cause::stalled_operand_interconnect : plain;
         return stream == nullptr ? fallback : dominant_limiter(*stream, fallback);
     }
 };
@@ -148,7 +151,7 @@ void FormulaUnit::finish(Job& job, Cycles now) {
         Latest latest_operand, latest_result;
         for (const Job::Operand& operand : job.operands) latest_operand.see(*operand.stream);
         for (const auto& result : job.results) latest_result.see(*result);
-        r.operand_cause = latest_operand.limiter(traces::Cause::stalled_operand_interconnect);
+        r.operand_cause = latest_operand.limiter(traces::Cause::stalled_operand_sram_access);
         r.result_cause = latest_result.limiter(traces::Cause::stalled_backpressure);
     }
     hand_over(job);

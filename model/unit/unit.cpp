@@ -2,20 +2,26 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/diagnostics.hpp"
+#include "model/memory/memory_config.hpp"
 
 namespace kpu::model {
 
 namespace {
 
 /// A unit's operand and result buffers are filled and emptied in blocks of 16 cycles of the narrower port,
-/// and hold two blocks, or as many as hide the latency of an SRAM at the unit's own rate.
-void use_blocks(StreamRequest& request, const proto::Sram& l1) {
-    constexpr uint32_t block_cycles = 16, blocks_ahead = 2;
+/// and hold as many as hide the latency of L1, in core cycles, at the unit's own rate: two or more.
+void use_blocks(StreamRequest& request, const proto::Sram& l1, uint64_t latency) {
+    constexpr uint32_t block_cycles = 16, most = max_window / 2;
     const uint32_t unit = request.port_bytes_per_cycle, sram = l1.bytes_per_cycle();
+    const uint64_t hidden = (latency + block_cycles - 1) / block_cycles;
+    const uint64_t blocks = (unit + uint64_t{sram} - 1) / sram * std::max<uint64_t>(2, 1 + hidden);
     request.burst_bytes = block_cycles * std::min(unit, sram);
-    request.max_outstanding = blocks_ahead * ((unit + sram - 1) / sram);
+    request.max_outstanding = static_cast<uint32_t>(std::min<uint64_t>(blocks, most));
+    request.buffer_bytes = static_cast<uint32_t>(
+        std::min<uint64_t>(uint64_t{request.burst_bytes} * request.max_outstanding, UINT32_MAX));
 }
 
 void point_at(StreamSide& side, const BoundRegion& region) {
@@ -162,6 +168,15 @@ const BoundRegion& Unit::region_of(const BoundTask& task, OperandRef operand) co
     return place_.program->regions[list.at(operand.index)];
 }
 
+/// Of the own engine's L1, in core cycles.
+uint64_t Unit::l1_latency(bool read) const {
+    const proto::Sram& l1 = place_.engine_platform->l1();
+    const double cycles = read ? l1.read_latency_cycles() : l1.write_latency_cycles();
+    const proto::Clock& clock = place_.platform->clock();
+    return static_cast<uint64_t>(
+        std::ceil(clock.has_sram_mhz() ? cycles * clock.core_mhz() / clock.sram_mhz() : cycles));
+}
+
 PlannedStream Unit::memory_stream(const BoundTask& task, OperandRef operand, bool read,
                                   uint32_t port_bytes_per_cycle) const {
     StreamSide memory;
@@ -178,7 +193,8 @@ PlannedStream Unit::port_stream(uint32_t op, const StreamSide& memory, bool read
     request.unit = place_.unit;
     request.op = op;
     request.port_bytes_per_cycle = port_bytes_per_cycle;
-    if (place_.engine_platform != nullptr) use_blocks(request, place_.engine_platform->l1());
+    if (place_.engine_platform != nullptr)
+        use_blocks(request, place_.engine_platform->l1(), l1_latency(read));
     (read ? request.destination : request.source).engine = place_.engine;
     (read ? request.source : request.destination) = memory;
     return planned;
@@ -187,6 +203,7 @@ PlannedStream Unit::port_stream(uint32_t op, const StreamSide& memory, bool read
 void Unit::use_dma(StreamRequest& request, const proto::Dma& dma) {
     request.burst_bytes = dma.burst_bytes();
     request.max_outstanding = dma.max_outstanding_bursts();
+    request.buffer_bytes = 0;
     request.descriptor_cycles = dma.descriptor_cycles();
     request.row_cycles = dma.row_cycles();
     request.priority = static_cast<uint8_t>(dma.priority());

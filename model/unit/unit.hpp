@@ -74,6 +74,7 @@ class Unit : public sc_core::sc_module,
     /// The task as one memory-to-memory stream with the descriptor costs of `dma`.
     void plan_move(const BoundTask& task, const proto::Dma& dma, uint32_t port_bytes_per_cycle,
                    TaskPlan& plan) const;
+    uint64_t l1_latency(bool read) const;
     const BoundRegion& region_of(const BoundTask& task, OperandRef operand) const;
 
     const UnitPlace& place() const { return place_; }

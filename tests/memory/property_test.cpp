@@ -338,6 +338,61 @@ TEST(Limiter, names_what_held_the_stream) {
     EXPECT_EQ(longest(config, load), Cause::stalled_refresh);
 }
 
+/// What held the first of these streams longest, all begun together.
+Cause held_by(const MemoryConfig& config, const std::vector<StreamRequest>& requests) {
+    MemorySystem memory_system(config);
+    const MemorySystem::Handle first = memory_system.open(requests[0], 0);
+    for (size_t i = 1; i < requests.size(); ++i) memory_system.open(requests[i], 0);
+    for (Cycles end = memory_system.advance(never); end != never; end = memory_system.advance(never))
+        memory_system.take_completed(end);
+    const StreamResult& result = memory_system.result(first);
+    std::map<Cause, Cycles> times;
+    for (size_t i = 0; i < result.limiters.size(); ++i)
+        times[result.limiters[i].cause] +=
+            (i + 1 < result.limiters.size() ? result.limiters[i + 1].from : result.end) -
+            result.limiters[i].from;
+    const auto longest = std::max_element(times.begin(), times.end(),
+                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+    return longest->first;
+}
+
+// Four things that a full DRAM may mean, with both fidelities: its bus is busy, its banks open and close rows,
+// the bus turns between reads and writes, or few of its channels get the requests.
+TEST(Limiter, tells_what_a_dram_waits_for) {
+    for (const bool controller : {false, true}) {
+        SCOPED_TRACE(controller ? "burst" : "simple");
+        MemoryConfig config = plain_config();
+        config.ddr.timing.trefi = 1 << 20;
+        if (controller)
+            use_controller(config, "bank_group_interleaved", 1,
+                           [](auto& device, auto&) { device.set_trefi(1 << 20); });
+        const auto load = [](StreamSide source, uint16_t unit = 0) {
+            const auto bytes = static_cast<int64_t>(source.pattern.run_bytes) *
+                               (source.pattern.dims == 0 ? 1 : source.pattern.count[0]);
+            StreamRequest request =
+                stream(source, memory(Level::l2, uint64_t{unit} << 18, static_cast<uint64_t>(bytes)), unit);
+            request.max_outstanding = 64;
+            return request;
+        };
+        const StreamRequest dense = load(memory(Level::ddr, 0, 65536));
+        EXPECT_EQ(held_by(config, {dense}), Cause::stalled_operand_dram_bandwidth);
+        constexpr int64_t row_of_the_bank = 131072;
+        EXPECT_EQ(held_by(config, {load(rows(memory(Level::ddr, 0, 64), 500, row_of_the_bank))}),
+                  Cause::stalled_operand_dram_bank_conflict);
+        StreamRequest save = stream(memory(Level::l2, 1 << 19, 65536), memory(Level::ddr, 1 << 20, 65536), 1);
+        save.max_outstanding = 64;
+        if (!controller) {
+            EXPECT_EQ(held_by(config, {dense, save}), Cause::stalled_operand_dram_turnaround);
+        }
+        config.ddr.channels = 8;
+        constexpr int64_t camps = 8 * 256, spreads = 9 * 256;
+        EXPECT_EQ(held_by(config, {load(rows(memory(Level::ddr, 0, 256), 200, camps))}),
+                  Cause::stalled_operand_dram_imbalance);
+        EXPECT_NE(held_by(config, {load(rows(memory(Level::ddr, 0, 256), 200, spreads))}),
+                  Cause::stalled_operand_dram_imbalance);
+    }
+}
+
 TEST(Limiter, stalls_of_a_paced_stream_are_what_it_comes_late) {
     MemoryConfig config = plain_config();
     config.l1[0].banks = 1;

@@ -15,10 +15,12 @@ constexpr double scale = 0.0625;
 
 }  // namespace
 
-RandomProgram::RandomProgram(const proto::Platform& platform, uint64_t seed, bool careless, bool all_opcodes)
+RandomProgram::RandomProgram(const proto::Platform& platform, uint64_t seed, bool careless, bool all_opcodes,
+                             bool strided)
     : random_(seed),
       careless_(careless),
       all_opcodes_(all_opcodes),
+      strided_(strided),
       side_(16 * draw(1, 3)),
       engines_(platforms::engines_of(platform)),
       program_("random" + std::to_string(seed)) {
@@ -299,8 +301,9 @@ std::optional<size_t> RandomProgram::new_tile(Level level, unsigned engine, Elem
 
 Region RandomProgram::region(const Tile& tile) {
     const double unit = tile.type == ElemType::i32 ? scale * scale : scale;
-    return program_.region(name("r"), tile.buffer, tile.offset,
-                           builder::tensor(tile.type, {side_, side_}).quant(builder::per_tensor(unit)));
+    builder::TensorType type = builder::tensor(tile.type, {side_, side_}).quant(builder::per_tensor(unit));
+    if (strided_ && chance(25)) type = type.strides({1, side_});
+    return program_.region(name("r"), tile.buffer, tile.offset, type);
 }
 
 Region RandomProgram::rows(const Tile& tile, int64_t first, int64_t count) {

@@ -15,9 +15,10 @@ namespace kpu::model {
 /// tokens are missing.
 class RandomProgram {
   public:
-    /// `all_opcodes`: vector work of every class, not only relu and add. Without it a seed gives the program
-    /// that it always gave.
-    RandomProgram(const proto::Platform& platform, uint64_t seed, bool careless, bool all_opcodes = false);
+    /// `all_opcodes`: vector work of every class, not only relu and add. `strided`: tiles are also read and
+    /// written column by column. Without either a seed gives the program that it always gave.
+    RandomProgram(const proto::Platform& platform, uint64_t seed, bool careless, bool all_opcodes = false,
+                  bool strided = false);
     const builder::Program& program() const { return program_; }
 
   private:
@@ -73,7 +74,7 @@ class RandomProgram {
     std::string name(const char* prefix) { return prefix + std::to_string(names_++); }
 
     std::mt19937_64 random_;
-    bool careless_, all_opcodes_;
+    bool careless_, all_opcodes_, strided_;
     int64_t side_;
     std::vector<proto::Engine> engines_;
     builder::Program program_;
