@@ -53,21 +53,23 @@ Outcome run_strided(const std::vector<Change>& changes, ElemType type = ElemType
     return run(platform, bound(p, platform));
 }
 
-// The buffers of a unit hold as many elements of a strided operand as bytes fit: a wider port of L1, or one
-// narrower than the unit's, changes nothing, since each element takes the port for a cycle.
-TEST(StridedOperands, TheWidthOfL1ChangesNothing) {
-    const Cycles base = run_strided({}).cycles;
-    for (const char* width : {"32", "64", "256", "512", "1024", "4096"})
-        EXPECT_EQ(run_strided({{"engine.l1.bytes_per_cycle", width}}).cycles, base) << width;
-    EXPECT_LE(base, 64u * 64 + 40) << "an element a cycle";
+// The buffers of a unit hold as many elements of a strided operand as bytes fit: an element takes the port of L1 for a
+// cycle however wide that is. Only the results, which are not strided, leave a little sooner through a wider one.
+TEST(StridedOperands, TheWidthOfL1ChangesNextToNothing) {
+    const auto base = static_cast<double>(run_strided({}).cycles);
+    for (const char* width : {"32", "64", "256", "512", "1024", "4096"}) {
+        const auto cycles = static_cast<double>(run_strided({{"engine.l1.bytes_per_cycle", width}}).cycles);
+        EXPECT_NEAR(cycles, base, 40) << width;
+    }
+    EXPECT_LE(base, 64 * 64 + 40) << "an element a cycle";
 }
 
 // Read latency is hidden behind the elements that are in flight.
 TEST(StridedOperands, LatencyOfL1IsHidden) {
-    const Cycles base = run_strided({}).cycles;
-    EXPECT_LE(run_strided({{"engine.l1.read_latency_cycles", "100"}}).cycles, base + 100 + 40);
-    const Cycles dense = run_strided({}, ElemType::i8).cycles;
-    EXPECT_LE(run_strided({{"engine.l1.read_latency_cycles", "100"}}, ElemType::i8).cycles, dense + 100 + 40);
+    for (const ElemType type : {ElemType::f32, ElemType::i8}) {
+        const Cycles base = run_strided({}, type).cycles;
+        EXPECT_LE(run_strided({{"engine.l1.read_latency_cycles", "100"}}, type).cycles, base + 100 + 40);
+    }
 }
 
 // No link is passed, so none is blamed: the port of L1 takes an element a cycle.
