@@ -44,8 +44,9 @@ struct TaskInstance {
     /// before it, which follow at the end, from `late_producers` on.
     std::vector<uint32_t> carried_producers;
     uint32_t late_producers = 0;
-    int32_t engine = -1;  ///< resolved when pinned or placed
-    uint64_t thread = 0;  ///< control thread that issued it
+    int32_t engine = -1;    ///< resolved when pinned or placed
+    int32_t instance = -1;  ///< of its unit, that it asks for in this iteration; -1: any
+    uint64_t thread = 0;    ///< control thread that issued it
     IssueReason reason = IssueReason::start;
     /// For a list of the listener's; the controller leaves it alone.
     using ListHook =

@@ -159,6 +159,7 @@ class Controller::Impl {
     bool take_entry(uint32_t t, uint32_t table);
     void release_entry(uint32_t table);
     void issue(uint32_t t, const BoundTask& task, uint32_t table);
+    int32_t instance_in(const Thread& thread, const BoundTask& task) const;
     void resolve(const Thread& thread, uint32_t statement, const std::vector<uint32_t>& regions,
                  std::vector<values::RegionView>& views) const;
     void add_producers(Node& node);

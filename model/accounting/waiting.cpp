@@ -62,7 +62,7 @@ Segment Waiting::of_task(const execution::TaskInstance& task) const {
 /// The earliest-issued task on the units that a ready task needs, where all of them are taken; null where
 /// there is a free one.
 const execution::TaskInstance* Waiting::holder_of_units(const execution::TaskInstance& ready) const {
-    const TaskQueue& wanted = board_.queue_of(*ready.task);
+    const TaskQueue& wanted = board_.queue_of(ready);
     for (const std::vector<uint16_t>* units : {&wanted.units, &wanted.partners}) {
         if (units->empty()) continue;
         const execution::TaskInstance* holder = nullptr;
@@ -80,7 +80,7 @@ const execution::TaskInstance* Waiting::holder_of_units(const execution::TaskIns
 /// that it needs; else its sequencer has not come to it. A DMA that could be the second one waits for the
 /// first.
 Cause Waiting::refusal(const execution::TaskInstance& ready, uint16_t asking) const {
-    const TaskQueue& wanted = board_.queue_of(*ready.task);
+    const TaskQueue& wanted = board_.queue_of(ready);
     const auto free = [&](uint16_t unit) { return board_.is_free(unit); };
     const auto asks = [&](uint16_t unit) { return unit == asking; };
     if (std::none_of(wanted.units.begin(), wanted.units.end(), free)) {
