@@ -41,7 +41,7 @@ class Controller::Impl {
     const TaskInstance* find(uint32_t serial) const;
     std::vector<const TaskInstance*> live() const;
     const TaskInstance* root_producer(const TaskInstance& instance) const;
-    FutureWork future_work(UnitKind kind, int engine, int instance) const;
+    FutureWork future_work(const UnitDemand& demand) const;
     std::string explain_block() const;
     bool finished() const;
     uint64_t issued() const { return issued_; }

@@ -27,6 +27,13 @@ struct TaskQueue {
         return waiting.empty() ? nullptr : &waiting.front();
     }
     execution::TaskInstance* first_ready() const { return ready.empty() ? nullptr : ready.top(); }
+    /// Whether its tasks can run on no other unit of that kind: while they wait, this one is not idle.
+    bool needs(uint16_t one) const {
+        const auto only = [one](const std::vector<uint16_t>& list) {
+            return list.size() == 1 && list[0] == one;
+        };
+        return only(units) || only(partners);
+    }
 
     struct IssuedLater {
         bool operator()(const execution::TaskInstance* a, const execution::TaskInstance* b) const {
