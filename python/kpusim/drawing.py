@@ -89,7 +89,7 @@ def figure_of(run: Run, kind: str) -> Figure:
     if run.mode == "functional":
         raise UserError("a functional run has no time to plot. Fix: use mode values+timing or timing.")
     # not pyplot: no window, no state of the process
-    figure = extra("matplotlib.figure", "plot").Figure(figsize=(9, 4.5), layout="constrained")
+    figure: Figure = extra("matplotlib.figure", "plot").Figure(figsize=(9, 4.5), layout="constrained")
     kinds[kind](run, figure.add_subplot())
     return figure
 

@@ -60,7 +60,9 @@ def check_options(mode: object, order: object, engine: object, events: object) -
 
 def is_count(value: object) -> bool:
     """Whether it is an integer that the core can count with."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value < 2**63
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        return False
+    return 0 <= int(value) < 2**63
 
 
 def check_numbers(params: object, seed: object, max_cycles: object) -> None:
