@@ -40,9 +40,7 @@ uint32_t Controller::tokens_in_flight(unsigned engine) const { return impl_->tok
 const TaskInstance* Controller::root_producer(const TaskInstance& instance) const {
     return impl_->root_producer(instance);
 }
-FutureWork Controller::future_work(UnitKind kind, int engine, int instance) const {
-    return impl_->future_work(kind, engine, instance);
-}
+FutureWork Controller::future_work(const UnitDemand& demand) const { return impl_->future_work(demand); }
 std::string Controller::explain_block() const { return impl_->explain_block(); }
 
 Controller::Impl::Impl(const BoundProgram& program, const ControlOptions& options, ControlListener& listener)
@@ -344,12 +342,11 @@ bool Controller::Impl::leaves_limit(const LoopRun& loop_run) {
     return true;
 }
 
-FutureWork Controller::Impl::future_work(UnitKind kind, int engine, int instance) const {
-    for (size_t id = 0; id < plan_.demands.size(); ++id) {
-        if (demand_count_[id] > 0 && plan_.demands[id].accepts(kind, engine, instance))
-            return FutureWork::not_issued;
-    }
-    return FutureWork::none;
+FutureWork Controller::Impl::future_work(const UnitDemand& demand) const {
+    const auto found = std::find(plan_.demands.begin(), plan_.demands.end(), demand);
+    if (found == plan_.demands.end()) return FutureWork::none;
+    return demand_count_[static_cast<size_t>(found - plan_.demands.begin())] > 0 ? FutureWork::not_issued
+                                                                                 : FutureWork::none;
 }
 
 }  // namespace kpu::execution

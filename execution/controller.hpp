@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "execution/program_plan.hpp"
 #include "isa/bound_program.hpp"
 #include "values/memory_image.hpp"
 
@@ -44,8 +45,9 @@ struct TaskInstance {
     /// before it, which follow at the end, from `late_producers` on.
     std::vector<uint32_t> carried_producers;
     uint32_t late_producers = 0;
-    int32_t engine = -1;  ///< resolved when pinned or placed
-    uint64_t thread = 0;  ///< control thread that issued it
+    int32_t engine = -1;    ///< resolved when pinned or placed
+    int32_t instance = -1;  ///< of its unit, that it asks for in this iteration; -1: any
+    uint64_t thread = 0;    ///< control thread that issued it
     IssueReason reason = IssueReason::start;
     /// For a list of the listener's; the controller leaves it alone.
     using ListHook =
@@ -99,8 +101,8 @@ class Controller {
     /// imply is written down. Null when no such instance is issued.
     const TaskInstance* root_producer(const TaskInstance& instance) const;
 
-    /// Whether statements that a unit of this kind and engine (and instance) may take are still to be issued.
-    FutureWork future_work(UnitKind kind, int engine, int instance) const;
+    /// Whether tasks that ask for exactly these units are still to be issued.
+    FutureWork future_work(const UnitDemand& demand) const;
 
     /// When nothing can run: the chain of what waits for what, one line each, from the oldest waiting task on
     /// to a cycle or to a root. Useful at any other time too.

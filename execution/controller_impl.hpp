@@ -41,7 +41,7 @@ class Controller::Impl {
     const TaskInstance* find(uint32_t serial) const;
     std::vector<const TaskInstance*> live() const;
     const TaskInstance* root_producer(const TaskInstance& instance) const;
-    FutureWork future_work(UnitKind kind, int engine, int instance) const;
+    FutureWork future_work(const UnitDemand& demand) const;
     std::string explain_block() const;
     bool finished() const;
     uint64_t issued() const { return issued_; }
@@ -159,6 +159,7 @@ class Controller::Impl {
     bool take_entry(uint32_t t, uint32_t table);
     void release_entry(uint32_t table);
     void issue(uint32_t t, const BoundTask& task, uint32_t table);
+    int32_t instance_in(const Thread& thread, const BoundTask& task) const;
     void resolve(const Thread& thread, uint32_t statement, const std::vector<uint32_t>& regions,
                  std::vector<values::RegionView>& views) const;
     void add_producers(Node& node);

@@ -77,6 +77,7 @@ void Controller::Impl::issue(uint32_t t, const BoundTask& task, uint32_t table) 
     node.root = nullptr;
     node.loops = thread.loops;
     node.engine = task.engine;
+    node.instance = instance_in(thread, task);
     node.thread = thread.id;
     node.reason = reason_;
     resolve(thread, thread.pc, task.inputs, node.inputs);
@@ -94,6 +95,16 @@ void Controller::Impl::issue(uint32_t t, const BoundTask& task, uint32_t table) 
     node.state = TaskState::ready;
     ++active_;
     listener_.on_ready(node);
+}
+
+int32_t Controller::Impl::instance_in(const Thread& thread, const BoundTask& task) const {
+    if (task.instance_by_loops.is_constant()) return task.instance;
+    try {
+        return task.instance_in(thread.loops);
+    } catch (const UserError& error) {
+        throw SimulationError(
+            fmt::format("{}: {}", statement_text(program_, thread.pc, thread.loops), error.what()));
+    }
 }
 
 void Controller::Impl::resolve(const Thread& thread, uint32_t statement, const std::vector<uint32_t>& regions,

@@ -99,7 +99,10 @@ class Text : private TextLines {
 
     void operations() {
         const double total = static_cast<double>(graph_.total());
-        line("\nWhere the cycles went (each cycle is charged to one operation)");
+        line(
+            "\nWhere the cycles went (each cycle is charged to one operation: one that computes before one "
+            "that only\n"
+            "moves data, so that this need not name what the critical path below names)");
         terms(sum_of(explanation_.ops), graph_.total());
         std::vector<const OpTerms*> rows;
         for (const OpTerms& op : explanation_.ops)

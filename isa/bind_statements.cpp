@@ -367,22 +367,28 @@ void Binder::bind_resource(const proto::Decorator& decorator, BoundTask& task, c
     if (!unit || !decorator.has_index()) {
         return error(pos, "@resource takes a unit and an instance. Fix: write @resource(CSTL[0]).");
     }
-    if (!constant_of(decorator.index(), pos, {"@resource", {}, {}}, instance)) return;
+    BoundExpr index;
+    if (!expr_of(decorator.index(), pos, {"@resource", {}, {}}, index)) return;
+    const bool varies = !index.is_constant();
+    if (!varies) instance = index.constant;
     if (instance < 0)
         return error(pos, fmt::format("@resource({}[{}]) is negative. Fix: count from 0.", decorator.unit(),
                                       instance));
     const uint32_t count = limits_.count(*unit);
     if (!can_execute(*unit, task) || (!limits_.agnostic && count == 0)) {  // another type, if there is one
-        diagnostics_.info(pos, fmt::format("@resource({}[{}]): {}; task `{}` goes to {} instead.",
-                                           decorator.unit(), instance,
-                                           can_execute(*unit, task)
-                                               ? fmt::format("`{}` has no {}", limits_.name, decorator.unit())
-                                               : fmt::format("a {} cannot execute it", decorator.unit()),
-                                           task.name, name_of(task.unit)));
+        const std::string shown = varies ? std::string("...") : fmt::format("{}", instance);
+        diagnostics_.info(
+            pos, fmt::format("@resource({}[{}]): {}; task `{}` goes to {} instead.", decorator.unit(), shown,
+                             can_execute(*unit, task)
+                                 ? fmt::format("`{}` has no {}", limits_.name, decorator.unit())
+                                 : fmt::format("a {} cannot execute it", decorator.unit()),
+                             task.name, name_of(task.unit)));
         return;
     }
     task.unit = *unit;
-    if (limits_.agnostic || instance < count) {
+    if (varies) {
+        task.instance_by_loops = std::move(index);
+    } else if (limits_.agnostic || instance < count) {
         task.instance = static_cast<int32_t>(std::min<int64_t>(instance, INT32_MAX));
     } else {
         diagnostics_.info(pos,

@@ -1,7 +1,10 @@
 #include "isa/bound_program.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/diagnostics.hpp"
 #include "isa/expr.hpp"
 
 namespace kpu {
@@ -40,6 +43,15 @@ int64_t BoundExpr::eval(const LoopValues& loops) const {
         }
     }
     return stack[0];
+}
+
+int32_t BoundTask::instance_in(const LoopValues& loops) const {
+    if (instance_by_loops.is_constant()) return instance;
+    const int64_t value = instance_by_loops.eval(loops);
+    if (value < 0)
+        throw UserError(
+            fmt::format("@resource({}[{}]) is negative. Fix: count from 0.", name_of(unit), value));
+    return static_cast<int32_t>(std::min<int64_t>(value, INT32_MAX));
 }
 
 std::string_view operation_of(const BoundTask& task) {

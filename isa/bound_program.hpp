@@ -147,7 +147,8 @@ struct BoundTask {
     UnitKind unit = UnitKind::dma;       ///< the kind of unit that executes it
     std::optional<UnitKind> partner;     ///< a second unit, of its engine, that it occupies: DDR <-> L1
     int32_t engine = -1;                 ///< -1: floats, any engine may take it
-    int32_t instance = -1;               ///< @resource; -1: any
+    int32_t instance = -1;               ///< @resource; -1: any, or as `instance_by_loops` says
+    BoundExpr instance_by_loops;         ///< @resource(CSTL[i mod 4]): not constant; beyond the last one: any
     int32_t token_engine = 0;            ///< whose token table it uses when it floats (@seq_engine)
     uint32_t op = 0;                     ///< index into BoundProgram::ops
     uint64_t macs = 0;                   ///< algorithmic multiply-accumulates (gemm, conv)
@@ -160,6 +161,8 @@ struct BoundTask {
     bool computes() const { return kind == proto::Task::COMPUTE; }
     bool stores() const { return kind == proto::Task::STORE; }
     bool moves() const { return kind == proto::Task::TRANSFER || stores(); }
+    /// The instance of its unit that it asks for in these iterations; -1: any. Throws UserError when it is negative.
+    int32_t instance_in(const LoopValues& loops) const;
 };
 
 /// "gemm", "transfer", "store"; the name of a kernel.

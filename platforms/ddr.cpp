@@ -81,6 +81,9 @@ proto::DdrDevice at_data_rate(const proto::DdrDevice& device, uint32_t data_rate
     scaled.set_twtr_l(clocks(device.twtr_l()));
     scaled.set_trtp(clocks(device.trtp()));
     scaled.set_trfc(clocks(device.trfc()));
+    if (device.has_trfc_sb()) scaled.set_trfc_sb(clocks(device.trfc_sb()));
+    if (device.has_trefsb_to_act()) scaled.set_trefsb_to_act(clocks(device.trefsb_to_act()));
+    if (device.has_tccd_l_wr()) scaled.set_tccd_l_wr(clocks(device.tccd_l_wr()));
     // the refresh interval is a maximum: rounded down
     scaled.set_trefi(static_cast<uint32_t>(std::floor(device.trefi() * ratio + 1e-9)));
     // turn-around = CL - CWL + a gap of burst and bus clocks, and the gap stays in clocks

@@ -13,38 +13,6 @@ namespace kpu::traces {
 
 namespace {
 
-/// Causes drawn alike in the bars: an architect first asks what kind of time it is.
-struct Band {
-    const char* glyph;
-    const char* colour;
-    const char* label;
-    std::vector<Cause> causes;
-};
-
-const std::vector<Band>& bands() {
-    static const std::vector<Band> table{
-        {"█", "32", "useful", {Cause::busy_useful, Cause::device_busy_compute}},
-        {"▓",
-         "36",
-         "fill, padding, overhead",
-         {Cause::busy_fill_drain, Cause::busy_padding, Cause::busy_overhead}},
-        {"▒",
-         "31",
-         "waits for memory",
-         {Cause::stalled_operand_dram_bandwidth, Cause::stalled_operand_dram_latency,
-          Cause::stalled_operand_dram_bank_conflict, Cause::stalled_operand_dram_turnaround,
-          Cause::stalled_operand_dram_imbalance, Cause::stalled_refresh, Cause::stalled_operand_interconnect,
-          Cause::stalled_operand_bank_conflict, Cause::stalled_operand_sram_access, Cause::stalled_dma_issue,
-          Cause::device_stalled_memory}},
-        {"░",
-         "33",
-         "other waits",
-         {Cause::stalled_structural, Cause::stalled_backpressure, Cause::stalled_configuration,
-          Cause::stalled_dependency, Cause::stalled_issue_window, Cause::unattributed}},
-        {"·", "90", "idle", {Cause::idle_no_work, Cause::idle_finished, Cause::device_idle_other}}};
-    return table;
-}
-
 std::string energy_text(double uj) {
     if (uj < 1e-3) return fmt::format("{:.1f} pJ", uj * 1e6);
     if (uj < 1) return fmt::format("{:.2f} nJ", uj * 1e3);
@@ -240,6 +208,30 @@ class Report : private TextLines {
 };
 
 }  // namespace
+
+const std::vector<Band>& bands() {
+    static const std::vector<Band> table{
+        {"█", "32", "useful", {Cause::busy_useful, Cause::device_busy_compute}},
+        {"▓",
+         "36",
+         "fill, padding, overhead",
+         {Cause::busy_fill_drain, Cause::busy_padding, Cause::busy_overhead}},
+        {"▒",
+         "31",
+         "waits for memory",
+         {Cause::stalled_operand_dram_bandwidth, Cause::stalled_operand_dram_latency,
+          Cause::stalled_operand_dram_bank_conflict, Cause::stalled_operand_dram_turnaround,
+          Cause::stalled_operand_dram_imbalance, Cause::stalled_refresh, Cause::stalled_operand_interconnect,
+          Cause::stalled_operand_bank_conflict, Cause::stalled_operand_sram_access, Cause::stalled_dma_issue,
+          Cause::device_stalled_memory}},
+        {"░",
+         "33",
+         "other waits",
+         {Cause::stalled_structural, Cause::stalled_backpressure, Cause::stalled_configuration,
+          Cause::stalled_dependency, Cause::stalled_issue_window, Cause::unattributed}},
+        {"·", "90", "idle", {Cause::idle_no_work, Cause::idle_finished, Cause::device_idle_other}}};
+    return table;
+}
 
 std::string grouped(uint64_t value) {
     std::string text = fmt::format("{}", value);

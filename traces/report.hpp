@@ -9,6 +9,16 @@
 
 namespace kpu::traces {
 
+/// Causes drawn alike in the bars: an architect first asks what kind of time it is.
+struct Band {
+    const char* glyph;
+    const char* colour;
+    const char* label;
+    std::vector<Cause> causes;
+};
+/// From useful work to idle.
+const std::vector<Band>& bands();
+
 struct ReportOptions {
     size_t width = 100;   ///< columns; at least 60
     bool colour = false;  ///< ANSI colours: only for a terminal

@@ -74,6 +74,8 @@ def cycles(row: dict) -> str:
 def facts(row: dict) -> str:
     """The generated block of one opcode."""
     notes = []
+    if row["origin"] == "extension":
+        notes.append("an extension of kpusim: the language does not have it")
     if row["status"] == "future":
         notes.append(
             'future: runs on every device, flagged "not in device" where the device does not list it'

@@ -10,17 +10,18 @@ using traces::Cause;
 
 namespace {
 
-/// Useful share of the cycles in which units were busy with an operation's MACs.
-double utilization_of(const traces::OpRow& row) {
+/// Useful share of the cycles in which units were busy with an operation's MACs: what less than a cycle of useful work
+/// leaves to the unit's next task counts for the operation that did it.
+double utilization_of(const traces::OpRow& row, double cycles_at_peak) {
     const auto cycles = [&](Cause cause) { return row.causes[static_cast<size_t>(cause)]; };
-    const Cycles useful = cycles(Cause::busy_useful);
-    const Cycles busy = useful + cycles(Cause::busy_fill_drain) + cycles(Cause::busy_padding);
-    return row.macs > 0 && busy > 0 ? double(useful) / double(busy) : 0;
+    const Cycles busy =
+        cycles(Cause::busy_useful) + cycles(Cause::busy_fill_drain) + cycles(Cause::busy_padding);
+    return busy > 0 ? std::min(1.0, cycles_at_peak / double(busy)) : 0;
 }
 
 }  // namespace
 
-Accounting::Accounting(const Parts& parts) : parts_(parts), waiting_(*parts.board, *parts.units) {
+Accounting::Accounting(const Parts& parts) : parts_(parts), waiting_(*parts.board) {
     const auto& units = *parts.units;
     accounts_.resize(units.size());
     for (size_t u = 0; u < units.size(); ++u) {
@@ -292,7 +293,7 @@ std::vector<traces::OpRow> Accounting::op_rows(const WorkCounts& work) const {
         row.bytes_dram = done.bytes[static_cast<size_t>(Level::ddr)];
         row.bytes_l2 = done.bytes[static_cast<size_t>(Level::l2)];
         row.bytes_l1 = done.bytes[static_cast<size_t>(Level::l1)];
-        row.utilization = utilization_of(row);
+        row.utilization = utilization_of(row, done.cycles_at_peak);
         rows.push_back(row);
     }
     return rows;

@@ -7,13 +7,18 @@ namespace kpu::model {
 using traces::Cause;
 
 Segment Waiting::of(uint16_t unit, bool worked) const {
-    const traces::UnitInfo& info = units_[unit];
     const execution::TaskInstance* ready = nullptr;
     const execution::TaskInstance* oldest = nullptr;
+    bool alone = false, more = false;  // tasks are to come that it alone may take; that others may take too
     for (const uint32_t c : board_.queues_of_unit(unit)) {
         const TaskQueue& wanted = board_.queues()[c];
+        const bool later = is_to_come(wanted, unit);
         ready = earlier(ready, wanted.first_ready());
-        oldest = earlier(oldest, wanted.first_waiting());
+        if (wanted.needs(unit)) {
+            oldest = earlier(oldest, wanted.first_waiting());
+            alone = alone || later;
+        }
+        more = more || later || wanted.first_waiting() != nullptr;
     }
     Segment segment;
     const execution::TaskInstance* task = ready != nullptr ? ready : oldest;
@@ -21,16 +26,22 @@ Segment Waiting::of(uint16_t unit, bool worked) const {
         segment.cause = refusal(*ready, unit);
     } else if (oldest != nullptr) {
         segment = of_task(*oldest);
-    } else if (controller_->future_work(info.kind, info.engine, info.index) != execution::FutureWork::none) {
+    } else if (alone) {
         segment.cause = Cause::stalled_issue_window;
     } else {
-        segment.cause = worked ? Cause::idle_finished : Cause::idle_no_work;
+        segment.cause = worked && !more ? Cause::idle_finished : Cause::idle_no_work;
     }
     if (task != nullptr) {
         segment.task = task->serial;
         segment.op = task->task->op;
     }
     return segment;
+}
+
+/// Whether tasks for the unit like those of the queue are still to be issued.
+bool Waiting::is_to_come(const TaskQueue& queue, uint16_t unit) const {
+    const bool second = std::find(queue.units.begin(), queue.units.end(), unit) == queue.units.end();
+    return controller_->future_work(second ? *queue.partner : queue.unit) != execution::FutureWork::none;
 }
 
 /// Rule 3. A producer that units refuse waits for what they execute now: that is followed too.
@@ -62,7 +73,7 @@ Segment Waiting::of_task(const execution::TaskInstance& task) const {
 /// The earliest-issued task on the units that a ready task needs, where all of them are taken; null where
 /// there is a free one.
 const execution::TaskInstance* Waiting::holder_of_units(const execution::TaskInstance& ready) const {
-    const TaskQueue& wanted = board_.queue_of(*ready.task);
+    const TaskQueue& wanted = board_.queue_of(ready);
     for (const std::vector<uint16_t>* units : {&wanted.units, &wanted.partners}) {
         if (units->empty()) continue;
         const execution::TaskInstance* holder = nullptr;
@@ -80,7 +91,7 @@ const execution::TaskInstance* Waiting::holder_of_units(const execution::TaskIns
 /// that it needs; else its sequencer has not come to it. A DMA that could be the second one waits for the
 /// first.
 Cause Waiting::refusal(const execution::TaskInstance& ready, uint16_t asking) const {
-    const TaskQueue& wanted = board_.queue_of(*ready.task);
+    const TaskQueue& wanted = board_.queue_of(ready);
     const auto free = [&](uint16_t unit) { return board_.is_free(unit); };
     const auto asks = [&](uint16_t unit) { return unit == asking; };
     if (std::none_of(wanted.units.begin(), wanted.units.end(), free)) {

@@ -22,6 +22,7 @@ void WorkCounts::completed(const TaskCommand& command) {
     if (!plan.macs) return;
     type_of(*plan.macs).macs += plan.work;
     op.macs += plan.work;
+    op.cycles_at_peak += double(plan.work) * 65536.0 / double(std::max<uint64_t>(plan.peak_q16, 1));
 }
 
 void WorkCounts::count_hits(const StreamUse& use, bool mover) {

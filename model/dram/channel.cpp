@@ -38,11 +38,11 @@ Channel::Channel(const Config& config)
     }
     // staggered, so that several ranks do not pause together
     for (uint32_t r = 0; r < rank_count_; ++r)
-        ranks_[r].refresh_due = uint64_t{t_.trefi} * (r + 1) / rank_count_;
+        ranks_[r].refresh_due = uint64_t{t_.refresh_interval()} * (r + 1) / rank_count_;
     const uint32_t ccd_s = std::max(t_.tccd_s, t_.burst), ccd_l = std::max(t_.tccd_l, t_.burst);
     const uint32_t write_end = t_.cwl + t_.burst;
     spacing_[0][0] = {ccd_l, ccd_s, t_.burst + t_.trtrs};
-    spacing_[1][1] = spacing_[0][0];
+    spacing_[1][1] = {std::max(t_.tccd_l_wr, t_.burst), ccd_s, t_.burst + t_.trtrs};
     spacing_[0][1] = {t_.rd_to_wr, t_.rd_to_wr, bus_spacing(t_.cl, t_.cwl, t_.burst, t_.trtrs)};
     spacing_[1][0] = {write_end + t_.twtr_l, write_end + t_.twtr_s,
                       bus_spacing(t_.cwl, t_.cl, t_.burst, t_.trtrs)};
@@ -116,7 +116,7 @@ inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_wri
     if (rank.waiting++ == 0) begin_work(rank, place.bank);
     RequestQueue& queue = queues_[is_write];
     queue.push(place.bank, bank.open ? bank.row : RequestQueue::no_row,
-               {now_, burst, refresh_time_until(rank, now_), turn_around_sum_, place.row, request});
+               {now_, burst, refresh_time_until(place.bank, now_), turn_around_sum_, place.row, request});
     if (chosen_ && (direction_now() != decided_ || decided_ != writing_)) chosen_ = false;
     // behind others of its bank it changes what is useful only as the first to the open row
     const RequestQueue::List& list = queue.list(place.bank);
@@ -193,7 +193,7 @@ void Channel::advance_to_idle(uint64_t until) {
         Bank& bank = banks_[choice.target];
         const Entry& entry = queue.hit(choice.target);
         if (bank.served++ == 0) open_first(entry, write);
-        if (!write) complete(entry, bank, rank, choice.time);
+        if (!write) complete(entry, choice.target, choice.time);
         bank.precharge_ready = std::max(bank.precharge_ready, choice.time + to_close);
         rank.idle_since = std::max(rank.idle_since, choice.time + (write ? to_close : to_data + t_.burst));
         const RequestQueue::List& list = queue.pop_hit(choice.target);
@@ -268,10 +268,11 @@ void Channel::record_activities(std::vector<Activity>* into) {
 }
 
 /// The burst's share of the waits. They add up to what it took longer than a row hit of an idle channel.
-inline void Channel::complete(const Entry& entry, const Bank& bank, const Rank& rank, uint64_t time) {
+inline void Channel::complete(const Entry& entry, uint32_t index, uint64_t time) {
+    const Bank& bank = banks_[index];
     const uint64_t done = time + t_.cl + t_.burst + back_;
     const auto waited = static_cast<uint32_t>(time - front_ - open_[entry.request].completion.arrival);
-    const uint64_t refreshed = rank.refresh_sum - entry.refresh_before;
+    const uint64_t refreshed = ranks_[bank.rank].refreshes[set_of(index)].sum - entry.refresh_before;
     const uint64_t turned = turn_around_sum_ - entry.turn_around_before;
     const uint64_t from = std::max(entry.arrival, bank.opening), to = std::min(time, bank.column_ready[0]);
     if ((refreshed | turned) == 0 && to <= from) return answer(entry.request, done, {0, 0, 0, waited});
@@ -452,9 +453,13 @@ inline void Channel::execute(const Choice& choice) {
     }
 }
 
-inline uint64_t Channel::refresh_time_until(const Rank& rank, uint64_t time) {
-    if (rank.drain == Drain::refresh) return rank.refresh_sum + time - std::min(time, rank.refresh_begin);
-    return rank.refresh_sum - (rank.refresh_end > time ? rank.refresh_end - time : 0);
+inline uint64_t Channel::refresh_time_until(uint32_t bank, uint64_t time) const {
+    const Rank& rank = ranks_[banks_[bank].rank];
+    const uint32_t set = set_of(bank);
+    const SetRefresh& times = rank.refreshes[set];
+    if (rank.drain == Drain::refresh && rank.refresh_set == set)
+        return times.sum + time - std::min(time, times.begin);
+    return times.sum - (times.end > time ? times.end - time : 0);
 }
 
 uint64_t Channel::next_completion_bound() const {

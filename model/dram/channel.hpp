@@ -181,6 +181,12 @@ class Channel {
     uint64_t timer_of(const Rank& rank) const;
     void close_row(Bank& bank, uint32_t index, uint64_t time, uint64_t trp);
     uint64_t banks_of(uint32_t rank) const { return rank_banks_ << (rank * banks_per_rank_); }
+    // same_bank.cpp
+    uint32_t set_of(uint32_t bank) const { return t_.refresh_sets == 1 ? 0 : bank % t_.refresh_sets; }
+    uint64_t drained_banks(uint32_t rank) const;
+    bool any_open(uint64_t banks) const;
+    void refresh_same_bank(uint32_t rank, uint64_t time);
+    void precharge_same_bank(uint32_t rank, uint64_t time);
     bool direction_now() const;
     void decide_direction();
     /// Banks whose row was just opened for the direction that was served before, and has bursts of it.
@@ -193,7 +199,7 @@ class Channel {
     void open_first(const Entry& entry, bool is_write);
     void space_group(Group& group, uint64_t time) const;
     void space_ranks(const Rank& rank, uint64_t time);
-    void complete(const Entry& entry, const Bank& bank, const Rank& rank, uint64_t time);
+    void complete(const Entry& entry, uint32_t bank, uint64_t time);
     void move_data(uint64_t from, uint64_t command);
     void end_move();
     void issue_activate(uint32_t bank, uint64_t time);
@@ -204,6 +210,7 @@ class Channel {
     uint64_t drain_time(const Rank& rank) const;
     void refresh(uint32_t rank, uint64_t time);
     void wake(uint32_t rank, uint64_t time);
+    uint64_t refreshed_until(const Rank& rank) const;
     bool skip_idle(uint64_t limit);
     uint64_t idle_periods(uint64_t limit) const;
     bool repeats(const std::vector<Rank>& ranks, const std::array<Bank, max_banks>& banks,
@@ -216,6 +223,8 @@ class Channel {
     void report(uint64_t time, Command command, uint32_t rank, uint32_t bank = 0, uint32_t row = 0);
     static uint64_t refresh_time_until(const Rank& rank, uint64_t time);
     void take_slot(uint64_t time, bool column, uint32_t clocks);
+    uint64_t refresh_time_until(uint32_t bank, uint64_t time) const;
+    void take_slot(uint64_t time, bool column);
 
     Config config_;
     Timing t_;

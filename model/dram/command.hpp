@@ -14,7 +14,9 @@ enum class Command : uint8_t {
     enter_power_down,
     exit_power_down,
     enter_self_refresh,
-    exit_self_refresh
+    exit_self_refresh,
+    precharge_same,  ///< one bank of every group of a rank; `bank` is that of the first group
+    refresh_same
 };
 
 /// A command as it goes to the device.
@@ -22,8 +24,9 @@ struct IssuedCommand {
     uint64_t time;  ///< nCK
     Command command;
     uint32_t rank;
-    uint32_t bank;  ///< of all banks of the channel; activate, precharge, read and write only
-    uint32_t row;   ///< activate only
+    uint32_t
+        bank;  ///< of all banks of the channel; activate, precharge, read, write and of one bank of every group only
+    uint32_t row;  ///< activate only
 };
 
 /// Sees every command of a channel, in the order in which they are decided: times ascend, but the exit from a

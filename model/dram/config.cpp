@@ -86,6 +86,10 @@ Timing timing_of(const proto::DdrDevice& d, Checker& check) {
     t.tppd = check.clocks("tppd", d.tppd(), 0);
     t.trfc = check.clocks("trfc", d.trfc());
     t.trefi = check.clocks("trefi", d.trefi());
+    t.tccd_l_wr = d.has_tccd_l_wr() ? check.clocks("tccd_l_wr", d.tccd_l_wr()) : t.tccd_l;
+    t.trfc_sb = check.clocks("trfc_sb", d.trfc_sb(), 0);
+    t.trefsb_to_act = check.clocks("trefsb_to_act", d.trefsb_to_act(), 0);
+    if (t.trfc_sb > 0) t.refresh_sets = std::min(d.banks_per_group(), max_refresh_sets);
     t.txp = check.clocks("txp", d.txp());
     t.txs = check.clocks("txs", d.txs());
     t.tcke = check.clocks("tcke", d.tcke());
@@ -107,8 +111,10 @@ Timing timing_of(const proto::DdrDevice& d, Checker& check) {
     check.at_least("read to write + CWL", uint64_t{t.rd_to_wr} + t.cwl, "CL + burst",
                    uint64_t{t.cl} + t.burst);
     // otherwise refreshes leave no time for a single burst
-    check.at_least("tREFI", t.trefi, "tRFC + tRP + tRCD + CL + burst",
-                   uint64_t{t.trfc} + t.trp_ab + std::max(t.trcd_rd, t.trcd_wr) + t.cl + t.burst);
+    check.at_least(t.refresh_sets == 1 ? "tREFI" : "tREFI / banks of a group", t.refresh_interval(),
+                   "tRFC + tRP + tRCD + CL + burst",
+                   uint64_t{t.refresh_time()} + t.trp_ab + std::max(t.trcd_rd, t.trcd_wr) + t.cl + t.burst);
+    check.at_least("tCCD_L of writes", t.tccd_l_wr, "tCCD_L", t.tccd_l);
     return t;
 }
 

@@ -8,6 +8,8 @@
 
 namespace kpu::dram {
 
+constexpr uint32_t max_refresh_sets = 8;
+
 /// JEDEC timing of a device in its own clocks (nCK).
 struct Timing {
     uint32_t burst;  ///< the data bus is taken
@@ -16,10 +18,18 @@ struct Timing {
     uint32_t twr, twtr_s, twtr_l, trtp, rd_to_wr;
     uint32_t tppd;  ///< 0: no such rule
     uint32_t trfc, trefi;
+    /// Same-bank refresh: one bank of every group at a time, this long, and what follows it to an activate of another bank of
+    /// the rank. 0: all banks of a rank at once.
+    uint32_t trfc_sb, trefsb_to_act;
+    uint32_t tccd_l_wr;  ///< write to write of a group
     uint32_t txp, txs, tcke, trtrs;
     bool separate_row_commands;
     uint32_t activate_clocks, column_clocks, precharge_clocks;  ///< on the command bus; refresh as precharge
     double tck_ns;
+    /// How many refreshes one after the other refresh a rank; each comes after tREFI divided by them.
+    uint32_t refresh_sets = 1;
+    uint32_t refresh_interval() const { return trefi / refresh_sets; }
+    uint32_t refresh_time() const { return refresh_sets == 1 ? trfc : trfc_sb; }
 };
 
 /// What the controller does; platform.proto says what each one means.

@@ -7,6 +7,9 @@
 namespace kpu::dram {
 namespace {
 
+/// In which every bank is refreshed once.
+uint64_t full_refresh(const Timing& t) { return uint64_t{t.refresh_interval()} * t.refresh_sets; }
+
 /// A time that goes along from one period to the next, or one that lies behind both and no longer matters.
 bool moves(uint64_t before, uint64_t after, uint64_t period, uint64_t since) {
     return after == before + period || (after == before && after <= since);
@@ -19,7 +22,7 @@ bool moves(uint64_t before, uint64_t after, uint64_t period, uint64_t since) {
 bool Channel::skip_idle(uint64_t limit) {
     constexpr int attempts = 4;
     constexpr uint64_t settling = 4;  // periods, in which rows close and ranks go to sleep
-    const uint64_t period = t_.trefi, begin = now_;
+    const uint64_t period = full_refresh(t_), begin = now_;
     if (limit <= begin + far_periods * period || limit >= never / 2) return false;
     if (observer_ != nullptr || activities_ != nullptr || posted_bursts_ > 0) return false;
     for (int i = 0; i < attempts && next_timer_ != never && limit > now_ + far_periods * period; ++i) {
@@ -40,11 +43,13 @@ bool Channel::skip_idle(uint64_t limit) {
             Rank& rank = ranks_[r];
             for (size_t s = 0; s < rank_state_count; ++s)
                 rank.times[s] += periods * (rank.times[s] - before.times[s]);
-            rank.refresh_sum += periods * (rank.refresh_sum - before.refresh_sum);
             move(before.state_since, rank.state_since);
             move(before.refresh_due, rank.refresh_due);
-            move(before.refresh_begin, rank.refresh_begin);
-            move(before.refresh_end, rank.refresh_end);
+            for (size_t s = 0; s < t_.refresh_sets; ++s) {
+                rank.refreshes[s].sum += periods * (rank.refreshes[s].sum - before.refreshes[s].sum);
+                move(before.refreshes[s].begin, rank.refreshes[s].begin);
+                move(before.refreshes[s].end, rank.refreshes[s].end);
+            }
         }
         for (size_t b = 0; b < banks_.size(); ++b) {
             move(banks[b].activate_ready, banks_[b].activate_ready);
@@ -70,20 +75,25 @@ uint64_t Channel::idle_periods(uint64_t limit) const {
             if (wait > 0 && due > now_ && rank.state != RankState::self_refresh) end = std::min(end, due);
         }
     }
-    return (end - now_) / t_.trefi;
+    return (end - now_) / full_refresh(t_);
 }
 
 /// Whether everything that decides what comes next is as it was a period ago, at `since`.
 bool Channel::repeats(const std::vector<Rank>& ranks, const std::array<Bank, max_banks>& banks,
                       uint64_t since) const {
-    const uint64_t period = t_.trefi;
+    const uint64_t period = full_refresh(t_);
     for (size_t r = 0; r < ranks.size(); ++r) {
         const Rank &a = ranks[r], &b = ranks_[r];
-        const bool same = a.state == b.state && a.drain == b.drain && a.open_banks == 0 && b.open_banks == 0;
+        const bool same = a.state == b.state && a.drain == b.drain && a.open_banks == 0 &&
+                          b.open_banks == 0 && a.refresh_set == b.refresh_set;
         if (!same || !moves(a.state_since, b.state_since, period, since) ||
-            b.refresh_due != a.refresh_due + period || b.refresh_begin != a.refresh_begin + period ||
-            b.refresh_end != a.refresh_end + period)
+            b.refresh_due != a.refresh_due + period)
             return false;
+        for (size_t s = 0; s < t_.refresh_sets; ++s) {
+            if (b.refreshes[s].begin != a.refreshes[s].begin + period ||
+                b.refreshes[s].end != a.refreshes[s].end + period)
+                return false;
+        }
     }
     for (size_t i = 0; i < banks.size(); ++i) {
         const Bank &a = banks[i], &b = banks_[i];
@@ -97,14 +107,23 @@ bool Channel::repeats(const std::vector<Rank>& ranks, const std::array<Bank, max
     return true;
 }
 
+/// The end of the last refresh of any of its banks.
+uint64_t Channel::refreshed_until(const Rank& rank) const {
+    uint64_t end = 0;
+    for (size_t s = 0; s < t_.refresh_sets; ++s) end = std::max(end, rank.refreshes[s].end);
+    return end;
+}
+
 uint64_t Channel::timer_of(const Rank& rank) const {
     if (rank.drain != Drain::nothing || rank.state == RankState::self_refresh) return never;
     uint64_t time = rank.refresh_due;
     if (rank.waiting > 0) return time;
     if (config_.policy.power_down_nck > 0 && !rank.asleep())
-        time = std::min(time, std::max(rank.idle_since + config_.policy.power_down_nck, rank.refresh_end));
+        time =
+            std::min(time, std::max(rank.idle_since + config_.policy.power_down_nck, refreshed_until(rank)));
     if (config_.policy.self_refresh_nck > 0)
-        time = std::min(time, std::max(rank.idle_since + config_.policy.self_refresh_nck, rank.refresh_end));
+        time = std::min(time,
+                        std::max(rank.idle_since + config_.policy.self_refresh_nck, refreshed_until(rank)));
     return time;
 }
 
@@ -115,7 +134,7 @@ void Channel::set_timer() {
 
 void Channel::hold(uint32_t r, Drain drain) {
     ranks_[r].drain = drain;
-    held_ |= banks_of(r);
+    held_ |= drained_banks(r);
 }
 
 void Channel::release(uint32_t r) {
@@ -128,7 +147,8 @@ void Channel::on_timer(uint32_t r, uint64_t time) {
     now_ = time;
     if (time >= rank.refresh_due) {
         if (rank.asleep()) wake(r, time);
-        rank.refresh_begin = std::max(rank.refresh_due, rank.refresh_end);
+        SetRefresh& times = rank.refreshes[rank.refresh_set];
+        times.begin = std::max(rank.refresh_due, times.end);
         hold(r, Drain::refresh);
     } else if (config_.policy.self_refresh_nck > 0 &&
                time >= rank.idle_since + config_.policy.self_refresh_nck) {
@@ -144,9 +164,11 @@ void Channel::on_timer(uint32_t r, uint64_t time) {
 
 uint64_t Channel::drain_time(const Rank& rank) const {
     const auto r = static_cast<uint32_t>(&rank - ranks_.data());
-    uint64_t time = std::max({now_, row_slot_, rank.open_banks > 0 ? rank.precharge_after : 0});
-    for_each_bit(banks_of(r), [&](uint32_t b) {
-        if (rank.open_banks == 0)
+    const uint64_t banks = drained_banks(r);
+    const bool open = any_open(banks);
+    uint64_t time = std::max({now_, row_slot_, open ? rank.precharge_after : 0});
+    for_each_bit(banks, [&](uint32_t b) {
+        if (!open)
             time = std::max(time, banks_[b].activate_ready);
         else if (banks_[b].open)
             time = std::max(time, banks_[b].precharge_ready);
@@ -158,7 +180,9 @@ uint64_t Channel::drain_time(const Rank& rank) const {
 void Channel::drain(uint32_t r, uint64_t time) {
     Rank& rank = ranks_[r];
     take_slot(time, false, t_.precharge_clocks);
-    if (rank.open_banks > 0) {
+    const bool same_bank = t_.refresh_sets > 1 && rank.drain == Drain::refresh;
+    if (any_open(drained_banks(r))) {
+        if (same_bank) return precharge_same_bank(r, time);
         for_each_bit(banks_of(r), [&](uint32_t b) {
             if (banks_[b].open) close_row(banks_[b], b, time, t_.trp_ab);
         });
@@ -170,7 +194,9 @@ void Channel::drain(uint32_t r, uint64_t time) {
         report(time, Command::precharge_all, r);
         return;
     }
-    if (rank.drain == Drain::refresh) {
+    if (same_bank) {
+        refresh_same_bank(r, time);
+    } else if (rank.drain == Drain::refresh) {
         refresh(r, time);
     } else {
         rank.enter(RankState::self_refresh, time);
@@ -183,18 +209,19 @@ void Channel::drain(uint32_t r, uint64_t time) {
 void Channel::refresh(uint32_t r, uint64_t time) {
     Rank& rank = ranks_[r];
     rank.enter(RankState::refreshing, time);
-    rank.refresh_end = time + t_.trfc;
-    rank.refresh_sum += rank.refresh_end - rank.refresh_begin;
+    SetRefresh& times = rank.refreshes[0];
+    times.end = time + t_.trfc;
+    times.sum += times.end - times.begin;
     rank.refresh_due += t_.trefi;
     ++counters_.refreshes;
-    use_.begin(rank.refresh_end);
+    use_.begin(times.end);
     for_each_bit(banks_of(r), [&](uint32_t b) {
-        banks_[b].activate_ready = rank.refresh_end;
+        banks_[b].activate_ready = times.end;
         banks_[b].precharged_for_row = false;
     });
     if (activities_ != nullptr) {
         end_move();
-        activities_->push_back({idle() ? time : work_since_, rank.refresh_end, rank.refresh_end, time});
+        activities_->push_back({idle() ? time : work_since_, times.end, times.end, time});
     }
     report(time, Command::refresh, r);
 }
@@ -205,9 +232,10 @@ void Channel::begin_work(Rank& rank, uint32_t b) {
     if (rank.drain == Drain::self_refresh) release(r);
     if (rank.asleep()) {
         wake(r, now_);
-        rank.refresh_begin = now_;
-        rank.refresh_end = std::max(banks_[b].activate_ready, now_);
-        rank.refresh_sum += rank.refresh_end - now_;
+        SetRefresh& times = rank.refreshes[set_of(b)];
+        times.begin = now_;
+        times.end = std::max(banks_[b].activate_ready, now_);
+        times.sum += times.end - now_;
     }
     set_timer();
     chosen_ = false;
@@ -218,7 +246,7 @@ void Channel::wake(uint32_t r, uint64_t time) {
     const bool self_refresh = rank.state == RankState::self_refresh;
     const uint64_t exit = std::max(time, rank.state_since + t_.tcke);
     const uint64_t resume = exit + (self_refresh ? t_.txs : t_.txp);
-    if (self_refresh) rank.refresh_due = exit + t_.trefi;
+    if (self_refresh) rank.refresh_due = exit + t_.refresh_interval();
     for_each_bit(banks_of(r), [&](uint32_t b) {
         Bank& bank = banks_[b];
         for (uint64_t* ready :

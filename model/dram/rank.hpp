@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 
+#include "model/dram/config.hpp"
+
 namespace kpu::dram {
 
 /// Power states of a rank.
@@ -20,19 +22,24 @@ using RankTimes = std::array<uint64_t, rank_state_count>;  ///< clocks in each s
 /// What a rank's commands are held back for.
 enum class Drain : uint8_t { nothing, refresh, self_refresh };
 
+/// Of banks that are refreshed together.
+struct SetRefresh {
+    uint64_t begin = 0;  ///< of the refresh that is being prepared or done: its commands are held from here
+    uint64_t end = 0;    ///< of the last one
+    uint64_t sum = 0;    ///< all times from begin to end, and waking up
+};
+
 struct Rank {
     RankState state = RankState::precharged;
     Drain drain = Drain::nothing;
     uint32_t waiting = 0;  ///< bursts
     uint32_t open_banks = 0;
     uint64_t state_since = 0;
-    uint64_t idle_since = 0;   ///< end of the last work
-    uint64_t refresh_due = 0;  ///< next one
-    uint64_t refresh_begin =
-        0;  ///< of the refresh that is being prepared or done: its commands are held from here
-    uint64_t refresh_end = 0;             ///< of the last one
-    uint64_t refresh_sum = 0;             ///< all times from refresh_begin to refresh_end, and waking up
-    std::array<uint64_t, 4> activates{};  ///< the last four, + 1
+    uint64_t idle_since = 0;                                 ///< end of the last work
+    uint64_t refresh_due = 0;                                ///< next one
+    uint32_t refresh_set = 0;                                ///< the banks that it is for (same_bank.cpp)
+    std::array<SetRefresh, max_refresh_sets> refreshes{};  ///< by set
+    std::array<uint64_t, 4> activates{};                     ///< the last four, + 1
     uint32_t next_activate = 0;
     uint64_t activate_after = 0;             ///< tRRD_S and tFAW
     uint64_t precharge_after = 0;            ///< tPPD
@@ -45,8 +52,9 @@ struct Rank {
     }
     /// Books the time in the state until now. A refresh ends by itself.
     void enter(RankState next, uint64_t time) {
-        if (state == RankState::refreshing && time > refresh_end) {
-            book(refresh_end);
+        const uint64_t refreshed = refreshes[0].end;  // in this state all banks are refreshed
+        if (state == RankState::refreshing && time > refreshed) {
+            book(refreshed);
             state = RankState::precharged;
         }
         book(time);

@@ -40,9 +40,11 @@ inline DramChannel::Place DramChannel::place_of(uint64_t address) const {
 
 uint64_t DramChannel::refresh_start(uint64_t due) const {
     uint64_t start = due;
-    for (const Bank& bank : banks_) {
+    for (size_t b = 0; b < banks_.size(); ++b) {
+        const Bank& bank = banks_[b];
+        if (!is_refreshed(b)) continue;
         if (bank.row != no_row)
-            start = std::max(start, bank.precharge_ready + t_.trp);  // all banks are precharged first
+            start = std::max(start, bank.precharge_ready + t_.trp);  // its banks are precharged first
         else
             start = std::max(start, bank.activate_ready);
     }
@@ -55,13 +57,18 @@ bool DramChannel::refresh_until(uint64_t now) {
     while (next_refresh_ <= now) {
         const uint64_t start = refresh_start(next_refresh_);
         refresh_end_ = start + t_.trfc;
-        refreshes_.emplace_back(start, refresh_end_);
-        for (Bank& bank : banks_) {
+        for (size_t b = 0; b < banks_.size(); ++b) {
+            if (!is_refreshed(b)) continue;
+            Bank& bank = banks_[b];
             bank.row = no_row;
             bank.closed = {};
-            bank.activate_ready = refresh_end_;
+            bank.activate_ready = bank.refresh_end = refresh_end_;
         }
-        gaps_.clear();
+        if (t_.refresh_sets == 1) {  // else other banks go on
+            refreshes_.emplace_back(start, refresh_end_);
+            gaps_.clear();
+        }
+        refresh_set_ = (refresh_set_ + 1) % t_.refresh_sets;
         ++refresh_count_;
         next_refresh_ += t_.trefi;
     }
@@ -150,7 +157,7 @@ bool DramChannel::hit_closed(Bank& bank, uint32_t row, uint64_t request) {
 
 /// Opens a row, closing another one.
 DramChannel::Opening DramChannel::activate(Bank& bank, uint32_t group, uint32_t row, uint64_t request) {
-    uint64_t ready = std::max(request, refresh_end_), command = 0, wait = t_.trcd;
+    uint64_t ready = request, command = 0, wait = t_.trcd;
     const bool closes = bank.row != no_row;
     if (closes) {
         command = std::max(ready, bank.precharge_ready);
@@ -182,8 +189,8 @@ DramChannel::Opening DramChannel::activate(Bank& bank, uint32_t group, uint32_t 
     const uint64_t earliest = std::max(request, last_column_);
     if (earliest >= next_refresh_ || earliest < refresh_end_) {
         refreshed = refresh_until(earliest);
-        refresh_wait = refresh_end_ > earliest ? refresh_end_ - earliest : 0;
-        use_.begin(std::max(earliest, refresh_end_));
+        refresh_wait = bank->refresh_end > earliest ? bank->refresh_end - earliest : 0;
+        if (t_.refresh_sets == 1) use_.begin(std::max(earliest, refresh_end_));
     }
     if (bank->row == place.row) {
         ++bank->streak;

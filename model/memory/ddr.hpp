@@ -134,6 +134,7 @@ class DramChannel {
         uint64_t column_ready = 0;     ///< activate + tRCD
         uint64_t precharge_ready = 0;  ///< tRAS, tRTP and tWR respected
         uint64_t activate_ready = 0;   ///< tRC after the last activate; tRFC after a refresh
+        uint64_t refresh_end = 0;      ///< of its last refresh
     };
     /// Columns could still go at [from, to], between one column and a later one of the same direction.
     struct Gap {
@@ -155,6 +156,8 @@ class DramChannel {
     Opening activate(Bank& bank, uint32_t group, uint32_t row, uint64_t request);
     bool refresh_until(uint64_t now);
     uint64_t refresh_start(uint64_t due) const;
+    /// Whether the next refresh is for that bank too.
+    bool is_refreshed(size_t bank) const { return (bank & (t_.refresh_sets - 1)) == refresh_set_; }
     uint64_t activate_time(uint64_t earliest, const Bank& bank, uint32_t group) const;
     uint64_t take_column(uint64_t request, uint64_t earliest, uint32_t group, bool is_write);
     uint64_t fill_gap(uint64_t earliest, uint32_t group, bool is_write);
@@ -175,8 +178,9 @@ class DramChannel {
     std::vector<Gap> gaps_;  ///< ascending, the newest max_gaps
     uint64_t last_write_end_ = 0;
     std::vector<uint64_t> group_write_end_;
-    uint64_t next_refresh_;  ///< due
-    uint64_t refresh_end_ = 0;
+    uint64_t next_refresh_;                                 ///< due
+    uint64_t refresh_end_ = 0;                              ///< of the last one
+    uint32_t refresh_set_ = 0;                              ///< the next one's banks
     std::vector<std::pair<uint64_t, uint64_t>> refreshes_;  ///< not taken
     uint64_t activates_ = 0, refresh_count_ = 0;
     dram::BusUse use_;  ///< since bursts last waited for nothing

@@ -72,6 +72,7 @@ void check(const MemoryConfig& config) {
     power_of_two("ddr device row_bytes", t.row_bytes);
     positive("ddr device burst_nck", t.burst_nck);
     positive("ddr device trefi", t.trefi);
+    power_of_two("ddr device refresh sets", t.refresh_sets);
     if (t.row_bytes < t.burst_bytes)
         throw UserError("platform: a row of the DDR device is smaller than a burst. Fix: raise row_bytes.");
     if (t.trfc + t.trp >= t.trefi)

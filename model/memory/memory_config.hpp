@@ -59,6 +59,8 @@ struct DramTiming {
     uint32_t cl = 22, cwl = 16, trcd = 22, trp = 22, tras = 52, trc = 74, trrd_s = 4, trrd_l = 8;
     uint32_t tccd_s = 4, tccd_l = 8, tfaw = 34, twr = 24, twtr_s = 4, twtr_l = 12, trtp = 12;
     uint32_t trfc = 560, trefi = 12480, rd_to_wr = 12;
+    uint32_t refresh_sets =
+        1;  ///< same-bank refresh: one bank of a group at a time, each tREFI / sets; 1: all banks
     uint32_t controller_nck = 0;  ///< both ways together
     DramMapping mapping = DramMapping::bank_group_interleaved;
 };

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <string_view>
@@ -71,6 +72,11 @@ DramTiming dram_timing(const proto::DdrDevice& device, const proto::Ddr& ddr) {
     t.trtp = device.trtp();
     t.trfc = device.trfc();
     t.trefi = device.trefi();
+    if (device.trfc_sb() > 0) {
+        t.trfc = device.trfc_sb();
+        t.refresh_sets = std::min(device.banks_per_group(), dram::max_refresh_sets);
+        t.trefi /= t.refresh_sets;
+    }
     t.rd_to_wr = device.rd_to_wr();
     t.ranks = ddr.ranks();
     t.controller_nck = static_cast<uint32_t>(std::ceil(ddr.controller_latency_ns() / device.tck_ns()));

@@ -18,6 +18,15 @@ TaskQueue queue_for(const BoundTask& task) {
     return queue;
 }
 
+/// Units that such a task may take are numbered below this.
+int instances_of(const execution::UnitDemand& demand, const std::vector<traces::UnitInfo>& units) {
+    int count = 0;
+    for (const traces::UnitInfo& unit : units) {
+        if (demand.accepts(unit.kind, unit.engine, unit.index)) count = std::max(count, unit.index + 1);
+    }
+    return count;
+}
+
 bool same(const TaskQueue& a, const TaskQueue& b) {
     return a.unit == b.unit && a.partner == b.partner && a.sequencer == b.sequencer;
 }
@@ -27,13 +36,24 @@ bool same(const TaskQueue& a, const TaskQueue& b) {
 TaskBoard::TaskBoard(const BoundProgram& program, const std::vector<traces::UnitInfo>& units)
     : program_(program), by_unit_(units.size()), holders_(units.size(), nullptr) {
     for (const BoundTask& task : program.tasks) {
-        TaskQueue wanted = queue_for(task);
-        const auto found = std::find_if(queues_.begin(), queues_.end(),
-                                        [&](const TaskQueue& queue) { return same(queue, wanted); });
-        queue_of_task_.push_back(static_cast<uint32_t>(found - queues_.begin()));
-        if (found == queues_.end()) queues_.push_back(std::move(wanted));
+        queue_of_task_.push_back(find_or_add(queue_for(task)));
+        std::vector<uint32_t>& by_instance = queues_of_instances_.emplace_back();
+        if (task.instance_by_loops.is_constant()) continue;
+        for (int k = 0; k < instances_of(execution::demand_of(task), units); ++k) {
+            TaskQueue one = queue_for(task);
+            one.unit.instance = k;
+            by_instance.push_back(find_or_add(std::move(one)));
+        }
     }
     for (uint32_t q = 0; q < queues_.size(); ++q) find_units(queues_[q], q, units);
+}
+
+uint32_t TaskBoard::find_or_add(TaskQueue wanted) {
+    const auto found = std::find_if(queues_.begin(), queues_.end(),
+                                    [&](const TaskQueue& queue) { return same(queue, wanted); });
+    const auto index = static_cast<uint32_t>(found - queues_.begin());
+    if (found == queues_.end()) queues_.push_back(std::move(wanted));
+    return index;
 }
 
 void TaskBoard::find_units(TaskQueue& queue, uint32_t index, const std::vector<traces::UnitInfo>& units) {
@@ -53,18 +73,16 @@ void TaskBoard::find_units(TaskQueue& queue, uint32_t index, const std::vector<t
                     "task's @resource.");
 }
 
-void TaskBoard::issued(execution::TaskInstance& task) {
-    queues_[index_of(*task.task)].waiting.push_back(task);
-}
+void TaskBoard::issued(execution::TaskInstance& task) { queues_[index_of(task)].waiting.push_back(task); }
 
 void TaskBoard::ready(execution::TaskInstance& task) {
-    TaskQueue& own = queues_[index_of(*task.task)];
+    TaskQueue& own = queues_[index_of(task)];
     own.waiting.erase(own.waiting.iterator_to(task));
     own.ready.push(&task);
 }
 
 void TaskBoard::started(execution::TaskInstance& task) {
-    auto& ready = queues_[index_of(*task.task)].ready;
+    auto& ready = queues_[index_of(task)].ready;
     if (ready.top() != &task) throw InternalError("a task started before an earlier one of its queue");
     ready.pop();
 }

@@ -27,6 +27,13 @@ struct TaskQueue {
         return waiting.empty() ? nullptr : &waiting.front();
     }
     execution::TaskInstance* first_ready() const { return ready.empty() ? nullptr : ready.top(); }
+    /// Whether its tasks can run on no other unit of that kind: while they wait, this one is not idle.
+    bool needs(uint16_t one) const {
+        const auto only = [one](const std::vector<uint16_t>& list) {
+            return list.size() == 1 && list[0] == one;
+        };
+        return only(units) || only(partners);
+    }
 
     struct IssuedLater {
         bool operator()(const execution::TaskInstance* a, const execution::TaskInstance* b) const {
@@ -67,21 +74,27 @@ class TaskBoard {
 
     std::vector<TaskQueue>& queues() { return queues_; }
     const std::vector<TaskQueue>& queues() const { return queues_; }
-    const TaskQueue& queue_of(const BoundTask& task) const { return queues_[index_of(task)]; }
+    const TaskQueue& queue_of(const execution::TaskInstance& task) const { return queues_[index_of(task)]; }
     /// Queues whose tasks may occupy the unit.
     const std::vector<uint32_t>& queues_of_unit(uint16_t unit) const { return by_unit_[unit]; }
     /// The earliest-issued task that is not running; null when there is none.
     const execution::TaskInstance* earliest() const;
 
   private:
-    size_t index_of(const BoundTask& task) const {
-        return queue_of_task_[static_cast<size_t>(&task - program_.tasks.data())];
+    size_t index_of(const execution::TaskInstance& task) const {
+        const auto place = static_cast<size_t>(task.task - program_.tasks.data());
+        const std::vector<uint32_t>& by_instance = queues_of_instances_[place];
+        const auto wanted = static_cast<size_t>(task.instance);  // -1, any, is beyond all of them
+        return wanted < by_instance.size() ? by_instance[wanted] : queue_of_task_[place];
     }
+    uint32_t find_or_add(TaskQueue wanted);
     void find_units(TaskQueue& queue, uint32_t index, const std::vector<traces::UnitInfo>& units);
 
     const BoundProgram& program_;
     std::vector<TaskQueue> queues_;
     std::vector<uint32_t> queue_of_task_;
+    /// Of tasks whose instance differs by iteration: by instance; empty for the others.
+    std::vector<std::vector<uint32_t>> queues_of_instances_;
     std::vector<std::vector<uint32_t>> by_unit_;
     std::vector<const execution::TaskInstance*> holders_;  ///< by unit; null: free
 };

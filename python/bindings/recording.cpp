@@ -8,6 +8,7 @@
 #include "traces/formats.hpp"
 #include "traces/intervals.hpp"
 #include "traces/ledger.hpp"
+#include "traces/report.hpp"
 
 namespace kpu::bindings {
 namespace {
@@ -132,6 +133,16 @@ std::vector<std::string> cause_names() {
     return names;
 }
 
+/// Label and causes of each kind of time that the report's bars show.
+std::vector<std::pair<std::string, std::vector<std::string>>> cause_bands() {
+    std::vector<std::pair<std::string, std::vector<std::string>>> rows;
+    for (const traces::Band& band : traces::bands()) {
+        auto& [label, causes] = rows.emplace_back(band.label, std::vector<std::string>());
+        for (const traces::Cause cause : band.causes) causes.emplace_back(traces::full_name_of(cause));
+    }
+    return rows;
+}
+
 std::vector<std::string> unit_names(const Recording& recording) {
     std::vector<std::string> names;
     for (const auto& unit : recording.info.units) names.push_back(unit.name);
@@ -171,6 +182,7 @@ void bind_recording(py::module_& module) {
     using py::arg;
     using Release = py::call_guard<py::gil_scoped_release>;
     module.def("cause_names", &cause_names);
+    module.def("cause_bands", &cause_bands);
     module.def("format_table", &format_table);
     module.def("diff", &diff, arg("a"), arg("b"), arg("threshold"), arg("top"), Release());
     module.def("read_event_file", &traces::read_event_file, arg("path"), Release());

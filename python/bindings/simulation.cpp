@@ -5,17 +5,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "execution/hazard_report.hpp"
 #include "isa/opcodes.hpp"
 #include "python/bindings/bindings.hpp"
+#include "python/bindings/supervise.hpp"
 #include "runtime/host_boundary.hpp"
 #include "runtime/save_run.hpp"
 #include "traces/report.hpp"
@@ -24,59 +21,6 @@ namespace kpu::bindings {
 namespace {
 
 using runtime::RunStatus;
-
-/// How often a run looks for Ctrl-C and other signals of Python.
-constexpr std::chrono::milliseconds signal_period{50};
-
-/// Runs `work` in a thread of its own and looks for signals meanwhile, without holding the interpreter lock:
-/// a signal whose handler raises (Ctrl-C) sets `interrupt`, waits for the work to stop, and is raised then.
-RunStatus supervise(std::atomic<bool>& interrupt, const std::function<RunStatus()>& work) {
-    // one thread at a time is in a simulation: one that a simulation's own call-back starts stays in its
-    // thread
-    static thread_local bool simulates = false;
-    if (simulates) {
-        const py::gil_scoped_release release;
-        return work();
-    }
-    std::mutex mutex;
-    std::condition_variable ended;
-    bool done = false;
-    RunStatus status = RunStatus::paused;
-    std::exception_ptr failure;
-    std::optional<py::error_already_set> signal;
-    {
-        const py::gil_scoped_release release;
-        std::thread worker([&] {
-            simulates = true;
-            try {
-                status = work();
-            } catch (...) {
-                failure = std::current_exception();
-            }
-            const std::lock_guard<std::mutex> lock(mutex);
-            done = true;
-            ended.notify_one();
-        });
-        std::unique_lock<std::mutex> lock(mutex);
-        while (!ended.wait_for(lock, signal_period, [&] { return done; })) {
-            if (signal) continue;
-            lock.unlock();
-            {
-                const py::gil_scoped_acquire acquire;
-                if (PyErr_CheckSignals() != 0) {
-                    signal.emplace();
-                    interrupt = true;
-                }
-            }
-            lock.lock();
-        }
-        lock.unlock();
-        worker.join();
-    }
-    if (signal) throw std::move(*signal);
-    if (failure) std::rethrow_exception(failure);
-    return status;
-}
 
 constexpr std::string_view status_names[] = {"finished", "paused", "deadlock", "limit_reached",
                                              "interrupted"};
@@ -109,7 +53,7 @@ class Simulation {
         return use(simulation_);
     }
 
-    std::string run(const py::object& callback) {
+    std::string run(const py::object& callback, double timeout_s) {
         return with([&](runtime::Simulation& simulation) {
             std::atomic<bool> interrupt{false};
             std::exception_ptr failure;
@@ -127,7 +71,7 @@ class Simulation {
                 };
             }
             const RunStatus status =
-                supervise(interrupt, [&] { return simulation.run(&interrupt, progress); });
+                supervise(interrupt, timeout_s, [&] { return simulation.run(&interrupt, progress); });
             if (failure) std::rethrow_exception(failure);
             return name_of(status);
         });
@@ -136,7 +80,7 @@ class Simulation {
     std::string step(Cycles cycles) {
         return with([&](runtime::Simulation& simulation) {
             std::atomic<bool> interrupt{false};
-            return name_of(supervise(interrupt, [&] { return simulation.step(cycles, &interrupt); }));
+            return name_of(supervise(interrupt, 0, [&] { return simulation.step(cycles, &interrupt); }));
         });
     }
 
@@ -145,7 +89,7 @@ class Simulation {
             std::atomic<bool> interrupt{false};
             runtime::Completion done;
             const std::string status =
-                name_of(supervise(interrupt, [&] { return simulation.step_task(&done, &interrupt); }));
+                name_of(supervise(interrupt, 0, [&] { return simulation.step_task(&done, &interrupt); }));
             if (done.serial == runtime::Completion::none) return py::make_tuple(status, py::none());
             const auto& positions = simulation.program().positions;
             const SourcePos pos = done.statement < positions.size() ? positions[done.statement] : SourcePos{};
@@ -436,7 +380,7 @@ void bind_simulation(py::module_& module) {
             "fill_random",
             [](Held& self, uint64_t seed) { self.with([&](Simulation& s) { s.fill_inputs_random(seed); }); },
             arg("seed"), Release())
-        .def("run", &Held::run, arg("progress"))
+        .def("run", &Held::run, arg("progress"), arg("timeout_s"))
         .def("step", &Held::step, arg("cycles"))
         .def("step_task", &Held::step_task)
         .def(

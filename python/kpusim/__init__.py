@@ -10,16 +10,27 @@ One run of a program gives its values, its cycles, the cause of every cycle, and
 from kpusim import nem
 from kpusim._core import version as __version__
 from kpusim.backend import ComputeBackend, Operand
-from kpusim.errors import Diagnostic, HazardWarning, InternalError, KpusimError, SimulationError, UserError
+from kpusim.errors import (
+    ArgumentError,
+    Diagnostic,
+    HazardWarning,
+    InternalError,
+    KpusimError,
+    SimulationError,
+    UserError,
+)
 from kpusim.platform import Parameter, Platform
 from kpusim.program import Program, compile, load
-from kpusim.results import Events, Explanation, Hazard, Intervals, OpRow, Power, Stat, Stats
+from kpusim.results import Change, Events, Explanation, Hazard, Intervals, OpRow, Power, Stat, Stats, WhatIf
 from kpusim.run import Difference, Run, diff
-from kpusim.simulation import Simulation, simulate
+from kpusim.running import simulate
+from kpusim.simulation import Simulation
 from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
 from kpusim.tables import FrontEnd, Option, TraceFormat, front_ends, trace_formats
 
 __all__ = [
+    "ArgumentError",
+    "Change",
     "CompletedTask",
     "ComputeBackend",
     "Diagnostic",
@@ -49,6 +60,7 @@ __all__ = [
     "TensorSpec",
     "TraceFormat",
     "UserError",
+    "WhatIf",
     "__version__",
     "compile",
     "diff",

@@ -93,6 +93,10 @@ class UserError(KpusimError, ValueError):
     """A mistake in a program, a platform or an argument; the text says what, where, and the fix."""
 
 
+class ArgumentError(UserError, TypeError):
+    """An argument of a kind that a function does not take, or that it does not know."""
+
+
 class ScheduleError(UserError):
     """A tile schedule that is not legal; nothing of it has run.
 

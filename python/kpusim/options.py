@@ -6,9 +6,12 @@ import hashlib
 import os
 from collections.abc import Mapping
 
+import numpy as np
+
+from kpusim.arguments import path_text
 from kpusim.arrays import Array
 from kpusim.backend import ComputeBackend
-from kpusim.errors import UserError
+from kpusim.errors import ArgumentError, UserError
 from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program, StrPath, platform_beside
 from kpusim.tables import OptionValue, front_ends
@@ -27,15 +30,20 @@ def split_keywords(
         elif name in known and not isinstance(value, float):
             options[name] = value
         else:
-            raise TypeError(
+            raise ArgumentError(
                 f"there is no option {name!r}. Fix: see help(kpusim.simulate); parameters of the platform "
                 "have dots: **{'clock.core_mhz': 800}"
             )
     return overrides, options
 
 
-def check_options(mode: str, order: object, engine: object, events: object) -> None:
+MODES = ("values+timing", "timing", "functional")
+
+
+def check_options(mode: object, order: object, engine: object, events: object) -> None:
     """Refuse options that exclude each other, or are none."""
+    if mode not in MODES:
+        raise UserError(f"mode={mode!r} is no mode. Fix: give one of {', '.join(MODES)}.")
     if order != "program" and mode != "functional":
         raise UserError("order is for mode='functional': with timing, the model decides. Fix: leave it out.")
     if order != "program" and (not isinstance(order, int) or order < 0):
@@ -48,6 +56,35 @@ def check_options(mode: str, order: object, engine: object, events: object) -> N
         raise UserError(f"events={events!r} is none. Fix: give True, False or 'accesses'.")
     if events and mode == "functional":
         raise UserError("mode='functional' has no time to trace. Fix: leave out events.")
+
+
+def is_count(value: object) -> bool:
+    """Whether it is an integer that the core can count with."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        return False
+    return 0 <= int(value) < 2**63
+
+
+def check_numbers(params: object, seed: object, max_cycles: object) -> None:
+    """Refuse numbers that are none."""
+    if params is not None:
+        if not isinstance(params, Mapping):
+            raise UserError(f"params={params!r} is no mapping. Fix: give params={{'T': 8}}.")
+        for name, value in params.items():
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            if not isinstance(name, str) or not whole or not -(2**63) <= value < 2**63:
+                raise UserError(f"params: {name!r}: {value!r} is no parameter. Fix: give names and integers.")
+    if not is_count(seed):
+        raise UserError(f"seed={seed!r} is no seed. Fix: give an integer, 0 or more.")
+    if max_cycles is not None and not is_count(max_cycles):
+        raise UserError(f"max_cycles={max_cycles!r} is no limit. Fix: give an integer, 0 or more, or None.")
+
+
+def check_flags(**flags: object) -> None:
+    """Refuse what is neither True nor False."""
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise UserError(f"{name}={value!r} is neither True nor False. Fix: give one of them.")
 
 
 def program_and_platform(
@@ -77,7 +114,7 @@ def origin_of(source: Program | StrPath | bytes) -> str:
     if isinstance(source, Program):
         return source.origin
     if isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source):
-        return os.fspath(source)
+        return path_text(source)
     return ""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kpusim import _core
+from kpusim.arguments import path_text, plain_text
 
 OverrideValue = str | int | float | bool
 
@@ -66,13 +67,13 @@ class Platform:
         UserError
             When it cannot be found, read, or breaks a rule of platforms.
         """
-        name = os.fspath(name_or_path)
-        return cls(_core.load_platform(name, [os.fspath(path) for path in search_paths]), name)
+        name = path_text(name_or_path)
+        return cls(_core.load_platform(name, [path_text(path) for path in search_paths]), name)
 
     @classmethod
     def parse(cls, text: str) -> Platform:
         """Read a platform from protobuf text, as :meth:`text` and ``platform.textproto`` of a run hold it."""
-        return cls(_core.parse_platform(text), "")
+        return cls(_core.parse_platform(plain_text(text, "platform")), "")
 
     @staticmethod
     def names() -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kpusim import _core
+from kpusim.arguments import path_text
 from kpusim.errors import Diagnostic, UserError
 from kpusim.platform import OverrideValue, Platform, override_list
 from kpusim.precision import Accuracy, Keep, Mixing
@@ -68,7 +69,7 @@ class Program:
         UserError
             With every finding, when it cannot be read; for a file of no front end, what it was compared with.
         """
-        return cls._read(None, os.fspath(path), search_paths, platform, options)
+        return cls._read(None, path_text(path), search_paths, platform, options)
 
     @classmethod
     def parse(
@@ -103,7 +104,7 @@ class Program:
             With every finding, when it cannot be read.
         """
         content = source.encode() if isinstance(source, str) else bytes(source)
-        return cls._read(content, os.fspath(origin), search_paths, platform, options, files)
+        return cls._read(content, path_text(origin), search_paths, platform, options, files)
 
     @classmethod
     def _read(
@@ -115,7 +116,7 @@ class Program:
         options: Mapping[str, OptionValue],
         files: Mapping[str, Buffer] | None = None,
     ) -> Program:
-        folders = [os.fspath(folder) for folder in search_paths]
+        folders = [path_text(folder) for folder in search_paths]
         device = None if platform is None else platform_beside(platform, origin)._core
         given = front_end_options(options)
         if content is None:
@@ -144,7 +145,7 @@ class Program:
         if isinstance(source, str) and "\n" in source:
             return cls._read(source.encode(), "<text>", (), platform, options)
         if isinstance(source, (str, os.PathLike)):
-            return cls._read(None, os.fspath(source), (), platform, options)
+            return cls._read(None, path_text(source), (), platform, options)
         raise UserError(
             f"a program cannot be made of {type(source).__name__}. "
             "Fix: give a Program, a path, NEM text, or the bytes of a file."
@@ -232,7 +233,7 @@ class Program:
 
         Data sections of a text go to files beside it.
         """
-        self._core.save(os.fspath(path))
+        self._core.save(path_text(path))
 
     def __reduce__(self) -> tuple[object, tuple[bytes, str, bool, Platform | None]]:
         """Pickle as a container, for the device that it was made for."""

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kpusim import _core
+from kpusim.arguments import number, path_text, plain_text
 from kpusim.arrays import Array
-from kpusim.errors import Place, UserError
+from kpusim.errors import ArgumentError, Place, UserError
 from kpusim.tables import OptionValue, given_options, trace_formats
 
 StrPath = str | os.PathLike[str]
@@ -255,6 +256,54 @@ class Explanation:
         return self.text
 
 
+@dataclass(frozen=True)
+class Change:
+    """One thing about a run that could be otherwise, and what it would come to.
+
+    Attributes
+    ----------
+    kind : str
+        ``resource``, ``window``, ``slots`` or ``parameter``.
+    words : str
+        What is changed: ``DRAM 2 times faster``.
+    cycles : int or None
+        That the run would take; None where ``problem`` says why the change does not hold.
+    saved : int
+        Cycles fewer than the run took; negative when it would take more; 0 without ``cycles``.
+    problem : str
+        Empty when there is none.
+    """
+
+    kind: str
+    words: str
+    cycles: int | None
+    saved: int
+    problem: str
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What changes would save, by simulation.
+
+    Attributes
+    ----------
+    text : str
+        For people, as ``kpusim explain`` prints it.
+    changes : tuple of Change
+        Most cycles saved first.
+    skipped : str
+        Why nothing was simulated; empty when it was.
+    """
+
+    text: str
+    changes: tuple[Change, ...]
+    skipped: str
+
+    def __str__(self) -> str:
+        """The text."""
+        return self.text
+
+
 class Events:
     """The event stream of a run, which every trace is written from."""
 
@@ -264,7 +313,7 @@ class Events:
     @classmethod
     def load(cls, path: StrPath) -> Events:
         """Read an event file (``.kpuev``)."""
-        return cls(_core.read_event_file(os.fspath(path)))
+        return cls(_core.read_event_file(path_text(path)))
 
     @property
     def records(self) -> Array:
@@ -291,7 +340,7 @@ class Events:
 
     def power(self, bin_ns: float | None = None) -> Power:
         """Power over time, in bins of another width than the platform's."""
-        if bin_ns is not None and not bin_ns > 0:
+        if bin_ns is not None and not number(bin_ns, "bin_ns") > 0:
             raise UserError(f"bins of {bin_ns} ns have no width. Fix: give a positive number.")
         return Power(self._recording.power(bin_ns))
 
@@ -303,12 +352,12 @@ class Events:
         UserError
             For a name that the run does not have.
         """
-        text = self._recording.explain(name or "")
+        text = self._recording.explain("" if name is None else plain_text(name, "name"))
         return Explanation(text, {} if name else json.loads(self._recording.explain_data()))
 
     def save(self, path: StrPath) -> None:
         """Write an event file: ``kpusim export`` and :meth:`load` read it."""
-        self._recording.write_events(os.fspath(path))
+        self._recording.write_events(path_text(path))
 
     @property
     def has_accesses(self) -> bool:
@@ -346,11 +395,14 @@ class Events:
             For a name, window, pattern or value that is none; for a memory trace without recorded requests.
         """
         formats = trace_formats()
+        plain_text(name, "name")
         known = next((row for row in formats if row.name == name), None)
         given = [] if known is None else given_options(options, known.options, f"trace {name!r}")
+        if window is not None and (not isinstance(window, tuple) or len(window) != 2):
+            raise ArgumentError(f"window={window!r} is none. Fix: give (first, last), either may be None.")
         first, last = window if window is not None else (None, None)
         text = "" if first is None and last is None else f"{cycle_text(first)}:{cycle_text(last)}"
-        self._recording.write_trace(name, os.fspath(path), text, list(units), given)
+        self._recording.write_trace(name, path_text(path), text, list(units), given)
 
     def __len__(self) -> int:
         """How many records there are."""

@@ -12,11 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kpusim import _core
+from kpusim.arguments import number, path_text, whole_number
+from kpusim.drawing import figure_of, page_of
 from kpusim.errors import Diagnostic, UserError
-from kpusim.results import Events, Explanation, Hazard, OpRow, Power, Stats
+from kpusim.frames import Table, frame_of
+from kpusim.progress import timeout_seconds
+from kpusim.results import Change, Events, Explanation, Hazard, OpRow, Power, Stats, WhatIf
 from kpusim.tables import OptionValue, trace_formats
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
     from kpusim.simulation import Recorded, Simulation
 
 StrPath = str | os.PathLike[str]
@@ -134,9 +141,77 @@ class Run:
         """
         return self.events.explain(name)
 
+    def what_if(self, limit_s: float = 10.0) -> WhatIf:
+        """What changes would save, by simulating each of them, in as many processes as there are cores.
+
+        Every part of the platform 2 and 64 times faster; each loop's window and slots one more and one less;
+        each parameter of the program at its half and its double.
+
+        Parameters
+        ----------
+        limit_s : float
+            Nothing is simulated when that would take longer, by the time of the run itself.
+
+        Returns
+        -------
+        WhatIf
+            The changes by cycles saved.
+
+        Raises
+        ------
+        UserError
+            For a functional run, and a limit that is no positive number.
+        """
+        limit = timeout_seconds(limit_s, "limit_s") or 1e9  # no limit: longer than anybody waits
+        simulation = self._simulation
+        if self.mode == "functional" or simulation.platform is None:
+            raise UserError("a functional run has no time to save. Fix: use mode values+timing or timing.")
+        text, skipped, rows = _core.simulate_changes(
+            simulation.program._core, simulation.platform._core, simulation._params, self.cycles, limit
+        )
+        changes = (
+            Change(kind, words, cycles, 0 if cycles is None else self.cycles - cycles, problem)
+            for kind, words, cycles, problem in rows
+        )
+        return WhatIf(text, tuple(changes), skipped)
+
+    def to_pandas(self, table: Table) -> DataFrame:
+        """A table of the run as a ``pandas.DataFrame``; pandas comes with ``kpusim[plots]``.
+
+        Parameters
+        ----------
+        table : {"ops", "stalls", "power", "events"}
+            A row for each operation; each stretch of time of a unit; each bin of power; each event.
+
+        Raises
+        ------
+        UserError
+            For another name, without pandas, and as of :attr:`events`.
+        """
+        return frame_of(self, table)
+
+    def plot(self, kind: str = "units") -> Figure:
+        """A figure of matplotlib, which notebooks show; matplotlib comes with ``kpusim[plots]``.
+
+        Parameters
+        ----------
+        kind : {"units", "power", "ops"}
+            Where each unit's time went; power over time; the operations with most cycles.
+
+        Raises
+        ------
+        UserError
+            For another kind, without matplotlib, and in functional mode.
+        """
+        return figure_of(self, kind)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: time, energy, and where each unit's time went."""
+        return page_of(self)
+
     def report(self, width: int = 100) -> str:
         """Report of the run as the command prints it: where time, bytes and energy went."""
-        return self._current()._core.report(width)
+        return self._current()._core.report(whole_number(width, "width", 1))
 
     def save(self, folder: StrPath, force: bool = False) -> None:
         """Write what ``kpusim run -o`` writes: statistics, operations, outputs, platform, manifest.
@@ -153,7 +228,7 @@ class Run:
         UserError
             When the folder has content, cannot be written, or the simulation has moved on since this run.
         """
-        self._current()._save(os.fspath(folder), force)
+        self._current()._save(path_text(folder), bool(force))
 
     def __repr__(self) -> str:
         """Program, platform, time and energy."""
@@ -224,7 +299,7 @@ def diff(a: Run | StrPath, b: Run | StrPath, *, threshold: float = 0.01, top: in
     UserError
         For a folder that holds no run, and a run whose simulation has moved on.
     """
-    if not threshold >= 0 or isinstance(top, bool) or top < 0:
+    if not number(threshold, "threshold") >= 0 or whole_number(top, "top", 0) < 0:
         raise UserError("diff: threshold and top are 0 or more. Fix: give such numbers.")
     with tempfile.TemporaryDirectory(prefix="kpusim_diff_") as scratch:
         before, after = _folder_of(a, Path(scratch) / "a"), _folder_of(b, Path(scratch) / "b")
@@ -234,7 +309,7 @@ def diff(a: Run | StrPath, b: Run | StrPath, *, threshold: float = 0.01, top: in
 
 def _folder_of(run: Run | StrPath, scratch: Path) -> str:
     if not isinstance(run, Run):
-        return os.fspath(run)
+        return path_text(run)
     run.save(scratch)
     if run._events is not None:
         run._events.save(scratch / "events.kpuev")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Literal
 
 from kpusim import _core
 from kpusim._core import SchedExecute, SchedLoad, SchedStore
+from kpusim.arguments import path_text
 from kpusim.errors import UserError
 from kpusim.program import Program, StrPath
 
@@ -100,7 +100,7 @@ def load(path: StrPath, header: StrPath | None = None) -> Schedule:
         side = Path(header).read_bytes() if header is not None else b""
     except OSError as error:
         raise UserError(f"cannot read `{error.filename}`: {error.strerror}.") from error
-    return Schedule(_core.read_schedule(content, os.fspath(path), side, os.fspath(header or "")))
+    return Schedule(_core.read_schedule(content, path_text(path), side, path_text(header or "")))
 
 
 def pack(ops: Sequence[SchedOp], tensors: Sequence[str] = ()) -> bytes:

@@ -12,16 +12,20 @@ import numpy.typing as npt
 from kpusim import _core
 from kpusim.arrays import Array, host_array
 from kpusim.backend import Adapter, ComputeBackend
-from kpusim.errors import Diagnostic, HazardWarning, SimulationError, UserError
+from kpusim.errors import ArgumentError, Diagnostic, HazardWarning, SimulationError, UserError
 from kpusim.options import (
+    check_flags,
+    check_numbers,
     check_options,
     input_digest,
+    is_count,
     ordered_loop_values,
     program_and_platform,
     split_keywords,
 )
 from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program, StrPath
+from kpusim.progress import Progress, progress_of, timeout_seconds
 from kpusim.results import Stats
 from kpusim.run import Run
 from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
@@ -30,8 +34,6 @@ from kpusim.tables import OptionValue
 Mode = Literal["values+timing", "timing", "functional"]
 Recorded = bool | Literal["accesses"]
 Status = Literal["finished", "paused", "deadlock", "limit_reached", "interrupted"]
-#: Called now and then during a run: core cycle, tasks completed so far.
-Progress = Callable[[int, int], object]
 
 
 class Simulation:
@@ -93,6 +95,8 @@ class Simulation:
     ) -> None:
         overrides, options = split_keywords(more)
         check_options(mode or "values+timing", order, engine, events)
+        check_numbers(params, seed, max_cycles)
+        check_flags(strict=strict, retarget=retarget, hazards=hazards)
         self.program, self.platform = program_and_platform(program, platform, overrides, options)
         if not self.program.has_values:
             if mode not in (None, "timing"):
@@ -102,11 +106,12 @@ class Simulation:
         self.mode: Mode = mode
         self._records_events = bool(events)
         self._strict = strict
+        self._params = list((params or {}).items())
         self._core = _core.Simulation(
             self.program._core,
             None if self.platform is None else self.platform._core,
             mode=mode,
-            params=list((params or {}).items()),
+            params=self._params,
             strict=strict,
             retarget=retarget,
             hazards=hazards,
@@ -167,6 +172,8 @@ class Simulation:
         UserError
             For unknown names, wrong dtypes and wrong shapes.
         """
+        if inputs is not None and not isinstance(inputs, Mapping):
+            raise ArgumentError(f"inputs={inputs!r} is no mapping. Fix: give a mapping of names to arrays.")
         for name, value in (inputs or {}).items():
             if not isinstance(name, str):
                 raise UserError(f"{name!r} names no input. Fix: give a mapping of names to arrays.")
@@ -190,7 +197,8 @@ class Simulation:
         inputs: Mapping[str, npt.ArrayLike] | None = None,
         *,
         fill: Literal["zeros"] | int | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool = False,
+        timeout: float | None = None,
     ) -> Run:
         """Run to the end; after a run that ended, or with `inputs`, again from cycle 0.
 
@@ -198,9 +206,11 @@ class Simulation:
         ----------
         inputs, fill
             As of :meth:`set_inputs`.
-        progress : callable, optional
+        progress : callable or bool
             Called now and then with the core cycle and the number of completed tasks. What it raises ends the
-            run.
+            run. True: shows them on standard error.
+        timeout : float, optional
+            Seconds after which the run is stopped.
 
         Returns
         -------
@@ -212,8 +222,8 @@ class Simulation:
         UserError
             For inputs that are missing or wrong.
         SimulationError
-            For a deadlock, a limit that was reached, and a hazard under ``strict``; its ``run`` has the
-            results until then.
+            For a deadlock, a limit or timeout that was reached, and a hazard under ``strict``; its ``run``
+            has the results until then.
         KeyboardInterrupt
             After Ctrl-C; the simulation can be run again.
 
@@ -222,12 +232,12 @@ class Simulation:
         HazardWarning
             For races and reads of unwritten bytes, which make results wrong; not under ``strict``.
         """
-        return self._run(inputs, fill, progress)
+        return self._run(inputs, fill, progress, timeout)
 
     def step(self, cycles: int) -> Status:
         """Run so many core cycles further; in functional mode, so many tasks. Does nothing after the end."""
-        if cycles < 0:
-            raise UserError(f"a simulation cannot step {cycles} cycles. Fix: give 0 or more.")
+        if not is_count(cycles):
+            raise UserError(f"a simulation cannot step {cycles!r} cycles. Fix: give an integer, 0 or more.")
         self._need_inputs()
         if self.status != "paused":
             return self.status
@@ -392,7 +402,7 @@ class Simulation:
         def replay(record: Recorded) -> Simulation:
             simulation = make(record)
             simulation.set_inputs(inputs, fill)
-            simulation._core.run(None)
+            simulation._core.run(None, 0.0)
             return simulation
 
         return replay
@@ -401,8 +411,10 @@ class Simulation:
         self,
         inputs: Mapping[str, npt.ArrayLike] | None,
         fill: Literal["zeros"] | int | None,
-        progress: Progress | None,
+        progress: Progress | bool,
+        timeout: float | None,
     ) -> Run:
+        limit = timeout_seconds(timeout)
         if inputs or fill is not None:
             self.reset()
         self.set_inputs(inputs, fill)
@@ -410,7 +422,8 @@ class Simulation:
         if self._core.status() != "paused":
             self._written = False
         self._generation += 1
-        status = self._core.run(progress)
+        with progress_of(progress) as told:
+            status = self._core.run(told, limit)
         run = self._result()
         if not run.complete or (self._strict and run.hazards):
             error = SimulationError(self._failure(status, run))
@@ -444,76 +457,10 @@ class Simulation:
                 f"{self._core.hazard_summary()}, and strict is on. Fix: add the missing dependencies.\n"
                 + "\n".join(map(str, run.hazards))
             )
-        return f"the run ended as {status}"
+        return f"stopped by its timeout at cycle {self.cycle} with work left. Fix: raise timeout."
 
     def _save(self, folder: str, force: bool) -> None:
         source = "" if self.platform is None else self.platform.source
         names = [spec.name for spec in self.input_specs]
         inputs = [(name, input_digest(self._inputs.get(name), self._fill)) for name in names]
         self._core.save(folder, force, list(sys.argv), source, inputs)
-
-
-def simulate(
-    program: Program | StrPath | bytes,
-    platform: Platform | StrPath | None = None,
-    inputs: Mapping[str, npt.ArrayLike] | None = None,
-    *,
-    mode: Mode | None = None,
-    fill: Literal["zeros"] | int | None = None,
-    params: Mapping[str, int] | None = None,
-    strict: bool = False,
-    retarget: bool = False,
-    hazards: bool = True,
-    order: Literal["program"] | int = "program",
-    seed: int = 0,
-    max_cycles: int | None = None,
-    events: bool | Literal["accesses"] = False,
-    engine: Literal["fast", "reference"] | ComputeBackend = "fast",
-    progress: Progress | None = None,
-    **more: OverrideValue | OptionValue,
-) -> Run:
-    """Run a program on a platform: values, cycles, causes and energy from one execution.
-
-    Parameters
-    ----------
-    program, platform, mode, ..., **more
-        As of :class:`Simulation`.
-    inputs, fill, progress
-        As of :meth:`Simulation.run`.
-
-    Returns
-    -------
-    Run
-        The results.
-
-    Raises
-    ------
-    UserError
-        For a mistake in any argument; it says where and what to do.
-    SimulationError
-        For a deadlock, a limit that was reached, and a hazard under ``strict``; its ``run`` has the results
-        until then.
-
-    Examples
-    --------
-    >>> import kpusim
-    >>> run = kpusim.simulate("examples/gemm_relu/gemm_relu.nem", "npm_lite", fill=1,
-    ...                       **{"engine.array.rows": 32})  # doctest: +SKIP
-    >>> run.stats["cycles.total"]  # doctest: +SKIP
-    """
-    simulation = Simulation(
-        program,
-        platform,
-        mode=mode,
-        params=params,
-        strict=strict,
-        retarget=retarget,
-        hazards=hazards,
-        order=order,
-        seed=seed,
-        max_cycles=max_cycles,
-        events=events,
-        engine=engine,
-        **more,
-    )
-    return simulation._run(inputs, fill, progress)

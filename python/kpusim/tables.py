@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kpusim import _core
+from kpusim.errors import ArgumentError
 
 OptionValue = str | int | os.PathLike[str] | Mapping[str, int]
 
@@ -110,13 +111,13 @@ def options_of(rows: Iterable[tuple[str, str, str, str, tuple[str, ...]]]) -> tu
 def given_options(
     given: Mapping[str, OptionValue], known: Iterable[Option], what: str
 ) -> list[tuple[str, str]]:
-    """Keyword arguments as the command would be given them; a TypeError for those that nobody knows."""
+    """Keyword arguments as the command would be given them; an ArgumentError for those that nobody knows."""
     names = sorted({option.name for option in known})
     pairs: list[tuple[str, str]] = []
     for name, value in given.items():
         if name not in names:
             listed = ", ".join(names) or "none"
-            raise TypeError(f"there is no option {name!r} of {what}. Fix: there are {listed}.")
+            raise ArgumentError(f"there is no option {name!r} of {what}. Fix: there are {listed}.")
         written = name.replace("_", "-")
         if isinstance(value, Mapping):
             pairs += [(written, f"{key}={size}") for key, size in value.items()]

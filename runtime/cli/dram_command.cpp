@@ -103,10 +103,12 @@ class CommandFile final : public dram::CommandObserver {
     explicit CommandFile(Output& output) : output_(output) { output_.write("clock,command,rank,bank,row\n"); }
     void on_command(const dram::IssuedCommand& c) override {
         if (interrupted) throw Ended();
-        static constexpr const char* names[] = {"ACT", "PRE", "PREA", "RD",  "WR",
-                                                "REF", "PDE", "PDX",  "SRE", "SRX"};
+        static constexpr const char* names[] = {"ACT", "PRE", "PREA", "RD",  "WR",    "REF",
+                                                "PDE", "PDX", "SRE",  "SRX", "PREsb", "REFsb"};
         const bool of_bank = c.command == dram::Command::activate || c.command == dram::Command::precharge ||
-                             c.command == dram::Command::read || c.command == dram::Command::write;
+                             c.command == dram::Command::read || c.command == dram::Command::write ||
+                             c.command == dram::Command::precharge_same ||
+                             c.command == dram::Command::refresh_same;
         output_.write(fmt::format("{},{},{},{},{}\n", c.time, names[static_cast<size_t>(c.command)], c.rank,
                                   of_bank ? std::to_string(c.bank) : "",
                                   c.command == dram::Command::activate ? std::to_string(c.row) : ""));
@@ -253,7 +255,9 @@ void add_dram(CLI::App& app, int& exit_code) {
     command->add_option("--core-mhz", options->core_mhz, "clock of the cycles in a memory trace of a run")
         ->check(not_positive)
         ->capture_default_str();
-    command->add_option("--device", options->device, "DDR4-3200, LPDDR4-3200, LPDDR5-6400 or HBM2-2000")
+    command
+        ->add_option("--device", options->device,
+                     fmt::format("one of {}", fmt::join(platforms::ddr_device_names(), ", ")))
         ->capture_default_str();
     command
         ->add_option("--mapping", options->mapping,

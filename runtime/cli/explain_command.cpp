@@ -4,19 +4,24 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "base/text_output.hpp"
 #include "explain/explanation.hpp"
 #include "runtime/cli/command.hpp"
+#include "runtime/what_if/simulate.hpp"
 #include "traces/event_file.hpp"
 #include "traces/run_reader.hpp"
 
 namespace kpu::cli {
 namespace {
 
+/// Changes are simulated where all of them together take no longer.
+constexpr double simulation_limit_s = 10;
+
 struct ExplainOptions {
     std::string run, op, html;
-    bool json = false;
+    bool json = false, bounds_only = false;
 };
 
 /// Of a run folder, the event file in it.
@@ -43,6 +48,45 @@ void check_same_run(const std::string& run, const std::string& events, const tra
                     events, recording.info.total_cycles, results.stats.integer("cycles.total"), events));
 }
 
+/// What changes of the run would save, by simulation; where the folder does not say what ran, why not.
+what_if::Answers simulate_changes(const ExplainOptions& options, const traces::Recording& recording) {
+    what_if::Answers answers;
+    std::error_code error;
+    const std::filesystem::path folder = options.run;
+    if (!std::filesystem::is_directory(folder, error)) {
+        answers.skipped = "an event file alone does not say what ran; give the folder of the run";
+        return answers;
+    }
+    const std::string program = (folder / "program.nem").string(),
+                      platform = (folder / "platform.textproto").string();
+    for (const std::string& file : {program, platform}) {
+        if (std::filesystem::exists(file, error)) continue;
+        answers.skipped = file + " is missing";
+        return answers;
+    }
+    try {
+        Diagnostics findings;
+        const what_if::Case base{compiler::load_program(program, {}, findings), platforms::load(platform),
+                                 traces::read_run(options.run).manifest.parameters};
+        return what_if::simulate_changes(base, recording.info.total_cycles, simulation_limit_s);
+    } catch (const UserError& problem) {
+        answers.skipped = problem.what();
+        return answers;
+    }
+}
+
+nlohmann::ordered_json json_of(const what_if::Answers& answers) {
+    nlohmann::ordered_json changes = nlohmann::ordered_json::array();
+    for (const what_if::Outcome& outcome : answers.outcomes) {
+        changes.push_back({{"kind", what_if::name_of(outcome.kind)}, {"change", outcome.words}});
+        if (outcome.cycles)
+            changes.back()["cycles"] = *outcome.cycles;
+        else
+            changes.back()["problem"] = outcome.problem;
+    }
+    return {{"skipped", answers.skipped}, {"changes", changes}};
+}
+
 void explain(const ExplainOptions& options) {
     if (!options.html.empty()) Output::check(options.html);
     const std::string events = event_file_of(options.run);
@@ -52,10 +96,17 @@ void explain(const ExplainOptions& options) {
     if (!options.html.empty() || options.json) {
         const explain::Explanation explanation(graph);
         if (!options.html.empty()) write_file(options.html, html_of(explanation));
-        if (options.json) return print_out(json_of(explanation));
+        if (options.json) {
+            auto data = nlohmann::ordered_json::parse(json_of(explanation));
+            if (!options.bounds_only)
+                data["what_if_simulated"] = json_of(simulate_changes(options, recording));
+            return print_out(data.dump() + "\n");
+        }
         if (options.op.empty()) return;
     }
     print_out(text_of(graph, options.op, {}));
+    if (options.op.empty() && !options.bounds_only)
+        print_out("\n" + text_of(simulate_changes(options, recording)));
 }
 
 }  // namespace
@@ -72,6 +123,9 @@ void add_explain(CLI::App& app, int&) {
         "op", options->op,
         "one operation, by its name in ops.csv, or one task, as in g[t=0 k=1]; default: the whole run");
     command->add_flag("--json", options->json, "all of it as JSON on standard output");
+    command->add_flag("--bounds-only", options->bounds_only,
+                      "no simulation of changes, only the bounds; else each change is simulated where all of "
+                      "them take no more than ten seconds");
     command->add_option("--html", options->html,
                         "page to write: timeline, bars, critical path, bounds, roofline");
     command->callback([options] { explain(*options); });

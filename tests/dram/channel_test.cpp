@@ -181,7 +181,7 @@ TEST(DramChannel, ThroughputFollowsLittlesLaw) {
 class RefreshTimes final : public CommandObserver {
   public:
     void on_command(const IssuedCommand& c) override {
-        if (c.command == Command::refresh) times.push_back(c.time);
+        if (c.command == Command::refresh || c.command == Command::refresh_same) times.push_back(c.time);
     }
     std::vector<uint64_t> times;
 };
@@ -198,14 +198,14 @@ TEST(DramChannel, RefreshesAreOnTime) {
             RefreshTimes refreshes;
             const ReplayResult result = replay_pattern({config}, device, pattern, 5000, &refreshes);
             EXPECT_NEAR(static_cast<double>(result.counters.refreshes),
-                        std::floor(static_cast<double>(result.cycles) / t.trefi), 1);
+                        std::floor(static_cast<double>(result.cycles) / t.refresh_interval()), 1);
             for (size_t i = 0; i < refreshes.times.size(); ++i) {
-                EXPECT_GE(refreshes.times[i], (i + 1) * t.trefi);
-                EXPECT_LE(refreshes.times[i], (i + 1) * t.trefi + latest);
+                EXPECT_GE(refreshes.times[i], (i + 1) * t.refresh_interval());
+                EXPECT_LE(refreshes.times[i], (i + 1) * t.refresh_interval() + latest);
             }
         }
         Channel idle(config);
-        idle.advance(100 * uint64_t{t.trefi} + 1 + t.trp_ab);
+        idle.advance(100 * uint64_t{t.refresh_interval()} + 1 + t.trp_ab);
         EXPECT_EQ(idle.counters(idle.now()).refreshes, 100u);
     }
 }

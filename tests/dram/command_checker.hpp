@@ -17,7 +17,7 @@ namespace kpu::dram {
 /// every scope, and the state of every bank. Knows nothing of the controller.
 class CommandChecker final : public CommandObserver {
   public:
-    enum class Scope { bank, group, rank, other_rank };
+    enum class Scope { bank, group, same_bank, rank, other_rank };
     /// `then` comes at least `clocks` after the last `first` in the scope.
     struct Rule {
         std::string name;
@@ -50,7 +50,7 @@ class CommandChecker final : public CommandObserver {
     const std::vector<Rule>& rules() const { return rules_; }
 
   private:
-    static constexpr size_t command_count = 10;
+    static constexpr size_t command_count = 12;
     using Times = std::array<std::optional<uint64_t>, command_count>;
     struct Bank {
         Times last;
@@ -99,6 +99,17 @@ class CommandChecker final : public CommandObserver {
         rule("tRFC to refresh", C::refresh, C::refresh, Scope::rank, t_.trfc);
         rule("tRFC to self-refresh", C::refresh, C::enter_self_refresh, Scope::rank, t_.trfc);
         rule("tRP to self-refresh", C::precharge_all, C::enter_self_refresh, Scope::rank, t_.trp_ab);
+        rule("tCCD_L write after write", C::write, C::write, Scope::group, std::max(t_.tccd_l_wr, t_.burst));
+        rule("tRFCsb to activate", C::refresh_same, C::activate, Scope::same_bank, t_.trfc_sb);
+        rule("tREFSBRD", C::refresh_same, C::activate, Scope::rank, t_.trefsb_to_act);
+        rule("tRFCsb to self-refresh", C::refresh_same, C::enter_self_refresh, Scope::rank, t_.trfc_sb);
+        rule("tRP to same-bank refresh", C::precharge, C::refresh_same, Scope::same_bank, t_.trp);
+        rule("tRP of same banks to refresh", C::precharge_same, C::refresh_same, Scope::same_bank, t_.trp);
+        rule("tRP of same banks", C::precharge_same, C::activate, Scope::same_bank, t_.trp);
+        rule("tRC to same-bank refresh", C::activate, C::refresh_same, Scope::same_bank, t_.trc);
+        rule("tRAS, same banks", C::activate, C::precharge_same, Scope::same_bank, t_.tras);
+        rule("tRTP, same banks", C::read, C::precharge_same, Scope::same_bank, t_.trtp);
+        rule("tWR, same banks", C::write, C::precharge_same, Scope::same_bank, write_data + t_.twr);
         rule("tCKE power-down", C::enter_power_down, C::exit_power_down, Scope::rank, t_.tcke);
         rule("tCKE self-refresh", C::enter_self_refresh, C::exit_self_refresh, Scope::rank, t_.tcke);
         for (const auto& [name, then] :
@@ -111,6 +122,13 @@ class CommandChecker final : public CommandObserver {
         }
     }
 
+    static bool of_same(const IssuedCommand& c) {
+        return c.command == Command::precharge_same || c.command == Command::refresh_same;
+    }
+    /// Whether a command for one bank of every group is for this one too.
+    bool is_same(uint32_t b, const IssuedCommand& c) const {
+        return rank_of(b) == c.rank && b % g_.banks_per_group == c.bank % g_.banks_per_group;
+    }
     uint32_t group_of(uint32_t bank) const { return bank / g_.banks_per_group; }
     uint32_t rank_of(uint32_t bank) const { return bank / g_.banks_per_rank(); }
 
@@ -120,6 +138,8 @@ class CommandChecker final : public CommandObserver {
             const bool in_rank = rank_of(b) == c.rank;
             if (rule.scope == Scope::other_rank ? in_rank : !in_rank) continue;
             if (rule.scope == Scope::bank && b != c.bank) continue;
+            if (rule.scope == Scope::same_bank && b % g_.banks_per_group != c.bank % g_.banks_per_group)
+                continue;
             if (rule.scope == Scope::group && group_of(b) != group_of(c.bank)) continue;
             const auto& time = banks_[b].last[static_cast<size_t>(rule.first)];
             if (time && (!last || *time > *last)) last = time;
@@ -170,6 +190,15 @@ class CommandChecker final : public CommandObserver {
                     if (rank_of(b) == c.rank) banks_[b].open = false;
                 }
                 break;
+            case Command::precharge_same:
+                for (uint32_t b = 0; b < banks_.size(); ++b) {
+                    if (is_same(b, c)) banks_[b].open = false;
+                }
+                break;
+            case Command::refresh_same:
+                for (uint32_t b = 0; b < banks_.size(); ++b)
+                    expect(!is_same(b, c) || !banks_[b].open, c, "same-bank refresh with a row open");
+                break;
             case Command::refresh:
             case Command::enter_self_refresh:
                 expect(!any_open, c, "refresh with a row open");
@@ -197,7 +226,7 @@ class CommandChecker final : public CommandObserver {
     /// A command at a time on each command bus; data never overlaps.
     void check_buses(const IssuedCommand& c) {
         const bool column = c.command == Command::read || c.command == Command::write;
-        const bool row = c.command <= Command::precharge_all || c.command == Command::refresh;
+        const bool row = c.command <= Command::precharge_all || c.command == Command::refresh || of_same(c);
         if (column || row) {
             std::optional<uint64_t>& last = last_on_bus_[t_.separate_row_commands && column];
             expect(!last || c.time >= *last, c, "two commands at one time, or out of order");
@@ -213,7 +242,7 @@ class CommandChecker final : public CommandObserver {
         const bool of_bank = c.command == Command::activate || c.command == Command::precharge ||
                              c.command == Command::read || c.command == Command::write;
         for (uint32_t b = 0; b < banks_.size(); ++b) {
-            if (of_bank ? b == c.bank : rank_of(b) == c.rank)
+            if (of_same(c) ? is_same(b, c) : of_bank ? b == c.bank : rank_of(b) == c.rank)
                 banks_[b].last[static_cast<size_t>(c.command)] = c.time;
         }
     }

@@ -339,16 +339,16 @@ TEST(Controller, FutureWorkKnowsUnits) {
     Stepper s(m.program, options);
     s.controller.start();
     const auto& control = s.controller;
-    EXPECT_EQ(control.future_work(UnitKind::sdma, -1, 0), FutureWork::none);
-    EXPECT_EQ(control.future_work(UnitKind::nmu, 1, 0), FutureWork::not_issued);
-    EXPECT_EQ(control.future_work(UnitKind::nmu, 0, 0), FutureWork::none);
-    EXPECT_EQ(control.future_work(UnitKind::vpu, 0, 0), FutureWork::none);
-    EXPECT_EQ(control.future_work(UnitKind::vpu, 0, 1), FutureWork::not_issued);
+    EXPECT_EQ(control.future_work({UnitKind::sdma, -1, 0}), FutureWork::none);
+    EXPECT_EQ(control.future_work({UnitKind::nmu, 1, 0}), FutureWork::not_issued);
+    EXPECT_EQ(control.future_work({UnitKind::nmu, 0, 0}), FutureWork::none);
+    EXPECT_EQ(control.future_work({UnitKind::vpu, 0, 0}), FutureWork::none);
+    EXPECT_EQ(control.future_work({UnitKind::vpu, 0, 1}), FutureWork::not_issued);
     s.complete("a");
-    EXPECT_EQ(control.future_work(UnitKind::nmu, 1, 0), FutureWork::not_issued);
+    EXPECT_EQ(control.future_work({UnitKind::nmu, 1, 0}), FutureWork::not_issued);
     s.complete("b(i=0)");
-    EXPECT_EQ(control.future_work(UnitKind::nmu, 1, 0), FutureWork::none);
-    EXPECT_EQ(control.future_work(UnitKind::vpu, 0, 1), FutureWork::none);
+    EXPECT_EQ(control.future_work({UnitKind::nmu, 1, 0}), FutureWork::none);
+    EXPECT_EQ(control.future_work({UnitKind::vpu, 0, 1}), FutureWork::none);
 }
 
 // Producers: unsatisfied ones at issue, and all of them for token flows.

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <map>
 
-#include "tests/explain/faster.hpp"
+#include "runtime/what_if/faster.hpp"
 #include "tests/explain/run.hpp"
 
 namespace kpu::explain {
@@ -27,8 +27,8 @@ class Survey {
               const platforms::Platform& platform) {
         const test::TracedRun run = test::traced_run(module, platform);
         const RunGraph graph(run.recording, name);
-        for (const Bound& bound : what_if(graph)) {
-            const Cycles fast = test::traced_run(module, test::faster(platform, bound.part, 1000)).total();
+        for (const Bound& bound : explain::what_if(graph)) {
+            const Cycles fast = test::traced_run(module, what_if::faster(platform, bound.part, 1000)).total();
             Gaps& gaps = gaps_[std::string(bound.part.empty() ? "nothing" : bound.part)];
             gaps.percent.push_back(100 * (1 - double(bound.cycles) / double(std::max<Cycles>(fast, 1))));
             if (bound.cycles <= fast) continue;

@@ -1,24 +1,24 @@
 // No bound is above a simulation in which that resource is a thousand times faster.
 #include <gtest/gtest.h>
 
-#include "tests/explain/faster.hpp"
+#include "runtime/what_if/faster.hpp"
 #include "tests/explain/run.hpp"
 
 namespace kpu::explain {
 namespace {
 
 using test::example;
-using test::faster;
 using test::random_module;
 using test::traced_run;
 using test::TracedRun;
+using what_if::faster;
 
 constexpr uint32_t factor = 1000;
 
 void check_bounds(const std::shared_ptr<const Module>& module, const platforms::Platform& platform) {
     const TracedRun run = traced_run(module, platform);
     const RunGraph graph(run.recording, "run");
-    const std::vector<Bound> bounds = what_if(graph);
+    const std::vector<Bound> bounds = explain::what_if(graph);
     ASSERT_FALSE(bounds.empty());
     EXPECT_EQ(bounds.front().part, "");
     EXPECT_LE(bounds.front().cycles, run.total());

@@ -8,10 +8,10 @@ namespace {
 /// Every device is consistent with itself: burst, bus, data rate, row cycle, capacity, a source.
 TEST(DdrDevices, AreConsistent) {
     EXPECT_THAT(ddr_device_names(),
-                testing::ElementsAre("DDR4-3200", "LPDDR4-3200", "HBM2-2000", "LPDDR5-6400"));
-    const double peak[] = {25.6, 12.8, 32.0, 25.6};
-    const uint64_t gib[] = {8, 2, 1, 2};
-    for (size_t i = 0; i < 4; ++i) {
+                testing::ElementsAre("DDR4-3200", "LPDDR4-3200", "HBM2-2000", "LPDDR5-6400", "DDR5-4800"));
+    const double peak[] = {25.6, 12.8, 32.0, 25.6, 19.2};
+    const uint64_t gib[] = {8, 2, 1, 2, 8};
+    for (size_t i = 0; i < 5; ++i) {
         const proto::DdrDevice& device = rated_ddr_device(ddr_device_names()[i]);
         SCOPED_TRACE(device.name());
         EXPECT_DOUBLE_EQ(device.data_rate_mtps() * 1e-3 * device.bus_width_bits() / 8, peak[i]);

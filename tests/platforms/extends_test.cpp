@@ -60,9 +60,9 @@ TEST(Extends, AddsEngines) {
 
 /// Another DRAM device has its own rate and size.
 TEST(Extends, AnotherDramHasItsOwnRate) {
-    const Platform own = parse(R"(name: "own" extends: "tile32" ddr { device: "LPDDR5-6400" channels: 3 })");
-    EXPECT_EQ(own.ddr().data_rate_mtps(), 6400u);
-    EXPECT_EQ(own.ddr().size_bytes(), 3 * (uint64_t{2} << 30));
+    const Platform own = parse(R"(name: "own" extends: "tile32" ddr { device: "DDR5-4800" channels: 3 })");
+    EXPECT_EQ(own.ddr().data_rate_mtps(), 4800u);
+    EXPECT_EQ(own.ddr().size_bytes(), 3 * (uint64_t{8} << 30));
 }
 
 /// Files extend files beside them, over several steps; a circle is an error, not an end without one.

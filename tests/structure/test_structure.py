@@ -52,8 +52,9 @@ USES = {
     "model/device": "model/accounting model/*",
     "runtime": "model/device traces/*",
     "runtime/schedule_engine": "runtime compiler/*",
-    "runtime/cli": "runtime/schedule_engine analysis explain traces/*",
-    "python": "runtime/schedule_engine compiler/onnx analysis explain traces/*",
+    "runtime/what_if": "runtime",
+    "runtime/cli": "runtime/schedule_engine runtime/what_if analysis explain traces/*",
+    "python": "runtime/schedule_engine runtime/what_if compiler/onnx analysis explain traces/*",
 }
 NO_SOURCES = {"tests", "cmake", "docs", "examples", "editors", "scripts"}
 

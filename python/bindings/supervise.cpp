@@ -1,0 +1,75 @@
+#include "python/bindings/supervise.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "python/bindings/bindings.hpp"
+
+namespace kpu::bindings {
+namespace {
+
+using runtime::RunStatus;
+
+/// How often a run looks for Ctrl-C and other signals of Python.
+constexpr std::chrono::milliseconds signal_period{50};
+
+}  // namespace
+
+RunStatus supervise(std::atomic<bool>& interrupt, double timeout_s, const std::function<RunStatus()>& work) {
+    // one thread at a time is in a simulation: one that a simulation's own call-back starts stays in its
+    // thread
+    static thread_local bool simulates = false;
+    if (simulates) {
+        const py::gil_scoped_release release;
+        return work();
+    }
+    std::mutex mutex;
+    std::condition_variable ended;
+    bool done = false;
+    RunStatus status = RunStatus::paused;
+    std::exception_ptr failure;
+    std::optional<py::error_already_set> signal;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto out_of_time = [&] {
+        return timeout_s > 0 &&
+               std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(timeout_s);
+    };
+    {
+        const py::gil_scoped_release release;
+        std::thread worker([&] {
+            simulates = true;
+            try {
+                status = work();
+            } catch (...) {
+                failure = std::current_exception();
+            }
+            const std::lock_guard<std::mutex> lock(mutex);
+            done = true;
+            ended.notify_one();
+        });
+        std::unique_lock<std::mutex> lock(mutex);
+        while (!ended.wait_for(lock, signal_period, [&] { return done; })) {
+            if (out_of_time()) interrupt = true;
+            if (signal) continue;
+            lock.unlock();
+            {
+                const py::gil_scoped_acquire acquire;
+                if (PyErr_CheckSignals() != 0) {
+                    signal.emplace();
+                    interrupt = true;
+                }
+            }
+            lock.lock();
+        }
+        lock.unlock();
+        worker.join();
+    }
+    if (signal) throw std::move(*signal);
+    if (failure) std::rethrow_exception(failure);
+    return status;
+}
+
+}  // namespace kpu::bindings

@@ -1,0 +1,85 @@
+"""Tables of a run as pandas frames; pandas is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from kpusim.errors import UserError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pandas import DataFrame
+
+    from kpusim.run import Run
+
+Table = Literal["ops", "stalls", "power", "events"]
+
+
+def extra(module: str, use: str) -> ModuleType:
+    """Import a package of the extra ``kpusim[plots]``, or say how to get it."""
+    try:
+        return __import__(module, fromlist=["_"])
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise UserError(
+            f"{use} needs {package}, which is not installed. Fix: pip install 'kpusim[plots]'."
+        ) from error
+
+
+def frame_of(run: Run, table: str) -> DataFrame:
+    """One table of the run as a ``pandas.DataFrame``."""
+    makers: dict[str, Callable[[Run], Any]] = {
+        "ops": ops_rows,
+        "stalls": stall_columns,
+        "power": power_columns,
+        "events": event_columns,
+    }
+    if not isinstance(table, str) or table not in makers:
+        raise UserError(f"there is no table {table!r}. Fix: give one of {', '.join(makers)}.")
+    return extra("pandas", "to_pandas").DataFrame(makers[table](run), copy=True)
+
+
+def ops_rows(run: Run) -> list[dict[str, Any]]:
+    """Operations, their causes as columns of their own, 0 where an operation has none."""
+    causes = sorted({cause for row in run.ops for cause in row.causes})
+    rows = []
+    for op in run.ops:
+        row = asdict(op)
+        own = row.pop("causes")
+        rows.append(row | {cause: own.get(cause, 0) for cause in causes})
+    return rows
+
+
+def stall_columns(run: Run) -> dict[str, Any]:
+    """What every unit did when, and why: the columns of the stall trace."""
+    return dict(vars(run.events.intervals))
+
+
+def power_columns(run: Run) -> dict[str, Any]:
+    """Mean power of each bin, W, by source."""
+    power = run.power
+    return {
+        "time_ns": power.time_ns,
+        "dt_ns": power.dt_ns,
+        **power.watts,
+        "total": power.total,
+        "op": power.op,
+    }
+
+
+def event_columns(run: Run) -> dict[str, Any]:
+    """The records, with units and operations by name beside their numbers."""
+    events = run.events
+    columns: dict[str, Any] = {name: events.records[name] for name in events.records.dtype.names or ()}
+    for name, numbers, names in (
+        ("unit_name", columns["unit"], events.units),
+        ("op_name", columns["op"], events.operations),
+    ):
+        known = np.array([*names, ""], dtype=object)
+        columns[name] = known[np.minimum(numbers, len(names))]
+    return columns
