@@ -18,7 +18,8 @@ namespace {
 
 bool is_kernel_cost(std::string_view name) {
     const auto& rows = kernel::cost_rows();
-    return std::any_of(rows.begin(), rows.end(), [&](const kernel::CostRow& row) { return row.name == name; });
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const kernel::CostRow& row) { return row.name == name; });
 }
 
 constexpr uint32_t accumulator_bytes = 4;

@@ -126,6 +126,8 @@ class Simulation {
     /// 0.
     const traces::StatSet& stats();
     const std::vector<traces::OpRow>& op_rows();
+    /// What the statements of kernels cost, where time was modelled.
+    std::vector<traces::KernelRow> kernel_rows();
     /// Completed instances of a task statement so far.
     uint64_t completions(uint32_t statement) const;
     /// Puts inputs into memory, as the first step does, so that it can be looked at before.

@@ -11,6 +11,7 @@ from kpusim import nem
 from kpusim._core import version as __version__
 from kpusim.backend import ComputeBackend, Operand
 from kpusim.errors import Diagnostic, HazardWarning, InternalError, KpusimError, SimulationError, UserError
+from kpusim.kernels import Kernel, kernel
 from kpusim.platform import Parameter, Platform
 from kpusim.program import Program, compile, load
 from kpusim.results import Events, Explanation, Hazard, Intervals, OpRow, Power, Stat, Stats
@@ -31,6 +32,7 @@ __all__ = [
     "HazardWarning",
     "InternalError",
     "Intervals",
+    "Kernel",
     "KpusimError",
     "OpRow",
     "Operand",
@@ -53,6 +55,7 @@ __all__ = [
     "compile",
     "diff",
     "front_ends",
+    "kernel",
     "load",
     "nem",
     "simulate",
