@@ -14,6 +14,7 @@
 #include "platforms/platform.hpp"
 #include "runtime/state.hpp"
 #include "traces/event_file.hpp"
+#include "traces/kernel_rows.hpp"
 #include "traces/stats.hpp"
 #include "traces/writers.hpp"
 
