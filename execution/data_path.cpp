@@ -8,6 +8,7 @@
 #include "base/diagnostics.hpp"
 #include "isa/footprint_runs.hpp"
 #include "isa/reach.hpp"
+#include "values/kernel/launch.hpp"
 
 namespace kpu::execution {
 namespace {
@@ -57,6 +58,7 @@ DataPath::DataPath(const BoundProgram& program, values::MemoryImage* memory, val
     if (report_hazards) follow_races();
     if (memory) {
         executor_.emplace(program, *backend);
+        executor_->watch_kernels(report_hazards);
         return;
     }
     shadow_.emplace(program.ddr_bytes, program.l2_bytes, program.l1_bytes);
@@ -217,7 +219,10 @@ void DataPath::task_completed(const TaskInstance& instance, const values::kernel
         throw InternalError(fmt::format("task {} completed but never started", instance.serial));
     std::unique_ptr<InFlight> task = std::move(*it);
     running_.erase(it);
-    if (launch != nullptr && executor_) executor_->note_launch(*instance.task, *launch);
+    if (launch != nullptr && executor_) {
+        executor_->note_launch(*instance.task, *launch);
+        note_races(instance, launch);
+    }
     publish(*task);
     task->instance = nullptr;
     spare_.push_back(std::move(task));
@@ -231,9 +236,11 @@ void DataPath::publish(InFlight& task) {
         return;
     }
     if (!task.contended) {
-        if (!task.evaluated)
-            return executor_->execute(*task.memory, *instance.task, instance.inputs, instance.outputs,
-                                      instance.loops);
+        if (!task.evaluated) {
+            executor_->execute(*task.memory, *instance.task, instance.inputs, instance.outputs,
+                               instance.loops);
+            return note_races(instance, executor_->take_launch().get());
+        }
         return executor_->commit(*task.memory, task.pending);
     }
     for (const auto& reader : running_) {
@@ -251,6 +258,13 @@ void DataPath::evaluate(InFlight& task) {
     executor_->evaluate(*task.memory, *instance.task, instance.inputs, instance.outputs, task.pending,
                         instance.loops);
     task.evaluated = true;
+    note_races(instance, executor_->take_launch().get());
+}
+
+void DataPath::note_races(const TaskInstance& instance, const values::kernel::LaunchResult* launch) {
+    if (launch == nullptr) return;
+    for (const values::kernel::KernelRace& race : launch->races)
+        log_.add_kernel(program_, side_of(instance), *launch, race);
 }
 
 /// Whether the commit would leave every byte as it is and as written as it is.

@@ -77,6 +77,7 @@ class DataPath {
     void check_written(const InFlight& task, const Operand& input);
     void publish(InFlight& task);
     void fix_inputs(InFlight& task);
+    void note_races(const TaskInstance& instance, const values::kernel::LaunchResult* launch);
     static bool reads_of(const InFlight& reader, const InFlight& writer);
     void evaluate(InFlight& task);
     bool changes_nothing(const InFlight& task);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "execution/describe.hpp"
+#include "values/kernel/launch.hpp"
 
 namespace kpu::execution {
 namespace {
@@ -25,12 +26,16 @@ std::string sides_text(const HazardFinding& f, const std::string& bytes) {
                 f.task, bytes, f.other_task);
         case HazardKind::unwritten:
             return fmt::format("{} reads {}, which nobody wrote", f.task, bytes);
+        case HazardKind::kernel:
+            return fmt::format("{}: {}", f.task, f.statements);
     }
     return {};
 }
 
-std::string_view fix_of(HazardKind kind) {
-    switch (kind) {
+std::string_view fix_of(const HazardFinding& f) {
+    switch (f.kind) {
+        case HazardKind::kernel:
+            return f.fix;
         case HazardKind::unwritten:
             return "wait for the task that writes them, or give the buffer an input";
         default:
@@ -41,16 +46,19 @@ std::string_view fix_of(HazardKind kind) {
 }  // namespace
 
 std::string_view name_of(HazardKind kind) {
-    constexpr std::array<std::string_view, hazard_kind_count> names = {"raw", "war", "waw", "unwritten",
-                                                                       "stale"};
+    constexpr std::array<std::string_view, hazard_kind_count> names = {"raw",       "war",   "waw",
+                                                                       "unwritten", "stale", "kernel"};
     return names[static_cast<size_t>(kind)];
 }
 
 std::string_view meaning_of(HazardKind kind) {
     constexpr std::array<std::string_view, hazard_kind_count> meanings = {
-        "reads of what another task writes, unordered", "writes of what another task reads, unordered",
-        "writes of what another task writes, unordered", "reads of bytes that nobody wrote",
-        "reads that came before the write that the text has before them, unordered"};
+        "reads of what another task writes, unordered",
+        "writes of what another task reads, unordered",
+        "writes of what another task writes, unordered",
+        "reads of bytes that nobody wrote",
+        "reads that came before the write that the text has before them, unordered",
+        "accesses inside a kernel that nothing orders, or to what a copy in flight reads or changes"};
     return meanings[static_cast<size_t>(kind)];
 }
 
@@ -62,7 +70,7 @@ std::string to_string(const HazardFinding& f) {
     if (f.count > 1) text += fmt::format("; {} times", f.count);
     if (f.benign == f.count) return text + "; benign: the same bytes were there already.";
     if (f.benign > 0) text += fmt::format("; {} of them benign (same bytes)", f.benign);
-    return fmt::format("{}. Fix: {}.", text, fix_of(f.kind));
+    return fmt::format("{}. Fix: {}.", text, fix_of(f));
 }
 
 size_t HazardLog::add(const BoundProgram& program, HazardKind kind, const HazardSide& task,
@@ -96,6 +104,41 @@ size_t HazardLog::add(const BoundProgram& program, HazardKind kind, const Hazard
     findings_.push_back(std::move(finding));
     index_.emplace(key, findings_.size() - 1);
     return findings_.size() - 1;
+}
+
+void HazardLog::add_kernel(const BoundProgram& program, const HazardSide& task,
+                           const values::kernel::LaunchResult& launch,
+                           const values::kernel::KernelRace& race) {
+    total_ += race.count;
+    counts_[static_cast<size_t>(HazardKind::kernel)] += race.count;
+    const auto [at, inserted] = kernel_index_.try_emplace(
+        std::make_tuple(task.statement, race.statement, race.other), findings_.size());
+    if (!inserted) {
+        if (at->second != not_listed) findings_[at->second].count += race.count;
+        return;
+    }
+    if (findings_.size() >= max_findings) {
+        at->second = not_listed;
+        return;
+    }
+    const BoundTask& bound = program.tasks[program.statements[task.statement].index];
+    const kernel::Code& code = *bound.launch->code;
+    const values::kernel::RaceText text = values::kernel::race_text(code, launch.grid, race);
+    HazardFinding finding;
+    finding.kind = HazardKind::kernel;
+    finding.statement = finding.other_statement = task.statement;
+    if (task.statement < program.positions.size()) finding.pos = program.positions[task.statement];
+    finding.task = statement_text(program, task.statement, task.loops);
+    finding.buffer = code.buffers[race.buffer].name;
+    finding.level = Level::l1;
+    finding.engine = static_cast<uint16_t>(std::max(bound.engine, 0));
+    const uint64_t bytes = std::max<uint64_t>(storage_bits(code.buffers[race.buffer].type) / 8, 1);
+    finding.first = race.element * bytes;
+    finding.last = finding.first + bytes - 1;
+    finding.count = race.count;
+    finding.statements = text.sentence;
+    finding.fix = text.fix;
+    findings_.push_back(std::move(finding));
 }
 
 void HazardLog::mark_benign(size_t finding) {

@@ -10,6 +10,11 @@
 #include "execution/controller.hpp"
 #include "isa/bound_program.hpp"
 
+namespace kpu::values::kernel {
+struct KernelRace;
+struct LaunchResult;
+}  // namespace kpu::values::kernel
+
 namespace kpu::execution {
 
 enum class HazardKind : uint8_t {
@@ -17,10 +22,11 @@ enum class HazardKind : uint8_t {
     war,        ///< a task wrote what another had read or was reading, and nothing orders the two
     waw,        ///< a task wrote what another had written or was writing, and nothing orders the two
     unwritten,  ///< a task read bytes that nobody had written (they read as 0)
-    stale       ///< as war, but the text has the write first: what was read had been in the slot before
+    stale,      ///< as war, but the text has the write first: what was read had been in the slot before
+    kernel      ///< invocations of one kernel raced, or touched what a copy in flight reads or changes
 };
-constexpr int hazard_kind_count = 5;
-std::string_view name_of(HazardKind kind);  ///< raw, war, waw, unwritten, stale
+constexpr int hazard_kind_count = 6;
+std::string_view name_of(HazardKind kind);  ///< raw, war, waw, unwritten, stale, kernel
 std::string_view meaning_of(HazardKind kind);
 
 /// Hazards of one kind between two statements; task, iteration and bytes are those of the first occurrence.
@@ -36,6 +42,7 @@ struct HazardFinding {
     uint16_t engine = 0;           ///< of L1
     uint64_t first = 0, last = 0;  ///< bytes from the buffer's base, both inclusive: the common range
     uint64_t count = 0;            ///< occurrences
+    std::string statements, fix;   ///< of a kernel: what its two statements do, as a sentence
     uint64_t benign = 0;  ///< of them, rewrites of the bytes that were there already (known with values)
 };
 /// "hazard (war): task `b` (i=1) writes bytes 0..63 of L2 buffer `B` while task `a` (i=0) reads them; 3 times
@@ -58,6 +65,9 @@ class HazardLog {
     /// Index of the finding, or not_listed. `other` null: no other task.
     size_t add(const BoundProgram& program, HazardKind kind, const HazardSide& task, const HazardSide* other,
                const BoundRegion& region, uint64_t first_address, uint64_t last_address);
+    /// Races inside a kernel that a task ran, between two of its statements.
+    void add_kernel(const BoundProgram& program, const HazardSide& task,
+                    const values::kernel::LaunchResult& launch, const values::kernel::KernelRace& race);
     /// From now on tasks are compared only with those in flight with them.
     void limit(std::string why) { limited_ = std::move(why); }
     /// Why races with tasks that were over may be missing; empty when none are.
@@ -74,6 +84,8 @@ class HazardLog {
     std::string limited_;
     std::vector<HazardFinding> findings_;
     std::map<std::tuple<HazardKind, uint32_t, uint32_t>, size_t> index_;
+    /// Of kernels: task statement, the kernel's two statements.
+    std::map<std::tuple<uint32_t, uint32_t, uint32_t>, size_t> kernel_index_;
     std::array<uint64_t, hazard_kind_count> counts_{};
     uint64_t total_ = 0, benign_ = 0;
 };

@@ -90,6 +90,8 @@ bool Binder::bind_launch(const proto::Task& source, BoundTask& task, const Sourc
                 code.name(), code.workgroup_bytes(), left));
         return false;
     }
+    if (!limits_.agnostic && code.workgroup_bytes() > 0)
+        launch->units_per_engine = left / code.workgroup_bytes();
     bool good = bind_operands(source, code, *launch, task, pos);
     for (const proto::Expr& expr : source.kernel().grid()) {
         launch->grid.emplace_back();

@@ -130,7 +130,8 @@ struct BoundLaunch {
     std::shared_ptr<const kernel::Code> code;
     std::vector<BoundExpr> grid;  ///< workgroups along x, y, z; empty: inferred
     std::vector<BoundExpr> scalars;
-    std::vector<Operand> operands;  ///< of each buffer that is not workgroup memory, in order
+    std::vector<Operand> operands;           ///< of each buffer that is not workgroup memory, in order
+    uint64_t units_per_engine = UINT64_MAX;  ///< for whose workgroup memory L1 has room
 };
 
 struct BoundTask {
@@ -155,7 +156,7 @@ struct BoundTask {
     uint64_t elements = 0;               ///< output elements
     std::vector<uint32_t> materialized;  ///< output regions that carry @materialized
     std::shared_ptr<const BoundLaunch> launch;  ///< of a kernel
-    std::string profile;                 ///< tag of @profile, else of the innermost loop that has one
+    std::string profile;                        ///< tag of @profile, else of the innermost loop that has one
 
     bool launches() const { return kind == proto::Task::KERNEL; }
     bool computes() const { return kind == proto::Task::COMPUTE; }

@@ -113,10 +113,11 @@ bool in_place_input(const OpcodeSpec& spec, size_t i) {
 
 /// Whether an input and an output of a launch are one buffer of the kernel, which reads and writes it.
 bool is_one_buffer(const BoundLaunch& launch, size_t input, uint32_t output, const BoundTask& task) {
-    return std::any_of(launch.operands.begin(), launch.operands.end(), [&](const BoundLaunch::Operand& operand) {
-        return operand.input == static_cast<int32_t>(input) && operand.output >= 0 &&
-               task.outputs[static_cast<size_t>(operand.output)] == output;
-    });
+    return std::any_of(launch.operands.begin(), launch.operands.end(),
+                       [&](const BoundLaunch::Operand& operand) {
+                           return operand.input == static_cast<int32_t>(input) && operand.output >= 0 &&
+                                  task.outputs[static_cast<size_t>(operand.output)] == output;
+                       });
 }
 
 /// `budget`: iterations that may still be tried; reduced by those that were.
@@ -227,15 +228,17 @@ void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32
         for (size_t i = 0; i < task.inputs.size(); ++i) {
             const BoundRegion &dst = context.region(out), &src = context.region(task.inputs[i]);
             if (compute && in_place_input(opcode(task.opcode), i) && same_window(dst, src)) continue;
-            if (task.launches() && same_window(dst, src) && is_one_buffer(*task.launch, i, out, task)) continue;
+            if (task.launches() && same_window(dst, src) && is_one_buffer(*task.launch, i, out, task))
+                continue;
             const auto found = overlap_in(context, statement, src, dst);
             if (!found) continue;
             context.error(
-                pos, fmt::format("task `{}`: {} overlaps {}{}. Fix: {}.", task.name, region_text(dst),
-                                 region_text(src), in_iteration(context.program, statement, *found),
-                                 task.moves() ? "use separate regions, or @memmove"
-                                 : compute ? "use separate regions, or the same one where the opcode allows it"
-                                           : "bind separate regions to the kernel's buffers"));
+                pos,
+                fmt::format("task `{}`: {} overlaps {}{}. Fix: {}.", task.name, region_text(dst),
+                            region_text(src), in_iteration(context.program, statement, *found),
+                            task.moves() ? "use separate regions, or @memmove"
+                            : compute    ? "use separate regions, or the same one where the opcode allows it"
+                                         : "bind separate regions to the kernel's buffers"));
         }
     }
 }

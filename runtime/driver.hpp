@@ -9,6 +9,7 @@
 #include "execution/data_path.hpp"
 #include "platforms/platform.hpp"
 #include "runtime/state.hpp"
+#include "traces/kernel_rows.hpp"
 #include "traces/run_info.hpp"
 #include "traces/stats.hpp"
 #include "traces/writers.hpp"
@@ -42,6 +43,8 @@ class Driver {
 
     /// Ends the run here: advance() may not be called any more.
     virtual void finish(traces::StatSet& stats, std::vector<traces::OpRow>& ops) = 0;
+    /// After finish(): what the statements of kernels cost; only the model knows.
+    virtual std::vector<traces::KernelRow> kernel_rows() const { return {}; }
     /// After finish(): fills in what the model knows of the run.
     virtual void describe(traces::RunInfo&) const {}
 };

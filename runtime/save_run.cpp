@@ -35,6 +35,13 @@ void save_run(const std::string& folder, bool force, Simulation& simulation,
     traces::RunFolder files(folder, force);
     files.write_stats(simulation.stats().to_json(false));
     files.write_ops(ops_csv);
+    if (const auto rows = simulation.kernel_rows(); !rows.empty()) {
+        std::string kernels_csv;
+        auto kernels = Output::to_string(kernels_csv);
+        traces::write_kernel_rows(rows, kernels);
+        kernels.finish();
+        files.write_kernels(kernels_csv);
+    }
     std::string platform_text;
     if (const platforms::Platform* platform = simulation.platform()) {
         platform_text = platforms::to_textproto(*platform);

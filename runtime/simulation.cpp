@@ -388,6 +388,11 @@ const std::vector<traces::OpRow>& Simulation::op_rows() {
     return impl_->ops;
 }
 
+std::vector<traces::KernelRow> Simulation::kernel_rows() {
+    impl_->close();
+    return impl_->driver ? impl_->driver->kernel_rows() : std::vector<traces::KernelRow>{};
+}
+
 const execution::HazardLog& Simulation::hazards() const { return impl_->hazards(); }
 
 std::vector<traces::UnitInfo> Simulation::units() const {

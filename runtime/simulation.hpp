@@ -14,6 +14,7 @@
 #include "platforms/platform.hpp"
 #include "runtime/state.hpp"
 #include "traces/event_file.hpp"
+#include "traces/kernel_rows.hpp"
 #include "traces/stats.hpp"
 #include "traces/writers.hpp"
 
@@ -126,6 +127,8 @@ class Simulation {
     /// 0.
     const traces::StatSet& stats();
     const std::vector<traces::OpRow>& op_rows();
+    /// What the statements of kernels cost, where time was modelled.
+    std::vector<traces::KernelRow> kernel_rows();
     /// Completed instances of a task statement so far.
     uint64_t completions(uint32_t statement) const;
     /// Puts inputs into memory, as the first step does, so that it can be looked at before.

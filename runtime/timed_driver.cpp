@@ -59,6 +59,7 @@ class TimedDriver final : public Driver {
         device_.finish(stats);
         ops = device_.op_rows();
     }
+    std::vector<traces::KernelRow> kernel_rows() const override { return device_.kernel_rows(); }
     void describe(traces::RunInfo& info) const override {
         info.units = device_.units();
         info.works = device_.works();

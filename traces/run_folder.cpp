@@ -17,6 +17,7 @@
 #include "base/npy.hpp"
 #include "base/read_file.hpp"
 #include "base/text_output.hpp"
+#include "traces/kernel_rows.hpp"
 
 namespace kpu::traces {
 
@@ -125,7 +126,8 @@ RunFolder::RunFolder(const std::string& path, bool force) : path_(path) {
     if (error) unusable(path, "cannot create the folder", error.message());
     fs::remove(fs::path(path) / stats_file_name, error);  // first: what is left is no run
     for (const std::string& name : old_outputs(path)) fs::remove(fs::path(path) / name, error);
-    for (const char* name : {"manifest.json", "ops.csv", "platform.textproto", "program.nem"}) {
+    for (const char* name :
+         {"manifest.json", "ops.csv", kernels_file_name, "platform.textproto", "program.nem"}) {
         fs::remove(fs::path(path) / name, error);
     }
 }
@@ -134,6 +136,9 @@ void RunFolder::write_stats(std::string_view json_text) const {
     write_file(fmt::format("{}/{}", path_, stats_file_name), json_text);
 }
 void RunFolder::write_ops(std::string_view csv) const { write_file(path_ + "/ops.csv", csv); }
+void RunFolder::write_kernels(std::string_view csv) const {
+    write_file(fmt::format("{}/{}", path_, kernels_file_name), csv);
+}
 void RunFolder::write_platform(std::string_view textproto) const {
     write_file(path_ + "/platform.textproto", textproto);
 }

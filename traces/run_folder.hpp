@@ -48,6 +48,7 @@ class RunFolder {
     /// First with `"complete": false`, and again when everything that belongs to the run is written.
     void write_stats(std::string_view json) const;
     void write_ops(std::string_view csv) const;
+    void write_kernels(std::string_view csv) const;  ///< what their statements cost
     void write_platform(std::string_view textproto) const;
     void write_program(std::string_view nem) const;
     /// outputs/NAME.npy; characters that file names do not allow are written as %XX.

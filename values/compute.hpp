@@ -82,6 +82,10 @@ class Executor {
 
     /// Lane-statements that one launch of a kernel may execute.
     void limit_kernels(uint64_t steps) { kernel_steps_ = steps; }
+    /// Look for races inside kernels.
+    void watch_kernels(bool races) { kernel_races_ = races; }
+    /// What the launch did that was evaluated last; null: none was since this was asked.
+    std::shared_ptr<const kernel::LaunchResult> take_launch() { return std::move(launch_); }
     /// A launch was executed, here or elsewhere.
     void note_launch(const BoundTask& task, const kernel::LaunchResult& result);
     /// Accesses outside of buffers that kernels made so far, a warning for each statement.
@@ -106,6 +110,8 @@ class Executor {
     ComputeBackend& backend_;
     std::vector<std::vector<uint8_t>> scratch_;
     uint64_t kernel_steps_ = UINT64_MAX;
+    bool kernel_races_ = false;
+    std::shared_ptr<const kernel::LaunchResult> launch_;
     std::map<std::tuple<std::string, uint32_t, uint32_t, std::string>, Outside> outside_;  ///< of kernels
 };
 

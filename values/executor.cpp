@@ -126,18 +126,20 @@ void Executor::run_kernel(MemoryMap& memory, const BoundTask& task, const std::v
                           std::vector<PendingWrite>& result) {
     kernel::LaunchLimits limits;
     limits.steps = kernel_steps_;
-    kernel::LaunchResult done;
+    limits.races = kernel_races_;
+    const auto done = std::make_shared<kernel::LaunchResult>();
     const auto in_task = [&](const std::exception& error) {
         return fmt::format("program `{}`, task `{}`: {}", program_.name, task.name, error.what());
     };
     try {
-        done = kernel::evaluate_launch(memory, task, inputs, outputs, loops, limits, result);
+        *done = kernel::evaluate_launch(memory, task, inputs, outputs, loops, limits, result);
     } catch (const UserError& error) {
         throw UserError(in_task(error));
     } catch (const SimulationError& error) {
         throw SimulationError(in_task(error));
     }
-    note_launch(task, done);
+    note_launch(task, *done);
+    launch_ = done;
 }
 
 void Executor::note_launch(const BoundTask& task, const kernel::LaunchResult& result) {
@@ -151,13 +153,22 @@ void Executor::note_launch(const BoundTask& task, const kernel::LaunchResult& re
                             access.what == std::string_view("copy") ? "byte" : "index", access.first_index);
         known.count += access.count;
     }
+    for (const uint32_t buffer : result.unwatched)
+        outside_.try_emplace(
+            {task.name, 0, buffer, "unwatched"},
+            Outside{fmt::format("task `{}`: buffer `{}` of kernel `{}` is too large to look for "
+                                "races in it",
+                                task.name, code.buffers[buffer].name, code.name()),
+                    0});
 }
 
 Diagnostics Executor::findings() const {
     Diagnostics found;
     for (const auto& [place, outside] : outside_)
-        found.warning(
-            {}, fmt::format("{}; {} times. Fix: guard the access with len().", outside.text, outside.count));
+        found.warning({}, outside.count == 0
+                              ? fmt::format("{}. Fix: launch it on a smaller part.", outside.text)
+                              : fmt::format("{}; {} times. Fix: guard the access with len().", outside.text,
+                                            outside.count));
     return found;
 }
 

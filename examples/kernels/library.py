@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 FOLDER = Path(__file__).parent
-NEM_TYPES = {"float32": "f32", "uint32": "u32", "int32": "i32", "uint8": "u8"}
+NEM_TYPES = {"float32": "f32", "uint32": "u32", "int32": "i32", "uint8": "u8", "int8": "i8"}
 
 
 @dataclass
@@ -58,8 +58,11 @@ def program(name: str, case: Case) -> str:
         launch += f" args=[{', '.join(map(str, case.args))}]"
     lines.append(f"{launch} deps=[{', '.join(tokens)}]")
     for key in case.writes:
-        lines.append(f"o1_{key} = store.async(dst=r_{key}_L2, src=r_{key}_L1, deps=[k])")
-        lines.append(f"o2_{key} = transfer.async(dst=r_{key}, src=r_{key}_L2, deps=[o1_{key}])")
+        token = "k"
+        if key not in case.far:
+            lines.append(f"o1_{key} = store.async(dst=r_{key}_L2, src=r_{key}_L1, deps=[k])")
+            token = f"o1_{key}"
+        lines.append(f"o2_{key} = transfer.async(dst=r_{key}, src=r_{key}_L2, deps=[{token}])")
     return "\n".join(lines) + "\n"
 
 
@@ -116,6 +119,174 @@ def _random(seed: np.ndarray, steps: int) -> np.ndarray:
     return state
 
 
+def _layer_norm(d: dict[str, np.ndarray]) -> np.ndarray:
+    rows = d["x"].reshape(-1, 64).astype(np.float64)
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    scaled = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5)
+    return (scaled * d["gain"] + d["bias"]).astype(np.float32).ravel()
+
+
+def _attention(d: dict[str, np.ndarray]) -> np.ndarray:
+    q, k, v = (d[name].reshape(-1, 16).astype(np.float64) for name in "qkv")
+    scores = q @ k.T / 4
+    power = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return (power / power.sum(axis=1, keepdims=True) @ v).astype(np.float32).ravel()
+
+
+def _convolve(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    image, filters = x.reshape(4, 8, 8).astype(np.int32), w.reshape(8, 4, 3, 3).astype(np.int32)
+    windows = np.lib.stride_tricks.sliding_window_view(image, (3, 3), axis=(1, 2))
+    return np.einsum("chwyx,ocyx->ohw", windows, filters).astype(np.int32).ravel()
+
+
+def _resize(x: np.ndarray) -> np.ndarray:
+    image = x.reshape(16, 16).astype(np.float64)
+    at = np.clip((np.arange(32) + 0.5) / 2 - 0.5, 0, None)
+    low = at.astype(int)
+    high, part = np.minimum(low + 1, 15), at - low
+    wide = image[:, low] * (1 - part) + image[:, high] * part
+    return (wide[low] * (1 - part)[:, None] + wide[high] * part[:, None]).astype(np.float32).ravel()
+
+
+def _boxes(rng: np.random.Generator) -> np.ndarray:
+    corner, size = rng.uniform(0, 60, (64, 2)), rng.uniform(8, 30, (64, 2))
+    return np.concatenate([corner, corner + size], axis=1).astype(np.float32).ravel()
+
+
+def _nms(boxes: np.ndarray, limit: float) -> dict[str, np.ndarray]:
+    rows = boxes.reshape(-1, 4)
+    area = (rows[:, 2] - rows[:, 0]) * (rows[:, 3] - rows[:, 1])
+    kept: list[int] = []
+    for i, box in enumerate(rows):
+        wide = np.minimum(box[2], rows[kept, 2]) - np.maximum(box[0], rows[kept, 0])
+        high = np.minimum(box[3], rows[kept, 3]) - np.maximum(box[1], rows[kept, 1])
+        common = np.clip(wide, 0, None) * np.clip(high, 0, None)
+        if not np.any(common > np.float32(limit) * (area[i] + area[kept] - common)):
+            kept.append(i)
+    out = np.full(64, -1, np.int32)
+    out[: len(kept)] = kept
+    return {"kept": out, "count": np.array([len(kept)], np.uint32)}
+
+
+def _top_k(x: np.ndarray, k: int) -> dict[str, np.ndarray]:
+    rows = x.reshape(-1, 64)
+    order = np.argsort(-rows, axis=1, kind="stable")[:, :k]
+    return {
+        "values": np.take_along_axis(rows, order, axis=1).ravel(),
+        "indices": order.astype(np.uint32).ravel(),
+    }
+
+
+def _scatter(d: dict[str, np.ndarray]) -> np.ndarray:
+    y = d["y"].copy()
+    y[d["index"]] = d["update"]
+    return y
+
+
+def _fft(d: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    numbers = np.fft.fft((d["real"] + 1j * d["imaginary"].astype(np.float64)).reshape(-1, 64), axis=1)
+    return {
+        "result": numbers.real.astype(np.float32).ravel(),
+        "result_imaginary": numbers.imag.astype(np.float32).ravel(),
+    }
+
+
+def _network_cases(rng: np.random.Generator) -> dict[str, Case]:
+    def normal(count: int) -> np.ndarray:
+        return rng.normal(0, 1, count).astype(np.float32)
+
+    def small(count: int) -> np.ndarray:
+        return rng.integers(-128, 128, count).astype(np.int8)
+
+    def zeros(count: int, kind: type = np.float32) -> np.ndarray:
+        return np.zeros(count, kind)
+
+    file = "networks.kern"
+    return {
+        "layer_norm": Case(
+            file,
+            {"x": normal(512), "gain": normal(64), "bias": normal(64)},
+            {"result": zeros(512)},
+            lambda d: {"result": _layer_norm(d)},
+            (8,),
+            tolerance=1e-6,
+        ),
+        "flash_attention": Case(
+            file,
+            {"q": normal(1024), "k": normal(1536), "v": normal(1536)},
+            {"result": zeros(1024)},
+            lambda d: {"result": _attention(d)},
+            (2,),
+            (3,),
+            2e-6,
+        ),
+        "conv_int8": Case(
+            file,
+            {"x": small(256), "w": small(288)},
+            {"result": zeros(288, np.int32)},
+            lambda d: {"result": _convolve(d["x"], d["w"])},
+            (1, 1, 8),
+            (4, 8),
+        ),
+        "resize": Case(
+            file,
+            {"x": normal(256)},
+            {"result": zeros(1024)},
+            lambda d: {"result": _resize(d["x"])},
+            (2, 8),
+            (16, 16),
+            1e-6,
+        ),
+        "nms": Case(
+            file,
+            {"boxes": _boxes(rng), "limit": np.array([0.3], np.float32)},
+            {"kept": zeros(64, np.int32), "count": zeros(1, np.uint32)},
+            lambda d: _nms(d["boxes"], 0.3),
+            (1,),
+        ),
+    }
+
+
+def _order_cases(rng: np.random.Generator) -> dict[str, Case]:
+    file = "orders.kern"
+    numbers = rng.integers(0, 2**16, 256).astype(np.uint32)
+    x = rng.normal(0, 1, 512).astype(np.float32)
+    signal = rng.normal(0, 1, (2, 256)).astype(np.float32)
+    places = rng.permutation(300)[:100].astype(np.uint32)
+    return {
+        "radix_sort": Case(
+            file,
+            {"x": numbers},
+            {"result": np.zeros(256, np.uint32)},
+            lambda d: {"result": np.sort(d["x"])},
+            (1,),
+            (16,),
+        ),
+        "top_k": Case(
+            file,
+            {"x": x},
+            {"values": np.zeros(40, np.float32), "indices": np.zeros(40, np.uint32)},
+            lambda d: _top_k(d["x"], 5),
+            (8,),
+            (5,),
+        ),
+        "scatter": Case(
+            file,
+            {"index": places, "update": x[:100], "y": x[200:500]},
+            {"y": np.zeros(300, np.float32)},
+            lambda d: {"y": _scatter(d)},
+        ),
+        "fft": Case(
+            file,
+            {"real": signal[0], "imaginary": signal[1]},
+            {"result": np.zeros(256, np.float32), "result_imaginary": np.zeros(256, np.float32)},
+            _fft,
+            (4,),
+            tolerance=2e-6,
+        ),
+    }
+
+
 def cases() -> dict[str, Case]:
     """Every kernel of the folder by its name."""
     rng = np.random.default_rng(7)
@@ -137,6 +308,8 @@ def cases() -> dict[str, Case]:
         return np.zeros(array.size if size is None else size, array.dtype)
 
     return {
+        **_network_cases(rng),
+        **_order_cases(rng),
         "saxpy": Case(
             "vectors.kern",
             {"x": x, "y": y, "a": np.array([2.5], f32)},
@@ -215,10 +388,10 @@ def cases() -> dict[str, Case]:
         ),
         "compact": Case(
             "irregular.kern",
-            {"x": mixed, "count": np.zeros(1, np.uint32)},
+            {"x": mixed},
             {"result": like(mixed), "count": np.zeros(1, np.uint32)},
             lambda d: _compact(d["x"], 7),
-            (8,),
+            (1,),
             (7,),
         ),
         "bitonic_sort": Case(
@@ -240,8 +413,31 @@ def cases() -> dict[str, Case]:
             lambda d: {"result": _random(d["seed"], 8)},
             args=(8,),
         ),
+        "dot_products": Case(
+            "copies.kern",
+            {"a": square[:512], "b": other[:512]},
+            {"result": like(square, 32)},
+            lambda d: {
+                "result": (d["a"].reshape(16, 32).astype(np.float64) * d["b"].reshape(16, 32))
+                .sum(axis=0)
+                .astype(f32)
+            },
+            (1,),
+            (16,),
+            1e-6,
+            ("a", "b"),
+        ),
+        "stream": Case(
+            "copies.kern",
+            {"x": words},
+            {"result": like(words)},
+            lambda d: {"result": d["x"] * np.uint32(3)},
+            (1,),
+            (16,),
+            far=("x", "result"),
+        ),
         "pipeline": Case(
-            "irregular.kern",
+            "copies.kern",
             {"x": words},
             {"result": like(words)},
             lambda d: {"result": d["x"] * np.uint32(2)},

@@ -313,8 +313,10 @@ Accounting::Now Accounting::state_of(uint16_t unit, Cycles now,
     const bool moving = waiting.kind == Segment::Kind::on_transfer;
     if (account.executing == 0 && !moving) return {waiting.cause, waiting.task};
     const uint32_t serial = moving ? waiting.transfer : account.open.back().task;
-    const auto found = std::find_if(running.begin(), running.end(),
-                                    [&](const TaskCommand* command) { return command->serial == serial; });
+    const auto found = std::find_if(running.begin(), running.end(), [&](const TaskCommand* command) {
+        const bool here = command->unit == unit || command->partner == unit;
+        return command->serial == serial && (moving || here);
+    });
     if (found == running.end()) throw InternalError("a task that executes is not known as running");
     const Cause cause = executing_cause(*(*found)->plan, (*found)->report, now);
     return moving ? Now{stall_of(cause), waiting.task} : Now{cause, serial};

@@ -97,7 +97,9 @@ void TaskTrace::ready(const execution::TaskInstance& task) {
         flow(task, task.carried_producers[p], true);
 }
 
+/// Of a launch on several units the first one stands for all.
 void TaskTrace::started(const TaskCommand& command) {
+    if (!command.first()) return;
     for (const uint16_t unit : {command.unit, command.partner}) {
         if (unit == traces::no_unit) continue;
         record(traces::EventKind::begin, unit, command.serial, command.task->task->op, command.sequencer);
@@ -105,7 +107,8 @@ void TaskTrace::started(const TaskCommand& command) {
 }
 
 void TaskTrace::completed(const TaskCommand& command) {
-    for (const uint16_t unit : {command.unit, command.partner}) {
+    if (!command.last) return;
+    for (const uint16_t unit : {command.first_unit, command.partner}) {
         if (unit == traces::no_unit) continue;
         if (command.plan->moves()) bytes(unit, command);
         record(traces::EventKind::end, unit, command.serial, command.task->task->op, 0);
@@ -139,7 +142,8 @@ void TaskTrace::arbitrated() {
 
 void TaskTrace::finished(Cycles end, const std::vector<TaskCommand*>& running) {
     advanced(end);
-    for (const TaskCommand* command : running) work(*command);
+    for (const TaskCommand* command : running)
+        if (command->first()) work(*command);
 }
 
 }  // namespace kpu::model

@@ -21,9 +21,11 @@ constexpr Cycles slice_cycles = 1u << 24;
 class DataObserver : public TaskObserver {
   public:
     explicit DataObserver(execution::DataPath& data) : data_(data) {}
-    void started(const TaskCommand& command) override { data_.task_started(*command.task, command.memory); }
+    void started(const TaskCommand& command) override {
+        if (command.first()) data_.task_started(*command.task, command.memory);
+    }
     void completed(const TaskCommand& command) override {
-        data_.task_completed(*command.task, command.report.launch.get());
+        if (command.last) data_.task_completed(*command.task, command.report.launch.get());
     }
 
   private:
@@ -55,6 +57,7 @@ Device::Impl::Impl(const proto::Platform& p, const BoundProgram& bound, values::
     accounting = std::make_unique<Accounting>(parts);
     work = std::make_unique<WorkCounts>(program.ops.size());
     energy = std::make_unique<EnergyBooking>(*ledger);
+    kernels = std::make_unique<KernelProfile>(program);
     if (options.sink != nullptr) trace = std::make_unique<TaskTrace>(*options.sink, core, *board, units);
     // values first: what a task computes may fail
     if (options.backend != nullptr || options.hazards) {
@@ -63,7 +66,8 @@ Device::Impl::Impl(const proto::Platform& p, const BoundProgram& bound, values::
         data_observer = std::make_unique<DataObserver>(*data);
         observers.push_back(data_observer.get());
     }
-    for (TaskObserver* observer : TaskObservers{accounting.get(), trace.get(), work.get(), energy.get()})
+    for (TaskObserver* observer :
+         TaskObservers{accounting.get(), trace.get(), work.get(), energy.get(), kernels.get()})
         if (observer != nullptr) observers.push_back(observer);
     build();
     execution::ControlOptions control_options;
@@ -163,6 +167,7 @@ std::unique_ptr<Unit> Device::Impl::make_task_unit(uint16_t unit) {
     place.platform = &platform;
     place.errors = &errors;
     place.step_end = &step_end_;
+    place.hazards = options.hazards && options.backend != nullptr;
     if (units[unit].engine >= 0) {
         place.engine = static_cast<uint16_t>(units[unit].engine);
         place.engine_platform = &engines[place.engine];
@@ -201,6 +206,7 @@ void Device::Impl::add_arbiter(Steps& make, Steps& wire) {
         parts.units = &units;
         parts.core = core;
         parts.dispatch_cycles = platform.sequencer().dispatch_cycles();
+        parts.program = &program;
         parts.board = board.get();
         parts.observers = observers;
         parts.stop = &stop;
@@ -355,6 +361,7 @@ Device::State Device::state() const { return impl_->state(); }
 std::string Device::explain_deadlock() const { return impl_->controller->explain_block(); }
 void Device::finish(traces::StatSet& stats) { impl_->finish(stats); }
 std::vector<traces::OpRow> Device::op_rows() const { return impl_->op_rows; }
+std::vector<traces::KernelRow> Device::kernel_rows() const { return impl_->kernels->rows(); }
 std::vector<traces::TaskWork> Device::works() const { return impl_->works(); }
 traces::EnergyLedger& Device::ledger() { return *impl_->ledger; }
 Device::SocketBytes Device::socket_bytes(uint16_t unit) const {

@@ -11,6 +11,7 @@
 #include "isa/bound_program.hpp"
 #include "platforms/platform.pb.h"
 #include "traces/event.hpp"
+#include "traces/kernel_rows.hpp"
 #include "traces/stats.hpp"
 #include "traces/task_work.hpp"
 #include "traces/writers.hpp"
@@ -93,6 +94,8 @@ class Device {
     void finish(traces::StatSet& stats);
     /// After finish(): a row for each operation, the background last.
     std::vector<traces::OpRow> op_rows() const;
+    /// After finish(): what the statements of kernels cost.
+    std::vector<traces::KernelRow> kernel_rows() const;
     traces::EnergyLedger& ledger();
     /// What the traced tasks did; index = value of their work records. Empty without a sink.
     std::vector<traces::TaskWork> works() const;

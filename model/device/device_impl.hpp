@@ -10,6 +10,7 @@
 #include "base/clock.hpp"
 #include "model/accounting/accounting.hpp"
 #include "model/accounting/energy_booking.hpp"
+#include "model/accounting/kernel_profile.hpp"
 #include "model/accounting/task_trace.hpp"
 #include "model/device/device.hpp"
 #include "model/device/sim_context.hpp"
@@ -53,6 +54,7 @@ class Device::Impl {
     std::unique_ptr<Accounting> accounting;
     std::unique_ptr<TaskTrace> trace;  ///< null: no sink
     std::unique_ptr<WorkCounts> work;
+    std::unique_ptr<KernelProfile> kernels;
     std::unique_ptr<EnergyBooking> energy;
     TaskObservers observers;
     StopControl stop;

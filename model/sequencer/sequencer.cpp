@@ -15,10 +15,9 @@ Sequencer::Sequencer(const sc_core::sc_module_name& name, uint32_t index, std::v
     for (CommandInitiatorSocket& socket : command) socket.bind(*this);
 }
 
-TaskCommand& Sequencer::dispatch(execution::TaskInstance& task, uint16_t unit, uint16_t partner,
-                                 uint32_t partner_bytes_per_cycle) {
-    const auto route =
-        std::find_if(routes_.begin(), routes_.end(), [&](const CommandRoute& r) { return r.unit == unit; });
+TaskCommand& Sequencer::dispatch(const Order& order) {
+    const auto route = std::find_if(routes_.begin(), routes_.end(),
+                                    [&](const CommandRoute& r) { return r.unit == order.unit; });
     if (route == routes_.end()) throw InternalError("a sequencer has no command socket to that unit");
     if (spare_.empty()) {
         entries_.push_back(std::make_unique<Entry>());
@@ -28,11 +27,14 @@ TaskCommand& Sequencer::dispatch(execution::TaskInstance& task, uint16_t unit, u
     spare_.pop_back();
     TaskCommand& sent = entry.command;
     sent.payload = &entry.payload;
-    sent.task = &task;
-    sent.serial = task.serial;
-    sent.unit = unit;
-    sent.partner = partner;
-    sent.partner_bytes_per_cycle = partner_bytes_per_cycle;
+    sent.task = order.task;
+    sent.serial = order.task->serial;
+    sent.unit = order.unit;
+    sent.first_unit = order.first_unit;
+    sent.partner = order.partner;
+    sent.partner_bytes_per_cycle = order.partner_bytes_per_cycle;
+    sent.launch = order.launch;
+    sent.last = true;
     sent.port = route->unit_port;
     sent.sequencer = index_;
     sent.freed = false;

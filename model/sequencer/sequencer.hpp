@@ -32,9 +32,15 @@ class Sequencer : public sc_core::sc_module, public tlm::tlm_bw_transport_if<Com
     sc_core::sc_vector<CommandInitiatorSocket> command;
     sc_core::sc_port<ArbiterInterface> arbiter;
 
-    /// Gives `task` to `unit`, now. The command stays valid until release().
-    TaskCommand& dispatch(execution::TaskInstance& task, uint16_t unit, uint16_t partner,
-                          uint32_t partner_bytes_per_cycle);
+    /// What a sequencer is to give to a unit.
+    struct Order {
+        execution::TaskInstance* task = nullptr;
+        uint16_t unit = traces::no_unit, partner = traces::no_unit, first_unit = traces::no_unit;
+        uint32_t partner_bytes_per_cycle = 0;
+        std::shared_ptr<values::kernel::SharedLaunch> launch;
+    };
+    /// Now. The command stays valid until release().
+    TaskCommand& dispatch(const Order& order);
     void release(TaskCommand& command);
 
     tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/diagnostics.hpp"
+#include "values/kernel/task.hpp"
 
 namespace kpu::model {
 
@@ -95,7 +96,7 @@ void TaskArbiter::collect() {
     if (parts_.stop->at_task && !completed_.empty()) {
         TaskCommand* first = completed_.front();
         completed_.erase(completed_.begin());
-        complete(*first);
+        if (!complete(*first)) return;
         parts_.stop->task_completed = true;
         sc_core::sc_pause();
         return;
@@ -105,19 +106,29 @@ void TaskArbiter::collect() {
     for (TaskCommand* command : done_) complete(*command);
 }
 
-void TaskArbiter::complete(TaskCommand& command) {
+/// Whether the task is complete: a launch is when its last unit is through.
+bool TaskArbiter::complete(TaskCommand& command) {
     execution::TaskInstance& task = *command.task;
-    last_ = {task.serial, task.statement, task.loops, command.unit, command.report.start, command.report.end};
-    if (completions_.size() <= task.statement) completions_.resize(task.statement + 1);
-    ++completions_[task.statement];
+    command.last = leave(command);
+    const bool last = command.last;
+    if (last) note_completion(command);
     tell([&](TaskObserver& observer) { observer.completed(command); });
     if (!command.freed) parts_.board->release(command.unit);
     if (command.partner != traces::no_unit) parts_.board->release(command.partner);
     const int engine = (*parts_.units)[command.unit].engine;
     if (engine >= 0) --load_[static_cast<size_t>(engine)];
     running_.erase(std::find(running_.begin(), running_.end(), &command));
+    command.launch.reset();
     sequencers_[command.sequencer]->release(command);
-    controller_->completed(task);
+    if (last) controller_->completed(task);
+    return last;
+}
+
+void TaskArbiter::note_completion(const TaskCommand& command) {
+    const execution::TaskInstance& task = *command.task;
+    last_ = {task.serial, task.statement, task.loops, command.unit, command.report.start, command.report.end};
+    if (completions_.size() <= task.statement) completions_.resize(task.statement + 1);
+    ++completions_[task.statement];
 }
 
 uint32_t TaskArbiter::sequencer_of(const TaskQueue& wanted, uint16_t unit) const {
@@ -159,6 +170,8 @@ void TaskArbiter::dispatch(Cycles now) {
         if (best.task == nullptr) break;
         start(best, now);
     }
+    while (join(now)) {
+    }
 }
 
 /// When a sequencer comes to a ready task that its units could take already; `never` when all that is ready
@@ -172,6 +185,10 @@ Cycles TaskArbiter::next_dispatch() const {
         for (const uint16_t unit : wanted.units)
             if (is_free(unit)) next = std::min(next, dispatch_free_[sequencer_of(wanted, unit)]);
     }
+    for (const Launch& launch : launches_)
+        for (const uint16_t unit : launch.queue->units)
+            if (may_join(launch, unit))
+                next = std::min(next, dispatch_free_[sequencer_of(*launch.queue, unit)]);
     return next;
 }
 
@@ -179,24 +196,80 @@ void TaskArbiter::start(const Placement& placement, Cycles now) {
     execution::TaskInstance& task = *placement.task;
     const int engine = (*parts_.units)[placement.unit].engine;
     if (task.engine < 0 && engine >= 0) task.engine = engine;
+    const TaskQueue& queue = parts_.board->queue_of(*task.task);
     parts_.board->started(task);
     controller_->started(task);
+    if (!task.task->launches()) return give(placement, nullptr, now);
+    Launch launch;
+    launch.task = &task;
+    launch.queue = &queue;
+    launch.first_unit = placement.unit;
+    launch.most_units = values::kernel::workgroups_of(*parts_.program, *task.task, task.loops);
+    launch.shared = std::make_shared<values::kernel::SharedLaunch>();
+    launches_.push_back(std::move(launch));
+    give(placement, &launches_.back(), now);
+    launches_.back().units.push_back(placement.unit);
+}
+
+void TaskArbiter::give(const Placement& placement, const Launch* launch, Cycles now) {
+    execution::TaskInstance& task = *placement.task;
+    const int engine = (*parts_.units)[placement.unit].engine;
+    Sequencer::Order order;
+    order.task = &task;
+    order.unit = placement.unit;
+    order.partner = placement.partner;
+    order.first_unit = launch != nullptr ? launch->first_unit : placement.unit;
+    if (launch != nullptr) order.launch = launch->shared;
     parts_.board->occupy(placement.unit, task);
-    uint32_t partner_bytes = 0;
     if (placement.partner != traces::no_unit) {
         parts_.board->occupy(placement.partner, task);
-        partner_bytes =
+        order.partner_bytes_per_cycle =
             parts_.partner_bytes_per_cycle[static_cast<size_t>((*parts_.units)[placement.partner].engine)];
     }
     if (engine >= 0) ++load_[static_cast<size_t>(engine)];
     dispatch_free_[placement.sequencer] = now + parts_.dispatch_cycles;
-    TaskCommand& command =
-        sequencers_[placement.sequencer]->dispatch(task, placement.unit, placement.partner, partner_bytes);
+    TaskCommand& command = sequencers_[placement.sequencer]->dispatch(order);
     running_.push_back(&command);
     tell([&](TaskObserver& observer) {
         observer.dispatched(parts_.sequencer_units[placement.sequencer], now, now + parts_.dispatch_cycles);
         observer.started(command);
     });
+}
+
+/// Whether the launch has a workgroup for one more unit, this one, and room for the workgroup's memory.
+bool TaskArbiter::may_join(const Launch& launch, uint16_t unit) const {
+    if (!parts_.board->is_free(unit) || launch.units.size() >= launch.most_units) return false;
+    if (launch.shared->work && !launch.shared->work->left()) return false;
+    const int engine = (*parts_.units)[unit].engine;
+    const auto there = std::count_if(launch.units.begin(), launch.units.end(),
+                                     [&](uint16_t other) { return (*parts_.units)[other].engine == engine; });
+    return static_cast<uint64_t>(there) < launch.task->task->launch->units_per_engine;
+}
+
+/// Another unit for the launch that started first.
+bool TaskArbiter::join(Cycles now) {
+    for (Launch& launch : launches_) {
+        for (const uint16_t unit : launch.queue->units) {
+            const uint32_t sequencer = sequencer_of(*launch.queue, unit);
+            if (dispatch_free_[sequencer] > now || !may_join(launch, unit)) continue;
+            give({launch.task, unit, traces::no_unit, sequencer}, &launch, now);
+            launch.units.push_back(unit);
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Whether no unit has the task any more.
+bool TaskArbiter::leave(const TaskCommand& command) {
+    const auto launch = std::find_if(launches_.begin(), launches_.end(),
+                                     [&](const Launch& known) { return known.task == command.task; });
+    if (launch == launches_.end()) return true;
+    std::vector<uint16_t>& units = launch->units;
+    units.erase(std::find(units.begin(), units.end(), command.unit));
+    if (!units.empty()) return false;
+    launches_.erase(launch);
+    return true;
 }
 
 }  // namespace kpu::model

@@ -43,6 +43,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
         std::vector<uint16_t> sequencer_units;          ///< unit ids
         Clock core{1};
         Cycles dispatch_cycles = 1;
+        const BoundProgram* program = nullptr;
         TaskBoard* board = nullptr;
         TaskObservers observers;
         StopControl* stop = nullptr;
@@ -74,14 +75,28 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
         uint16_t unit = traces::no_unit, partner = traces::no_unit;
         uint32_t sequencer = 0;
     };
+    /// A launch of a kernel that runs: units that are free join it as long as it has workgroups for them.
+    struct Launch {
+        execution::TaskInstance* task = nullptr;
+        const TaskQueue* queue = nullptr;
+        uint16_t first_unit = traces::no_unit;
+        uint64_t most_units = 1;
+        std::vector<uint16_t> units;  ///< that have it
+        std::shared_ptr<values::kernel::SharedLaunch> shared;
+    };
     void wake();
     void arbitrate();
     static bool requests_may_come();
     void collect();
-    void complete(TaskCommand& command);
+    bool complete(TaskCommand& command);
+    void note_completion(const TaskCommand& command);
     void dispatch(Cycles now);
     bool place(const TaskQueue& wanted, Cycles now, Placement& best) const;
     void start(const Placement& placement, Cycles now);
+    void give(const Placement& placement, const Launch* launch, Cycles now);
+    bool may_join(const Launch& launch, uint16_t unit) const;
+    bool join(Cycles now);
+    bool leave(const TaskCommand& command);
     uint32_t sequencer_of(const TaskQueue& wanted, uint16_t unit) const;
     Cycles next_dispatch() const;
     template <class Call>
@@ -98,6 +113,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
     std::vector<TaskCommand*> completed_, freed_;
     std::vector<TaskCommand*> done_;  ///< only within collect(): its memory is kept
     std::vector<TaskCommand*> running_;
+    std::vector<Launch> launches_;  ///< in order of start
     CompletedTask last_;
     std::vector<uint64_t> completions_;  ///< by statement, as far as needed
     sc_core::sc_event arbitrate_;

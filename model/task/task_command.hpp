@@ -1,12 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <systemc>
 #include <tlm>
 
 #include "execution/controller.hpp"
 #include "model/task/task_plan.hpp"
 #include "model/task/task_report.hpp"
+
+namespace kpu::values::kernel {
+struct SharedLaunch;
+}
 
 namespace kpu::model {
 
@@ -39,6 +44,11 @@ struct TaskCommand : tlm::tlm_extension<TaskCommand> {
     uint32_t port = 0;  ///< command socket of the unit that the answers go to
     uint32_t sequencer = 0;
     bool freed = false;  ///< END_REQ was sent
+    /// A launch of a kernel, which may have several units: each has a command of its own.
+    std::shared_ptr<values::kernel::SharedLaunch> launch;
+    uint16_t first_unit = traces::no_unit;  ///< that got the task
+    bool last = true;                       ///< no other unit has it any more
+    bool first() const { return unit == first_unit; }
     // filled in by the unit
     const TaskPlan* plan = nullptr;       ///< from BEGIN_REQ on
     values::MemoryMap* memory = nullptr;  ///< what its memory socket reaches: the task's bytes go this way

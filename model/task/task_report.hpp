@@ -7,7 +7,10 @@
 
 #include "model/stream/stream.hpp"
 #include "traces/event.hpp"
-#include "values/kernel/launch.hpp"
+
+namespace kpu::values::kernel {
+struct LaunchResult;
+}
 
 namespace kpu::model {
 
@@ -25,6 +28,12 @@ struct StepChange {
     traces::Cause cause;
 };
 
+/// What a statement of a kernel cost.
+struct StatementCost {
+    uint64_t executions = 0, lanes = 0;
+    Cycles busy = 0, stalled = 0;
+};
+
 /// How an execution of a task went, in core cycles; with the plan's terms: end - start = operand_wait + fill +
 /// steady + operand_stall + drain + result_stall where the course is the formula's. Where tasks overlap in a
 /// unit, the earlier one's work hides the later one's wait and fill.
@@ -38,6 +47,7 @@ struct TaskReport {
     std::vector<StreamUse> streams;
     std::vector<StepChange> steps;  ///< ascending, the first at the start; where the course is `steps`
 
+    std::vector<StatementCost> statements;  ///< of a kernel, so far
     std::shared_ptr<const values::kernel::LaunchResult> launch;  ///< of a kernel that has ended
 
     /// As new, but keeps the lists' memory.

@@ -21,6 +21,7 @@ struct UnitPlace {
     const proto::Engine* engine_platform = nullptr;  ///< null for units of the device
     uint32_t command_ports = 1;
     const Cycles* step_end = nullptr;  ///< the run stops at this cycle, or goes on from there in another step
+    bool hazards = false;              ///< look for races inside kernels
     ErrorSlot* errors = nullptr;
 };
 

@@ -88,7 +88,8 @@ Cycles KernelCost::bank_cycles(uint32_t buffer, const uint32_t* elements, uint32
     return cycles;
 }
 
-void KernelCost::accessed(kernel::ExprIndex site, uint32_t buffer, const uint32_t* elements, uint32_t count) {
+void KernelCost::accessed(kernel::ExprIndex site, uint32_t buffer, const uint32_t* elements, const uint32_t*,
+                          uint32_t count) {
     const bool store = site == kernel::no_expr;
     const bool atomic = !store && kernel::operation(code_.exprs[site].op).syntax == kernel::Syntax::atomic;
     uint64_t words = 0;

@@ -36,7 +36,8 @@ class KernelCost : public values::kernel::StepObserver {
     /// `places`: of every buffer of the code.
     KernelCost(const kernel::Code& code, const proto::Engine& engine, std::vector<KernelBufferPlace> places);
 
-    void accessed(kernel::ExprIndex site, uint32_t buffer, const uint32_t* elements, uint32_t count) override;
+    void accessed(kernel::ExprIndex site, uint32_t buffer, const uint32_t* elements, const uint32_t* lanes,
+                  uint32_t count) override;
     void copy_started(uint32_t lane, uint32_t tag, const values::kernel::Copy& copy) override;
     void executed(uint32_t statement, uint32_t active) override;
 

@@ -19,6 +19,14 @@ namespace {
 constexpr Cycles first_window_cycles = 256;
 constexpr uint64_t windows_of_a_length = 256;
 
+size_t take_room(std::vector<bool>& rooms) {
+    const auto free = std::find(rooms.begin(), rooms.end(), false);
+    const auto room = static_cast<size_t>(free - rooms.begin());
+    if (free == rooms.end()) rooms.push_back(false);
+    rooms[room] = true;
+    return room;
+}
+
 /// A stream of a launch: words that a window of it asked for, or a copy.
 struct LaunchStream {
     std::unique_ptr<StreamTransaction> transaction;
@@ -31,9 +39,10 @@ struct LaunchStream {
 struct KernelUnit::Run {
     TaskCommand* command = nullptr;
     TaskPlan plan;
-    std::unique_ptr<LaunchOperands> operands;
+    std::shared_ptr<values::kernel::SharedLaunch> shared;
     std::unique_ptr<KernelCost> cost;
-    std::unique_ptr<values::kernel::Launch> launch;
+    std::unique_ptr<values::kernel::LaunchWorker> launch;
+    size_t room = 0;  ///< place of its workgroup memory
     bool began = false, draining = false, ended = false;
     bool working = false, stalled = false;  ///< neither: not begun, or draining
     Cycles at = 0;                          ///< the next statement begins
@@ -65,6 +74,8 @@ void KernelUnit::start(TaskCommand& task_command) {
             if (old->transaction != nullptr) recycle(std::move(old->transaction));
     run_ = std::make_unique<Run>();
     run_->command = &task_command;
+    run_->shared = task_command.launch;
+    ++run_->shared->workers;
     run_->plan.course = TaskPlan::Course::steps;
     run_->plan.peak_q16 = uint64_t{place().engine_platform->vector().lanes()} << 16;
     task_command.plan = &run_->plan;
@@ -100,15 +111,20 @@ void KernelUnit::begin() {
     const BoundTask& task = *instance.task;
     const kernel::Code& code = *task.launch->code;
     run.began = true;
-    run.operands =
-        std::make_unique<LaunchOperands>(*run.command->memory, task, instance.inputs, instance.outputs,
-                                         instance.loops, LaunchOperands::Access::in_place);
-    run.launch = std::make_unique<values::kernel::Launch>(code, run.operands->grid(), run.operands->scalars(),
-                                                          run.operands->storage());
+    values::kernel::SharedLaunch& shared = *run.shared;
+    if (!shared.work) {
+        shared.operands.emplace(*run.command->memory, task, instance.inputs, instance.outputs, instance.loops,
+                                LaunchOperands::Access::in_place);
+        shared.work.emplace(code, shared.operands->grid(), shared.operands->scalars(),
+                            shared.operands->storage(), place().hazards);
+    }
+    run.room = take_room(shared.rooms[place().engine]);
+    run.launch = std::make_unique<values::kernel::LaunchWorker>(*shared.work);
     run.cost = std::make_unique<KernelCost>(code, *place().engine_platform, places_of(*run.command));
-    run.launch->observe(run.cost.get());
+    run.launch->observe(*run.cost);
     run.pending.assign(code.tags.size() * code.invocations(), false);
     run.at = run.window_begin = now_cycle();
+    run.command->report.statements.assign(code.statements.size(), {});
 }
 
 /// Executes statements whose time has come, and later ones as long as nothing else of the device happens before.
@@ -168,6 +184,8 @@ bool KernelUnit::is_held(Cycles now) {
     if (held && !run.stalled) stall(now, Cause::stalled_operand_interconnect);
     if (!held && run.stalled) {
         run.command->report.steps.back().cause = run.limiter;
+        run.command->report.statements[run.launch->batch().statement()].stalled +=
+            now - run.command->report.steps.back().from;
         run.stalled = false;
         run.at = std::max(run.at, now);
     }
@@ -183,7 +201,11 @@ bool KernelUnit::copies_arrived() const {
 
 void KernelUnit::execute() {
     Run& run = *run_;
+    StatementCost& cost = run.command->report.statements[run.launch->batch().statement()];
+    ++cost.executions;
+    cost.lanes += run.launch->batch().active();
     run.launch->step();
+    cost.busy += run.cost->cycles();
     run.at += run.cost->cycles();
 }
 
@@ -231,12 +253,13 @@ void KernelUnit::complete(Cycles now) {
     Run& run = *run_;
     TaskReport& report = run.command->report;
     if (run.stalled) report.steps.back().cause = run.limiter;
-    std::vector<values::PendingWrite> results = run.operands->take_results();
-    values::Executor::commit(*run.command->memory, results);
-    const auto result = std::make_shared<values::kernel::LaunchResult>();
-    result->steps = run.launch->steps();
-    result->outside = run.launch->outside();
-    report.launch = result;
+    values::kernel::SharedLaunch& shared = *run.shared;
+    shared.rooms[place().engine][run.room] = false;
+    if (--shared.workers == 0 && !shared.work->left()) {
+        std::vector<values::PendingWrite> results = shared.operands->take_results();
+        values::Executor::commit(*run.command->memory, results);
+    }
+    report.launch = std::make_shared<values::kernel::LaunchResult>(shared.work->result());
     report.end = now;
     report.own_cycles = now - report.start;
     run.ended = true;
@@ -379,6 +402,7 @@ std::vector<KernelBufferPlace> KernelUnit::places_of(const TaskCommand& given) c
     std::vector<KernelBufferPlace> places;
     uint64_t free =
         place().engine < place().program->l1_bytes.size() ? place().program->l1_bytes[place().engine] : 0;
+    free += run_->room * task.launch->code->workgroup_bytes();
     size_t next = 0;
     for (const kernel::CodeBuffer& buffer : task.launch->code->buffers) {
         if (buffer.is_workgroup()) {

@@ -25,6 +25,7 @@ void bind_errors(py::module_& module);
 void bind_platform(py::module_& module);
 void bind_program(py::module_& module);
 void bind_network(py::module_& module);
+void bind_kernel(py::module_& module);
 void bind_simulation(py::module_& module);
 void bind_recording(py::module_& module);
 void bind_schedule(py::module_& module);

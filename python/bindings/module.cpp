@@ -7,6 +7,7 @@ PYBIND11_MODULE(_core, module, pybind11::multiple_interpreters::not_supported())
     kpu::bindings::bind_platform(module);
     kpu::bindings::bind_program(module);
     kpu::bindings::bind_network(module);
+    kpu::bindings::bind_kernel(module);
     kpu::bindings::bind_recording(module);
     kpu::bindings::bind_simulation(module);
     kpu::bindings::bind_schedule(module);

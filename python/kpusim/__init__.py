@@ -19,6 +19,7 @@ from kpusim.errors import (
     SimulationError,
     UserError,
 )
+from kpusim.kernels import Kernel, kernel
 from kpusim.platform import Parameter, Platform
 from kpusim.program import Program, compile, load
 from kpusim.results import Change, Events, Explanation, Hazard, Intervals, OpRow, Power, Stat, Stats, WhatIf
@@ -42,6 +43,7 @@ __all__ = [
     "HazardWarning",
     "InternalError",
     "Intervals",
+    "Kernel",
     "KpusimError",
     "OpRow",
     "Operand",
@@ -65,6 +67,7 @@ __all__ = [
     "compile",
     "diff",
     "front_ends",
+    "kernel",
     "load",
     "nem",
     "simulate",

@@ -163,7 +163,7 @@ class Hazard:
     Attributes
     ----------
     kind : str
-        ``raw``, ``war``, ``waw``, ``stale`` or ``unwritten``.
+        ``raw``, ``war``, ``waw``, ``stale``, ``unwritten`` or ``kernel``.
     task, other_task : str
         The later task and the earlier one, with iterations; the latter is empty when there is none.
     place, other_place : tuple

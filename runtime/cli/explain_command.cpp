@@ -6,11 +6,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/read_file.hpp"
 #include "base/text_output.hpp"
 #include "explain/explanation.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/what_if/simulate.hpp"
 #include "traces/event_file.hpp"
+#include "traces/kernel_rows.hpp"
 #include "traces/run_reader.hpp"
 
 namespace kpu::cli {
@@ -87,6 +89,14 @@ nlohmann::ordered_json json_of(const what_if::Answers& answers) {
     return {{"skipped", answers.skipped}, {"changes", changes}};
 }
 
+/// What the folder of a run says of kernels.
+std::vector<traces::KernelRow> kernel_rows_of(const std::string& run) {
+    const std::string path = (std::filesystem::path(run) / traces::kernels_file_name).string();
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) return {};
+    return traces::parse_kernel_rows(read_file(path), path);
+}
+
 void explain(const ExplainOptions& options) {
     if (!options.html.empty()) Output::check(options.html);
     const std::string events = event_file_of(options.run);
@@ -105,6 +115,7 @@ void explain(const ExplainOptions& options) {
         if (options.op.empty()) return;
     }
     print_out(text_of(graph, options.op, {}));
+    print_out(traces::kernel_text(kernel_rows_of(options.run), options.op));
     if (options.op.empty() && !options.bounds_only)
         print_out("\n" + text_of(simulate_changes(options, recording)));
 }

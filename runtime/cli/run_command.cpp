@@ -290,7 +290,9 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
 
     const auto status = options.long_run.run(simulation, !options.quiet && isatty(STDERR_FILENO) != 0);
 
-    print_findings(simulation.run_findings());
+    Diagnostics found = simulation.run_findings();
+    if (options.strict) found.promote_warnings();
+    print_findings(found);
     std::vector<traces::OpRow> ops = simulation.op_rows();
     options.budgets.fill_in(ops);
     if (!options.out.empty()) {
@@ -316,6 +318,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     if (options.json) print_out(simulation.stats().to_json(simulation.complete()));
     if (!options.quiet) print_report(options, simulation, ops);
     const int code = conclude(options, status, simulation);
+    if (code == exit_ok && found.has_errors()) return exit_failed;
     if (code != exit_ok || options.budgets.judge(simulation.stats(), ops)) return code;
     return exit_mismatch;
 }

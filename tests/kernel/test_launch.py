@@ -28,7 +28,16 @@ spec.loader.exec_module(library)
 LANES, BANKS, WIDTH = 8, 4, 64  # of L1: bytes of a word of a bank, banks take turns by words
 SETS = (f"engine.vector.lanes={LANES}", f"engine.l1.banks={BANKS}", f"engine.l1.bank_width_bytes={WIDTH}",
         f"engine.l1.interleave_bytes={WIDTH}")  # fmt: skip
-STATEMENT, PLAIN, SPECIAL, ATOMIC, BARRIER, SCALAR = 1, 1, 4, 2, 4, 1  # defaults of the cost table
+STATEMENT, PLAIN, SPECIAL, PERMUTE, REDUCE, ATOMIC, BARRIER, SCALAR = (
+    1,
+    1,
+    4,
+    2,
+    4,
+    2,
+    4,
+    1,
+)  # defaults of the table
 
 
 def banks(elements: list[int], base: int = 0) -> int:
@@ -180,6 +189,106 @@ class Cycles(Launch):
         self.cycles(f'{copy} async_wait("t") {work}', **options)
         self.assertGreater(self.stalled, before + 16)
 
+    def test_groups_of_lanes(self) -> None:
+        """Exchanges between lanes, casts, selection, functions of two types: each has its class."""
+        self.assertEqual(self.cycles("let a = shuffle(lid.x, 1)"), STATEMENT + PERMUTE)
+        self.assertEqual(self.cycles("let a = subgroup_add(lid.x)"), STATEMENT + REDUCE)
+        self.assertEqual(self.cycles("let a = ballot(lid.x < 3)"), STATEMENT + PLAIN + REDUCE)
+        self.assertEqual(self.cycles("let a = select(lid.x < 3, lid.x, 7)"), STATEMENT + 2 * PLAIN)
+        self.assertEqual(self.cycles("let a = fma(f32(lid.x), 2.0, 1.0)"), STATEMENT + 2 * PLAIN)
+        self.assertEqual(self.cycles("let a = lid.x % 3"), STATEMENT + SPECIAL)
+        self.assertEqual(
+            self.cycles("let a = sin(f32(lid.x)) / 2.0", 20), STATEMENT + 3 * (PLAIN + 2 * SPECIAL)
+        )
+        self.assertEqual(self.cycles("let a = subgroup_add(lid.x)", 32), STATEMENT + 4 * REDUCE)
+
+
+class Copies(Launch):
+    """What copies and work cost together."""
+
+    STEPS = 8
+    COPY = 'async_load(x, {slot}, ({i}) * 4096, 4096, "{slot}")'
+    WORK = "loop w in 0..{work}: let a = w + 1 endloop"
+
+    def time(self, body: str) -> int:
+        """Cycles of a body in which copies come from L2."""
+        slots = ", even: workgroup u32[1024], odd: workgroup u32[1024]"
+        kernel = f"kernel k workgroup(1) (x: read u32[], o: output u32[]{slots}): {body} endkernel"
+        case = self.case(reads={"x": np.arange(1024 * self.STEPS, dtype=np.uint32)}, far=("x",))
+        command = [*self.prepare(kernel, case), "--quiet", "--force", "-o", str(self.work / "out")]
+        self.run_it(command)
+        stats = json.loads((self.work / "out" / "stats.json").read_text())["stats"]
+        return stats["cycles.total"]["value"]
+
+    def law(self, work: int) -> None:
+        """One buffer: n (c + k); two: c + (n - 1) max(c, k) + k."""
+        n, half = self.STEPS, self.STEPS // 2
+        work_text = self.WORK.format(work=work)
+
+        def load(slot: str, i: str) -> str:
+            return self.COPY.format(slot=slot, i=i)
+
+        def wait(slot: str) -> str:
+            return f'async_wait("{slot}")'
+
+        empty = self.time("let z = 1")
+        copy = (self.time(f"loop i in 0..{n}: {load('even', 'i')} {wait('even')} endloop") - empty) / n
+        step = (self.time(f"loop i in 0..{n}: {work_text} endloop") - empty) / n
+        one = self.time(f"loop i in 0..{n}: {load('even', 'i')} {wait('even')} {work_text} endloop") - empty
+        two = self.time(
+            f"{load('even', '0')} loop p in 0..{half}: {load('odd', '2 * p + 1')} {wait('even')} {work_text} "
+            f"if p + 1 < {half}: {load('even', '2 * p + 2')} endif {wait('odd')} {work_text} endloop"
+        )
+        two -= empty
+        self.assertLess(abs(one / (n * (copy + step)) - 1), 0.05, (copy, step, one))
+        wanted = copy + (n - 1) * max(copy, step) + step
+        self.assertLess(abs(two / wanted - 1), 0.05, (copy, step, two, wanted))
+        self.assertLess(two, one)
+
+    def test_overlap(self) -> None:
+        """Copies that take longer than the work, as long, and shorter."""
+        for work in (20, 80, 400):
+            with self.subTest(work=work):
+                self.law(work)
+
+
+class Units(Launch):
+    """A launch spreads its workgroups over the units that are free."""
+
+    def busy(self, units: int, groups: int) -> list[int]:
+        """Busy cycles of each vector unit."""
+        kernel = (
+            "kernel k workgroup(8) (x: read u32[], o: output u32[], t: workgroup u32[8]): "
+            "loop i in 0..50: let a = i + lid.x endloop t[lid.x] = x[gid.x] barrier "
+            "o[gid.x] = t[7 - lid.x] endkernel"
+        )
+        command = self.prepare(kernel, self.case(grid=(groups,)))
+        command += ["--quiet", "--force", "-o", str(self.work / "out"), "--set", "engine.vector.lanes=8",
+                    "--set", f"engine.vector.vpu_count={units}"]  # fmt: skip
+        self.run_it(command)
+        out = np.load(self.work / "out" / "outputs" / "o.npy").ravel()[: 8 * groups]
+        expected = np.arange(8 * groups).reshape(-1, 8)[:, ::-1].ravel()
+        self.assertTrue(np.array_equal(out, expected))
+        stats = json.loads((self.work / "out" / "stats.json").read_text())["stats"]
+        self.assertEqual(stats["cycles.unattributed"]["value"], 0)
+        self.total = stats["cycles.total"]["value"]
+        kinds = ("useful", "padding")
+        return [sum(stats[f"units.e0_vpu{u}.busy.{kind}"]["value"] for kind in kinds) for u in range(units)]
+
+    def test_workgroups_spread(self) -> None:
+        """Each unit has its share; together they do what one does."""
+        one = self.busy(1, 8)
+        alone = self.total
+        for units in (2, 4):
+            each = self.busy(units, 8)
+            self.assertEqual(sum(each), sum(one))
+            self.assertEqual(max(each), sum(one) // units, each)
+            self.assertLess(self.total, alone)
+
+    def test_no_more_units_than_workgroups(self) -> None:
+        """The others have nothing to do."""
+        self.assertEqual(sum(cycles > 0 for cycles in self.busy(4, 2)), 2)
+
 
 class Errors(Launch):
     """What does not fit is refused, what goes wrong ends with its own code."""
@@ -278,6 +387,29 @@ class Errors(Launch):
         text = self.run_it([*command, "--mode", "functional"])
         self.assertIn("`o[gid.x] = x[gid.x]`: load outside buffer `x`, first at index 256; 8 times.", text)
         self.assertIn("store outside buffer `o`, first at index 256; 8 times.", text)
+
+    def test_accesses_outside_are_errors_if_strict(self) -> None:
+        """Exit 2 once the run is over."""
+        command = [*self.prepare(self.good, self.case(grid=(33,))), "--strict"]
+        for mode in ("functional", "values+timing"):
+            text = self.run_it([*command, "--mode", mode], 2)
+            self.assertIn("error: task `k`, kernel `k`, line 1, `o[gid.x] = x[gid.x]`: load outside", text)
+
+    def test_races_name_both_statements(self) -> None:
+        """Exit 2, unless they are allowed; the same in both modes."""
+        kernel = self.good.replace("u32[]):", "u32[], t: workgroup u32[8]): t[lid.x] = x[gid.x]").replace(
+            "= x[gid.x] endkernel", "= t[7 - lid.x] endkernel"
+        )
+        command = self.prepare(kernel, self.case())
+        for mode in ("functional", "values+timing"):
+            text = self.run_it([*command, "--mode", mode], 2)
+            self.assertIn("8 hazards (kernel 8)", text)
+            self.assertIn(
+                "`o[gid.x] = t[7 - lid.x]`, invocation (0, 0, 0), reads `t[7]`, which kernel `k`, line 1, "
+                "`t[lid.x] = x[gid.x]`, invocation (7, 0, 0), writes; nothing orders the two",
+                text,
+            )
+            self.run_it([*command, "--mode", mode, "--allow-hazards"])
 
     def test_disasm_keeps_other_kernels(self) -> None:
         """A file of kernels that stands there already is not replaced by another one."""

@@ -87,15 +87,17 @@ void Batch::begin(const std::array<uint32_t, 3>& workgroup) {
 void Batch::step() {
     const uint32_t statement = next_;
     const uint32_t active_lanes = active();
+    if (!observers_.empty()) {
+        observed_ = lanes_;
+        for (StepObserver* observer : observers_) observer->executes(statement);
+    }
     if (code_.statements[statement].collective) prepare_exchanges();
     execute();
-    if (observer_ != nullptr) {
-        for (size_t i = 0; i < touched_count_; ++i) {
-            const std::vector<uint32_t>& elements = touched_[i].elements;
-            observer_->accessed(touched_[i].site, touched_[i].buffer, elements.data(),
-                                static_cast<uint32_t>(elements.size()));
-        }
-        observer_->executed(statement, active_lanes);
+    for (StepObserver* observer : observers_) {
+        for (size_t i = 0; i < touched_count_; ++i)
+            observer->accessed(touched_[i].site, touched_[i].buffer, touched_[i].elements.data(),
+                               observed_.data(), static_cast<uint32_t>(touched_[i].elements.size()));
+        observer->executed(statement, active_lanes);
     }
     touched_count_ = 0;
     settle();

@@ -12,10 +12,12 @@ namespace kpu::values::kernel {
 class StepObserver {
   public:
     virtual ~StepObserver() = default;
-    /// Elements of a buffer that the active lanes asked for, in lane order; outside the buffer too. `site`: the load
-    /// or atomic; no_expr: the store.
+    /// A statement is about to be executed.
+    virtual void executes(uint32_t /*statement*/) {}
+    /// Elements of a buffer that lanes of the workgroup asked for, in lane order; outside the buffer too. `site`:
+    /// the load or atomic; no_expr: the store.
     virtual void accessed(ExprIndex /*site*/, uint32_t /*buffer*/, const uint32_t* /*elements*/,
-                          uint32_t /*count*/) {}
+                          const uint32_t* /*lanes*/, uint32_t /*count*/) {}
     /// A lane started a copy, or waits for one.
     virtual void copy_started(uint32_t /*lane*/, uint32_t /*tag*/, const Copy& /*copy*/) {}
     virtual void copy_awaited(uint32_t /*lane*/, uint32_t /*tag*/) {}
@@ -32,7 +34,7 @@ class Batch {
     bool done() const { return frames_.empty(); }
     /// Executes one statement. Throws SimulationError that names it and an invocation.
     void step();
-    void observe(StepObserver* observer) { observer_ = observer; }
+    void observe(StepObserver& observer) { observers_.push_back(&observer); }
     uint32_t statement() const { return next_; }  ///< that step() executes
     uint32_t active() const { return static_cast<uint32_t>(lanes_.size()); }
     const std::vector<uint32_t>& lanes() const {
@@ -127,7 +129,8 @@ class Batch {
     Lanes lanes_;  ///< active, ascending
     std::vector<Frame> frames_;
     uint32_t next_ = 0;
-    StepObserver* observer_ = nullptr;
+    std::vector<StepObserver*> observers_;
+    Lanes observed_;  ///< lanes of the statement, before it moved them
 
     struct Touched {
         ExprIndex site = 0;

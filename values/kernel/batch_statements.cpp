@@ -58,7 +58,7 @@ void Batch::store() {
 
 void Batch::store_column(const Values& indices, const Values& values) {
     const CodeStatement& s = code_.statements[next_];
-    if (observer_ != nullptr) touch(kpu::kernel::no_expr, s.buffer, indices.words, lanes_.size());
+    if (!observers_.empty()) touch(kpu::kernel::no_expr, s.buffer, indices.words, lanes_.size());
     for (size_t i = 0; i < lanes_.size(); ++i) {
         const uint32_t element = indices.words[i];
         if (memory_.inside(s.buffer, element))
@@ -95,7 +95,7 @@ void Batch::copy() {
             copy = start_copy(code_, memory_, next_, from, bytes);
             return 0;
         });
-        if (observer_ != nullptr) observer_->copy_started(lane.linear, s.tag, copy);
+        for (StepObserver* observer : observers_) observer->copy_started(lane.linear, s.tag, copy);
     }
 }
 
@@ -108,7 +108,7 @@ void Batch::wait() {
             if (!copy.pending) fail_lone_wait(code_, next_);
             return 0;
         });
-        if (observer_ != nullptr) observer_->copy_awaited(lane.linear, s.tag);
+        for (StepObserver* observer : observers_) observer->copy_awaited(lane.linear, s.tag);
         finish_copy(copy, memory_);
     }
 }

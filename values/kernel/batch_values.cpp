@@ -295,7 +295,7 @@ Batch::Values Batch::load(ExprIndex index, size_t slot) {
         }
     }
     if (store_indices_ != nullptr && expr.place == store_buffer_) check_order(at.words);
-    if (observer_ != nullptr) touch(index, expr.place, at.words, count);
+    if (!observers_.empty()) touch(index, expr.place, at.words, count);
     const Values out = slot_for(slot, expr.type);
     const uint64_t length = memory_.length(expr.place);
     const auto read = [&](size_t i) -> uint64_t {
@@ -322,7 +322,7 @@ void Batch::touch(ExprIndex site, uint32_t buffer, const uint32_t* elements, siz
 
 /// One more element of a site that goes lane by lane.
 void Batch::touch_one(ExprIndex site, uint32_t buffer, uint32_t element) {
-    if (observer_ == nullptr) return;
+    if (observers_.empty()) return;
     for (size_t i = touched_count_; i-- > 0;)
         if (touched_[i].site == site) return touched_[i].elements.push_back(element);
     touch(site, buffer, &element, 1);

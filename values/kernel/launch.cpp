@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 
 #include "values/compute.hpp"
 #include "values/kernel/interpreter.hpp"
@@ -104,44 +106,86 @@ void check_grid(const Code& code, const Grid& grid) {
                                     code.name(), max_workgroups));
 }
 
-Launch::Launch(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
-               const std::vector<Bytes>& storage)
-    : code_(code),
-      grid_((check(code, grid, scalars), grid)),
-      memory_(code, storage),
-      batch_(code, memory_, scalars),
-      workgroups_(grid[0] * grid[1] * grid[2]) {
+LaunchWork::LaunchWork(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
+                       const std::vector<Bytes>& storage, bool races)
+    : code_(code), grid_(grid), scalars_(scalars), storage_(storage) {
+    check(code, grid, scalars);
+    const Memory memory(code, storage);  // throws where a buffer is too short
+    workgroups_ = grid[0] * grid[1] * grid[2];
     clear_outputs(code, storage);
-    batch_.begin(place_of(0, grid_));
+    if (races) shadow_.emplace(code);
+}
+
+void LaunchWork::shuffle(uint64_t seed) {
+    order_.resize(workgroups_);
+    std::iota(order_.begin(), order_.end(), uint64_t{0});
+    std::mt19937_64 random(seed);
+    std::shuffle(order_.begin(), order_.end(), random);
+}
+
+LaunchResult LaunchWork::result() const {
+    LaunchResult result;
+    result.grid = grid_;
+    result.steps = steps_;
+    result.outside = outside_;
+    if (!shadow_) return result;
+    result.races = shadow_->races();
+    result.unwatched = shadow_->unwatched();
+    return result;
+}
+
+LaunchWorker::LaunchWorker(LaunchWork& work)
+    : work_(work), memory_(work.code_, work.storage_), batch_(work.code_, memory_, work.scalars_) {
+    if (work.shadow_) {
+        watch_.emplace(work.code_, memory_, *work.shadow_);
+        batch_.observe(*watch_);
+    }
     begin_next();
 }
 
-/// The next workgroup that has a statement, once one is through.
-void Launch::begin_next() {
-    while (batch_.done() && ++workgroup_ < workgroups_) batch_.begin(place_of(workgroup_, grid_));
+/// The next workgroup that has a statement.
+void LaunchWorker::begin_next() {
+    while (batch_.done() && work_.left()) {
+        const uint64_t workgroup = work_.take();
+        if (watch_) watch_->begin(workgroup);
+        batch_.begin(place_of(workgroup, work_.grid_));
+    }
+    if (batch_.done()) stop();
 }
 
-void Launch::step() {
-    steps_ += batch_.active();
+void LaunchWorker::stop() {
+    if (done_) return;
+    done_ = true;
+    const std::vector<OutsideAccess> outside = memory_.outside();
+    work_.outside_.insert(work_.outside_.end(), outside.begin(), outside.end());
+}
+
+void LaunchWorker::step() {
+    work_.steps_ += batch_.active();
     batch_.step();
-    begin_next();
+    if (batch_.done()) begin_next();
 }
 
 LaunchResult run_launch(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
                         const std::vector<Bytes>& storage, const LaunchLimits& limits) {
     const FloatEnvironment environment;
-    Launch launch(code, grid, scalars, storage);
-    launch.observe(limits.observer);
-    LaunchResult result;
-    for (uint64_t executed = 0; !launch.done(); ++executed) {
+    LaunchWork work(code, grid, scalars, storage, limits.races);
+    if (limits.order_seed != 0) work.shuffle(limits.order_seed);
+    LaunchWorker worker(work);
+    if (limits.observer != nullptr) worker.observe(*limits.observer);
+    uint64_t left = limits.steps;
+    bool complete = true;
+    for (uint64_t executed = 0; !worker.done() && complete; ++executed) {
+        const uint64_t active = worker.batch().active();
         const bool look = (executed & 0xfff) == 0;
-        result.complete =
-            launch.steps() + launch.batch().active() <= limits.steps && !(look && interrupted(limits));
-        if (!result.complete) break;
-        launch.step();
+        complete = active <= left && !(look && interrupted(limits));
+        if (!complete) break;
+        left -= active;
+        worker.step();
     }
-    result.steps = launch.steps();
-    result.outside = launch.outside();
+    worker.stop();
+    LaunchResult result = work.result();
+    result.complete = complete;
     return result;
 }
 
@@ -158,6 +202,7 @@ LaunchResult run_reference(const Code& code, const Grid& grid, const std::vector
         result.complete =
             !interrupted(limits) && run_workgroup(code, memory, place_of(number, grid), scalars, steps);
     result.steps = limits.steps - steps;
+    result.grid = grid;
     result.outside = memory.outside();
     return result;
 }

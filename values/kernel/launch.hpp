@@ -3,9 +3,10 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "values/kernel/batch.hpp"
+#include "values/kernel/races.hpp"
 
 namespace kpu::values::kernel {
 
@@ -23,40 +24,72 @@ struct LaunchLimits {
     uint64_t steps = UINT64_MAX;  ///< lane-statements
     const std::atomic<bool>* interrupt = nullptr;
     class StepObserver* observer = nullptr;  ///< of run_launch: told of each statement
+    bool races = false;                      ///< of run_launch: look for races
+    uint64_t order_seed = 0;                 ///< of run_launch: other than 0: workgroups in a shuffled order
 };
 
 struct LaunchResult {
     bool complete = true;  ///< else a limit was reached, or it was interrupted
     uint64_t steps = 0;    ///< lane-statements executed
+    Grid grid{1, 1, 1};
     std::vector<OutsideAccess> outside;
+    std::vector<KernelRace> races;
+    std::vector<uint32_t> unwatched;  ///< buffers that are too large to look for races in
 };
 
-/// A launch that is executed a statement at a time, for all lanes that stand there: workgroup after workgroup, x
-/// fastest.
-class Launch {
+/// The workgroups of a launch, which its workers take one after the other, x fastest.
+class LaunchWork {
   public:
-    /// Clears the buffers that start as zeros. Throws UserError for what is wrong with the launch.
-    Launch(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
-           const std::vector<Bytes>& storage);
+    /// Clears the buffers of `storage` (one for each buffer that is not workgroup memory) that start as zeros. Throws
+    /// UserError for what is wrong with the launch.
+    LaunchWork(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
+               const std::vector<Bytes>& storage, bool races);
 
-    void observe(StepObserver* observer) { batch_.observe(observer); }
-    bool done() const { return workgroup_ == workgroups_; }
+    /// From now on in another order.
+    void shuffle(uint64_t seed);
+    bool left() const { return next_ < workgroups_; }
+    uint64_t take() { return order_.empty() ? next_++ : order_[next_++]; }
+    const Code& code() const { return code_; }
+    /// What all workers did so far.
+    LaunchResult result() const;
+
+  private:
+    friend class LaunchWorker;
+    const Code& code_;
+    const Grid grid_;
+    const std::vector<uint64_t> scalars_;
+    const std::vector<Bytes> storage_;
+    uint64_t next_ = 0, workgroups_ = 0;
+    std::vector<uint64_t> order_;  ///< empty: as they are counted
+    std::optional<RaceShadow> shadow_;
+    std::vector<OutsideAccess> outside_;  ///< of workers that have ended
+    uint64_t steps_ = 0;
+};
+
+/// Executes workgroups of a launch a statement at a time, for all lanes that stand there.
+class LaunchWorker {
+  public:
+    explicit LaunchWorker(LaunchWork& work);
+    LaunchWorker(const LaunchWorker&) = delete;
+    LaunchWorker& operator=(const LaunchWorker&) = delete;
+
+    void observe(StepObserver& observer) { batch_.observe(observer); }
+    bool done() const { return done_; }  ///< no workgroup is left
+    /// What happened outside of buffers goes to the launch; by itself at the end.
+    void stop();
     /// Executes a statement, in a FloatEnvironment. Throws SimulationError for what the kernel does.
     void step();
     const Batch& batch() const { return batch_; }
-    const Code& code() const { return code_; }
-    uint64_t steps() const { return steps_; }  ///< lane-statements so far
-    std::vector<OutsideAccess> outside() const { return memory_.outside(); }
+    const Code& code() const { return work_.code_; }
 
   private:
     void begin_next();
 
-    const Code& code_;
-    const Grid grid_;
+    LaunchWork& work_;
     Memory memory_;
     Batch batch_;
-    uint64_t workgroup_ = 0, workgroups_ = 0;  ///< that runs, of all
-    uint64_t steps_ = 0;
+    std::optional<RaceWatch> watch_;
+    bool done_ = false;
 };
 
 /// Runs all workgroups, x fastest, on `storage` (one for each buffer that is not workgroup memory). Those that

@@ -107,6 +107,29 @@ std::vector<PendingWrite> LaunchOperands::take_results() {
     return writes;
 }
 
+uint64_t workgroups_of(const BoundProgram& program, const BoundTask& task, const LoopValues& loops) {
+    const BoundLaunch& launch = *task.launch;
+    Grid grid{1, 1, 1};
+    for (size_t axis = 0; axis < launch.grid.size(); ++axis)
+        grid[axis] = static_cast<uint64_t>(std::max<int64_t>(launch.grid[axis].eval(loops), 0));
+    if (launch.grid.empty()) {
+        std::vector<uint64_t> elements;
+        size_t next = 0;
+        for (const CodeBuffer& buffer : launch.code->buffers) {
+            if (buffer.is_workgroup()) continue;
+            const BoundLaunch::Operand& operand = launch.operands[next++];
+            const uint32_t region = operand.input >= 0 ? task.inputs[static_cast<size_t>(operand.input)]
+                                                       : task.outputs[static_cast<size_t>(operand.output)];
+            elements.push_back(buffer.elements_in(bytes_of(program.regions[region])));
+        }
+        grid = inferred_grid(*launch.code, elements);
+    }
+    uint64_t count = 1;
+    for (const uint64_t size : grid)
+        count = std::min<uint64_t>(UINT32_MAX, count * std::min<uint64_t>(size, UINT32_MAX));
+    return count;
+}
+
 LaunchResult evaluate_launch(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
                              const std::vector<RegionView>& outputs, const LoopValues& loops,
                              const LaunchLimits& limits, std::vector<PendingWrite>& writes) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "values/compute.hpp"
@@ -36,6 +38,17 @@ class LaunchOperands {
     std::vector<Bytes> storage_;
     Grid grid_{1, 1, 1};
     std::vector<uint64_t> scalars_;
+};
+
+/// The workgroups that a launch has, known without its operands' values. At most UINT32_MAX.
+uint64_t workgroups_of(const BoundProgram& program, const BoundTask& task, const LoopValues& loops);
+
+/// A launch on several units: made by the one that begins first.
+struct SharedLaunch {
+    std::optional<LaunchOperands> operands;
+    std::optional<LaunchWork> work;
+    unsigned workers = 0;                         ///< units that have it
+    std::map<uint16_t, std::vector<bool>> rooms;  ///< by engine: places for workgroup memory that are taken
 };
 
 /// Runs a launch, all of it, and gives what it leaves in its outputs. Throws SimulationError where the kernel fails

@@ -1,0 +1,68 @@
+"""Lane-statements a CPU second of kernels, without time and with it.
+
+usage: tests/bench/kernel_bench.py KPUSIM     the command, one line a kernel and mode
+
+A lane-statement is a statement of one invocation. Time that the command takes without the kernel's loop is
+subtracted.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LANES, TRIPS, GROUPS = 256, 20_000, 4
+BODIES = {
+    "integers": ("let a = gid.x", "a = a * 3 + i"),
+    "floats": ("let a = f32(gid.x)", "a = fma(a, 1.0001, 0.5)"),
+    "loads and stores": ("let a = gid.x", "o[gid.x] = o[gid.x] + a"),
+}
+PROGRAM = """device "npm_lite.nem"
+program bench:
+#! kernels k.kern
+buffer o : DDR (size = {bytes})
+buffer m : L2 (size = {bytes})
+buffer s : L1[0] (size = {bytes})
+let o0 = region(o, 0, {bytes}) elem=u32, shape=[{words}], layout=N
+let o1 = region(m, 0, {bytes}) elem=u32, shape=[{words}], layout=N
+let o2 = region(s, 0, {bytes}) elem=u32, shape=[{words}], layout=N
+k = compute.async out o2 op="k" grid=[{groups}]
+v = store.async(dst=o1, src=o2, deps=[k])
+w = transfer.async(dst=o0, src=o1, deps=[v])
+"""
+
+
+def cpu_seconds(command: list[str]) -> float:
+    """Of the command and what it starts."""
+    before = os.times()
+    subprocess.run(command, check=True, capture_output=True)
+    after = os.times()
+    used = after.children_user - before.children_user
+    return used + after.children_system - before.children_system
+
+
+def main() -> None:
+    """Measure."""
+    words = LANES * GROUPS
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "bench.nem"
+        program.write_text(PROGRAM.format(bytes=4 * words, words=words, groups=GROUPS))
+        for name, (start, statement) in BODIES.items():
+            for mode in ("functional", "values+timing"):
+                command = [sys.argv[1], "run", str(program), "--quiet", "--no-hazards", "--mode", mode]
+                seconds = []
+                for trips in (1, TRIPS):
+                    body = f"{start} loop i in 0..{trips}: {statement} endloop"
+                    text = f"kernel k workgroup({LANES}) (o: output u32[]): {body} endkernel"
+                    (Path(folder) / "k.kern").write_text(text)
+                    seconds.append(min(cpu_seconds(command) for _ in range(3)))
+                statements = words * (TRIPS - 1)
+                rate = statements / max(seconds[1] - seconds[0], 1e-9) / 1e6
+                print(f"{name:18} {mode:14} {rate:7.0f} million lane-statements a CPU second")
+
+
+if __name__ == "__main__":
+    main()
