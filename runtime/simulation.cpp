@@ -417,6 +417,7 @@ traces::RunInfo Simulation::run_info() {
                                      platforms::ddr_device(*impl_->platform).burst_bytes();
         info.dispatch_cycles = impl_->platform->sequencer().dispatch_cycles();
         info.dram_burst_bytes = platforms::ddr_device(*impl_->platform).burst_bytes();
+        info.dram_interleave_bytes = impl_->platform->ddr().channel_interleave_bytes();
     }
     info.accesses = impl_->log && impl_->options.record_accesses;
     impl_->driver->describe(info);

@@ -118,6 +118,8 @@ json to_json_value(const TaskWork& work) {
                  {"row_cycles", stream.row_cycles},
                  {"due", stream.due},
                  {"hops", json::array()}};
+        if (stream.dram_rows.count > 0)
+            row["dram_rows"] = {stream.dram_rows.count, stream.dram_rows.bytes, stream.dram_rows.stride};
         for (const StreamHop& hop : stream.hops) row["hops"].push_back({hop.unit, hop.latency});
         out["streams"].push_back(std::move(row));
     }
@@ -142,6 +144,12 @@ StreamWork stream_from(const json& in, size_t units) {
         in_range<uint32_t>(in.at("descriptor_cycles"), 0, UINT32_MAX, "descriptor_cycles");
     stream.row_cycles = in_range<uint32_t>(in.at("row_cycles"), 0, UINT32_MAX, "row_cycles");
     stream.due = count("due");
+    if (in.contains("dram_rows")) {
+        const auto number = [&](size_t i) {
+            return in_range<uint64_t>(in.at("dram_rows").at(i), 0, max_work, "dram_rows");
+        };
+        stream.dram_rows = {number(0), number(1), number(2)};
+    }
     for (const json& hop : in.at("hops")) {
         stream.hops.push_back({in_range<uint16_t>(hop.at(0), 0, double(units) - 1, "unit of a hop"),
                                in_range<Cycles>(hop.at(1), 0, max_work, "latency of a hop")});
@@ -194,9 +202,10 @@ RunInfo info_from(const json& in) {
     info.accesses = in.value("accesses", false);
     info.bin_ns = in_range<double>(in.at("bin_ns"), 1e-3, max_bin_ns, "bin_ns");
     info.dram_burst_bytes = in_range<uint32_t>(in.at("dram_burst_bytes"), 0, UINT32_MAX, "dram_burst_bytes");
+    info.dram_interleave_bytes =
+        in_range<uint32_t>(in.value("dram_interleave_bytes", json(0)), 0, UINT32_MAX, "dram_interleave_bytes");
     for (const json& unit : in.at("units")) {
-        info.units.push_back({unit.at("name").get<std::string>(),
-                              kind_from(unit.at("class")),
+        info.units.push_back({unit.at("name").get<std::string>(), kind_from(unit.at("class")),
                               unit.at("engine").get<int>(), unit.at("index").get<int>(),
                               in_range<double>(unit.at("peak"), 0, 1e15, "peak")});
     }
@@ -280,6 +289,7 @@ std::string to_json(const RunInfo& info) {
              {"accesses", info.accesses},
              {"bin_ns", info.bin_ns},
              {"dram_burst_bytes", info.dram_burst_bytes},
+             {"dram_interleave_bytes", info.dram_interleave_bytes},
              {"units", json::array()},
              {"ops", json::array()},
              {"statements", json::array()},

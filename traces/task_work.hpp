@@ -32,6 +32,14 @@ struct StreamWork {
     End source, destination;
     uint64_t bytes = 0;
     uint64_t runs = 1;  ///< contiguous runs of the side that has more of them
+    /// Where the bytes of its DRAM side lie: rows of so many bytes, so far apart. No rows: it has none.
+    struct Rows {
+        uint64_t count = 0, bytes = 0, stride = 0;
+        bool operator==(const Rows& o) const {
+            return count == o.count && bytes == o.bytes && stride == o.stride;
+        }
+    };
+    Rows dram_rows;
     uint32_t port_bytes_per_cycle = 1, burst_bytes = 64, max_outstanding = 1;
     uint32_t descriptor_cycles = 0, row_cycles = 0;
     /// Operand: cycles from the begin after which its last byte is late. Result: cycles from the begin until
@@ -42,7 +50,7 @@ struct StreamWork {
     /// Whether all but the hops, which follow from the rest, is the same.
     bool same_request(const StreamWork& o) const {
         return role == o.role && source == o.source && destination == o.destination && bytes == o.bytes &&
-               runs == o.runs && port_bytes_per_cycle == o.port_bytes_per_cycle &&
+               runs == o.runs && dram_rows == o.dram_rows && port_bytes_per_cycle == o.port_bytes_per_cycle &&
                burst_bytes == o.burst_bytes && max_outstanding == o.max_outstanding &&
                descriptor_cycles == o.descriptor_cycles && row_cycles == o.row_cycles && due == o.due;
     }

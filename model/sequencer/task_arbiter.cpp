@@ -196,7 +196,7 @@ void TaskArbiter::start(const Placement& placement, Cycles now) {
     execution::TaskInstance& task = *placement.task;
     const int engine = (*parts_.units)[placement.unit].engine;
     if (task.engine < 0 && engine >= 0) task.engine = engine;
-    const TaskQueue& queue = parts_.board->queue_of(*task.task);
+    const TaskQueue& queue = parts_.board->queue_of(task);
     parts_.board->started(task);
     controller_->started(task);
     if (!task.task->launches()) return give(placement, nullptr, now);
