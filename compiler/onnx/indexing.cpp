@@ -144,19 +144,18 @@ ValueId scattered(Call& call, ValueId data, ValueId updates, const std::vector<i
         rounds[round][row] = static_cast<int64_t>(u);
     }
     for (std::vector<int64_t>& round : rounds) {
-        std::vector<bool> touched;
+        Known mask{Type::boolean, {rows, 1}, std::vector<int64_t>(opcode.empty() ? 0 : round.size()), {}};
         for (size_t row = 0; row < round.size(); ++row) {
-            touched.push_back(round[row] >= 0);
-            round[row] = touched.back() ? rows + round[row] : static_cast<int64_t>(row);
+            const bool touched = round[row] >= 0;
+            if (!opcode.empty()) mask.ints[row] = touched ? 1 : 0;
+            round[row] = touched ? rows + round[row] : static_cast<int64_t>(row);
         }
         const ValueId both = call.concat({data, updates}, 0);
-        const ValueId chosen = gathered(call, both, positions_constant(call, round, {rows}), 0);
+        const ValueId chosen = gathered(call, both, positions_constant(call, std::move(round), {rows}), 0);
         if (opcode.empty()) {
             data = chosen;
             continue;
         }
-        Known mask{Type::boolean, {rows, 1}, {}, {}};
-        for (const bool touch : touched) mask.ints.push_back(touch ? 1 : 0);
         const ValueId combined = call.binary(opcode, data, chosen);
         data = call.emit("where", {call.constant(mask, ElemType::u8), combined, data}, {}, call.elem(data));
     }

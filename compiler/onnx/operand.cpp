@@ -65,17 +65,25 @@ void put_real(std::vector<uint8_t>& bytes, ElemType elem, double value) {
     put(bytes, values::f32_of(value));
 }
 
-void put_integer(std::vector<uint8_t>& bytes, ElemType elem, int64_t value) {
-    if (elem == ElemType::i32 && (value < INT32_MIN || value > INT32_MAX))
-        throw Unsupported(fmt::format("the int64 constant {} does not fit into int32", value));
-    switch (std::max(8, bit_width(elem))) {
-        case 8:
-            return put(bytes, static_cast<uint8_t>(value));
-        case 16:
-            return put(bytes, static_cast<uint16_t>(value));
-        default:
-            return put(bytes, static_cast<uint32_t>(value));
+template <typename T>
+std::vector<uint8_t> low_bytes(const std::vector<int64_t>& values) {
+    std::vector<uint8_t> bytes(values.size() * sizeof(T));
+    for (size_t i = 0; i < values.size(); ++i) {
+        const auto value = static_cast<T>(values[i]);
+        std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
     }
+    return bytes;
+}
+
+std::vector<uint8_t> bytes_of(const std::vector<int64_t>& values, ElemType elem) {
+    const int bits = std::max(8, bit_width(elem));
+    if (elem == ElemType::i32)
+        for (const int64_t value : values)
+            if (value < INT32_MIN || value > INT32_MAX)
+                throw Unsupported(fmt::format("the int64 constant {} does not fit into int32", value));
+    return bits == 8    ? low_bytes<uint8_t>(values)
+           : bits == 16 ? low_bytes<uint16_t>(values)
+                        : low_bytes<uint32_t>(values);
 }
 
 int64_t whole(double value) {
@@ -133,15 +141,15 @@ Known scalar_known(Type type, double value) {
 }
 
 graph::Data data_of(const Known& known, ElemType elem) {
+    if (!is_float(elem) && !known.real()) return graph::make_data(bytes_of(known.ints, elem));
+    if (!is_float(elem)) {
+        std::vector<int64_t> wholes;
+        for (const double value : known.reals) wholes.push_back(whole(value));
+        return graph::make_data(bytes_of(wholes, elem));
+    }
     std::vector<uint8_t> bytes;
     bytes.reserve(known.size() * 4);
-    for (size_t i = 0; i < known.size(); ++i) {
-        if (is_float(elem)) {
-            put_real(bytes, elem, known.number(i));
-        } else {
-            put_integer(bytes, elem, known.real() ? whole(known.reals[i]) : known.ints[i]);
-        }
-    }
+    for (size_t i = 0; i < known.size(); ++i) put_real(bytes, elem, known.number(i));
     return graph::make_data(std::move(bytes));
 }
 

@@ -95,7 +95,10 @@ Timing timing_of(const proto::DdrDevice& d, Checker& check) {
     t.tcke = check.clocks("tcke", d.tcke());
     t.trtrs = check.clocks("trtrs", d.trtrs(), 0);
     t.separate_row_commands = d.separate_row_commands();
-    t.activate_clocks = t.column_clocks = t.precharge_clocks = 1;
+    t.activate_clocks = d.has_activate_clocks() ? check.clocks("activate_clocks", d.activate_clocks()) : 1;
+    t.column_clocks = d.has_column_clocks() ? check.clocks("column_clocks", d.column_clocks()) : 1;
+    t.precharge_clocks =
+        d.has_precharge_clocks() ? check.clocks("precharge_clocks", d.precharge_clocks()) : 1;
     t.tck_ns = d.tck_ns();
     if (!(t.tck_ns > 0 && t.tck_ns <= 1000))
         check.fail(fmt::format("`tck_ns` is {}", t.tck_ns), "a clock period above 0 and up to 1000 ns");

@@ -80,11 +80,12 @@ class ChannelLoad {
     void count(uint64_t channel) {
         ++requests_[channel];
         if (++sum_ >= most_) forget_half();
+        if (requests_[channel] > requests_[busiest_]) busiest_ = channel;
     }
-    /// The channel gets more than one and a half times its share.
-    bool camps(uint64_t channel) const {
+    /// A channel gets more than one and a half times its share: then what waits for any of them waits for that.
+    bool camps() const {
         return requests_.size() > 1 && sum_ >= enough * requests_.size() &&
-               2 * requests_[channel] * requests_.size() > 3 * sum_;
+               2 * requests_[busiest_] * requests_.size() > 3 * sum_;
     }
 
   private:
@@ -95,7 +96,7 @@ class ChannelLoad {
     }
 
     std::vector<uint64_t> requests_;
-    uint64_t sum_ = 0, most_;
+    uint64_t sum_ = 0, most_, busiest_ = 0;
 };
 
 /// The bursts of one channel, in nCK. Open page, bursts on the bus in order of arrival; bank state as
@@ -232,7 +233,7 @@ class Dram final : public DramModel {
         load_.count(channel);
         DdrChannel::Service service =
             channels[channel].serve(arrival, interleave_.local(address), bytes, write);
-        if (service.busy_wait > 0 && load_.camps(channel)) service.held = dram::Held::imbalance;
+        if (service.busy_wait > 0 && load_.camps()) service.held = dram::Held::imbalance;
         return service;
     }
 

@@ -72,7 +72,7 @@ void DdrControllers::take(const DdrRequest& request, uint64_t address, uint32_t 
     const uint32_t tag = open_.take();
     open_[tag] = request;
     load_.count(place);
-    open_[tag].camps = load_.camps(place);
+    open_[tag].camps = load_.camps();
     ++channel.requests;
     ++requests_;
     const uint64_t bursts = burst_bytes_.quotient(local + bytes - 1) - burst_bytes_.quotient(local) + 1;

@@ -19,7 +19,7 @@ struct DdrRequest {
     uint64_t number = 0;  ///< of the burst in its stream
     int stage = 0;        ///< that it is to leave
     Cycles arrival = 0;
-    bool camps = false;  ///< the channel got more than its share of requests when this one came
+    bool camps = false;  ///< a channel got more than its share of requests when this one came
 };
 
 /// A request whose end is certain.

@@ -29,10 +29,10 @@ void speed_up(proto::Interconnect& links, uint32_t factor) {
     links.set_system_link_bytes_per_cycle(links.system_link_bytes_per_cycle() * factor);
 }
 
-/// The spacings of a channel's commands are latencies, and stay: so most of a large factor comes from the data rate,
-/// and the rest from channels, more than the banks that a transfer waits for.
+/// The spacings of a channel's commands are latencies, and stay, so that a higher data rate alone carries little more:
+/// twice as fast are twice as many channels, and much faster are both.
 void speed_up(proto::Ddr& ddr, uint32_t factor) {
-    const uint32_t channels = factor >= 1000 ? 25 : factor >= 64 ? 8 : 1;
+    const uint32_t channels = factor >= 1000 ? 25 : factor >= 64 ? 8 : factor;
     ddr.set_data_rate_mtps(ddr.data_rate_mtps() * (factor / channels));
     ddr.set_channels(ddr.channels() * channels);
 }

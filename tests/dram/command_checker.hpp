@@ -100,16 +100,6 @@ class CommandChecker final : public CommandObserver {
         rule("tRFC to self-refresh", C::refresh, C::enter_self_refresh, Scope::rank, t_.trfc);
         rule("tRP to self-refresh", C::precharge_all, C::enter_self_refresh, Scope::rank, t_.trp_ab);
         rule("tCCD_L write after write", C::write, C::write, Scope::group, std::max(t_.tccd_l_wr, t_.burst));
-        rule("tRFCsb to activate", C::refresh_same, C::activate, Scope::same_bank, t_.trfc_sb);
-        rule("tREFSBRD", C::refresh_same, C::activate, Scope::rank, t_.trefsb_to_act);
-        rule("tRFCsb to self-refresh", C::refresh_same, C::enter_self_refresh, Scope::rank, t_.trfc_sb);
-        rule("tRP to same-bank refresh", C::precharge, C::refresh_same, Scope::same_bank, t_.trp);
-        rule("tRP of same banks to refresh", C::precharge_same, C::refresh_same, Scope::same_bank, t_.trp);
-        rule("tRP of same banks", C::precharge_same, C::activate, Scope::same_bank, t_.trp);
-        rule("tRC to same-bank refresh", C::activate, C::refresh_same, Scope::same_bank, t_.trc);
-        rule("tRAS, same banks", C::activate, C::precharge_same, Scope::same_bank, t_.tras);
-        rule("tRTP, same banks", C::read, C::precharge_same, Scope::same_bank, t_.trtp);
-        rule("tWR, same banks", C::write, C::precharge_same, Scope::same_bank, write_data + t_.twr);
         rule("tCKE power-down", C::enter_power_down, C::exit_power_down, Scope::rank, t_.tcke);
         rule("tCKE self-refresh", C::enter_self_refresh, C::exit_self_refresh, Scope::rank, t_.tcke);
         for (const auto& [name, then] :
@@ -120,6 +110,22 @@ class CommandChecker final : public CommandObserver {
             if (then == C::activate || then == C::refresh)
                 rule(std::string("tXS to ") + name, C::exit_self_refresh, then, Scope::rank, t_.txs);
         }
+        if (t_.trfc_sb > 0) make_same_bank_rules();
+    }
+
+    void make_same_bank_rules() {
+        using C = Command;
+        const uint64_t write_data = uint64_t{t_.cwl} + t_.burst;
+        rule("tRFCsb to activate", C::refresh_same, C::activate, Scope::same_bank, t_.trfc_sb);
+        rule("tREFSBRD", C::refresh_same, C::activate, Scope::rank, t_.trefsb_to_act);
+        rule("tRFCsb to self-refresh", C::refresh_same, C::enter_self_refresh, Scope::rank, t_.trfc_sb);
+        rule("tRP to same-bank refresh", C::precharge, C::refresh_same, Scope::same_bank, t_.trp);
+        rule("tRP of same banks to refresh", C::precharge_same, C::refresh_same, Scope::same_bank, t_.trp);
+        rule("tRP of same banks", C::precharge_same, C::activate, Scope::same_bank, t_.trp);
+        rule("tRC to same-bank refresh", C::activate, C::refresh_same, Scope::same_bank, t_.trc);
+        rule("tRAS, same banks", C::activate, C::precharge_same, Scope::same_bank, t_.tras);
+        rule("tRTP, same banks", C::read, C::precharge_same, Scope::same_bank, t_.trtp);
+        rule("tWR, same banks", C::write, C::precharge_same, Scope::same_bank, write_data + t_.twr);
     }
 
     static bool of_same(const IssuedCommand& c) {

@@ -50,6 +50,21 @@ TEST(SameBankRefresh, CostsLessThanAllBanks) {
     EXPECT_LT(cycles(config_of("DDR5-4800")), cycles(all));
 }
 
+/// Refreshes of single banks cost a stream something, and less than those that stop all banks would.
+TEST(SameBankRefresh, StreamsRunBetweenTheBusAndAllBanks) {
+    constexpr uint64_t bursts = 20000;
+    const Config config = config_of("DDR5-4800");
+    const Timing& t = config.timing;
+    const double stream = std::max(t.tccd_s, t.burst);
+    const double awake = 1 - static_cast<double>(t.trfc + t.trp_ab + t.trcd_rd) / t.trefi;
+    for (const char* pattern : {"seq_rd", "seq_wr"}) {
+        const double clocks =
+            static_cast<double>(replay_pattern({config}, "DDR5-4800", pattern, bursts).cycles) / bursts;
+        EXPECT_GT(clocks, stream) << pattern;
+        EXPECT_LT(clocks, stream / awake) << pattern;
+    }
+}
+
 /// An idle memory is not stepped: a long gap gives the refreshes that steps would have given.
 TEST(SameBankRefresh, IdlePeriodsAreCounted) {
     const Config config = config_of("DDR5-4800");

@@ -63,6 +63,16 @@ void expect_legal(const CommandChecker& checker) {
     EXPECT_TRUE(violations.empty()) << violations.size() << " violations, first: " << violations.front();
 }
 
+/// A row is closed for another one this long before a refresh is due, while a second bank is open if all are refreshed.
+std::vector<TraceRequest> close_before_refresh(const Config& config, uint64_t early) {
+    const uint64_t due = config.timing.refresh_interval(), row = config.geometry.row_bytes;
+    const uint64_t other_row = row * config.geometry.banks_per_rank();
+    std::vector<TraceRequest> requests{{due - 1000, 0, false, 1}};
+    if (config.timing.refresh_sets == 1) requests.push_back({due - 1000, row, false, 2});
+    requests.push_back({due - early, other_row, false, 3});
+    return requests;
+}
+
 /// No command of any pattern on any device comes too early, and every rule is what held some command back:
 /// the controller issues at t, never at t - 1.
 TEST(DramTiming, EveryCommandStreamIsLegalAndEveryRuleIsReached) {
@@ -85,6 +95,13 @@ TEST(DramTiming, EveryCommandStreamIsLegalAndEveryRuleIsReached) {
             expect_legal(checker);
             merge(slack, checker.slack());
         }
+        for (uint64_t early = 1; early < 100 && c.mapping == "row_bank_column" && c.ranks == 1; ++early) {
+            CommandChecker checker(config.channel);
+            ListTrace trace(close_before_refresh(config.channel, early));
+            replay(config, trace, &checker);
+            expect_legal(checker);
+            merge(slack, checker.slack());
+        }
         ReplayConfig sleepy = config;
         sleepy.channel.policy.self_refresh_nck = 0;
         CommandChecker checker(config.channel);
@@ -93,14 +110,17 @@ TEST(DramTiming, EveryCommandStreamIsLegalAndEveryRuleIsReached) {
         expect_legal(checker);
         merge(slack, checker.slack());
     }
-    CommandChecker any(config_of("DDR4-3200"));
+    CommandChecker any(config_of("DDR5-4800"));
     for (const CommandChecker::Rule& rule : any.rules()) {
         ASSERT_EQ(slack.count(rule.name), 1u) << rule.name << " was never met";
         // what another rule hides: tRC = tRAS + tRP at least; a refresh follows a precharge of all banks; a
-        // power state is left for a burst or a refresh only; tREFI counts anew after self-refresh
+        // power state is left for a burst or a refresh only; tREFI counts anew after self-refresh; a refresh follows
+        // a precharge of same banks
         const bool hidden = rule.name == "tRC to refresh" || rule.name == "tRFC to refresh" ||
                             rule.name == "tXP to precharge" || rule.name == "tXP to write" ||
-                            rule.name == "tRFC to self-refresh" || rule.name == "tXS to refresh";
+                            rule.name == "tRFC to self-refresh" || rule.name == "tXS to refresh" ||
+                            rule.name == "tRP of same banks" || rule.name == "tRC to same-bank refresh" ||
+                            rule.name == "tRFCsb to self-refresh";
         if (!hidden) {
             EXPECT_EQ(slack[rule.name], 0) << rule.name;
         }
@@ -111,19 +131,25 @@ TEST(DramTiming, EveryCommandStreamIsLegalAndEveryRuleIsReached) {
 /// The checker itself: for each rule a second command `clocks` after the first is legal, one clock sooner is
 /// not.
 TEST(DramTiming, CheckerAcceptsAtTAndRejectsAtTMinusOne) {
-    const Config config = config_of("LPDDR4-3200", "row_bank_column", 2);
-    const CommandChecker table(config);
-    for (const CommandChecker::Rule& rule : table.rules()) {
-        for (const uint64_t early : {0u, 1u}) {
-            CommandChecker checker(config);
-            const uint32_t second_rank = rule.scope == CommandChecker::Scope::other_rank ? 1 : 0;
-            const uint32_t second_bank = rule.scope == CommandChecker::Scope::bank ? 0 : second_rank * 8 + 1;
-            checker.on_command({100000, rule.first, 0, 0, 0});
-            checker.on_command({100000 + rule.clocks - early, rule.then, second_rank, second_bank, 0});
-            bool found = false;
-            for (const std::string& violation : checker.violations())
-                found |= violation.rfind(rule.name + " broken", 0) == 0;
-            EXPECT_EQ(found, early == 1) << rule.name;
+    using Scope = CommandChecker::Scope;
+    for (const char* device : {"LPDDR4-3200", "DDR5-4800"}) {
+        SCOPED_TRACE(device);
+        const Config config = config_of(device, "row_bank_column", 2);
+        const CommandChecker table(config);
+        for (const CommandChecker::Rule& rule : table.rules()) {
+            for (const uint64_t early : {0u, 1u}) {
+                CommandChecker checker(config);
+                const uint32_t second_rank = rule.scope == Scope::other_rank ? 1 : 0;
+                const bool one_bank = rule.scope == Scope::bank || rule.scope == Scope::same_bank;
+                const uint32_t second_bank =
+                    one_bank ? 0 : second_rank * config.geometry.banks_per_rank() + 1;
+                checker.on_command({100000, rule.first, 0, 0, 0});
+                checker.on_command({100000 + rule.clocks - early, rule.then, second_rank, second_bank, 0});
+                bool found = false;
+                for (const std::string& violation : checker.violations())
+                    found |= violation.rfind(rule.name + " broken", 0) == 0;
+                EXPECT_EQ(found, early == 1) << rule.name;
+            }
         }
     }
 }

@@ -333,21 +333,22 @@ TEST(Controller, FutureWorkKnowsUnits) {
     m.at(m.task("b", {}, UnitKind::nmu)).engine = 1;
     m.end();
     const auto c = m.task("c", {}, UnitKind::vpu);
+    m.at(c).engine = 0;
     m.at(c).instance = 1;
     ControlOptions options;
     options.num_engines = 2;
     Stepper s(m.program, options);
     s.controller.start();
     const auto& control = s.controller;
-    EXPECT_EQ(control.future_work({UnitKind::sdma, -1, 0}), FutureWork::none);
-    EXPECT_EQ(control.future_work({UnitKind::nmu, 1, 0}), FutureWork::not_issued);
-    EXPECT_EQ(control.future_work({UnitKind::nmu, 0, 0}), FutureWork::none);
+    EXPECT_EQ(control.future_work({UnitKind::sdma, -1, -1}), FutureWork::none);
+    EXPECT_EQ(control.future_work({UnitKind::nmu, 1, -1}), FutureWork::not_issued);
+    EXPECT_EQ(control.future_work({UnitKind::nmu, 0, -1}), FutureWork::none);
     EXPECT_EQ(control.future_work({UnitKind::vpu, 0, 0}), FutureWork::none);
     EXPECT_EQ(control.future_work({UnitKind::vpu, 0, 1}), FutureWork::not_issued);
     s.complete("a");
-    EXPECT_EQ(control.future_work({UnitKind::nmu, 1, 0}), FutureWork::not_issued);
+    EXPECT_EQ(control.future_work({UnitKind::nmu, 1, -1}), FutureWork::not_issued);
     s.complete("b(i=0)");
-    EXPECT_EQ(control.future_work({UnitKind::nmu, 1, 0}), FutureWork::none);
+    EXPECT_EQ(control.future_work({UnitKind::nmu, 1, -1}), FutureWork::none);
     EXPECT_EQ(control.future_work({UnitKind::vpu, 0, 1}), FutureWork::none);
 }
 

@@ -66,7 +66,7 @@ TEST(WhatIfSimulated, RanksAndRefuses) {
 
 /// A literal window and the slots that it goes round are changed together, with the buffer that holds them.
 TEST(WhatIfSimulated, SlotsGrowWithTheWindow) {
-    const Case base = case_of(module_of(R"(
+    Case base = case_of(module_of(R"(
 buffer x : DDR (size = 65536, align = 64)
 buffer y : DDR (size = 65536, align = 64)
 buffer m : L2 (size = 8192, align = 64)
@@ -75,6 +75,7 @@ loop i in [0..15] @max_in_flight(2):
     b = transfer.async(dst=region(y, i * 4096, 4096), src=region(m, (i mod 2) * 4096, 4096), deps=[a])
 endloop
 )"));
+    platforms::apply_override(base.platform, "system_dma.channels", "2");  // a load beside a store
     const Cycles cycles = traced_run(base.module, base.platform).total();
     const Answers answers = simulate_changes(base, cycles, 600);
     ASSERT_EQ(answers.skipped, "");

@@ -54,10 +54,15 @@ std::optional<double> stepped(double value, bool up, const platforms::ParameterI
     return next;
 }
 
-/// A row of the costs of opcodes, for its parameters to have something to step.
+/// The first row of the costs of opcodes is that of relu, for its parameters to have something to step.
 void add_cost(proto::Platform& platform) {
     for (proto::Engine& engine : *platform.mutable_engine()) {
-        proto::OpcodeCost* cost = engine.mutable_vector()->add_cost();
+        auto& costs = *engine.mutable_vector()->mutable_cost();
+        for (int i = costs.size(); i-- > 0;)
+            if (costs[i].opcode() == "relu") costs.DeleteSubrange(i, 1);
+        costs.Add();
+        for (int i = costs.size() - 1; i > 0; --i) costs.SwapElements(i, i - 1);
+        proto::OpcodeCost* cost = costs.Mutable(0);
         cost->set_opcode("relu");
         cost->set_cycles_per_element(1);
         cost->set_passes(1);
@@ -106,8 +111,8 @@ void Metamorphic::make_variants(bool burst, std::vector<Variant>& variants) {
     for (const SteppedParameter& parameter : stepped_parameters()) {
         const platforms::ParameterInfo& info = *platforms::find_parameter(parameter.path);
         std::optional<double> value = value_of(base_[burst], parameter.path);
-        if (!value && parameter.fallback == "core")
-            value = base_[burst].clock().core_mhz();
+        if (!value && platforms::find_parameter(parameter.fallback) != nullptr)
+            value = value_of(base_[burst], parameter.fallback);
         else if (!value && !parameter.fallback.empty())
             value = std::stod(parameter.fallback);
         if (!value) continue;
@@ -201,6 +206,8 @@ const std::vector<std::string>& parameters_without_steps() {
                                                 "energy.table",
                                                 "energy.corner",
                                                 "energy.clock_gating",
+                                                "extends",
+                                                "variant_set",
                                                 "type_family",
                                                 "variant",
                                                 "store_on_dma",
@@ -215,9 +222,9 @@ const std::vector<SteppedParameter>& stepped_parameters() {
     static const std::vector<SteppedParameter> table = [] {
         std::vector<SteppedParameter> rows{
             {"clock.core_mhz", E::either},  // latencies of the DRAM become more cycles, so queues differ
-            {"clock.array_mhz", E::faster, "core"},
-            {"clock.sram_mhz", E::faster, "core"},
-            {"clock.interconnect_mhz", E::faster, "core"},
+            {"clock.array_mhz", E::faster, "clock.core_mhz"},
+            {"clock.sram_mhz", E::faster, "clock.core_mhz"},
+            {"clock.interconnect_mhz", E::faster, "clock.core_mhz"},
             {"sequencer.max_active_tokens", E::faster},
             {"sequencer.dispatch_cycles", E::slower},
             {"engine.count", E::either},
@@ -236,6 +243,7 @@ const std::vector<SteppedParameter>& stepped_parameters() {
             {"engine.vector.cost.cycles_per_element", E::slower},
             {"engine.vector.cost.passes", E::slower},
             {"interconnect.link_bytes_per_cycle", E::faster},
+            {"interconnect.system_link_bytes_per_cycle", E::faster, "interconnect.link_bytes_per_cycle"},
             {"interconnect.hop_latency_cycles", E::slower},
             {"interconnect.queue_bursts", E::either},  // 0 is any number
             {"ddr.channels", E::faster},

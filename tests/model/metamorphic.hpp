@@ -20,7 +20,8 @@ enum class Effect : uint8_t {
 struct SteppedParameter {
     std::string path;
     Effect effect;
-    std::string fallback = {};  ///< the value where the platform leaves it out
+    std::string fallback =
+        {};  ///< the value where the platform leaves it out, or the parameter that then counts
 };
 const std::vector<SteppedParameter>& stepped_parameters();
 /// Parameters that are no numbers, or name rows: nothing to step.
