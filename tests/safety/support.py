@@ -55,7 +55,8 @@ WRITES = {
 }
 # All other options. A new one has to be put here or above.
 OTHERS = set(
-    "--help --bounds-only --timeout --platform --set --header --param --input --fill --mode --order --values --stepper "
+    "--bounds-only "
+    "--help --timeout --platform --set --header --param --input --fill --mode --order --values --stepper "
     "--strict --no-hazards --allow-hazards --max-cycles --seed --force --perfetto-time --trace-window "
     "--trace-filter --expect-cycles --power-budget --tolerance --estimates --check-estimates --json --quiet "
     "--sarif --memory --fix-suggest --as --bin-ns --threshold --top --device --mapping --max-outstanding "
