@@ -204,50 +204,45 @@ class Cycles(Launch):
 
 
 class Copies(Launch):
-    """What copies and work cost together."""
+    """What copies and work cost together, of straight code: nothing but copies, waits and work."""
 
-    STEPS = 8
-    COPY = 'async_load(x, {slot}, ({i}) * 4096, 4096, "{slot}")'
+    STEPS, BYTES = 8, 16384
+    COPY = 'async_load(x, {slot}, {at}, {bytes}, "{slot}")'
     WORK = "loop w in 0..{work}: let a = w + 1 endloop"
 
-    def time(self, body: str) -> int:
+    def time(self, steps: list[str]) -> int:
         """Cycles of a body in which copies come from L2."""
-        slots = ", even: workgroup u32[1024], odd: workgroup u32[1024]"
+        body = " ".join(f"block: {step} endblock" for step in steps)
+        words = self.BYTES // 4
+        slots = f", even: workgroup u32[{words}], odd: workgroup u32[{words}]"
         kernel = f"kernel k workgroup(1) (x: read u32[], o: output u32[]{slots}): {body} endkernel"
-        case = self.case(reads={"x": np.arange(1024 * self.STEPS, dtype=np.uint32)}, far=("x",))
+        case = self.case(reads={"x": np.arange(words * self.STEPS, dtype=np.uint32)}, far=("x",))
         command = [*self.prepare(kernel, case), "--quiet", "--force", "-o", str(self.work / "out")]
         self.run_it(command)
         stats = json.loads((self.work / "out" / "stats.json").read_text())["stats"]
         return stats["cycles.total"]["value"]
 
     def law(self, work: int) -> None:
-        """One buffer: n (c + k); two: c + (n - 1) max(c, k) + k."""
-        n, half = self.STEPS, self.STEPS // 2
-        work_text = self.WORK.format(work=work)
-
-        def load(slot: str, i: str) -> str:
-            return self.COPY.format(slot=slot, i=i)
-
-        def wait(slot: str) -> str:
-            return f'async_wait("{slot}")'
-
-        empty = self.time("let z = 1")
-        copy = (self.time(f"loop i in 0..{n}: {load('even', 'i')} {wait('even')} endloop") - empty) / n
-        step = (self.time(f"loop i in 0..{n}: {work_text} endloop") - empty) / n
-        one = self.time(f"loop i in 0..{n}: {load('even', 'i')} {wait('even')} {work_text} endloop") - empty
-        two = self.time(
-            f"{load('even', '0')} loop p in 0..{half}: {load('odd', '2 * p + 1')} {wait('even')} {work_text} "
-            f"if p + 1 < {half}: {load('even', '2 * p + 2')} endif {wait('odd')} {work_text} endloop"
-        )
-        two -= empty
+        """One buffer: n (c + k); two: c + (n - 1) max(c, k) + k, with one copy on its way at a time."""
+        n, steps = self.STEPS, range(self.STEPS)
+        working = self.WORK.format(work=work)
+        slots = ["even" if i % 2 == 0 else "odd" for i in steps]
+        loads = [self.COPY.format(slot=slots[i], at=i * self.BYTES, bytes=self.BYTES) for i in steps]
+        waits = [f'async_wait("{slot}")' for slot in slots]
+        empty = self.time([])
+        copy = (self.time([f"{loads[i]} {waits[i]}" for i in steps]) - empty) / n
+        step = (self.time([working] * n) - empty) / n
+        one = self.time([f"{loads[i]} {waits[i]} {working}" for i in steps]) - empty
+        ahead = [*loads[1:], ""]
+        two = self.time([loads[0], *(f"{waits[i]} {ahead[i]} {working}" for i in steps)]) - empty
         self.assertLess(abs(one / (n * (copy + step)) - 1), 0.05, (copy, step, one))
         wanted = copy + (n - 1) * max(copy, step) + step
         self.assertLess(abs(two / wanted - 1), 0.05, (copy, step, two, wanted))
         self.assertLess(two, one)
 
     def test_overlap(self) -> None:
-        """Copies that take longer than the work, as long, and shorter."""
-        for work in (20, 80, 400):
+        """Copies that take longer than the work, about as long, and shorter."""
+        for work in (20, 80, 140, 400):
             with self.subTest(work=work):
                 self.law(work)
 
@@ -393,7 +388,7 @@ class Errors(Launch):
         command = [*self.prepare(self.good, self.case(grid=(33,))), "--strict"]
         for mode in ("functional", "values+timing"):
             text = self.run_it([*command, "--mode", mode], 2)
-            self.assertIn("error: task `k`, kernel `k`, line 1, `o[gid.x] = x[gid.x]`: load outside", text)
+            self.assertIn("error: task `launch`, kernel `k`, line 1, `o[gid.x] = x[gid.x]`: load outside", text)
 
     def test_races_name_both_statements(self) -> None:
         """Exit 2, unless they are allowed; the same in both modes."""
