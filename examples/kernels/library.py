@@ -51,16 +51,16 @@ def program(name: str, case: Case) -> str:
     def named(keys: dict[str, np.ndarray]) -> str:
         return ", ".join(f"r_{key}_L2" if key in case.far else f"r_{key}_L1" for key in keys)
 
-    launch = f'k = compute.async in {named(case.reads)} out {named(case.writes)} op="{name}"'
+    launch = f'launch = compute.async in {named(case.reads)} out {named(case.writes)} op="{name}"'
     if case.grid:
         launch += f" grid=[{', '.join(map(str, case.grid))}]"
     if case.args:
         launch += f" args=[{', '.join(map(str, case.args))}]"
     lines.append(f"{launch} deps=[{', '.join(tokens)}]")
     for key in case.writes:
-        token = "k"
+        token = "launch"
         if key not in case.far:
-            lines.append(f"o1_{key} = store.async(dst=r_{key}_L2, src=r_{key}_L1, deps=[k])")
+            lines.append(f"o1_{key} = store.async(dst=r_{key}_L2, src=r_{key}_L1, deps=[launch])")
             token = f"o1_{key}"
         lines.append(f"o2_{key} = transfer.async(dst=r_{key}, src=r_{key}_L2, deps=[{token}])")
     return "\n".join(lines) + "\n"

@@ -276,7 +276,8 @@ void Batch::meet() {
 void Batch::check_pending() const {
     for (uint32_t lane = 0; lane < total_; ++lane)
         for (uint32_t tag = 0; tag < copies_.size(); ++tag)
-            if (copies_[tag][lane].pending) fail_pending(code_, tag, ids_of(code_, workgroup_, lane));
+            if (copies_[tag][lane].pending)
+                fail_pending(code_, copies_[tag][lane].statement, ids_of(code_, workgroup_, lane));
 }
 
 }  // namespace kpu::values::kernel

@@ -174,7 +174,8 @@ class Stepper {
 
     void check_pending() const {
         for (uint32_t tag = 0; tag < lane_.copies_.size(); ++tag)
-            if (lane_.copies_[tag].pending) fail_pending(code_, tag, lane_.ids);
+            if (lane_.copies_[tag].pending)
+                fail_pending(code_, lane_.copies_[tag].statement, lane_.ids);
     }
 
     Invocation& lane_;
@@ -330,12 +331,12 @@ void fail_lone_wait(const Code& code, uint32_t statement) {
         tag_of(code, statement)));
 }
 
-void fail_pending(const Code& code, uint32_t tag, const Ids& ids) {
+void fail_pending(const Code& code, uint32_t statement, const Ids& ids) {
     throw SimulationError(
-        fmt::format("kernel `{}`: invocation {} completed with async transfer tag `{}` still "
+        fmt::format("{}: invocation {} completed with async transfer tag `{}` still "
                     "pending. Fix: add AsyncWait for every AsyncLoad/AsyncStore tag before Return "
                     "or end-of-program.",
-                    code.name(), ids_text(ids.gid), code.tags[tag]));
+                    code.where(statement), ids_text(ids.gid), tag_of(code, statement)));
 }
 
 }  // namespace kpu::values::kernel

@@ -65,6 +65,6 @@ std::string fault_text(const Code& code, uint32_t statement, const Ids& ids, std
 [[noreturn]] void fail_trap(const Code& code, uint32_t statement, Type type, uint64_t address);
 [[noreturn]] void fail_second_start(const Code& code, uint32_t statement);
 [[noreturn]] void fail_lone_wait(const Code& code, uint32_t statement);
-[[noreturn]] void fail_pending(const Code& code, uint32_t tag, const Ids& ids);
+[[noreturn]] void fail_pending(const Code& code, uint32_t statement, const Ids& ids);
 
 }  // namespace kpu::values::kernel
