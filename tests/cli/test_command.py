@@ -738,7 +738,7 @@ class ToolTest(CommandTest):
             (header + "c, 8, 8, 9, 3, 1, 1, 1,\n", good, "bad_net.csv:2:1: error: the filter (9x3)"),
             (layer, good.replace("Width: 4", "Width: 0"), "bad.cfg:3:1: error: `ArrayWidth` is `0`"),
             (layer, good.replace("kB: 1\nF", "kB: -1\nF"), "bad.cfg:5:1: error: `IfmapSramSzkB` is `-1`"),
-            (layer, good + "ArrayHieght: 8\n", "bad.cfg:8:1: error: unknown key `ArrayHieght`"),
+            (layer, good.replace("Height", "Hieght"), "error: `ArrayHeight` is missing"),
             (layer, good + "nonsense\n", "bad.cfg:8:1: error: `nonsense` is neither"),
         ]
         for topology, text, expected in cases:
@@ -747,6 +747,11 @@ class ToolTest(CommandTest):
             result = kpusim("run", net, "--platform", config, "-o", out)
             self.refused(result, expected, "Fix:")
             self.assertFalse(out.exists(), expected)
+        net.write_text(layer)
+        config.write_text(good + "ArrayHieght: 8\n")
+        noted = kpusim("run", net, "--platform", config, "-o", out)
+        self.assertEqual(noted.returncode, 0, noted.stderr)
+        self.assertIn("bad.cfg:8:1: info: unknown key `ArrayHieght` is ignored: did you mean", noted.stderr)
         net.write_text(header + "fc1, 33, zero, 7,\n")
         self.refused(kpusim("check", net), "bad_net.csv:2:1: error: N is `zero`", "Fix:")
 
