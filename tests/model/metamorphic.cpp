@@ -69,6 +69,20 @@ void add_cost(proto::Platform& platform) {
     }
 }
 
+/// Only relu's: an override would give all opcodes the same cost.
+void set_cost(proto::Platform& platform, const Change& change) {
+    const double value = std::stod(change.second);
+    for (proto::Engine& engine : *platform.mutable_engine()) {
+        proto::OpcodeCost& cost = *engine.mutable_vector()->mutable_cost(0);
+        if (change.first == "engine.vector.cost.cycles_per_element")
+            cost.set_cycles_per_element(value);
+        else if (change.first == "engine.vector.cost.passes")
+            cost.set_passes(static_cast<uint32_t>(value));
+        else
+            throw InternalError("no step for " + change.first);
+    }
+}
+
 proto::Platform platform_for(const std::string& name, bool burst, const std::vector<Change>& change = {}) {
     std::vector<Change> changes = change;
     if (burst) changes.emplace_back("ddr.fidelity", "burst");
@@ -76,7 +90,7 @@ proto::Platform platform_for(const std::string& name, bool burst, const std::vec
     if (of_cost) changes.erase(changes.begin());
     proto::Platform platform = platform_with(name, changes);
     add_cost(platform);
-    if (of_cost) platforms::apply_override(platform, change[0].first, change[0].second);
+    if (of_cost) set_cost(platform, change[0]);
     platforms::validate(platform);
     return platform;
 }
