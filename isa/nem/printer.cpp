@@ -220,8 +220,9 @@ class Printer {
 
     std::string compute_text(const proto::Task& task, std::string_view form, size_t column) const {
         const bool launch = task.kind() == proto::Task::KERNEL;
-        std::string text = fmt::format("{}.{} in {} out {}", launch ? "compute" : task.opcode(), form,
-                                       operands_text(task.input()), operands_text(task.output()));
+        std::string text = fmt::format("{}.{}", launch ? "compute" : task.opcode(), form);
+        if (task.input_size() > 0) text += " in " + operands_text(task.input());
+        text += " out " + operands_text(task.output());
         std::string attributes = launch ? launch_text(task.kernel()) : std::string();
         for (const proto::Attribute& attribute : task.attribute())
             attributes += fmt::format(" {}={}", attribute.name(), value_text(attribute.value(), names_));

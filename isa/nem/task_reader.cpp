@@ -132,12 +132,15 @@ void ProgramReader::read_compute(proto::Task& task) {
         fail(peek(), fmt::format("expected .async or .sync after {}, found {}. Fix: write {}.async",
                                  task.opcode(), quoted(peek()), task.opcode()));
     task.set_sync(read_form());
-    if (!peek().is(Word::in)) fail_expected("`in` before the input operands");
-    next();
-    do {
-        if (task.input_size() == max_operands) fail(peek(), "more than 64 inputs. Fix: split the task");
-        read_operand(*task.add_input());
-    } while (accept(','));
+    const bool launch = task.opcode() == "compute";  // a kernel may read nothing
+    if (!launch || !peek().is(Word::out)) {
+        if (!peek().is(Word::in)) fail_expected("`in` before the input operands");
+        next();
+        do {
+            if (task.input_size() == max_operands) fail(peek(), "more than 64 inputs. Fix: split the task");
+            read_operand(*task.add_input());
+        } while (accept(','));
+    }
     if (!peek().is(Word::out)) fail_expected("`out` before the output operands");
     next();
     do {

@@ -197,9 +197,9 @@ class Kernel:
                 tokens[-1] = f"t2_{name}"
         reads = [placed[b.name] for b in self.buffers if b.access in TAKES_DATA]
         writes = [b for b in self.buffers if b.access in GIVES_DATA]
-        launch = (
-            f"launch = compute.async in {', '.join(reads)} out {', '.join(placed[b.name] for b in writes)}"
-        )
+        launch = "launch = compute.async"
+        launch += f" in {', '.join(reads)}" if reads else ""
+        launch += f" out {', '.join(placed[b.name] for b in writes)}"
         launch += f' op="{self.name}"'
         launch += f" grid=[{', '.join(map(str, grid))}]" if grid else ""
         launch += f" args=[{', '.join(map(str, args))}]" if args else ""
