@@ -15,6 +15,18 @@ if importlib.util.find_spec("jax") is None:
         "Fix: pip install 'kpusim[pallas]'."
     )
 
+from kpusim.pallas.inspecting import Inspection, inspect
+from kpusim.pallas.internals import self_test
 from kpusim.pallas.program import PallasProgram, export, source
+from kpusim.pallas.running import last_run, run
 
-__all__ = ["PallasProgram", "export", "source"]
+__all__ = [
+    "Inspection",
+    "PallasProgram",
+    "export",
+    "inspect",
+    "last_run",
+    "run",
+    "self_test",
+    "source",
+]

@@ -173,7 +173,7 @@ class Body:
 
     def block(self, closed: Any, given: Sequence[Atom]) -> Json:
         """A jaxpr as a block: its first operands are `given`, the others its inputs."""
-        jaxpr, constants = open_jaxpr(closed)
+        jaxpr, constants = jx.opened(closed)
         free = jaxpr.invars[len(given) :]
         inputs = [self.of_aval(var.aval) for var in free]
         into: list[Json] = []
@@ -205,7 +205,7 @@ class Body:
         try:
             if source.primitive in jx.INLINED:
                 closed = source.params[jx.INLINED[source.primitive]]
-                jaxpr, constants = open_jaxpr(closed)
+                jaxpr, constants = jx.opened(closed)
                 atoms = [self.atom(var, scope) for var in source.invars]
                 return self.inline(jaxpr, constants, atoms, into)
             self.notes.primitives[source.primitive.name] += 1
@@ -235,11 +235,6 @@ def literal(value: Any, dtype: Any) -> list[Any]:
         raise Refused(f"a constant array of shape {array.shape} inside the kernel; pass it as an operand")
     bits = np.asarray(array.astype(np.dtype(dtype)) if array.dtype != dtype else array)
     return [jx.element_type(dtype), int.from_bytes(bits.tobytes(), "little")]
-
-
-def open_jaxpr(closed: Any) -> tuple[Any, Sequence[Any]]:
-    """A jaxpr and the values of its constants."""
-    return (closed.jaxpr, closed.consts) if isinstance(closed, jx.ClosedJaxpr) else (closed, ())
 
 
 def pruned(block: Json, used: set[int]) -> Json:

@@ -17,7 +17,7 @@ import numpy as np
 from kpusim.errors import UserError
 from kpusim.pallas import internals as jx
 from kpusim.pallas import moves
-from kpusim.pallas.body import Json, Notes, Refused, open_jaxpr
+from kpusim.pallas.body import Json, Notes, Refused
 from kpusim.pallas.call import call_form
 
 #: Steps that an export may have: scans around calls are unrolled.
@@ -103,7 +103,7 @@ class Capture:
 
     def run(self, closed: Any, values: Sequence[Value]) -> list[Value]:
         """All equations of a jaxpr."""
-        jaxpr, constants = open_jaxpr(closed)
+        jaxpr, constants = jx.opened(closed)
         scope: dict[Any, Value] = dict(zip(jaxpr.invars, values, strict=True))
         scope |= {var: Known(np.asarray(c)) for var, c in zip(jaxpr.constvars, constants, strict=True)}
         for equation in jaxpr.eqns:

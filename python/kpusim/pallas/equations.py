@@ -333,3 +333,27 @@ def dropped(equation: Equation) -> Sequence[Atom]:
 def ints(values: Any) -> list[int]:
     """Plain numbers."""
     return [int(value) for value in values]
+
+
+def coverage() -> str:
+    """The primitives that kernels may consist of, as a table of the documentation."""
+    from kpusim.pallas import refs  # noqa: F401  (enters its handlers)
+
+    groups = {
+        "refs, copies, semaphores": "refs",
+        "control flow": "refs",
+        "values": "equations",
+    }
+    control = {"cond", "while", "scan", "run_scoped"}
+    rows = ["| group | primitives |", "|---|---|"]
+    for group, module in groups.items():
+        names = sorted(
+            name
+            for name, handler in HANDLERS.items()
+            if handler.__module__.endswith(module)
+            and (module != "refs" or (name in control) == (group == "control flow"))
+        )
+        rows.append(f"| {group} | {' '.join(f'`{name}`' for name in names)} |")
+    inlined = sorted(primitive.name for primitive in jx.INLINED)
+    rows.append(f"| inlined | {' '.join(f'`{name}`' for name in inlined)} |")
+    return "\n".join(rows) + "\n"

@@ -184,6 +184,19 @@ def element_type(dtype: Any) -> str:
     return names[name]
 
 
+def opened(closed: Any) -> tuple[Any, Sequence[Any]]:
+    """A jaxpr and the values of its constants."""
+    return (closed.jaxpr, closed.consts) if isinstance(closed, ClosedJaxpr) else (closed, ())
+
+
+def inner_jaxprs(equation: Any) -> Iterator[Any]:
+    """Jaxprs among its parameters."""
+    for value in equation.params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(item, ClosedJaxpr | core.Jaxpr):
+                yield opened(item)[0]
+
+
 def copy_parts(equation: Any) -> list[Any]:
     """Source, destination, semaphore, source's semaphore, and device of a copy, refs with transforms."""
     items = jax.tree_util.tree_unflatten(equation.params["tree"], equation.invars)

@@ -38,11 +38,11 @@ class Move:
     def form(self) -> Json:
         """As the file has it."""
         return {
-            "from_offset": self.from_offset,
-            "to_offset": self.to_offset,
-            "size": list(self.size),
-            "from_stride": list(self.from_stride),
-            "to_stride": list(self.to_stride),
+            "from_offset": int(self.from_offset),
+            "to_offset": int(self.to_offset),
+            "size": [int(size) for size in self.size],
+            "from_stride": [int(apart) for apart in self.from_stride],
+            "to_stride": [int(apart) for apart in self.to_stride],
         }
 
 

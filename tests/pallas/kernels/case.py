@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
 
-#: Bit for bit; within units of the last place; or within a bound of what is summed.
-Compare = Literal["exact", "ulp", "sum"]
+#: Bit for bit; within units of the last place; within a bound of what is summed; within 1e-5 of the largest.
+Compare = Literal["exact", "ulp", "sum", "close"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,10 @@ class Case:
         Units of the last place, of the largest result for chains of operations.
     interpreter : str
         ``hlo``, or ``tpu`` for ``pltpu.InterpretParams()``, which knows about copies.
-    tags : frozenset of str
-        What may be left out with a reason, by the tests.
+    terms : int
+        Most terms of a sum.
+    check : callable, optional
+        What NumPy makes of the operands, where the interpreter takes minutes.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Case:
     compare: Compare = "exact"
     ulp: int = 4
     interpreter: str = "hlo"
+    terms: int = 128
+    check: Callable[..., Any] | None = None
 
 
 CASES: dict[str, Case] = {}

@@ -50,7 +50,7 @@ UNARY: dict[str, tuple[F, tuple[float, float] | None]] = {
     "integer_pow_3": (lambda x: lax.integer_pow(x, 3), None),
     "integer_pow_minus_2": (lambda x: lax.integer_pow(x, -2), None),
     "exp": (lax.exp, None),
-    "exp2": (lax.exp2, None),
+    "exp2": (lax.exp2, (-20, 20)),
     "expm1": (lax.expm1, None),
     "log": (lax.log, None),
     "log1p": (lax.log1p, None),
@@ -212,7 +212,8 @@ TYPES: dict[str, Any] = {
 }
 CASTS = """
     f32:i32 f32:u32 f32:i8 f32:u8 f32:i16 f32:bf16 f32:f16 f32:bool i32:f32 u32:f32 i32:i8 i32:u8 i32:i16
-    i32:bool i32:bf16 i32:u32 i8:f32 u8:f32 bf16:f32 f16:f32 bool:f32 bool:i32 i8:i32 u8:i32 u16:i32 bf16:i32 bf16:f16
+    i32:bool i32:bf16 i32:u32 i8:f32 u8:f32 bf16:f32 f16:f32 bool:f32 bool:i32 i8:i32 u8:i32 u16:i32 bf16:i32
+    bf16:f16
 """.split()
 
 
