@@ -149,9 +149,9 @@ bool Binder::bind_operands(const proto::Task& source, const kernel::Code& code, 
         if (buffer.is_workgroup()) continue;
         const BoundLaunch::Operand& operand = launch.operands[next++];
         if (operand.input >= 0)
-            good &= fits(buffer, task.inputs[static_cast<size_t>(operand.input)], task, pos);
+            good &= fits(code, buffer, task.inputs[static_cast<size_t>(operand.input)], task, pos);
         if (operand.output >= 0)
-            good &= fits(buffer, task.outputs[static_cast<size_t>(operand.output)], task, pos);
+            good &= fits(code, buffer, task.outputs[static_cast<size_t>(operand.output)], task, pos);
         if (operand.input < 0 || operand.output < 0) continue;
         const BoundRegion& in = result_.regions[task.inputs[static_cast<size_t>(operand.input)]];
         const BoundRegion& out = result_.regions[task.outputs[static_cast<size_t>(operand.output)]];
@@ -166,7 +166,8 @@ bool Binder::bind_operands(const proto::Task& source, const kernel::Code& code, 
     return good;
 }
 
-bool Binder::fits(const CodeBuffer& buffer, uint32_t index, const BoundTask& task, const SourcePos& pos) {
+bool Binder::fits(const kernel::Code& code, const CodeBuffer& buffer, uint32_t index, const BoundTask& task,
+                  const SourcePos& pos) {
     const BoundRegion& region = result_.regions[index];
     const ElemType wanted = elem_of(buffer.type);
     if ((buffer.type != Type::bytes && region.elem != wanted) || region.elem == ElemType::i4) {
@@ -178,7 +179,8 @@ bool Binder::fits(const CodeBuffer& buffer, uint32_t index, const BoundTask& tas
                   wanted == ElemType::none ? "i8" : name_of(wanted)));
         return false;
     }
-    if (region.level == Level::ddr || (region.level == Level::l2 && buffer.direct)) {
+    const bool only_copied = code.tiles != nullptr && !buffer.direct;
+    if ((region.level == Level::ddr && !only_copied) || (region.level == Level::l2 && buffer.direct)) {
         error(pos, fmt::format("task `{}`: region `{}` of buffer `{}` is in {}; kernels load and store in L1 "
                                "and copy to and "
                                "from L2. Fix: bring it to L1.",

@@ -75,7 +75,8 @@ class Binder {
     bool bind_launch(const proto::Task& source, BoundTask& task, const SourcePos& pos);
     bool bind_operands(const proto::Task& source, const kernel::Code& code, BoundLaunch& launch,
                        const BoundTask& task, const SourcePos& pos);
-    bool fits(const kernel::CodeBuffer& buffer, uint32_t region, const BoundTask& task, const SourcePos& pos);
+    bool fits(const kernel::Code& code, const kernel::CodeBuffer& buffer, uint32_t region,
+              const BoundTask& task, const SourcePos& pos);
 
     // bind_host.cpp
     void bind_tensors();

@@ -10,6 +10,9 @@ double acosh(double x) { return Sleef_cinz_acoshd1_u10purec(x); }
 double asin(double x) { return Sleef_cinz_asind1_u10purec(x); }
 double asinh(double x) { return Sleef_cinz_asinhd1_u10purec(x); }
 double atan(double x) { return Sleef_cinz_atand1_u10purec(x); }
+double atan2(double y, double x) { return Sleef_cinz_atan2d1_u10purec(y, x); }
+double cbrt(double x) { return Sleef_cinz_cbrtd1_u10purec(x); }
+double lgamma(double x) { return Sleef_cinz_lgammad1_u10purec(x); }
 double atanh(double x) { return Sleef_cinz_atanhd1_u10purec(x); }
 double cos(double x) { return Sleef_cinz_cosd1_u10purec(x); }
 double cosh(double x) { return Sleef_cinz_coshd1_u10purec(x); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "isa/kernel/analysis.hpp"
+#include "isa/kernel/tile_code.hpp"
 
 namespace kpu::kernel {
 
@@ -49,9 +50,6 @@ std::shared_ptr<Code> Analysis::run() {
 }
 
 void Analysis::check_head() {
-    if (body_.rules() != "gpu")
-        return error(fmt::format("rule set `{}` is not executed yet. Fix: write the kernel for rule set gpu.",
-                                 body_.rules()));
     uint64_t invocations = 1;
     for (size_t axis = 0; axis < 3; ++axis) {
         const uint32_t size = body_.workgroup(static_cast<int>(axis));
@@ -108,8 +106,8 @@ void Analysis::add_buffer(const proto::KernelBuffer& source, const SourcePos& at
             "a range within their bytes.",
             source.name(), source.name()));
     buffers_.emplace(source.name(), static_cast<uint32_t>(code_->buffers.size()));
-    code_->buffers.push_back(
-        {source.name(), source.access(), type, source.count(), source.range_begin(), source.range_end(), false});
+    code_->buffers.push_back({source.name(), source.access(), type, source.count(), source.range_begin(),
+                              source.range_end(), false});
 }
 
 void Analysis::check_workgroup_memory() {
@@ -430,6 +428,7 @@ void Analysis::refuse_dispatch(const proto::KernelStatement& s) {
 }
 
 std::shared_ptr<const Code> analyse(const Source& source, Diagnostics& diagnostics) {
+    if (source.body.rules() == "xla") return analyse_tiles(source, diagnostics);
     const std::shared_ptr<Code> code = Analysis(source, diagnostics).run();
     if (code == nullptr) return nullptr;
     Diagnostics flow;

@@ -68,6 +68,8 @@ struct CodeStatement {
     bool holds_barrier = false;             ///< some statement of its block is a barrier
 };
 
+struct TileCode;
+
 struct Code {
     proto::KernelBody body;
     std::string path;           ///< of its text, for messages
@@ -80,6 +82,8 @@ struct Code {
     std::vector<Variable> variables;
     std::vector<std::string> tags;
     bool has_atomics = false;
+    std::shared_ptr<const TileCode>
+        tiles;  ///< rule set xla: what its statements compute with (tile_code.hpp)
 
     uint32_t invocations() const { return workgroup[0] * workgroup[1] * workgroup[2]; }
     uint64_t workgroup_bytes() const;

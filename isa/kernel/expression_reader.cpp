@@ -224,7 +224,15 @@ void ExpressionReader::read_call(const Token& name) {
 
 void ExpressionReader::read_tile(const Token& name, const Operation& row) {
     std::vector<int64_t> dims;
+    std::string type;
     if (accept("{")) {
+        if (peek().kind == TokenKind::name) {
+            const Token word = next();
+            if (!parse_type(word.text))
+                fail(word, fmt::format("unknown type {}. Fix: write a type or a number.", quoted(word)));
+            type = std::string(word.text);
+            if (!accept(",") && !peek().is("}")) expect("}", "after the type");
+        }
         while (!peek().is("}")) {
             const bool negative = accept("-");
             const auto value = static_cast<int64_t>(expect_integer("a number", uint64_t{1} << 40));
@@ -239,6 +247,7 @@ void ExpressionReader::read_tile(const Token& name, const Operation& row) {
     expect(")", "after the operands");
     proto::KernelToken& token = emit(row.op);
     token.set_bits(static_cast<uint64_t>(count));
+    token.set_name(type);
     for (const int64_t value : dims) token.add_dims(value);
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "isa/kernel/analysis.hpp"
+#include "isa/kernel/tile_code.hpp"
 
 namespace kpu::kernel {
 namespace {
@@ -94,6 +95,7 @@ void analyse_flow(Code& code, const Source& source, Diagnostics& diagnostics) {
 }
 
 std::optional<uint32_t> first_data_dependence(const Code& code) {
+    if (code.tiles != nullptr) return first_data_dependence_of_tiles(code);
     for (uint32_t i = 0; i < code.statements.size(); ++i) {
         const CodeStatement& s = code.statements[i];
         const bool addresses =

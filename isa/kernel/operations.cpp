@@ -174,29 +174,97 @@ std::vector<Operation> others() {
     };
 }
 
-std::vector<Operation> tiles() {
-    return {tile(Op::iota, "iota", "Iota", C::integer, "rule set xla"),
-            tile(Op::broadcast_to, "broadcast_to", "Broadcast", C::permute, "rule set xla"),
-            tile(Op::reshape, "reshape", "Reshape", C::none, "rule set xla"),
-            tile(Op::transpose, "transpose", "Transpose", C::permute, "rule set xla"),
-            tile(Op::slice, "slice", "Slice", C::permute, "rule set xla"),
-            tile(Op::concat, "concat", "Concat", C::permute, "rule set xla"),
-            tile(Op::pad, "pad", "Pad", C::permute, "rule set xla"),
-            tile(Op::reverse, "reverse", "Reverse", C::permute, "rule set xla"),
-            tile(Op::gather, "gather", "Gather", C::permute, "rule set xla"),
-            tile(Op::permute, "permute", "Permute", C::permute, "rule set xla"),
-            tile(Op::reduce_sum, "reduce_sum", "ReduceSum", C::reduce, "rule set xla"),
-            tile(Op::reduce_max, "reduce_max", "ReduceMax", C::reduce, "rule set xla"),
-            tile(Op::reduce_min, "reduce_min", "ReduceMin", C::reduce, "rule set xla"),
-            tile(Op::cumulative_sum, "cumulative_sum", "CumulativeSum", C::reduce, "rule set xla"),
-            tile(Op::cumulative_max, "cumulative_max", "CumulativeMax", C::reduce, "rule set xla"),
-            tile(Op::sort, "sort", "Sort", C::permute, "rule set xla"),
-            tile(Op::dot, "dot", "Dot", C::none, "rule set xla")};
+std::vector<Operation> tile_access() {
+    return {tile(Op::window, "window", "Window", C::none,
+                 "x[window{shape, sizes, strides}(start, ...)]: a part of a buffer of that shape; "
+                 "window{shape}(): all"),
+            tile(Op::clipped, "clipped", "Clipped", C::none,
+                 "a window in async_copy of which only the part inside the buffer moves"),
+            tile(Op::bitcast, "bitcast", "Bitcast", C::none,
+                 "bitcast{type}(x); to half the width the second last dimension doubles, low halves first")};
+}
+
+std::vector<Operation> tile_moves() {
+    return {
+        tile(Op::iota, "iota", "Iota", C::integer, "iota{type, dimension, shape}()"),
+        tile(Op::broadcast_to, "broadcast_to", "Broadcast", C::permute,
+             "broadcast_to{shape, dimensions of x}(x); a scalar costs nothing"),
+        tile(Op::reshape, "reshape", "Reshape", C::none, "reshape{shape}(x)"),
+        tile(Op::transpose, "transpose", "Transpose", C::permute, "transpose{permutation}(x)"),
+        tile(Op::slice, "slice", "Slice", C::permute, "slice{starts, limits, strides}(x)"),
+        tile(Op::dynamic_slice, "dynamic_slice", "DynamicSlice", C::permute,
+             "dynamic_slice{sizes}(x, start, ...): starts are clamped"),
+        tile(Op::dynamic_update, "dynamic_update", "DynamicUpdate", C::permute,
+             "dynamic_update(x, part, start, ...): starts are clamped"),
+        tile(Op::concat, "concat", "Concat", C::permute, "concat{dimension}(x, ...)"),
+        tile(Op::pad, "pad", "Pad", C::permute, "pad{low, high, interior}(x, value)"),
+        tile(Op::reverse, "reverse", "Reverse", C::permute, "reverse{dimensions}(x)"),
+        tile(Op::roll, "roll", "Roll", C::permute,
+             "roll{axis, stride, stride axis}(x, shift): to higher indices, and round"),
+        tile(
+            Op::gather, "gather", "Gather", C::permute,
+            "gather{fill, and of each list its length and members}(x, indices): lists are offset, collapsed, "
+            "start map, batch of x, batch of indices, slice sizes"),
+        tile(Op::permute, "permute", "Permute", C::permute,
+             "permute{dimension}(x, index): x[index[i]] along the dimension"),
+        tile(
+            Op::scatter, "scatter", "Scatter", C::permute,
+            "scatter(x, index, values): values at these places of x, counted row-major; the last one stays")};
+}
+
+std::vector<Operation> tile_sums() {
+    return {tile(Op::reduce_sum, "reduce_sum", "ReduceSum", C::reduce, "reduce_sum{axes}(x)"),
+            tile(Op::reduce_prod, "reduce_prod", "ReduceProd", C::reduce, ""),
+            tile(Op::reduce_max, "reduce_max", "ReduceMax", C::reduce, "of NaN and a number, NaN"),
+            tile(Op::reduce_min, "reduce_min", "ReduceMin", C::reduce, "of NaN and a number, NaN"),
+            tile(Op::reduce_and, "reduce_and", "ReduceAnd", C::reduce, "bitwise"),
+            tile(Op::reduce_or, "reduce_or", "ReduceOr", C::reduce, "bitwise"),
+            tile(Op::argmax, "argmax", "Argmax", C::reduce,
+                 "argmax{axis}(x), i32: the first NaN, else the first of equals"),
+            tile(Op::argmin, "argmin", "Argmin", C::reduce, ""),
+            tile(Op::cumulative_sum, "cumulative_sum", "CumulativeSum", C::reduce,
+                 "cumulative_sum{axis, from the end}(x)"),
+            tile(Op::cumulative_prod, "cumulative_prod", "CumulativeProd", C::reduce, ""),
+            tile(Op::cumulative_max, "cumulative_max", "CumulativeMax", C::reduce, ""),
+            tile(Op::cumulative_min, "cumulative_min", "CumulativeMin", C::reduce, ""),
+            tile(Op::cumulative_logsumexp, "cumulative_logsumexp", "CumulativeLogSumExp", C::special, ""),
+            tile(Op::sort, "sort", "Sort", C::permute, "sort{axis}(x): NaN last"),
+            tile(Op::sort_index, "sort_index", "SortIndex", C::permute,
+                 "sort_index{axis, descending}(key, ...), i32: what permute takes; stable"),
+            tile(Op::dot, "dot", "Dot", C::none,
+                 "dot{type, and of each list its length and members}(a, b): lists are contracted dimensions "
+                 "of a, of b, "
+                 "batch dimensions of a, of b")};
+}
+
+std::vector<Operation> tile_functions() {
+    const auto real = [](Op op, std::string_view name, std::string_view pascal) {
+        return tile(op, name, pascal, C::special, "");
+    };
+    return {tile(Op::shr_logical, "shr_logical", "ShrLogical", C::integer, "zeros come in"),
+            real(Op::pow, "pow", "Pow"),
+            real(Op::atan2, "atan2", "Atan2"),
+            tile(Op::next_after, "next_after", "NextAfter", C::integer, ""),
+            tile(Op::round_even, "round_even", "RoundEven", C::integer, "half to even"),
+            real(Op::cbrt, "cbrt", "Cbrt"),
+            real(Op::expm1, "expm1", "Expm1"),
+            real(Op::log1p, "log1p", "Log1p"),
+            real(Op::logistic, "logistic", "Logistic"),
+            tile(Op::erf, "erf", "Erf", C::special, "erf{1}(x): 1 - erf(x) without its cancellation"),
+            real(Op::erf_inv, "erf_inv", "ErfInv"),
+            real(Op::log_gamma, "log_gamma", "LogGamma"),
+            real(Op::asinh, "asinh", "Asinh"),
+            real(Op::acosh, "acosh", "Acosh"),
+            real(Op::atanh, "atanh", "Atanh"),
+            tile(Op::integer_pow, "integer_pow", "IntegerPow", C::special, "integer_pow{n}(x)"),
+            tile(Op::reduce_precision, "reduce_precision", "ReducePrecision", C::integer,
+                 "reduce_precision{exponent bits, mantissa bits}(x)")};
 }
 
 std::vector<Operation> make_operations() {
     std::vector<Operation> all(static_cast<size_t>(Op::count_of_operations));
-    for (const auto& group : {leaves(), binary(), unary(), others(), tiles()})
+    for (const auto& group :
+         {leaves(), binary(), unary(), others(), tile_access(), tile_moves(), tile_sums(), tile_functions()})
         for (const Operation& row : group) all[static_cast<size_t>(row.op)] = row;
     return all;
 }
@@ -227,8 +295,25 @@ std::vector<StatementKind> make_kinds() {
          2,
          "async_store(src, dst, offset, size, \"tag\"): bytes of src from 0, to byte offset of dst"},
         {Kind::async_wait, "async_wait", "", {P::tag}, 0, "async_wait(\"tag\"): the copy arrives"},
-        {Kind::signal, "signal", "", {P::name, P::expression}, 1, "rule set xla"},
-        {Kind::wait, "wait", "", {P::name, P::expression}, 1, "rule set xla"},
+        {Kind::async_copy,
+         "async_copy",
+         "",
+         {P::name, P::other, P::expression, P::expression, P::expression},
+         3,
+         "async_copy(src, dst, window, window, semaphore[i]): counts its bytes there when it is through; "
+         "rules xla"},
+        {Kind::signal,
+         "signal",
+         "",
+         {P::name, P::expression, P::expression},
+         2,
+         "signal(semaphore, i, n): adds n; rules xla"},
+        {Kind::wait,
+         "wait",
+         "",
+         {P::name, P::expression, P::expression},
+         2,
+         "wait(semaphore, i, n): until it has n, and takes them; rules xla"},
         {Kind::trap, "trap", "", {P::expression, P::tag}, 1, "trap(address, \"tag\"): a device fault"},
         {Kind::resume, "resume", "", {P::tag}, 0, "refused"},
         {Kind::all_reduce, "all_reduce", "", {P::name, P::tag, P::number}, 0, "refused"},

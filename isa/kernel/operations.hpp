@@ -23,8 +23,13 @@ enum class Op : uint8_t {
     atomic_compare_exchange, atomic_lru_update, atomic_compare_exchange_weak, atomic_fetch_nand,
     ballot, shuffle, subgroup_add, subgroup_id, subgroup_size,
     call, opaque_expr,
-    iota, broadcast_to, reshape, transpose, slice, concat, pad, reverse, gather, permute, reduce_sum,
-    reduce_max, reduce_min, cumulative_sum, cumulative_max, sort, dot,
+    // on tiles, rule set xla
+    window, clipped, bitcast, iota, broadcast_to, reshape, transpose, slice, dynamic_slice, dynamic_update, concat,
+    pad, reverse, roll, gather, permute, scatter, reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and,
+    reduce_or, argmax, argmin, cumulative_sum, cumulative_prod, cumulative_max, cumulative_min,
+    cumulative_logsumexp, sort, sort_index, dot,
+    shr_logical, pow, atan2, next_after, round_even, cbrt, expm1, log1p, logistic, erf, erf_inv, log_gamma, asinh,
+    acosh, atanh, integer_pow, reduce_precision,
     count_of_operations
 };
 // clang-format on
@@ -41,7 +46,7 @@ enum class Syntax : uint8_t {
     function,  ///< min(a, b)
     cast,      ///< f32(a)
     atomic,    ///< atomic_add(buffer[index], value)
-    tile       ///< reduce_sum{1}(a): numbers in braces, any number of operands
+    tile       ///< reduce_sum{1}(a), bitcast{i32}(a): type and numbers in braces, any number of operands
 };
 
 /// What an operation costs an element; the platform says how many cycles.
@@ -85,7 +90,7 @@ CostClass cost_of(const Operation& operation, Type type);
 // clang-format off
 enum class Kind : uint8_t {
     let, assign, store, if_, loop, while_, block, region, return_, barrier, async_load, async_store,
-    async_wait, signal, wait, trap, resume, all_reduce, all_gather, reduce_scatter, broadcast,
+    async_wait, async_copy, signal, wait, trap, resume, all_reduce, all_gather, reduce_scatter, broadcast,
     indirect_dispatch, opaque,
     count_of_kinds
 };

@@ -78,9 +78,14 @@ class ExpressionPrinter {
             case Syntax::atomic:
                 return atomic(token, row);
             case Syntax::tile:
-                return call(fmt::format("{}{{{}}}(", row.name, fmt::join(token.dims(), ", ")), token.bits(),
-                            ")");
+                return call(tile_head(token, row), token.bits(), ")");
         }
+    }
+
+    static std::string tile_head(const proto::KernelToken& token, const Operation& row) {
+        if (token.name().empty() && token.dims().empty()) return std::string(row.name) + "(";
+        const std::string_view between = token.name().empty() || token.dims().empty() ? "" : ", ";
+        return fmt::format("{}{{{}{}{}}}(", row.name, token.name(), between, fmt::join(token.dims(), ", "));
     }
 
     void infix(const Operation& row) {

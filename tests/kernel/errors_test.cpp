@@ -213,7 +213,7 @@ std::vector<Case> cases() {
         {"axis", "let a = gid.w", "invocation/workgroup ID axis `w` out of range. Fix: use 0, 1, or 2."},
         {"tile", "let a = iota{8}()", "`iota` is an operation on tiles, of rule set xla."},
         {"tile_load", "let a = x[0, 1]", "is one of tiles, of rule set xla."},
-        {"semaphore", "signal(m, 1)", "semaphores belong to rule set xla."},
+        {"semaphore", "signal(m, 1, 1)", "semaphores belong to rule set xla."},
         {"nesting", deep_block + deep_end,
          "program nesting depth 65 exceeds max 64. Fix: flatten nested If/Loop/Block structures or split the "
          "program before "
@@ -282,7 +282,8 @@ TEST(KernelErrors, HeadsOfKernels) {
         {"kernel k workgroup(1) (s: read u33[]): endkernel", "unknown type `u33`. Fix: did you mean `u32`?"},
         {"kernel k workgroup(1) (s: reed u32[]): endkernel", "`reed` is neither an access nor a type"},
         {"kernel k workgroup(1) (s: f32): endkernel", "scalar `s` has type `f32`"},
-        {"kernel k rules(xla) workgroup(1) (): endkernel", "rule set `xla` is not executed yet"},
+        {"kernel k rules(xla) workgroup(2) (): endkernel",
+         "a kernel of rule set xla has one invocation. Fix:"},
         {"kernel k workgroup(1) (): if true:", "`if` of line 1 has no end. Fix: add endif."},
         {"kernel k workgroup(1) ():", "the kernel has no end. Fix: add endkernel."},
         {"kernel k workgroup(1) (): let a = foo(1) endkernel", "unknown operation `foo`"},

@@ -59,8 +59,9 @@ TEST(KernelText, EveryConstructIsWrittenAsItIsRead) {
         "    async_load(x, y, 0, 4, \"t\")\n"
         "    async_store(x, y, i * 4, 4, \"t\")\n"
         "    async_wait(\"t\")\n"
-        "    signal(t, 1)\n"
-        "    wait(t, 1)\n"
+        "    async_copy(x, y, window{8, 4}(2i32), window{8}(), t[1i32])\n"
+        "    signal(t, 0, 1)\n"
+        "    wait(t, 0, 1)\n"
         "    trap(i, \"bad\")\n"
         "    resume(\"bad\")\n"
         "    all_reduce(y, \"add\", 1)\n"
@@ -72,7 +73,7 @@ TEST(KernelText, EveryConstructIsWrittenAsItIsRead) {
         "    let c = atomic_compare_exchange(t[0], 1, 2) + atomic_add(t[1], 1)\n"
         "    let d = f32(select(b, 1, 2)) + shuffle(1.0, 2) + subgroup_add(f32(ballot(b)))\n"
         "    let e = subgroup_id() + subgroup_size() + x[1, 2]\n"
-        "    let f = reduce_sum{1}(iota{8, 128}()) + dot{}(d, e)\n"
+        "    let f = reduce_sum{1}(iota{8, 128}()) + dot{f32, 0}(d, e) + pow(d, e)\n"
         "    let g = min(abs_diff(1, 2), rotate_left(3, 4)) << 2 >> 1 & 7 | 8 ^ 9\n"
         "endkernel\n");
 }

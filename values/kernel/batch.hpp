@@ -8,6 +8,9 @@
 
 namespace kpu::values::kernel {
 
+struct ByteWindow;
+struct TileCopy;
+
 /// Told of what a statement did; the vector unit makes time of it.
 class StepObserver {
   public:
@@ -21,6 +24,10 @@ class StepObserver {
     /// A lane started a copy, or waits for one.
     virtual void copy_started(uint32_t /*lane*/, uint32_t /*tag*/, const Copy& /*copy*/) {}
     virtual void copy_awaited(uint32_t /*lane*/, uint32_t /*tag*/) {}
+    /// Rule set xla: an operation on so many elements, so many times over; a part of a buffer; a copy.
+    virtual void computed(kpu::kernel::CostClass /*cost*/, uint64_t /*elements*/, uint64_t /*times*/) {}
+    virtual void touched(const ByteWindow& /*window*/, bool /*writes*/) {}
+    virtual void copy_started(const TileCopy& /*copy*/) {}
     /// After all of these: `active` of the workgroup's lanes have executed the statement.
     virtual void executed(uint32_t /*statement*/, uint32_t /*active*/) {}
 };

@@ -60,6 +60,7 @@ bool interrupted(const LaunchLimits& limits) {
 }  // namespace
 
 Grid inferred_grid(const Code& code, const std::vector<uint64_t>& elements) {
+    if (code.tiles != nullptr) return {1, 1, 1};
     uint64_t outputs = 0, inputs = 0;
     bool has_output = false, shared = code.has_atomics;
     size_t next = 0;
@@ -88,6 +89,11 @@ Grid inferred_grid(const Code& code, const std::vector<uint64_t>& elements) {
 }
 
 void check_grid(const Code& code, const Grid& grid) {
+    if (code.tiles != nullptr && grid != Grid{1, 1, 1})
+        throw UserError(
+            fmt::format("kernel `{}` of rule set xla has one invocation. Fix: launch it without grid; its "
+                        "loops are its grid.",
+                        code.name()));
     for (size_t axis = 0; axis < 3; ++axis) {
         if (grid[axis] == 0)
             throw UserError(
@@ -113,7 +119,8 @@ LaunchWork::LaunchWork(const Code& code, const Grid& grid, const std::vector<uin
     const Memory memory(code, storage);  // throws where a buffer is too short
     workgroups_ = grid[0] * grid[1] * grid[2];
     clear_outputs(code, storage);
-    if (races) shadow_.emplace(code);
+    watches_copies_ = races;
+    if (races && code.tiles == nullptr) shadow_.emplace(code);
 }
 
 void LaunchWork::shuffle(uint64_t seed) {
@@ -128,42 +135,69 @@ LaunchResult LaunchWork::result() const {
     result.grid = grid_;
     result.steps = steps_;
     result.outside = outside_;
+    result.races = copy_races_;
     if (!shadow_) return result;
     result.races = shadow_->races();
     result.unwatched = shadow_->unwatched();
     return result;
 }
 
-LaunchWorker::LaunchWorker(LaunchWork& work)
-    : work_(work), memory_(work.code_, work.storage_), batch_(work.code_, memory_, work.scalars_) {
+LaunchWorker::LaunchWorker(LaunchWork& work) : work_(work) {
+    if (work.code_.tiles == nullptr) {
+        memory_.emplace(work.code_, work.storage_);
+        batch_.emplace(work.code_, *memory_, work.scalars_);
+    }
     if (work.shadow_) {
-        watch_.emplace(work.code_, memory_, *work.shadow_);
-        batch_.observe(*watch_);
+        watch_.emplace(work.code_, *memory_, *work.shadow_);
+        batch_->observe(*watch_);
     }
     begin_next();
 }
 
+void LaunchWorker::observe(StepObserver& observer) {
+    if (tiles_)
+        tiles_->observe(observer);
+    else if (batch_)
+        batch_->observe(observer);
+}
+
 /// The next workgroup that has a statement.
 void LaunchWorker::begin_next() {
-    while (batch_.done() && work_.left()) {
+    if (!batch_) {
+        if (!tiles_ && work_.left()) {
+            work_.take();
+            tiles_.emplace(work_.code_, work_.scalars_, work_.storage_, work_.watches_copies_);
+        }
+        if (!tiles_ || tiles_->done()) stop();
+        return;
+    }
+    while (batch_->done() && work_.left()) {
         const uint64_t workgroup = work_.take();
         if (watch_) watch_->begin(workgroup);
-        batch_.begin(place_of(workgroup, work_.grid_));
+        batch_->begin(place_of(workgroup, work_.grid_));
     }
-    if (batch_.done()) stop();
+    if (batch_->done()) stop();
 }
 
 void LaunchWorker::stop() {
     if (done_) return;
     done_ = true;
-    const std::vector<OutsideAccess> outside = memory_.outside();
+    if (tiles_)
+        work_.copy_races_.insert(work_.copy_races_.end(), tiles_->races().begin(), tiles_->races().end());
+    if (!memory_) return;
+    const std::vector<OutsideAccess> outside = memory_->outside();
     work_.outside_.insert(work_.outside_.end(), outside.begin(), outside.end());
 }
 
 void LaunchWorker::step() {
-    work_.steps_ += batch_.active();
-    batch_.step();
-    if (batch_.done()) begin_next();
+    work_.steps_ += active();
+    if (tiles_) {
+        tiles_->step();
+        if (tiles_->done()) stop();
+        return;
+    }
+    batch_->step();
+    if (batch_->done()) begin_next();
 }
 
 LaunchResult run_launch(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
@@ -176,7 +210,7 @@ LaunchResult run_launch(const Code& code, const Grid& grid, const std::vector<ui
     uint64_t left = limits.steps;
     bool complete = true;
     for (uint64_t executed = 0; !worker.done() && complete; ++executed) {
-        const uint64_t active = worker.batch().active();
+        const uint64_t active = worker.active();
         const bool look = (executed & 0xfff) == 0;
         complete = active <= left && !(look && interrupted(limits));
         if (!complete) break;
@@ -191,6 +225,7 @@ LaunchResult run_launch(const Code& code, const Grid& grid, const std::vector<ui
 
 LaunchResult run_reference(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
                            const std::vector<Bytes>& storage, const LaunchLimits& limits) {
+    if (code.tiles != nullptr) return run_launch(code, grid, scalars, storage, limits);
     check(code, grid, scalars);
     const FloatEnvironment environment;
     Memory memory(code, storage);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "values/kernel/races.hpp"
+#include "values/kernel/tile_machine.hpp"
 
 namespace kpu::values::kernel {
 
@@ -62,33 +63,43 @@ class LaunchWork {
     uint64_t next_ = 0, workgroups_ = 0;
     std::vector<uint64_t> order_;  ///< empty: as they are counted
     std::optional<RaceShadow> shadow_;
+    bool watches_copies_ = false;         ///< rule set xla
+    std::vector<KernelRace> copy_races_;  ///< of workers that have ended
     std::vector<OutsideAccess> outside_;  ///< of workers that have ended
     uint64_t steps_ = 0;
 };
 
-/// Executes workgroups of a launch a statement at a time, for all lanes that stand there.
+/// Executes workgroups of a launch a statement at a time, for all lanes that stand there; of rule set xla, the one
+/// invocation.
 class LaunchWorker {
   public:
     explicit LaunchWorker(LaunchWork& work);
     LaunchWorker(const LaunchWorker&) = delete;
     LaunchWorker& operator=(const LaunchWorker&) = delete;
 
-    void observe(StepObserver& observer) { batch_.observe(observer); }
+    void observe(StepObserver& observer);
     bool done() const { return done_; }  ///< no workgroup is left
     /// What happened outside of buffers goes to the launch; by itself at the end.
     void stop();
     /// Executes a statement, in a FloatEnvironment. Throws SimulationError for what the kernel does.
     void step();
-    const Batch& batch() const { return batch_; }
+    uint32_t statement() const {
+        return tiles_ ? tiles_->statement() : batch_->statement();
+    }  ///< that step() executes
+    uint32_t active() const { return tiles_ ? 1 : batch_->active(); }
+    const Batch& batch() const { return *batch_; }  ///< rule set gpu
+    bool has_tiles() const { return tiles_.has_value(); }
+    TileMachine& tiles() { return *tiles_; }  ///< rule set xla
     const Code& code() const { return work_.code_; }
 
   private:
     void begin_next();
 
     LaunchWork& work_;
-    Memory memory_;
-    Batch batch_;
+    std::optional<Memory> memory_;
+    std::optional<Batch> batch_;
     std::optional<RaceWatch> watch_;
+    std::optional<TileMachine> tiles_;
     bool done_ = false;
 };
 

@@ -1,0 +1,94 @@
+#include "compiler/pallas/kernel_writer.hpp"
+
+namespace kpu::compiler::pallas {
+
+std::string KernelWriter::fresh(const std::string& name) {
+    const int count = taken_[name]++;
+    return count == 0 ? name : fresh(fmt::format("{}_{}", name, count));
+}
+
+std::string KernelWriter::buffer(const std::string& name, const char* access, Type type, int64_t count) {
+    const std::string given = fresh(name);
+    buffers_.push_back(fmt::format("{}: {} {}[{}]", given, access, kernel::name_of(type), count));
+    return given;
+}
+
+std::string KernelWriter::let(const std::string& value) {
+    const std::string name = fresh("t");
+    line("let {} = {}", name, value);
+    return name;
+}
+
+std::string KernelWriter::text(const std::string& kernel) const {
+    return fmt::format("kernel {} rules(xla) workgroup(1) ({}):\n{}endkernel\n", kernel,
+                       fmt::join(buffers_, ", "), body_);
+}
+
+std::string join(const Shape& numbers) { return fmt::format("{}", fmt::join(numbers, ", ")); }
+
+std::string literal(Type type, uint64_t bits) {
+    switch (type) {
+        case Type::boolean:
+            return bits != 0 ? "true" : "false";
+        case Type::f32:
+            return fmt::format("bits(0x{:08x})", bits);
+        case Type::u32:
+            return fmt::format("{}", bits);
+        case Type::i32: {
+            const auto value = static_cast<int32_t>(static_cast<uint32_t>(bits));
+            return value < 0 ? fmt::format("({}i32)", value) : fmt::format("{}i32", value);
+        }
+        case Type::f16:
+        case Type::bf16:
+            return fmt::format("bitcast{{{}}}(u16({}))", kernel::name_of(type), bits);
+        default:
+            return fmt::format("{}({})", kernel::name_of(type), bits);
+    }
+}
+
+std::string Sum::text() const {
+    if (expression.empty()) return index_text(number);
+    return number == 0 ? expression : fmt::format("({} + {})", expression, index_text(number));
+}
+
+Sum Sum::plus(const Sum& other, int64_t times) const {
+    Sum sum{expression, number + other.number * times};
+    if (other.expression.empty()) return sum;
+    const std::string more =
+        times == 1 ? other.expression : fmt::format("{} * {}", other.expression, index_text(times));
+    sum.expression = expression.empty() ? (times == 1 ? more : "(" + more + ")")
+                                        : fmt::format("({} + {})", expression, more);
+    return sum;
+}
+
+Shape RefView::shape() const {
+    Shape result;
+    for (const Dim& dim : dims)
+        if (!dim.dropped) result.push_back(dim.size);
+    return result;
+}
+
+std::string RefView::window() const {
+    Shape shape, sizes, strides;
+    std::vector<std::string> starts;
+    bool whole = place->slot.empty();
+    if (!place->slot.empty()) {
+        shape.push_back(place->slots);
+        sizes.push_back(1);
+        strides.push_back(1);
+        starts.push_back(place->slot);
+    }
+    for (size_t i = 0; i < dims.size(); ++i) {
+        shape.push_back(place->shape[i]);
+        sizes.push_back(dims[i].size);
+        strides.push_back(dims[i].stride);
+        starts.push_back(dims[i].start.text());
+        whole = whole && dims[i].size == place->shape[i] && dims[i].start.expression.empty() &&
+                dims[i].start.number == 0;
+    }
+    if (whole) return fmt::format("window{{{}}}()", join(shape));
+    return fmt::format("window{{{}, {}, {}}}({})", join(shape), join(sizes), join(strides),
+                       fmt::join(starts, ", "));
+}
+
+}  // namespace kpu::compiler::pallas

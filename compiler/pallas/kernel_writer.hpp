@@ -1,0 +1,74 @@
+#pragma once
+// The text of a kernel, line by line, and what the lowering knows of its refs and variables.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/pallas/export.hpp"
+
+namespace kpu::compiler::pallas {
+
+/// Names, buffers and statements of a kernel in the making.
+class KernelWriter {
+  public:
+    /// Declares a buffer; its name, with a number where that is taken.
+    std::string buffer(const std::string& name, const char* access, Type type, int64_t count);
+    template <typename... Parts>
+    void line(fmt::format_string<Parts...> text, Parts&&... parts) {
+        body_ += "    " + fmt::format(text, std::forward<Parts>(parts)...) + "\n";
+    }
+    /// `let` of a new variable; its name.
+    std::string let(const std::string& value);
+    std::string fresh(const std::string& name);
+    std::string text(const std::string& kernel) const;
+
+  private:
+    std::vector<std::string> buffers_;
+    std::string body_;
+    std::unordered_map<std::string, int> taken_;
+};
+
+/// How a bool is stored.
+inline Type stored(Type type) { return type == Type::boolean ? Type::u8 : type; }
+
+/// A scalar of some type, in kernel text.
+std::string literal(Type type, uint64_t bits);
+inline std::string index_text(int64_t value) { return literal(Type::i32, static_cast<uint32_t>(value)); }
+std::string join(const Shape& numbers);
+
+/// Where a ref lies: a buffer, and of several slots the one that counts now.
+struct RefPlace {
+    std::string buffer;
+    Type type = Type::none;  ///< none: a semaphore
+    Shape shape;
+    int64_t slots = 1;
+    std::string slot;  ///< empty: there is one
+    bool in_ddr = false;
+};
+
+/// A sum of an expression and a number.
+struct Sum {
+    std::string expression;  ///< empty: none
+    int64_t number = 0;
+    std::string text() const;
+    Sum plus(const Sum& other, int64_t times) const;
+};
+
+/// A window of a ref's buffer: what its slices and indices leave.
+struct RefView {
+    struct Dim {
+        Sum start;
+        int64_t size = 1, stride = 1;
+        bool dropped = false;  ///< indexed by a number
+    };
+    const RefPlace* place = nullptr;
+    std::vector<Dim> dims;
+    size_t applied = 0;  ///< transforms that it holds
+    Shape shape() const;
+    std::string window() const;
+};
+
+}  // namespace kpu::compiler::pallas

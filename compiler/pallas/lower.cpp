@@ -1,0 +1,139 @@
+#include "compiler/pallas/lower.hpp"
+
+#include <fmt/format.h>
+
+#include "base/diagnostics.hpp"
+#include "compiler/pallas/pipeline.hpp"
+#include "isa/builder.hpp"
+#include "isa/kernel/lexer.hpp"
+
+namespace kpu::compiler::pallas {
+namespace {
+
+constexpr int64_t alignment = 64;
+
+/// How a type is stored in DDR; a bool as one byte.
+ElemType elem_of(Type type) {
+    return type == Type::boolean ? ElemType::u8 : *parse_elem_type(kernel::name_of(type));
+}
+
+class Lowering {
+  public:
+    Lowering(const Export& source, std::string origin)
+        : source_(source), origin_(std::move(origin)), program_(source.name) {}
+
+    Module run() {
+        for (const Array& array : source_.arrays) add_array(array);
+        proto::KernelFile& file = *program_.message().add_kernel_file();
+        file.set_path("pallas.kern");
+        for (const Step& step : source_.steps) {
+            if (step.call)
+                add_call(*step.call, file);
+            else
+                add_move(*step.move);
+        }
+        if (file.kernel_size() == 0) program_.message().clear_kernel_file();
+        Module module = program_.build();
+        module.origin = origin_;
+        return module;
+    }
+
+  private:
+    void add_array(const Array& array) {
+        const ElemType elem = elem_of(array.type);
+        const int64_t count = kernel::elements_of(array.shape),
+                      bytes = count * kernel::tile_bytes(array.type);
+        const builder::Buffer buffer = program_.buffer(array.name, Level::ddr, bytes, alignment);
+        buffers_.push_back(buffer);
+        regions_.push_back(program_.region("r_" + array.name, buffer, 0, builder::tensor(elem, {count})));
+        using Role = proto::Tensor::Role;
+        if (array.role == Array::Role::between) return;
+        const Role role = array.role == Array::Role::input    ? proto::Tensor::INPUT
+                          : array.role == Array::Role::output ? proto::Tensor::OUTPUT
+                                                              : proto::Tensor::WEIGHT;
+        proto::Tensor& tensor = program_.tensor(array.name, role, elem, array.shape, array.name);
+        if (array.type == Type::boolean) tensor.set_host_elem(proto::HOST_BOOL);
+        if (role == proto::Tensor::INPUT) program_.message().add_input_id(array.name);
+        if (role == proto::Tensor::OUTPUT) program_.message().add_output_id(array.name);
+        if (role == proto::Tensor::WEIGHT) tensor.set_data(program_.data(array.name, array.name, array.data));
+    }
+
+    void add_call(const Call& call, proto::KernelFile& file) {
+        std::string name = kernel::is_identifier(call.name) ? call.name : "kernel";
+        name = fmt::format("{}_{}", name, file.kernel_size());
+        const LoweredCall lowered = lower_call(source_, call, name);
+        Diagnostics found;
+        const auto kernels =
+            kernel::parse(lowered.text, fmt::format("{}: call `{}`", call.line, call.name), found);
+        if (found.has_errors() || kernels.size() != 1) throw UserError(found);
+        // mistakes of operations, in the words of the kernel they became
+        if (kernel::analyse(kernels[0], found) == nullptr) throw UserError(found);
+        *file.add_kernel() = kernels[0].body;
+        std::vector<builder::Region> inputs, outputs;
+        for (const KernelOperand& operand : lowered.operands) {
+            if (operand.reads) inputs.push_back(regions_[operand.array]);
+            if (operand.writes) outputs.push_back(regions_[operand.array]);
+        }
+        program_.compute("", inputs, outputs, name);
+        proto::Task& task =
+            *program_.message().mutable_statement(program_.message().statement_size() - 1)->mutable_task();
+        task.set_kind(proto::Task::KERNEL);
+        task.mutable_kernel()->set_name(name);
+        follow(task);
+    }
+
+    void add_move(const Move& move) {
+        const Array &from = source_.arrays[move.from], &to = source_.arrays[move.to];
+        if (from.type != to.type)
+            throw UserError(fmt::format("{}: a move between two types. Fix: export it again.", move.line));
+        const std::string name = fmt::format("move_{}", steps_);
+        const auto side = [&](const char* suffix, size_t array, int64_t offset, const Shape& strides) {
+            std::vector<builder::Expr> sizes, steps;
+            int64_t low = offset, high = offset;
+            for (size_t i = 0; i < strides.size(); ++i) {
+                sizes.emplace_back(move.size[i]);
+                steps.emplace_back(strides[i]);
+                (strides[i] < 0 ? low : high) += (move.size[i] - 1) * strides[i];
+                if (strides[i] < 0 || (strides[i] == 0 && array == move.to))
+                    throw UserError(fmt::format(
+                        "{}: a move with strides below 1 (rev, or a broadcast). Fix: do it within the call.",
+                        move.line));
+            }
+            if (low < 0 || high >= kernel::elements_of(source_.arrays[array].shape))
+                throw UserError(
+                    fmt::format("{}: a move outside of its array. Fix: export it again.", move.line));
+            if (sizes.empty()) {
+                sizes.emplace_back(1);
+                steps.emplace_back(1);
+            }
+            const Type type = source_.arrays[array].type;
+            return program_.region(name + suffix, buffers_[array], offset * kernel::tile_bytes(type),
+                                   builder::tensor(elem_of(type), sizes).strides(steps));
+        };
+        const builder::Region source = side("_from", move.from, move.from_offset, move.from_stride);
+        const builder::Region target = side("_to", move.to, move.to_offset, move.to_stride);
+        program_.transfer(name, target, source);
+        follow(
+            *program_.message().mutable_statement(program_.message().statement_size() - 1)->mutable_task());
+    }
+
+    /// Steps run in order.
+    void follow(proto::Task& task) {
+        if (steps_++ > 0) task.add_dep(last_);
+        last_ = static_cast<uint32_t>(program_.message().statement_size() - 1);
+    }
+
+    const Export& source_;
+    const std::string origin_;
+    builder::Program program_;
+    std::vector<builder::Buffer> buffers_;
+    std::vector<builder::Region> regions_;
+    size_t steps_ = 0;
+    uint32_t last_ = 0;
+};
+
+}  // namespace
+
+Module lower(const Export& program, const std::string& origin) { return Lowering(program, origin).run(); }
+
+}  // namespace kpu::compiler::pallas

@@ -1,0 +1,442 @@
+// JSON to Export: every number is checked here, so that nothing behind it looks at untrusted ones.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/diagnostics.hpp"
+#include "compiler/pallas/export.hpp"
+#include "isa/kernel/lexer.hpp"
+
+namespace kpu::compiler::pallas {
+namespace {
+
+constexpr size_t max_arrays = 65536, max_steps = 65536, max_variables = 1 << 20, max_depth = 48;
+
+class Reader {
+  public:
+    Reader(const Json& document, const std::string& origin) : document_(document), origin_(origin) {}
+
+    Export run() {
+        Export result;
+        keys(document_, {"format", "version", "jax", "name", "lines", "arrays", "steps"}, {});
+        if (text(document_, "format") != "kpusim-pallas") fail("`format` is not kpusim-pallas");
+        if (whole(document_.at("version")) != 1)
+            fail(fmt::format("version {} of the form", whole(document_.at("version"))),
+                 "Fix: export it again with this kpusim.");
+        result.name = text(document_, "name");
+        for (const Json& line : list(document_, "lines", max_variables)) lines_.push_back(word(line));
+        for (const Json& one : list(document_, "arrays", max_arrays)) result.arrays.push_back(array(one));
+        arrays_ = result.arrays.size();
+        for (const Json& one : list(document_, "steps", max_steps)) result.steps.push_back(step(one));
+        return result;
+    }
+
+  private:
+    [[noreturn]] void fail(
+        const std::string& what,
+        const std::string& fix = "Fix: export it again; the file was changed or cut.") const {
+        throw UserError(
+            fmt::format("{}: error: {}{}. {}", origin_, where_.empty() ? "" : where_ + ": ", what, fix));
+    }
+
+    // ---- pieces
+
+    void keys(const Json& object, std::initializer_list<const char*> needed,
+              std::initializer_list<const char*> optional) const {
+        if (!object.is_object()) fail("an object is missing");
+        for (const char* key : needed)
+            if (!object.contains(key)) fail(fmt::format("`{}` is missing", key));
+        for (const auto& item : object.items()) {
+            const auto is = [&](const char* key) { return item.key() == key; };
+            if (std::none_of(needed.begin(), needed.end(), is) &&
+                std::none_of(optional.begin(), optional.end(), is))
+                fail(fmt::format("`{}` is no key of the form", item.key()));
+        }
+    }
+    const Json& list(const Json& object, const char* key, size_t most) const {
+        const Json& found = object.at(key);
+        return items(found, key, most);
+    }
+    const Json& items(const Json& found, const char* what, size_t most) const {
+        if (!found.is_array()) fail(fmt::format("`{}` is no list", what));
+        if (found.size() > most)
+            fail(fmt::format("`{}` has more than {} members", what, most), "Fix: export a smaller program.");
+        return found;
+    }
+    std::string word(const Json& value) const {
+        if (!value.is_string()) fail("a text is missing");
+        return value.get<std::string>();
+    }
+    std::string text(const Json& object, const char* key) const { return word(object.at(key)); }
+    int64_t whole(const Json& value, int64_t least = -(int64_t{1} << 40),
+                  int64_t most = int64_t{1} << 40) const {
+        if (!value.is_number_integer()) fail("a whole number is missing");
+        const auto number = value.get<int64_t>();
+        if (number < least || number > most) fail(fmt::format("{} is out of range", number));
+        return number;
+    }
+    Shape numbers(const Json& value, const char* what) const {
+        Shape result;
+        for (const Json& one : items(value, what, 64)) result.push_back(whole(one));
+        return result;
+    }
+    Shape shape(const Json& value) const {
+        const Shape result = numbers(value, "shape");
+        int64_t count = 1;
+        for (const int64_t size : result) {
+            if (size < 0 || size > INT32_MAX) fail(fmt::format("{} is no size", size));
+            if (size > 0 && count > (int64_t{1} << 31) / size)
+                fail("an array of more than 2^31 elements", "Fix: use smaller arrays.");
+            count *= size;
+        }
+        if (result.size() > kernel::max_tile_rank) fail("too many dimensions", "Fix: reshape it.");
+        return result;
+    }
+    Type type(const std::string& name) const {
+        const auto found = kernel::parse_type(name);
+        if (!found || !kernel::contains(kernel::tile_types, *found))
+            fail(fmt::format("`{}` is no element type", name));
+        return *found;
+    }
+    std::string line(const Json& object) const {
+        const int64_t index = whole(object.at("line"), 0);
+        if (static_cast<size_t>(index) >= lines_.size()) fail("`line` is none of the lines");
+        return lines_[static_cast<size_t>(index)];
+    }
+    int variable(const Json& value) const {
+        return static_cast<int>(
+            whole(value, 0, static_cast<int64_t>(variables_ == nullptr ? 0 : variables_->size()) - 1));
+    }
+    std::vector<int> variables(const Json& value, const char* what) const {
+        std::vector<int> result;
+        for (const Json& one : items(value, what, max_variables)) result.push_back(variable(one));
+        return result;
+    }
+    Atom atom(const Json& value) const {
+        Atom result;
+        if (!value.is_array()) {
+            result.variable = variable(value);
+            return result;
+        }
+        if (value.size() != 2) fail("a literal has a type and bits");
+        result.type = type(word(value[0]));
+        result.bits = static_cast<uint64_t>(whole(value[1], 0, UINT32_MAX));
+        return result;
+    }
+    std::vector<Atom> atoms(const Json& value, const char* what) const {
+        std::vector<Atom> result;
+        for (const Json& one : items(value, what, max_variables)) result.push_back(atom(one));
+        return result;
+    }
+
+    // ---- refs and equations
+
+    Transform transform(const Json& value) const {
+        if (!value.is_array() || value.size() != 2) fail("a transform has a name and what it takes");
+        Transform result;
+        const std::string name = word(value[0]);
+        if (name == "index") {
+            for (const Json& one : items(value[1], "index", 16)) result.dims.push_back(index_dim(one));
+        } else if (name == "bitcast") {
+            result.kind = Transform::Kind::bitcast;
+            result.type = type(word(value[1]));
+        } else if (name == "reshape" || name == "transpose") {
+            result.kind = name == "reshape" ? Transform::Kind::reshape : Transform::Kind::transpose;
+            result.numbers = shape(value[1]);
+        } else {
+            fail(fmt::format("`{}` is no transform", name));
+        }
+        return result;
+    }
+    IndexDim index_dim(const Json& value) const {
+        IndexDim dim;
+        dim.slice = value.is_array() && value.size() == 4;
+        if (!dim.slice) {
+            dim.start = atom(value);
+            return dim;
+        }
+        if (word(value[0]) != "slice") fail("an index is a slice or an atom");
+        dim.start = atom(value[1]);
+        dim.size = whole(value[2], 0, INT32_MAX);
+        dim.stride = whole(value[3], 1, INT32_MAX);
+        return dim;
+    }
+    Ref ref(const Json& value) const {
+        keys(value, {"ref"}, {"at"});
+        Ref result;
+        result.variable = variable(value.at("ref"));
+        if ((*variables_)[static_cast<size_t>(result.variable)].space.empty()) fail("a ref is a value");
+        if (value.contains("at"))
+            for (const Json& one : items(value.at("at"), "at", 64)) result.at.push_back(transform(one));
+        return result;
+    }
+
+    Equation equation(const Json& value, size_t depth) {
+        if (!value.is_object() || !value.contains("op") || !value.contains("line"))
+            fail("an equation has `op` and `line`");
+        Equation result;
+        result.op = text(value, "op");
+        result.line = line(value);
+        const std::string outer = where_;
+        where_ = result.line + ": `" + result.op + "`";
+        result.parameters = Json::object();
+        for (const auto& item : value.items()) {
+            const std::string& key = item.key();
+            if (key == "in")
+                result.in = atoms(item.value(), "in");
+            else if (key == "out")
+                result.out = variables(item.value(), "out");
+            else if (key == "refs")
+                for (const Json& one : items(item.value(), "refs", 16)) result.refs.push_back(ref(one));
+            else if (key == "blocks")
+                for (const Json& one : items(item.value(), "blocks", 256))
+                    result.blocks.push_back(block(one, depth + 1));
+            else if (key != "op" && key != "line")
+                result.parameters[key] = item.value();
+        }
+        where_ = outer;
+        return result;
+    }
+    Block block(const Json& value, size_t depth) {
+        if (depth > max_depth) fail("blocks nest too deep", "Fix: flatten the kernel's control flow.");
+        keys(value, {"inputs", "equations", "results"}, {});
+        Block result;
+        result.inputs = variables(value.at("inputs"), "inputs");
+        for (const Json& one : items(value.at("equations"), "equations", max_variables))
+            result.equations.push_back(equation(one, depth));
+        result.results = atoms(value.at("results"), "results");
+        return result;
+    }
+
+    // ---- arrays, calls, moves
+
+    Array array(const Json& value) {
+        keys(value, {"name", "type", "shape", "role"}, {"data"});
+        Array result;
+        result.name = text(value, "name");
+        where_ = fmt::format("array `{}`", result.name);
+        if (!kernel::is_identifier(result.name) || !names_.insert(result.name).second)
+            fail("its name is no new identifier");
+        result.type = type(text(value, "type"));
+        result.shape = shape(value.at("shape"));
+        const std::string role = text(value, "role");
+        using Role = Array::Role;
+        result.role = role == "input"     ? Role::input
+                      : role == "output"  ? Role::output
+                      : role == "between" ? Role::between
+                                          : Role::constant;
+        if (result.role == Role::constant && role != "constant") fail(fmt::format("`{}` is no role", role));
+        if (value.contains("data") != (result.role == Role::constant))
+            fail("constants have `data`, others do not");
+        const auto bytes =
+            static_cast<size_t>(kernel::elements_of(result.shape)) * kernel::tile_bytes(result.type);
+        if (bytes == 0) fail("it is empty", "Fix: leave arrays without elements out of the call.");
+        if (result.role == Role::constant) result.data = decoded(text(value, "data"), bytes);
+        where_.clear();
+        return result;
+    }
+    std::string decoded(const std::string& text, size_t bytes) const {
+        std::string result;
+        uint32_t bits = 0;
+        int have = 0;
+        for (const char c : text) {
+            if (c == '=') break;
+            const int value = c >= 'A' && c <= 'Z'   ? c - 'A'
+                              : c >= 'a' && c <= 'z' ? c - 'a' + 26
+                              : c >= '0' && c <= '9' ? c - '0' + 52
+                              : c == '+'             ? 62
+                              : c == '/'             ? 63
+                                                     : -1;
+            if (value < 0) fail("its data is no base64");
+            bits = bits << 6 | static_cast<uint32_t>(value);
+            have += 6;
+            if (have < 8) continue;
+            have -= 8;
+            result += static_cast<char>(bits >> have & 0xff);
+        }
+        if (result.size() != bytes) fail(fmt::format("its data has {} bytes, not {}", result.size(), bytes));
+        return result;
+    }
+
+    Step step(const Json& value) {
+        Step result;
+        if (value.is_object() && value.contains("call")) {
+            keys(value, {"call"}, {});
+            result.call = call(value.at("call"));
+        } else {
+            keys(value, {"move"}, {});
+            result.move = move(value.at("move"));
+        }
+        where_.clear();
+        return result;
+    }
+    size_t array_index(const Json& value) const {
+        return static_cast<size_t>(whole(value, 0, static_cast<int64_t>(arrays_) - 1));
+    }
+
+    Move move(const Json& value) {
+        where_ = "a move";
+        keys(value, {"from", "to", "from_offset", "to_offset", "size", "from_stride", "to_stride", "line"},
+             {});
+        Move result;
+        result.from = array_index(value.at("from"));
+        result.to = array_index(value.at("to"));
+        result.from_offset = whole(value.at("from_offset"));
+        result.to_offset = whole(value.at("to_offset"));
+        result.size = shape(value.at("size"));
+        result.from_stride = numbers(value.at("from_stride"), "from_stride");
+        result.to_stride = numbers(value.at("to_stride"), "to_stride");
+        result.line = line(value);
+        if (result.from_stride.size() != result.size.size() || result.to_stride.size() != result.size.size())
+            fail("strides of another rank");
+        return result;
+    }
+
+    Call call(const Json& value) {
+        where_ = "a call";
+        keys(value, {"name", "line", "grid", "types", "vars", "operands", "scratch", "aliases", "body"}, {});
+        Call result;
+        result.name = text(value, "name");
+        result.line = line(value);
+        where_ = fmt::format("call `{}`", result.name);
+        std::vector<VariableType> types;
+        for (const Json& one : items(value.at("types"), "types", max_variables))
+            types.push_back(variable_type(one));
+        for (const Json& one : items(value.at("vars"), "vars", max_variables))
+            result.variables.push_back(
+                types.empty()
+                    ? VariableType{}
+                    : types[static_cast<size_t>(whole(one, 0, static_cast<int64_t>(types.size()) - 1))]);
+        variables_ = &result.variables;
+        for (const Json& one : items(value.at("operands"), "operands", 1024))
+            result.operands.push_back(operand(one));
+        for (const Json& one : items(value.at("grid"), "grid", 16)) result.grid.push_back(axis(one, result));
+        result.scratch = variables(value.at("scratch"), "scratch");
+        for (const Json& one : items(value.at("aliases"), "aliases", 1024)) {
+            const Shape pair = numbers(one, "aliases");
+            const auto known = [&](int64_t i) {
+                return i >= 0 && i < static_cast<int64_t>(result.operands.size());
+            };
+            if (pair.size() != 2 || !known(pair[0]) || !known(pair[1]))
+                fail("an alias is a pair of operands");
+            result.aliases.emplace_back(pair[0], pair[1]);
+        }
+        result.body = block(value.at("body"), 0);
+        variables_ = nullptr;
+        return result;
+    }
+    VariableType variable_type(const Json& value) const {
+        keys(value, {"type", "shape"}, {"space"});
+        VariableType result;
+        const std::string name = text(value, "type");
+        result.is_semaphore = name == "semaphore" || name == "dma_semaphore";
+        if (!result.is_semaphore) result.type = type(name);
+        result.shape = shape(value.at("shape"));
+        if (value.contains("space")) result.space = text(value, "space");
+        return result;
+    }
+    GridAxis axis(const Json& value, const Call& call) const {
+        GridAxis result;
+        if (!value.is_object()) {
+            result.size = whole(value, 0, INT32_MAX);
+            return result;
+        }
+        keys(value, {"bound"}, {});
+        result.bound =
+            static_cast<int>(whole(value.at("bound"), 0, static_cast<int64_t>(call.operands.size()) - 1));
+        if (call.operands[static_cast<size_t>(result.bound)].role != Operand::Role::bound)
+            fail("a bound is no such operand");
+        return result;
+    }
+    Operand operand(const Json& value) {
+        keys(value, {"array", "role", "shape"}, {"ref", "block"});
+        Operand result;
+        result.array = array_index(value.at("array"));
+        result.shape = shape(value.at("shape"));
+        const std::string role = text(value, "role");
+        using Role = Operand::Role;
+        if (role == "bound")
+            result.role = Role::bound;
+        else if (role == "prefetch")
+            result.role = Role::prefetch;
+        else if (role == "input")
+            result.role = Role::input;
+        else if (role == "output")
+            result.role = Role::output;
+        else
+            fail(fmt::format("`{}` is no role", role));
+        if (result.role != Role::bound) result.ref = variable(value.at("ref"));
+        if (value.contains("block")) result.block = block_spec(value.at("block"), result.shape);
+        return result;
+    }
+    BlockSpec block_spec(const Json& value, const Shape& shape) {
+        keys(value, {"dims", "map"}, {"buffers"});
+        BlockSpec result;
+        for (const Json& one : items(value.at("dims"), "dims", 16)) {
+            if (!one.is_array() || one.empty()) fail("a dimension of a block has a kind");
+            const std::string kind = word(one[0]);
+            BlockDim dim;
+            if (kind == "squeezed")
+                dim.kind = BlockDim::Kind::squeezed;
+            else if (kind == "element" && one.size() == 4)
+                dim.kind = BlockDim::Kind::element;
+            else if (kind != "blocked" || one.size() != 2)
+                fail(fmt::format("`{}` is no dimension of a block", kind));
+            if (one.size() > 1) dim.size = whole(one[1], 1, INT32_MAX);
+            if (one.size() == 4) dim.low = whole(one[2], 0, INT32_MAX);
+            result.dims.push_back(dim);
+        }
+        result.map = block(value.at("map"), 0);
+        if (value.contains("buffers")) result.buffers = whole(value.at("buffers"), 1, 64);
+        if (result.dims.size() != shape.size() || result.map.results.size() != shape.size())
+            fail("a block of another rank than its array");
+        return result;
+    }
+
+    const Json& document_;
+    const std::string& origin_;
+    std::string where_;
+    std::vector<std::string> lines_;
+    std::set<std::string> names_;
+    size_t arrays_ = 0;
+    const std::vector<VariableType>* variables_ = nullptr;
+};
+
+[[noreturn]] void no_parameter(const Equation& equation, const char* name) {
+    throw UserError(fmt::format("{}: `{}` has no `{}` that fits. Fix: export it again with this kpusim.",
+                                equation.line, equation.op, name));
+}
+
+}  // namespace
+
+Shape Equation::list(const char* name) const {
+    const auto found = parameters.find(name);
+    Shape result;
+    if (found == parameters.end() || !found->is_array() || found->size() > 64) no_parameter(*this, name);
+    for (const Json& one : *found) {
+        if (!one.is_number_integer()) no_parameter(*this, name);
+        result.push_back(one.get<int64_t>());
+    }
+    return result;
+}
+int64_t Equation::number(const char* name) const {
+    const auto found = parameters.find(name);
+    if (found == parameters.end() || !found->is_number_integer()) no_parameter(*this, name);
+    return found->get<int64_t>();
+}
+bool Equation::flag(const char* name) const {
+    const auto found = parameters.find(name);
+    if (found == parameters.end() || !found->is_boolean()) no_parameter(*this, name);
+    return found->get<bool>();
+}
+
+Export read_export(const std::string& bytes, const std::string& origin) {
+    const Json document = Json::parse(bytes, nullptr, false);
+    if (document.is_discarded())
+        throw UserError(
+            fmt::format("{}: error: this is no JSON, or is cut off. Fix: export it again.", origin));
+    return Reader(document, origin).run();
+}
+
+}  // namespace kpu::compiler::pallas

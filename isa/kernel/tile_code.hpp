@@ -1,0 +1,70 @@
+#pragma once
+// What kernels of rule set xla compute with: values of a static shape, windows of buffers, semaphores.
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "isa/kernel/code.hpp"
+
+namespace kpu::kernel {
+
+using Shape = std::vector<int64_t>;
+constexpr int64_t max_tile_elements = int64_t{1} << 26;
+constexpr size_t max_tile_rank = 16;
+constexpr size_t max_copy_rank = 6;  ///< what a descriptor has
+
+int64_t elements_of(const Shape& shape);
+/// "f32[8, 128]"
+std::string tile_text(Type type, const Shape& shape);
+/// Bytes of an element, in values and in buffers: a bool has one.
+unsigned tile_bytes(Type type);
+
+constexpr TypeSet tile_signed = set_of(Type::i8, Type::i16, Type::i32);
+constexpr TypeSet tile_integers = static_cast<TypeSet>(tile_signed | set_of(Type::u8, Type::u16, Type::u32));
+constexpr TypeSet tile_floats = set_of(Type::f16, Type::bf16, Type::f32);
+constexpr TypeSet tile_numbers = static_cast<TypeSet>(tile_integers | tile_floats);
+constexpr TypeSet tile_types = static_cast<TypeSet>(tile_numbers | set_of(Type::boolean));
+
+/// Operands stand before the operation that takes them.
+struct TileExpr {
+    Op op = Op::literal_u32;
+    Type type = Type::none;  ///< of the result; none: a window
+    Shape shape;             ///< of the result
+    uint32_t place = 0;      ///< variable or buffer
+    std::vector<ExprIndex> operands;
+    Shape dims;         ///< numbers in braces; of a window: shape of the buffer, sizes and strides
+    uint64_t bits = 0;  ///< of a literal
+};
+
+/// Beside the CodeStatement of the same number, which has kind, variable, buffers and extents.
+struct TileStatement {
+    std::array<ExprIndex, 3> expr{no_expr, no_expr, no_expr};
+    uint32_t semaphore = 0;  ///< buffer: of async_copy, signal, wait
+};
+
+struct TileCode {
+    std::vector<TileExpr> exprs;
+    std::vector<TileStatement> statements;
+    std::vector<Shape> variables;  ///< shapes
+    std::vector<bool> semaphores;  ///< by buffer: signals and copies count there
+};
+
+/// What is wrong with an operation, as a sentence with its fix.
+class TileMistake : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+/// Sets type and shape of the result, and completes the numbers; `type` is the word in braces or of a cast.
+/// Throws TileMistake.
+void infer_tile(TileExpr& expr, const std::vector<const TileExpr*>& operands, Type type);
+
+/// The lists that stand in the numbers of `gather` and `dot`, each as its length and its members.
+std::vector<Shape> lists_of(const Shape& dims, size_t from, size_t count);
+
+/// Resolves a kernel of rule set xla. Null after a mistake.
+std::shared_ptr<const Code> analyse_tiles(const Source& source, Diagnostics& diagnostics);
+/// As first_data_dependence(), for tiles.
+std::optional<uint32_t> first_data_dependence_of_tiles(const Code& code);
+
+}  // namespace kpu::kernel

@@ -1,0 +1,380 @@
+// Types and shapes of operations on tiles.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "isa/kernel/tile_rules.hpp"
+
+namespace kpu::kernel {
+
+int64_t elements_of(const Shape& shape) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    return count;
+}
+
+std::string tile_text(Type type, const Shape& shape) {
+    return fmt::format("{}[{}]", name_of(type), fmt::join(shape, ", "));
+}
+
+unsigned tile_bytes(Type type) { return type == Type::boolean ? 1 : storage_bits(type) / 8; }
+
+std::vector<Shape> lists_of(const Shape& dims, size_t from, size_t count) {
+    std::vector<Shape> lists;
+    for (size_t at = from; lists.size() < count;) {
+        const int64_t length = at < dims.size() ? dims[at] : -1;
+        if (length < 0 || static_cast<size_t>(length) > dims.size() - at - 1)
+            throw TileMistake(fmt::format(
+                "its numbers are no {} lists. Fix: write each list's length, then its members.", count));
+        lists.emplace_back(dims.begin() + static_cast<ptrdiff_t>(at) + 1,
+                           dims.begin() + static_cast<ptrdiff_t>(at) + 1 + length);
+        at += static_cast<size_t>(length) + 1;
+        if (lists.size() == count && at != dims.size())
+            throw TileMistake("numbers stand behind its lists. Fix: leave them out.");
+    }
+    return lists;
+}
+
+namespace {
+
+using namespace tile_rules;
+
+/// Equal shapes, or scalars beside them.
+Shape joined(const Operands& in) {
+    Shape shape;
+    for (const TileExpr* operand : in)
+        if (!operand->shape.empty()) shape = operand->shape;
+    for (const TileExpr* operand : in)
+        if (!operand->shape.empty() && operand->shape != shape)
+            fail(fmt::format("operands of shapes [{}] and [{}]. Fix: broadcast one of them.",
+                             fmt::join(shape, ", "), fmt::join(operand->shape, ", ")));
+    return shape;
+}
+
+void infer_binary(TileExpr& expr, const Operands& in, TypeSet types, bool compares) {
+    need_operands(in, 2, 2);
+    for (const TileExpr* operand : in) need_type(*operand, types);
+    if (in[0]->type != in[1]->type)
+        fail(fmt::format("operands of types `{}` and `{}`. Fix: cast one of them.", name_of(in[0]->type),
+                         name_of(in[1]->type)));
+    expr.shape = joined(in);
+    expr.type = compares ? Type::boolean : in[0]->type;
+}
+void infer_unary(TileExpr& expr, const Operands& in, TypeSet types) {
+    need_operands(in, 1, 1);
+    need_type(*in[0], types);
+    expr.shape = in[0]->shape;
+    expr.type = in[0]->type;
+}
+
+bool infer_elementwise(TileExpr& expr, const Operands& in) {
+    constexpr TypeSet bits = static_cast<TypeSet>(tile_integers | set_of(Type::boolean));
+    switch (expr.op) {
+        case Op::add:
+        case Op::sub:
+        case Op::mul:
+        case Op::div:
+        case Op::mod:
+        case Op::pow:
+            return infer_binary(expr, in, tile_numbers, false), true;
+        case Op::min:
+        case Op::max:
+            return infer_binary(expr, in, tile_types, false), true;
+        case Op::atan2:
+        case Op::next_after:
+            return infer_binary(expr, in, tile_floats, false), true;
+        case Op::bit_and:
+        case Op::bit_or:
+        case Op::bit_xor:
+            return infer_binary(expr, in, bits, false), true;
+        case Op::logical_and:
+        case Op::logical_or:
+            return infer_binary(expr, in, set_of(Type::boolean), false), true;
+        case Op::shl:
+        case Op::shr:
+        case Op::shr_logical:
+            return infer_binary(expr, in, tile_integers, false), true;
+        case Op::eq:
+        case Op::ne:
+        case Op::lt:
+        case Op::gt:
+        case Op::le:
+        case Op::ge:
+            return infer_binary(expr, in, tile_types, true), true;
+        case Op::negate:
+        case Op::abs:
+        case Op::sign:
+            return infer_unary(expr, in, tile_numbers), true;
+        case Op::bit_not:
+            return infer_unary(expr, in, bits), true;
+        case Op::logical_not:
+            return infer_unary(expr, in, set_of(Type::boolean)), true;
+        case Op::popcount:
+        case Op::clz:
+            return infer_unary(expr, in, tile_integers), true;
+        case Op::is_finite:
+        case Op::is_nan:
+        case Op::is_inf:
+            infer_unary(expr, in, tile_floats);
+            expr.type = Type::boolean;
+            return true;
+        case Op::integer_pow:
+            need_numbers(expr, 1);
+            return infer_unary(expr, in, tile_numbers), true;
+        case Op::erf:
+            if (!expr.dims.empty()) need_numbers(expr, 1);
+            return infer_unary(expr, in, tile_floats), true;
+        case Op::reduce_precision:
+            need_numbers(expr, 2);
+            if (expr.dims[0] < 2 || expr.dims[0] > 8 || expr.dims[1] < 0 || expr.dims[1] > 23)
+                fail("no such precision. Fix: 2 to 8 bits of exponent, 0 to 23 of mantissa.");
+            return infer_unary(expr, in, tile_floats), true;
+        case Op::sqrt:
+        case Op::inverse_sqrt:
+        case Op::reciprocal:
+        case Op::sin:
+        case Op::cos:
+        case Op::tan:
+        case Op::asin:
+        case Op::acos:
+        case Op::atan:
+        case Op::sinh:
+        case Op::cosh:
+        case Op::tanh:
+        case Op::exp:
+        case Op::exp2:
+        case Op::log:
+        case Op::log2:
+        case Op::floor:
+        case Op::ceil:
+        case Op::round:
+        case Op::trunc:
+        case Op::round_even:
+        case Op::cbrt:
+        case Op::expm1:
+        case Op::log1p:
+        case Op::logistic:
+        case Op::erf_inv:
+        case Op::log_gamma:
+        case Op::asinh:
+        case Op::acosh:
+        case Op::atanh:
+            return infer_unary(expr, in, tile_floats), true;
+        default:
+            return false;
+    }
+}
+
+void infer_select(TileExpr& expr, const Operands& in) {
+    need_operands(in, 3, 3);
+    need_type(*in[0], set_of(Type::boolean));
+    if (in[1]->type != in[2]->type)
+        fail(fmt::format("cases of types `{}` and `{}`. Fix: cast one of them.", name_of(in[1]->type),
+                         name_of(in[2]->type)));
+    expr.shape = joined(in);
+    expr.type = in[1]->type;
+}
+
+void infer_bitcast(TileExpr& expr, const TileExpr& x, Type type) {
+    if (!contains(tile_types, type)) fail("it needs a type. Fix: write bitcast{i32}(x).");
+    const unsigned from = tile_bytes(x.type), to = tile_bytes(type);
+    expr.type = type;
+    expr.shape = x.shape;
+    if (from == to) return;
+    if (x.shape.size() < 2)
+        fail(fmt::format("{} has no second last dimension. Fix: use a type of the same width.", text_of(x)));
+    int64_t& rows = expr.shape[x.shape.size() - 2];
+    if (from < to && rows % (to / from) != 0)
+        fail(fmt::format("rows of {} make no whole rows of `{}`. Fix: use as many as fit.", text_of(x),
+                         name_of(type)));
+    rows = from > to ? rows * (from / to) : rows / (to / from);
+}
+
+void infer_broadcast(TileExpr& expr, const TileExpr& x) {
+    const size_t rank = x.shape.size();
+    if (expr.dims.size() < rank)
+        fail(
+            "it needs the shape of the result, then a dimension of it for each of the operand's. Fix: write "
+            "them.");
+    expr.shape.assign(expr.dims.begin(), expr.dims.end() - static_cast<ptrdiff_t>(rank));
+    expr.type = x.type;
+    for (size_t i = 0; i < rank; ++i) {
+        const int64_t to = expr.dims[expr.shape.size() + i];
+        const bool fits = to >= 0 && to < static_cast<int64_t>(expr.shape.size()) &&
+                          (i == 0 || expr.dims[expr.shape.size() + i - 1] < to) &&
+                          (x.shape[i] == 1 || x.shape[i] == expr.shape[static_cast<size_t>(to)]);
+        if (!fits)
+            fail(fmt::format("{} does not fill [{}] so. Fix: name ascending dimensions of the same size.",
+                             text_of(x), fmt::join(expr.shape, ", ")));
+    }
+}
+
+void infer_transpose(TileExpr& expr, const TileExpr& x) {
+    need_numbers(expr, x.shape.size());
+    std::vector<bool> seen(x.shape.size());
+    for (size_t i = 0; i < x.shape.size(); ++i) {
+        const size_t from = axis_of(expr, i, x);
+        if (seen[from]) fail("no permutation. Fix: name each dimension once.");
+        seen[from] = true;
+        expr.shape.push_back(x.shape[from]);
+    }
+    expr.type = x.type;
+}
+
+void infer_slice(TileExpr& expr, const TileExpr& x) {
+    const size_t rank = x.shape.size();
+    need_numbers(expr, 3 * rank);
+    for (size_t i = 0; i < rank; ++i) {
+        const int64_t start = expr.dims[i], limit = expr.dims[rank + i], stride = expr.dims[2 * rank + i];
+        if (start < 0 || limit < start || limit > x.shape[i] || stride < 1)
+            fail(fmt::format("no part of {}. Fix: slice within it.", text_of(x)));
+        expr.shape.push_back((limit - start + stride - 1) / stride);
+    }
+    expr.type = x.type;
+}
+
+void infer_concat(TileExpr& expr, const Operands& in) {
+    need_operands(in, 1, 4096);
+    need_numbers(expr, 1);
+    const size_t axis = axis_of(expr, 0, *in[0]);
+    expr.shape = in[0]->shape;
+    expr.type = in[0]->type;
+    expr.shape[axis] = 0;
+    for (const TileExpr* part : in) {
+        bool fits = part->type == expr.type && part->shape.size() == expr.shape.size();
+        for (size_t i = 0; fits && i < expr.shape.size(); ++i)
+            fits = i == axis || part->shape[i] == expr.shape[i];
+        if (!fits)
+            fail(fmt::format("{} beside {}. Fix: join tiles that differ in that dimension only.",
+                             text_of(*part), text_of(*in[0])));
+        expr.shape[axis] += part->shape[axis];
+    }
+}
+
+void infer_pad(TileExpr& expr, const Operands& in) {
+    need_operands(in, 2, 2);
+    const TileExpr& x = *in[0];
+    const size_t rank = x.shape.size();
+    need_numbers(expr, 3 * rank);
+    if (!in[1]->shape.empty() || in[1]->type != x.type)
+        fail("the padding is no scalar of the operand's type. Fix: cast it.");
+    constexpr int64_t most = int64_t{1} << 32;
+    for (size_t i = 0; i < rank; ++i) {
+        const int64_t low = expr.dims[i], high = expr.dims[rank + i], interior = expr.dims[2 * rank + i];
+        if (interior < 0 || interior > most || std::abs(low) > most || std::abs(high) > most)
+            fail("no such padding. Fix: write low, high and interior widths.");
+        const int64_t size = low + high + x.shape[i] + std::max<int64_t>(x.shape[i] - 1, 0) * interior;
+        if (size < 0) fail("the padding removes more than there is. Fix: remove less.");
+        expr.shape.push_back(size);
+    }
+    expr.type = x.type;
+}
+
+void infer_dynamic(TileExpr& expr, const Operands& in, bool update) {
+    const size_t first = update ? 2 : 1;
+    if (in.empty()) fail("no operands. Fix: give it a tile.");
+    const TileExpr& x = *in[0];
+    need_operands(in, first + x.shape.size(), first + x.shape.size());
+    for (size_t i = first; i < in.size(); ++i) need_index(*in[i]);
+    const Shape part = update ? in[1]->shape : expr.dims;
+    bool fits = part.size() == x.shape.size() && (!update || in[1]->type == x.type);
+    for (size_t i = 0; fits && i < part.size(); ++i) fits = part[i] >= 0 && part[i] <= x.shape[i];
+    if (!fits)
+        fail(fmt::format("[{}] is no part of {}. Fix: use sizes within it.", fmt::join(part, ", "),
+                         text_of(x)));
+    expr.shape = update ? x.shape : part;
+    expr.type = x.type;
+}
+
+void infer_shaped(TileExpr& expr, const Operands& in, Type type) {
+    switch (expr.op) {
+        case Op::bitcast:
+            need_operands(in, 1, 1);
+            return infer_bitcast(expr, *in[0], type);
+        case Op::iota:
+            need_operands(in, 0, 0);
+            if (expr.dims.empty())
+                fail("it needs a dimension and a shape. Fix: write iota{i32, 0, 8, 128}().");
+            expr.type = type == Type::none ? Type::i32 : type;
+            expr.shape.assign(expr.dims.begin() + 1, expr.dims.end());
+            if (expr.dims[0] < 0 || expr.dims[0] >= static_cast<int64_t>(expr.shape.size()))
+                fail("no such dimension. Fix: count from 0.");
+            return;
+        case Op::broadcast_to:
+            need_operands(in, 1, 1);
+            return infer_broadcast(expr, *in[0]);
+        case Op::reshape:
+            need_operands(in, 1, 1);
+            check_shape(expr.dims);
+            expr.shape = expr.dims;
+            expr.type = in[0]->type;
+            if (elements_of(expr.shape) != elements_of(in[0]->shape))
+                fail(fmt::format("{} has not as many elements. Fix: reshape to as many.", text_of(*in[0])));
+            return;
+        case Op::transpose:
+            need_operands(in, 1, 1);
+            return infer_transpose(expr, *in[0]);
+        case Op::slice:
+            need_operands(in, 1, 1);
+            return infer_slice(expr, *in[0]);
+        case Op::dynamic_slice:
+        case Op::dynamic_update:
+            return infer_dynamic(expr, in, expr.op == Op::dynamic_update);
+        case Op::concat:
+            return infer_concat(expr, in);
+        case Op::pad:
+            return infer_pad(expr, in);
+        case Op::reverse:
+            need_operands(in, 1, 1);
+            for (size_t i = 0; i < expr.dims.size(); ++i) axis_of(expr, i, *in[0]);
+            expr.shape = in[0]->shape;
+            expr.type = in[0]->type;
+            return;
+        case Op::gather:
+            return infer_gather(expr, in);
+        case Op::scatter:
+            need_operands(in, 3, 3);
+            need_type(*in[1], set_of(Type::i32));
+            if (in[2]->type != in[0]->type || in[2]->shape != in[1]->shape)
+                fail(
+                    "values that are not those of the indices. Fix: give one for each index, of the tile's "
+                    "type.");
+            expr.shape = in[0]->shape;
+            expr.type = in[0]->type;
+            return;
+        case Op::dot:
+            return infer_dot(expr, in, type);
+        case Op::reduce_sum:
+        case Op::reduce_prod:
+        case Op::reduce_max:
+        case Op::reduce_min:
+        case Op::reduce_and:
+        case Op::reduce_or:
+            need_operands(in, 1, 1);
+            return infer_reduce(expr, *in[0]);
+        default:
+            return infer_along(expr, in);
+    }
+}
+
+}  // namespace
+
+void infer_tile(TileExpr& expr, const std::vector<const TileExpr*>& in, Type type) {
+    if (expr.op == Op::select) {
+        infer_select(expr, in);
+    } else if (expr.op == Op::cast) {
+        need_operands(in, 1, 1);
+        if (!contains(tile_types, type))
+            fail(fmt::format("no tiles of `{}`. Fix: use one of {}.", name_of(type), names_of(tile_types)));
+        expr.type = type;
+        expr.shape = in[0]->shape;
+    } else if (!infer_elementwise(expr, in)) {
+        infer_shaped(expr, in, type);
+    }
+    if (!contains(tile_types, expr.type))
+        fail(fmt::format("no tiles of `{}`. Fix: use one of {}.", name_of(expr.type), names_of(tile_types)));
+    check_shape(expr.shape);
+}
+
+}  // namespace kpu::kernel

@@ -1,0 +1,280 @@
+"""The body of a Pallas call as the plain form that the exported file holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kpusim.errors import UserError
+from kpusim.pallas import internals as jx
+
+#: A variable's number, or a literal: its type and its bits.
+Atom = int | list[Any]
+Json = dict[str, Any]
+
+
+@dataclass
+class Notes:
+    """What an export collects beside its form.
+
+    Attributes
+    ----------
+    lines : dict of str to int
+        Places of equations, with their numbers.
+    unsupported : list of (str, str)
+        What cannot be exported, and its place.
+    primitives : Counter
+        How often each primitive occurs in kernels.
+    dropped : dict of str to str
+        Primitives that have no effect here, with a place of each.
+    """
+
+    lines: dict[str, int] = field(default_factory=dict)
+    unsupported: list[tuple[str, str]] = field(default_factory=list)
+    primitives: Counter[str] = field(default_factory=Counter)
+    dropped: dict[str, str] = field(default_factory=dict)
+
+    def line(self, place: str) -> int:
+        """Number of a place."""
+        return self.lines.setdefault(place, len(self.lines))
+
+    def refuse(self, what: str, place: str) -> None:
+        """Note what cannot be exported."""
+        if (what, place) not in self.unsupported:
+            self.unsupported.append((what, place))
+
+
+class Refused(Exception):  # noqa: N818 (an equation is, not a program)
+    """An equation that cannot be exported; the text says why."""
+
+
+@dataclass
+class Equation:
+    """An equation of jax on its way out.
+
+    Attributes
+    ----------
+    body : Body
+        Where it goes.
+    source : JaxprEqn
+        As jax has it.
+    atoms : list
+        Its operands; a ref is its variable.
+    scope : dict
+        Variables of jax around it.
+    into : list
+        The equations that its own follow.
+    place : str
+        Source line.
+    """
+
+    body: Body
+    source: Any
+    atoms: list[Atom]
+    scope: dict[Any, Atom]
+    into: list[Json]
+    place: str
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """Parameters of the primitive."""
+        params: Mapping[str, Any] = self.source.params
+        return params
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """Shape of an operand."""
+        return tuple(self.source.invars[index].aval.shape)
+
+    def dtype(self, index: int) -> Any:
+        """Type of the elements of an operand."""
+        return self.source.invars[index].aval.dtype
+
+    def emit(
+        self,
+        op: str,
+        atoms: Sequence[Atom],
+        outs: Sequence[tuple[Sequence[int], Any]] | None = None,
+        **keys: Any,
+    ) -> list[Atom]:
+        """Append an equation; its results have these shapes and types, or those of the source."""
+        if outs is None:
+            outs = [(var.aval.shape, var.aval.dtype) for var in self.source.outvars]
+        new = [self.body.variable(shape, dtype) for shape, dtype in outs]
+        found: Json = {"op": op, "line": self.body.notes.line(self.place)}
+        for name, value in (("in", list(atoms)), ("out", new), *keys.items()):
+            if name not in ("in", "out", "refs", "blocks") or value:
+                found[name] = value
+        self.into.append(found)
+        return list(new)
+
+    def atom(self, value: Any) -> Atom:
+        """A variable or literal of jax, or a whole number of the host."""
+        return self.body.atom(value, self.scope)
+
+
+Handler = Callable[[Equation], Sequence[Atom]]
+
+
+class Body:
+    """Variables and types of one call, and what turns its jaxprs into blocks."""
+
+    def __init__(
+        self, notes: Notes, handlers: Mapping[str, Handler], axes: Sequence[int], place: str
+    ) -> None:
+        self.notes = notes
+        self.places = [place]  #: of the equations around the one that is exported
+        self.handlers = handlers
+        self.axes = axes  #: of the grid, as the kernel counts them
+        self.types: dict[tuple[str, tuple[int, ...], str | None], int] = {}
+        self.vars: list[int] = []
+        self.spaces: dict[int, str] = {}  #: of the refs
+
+    def variable(self, shape: Sequence[int], dtype: Any, space: str | None = None) -> int:
+        """A new variable; with a space it is a ref."""
+        if any(not isinstance(size, int | np.integer) for size in shape):
+            raise Refused(f"a shape {tuple(shape)} that is not static")
+        key = (jx.element_type(dtype), tuple(int(size) for size in shape), space)
+        self.vars.append(self.types.setdefault(key, len(self.types)))
+        if space is not None:
+            self.spaces[len(self.vars) - 1] = space
+        return len(self.vars) - 1
+
+    def of_aval(self, aval: Any) -> int:
+        """A new variable for what jax knows of a value or a ref."""
+        if not isinstance(aval, jx.AbstractRef):
+            return self.variable(aval.shape, aval.dtype)
+        inner = aval.inner_aval
+        space = str(aval.memory_space)
+        if space not in jx.SPACES:
+            raise Refused(f"a ref in memory space {space}")
+        return self.variable(inner.shape, inner.dtype, jx.SPACES[space])
+
+    def table(self) -> list[Json]:
+        """The types, as the file lists them."""
+        rows = []
+        for name, shape, space in self.types:
+            row: Json = {"type": name, "shape": list(shape)}
+            if space is not None:
+                row["space"] = space
+            rows.append(row)
+        return rows
+
+    def atom(self, value: Any, scope: Mapping[Any, Atom]) -> Atom:
+        """What stands for a variable, a literal, or a number of the host."""
+        if isinstance(value, jx.Literal):
+            return literal(value.val, value.aval.dtype)
+        if isinstance(value, jx.Var):
+            return scope[value]
+        return literal(value, np.int32)
+
+    def block(self, closed: Any, given: Sequence[Atom]) -> Json:
+        """A jaxpr as a block: its first operands are `given`, the others its inputs."""
+        jaxpr, constants = jx.opened(closed)
+        free = jaxpr.invars[len(given) :]
+        inputs = [self.of_aval(var.aval) for var in free]
+        into: list[Json] = []
+        results = self.inline(jaxpr, constants, [*given, *inputs], into)
+        return {"inputs": inputs, "equations": into, "results": results}
+
+    def inline(
+        self,
+        jaxpr: Any,
+        constants: Sequence[Any],
+        atoms: Sequence[Atom],
+        into: list[Json],
+    ) -> list[Atom]:
+        """Append the equations of a jaxpr; what stands for its results."""
+        scope: dict[Any, Atom] = {}
+        for var, value in zip(jaxpr.constvars, constants, strict=True):
+            scope[var] = value if isinstance(value, int | list) else literal(value, var.aval.dtype)
+        scope.update(zip(jaxpr.invars, atoms, strict=True))
+        for equation in jaxpr.eqns:
+            results = self.export(equation, scope, into)
+            scope.update(zip(equation.outvars, results, strict=False))
+        return [self.atom(var, scope) for var in jaxpr.outvars]
+
+    def export(self, source: Any, scope: dict[Any, Atom], into: list[Json]) -> Sequence[Atom]:
+        """Append what one equation becomes. What is refused is noted, and the export goes on to find more."""
+        name = jx.PRIMITIVES.get(source.primitive)
+        place = jx.place_of(source) or self.places[-1]
+        self.places.append(place)
+        try:
+            if source.primitive in jx.INLINED:
+                closed = source.params[jx.INLINED[source.primitive]]
+                jaxpr, constants = jx.opened(closed)
+                atoms = [self.atom(var, scope) for var in source.invars]
+                return self.inline(jaxpr, constants, atoms, into)
+            self.notes.primitives[source.primitive.name] += 1
+            if name is None or name not in self.handlers:
+                other = "" if name else ", of another dialect than Pallas for TPUs"
+                raise Refused(f"primitive `{source.primitive.name}`{other}")
+            atoms = [self.atom(var, scope) for var in source.invars]
+            return self.handlers[name](Equation(self, source, atoms, scope, into, place))
+        except (Refused, UserError) as error:
+            self.notes.refuse(str(error), place)
+            return [self.stand_in(var.aval) for var in source.outvars]
+        finally:
+            self.places.pop()
+
+    def stand_in(self, aval: Any) -> int:
+        """A variable for the result of what was refused: only to go on looking."""
+        self.vars.append(0)
+        if isinstance(aval, jx.AbstractRef):
+            self.spaces[len(self.vars) - 1] = "vmem"
+        return len(self.vars) - 1
+
+
+def literal(value: Any, dtype: Any) -> list[Any]:
+    """A scalar as its type and its bits."""
+    array = np.asarray(value)
+    if array.shape:
+        raise Refused(f"a constant array of shape {array.shape} inside the kernel; pass it as an operand")
+    bits = np.asarray(array.astype(np.dtype(dtype)) if array.dtype != dtype else array)
+    return [jx.element_type(dtype), int.from_bytes(bits.tobytes(), "little")]
+
+
+def pruned(block: Json, used: set[int]) -> Json:
+    """A block without equations that do nothing: no result of theirs is used, and they touch no ref.
+
+    Old values of writes that nobody uses go, too.
+    """
+    kept = []
+    used |= {atom for atom in block["results"] if isinstance(atom, int)}
+    for equation in reversed(block["equations"]):
+        if not touches(equation) and not used.intersection(equation.get("out", ())):
+            continue
+        if equation["op"] in ("swap", "masked_swap") and not used.intersection(equation.get("out", ())):
+            equation.pop("out", None)
+        if "blocks" in equation:
+            equation["blocks"] = [pruned(nested, used) for nested in equation["blocks"]]
+        used |= set(variables(equation))
+        kept.append(equation)
+    return block | {"equations": kept[::-1]}
+
+
+def touches(equation: Json) -> bool:
+    """Whether it, or an equation inside it, names a ref."""
+    return "refs" in equation or any(
+        touches(inner) for block in equation.get("blocks", ()) for inner in block["equations"]
+    )
+
+
+def variables(value: Any) -> list[int]:
+    """Variables that an equation itself names as operands."""
+    found = [atom for atom in value.get("in", ()) if isinstance(atom, int)]
+    for ref in value.get("refs", ()):
+        found.append(ref["ref"])
+        for step in ref.get("at", ()):
+            if step[0] == "index":
+                starts = [item[1] if is_slice(item) else item for item in step[1]]
+                found += [atom for atom in starts if isinstance(atom, int)]
+    return found
+
+
+def is_slice(item: Any) -> bool:
+    """Whether an index is a slice, not an atom."""
+    return isinstance(item, list) and item[0] == "slice"

@@ -1,0 +1,348 @@
+"""A function of jax as calls and moves of data."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from kpusim.errors import UserError
+from kpusim.pallas import internals as jx
+from kpusim.pallas import moves
+from kpusim.pallas.body import Json, Notes, Refused
+from kpusim.pallas.call import call_form
+
+#: Steps that an export may have: scans around calls are unrolled.
+MOST_STEPS = 100_000
+#: Elements of a value that the export computes itself; a larger one is repeated by a move where it can be.
+MOST_KNOWN = 1 << 16
+
+
+@dataclass
+class View:
+    """A value in an array of the program: all of it, in another shape perhaps."""
+
+    array: int
+    shape: tuple[int, ...]
+
+
+@dataclass
+class Known:
+    """A value that is known while the function is captured."""
+
+    value: Any
+
+
+Value = View | Known
+
+
+@dataclass
+class Capture:
+    """The document, as it grows."""
+
+    notes: Notes = field(default_factory=Notes)
+    arrays: list[Json] = field(default_factory=list)
+    steps: list[Json] = field(default_factory=list)
+    calls: int = 0
+    names: dict[str, int] = field(default_factory=dict)  #: taken, and how often each was wished again
+
+    def array(self, role: str, shape: Sequence[int], dtype: Any, name: str = "") -> int:
+        """A new array."""
+        if 0 in shape:
+            raise Refused(f"an array without elements, of shape {tuple(shape)}")
+        name = self.free_name(name or "t")
+        self.arrays.append(
+            {
+                "name": name,
+                "type": jx.element_type(dtype),
+                "shape": [int(size) for size in shape],
+                "role": role,
+            }
+        )
+        return len(self.arrays) - 1
+
+    def free_name(self, wished: str) -> str:
+        """An identifier that no other array has."""
+        plain = re.sub(r"\W+", "_", wished, flags=re.ASCII).strip("_") or "x"
+        name = plain = plain if plain[0].isalpha() else "x" + plain
+        while name in self.names:
+            self.names[plain] += 1
+            name = f"{plain}_{self.names[plain]}"
+        self.names[name] = 0
+        return name
+
+    def stored(self, value: Value) -> View:
+        """A value in an array; what is known becomes a constant."""
+        if isinstance(value, View):
+            return value
+        data = np.ascontiguousarray(value.value)
+        number = self.array("constant", data.shape, data.dtype, "constant")
+        self.arrays[number]["data"] = base64.b64encode(data.tobytes()).decode()
+        return View(number, data.shape)
+
+    def step(self, kind: str, form: Json) -> None:
+        """Append a step."""
+        if len(self.steps) == MOST_STEPS:
+            raise UserError(
+                f"the function has more than {MOST_STEPS} calls and moves: scans around calls are unrolled. "
+                "Fix: put the loop into the kernel's grid."
+            )
+        self.steps.append({kind: form})
+
+    def move(self, move: moves.Move, source: View, target: int, place: str) -> None:
+        """Append a copy."""
+        self.step("move", {"from": source.array, "to": target, **move.form(), "line": self.notes.line(place)})
+
+    def run(self, closed: Any, values: Sequence[Value]) -> list[Value]:
+        """All equations of a jaxpr."""
+        jaxpr, constants = jx.opened(closed)
+        scope: dict[Any, Value] = dict(zip(jaxpr.invars, values, strict=True))
+        scope |= {var: Known(np.asarray(c)) for var, c in zip(jaxpr.constvars, constants, strict=True)}
+        for equation in jaxpr.eqns:
+            atoms = [value_of(var, scope) for var in equation.invars]
+            place = jx.place_of(equation) or "unknown line"
+            try:
+                results = self.equation(equation, atoms, place)
+            except (Refused, UserError) as error:
+                self.notes.refuse(str(error), place)
+                results = [View(0, tuple(var.aval.shape)) for var in equation.outvars]
+            scope.update(zip(equation.outvars, results, strict=True))
+        return [value_of(var, scope) for var in jaxpr.outvars]
+
+    def equation(self, equation: Any, values: list[Value], place: str) -> Sequence[Value]:
+        """What one equation outside of kernels becomes."""
+        primitive = equation.primitive
+        if primitive is jx.pallas_call_p:
+            return self.call(equation, values, place)
+        if primitive in jx.INLINED:
+            return self.run(equation.params[jx.INLINED[primitive]], values)
+        if folds(equation, values):
+            return folded(equation, values)
+        name = jx.PRIMITIVES.get(primitive)
+        if name == "scan":
+            return self.scan(equation, values, place)
+        if name in moves.RESHAPES and isinstance(values[0], View):
+            return [View(values[0].array, tuple(equation.outvars[0].aval.shape))]
+        same = (
+            name == "convert_element_type" and equation.invars[0].aval.dtype == equation.params["new_dtype"]
+        )
+        if same or name in moves.HINTS:
+            return values[: len(equation.outvars)]
+        if name == "split":
+            return self.split(equation, values, place)
+        if name in moves.MOVES:
+            return [self.moved(equation, moves.MOVES[name](equation), values, place)]
+        raise Refused(
+            f"`{primitive.name}` outside of the kernels: between calls data only move; do it in a kernel, "
+            "or let kpusim.pallas.run leave it to jax"
+        )
+
+    def moved(self, equation: Any, parts: Sequence[moves.Part], values: list[Value], place: str) -> View:
+        """A new array, made of parts of others."""
+        out = equation.outvars[0].aval
+        target = self.array("between", out.shape, out.dtype)
+        for part in parts:
+            self.move(part.move, self.stored(values[part.operand]), target, place)
+        return View(target, tuple(out.shape))
+
+    def split(self, equation: Any, values: list[Value], place: str) -> list[Value]:
+        """Several slices."""
+        found: list[Value] = []
+        axis, begin = equation.params["axis"], 0
+        for var, size in zip(equation.outvars, equation.params["sizes"], strict=True):
+            shape = equation.invars[0].aval.shape
+            start = [begin if dim == axis else 0 for dim in range(len(shape))]
+            target = self.array("between", var.aval.shape, var.aval.dtype)
+            move = moves.sliced(shape, start, [1] * len(shape), var.aval.shape)
+            self.move(move, self.stored(values[0]), target, place)
+            found.append(View(target, tuple(var.aval.shape)))
+            begin += size
+        return found
+
+    def scan(self, equation: Any, values: list[Value], place: str) -> list[Value]:
+        """A loop around calls: each of its rounds."""
+        params = equation.params
+        outside, carried, length = params["num_consts"], params["num_carry"], params["length"]
+        state, slices = values[outside : outside + carried], values[outside + carried :]
+        stacked: list[int] = []
+        for var in equation.outvars[carried:]:
+            stacked.append(self.array("between", var.aval.shape, var.aval.dtype))
+        rounds = range(length)
+        for index in reversed(rounds) if params["reverse"] else rounds:
+            part = [self.row(value, index, place) for value in slices]
+            results = self.run(params["jaxpr"], [*values[:outside], *state, *part])
+            state = results[:carried]
+            for target, value in zip(stacked, results[carried:], strict=True):
+                row = self.stored(value)
+                self.move(moves.into_row(row.shape, index), row, target, place)
+        shapes = [tuple(var.aval.shape) for var in equation.outvars[carried:]]
+        return [*state, *(View(array, shape) for array, shape in zip(stacked, shapes, strict=True))]
+
+    def row(self, value: Value, index: int, place: str) -> Value:
+        """One row of what a scan goes through."""
+        if isinstance(value, Known):
+            return Known(value.value[index])
+        kind = self.arrays[value.array]["type"]
+        target = self.array("between", value.shape[1:], np.float32)
+        self.arrays[target]["type"] = kind
+        self.move(moves.out_of_row(value.shape, index), value, target, place)
+        return View(target, value.shape[1:])
+
+    def call(self, equation: Any, values: list[Value], place: str) -> list[Value]:
+        """A Pallas call. What is aliased to a result is copied to it before."""
+        self.calls += 1
+        arrays = [self.stored(value) for value in values]
+        results = []
+        for var in equation.outvars:
+            results.append(self.array("between", var.aval.shape, var.aval.dtype))
+        mapping = equation.params["grid_mapping"]
+        used = [view.array for view in arrays]
+        for first, second in equation.params["input_output_aliases"]:
+            operand = mapping.num_dynamic_grid_bounds + first
+            self.move(moves.whole(arrays[operand].shape), arrays[operand], results[second], place)
+            used[operand] = results[second]
+        self.step("call", call_form(equation, used, results, self.notes))
+        return [
+            View(array, tuple(var.aval.shape)) for array, var in zip(results, equation.outvars, strict=True)
+        ]
+
+    def outputs(self, values: Sequence[Value], names: Sequence[str]) -> None:
+        """Name the results. What is an input, or a result twice, is copied."""
+        for value, name in zip(values, names, strict=True):
+            view = self.stored(value)
+            row = self.arrays[view.array]
+            if row["role"] != "between":
+                number = self.array("between", view.shape, np.float32)
+                self.arrays[number]["type"] = row["type"]
+                self.move(moves.whole(view.shape), view, number, "result of the function")
+                row = self.arrays[number]
+            row |= {"role": "output", "shape": list(view.shape), "name": self.free_name(name), "order": name}
+
+    def document(self, name: str, version: str, results: Sequence[str]) -> Json:
+        """The document: inputs, outputs, and the other arrays."""
+        ranks = {"input": 0, "output": 1, "between": 2, "constant": 3}
+        order = sorted(
+            range(len(self.arrays)),
+            key=lambda number: (
+                ranks[self.arrays[number]["role"]],
+                results.index(self.arrays[number]["order"]) if "order" in self.arrays[number] else number,
+            ),
+        )
+        new = {number: position for position, number in enumerate(order)}
+        rows = [{k: v for k, v in self.arrays[number].items() if k != "order"} for number in order]
+        for step in self.steps:
+            if "move" in step:
+                step["move"] |= {key: new[step["move"][key]] for key in ("from", "to")}
+            else:
+                for operand in step["call"]["operands"]:
+                    operand["array"] = new[operand["array"]]
+        return {
+            "format": "kpusim-pallas",
+            "version": 1,
+            "jax": version,
+            "name": name,
+            "lines": list(self.notes.lines),
+            "arrays": rows,
+            "steps": self.steps,
+        }
+
+
+def value_of(var: Any, scope: dict[Any, Value]) -> Value:
+    """What stands for a variable or a literal."""
+    if isinstance(var, jx.Literal):
+        return Known(np.asarray(var.val, dtype=var.aval.dtype))
+    return scope[var]
+
+
+def folds(equation: Any, values: Sequence[Value]) -> bool:
+    """Whether all is known and small, so that the results can be computed now."""
+    if not all(isinstance(value, Known) for value in values) or equation.effects:
+        return False
+    if any("jaxpr" in name or name == "branches" for name in equation.params):
+        return False
+    return all(math.prod(var.aval.shape) <= MOST_KNOWN for var in equation.outvars)
+
+
+def folded(equation: Any, values: Sequence[Value]) -> list[Value]:
+    """Results of an equation whose operands are known."""
+    operands = [value.value for value in values if isinstance(value, Known)]
+    found = equation.primitive.bind(*operands, **equation.params)
+    results = found if equation.primitive.multiple_results else [found]
+    return [Known(np.asarray(result)) for result in results]
+
+
+def traced(function: Callable[..., Any], shapes: Sequence[Any]) -> tuple[Any, Any]:
+    """The jaxpr of a function and the tree of its results; nothing is run."""
+    jx.release()
+    with jx.tpu_described():
+        try:
+            closed, tree = jax.make_jaxpr(function, return_shape=True)(*shapes)
+            return closed, tree
+        except (ValueError, NotImplementedError) as error:
+            if "captures constants" in str(error):
+                raise UserError(f"{error} Fix: give them to the kernel as operands.") from error
+            if "dynamically-shaped" in str(error):
+                raise UserError(f"{error} Fix: give shapes of plain numbers.") from error
+            raise
+
+
+def captured(function: Callable[..., Any], shapes: Sequence[Any]) -> tuple[Json, Notes]:
+    """A function as the document of its export, complete or with what is not supported in the notes."""
+    closed, tree = traced(function, shapes)
+    capture = Capture()
+    names = jx.argument_names(closed.jaxpr)
+    inputs: list[Value] = []
+    for var, name in zip(closed.jaxpr.invars, names, strict=True):
+        shape = tuple(var.aval.shape)
+        inputs.append(View(capture.array("input", shape, var.aval.dtype, name or "x"), shape))
+    results = capture.run(closed, inputs)
+    if not capture.calls and not capture.notes.unsupported:
+        raise UserError("the function holds no pallas_call. Fix: give a function that calls one.")
+    labels = result_names(tree)
+    if not capture.notes.unsupported:
+        capture.outputs(results, labels)
+    name = re.sub(r"\W+", "_", getattr(function, "__name__", "pallas"), flags=re.ASCII).strip("_") or "pallas"
+    return capture.document(name, jax.__version__, labels), capture.notes
+
+
+def result_names(tree: Any) -> list[str]:
+    """Names of the results: `out`, or numbered, or by their keys."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    if len(leaves) == 1:
+        return ["out"]
+    names: list[str] = []
+    for path, _ in leaves:
+        parts = re.sub(r"\W+", "_", jax.tree_util.keystr(path)).strip("_")
+        names.append(parts if parts and parts[0].isalpha() else f"out{parts}")
+    return [name if names.count(name) == 1 else f"{name}_{i}" for i, name in enumerate(names)]
+
+
+def text_of(document: Json) -> str:
+    """The file."""
+    head = f'{{"format": "{document["format"]}", '
+    return head + json.dumps({k: v for k, v in document.items() if k != "format"}, separators=(",", ":"))[1:]
+
+
+def check(notes: Notes, name: str) -> None:
+    """Raise for what is not supported, warn for what has no effect.
+
+    Raises
+    ------
+    UserError
+        With every line.
+    """
+    if notes.unsupported:
+        rows = "\n".join(f"{place}: {what}" for what, place in notes.unsupported)
+        raise UserError(
+            f"{name} cannot be exported:\n{rows}\nFix: write these lines with what docs/pallas.md lists."
+        )
+    for primitive, place in notes.dropped.items():
+        warnings.warn(f"{place}: `{primitive}` has no effect here", stacklevel=4)

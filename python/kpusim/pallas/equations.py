@@ -1,0 +1,359 @@
+"""What each primitive becomes in the exported form. The documentation's coverage table is made of these."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kpusim.pallas import internals as jx
+from kpusim.pallas.body import Atom, Equation, Handler, Json, Refused, literal
+
+HANDLERS: dict[str, Handler] = {}
+
+#: Primitives that have the same name, and no parameter that changes values.
+ELEMENTWISE = """
+    add sub mul div rem max min pow atan2 nextafter and or xor not shift_left shift_right_arithmetic
+    shift_right_logical eq ne lt le gt ge neg sign abs sqrt rsqrt cbrt sin cos tan tanh exp exp2 expm1
+    log log1p logistic asin acos atan sinh cosh asinh acosh atanh erf erfc erf_inv lgamma is_finite
+    population_count clz floor ceil select_n convert_element_type bitcast_convert_type bitcast
+    dynamic_slice dynamic_update_slice
+""".split()
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    """Enter a function for these primitives."""
+
+    def enter(function: Handler) -> Handler:
+        for name in names:
+            HANDLERS[name] = function
+        return function
+
+    return enter
+
+
+@handles(*ELEMENTWISE)
+def plain(equation: Equation) -> Sequence[Atom]:
+    """The same operation here."""
+    if equation.params.get("accuracy") is not None:
+        raise Refused(f"`{equation.source.primitive.name}` with a chosen accuracy")
+    return equation.emit(jx.PRIMITIVES[equation.source.primitive], equation.atoms)
+
+
+@handles("add_any")
+def add_any(equation: Equation) -> Sequence[Atom]:
+    """Sum of two values in a transposed computation."""
+    return equation.emit("add", equation.atoms)
+
+
+@handles("stop_gradient", "copy", "optimization_barrier", "multiple_of")
+def same(equation: Equation) -> Sequence[Atom]:
+    """A hint: its results are its operands."""
+    return equation.atoms[: len(equation.source.outvars)]
+
+
+@handles("square")
+def square(equation: Equation) -> Sequence[Atom]:
+    """x * x."""
+    return equation.emit("mul", equation.atoms * 2)
+
+
+@handles("integer_pow")
+def integer_pow(equation: Equation) -> Sequence[Atom]:
+    """A power with a constant exponent."""
+    return equation.emit("integer_pow", equation.atoms, y=int(equation.params["y"]))
+
+
+@handles("clamp")
+def clamp(equation: Equation) -> Sequence[Atom]:
+    """min(max(x, low), high)."""
+    low, value, high = equation.atoms
+    return equation.emit("min", [*equation.emit("max", [value, low]), high])
+
+
+@handles("reciprocal")
+def reciprocal(equation: Equation) -> Sequence[Atom]:
+    """1 / x; the approximate one is computed on x rounded to bf16, as jax's interpreter does."""
+    if not equation.params["approx"]:
+        return equation.emit("div", [literal(1, equation.dtype(0)), *equation.atoms])
+    import ml_dtypes
+
+    narrow = [(equation.shape(0), np.dtype(ml_dtypes.bfloat16))]
+    rounded = equation.emit("convert_element_type", equation.atoms, narrow)
+    inverse = equation.emit("div", [literal(1, narrow[0][1]), *rounded], narrow)
+    return equation.emit("convert_element_type", inverse)
+
+
+@handles("round")
+def rounded(equation: Equation) -> Sequence[Atom]:
+    """Halves away from zero, or to even."""
+    even = int(equation.params["rounding_method"]) == 1
+    return equation.emit("round", equation.atoms, even=even)
+
+
+@handles("reduce_precision")
+def reduce_precision(equation: Equation) -> Sequence[Atom]:
+    """Rounding to a narrower float, kept in its type."""
+    params = equation.params
+    return equation.emit(
+        "reduce_precision",
+        equation.atoms,
+        exponent_bits=int(params["exponent_bits"]),
+        mantissa_bits=int(params["mantissa_bits"]),
+    )
+
+
+@handles("iota")
+def iota(equation: Equation) -> Sequence[Atom]:
+    """Counting along a dimension."""
+    return equation.emit("iota", [], dimension=int(equation.params["dimension"]))
+
+
+@handles("broadcast_in_dim")
+def broadcast_in_dim(equation: Equation) -> Sequence[Atom]:
+    """Repeating along new or single dimensions."""
+    return equation.emit(
+        "broadcast_in_dim", equation.atoms[:1], dims=ints(equation.params["broadcast_dimensions"])
+    )
+
+
+@handles("reshape")
+def reshape(equation: Equation) -> Sequence[Atom]:
+    """Another shape, row-major."""
+    if equation.params.get("dimensions") is not None:
+        raise Refused("`reshape` with an order of dimensions")
+    return equation.emit("reshape", equation.atoms[:1])
+
+
+@handles("squeeze")
+def squeeze(equation: Equation) -> Sequence[Atom]:
+    """Fewer dimensions of size 1: a reshape."""
+    return equation.emit("reshape", equation.atoms)
+
+
+@handles("transpose")
+def transpose(equation: Equation) -> Sequence[Atom]:
+    """Dimensions in another order."""
+    return equation.emit("transpose", equation.atoms, permutation=ints(equation.params["permutation"]))
+
+
+@handles("concatenate")
+def concatenate(equation: Equation) -> Sequence[Atom]:
+    """One after another."""
+    return equation.emit("concatenate", equation.atoms, dimension=int(equation.params["dimension"]))
+
+
+@handles("stack")
+def stack(equation: Equation) -> Sequence[Atom]:
+    """Along a new dimension: reshaped, then concatenated."""
+    axis = int(equation.params["axis"])
+    shape = list(equation.shape(0))
+    shape.insert(axis, 1)
+    parts = [equation.emit("reshape", [atom], [(shape, equation.dtype(0))])[0] for atom in equation.atoms]
+    return equation.emit("concatenate", parts, dimension=axis)
+
+
+@handles("pad")
+def pad(equation: Equation) -> Sequence[Atom]:
+    """Elements around and between; negative ones cut."""
+    low, high, interior = zip(*equation.params["padding_config"], strict=True)
+    return equation.emit("pad", equation.atoms, low=ints(low), high=ints(high), interior=ints(interior))
+
+
+@handles("rev")
+def rev(equation: Equation) -> Sequence[Atom]:
+    """Dimensions backwards."""
+    return equation.emit("rev", equation.atoms, dims=ints(equation.params["dimensions"]))
+
+
+@handles("slice")
+def static_slice(equation: Equation) -> Sequence[Atom]:
+    """A part, at places that are known."""
+    params = equation.params
+    start, limit = ints(params["start_indices"]), ints(params["limit_indices"])
+    stride = ints(params["strides"] or [1] * len(start))
+    return equation.emit("slice", equation.atoms, start=start, limit=limit, stride=stride)
+
+
+@handles("split", "unstack")
+def split(equation: Equation) -> Sequence[Atom]:
+    """Several slices; without their dimension for unstack."""
+    shape, axis = equation.shape(0), int(equation.params["axis"])
+    sizes = equation.params.get("sizes", (1,) * shape[axis])
+    found: list[Atom] = []
+    begin = 0
+    for size, var in zip(sizes, equation.source.outvars, strict=True):
+        start, limit = [0] * len(shape), list(shape)
+        start[axis], limit[axis] = begin, begin + size
+        part_shape = [end - first for first, end in zip(start, limit, strict=True)]
+        part = equation.emit(
+            "slice",
+            equation.atoms,
+            [(part_shape, var.aval.dtype)],
+            start=start,
+            limit=limit,
+            stride=[1] * len(shape),
+        )
+        if tuple(part_shape) != tuple(var.aval.shape):
+            part = equation.emit("reshape", part, [(var.aval.shape, var.aval.dtype)])
+        found += part
+        begin += size
+    return found
+
+
+@handles("tile")
+def tile(equation: Equation) -> Sequence[Atom]:
+    """Repeated along each dimension: broadcast, then reshaped."""
+    shape, dtype = equation.shape(0), equation.dtype(0)
+    reps = equation.params["reps"]
+    wide = [size for pair in zip(reps, shape, strict=True) for size in pair]
+    dims = list(range(1, len(wide), 2))
+    return equation.emit(
+        "reshape", equation.emit("broadcast_in_dim", equation.atoms, [(wide, dtype)], dims=dims)
+    )
+
+
+@handles("gather")
+def gather(equation: Equation) -> Sequence[Atom]:
+    """Slices at places that values name."""
+    params = equation.params
+    numbers = params["dimension_numbers"]
+    modes = {
+        jx.GatherScatterMode.FILL_OR_DROP: "fill",
+        jx.GatherScatterMode.CLIP: "clip",
+        jx.GatherScatterMode.PROMISE_IN_BOUNDS: "clip",
+    }
+    mode = modes.get(jx.GatherScatterMode.from_any(params["mode"]))
+    if mode is None:
+        raise Refused(f"`gather` with mode {params['mode']}")
+    more: Json = {"fill": fill_of(params["fill_value"], equation.dtype(0))} if mode == "fill" else {}
+    names = (
+        "offset_dims collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims"
+    )
+    more |= {name: ints(getattr(numbers, name)) for name in names.split()}
+    return equation.emit("gather", equation.atoms, slice_sizes=ints(params["slice_sizes"]), mode=mode, **more)
+
+
+def fill_of(value: Any, dtype: Any) -> Atom:
+    """What a gather gives outside: by default NaN, the least signed or the largest unsigned number."""
+    if value is not None:
+        return literal(value, dtype)
+    if dtype == np.bool_:
+        return literal(True, dtype)
+    if np.issubdtype(dtype, np.signedinteger):
+        return literal(np.iinfo(dtype).min, dtype)
+    if np.issubdtype(dtype, np.unsignedinteger):
+        return literal(np.iinfo(dtype).max, dtype)
+    return literal(math.nan, dtype)
+
+
+@handles("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or")
+def reduce(equation: Equation) -> Sequence[Atom]:
+    """Fewer dimensions."""
+    return equation.emit(equation.source.primitive.name, equation.atoms, axes=ints(equation.params["axes"]))
+
+
+@handles("argmax", "argmin")
+def arg_reduce(equation: Equation) -> Sequence[Atom]:
+    """Where the largest or least stands, the first of equals."""
+    (axis,) = equation.params["axes"]
+    return equation.emit(equation.source.primitive.name, equation.atoms, axis=int(axis))
+
+
+@handles("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
+def cumulative(equation: Equation) -> Sequence[Atom]:
+    """Running results along an axis."""
+    params = equation.params
+    return equation.emit(
+        equation.source.primitive.name,
+        equation.atoms,
+        axis=int(params["axis"]),
+        reverse=bool(params["reverse"]),
+    )
+
+
+@handles("sort")
+def sort(equation: Equation) -> Sequence[Atom]:
+    """Several operands by the first ones, stable."""
+    params = equation.params
+    return equation.emit(
+        "sort", equation.atoms, dimension=int(params["dimension"]), keys=int(params["num_keys"])
+    )
+
+
+@handles("top_k")
+def top_k(equation: Equation) -> Sequence[Atom]:
+    """The largest of the last axis, with their places."""
+    axis = equation.params.get("axis", -1)
+    if axis not in (-1, len(equation.shape(0)) - 1):
+        raise Refused(f"`top_k` along axis {axis}, not the last")
+    return equation.emit("top_k", equation.atoms, k=int(equation.params["k"]))
+
+
+@handles("dot_general")
+def dot_general(equation: Equation) -> Sequence[Atom]:
+    """Products summed over dimensions."""
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = equation.params["dimension_numbers"]
+    return equation.emit(
+        "dot_general",
+        equation.atoms,
+        lhs_contract=ints(lhs_contract),
+        rhs_contract=ints(rhs_contract),
+        lhs_batch=ints(lhs_batch),
+        rhs_batch=ints(rhs_batch),
+    )
+
+
+@handles("program_id", "num_programs")
+def program_id(equation: Equation) -> Sequence[Atom]:
+    """Where in the grid, or how large it is."""
+    axis = equation.body.axes[int(equation.params["axis"])]
+    return equation.emit(equation.source.primitive.name, [], axis=axis)
+
+
+@handles("roll")
+def roll(equation: Equation) -> Sequence[Atom]:
+    """Around an axis; with a stride each row further than the one before."""
+    params = equation.params
+    more: Json = {}
+    if params["stride"] is not None:
+        more = {"stride": int(params["stride"]), "stride_axis": int(params["stride_axis"])}
+    return equation.emit("roll", equation.atoms, axis=int(params["axis"]), **more)
+
+
+@handles("debug_print", "delay")
+def dropped(equation: Equation) -> Sequence[Atom]:
+    """Nothing here: the caller is told."""
+    equation.body.notes.dropped.setdefault(equation.source.primitive.name, equation.place)
+    return []
+
+
+def ints(values: Any) -> list[int]:
+    """Plain numbers."""
+    return [int(value) for value in values]
+
+
+def coverage() -> str:
+    """The primitives that kernels may consist of, as a table of the documentation."""
+    from kpusim.pallas import refs  # noqa: F401  (enters its handlers)
+
+    groups = {
+        "refs, copies, semaphores": "refs",
+        "control flow": "refs",
+        "values": "equations",
+    }
+    control = {"cond", "while", "scan", "run_scoped"}
+    rows = ["| group | primitives |", "|---|---|"]
+    for group, module in groups.items():
+        names = sorted(
+            name
+            for name, handler in HANDLERS.items()
+            if handler.__module__.endswith(module)
+            and (module != "refs" or (name in control) == (group == "control flow"))
+        )
+        rows.append(f"| {group} | {' '.join(f'`{name}`' for name in names)} |")
+    inlined = sorted(primitive.name for primitive in jx.INLINED)
+    rows.append(f"| inlined | {' '.join(f'`{name}`' for name in inlined)} |")
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,242 @@
+"""Everything of jax that is not public, and where its releases differ. No other file imports ``jax._src``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import ad_util, core, custom_derivatives, debugging, pjit, source_info_util
+from jax._src.ad_checkpoint import remat_p
+from jax._src.lax import lax, slicing, special
+from jax._src.lax.control_flow import conditionals, loops
+from jax._src.pallas import core as pallas_core
+from jax._src.pallas import pallas_call as calls
+from jax._src.pallas import primitives as pallas_primitives
+from jax._src.pallas.mosaic import core as tpu_core
+from jax._src.pallas.mosaic import primitives as tpu_primitives
+from jax._src.pallas.mosaic import tpu_info
+from jax._src.state import indexing, types
+from jax._src.state import primitives as state_primitives
+
+from kpusim.errors import UserError
+
+
+@dataclass(frozen=True)
+class Release:
+    """Where a release of jax differs from others.
+
+    Attributes
+    ----------
+    dma_items : int
+        Of the tree of a copy: 5 refs with their transforms inside, or 9, each ref followed by its transforms.
+    """
+
+    dma_items: int
+
+
+#: The releases that are tested.
+RELEASES = {"0.10.2": Release(dma_items=5), "0.9.2": Release(dma_items=9)}
+
+ClosedJaxpr = core.ClosedJaxpr
+Literal = core.Literal
+Var = core.Var
+DropVar = core.DropVar
+Tracer = core.Tracer
+AbstractRef = types.AbstractRef
+NDIndexer = indexing.NDIndexer
+Slice = indexing.Slice
+BitcastTransform = types.BitcastTransform
+ReshapeTransform = types.ReshapeTransform
+TransposeTransform = types.TransposeTransform
+TransformedRef = types.TransformedRef
+GatherScatterMode = slicing.GatherScatterMode
+Blocked = pallas_core.Blocked
+Element = pallas_core.Element
+Squeezed = pallas_core.Squeezed
+DynamicGridDim = type(pallas_core.dynamic_grid_dim)
+TpuParams = tpu_core.CompilerParams
+pallas_call_p = calls.pallas_call_p
+#: Primitives that only carry another jaxpr, and where it stands.
+INLINED = {
+    pjit.jit_p: "jaxpr",
+    core.closed_call_p: "call_jaxpr",
+    custom_derivatives.custom_jvp_call_p: "call_jaxpr",
+    custom_derivatives.custom_vjp_call_p: "call_jaxpr",
+    remat_p: "jaxpr",
+}
+#: Spaces of refs that stay where they are, and are only copied.
+SPACES = {
+    "None": "vmem",
+    "default": "vmem",
+    "vmem": "vmem",
+    "smem": "smem",
+    "any": "any",
+    "hbm": "hbm",
+    "semaphore_mem": "semaphore",
+}
+
+
+def known_primitives() -> dict[Any, str]:
+    """Primitives that kernels may consist of, with their names. Other dialects use the same names."""
+    table = {}
+    modules = (
+        lax,
+        slicing,
+        special,
+        conditionals,
+        loops,
+        ad_util,
+        debugging,
+        state_primitives,
+        pallas_primitives,
+        tpu_primitives,
+    )
+    for module in modules:
+        for name, value in vars(module).items():
+            if name.endswith("_p") and isinstance(value, core.Primitive):
+                table[value] = value.name
+    table[pjit.jit_p] = "jit"
+    table |= {primitive: primitive.name for primitive in INLINED}
+    return table
+
+
+PRIMITIVES = known_primitives()
+
+
+def release() -> Release:
+    """What is known of the jax that is installed.
+
+    Raises
+    ------
+    UserError
+        If it is a release that was never tested: its internals may mean something else.
+    """
+    if found := RELEASES.get(jax.__version__):
+        return found
+    tested = " or ".join(f"jax=={version}" for version in RELEASES)
+    raise UserError(
+        f"jax {jax.__version__} is not known: kernels are read from its internals, which change between "
+        f"releases. Fix: pip install {tested}."
+    )
+
+
+@contextlib.contextmanager
+def tpu_described() -> Iterator[None]:
+    """Let ``emit_pipeline`` trace on a host: it asks for the sizes of a TPU."""
+    registry: dict[str, Any] = tpu_info.registry
+    before = registry.get("cpu")
+    registry["cpu"] = lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1)
+    try:
+        yield
+    finally:
+        if before is None:
+            del registry["cpu"]
+        else:
+            registry["cpu"] = before
+
+
+def place_of(equation: Any) -> str:
+    """Where an equation was written: ``file:line (function)``; empty if jax does not know.
+
+    Files below the current folder are given relative to it.
+    """
+    frame = source_info_util.user_frame(equation.source_info.traceback)
+    if frame is None:
+        return ""
+    path = os.path.relpath(frame.file_name) if os.path.isabs(frame.file_name) else frame.file_name
+    name = frame.file_name if path.startswith("..") else path
+    return f"{name}:{frame.start_line} ({frame.function_name.rpartition('.')[2]})"
+
+
+def argument_names(jaxpr: Any) -> Sequence[str]:
+    """Names of its arguments, as far as jax knows them."""
+    names: Sequence[str] = jaxpr.debug_info.safe_arg_names(len(jaxpr.invars))
+    return names
+
+
+def element_type(dtype: Any) -> str:
+    """Name of a type of elements, semaphores among them."""
+    names = {
+        "float32": "f32",
+        "float16": "f16",
+        "bfloat16": "bf16",
+        "int32": "i32",
+        "int16": "i16",
+        "int8": "i8",
+        "uint32": "u32",
+        "uint16": "u16",
+        "uint8": "u8",
+        "bool": "bool",
+        "dma_sem": "dma_semaphore",
+        "semaphore": "semaphore",
+    }
+    name = str(dtype.name if hasattr(dtype, "name") else np.dtype(dtype).name)
+    if name not in names:
+        more = " Fix: turn jax_enable_x64 off." if name in ("float64", "int64", "uint64") else ""
+        raise UserError(
+            f"elements of type {name} are not supported." + (more or f" Fix: one of {', '.join(names)}.")
+        )
+    return names[name]
+
+
+def opened(closed: Any) -> tuple[Any, Sequence[Any]]:
+    """A jaxpr and the values of its constants."""
+    return (closed.jaxpr, closed.consts) if isinstance(closed, ClosedJaxpr) else (closed, ())
+
+
+def inner_jaxprs(equation: Any) -> Iterator[Any]:
+    """Jaxprs among its parameters."""
+    for value in equation.params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(item, ClosedJaxpr | core.Jaxpr):
+                yield opened(item)[0]
+
+
+def copy_parts(equation: Any) -> list[Any]:
+    """Source, destination, semaphore, source's semaphore, and device of a copy, refs with transforms."""
+    items = jax.tree_util.tree_unflatten(equation.params["tree"], equation.invars)
+    if release().dma_items == 9:
+        *pairs, device = items
+        refs = [
+            None if ref is None else (ref, transforms or ())
+            for ref, transforms in zip(pairs[::2], pairs[1::2], strict=True)
+        ]
+    else:
+        *found, device = items
+        refs = [None if ref is None else plain_ref(ref) for ref in found]
+    return [*refs, None if device is None else (device, ())]
+
+
+def plain_ref(ref: Any) -> tuple[Any, Sequence[Any]]:
+    """A ref and its transforms."""
+    if isinstance(ref, TransformedRef):
+        inner, before = plain_ref(ref.ref)
+        return inner, (*before, *ref.transforms)
+    return ref, ()
+
+
+def self_test() -> list[str]:
+    """What of jax's internals is not as this file expects; empty if all is well."""
+    release()
+    wrong = []
+    captured = jax.make_jaxpr(lambda x: jax.jit(lambda y: y + 1)(x))(jax.ShapeDtypeStruct((2,), np.float32))
+    equation = captured.jaxpr.eqns[0]
+    if equation.primitive not in INLINED or INLINED[equation.primitive] not in equation.params:
+        wrong.append("jit is no equation with a jaxpr")
+    for name in "get swap addupdate dma_start dma_wait run_scoped cond while scan program_id".split():
+        if name not in PRIMITIVES.values():
+            wrong.append(f"there is no primitive {name}")
+    fields = pallas_core.GridMapping.__dataclass_fields__
+    for name in "grid block_mappings num_index_operands num_inputs num_outputs vmapped_dims".split():
+        if name not in fields:
+            wrong.append(f"GridMapping has no {name}")
+    fields = pallas_core.BlockMapping.__dataclass_fields__
+    for name in "block_shape index_map_jaxpr array_aval pipeline_mode transforms".split():
+        if name not in fields:
+            wrong.append(f"BlockMapping has no {name}")
+    return wrong

@@ -1,0 +1,77 @@
+"""Programs out of functions of jax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kpusim.arguments import path_text
+from kpusim.pallas.capture import captured, check, text_of
+from kpusim.platform import Platform
+from kpusim.program import Program, StrPath
+
+#: How the names of exported files end.
+SUFFIX = ".pallas.json"
+
+
+class PallasProgram(Program):
+    """A program out of a function of jax. It, and its file, need no jax."""
+
+    #: Content of the exported file.
+    source: str
+
+    def save(self, path: StrPath) -> None:
+        """Write it: what was captured if the name ends in ``.pallas.json``, else as :meth:`Program.save`."""
+        if path_text(path).endswith(SUFFIX):
+            Path(path).write_text(self.source)
+        else:
+            super().save(path)
+
+
+def source(function: Callable[..., Any], *shapes: Any) -> str:
+    """Content of the file that :func:`export` makes a program of.
+
+    Parameters
+    ----------
+    function, *shapes
+        As of :func:`export`.
+    """
+    form, notes = captured(function, shapes)
+    check(notes, form["name"])
+    return text_of(form)
+
+
+def export(
+    function: Callable[..., Any], *shapes: Any, platform: Platform | StrPath | None = None
+) -> PallasProgram:
+    """Make a program of a function that calls Pallas kernels.
+
+    Parameters
+    ----------
+    function : callable
+        Between its calls of ``pallas_call`` it may only move data; under ``jit`` and ``scan`` too.
+    *shapes
+        Its arguments: ``jax.ShapeDtypeStruct`` or arrays, of which only the shape and type matter.
+    platform : Platform, str or path, optional
+        Device to make it for; without, the front end's own.
+
+    Returns
+    -------
+    PallasProgram
+        Its ``save`` writes ``.pallas.json``.
+
+    Raises
+    ------
+    UserError
+        With the line of everything that is not supported.
+
+    Examples
+    --------
+    >>> program = kpusim.pallas.export(f, jax.ShapeDtypeStruct((8, 128), "float32"))  # doctest: +SKIP
+    """
+    text = source(function, *shapes)
+    program = PallasProgram.parse(text, getattr(function, "__name__", "pallas") + SUFFIX, platform=platform)
+    assert isinstance(program, PallasProgram)
+    program.source = text
+    return program

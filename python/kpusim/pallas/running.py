@@ -1,0 +1,302 @@
+"""Functions of jax whose kernels run on a simulated device; jax does everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+from jax.custom_batching import custom_vmap
+from jax.experimental import io_callback
+
+from kpusim.errors import UserError
+from kpusim.pallas import internals as jx
+from kpusim.pallas.capture import traced
+from kpusim.pallas.program import export
+from kpusim.platform import Platform
+from kpusim.program import StrPath
+from kpusim.run import Run
+from kpusim.simulation import Mode, Simulation
+
+#: Device of a run that names none.
+PLATFORM = "tile32"
+LAST: list[Run] = []
+
+
+def last_run() -> Run | None:
+    """The results of the last kernel call that was executed: outputs, cycles, causes, energy.
+
+    Returns
+    -------
+    Run or None
+        None when there was none.
+    """
+    return LAST[-1] if LAST else None
+
+
+@dataclass
+class Device:
+    """Where kernels run, and those that were compiled for it.
+
+    Attributes
+    ----------
+    platform : Platform, str or path
+        The device.
+    mode : str
+        ``values+timing`` or ``functional``.
+    """
+
+    platform: Platform | StrPath
+    mode: Mode
+    compiled: dict[Any, Compiled] = field(default_factory=dict)
+
+    def call(self, equation: Any, operands: Sequence[Any]) -> list[Any]:
+        """One `pallas_call`: at once on concrete operands, else when the compiled function runs."""
+        key = (id(equation), tuple((tuple(x.shape), str(x.dtype)) for x in operands))
+        compiled = self.compiled.get(key)
+        if compiled is None:
+            compiled = self.compiled[key] = Compiled(self, equation)
+        if any(isinstance(operand, jx.Tracer) for operand in operands):
+            return list(compiled.traced(*operands))
+        return [jax.numpy.asarray(result) for result in compiled(*operands)]
+
+
+class Compiled:
+    """A kernel call for one set of shapes."""
+
+    def __init__(self, device: Device, equation: Any) -> None:
+        self.equation = equation  # keeps its id from being used again
+        self.device = device
+        self.simulation: Simulation | None = None
+        self.results = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in equation.outvars]
+        self.traced = self.for_tracing()
+
+    def bound(self, *operands: Any) -> Any:
+        """The call as jax has it."""
+        return jx.pallas_call_p.bind(*operands, **self.equation.params)
+
+    def __call__(self, *operands: Any) -> list[Any]:
+        """Execute on the device."""
+        arrays = [np.asarray(operand) for operand in operands]
+        if self.simulation is None:
+            shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
+            program = export(named(self.bound, self.equation), *shapes, platform=self.device.platform)
+            self.simulation = Simulation(program, self.device.platform, mode=self.device.mode)
+        needed = [spec.name for spec in self.simulation.input_specs]
+        result = self.simulation.run(dict(zip(needed, map(as_stored, arrays), strict=True)))
+        LAST[:] = [result]
+        found = [result.outputs[spec.name] for spec in self.simulation.output_specs]
+        return [as_wanted(array, wanted) for array, wanted in zip(found, self.results, strict=True)]
+
+    def for_tracing(self) -> Callable[..., Any]:
+        """The call inside of `jit`, `vmap` and `scan`."""
+
+        def execute(*operands: Any) -> tuple[Any, ...]:
+            return tuple(self(*operands))
+
+        @custom_vmap
+        def called(*operands: Any) -> tuple[Any, ...]:
+            return tuple(io_callback(execute, tuple(self.results), *operands))
+
+        @called.def_vmap
+        def batched(size: int, batched_in: Sequence[bool], *operands: Any) -> tuple[Any, Any]:
+            del size
+            axes = [0 if is_batched else None for is_batched in batched_in]
+            function = on_device(jax.vmap(self.bound, in_axes=axes), self.device)
+            return tuple(function(*operands)), (True,) * len(self.results)
+
+        @jax.custom_jvp
+        def differentiable(*operands: Any) -> tuple[Any, ...]:
+            return tuple(called(*operands))
+
+        @differentiable.defjvp
+        def refused(primals: Any, tangents: Any) -> Any:
+            raise UserError(
+                "kpusim computes no gradients of kernels. Fix: give the function around the call a "
+                "jax.custom_vjp whose backward pass is a kernel of its own."
+            )
+
+        traced_call: Callable[..., Any] = differentiable
+        return traced_call
+
+
+def named(function: Callable[..., Any], equation: Any) -> Callable[..., Any]:
+    """The function under the name of its kernel."""
+
+    def call(*operands: Any) -> Any:
+        return function(*operands)
+
+    call.__name__ = equation.params.get("name") or equation.params["jaxpr"].debug_info.func_name or "pallas"
+    return call
+
+
+def as_stored(array: Any) -> Any:
+    """An array as the device stores it: bool as bytes, bf16 as its bits."""
+    if array.dtype == np.bool_:
+        return array.view(np.uint8)
+    if array.dtype.name == "bfloat16":
+        return array.view(np.uint16)
+    return array
+
+
+def as_wanted(array: Any, wanted: Any) -> Any:
+    """What the device gives, in the shape and type that jax expects."""
+    array = np.ascontiguousarray(array)
+    if array.dtype != wanted.dtype:
+        array = array.view(wanted.dtype)
+    return array.reshape(wanted.shape)
+
+
+def on_device(function: Callable[..., Any], device: Device) -> Callable[..., Any]:
+    """The function, with its kernels on the device."""
+    captured: dict[Any, Any] = {}
+
+    def wrapper(*arguments: Any) -> Any:
+        leaves, tree = jax.tree_util.tree_flatten(arguments)
+        shapes = [jax.ShapeDtypeStruct(np.shape(leaf), dtype_of(leaf)) for leaf in leaves]
+        key = (tree, tuple((shape.shape, str(shape.dtype)) for shape in shapes))
+        if key not in captured:
+            closed, results = traced(function, jax.tree_util.tree_unflatten(tree, shapes))
+            captured[key] = closed, jax.tree_util.tree_structure(results)
+        closed, results = captured[key]
+        values = evaluated(closed.jaxpr, closed.consts, leaves, device)
+        return jax.tree_util.tree_unflatten(results, values)
+
+    wrapper.__name__ = getattr(function, "__name__", "function")
+    wrapper.__doc__ = function.__doc__
+    return wrapper
+
+
+def dtype_of(leaf: Any) -> Any:
+    """Type of an argument as jax takes it: 64 bits become 32."""
+    return (
+        leaf.dtype if isinstance(leaf, jax.Array) else jax.dtypes.canonicalize_dtype(np.asarray(leaf).dtype)
+    )
+
+
+def holds_call(equation: Any) -> bool:
+    """Whether a kernel is called by it, or by a function inside it."""
+    return equation.primitive is jx.pallas_call_p or any(
+        holds_call(inner) for jaxpr in jx.inner_jaxprs(equation) for inner in jaxpr.eqns
+    )
+
+
+def evaluated(jaxpr: Any, constants: Sequence[Any], values: Sequence[Any], device: Device) -> list[Any]:
+    """Results of a jaxpr, its kernels on the device."""
+    scope: dict[Any, Any] = {}
+
+    def read(var: Any) -> Any:
+        return var.val if isinstance(var, jx.Literal) else scope[var]
+
+    scope.update(zip(jaxpr.constvars, constants, strict=True))
+    scope.update(zip(jaxpr.invars, values, strict=True))
+    for equation in jaxpr.eqns:
+        results = step(equation, [read(var) for var in equation.invars], device)
+        scope.update(zip(equation.outvars, results, strict=True))
+    return [read(var) for var in jaxpr.outvars]
+
+
+def step(equation: Any, values: list[Any], device: Device) -> Sequence[Any]:
+    """Results of one equation."""
+    primitive, params = equation.primitive, equation.params
+    if primitive is jx.pallas_call_p:
+        return device.call(equation, [jax.numpy.asarray(value) for value in values])
+    if not holds_call(equation):
+        with equation.ctx.manager:
+            found = primitive.bind(*values, **primitive.get_bind_params(params))
+        return found if primitive.multiple_results else [found]
+    if primitive in jx.INLINED:
+        closed = params[jx.INLINED[primitive]]
+        return evaluated(*jx.opened(closed), values, device)
+    loop = LOOPS.get(jx.PRIMITIVES.get(primitive, ""))
+    if loop is None:
+        raise UserError(
+            f"{jx.place_of(equation)}: a kernel is called inside of `{primitive.name}`. "
+            "Fix: call it under jit, vmap, scan, cond or while_loop."
+        )
+    return loop(params, values, device)
+
+
+def scan(params: Any, values: list[Any], device: Device) -> Sequence[Any]:
+    """A scan around calls."""
+    outside, carried = params["num_consts"], params["num_carry"]
+    jaxpr, constants = jx.opened(params["jaxpr"])
+
+    def body(carry: Any, row: Any) -> Any:
+        results = evaluated(jaxpr, constants, [*values[:outside], *carry, *row], device)
+        return results[:carried], results[carried:]
+
+    state, rows = jax.lax.scan(
+        body,
+        values[outside : outside + carried],
+        values[outside + carried :],
+        length=params["length"],
+        reverse=params["reverse"],
+    )
+    return [*state, *rows]
+
+
+def while_loop(params: Any, values: list[Any], device: Device) -> Sequence[Any]:
+    """A loop around calls."""
+    first, second = params["cond_nconsts"], params["body_nconsts"]
+    of_cond, of_body = values[:first], values[first : first + second]
+    condition, body = jx.opened(params["cond_jaxpr"]), jx.opened(params["body_jaxpr"])
+    found: Sequence[Any] = jax.lax.while_loop(
+        lambda state: evaluated(*condition, [*of_cond, *state], device)[0],
+        lambda state: evaluated(*body, [*of_body, *state], device),
+        values[first + second :],
+    )
+    return found
+
+
+def cond(params: Any, values: list[Any], device: Device) -> Sequence[Any]:
+    """Branches that call kernels."""
+
+    def branch(closed: Any) -> Callable[..., Any]:
+        return lambda *operands: evaluated(*jx.opened(closed), operands, device)
+
+    branches = [branch(closed) for closed in params["branches"]]
+    found: Sequence[Any] = jax.lax.switch(values[0], branches, *values[1:])
+    return found
+
+
+LOOPS: dict[str, Callable[..., Sequence[Any]]] = {"scan": scan, "while": while_loop, "cond": cond}
+
+
+def run(
+    function: Callable[..., Any],
+    platform: Platform | StrPath = PLATFORM,
+    *,
+    mode: Mode = "values+timing",
+) -> Callable[..., Any]:
+    """Run the kernels of a function on a simulated device; jax does what stands around them.
+
+    Parameters
+    ----------
+    function : callable
+        Calls ``pallas_call``.
+    platform : Platform, str or path
+        The device.
+    mode : str
+        ``values+timing`` or ``functional``.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of the function. Called with arrays, it executes at once; under ``jit``, ``vmap``
+        and ``scan`` the kernels run when jax comes to them.
+
+    Raises
+    ------
+    UserError
+        When the result is called: with the line of what is not supported.
+
+    Examples
+    --------
+    >>> y = kpusim.pallas.run(softmax, platform="tile32")(x)  # doctest: +SKIP
+    """
+    if mode not in ("values+timing", "functional"):
+        raise UserError(f"mode {mode!r} gives no values. Fix: values+timing or functional.")
+    return on_device(function, Device(platform, mode))

@@ -1,0 +1,221 @@
+// Exports made by hand: what they compute, and what is wrong with bad ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "compiler/pallas/lower.hpp"
+#include "tests/compiler/pallas/run_export.hpp"
+
+namespace kpu::compiler::pallas {
+namespace {
+
+using Ints = std::vector<int32_t>;
+
+Blob blob(const Ints& values) {
+    Blob bytes(values.size() * 4);
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+}
+Ints ints(const Blob& bytes) {
+    Ints values(bytes.size() / 4);
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+}
+Ints counted(int32_t n) {
+    Ints values;
+    for (int32_t i = 0; i < n; ++i) values.push_back(i);
+    return values;
+}
+
+/// A call of i32[rows, 4] to i32[out_rows, 4] in blocks of [block, 4] over a grid: variables 0 and 1 are the refs, 2 to 9
+/// i32[block, 4], 10 to 19 i32 scalars, 20 and on i32[block, 4] in DDR.
+struct Draft {
+    int rows = 4, out_rows = 4, block = 4, buffers = 2;
+    std::string grid = "[]", map_inputs = "[]", map = "[[\"i32\", 0], [\"i32\", 0]]", out_map = map;
+    std::string space = "vmem", scratch = "[]";
+    std::string equations = R"({"op": "get", "refs": [{"ref": 0}], "out": [2], "line": 0},
+                               {"op": "add", "in": [2, ["i32", 7]], "out": [3], "line": 0},
+                               {"op": "swap", "in": [3], "refs": [{"ref": 1}], "line": 0})";
+
+    std::string text() const {
+        std::string vars = "[0, 1";
+        for (int i = 2; i < 10; ++i) vars += ", 2";
+        for (int i = 10; i < 20; ++i) vars += ", 3";
+        vars += ", 4, 5]";
+        const std::string in = fmt::format("[{}, 4]", rows), out = fmt::format("[{}, 4]", out_rows),
+                          part = fmt::format("[{}, 4]", block);
+        const auto spec = [&](const std::string& starts, const std::string& inputs) {
+            return fmt::format(
+                R"("block": {{"dims": [["blocked", {}], ["blocked", 4]], "map": {{"inputs": {}, "equations": [], "results": {}}}, "buffers": {}}})",
+                block, inputs, starts, buffers);
+        };
+        return fmt::format(R"({{"format": "kpusim-pallas", "version": 1, "jax": "0", "name": "p", "lines": ["k.py:3 (k)"],
+            "arrays": [{{"name": "x", "type": "i32", "shape": {0}, "role": "input"}}, {{"name": "y", "type": "i32", "shape": {1}, "role": "output"}}],
+            "steps": [{{"call": {{"name": "k", "line": 0, "grid": {2}, "types": [{{"type": "i32", "shape": {3}, "space": "{4}"}},
+              {{"type": "i32", "shape": {3}, "space": "vmem"}}, {{"type": "i32", "shape": {3}}}, {{"type": "i32", "shape": []}},
+              {{"type": "dma_semaphore", "shape": [], "space": "semaphore"}}, {{"type": "i32", "shape": {3}, "space": "vmem"}}],
+              "vars": {5}, "operands": [{{"array": 0, "role": "input", "shape": {0}, "ref": 0{6}}},
+              {{"array": 1, "role": "output", "shape": {1}, "ref": 1, {7}}}], "scratch": {8}, "aliases": [],
+              "body": {{"inputs": [], "equations": [{9}], "results": []}}}}}}]
+    }})",
+                           in, out, grid, part, space, vars, space == "any" ? "" : ", " + spec(map, map_inputs),
+                           spec(out_map, map_inputs == "[]" ? "[]" : "[12, 13]"), scratch, equations);
+}
+Ints run() const { return ints(run_export(read_export(text(), "p"), {blob(counted(rows * 4))})[0]); }
+std::string error() const {
+    try {
+        run();
+    } catch (const std::exception& error) {
+        return error.what();
+    }
+    return "";
+}
+};
+
+/// Over a grid [2, 3] of steps g, h: the second axis is the faster one.
+Draft gridded(const std::string& map, const std::string& out_map) {
+    Draft draft;
+    draft.grid = "[2, 3]";
+    draft.block = 2;
+    draft.map_inputs = "[10, 11]";
+    draft.map = map;
+    draft.out_map = out_map;
+    return draft;
+}
+
+TEST(Pallas, OneBlock) {
+    Ints expected = counted(16);
+    for (int32_t& value : expected) value += 7;
+    EXPECT_EQ(Draft().run(), expected);
+}
+
+TEST(Pallas, BlocksFollowTheGrid) {
+    for (const int buffers : {1, 2, 3}) {
+        // six blocks of two rows; both maps are linear in the step, so that each block goes to its place
+        Draft draft = gridded(R"([11, ["i32", 0]])", R"([13, ["i32", 0]])");
+        draft.grid = "[1, 6]";
+        draft.rows = draft.out_rows = 12;
+        draft.buffers = buffers;
+        Ints expected = counted(48);
+        for (int32_t& value : expected) value += 7;
+        EXPECT_EQ(draft.run(), expected) << buffers;
+    }
+}
+
+TEST(Pallas, ConsecutiveStepsAccumulateInOneOutputBlock) {
+    Draft draft = gridded(R"([11, ["i32", 0]])", R"([12, ["i32", 0]])");
+    draft.rows = 6;
+    draft.equations = R"({"op": "program_id", "axis": 1, "out": [14], "line": 0},
+        {"op": "eq", "in": [14, ["i32", 0]], "out": [15], "line": 0},
+        {"op": "convert_element_type", "in": [15], "out": [16], "line": 0},
+        {"op": "get", "refs": [{"ref": 0}], "out": [2], "line": 0},
+        {"op": "cond", "in": [16], "out": [3], "line": 0, "blocks": [
+          {"inputs": [], "equations": [{"op": "get", "refs": [{"ref": 1}], "out": [4], "line": 0}, {"op": "add", "in": [2, 4], "out": [5], "line": 0}], "results": [5]},
+          {"inputs": [], "equations": [], "results": [2]}]},
+        {"op": "swap", "in": [3], "refs": [{"ref": 1}], "line": 0})";
+    Ints expected;
+    for (int step = 0; step < 2; ++step)
+        for (int i = 0; i < 8; ++i) expected.push_back(3 * i + 8 + 16);
+    EXPECT_EQ(draft.run(), expected);
+}
+
+TEST(Pallas, RaggedBlocksAreCut) {
+    Draft draft = gridded(R"([11, ["i32", 0]])", R"([13, ["i32", 0]])");
+    draft.grid = "[1, 3]";
+    draft.rows = draft.out_rows = 5;
+    Ints expected = counted(20);
+    for (int32_t& value : expected) value += 7;
+    EXPECT_EQ(draft.run(), expected);
+}
+
+TEST(Pallas, EmptyGridsRunNothing) {
+    Draft draft = gridded(R"([11, ["i32", 0]])", R"([13, ["i32", 0]])");
+    draft.grid = "[0, 3]";
+    EXPECT_EQ(draft.run(), Ints(16));
+}
+
+TEST(Pallas, LoopsCarryValues) {
+    Draft draft;
+    draft.equations = R"({"op": "get", "refs": [{"ref": 0}], "out": [2], "line": 0},
+        {"op": "scan", "length": 3, "reverse": false, "carries": 2, "in": [["i32", 0], 2], "out": [10, 4], "line": 0, "blocks": [
+          {"inputs": [11, 5], "equations": [{"op": "add", "in": [11, ["i32", 1]], "out": [12], "line": 0}, {"op": "mul", "in": [5, 12], "out": [6], "line": 0}], "results": [12, 6]}]},
+        {"op": "while", "in": [10], "out": [13], "line": 0, "blocks": [
+          {"inputs": [14], "equations": [{"op": "lt", "in": [14, ["i32", 10]], "out": [15], "line": 0}], "results": [15]},
+          {"inputs": [16], "equations": [{"op": "mul", "in": [16, ["i32", 2]], "out": [17], "line": 0}], "results": [17]}]},
+        {"op": "add", "in": [4, 13], "out": [7], "line": 0},
+        {"op": "swap", "in": [7], "refs": [{"ref": 1}], "line": 0})";
+    Ints expected = counted(16);
+    for (int32_t& value : expected) value = value * 6 + 12;
+    EXPECT_EQ(draft.run(), expected);
+}
+
+TEST(Pallas, CopiesByHand) {
+    Draft draft;
+    draft.space = "any";
+    draft.scratch = "[20, 21]";
+    const std::string copy = R"("refs": [{"ref": 0}, {"ref": 21}, {"ref": 20}], "line": 0})",
+                      load = R"({"op": "get", "refs": [{"ref": 21}], "out": [2], "line": 0},
+        {"op": "swap", "in": [2], "refs": [{"ref": 1}], "line": 0})";
+    const std::string start = R"({"op": "dma_start", )" + copy, wait = R"({"op": "dma_wait", )" + copy;
+    draft.equations = start + "," + wait + "," + load;
+    EXPECT_EQ(draft.run(), counted(16));
+    draft.equations = start + "," + load + "," + wait;
+    EXPECT_THAT(draft.error(), testing::HasSubstr("before"));
+    draft.equations = wait + "," + load;
+    EXPECT_THAT(draft.error(), testing::HasSubstr("deadlock"));
+    draft.equations = start;
+    EXPECT_THAT(draft.error(), testing::HasSubstr("nobody waits for this copy"));
+    draft.equations = R"({"op": "get", "refs": [{"ref": 0}], "out": [2], "line": 0})";
+    EXPECT_THAT(
+        draft.error(),
+        testing::HasSubstr(
+            "k.py:3 (k): `get`: Buffers with a memory space of HBM or ANY cannot be referenced directly"));
+}
+
+TEST(Pallas, MistakesAreNamed) {
+    Draft draft;
+    draft.equations = R"({"op": "frobnicate", "line": 0})";
+    EXPECT_THAT(draft.error(),
+                testing::HasSubstr("k.py:3 (k): `frobnicate`: kernels have no such operation. Fix:"));
+    draft.equations =
+        R"({"op": "get", "refs": [{"ref": 0, "at": [["index", [["slice", ["i32", 3], 2, 1], ["slice", ["i32", 0], 4, 1]]]]}], "out": [2], "line": 0})";
+    EXPECT_THAT(draft.error(), testing::HasSubstr("is outside of the buffer's shape [4, 4]. Fix:"));
+    Draft far = gridded(R"([["i32", 9], 11])", R"([13, ["i32", 0]])");
+    EXPECT_THAT(far.error(), testing::HasSubstr("index 18 of dimension 0, 2 elements, is outside"));
+    const std::string good = Draft().text();
+    const auto changed = [&](const std::string& from, const std::string& to) {
+        std::string text = good;
+        const size_t at = text.find(from);
+        EXPECT_NE(at, std::string::npos) << from;
+        text.replace(at, from.size(), to);
+        try {
+            read_export(text, "p.json");
+        } catch (const UserError& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    EXPECT_THAT(changed("\"version\": 1", "\"version\": 2"),
+                testing::HasSubstr("p.json: error: version 2 of the form. Fix:"));
+    EXPECT_THAT(changed("\"scratch\": []", "\"scratch\": [99]"), testing::HasSubstr("99 is out of range"));
+    EXPECT_THAT(changed("\"shape\": [4, 4]", "\"shape\": [4, -4]"), testing::HasSubstr("-4 is no size"));
+    EXPECT_THAT(changed("\"shape\": [4, 4]", "\"shape\": [2000000000, 2000000000]"),
+                testing::HasSubstr("more than 2^31 elements"));
+    EXPECT_THAT(changed("\"aliases\"", "\"alias\""), testing::HasSubstr("`aliases` is missing"));
+    EXPECT_THAT(changed("\"role\": \"input\"", "\"role\": \"imput\""),
+                testing::HasSubstr("`imput` is no role"));
+    for (size_t length = 0; length < good.size(); length += 7)
+        EXPECT_THROW(read_export(good.substr(0, length), "p.json"), UserError) << length;
+}
+
+TEST(Pallas, ProgramsAreWellFormed) {
+    const Module module = lower(read_export(Draft().text(), "p"), "p");
+    ASSERT_EQ(module.program.kernel_file_size(), 1);
+    EXPECT_EQ(module.program.kernel_file(0).kernel(0).name(), "k_0");
+    EXPECT_EQ(module.program.input_id(0), "x");
+    EXPECT_EQ(module.program.output_id(0), "y");
+}
+
+}  // namespace
+}  // namespace kpu::compiler::pallas

@@ -1,0 +1,13 @@
+"""What must be set before jax is imported: no fused multiply-add, and every bf16 result rounded."""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ["XLA_FLAGS"] = "--xla_cpu_max_isa=AVX --xla_allow_excess_precision=false"
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+def pytest_configure(config: object) -> None:
+    """Tests that need the front end are marked."""
+    config.addinivalue_line("markers", "device: runs programs, so that the front end must be built")  # type: ignore[attr-defined]

@@ -1,0 +1,437 @@
+"""Operations on values in NumPy, with the rules that jax has on a host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Json = dict[str, Any]
+
+
+def is_float(x: Any) -> bool:
+    """Of any width; bf16 is no NumPy type."""
+    return x.dtype.kind == "f" or x.dtype.name == "bfloat16"
+
+
+def flushed(x: Any) -> Any:
+    """Subnormal f32 numbers as zeros of their sign."""
+    if x.dtype != np.float32:
+        return x
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)
+
+
+def wide(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Computed in binary64 and rounded once."""
+
+    def operation(form: Json, kind: Json, *values: Any) -> Any:
+        del form, kind
+        dtype = values[0].dtype
+        found = function(*(flushed(value).astype(np.float64) for value in values))
+        return flushed(np.asarray(found).astype(np.float32 if dtype == np.float32 else dtype))
+
+    return operation
+
+
+def simple(function: Callable[..., Any]) -> Callable[..., Any]:
+    """In the type of the operands, subnormals flushed."""
+
+    def operation(form: Json, kind: Json, *values: Any) -> Any:
+        del form, kind
+        return flushed(np.asarray(function(*map(flushed, values))))
+
+    return operation
+
+
+def divided(x: Any, y: Any) -> Any:
+    """Whole numbers toward zero; by zero all ones."""
+    if is_float(x):
+        return x / y
+    x, y = np.broadcast_arrays(x, y)
+    safe = np.where(y == 0, 1, y).astype(np.int64)
+    left = x.astype(np.int64)
+    found = np.sign(left) * np.sign(safe) * (np.abs(left) // np.abs(safe))
+    return np.where(y == 0, -1, found).astype(x.dtype)
+
+
+def remainder(x: Any, y: Any) -> Any:
+    """With the sign of the dividend; by zero the dividend."""
+    if is_float(x):
+        return np.fmod(x, y)
+    x, y = np.broadcast_arrays(x, y)
+    left, safe = x.astype(np.int64), np.where(y == 0, 1, y).astype(np.int64)
+    return np.where(y == 0, left, np.fmod(left, safe)).astype(x.dtype)
+
+
+def shifted(kind: str) -> Callable[..., Any]:
+    """Shifts; an amount beyond the width, as an unsigned number, leaves nothing, or the sign."""
+
+    def function(x: Any, amount: Any) -> Any:
+        bits = x.dtype.itemsize * 8
+        unsigned = np.dtype(f"u{x.dtype.itemsize}")
+        count = np.asarray(amount).view(unsigned).astype(np.uint64)
+        inside = np.minimum(count, np.uint64(bits - 1)).astype(np.int64)
+        if kind == "arithmetic":
+            signed = x.view(np.dtype(f"i{x.dtype.itemsize}"))
+            return (signed.astype(np.int64) >> inside).astype(signed.dtype).view(x.dtype)
+        value = x.view(unsigned).astype(np.uint64)
+        moved = value << inside.astype(np.uint64) if kind == "left" else value >> inside.astype(np.uint64)
+        return np.where(count >= bits, 0, moved).astype(unsigned).view(x.dtype)
+
+    return function
+
+
+def largest(x: Any, y: Any) -> Any:
+    """NaN if either is; +0 above -0."""
+    if not is_float(x):
+        return np.maximum(x, y)
+    return np.where((x == y) & (x == 0), x + y, np.maximum(x, y)).astype(x.dtype)
+
+
+def least(x: Any, y: Any) -> Any:
+    """NaN if either is; -0 below +0."""
+    if not is_float(x):
+        return np.minimum(x, y)
+    return np.where((x == y) & (x == 0), -(-x - y), np.minimum(x, y)).astype(x.dtype)
+
+
+def rounded(form: Json, kind: Json, x: Any) -> Any:
+    """Halves to even, or away from zero."""
+    del kind
+    if form["even"]:
+        return np.rint(x)
+    whole = np.trunc(x)
+    far = np.abs(x.astype(np.float64) - whole) >= 0.5
+    return np.copysign(np.where(far, np.abs(whole) + 1, np.abs(whole)), x).astype(x.dtype)
+
+
+def reduced_precision(form: Json, kind: Json, x: Any) -> Any:
+    """bf16's numbers only: others are not used here."""
+    import ml_dtypes
+
+    del kind
+    assert (form["exponent_bits"], form["mantissa_bits"]) == (8, 7)
+    return x.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def integer_power(form: Json, kind: Json, x: Any) -> Any:
+    """A product of equal factors."""
+    del kind
+    y = form["y"]
+    if not is_float(x):
+        return np.power(x, y)
+    return flushed((flushed(x).astype(np.float64) ** y).astype(np.float32))
+
+
+def converted(form: Json, kind: Json, x: Any) -> Any:
+    """Saturated from floats to whole numbers, NaN to 0."""
+    from numpy_reference import TYPES
+
+    del form
+    target = np.dtype(TYPES[kind["type"]])
+    if target == np.bool_:
+        return flushed(x) != 0
+    if is_float(x) and target.kind in "iu":
+        limits = np.iinfo(target)
+        number = np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=1e30, neginf=-1e30)
+        return np.clip(np.trunc(number), limits.min, limits.max).astype(np.int64).astype(target)
+    return flushed(x).astype(target)
+
+
+def bit_counts(x: Any) -> Any:
+    """Bits that are set."""
+    return np.bitwise_count(x.view(np.dtype(f"u{x.dtype.itemsize}"))).astype(x.dtype)
+
+
+def leading_zeros(x: Any) -> Any:
+    """Zeros above the highest bit that is set."""
+    bits = x.dtype.itemsize * 8
+    unsigned = x.view(np.dtype(f"u{x.dtype.itemsize}")).astype(np.float64)
+    return np.where(unsigned == 0, bits, bits - 1 - np.floor(np.log2(np.maximum(unsigned, 1)))).astype(
+        x.dtype
+    )
+
+
+def selected(form: Json, kind: Json, which: Any, *cases: Any) -> Any:
+    """One of several values for each element."""
+    del form, kind
+    return np.choose(np.broadcast_to(which, cases[0].shape).astype(np.int64), cases)
+
+
+def broadcast(form: Json, kind: Json, x: Any) -> Any:
+    """Repeated."""
+    shape = [1] * len(kind["shape"])
+    for dim, size in zip(form["dims"], x.shape, strict=True):
+        shape[dim] = size
+    return np.broadcast_to(x.reshape(shape), kind["shape"])
+
+
+def iota(form: Json, kind: Json) -> Any:
+    """Counting."""
+    shape = [1] * len(kind["shape"])
+    shape[form["dimension"]] = -1
+    return np.broadcast_to(np.arange(kind["shape"][form["dimension"]]).reshape(shape), kind["shape"])
+
+
+def padded(form: Json, kind: Json, x: Any, value: Any) -> Any:
+    """Around and between; negative ones cut."""
+    low, high, inner = (np.array(form[key]) for key in ("low", "high", "interior"))
+    inside = [(size - 1) * (between + 1) + 1 for size, between in zip(x.shape, inner, strict=True)]
+    big = np.full([max(a, 0) + size + max(b, 0) for a, size, b in zip(low, inside, high, strict=True)], value)
+    big[tuple(slice(max(a, 0), max(a, 0) + n, s + 1) for a, n, s in zip(low, inside, inner, strict=True))] = x
+    return big[
+        tuple(slice(max(-a, 0), size - max(-b, 0)) for a, b, size in zip(low, high, big.shape, strict=True))
+    ]
+
+
+def dynamic_start(starts: Any, shape: Any, size: Any) -> Any:
+    """Starts moved inside."""
+    return [min(max(int(start), 0), n - m) for start, n, m in zip(starts, shape, size, strict=True)]
+
+
+def dynamic_slice(form: Json, kind: Json, x: Any, *starts: Any) -> Any:
+    """A part at places that are values."""
+    del form
+    first = dynamic_start(starts, x.shape, kind["shape"])
+    return x[tuple(slice(a, a + n) for a, n in zip(first, kind["shape"], strict=True))]
+
+
+def dynamic_update(form: Json, kind: Json, x: Any, part: Any, *starts: Any) -> Any:
+    """With such a part replaced."""
+    del form, kind
+    found = x.copy()
+    first = dynamic_start(starts, x.shape, part.shape)
+    found[tuple(slice(a, a + n) for a, n in zip(first, part.shape, strict=True))] = part
+    return found
+
+
+def gathered(form: Json, kind: Json, x: Any, indices: Any) -> Any:
+    """Slices at places that are values: each element of the result by its own index."""
+    from numpy_reference import TYPES
+
+    shape, sizes, offsets = kind["shape"], form["slice_sizes"], form["offset_dims"]
+    batches = [dim for dim in range(len(shape)) if dim not in offsets]
+    grid = np.indices(shape)
+    batch = [grid[dim] for dim in batches]
+    gone = form["collapsed_slice_dims"] + form["operand_batching_dims"]
+    place = np.zeros((x.ndim, *shape), np.int64)
+    inside = np.ones(shape, bool)
+    for number, dim in enumerate(form["start_index_map"]):
+        start = indices[(*batch, number)].astype(np.int64)
+        limit = x.shape[dim] - sizes[dim]
+        inside &= (start >= 0) & (start <= limit)
+        place[dim] += np.clip(start, 0, limit)
+    pairs = zip(form["operand_batching_dims"], form["start_indices_batching_dims"], strict=True)
+    for dim, of_indices in pairs:
+        place[dim] += batch[of_indices]
+    for dim, out in zip((d for d in range(x.ndim) if d not in gone), offsets, strict=True):
+        place[dim] += grid[out]
+    found = x[tuple(place)]
+    if form["mode"] == "clip":
+        return found
+    dtype = np.dtype(TYPES[form["fill"][0]])
+    fill = np.frombuffer(int(form["fill"][1]).to_bytes(dtype.itemsize, "little"), dtype)[0]
+    return np.where(inside, found, fill)
+
+
+def reduced(name: str) -> Callable[..., Any]:
+    """Fewer dimensions; sums of floats in binary64."""
+    functions: dict[str, Any] = {
+        "sum": np.sum,
+        "max": np.max,
+        "min": np.min,
+        "prod": np.prod,
+        "and": np.bitwise_and.reduce,
+        "or": np.bitwise_or.reduce,
+    }
+
+    def operation(form: Json, kind: Json, x: Any) -> Any:
+        del kind
+        axes = tuple(form["axes"])
+        if name in ("sum", "prod"):
+            total = functions[name](x.astype(np.float64 if is_float(x) else np.int64), axis=axes)
+            return np.asarray(total).astype(x.dtype)
+        return functions[name](x, axis=axes)
+
+    return operation
+
+
+def arg_reduced(sign: int) -> Callable[..., Any]:
+    """The first of the largest or least; the first NaN before all."""
+
+    def operation(form: Json, kind: Json, x: Any) -> Any:
+        del kind
+        return (np.argmax if sign > 0 else np.argmin)(x, axis=form["axis"])
+
+    return operation
+
+
+def cumulated(function: Any) -> Callable[..., Any]:
+    """Running results."""
+
+    def operation(form: Json, kind: Json, x: Any) -> Any:
+        del kind
+        turned = np.flip(x, form["axis"]) if form["reverse"] else x
+        found = function.accumulate(turned, axis=form["axis"], dtype=x.dtype)
+        return np.flip(found, form["axis"]) if form["reverse"] else found
+
+    return operation
+
+
+def sort_key(x: Any) -> Any:
+    """Numbers in order: -0 and subnormals are 0, any NaN is last."""
+    if not is_float(x):
+        return x.astype(np.int64)
+    key = flushed(x).astype(np.float64) + 0.0
+    return np.where(np.isnan(key), np.nan, key)
+
+
+def sorted_values(form: Json, kind: Json, *values: Any) -> Any:
+    """All operands in the order of the first ones."""
+    del kind
+    axis = form["dimension"]
+    order = np.lexsort([sort_key(value) for value in reversed(values[: form["keys"]])], axis=axis)
+    return [np.take_along_axis(value, order, axis=axis) for value in values]
+
+
+def top(form: Json, kind: Json, x: Any) -> Any:
+    """The largest, and where they stand; the first of equals."""
+    del kind
+    order = np.argsort(-x.astype(np.float64), axis=-1, kind="stable")[..., : form["k"]]
+    return [np.take_along_axis(x, order, axis=-1), order]
+
+
+def dot(form: Json, kind: Json, a: Any, b: Any) -> Any:
+    """Products in binary64."""
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    left = [next(letters) for _ in a.shape]
+    right = [next(letters) for _ in b.shape]
+    pairs = zip(
+        form["lhs_contract"] + form["lhs_batch"], form["rhs_contract"] + form["rhs_batch"], strict=True
+    )
+    for of_left, of_right in pairs:
+        right[of_right] = left[of_left]
+    out = [left[dim] for dim in form["lhs_batch"]]
+    gone = set(out) | {left[dim] for dim in form["lhs_contract"]}
+    out += [name for name in left if name not in gone] + [name for name in right if name not in gone]
+    dtype = np.float64 if is_float(a) else np.int64
+    del kind
+    formula = f"{''.join(left)},{''.join(right)}->{''.join(out)}"
+    return np.einsum(formula, a.astype(dtype), b.astype(dtype))
+
+
+def rolled(form: Json, kind: Json, x: Any, shift: Any) -> Any:
+    """Around an axis; rows further and further with a stride."""
+    del kind
+    if "stride" not in form:
+        return np.roll(x, int(shift), form["axis"])
+    rows = np.moveaxis(x, form["stride_axis"], 0)
+    axis = form["axis"] - (form["axis"] > form["stride_axis"])
+    turned = [np.roll(row, int(shift) + number * form["stride"], axis) for number, row in enumerate(rows)]
+    return np.moveaxis(np.stack(turned), 0, form["stride_axis"])
+
+
+def bitcast_rows(form: Json, kind: Json, x: Any) -> Any:
+    """The same bytes; a narrower type has more rows."""
+    from numpy_reference import TYPES
+
+    del form
+    dtype = np.dtype(TYPES[kind["type"]])
+    parts = x.dtype.itemsize // dtype.itemsize
+    if parts == 1:
+        return x.view(dtype)
+    split = np.ascontiguousarray(x).view(dtype).reshape(*x.shape, parts)
+    return np.moveaxis(split, -1, -2).reshape(kind["shape"])
+
+
+def same_bits(form: Json, kind: Json, x: Any) -> Any:
+    """The same bytes."""
+    from numpy_reference import TYPES
+
+    del form
+    return np.ascontiguousarray(x).view(TYPES[kind["type"]]).reshape(kind["shape"])
+
+
+def inverse_error(name: str) -> Callable[..., Any]:
+    """Functions of the math module, which NumPy lacks."""
+    return np.vectorize(getattr(math, name), otypes=[np.float64])
+
+
+def bare(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Bits as they are: copies, signs, comparisons of whole numbers."""
+    return lambda form, kind, *values: function(*values)
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "add": simple(np.add),
+    "sub": simple(np.subtract),
+    "mul": simple(np.multiply),
+    "div": simple(divided),
+    "rem": simple(remainder),
+    "max": simple(largest),
+    "min": simple(least),
+    "pow": wide(np.power),
+    "atan2": wide(np.arctan2),
+    "nextafter": bare(np.nextafter),
+    "and": bare(np.bitwise_and),
+    "or": bare(np.bitwise_or),
+    "xor": bare(np.bitwise_xor),
+    "not": bare(np.bitwise_not),
+    "shift_left": bare(shifted("left")),
+    "shift_right_arithmetic": bare(shifted("arithmetic")),
+    "shift_right_logical": bare(shifted("logical")),
+    "population_count": bare(bit_counts),
+    "clz": bare(leading_zeros),
+    "neg": bare(np.negative),
+    "abs": bare(np.abs),
+    "sign": simple(lambda x: np.where(x == 0, x, np.sign(x))),
+    "is_finite": bare(np.isfinite),
+    "floor": simple(np.floor),
+    "ceil": simple(np.ceil),
+    "round": rounded,
+    "reduce_precision": reduced_precision,
+    "integer_pow": integer_power,
+    "sqrt": wide(np.sqrt),
+    "rsqrt": wide(lambda x: 1 / np.sqrt(x)),
+    "cbrt": wide(np.cbrt),
+    "logistic": wide(lambda x: 1 / (1 + np.exp(-x))),
+    "erf": wide(inverse_error("erf")),
+    "erfc": wide(inverse_error("erfc")),
+    "convert_element_type": converted,
+    "bitcast_convert_type": same_bits,
+    "bitcast": bitcast_rows,
+    "select_n": selected,
+    "iota": iota,
+    "broadcast_in_dim": broadcast,
+    "reshape": lambda form, kind, x: x.reshape(kind["shape"]),
+    "transpose": lambda form, kind, x: x.transpose(form["permutation"]),
+    "concatenate": lambda form, kind, *xs: np.concatenate(xs, axis=form["dimension"]),
+    "pad": padded,
+    "rev": lambda form, kind, x: np.flip(x, form["dims"]),
+    "slice": lambda form, kind, x: x[
+        tuple(slice(a, b, s) for a, b, s in zip(form["start"], form["limit"], form["stride"], strict=True))
+    ],
+    "dynamic_slice": dynamic_slice,
+    "dynamic_update_slice": dynamic_update,
+    "gather": gathered,
+    "argmax": arg_reduced(1),
+    "argmin": arg_reduced(-1),
+    "cumsum": cumulated(np.add),
+    "cumprod": cumulated(np.multiply),
+    "cummax": cumulated(np.maximum),
+    "cummin": cumulated(np.minimum),
+    "sort": sorted_values,
+    "top_k": top,
+    "dot_general": dot,
+    "roll": rolled,
+}
+OPERATIONS |= {"reduce_" + name: reduced(name) for name in ("sum", "max", "min", "prod", "and", "or")}
+for name, function in {"eq": np.equal, "ne": np.not_equal, "lt": np.less}.items():
+    OPERATIONS[name] = simple(function)
+OPERATIONS |= {"le": simple(np.less_equal), "gt": simple(np.greater), "ge": simple(np.greater_equal)}
+for name in "sin cos tan tanh exp exp2 expm1 log log1p sinh cosh".split():
+    OPERATIONS[name] = wide(getattr(np, name))
+for name in "asin acos atan asinh acosh atanh".split():
+    OPERATIONS[name] = wide(getattr(np, "arc" + name[1:]))

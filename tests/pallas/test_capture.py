@@ -1,0 +1,240 @@
+"""What is refused, and how it is said; and what of jax an export depends on."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import kpusim.pallas
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from kernels import CASES
+from kpusim import UserError
+from kpusim.pallas import equations, internals
+
+X = jax.ShapeDtypeStruct((8, 128), jnp.float32)
+ANY = pl.BlockSpec(memory_space=pl.ANY)
+
+
+def call(body: Any, *operands: Any, out: Any = X, **options: Any) -> Any:
+    """A function of one call."""
+    return lambda *arrays: pl.pallas_call(body, out_shape=out, **options)(*(operands or arrays))
+
+
+def refusal(function: Any, *shapes: Any) -> str:
+    """What an export says."""
+    with pytest.raises(UserError) as caught:
+        kpusim.pallas.source(function, *(shapes or (X,)))
+    text = str(caught.value)
+    assert "Fix: " in text
+    return text
+
+
+def test_jax_is_as_expected() -> None:
+    """Internals of the installed release."""
+    assert kpusim.pallas.self_test() == []
+
+
+def test_no_private_import_elsewhere() -> None:
+    """All that depends on a release of jax stands in one file."""
+    folder = Path(internals.__file__).parent
+    private = re.compile("^(import|from) jax._src", re.MULTILINE)
+    users = [path.name for path in folder.glob("*.py") if private.search(path.read_text())]
+    assert users == ["internals.py"]
+
+
+def test_another_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not guessed what an unknown one means."""
+    monkeypatch.setattr(jax, "__version__", "0.11.0")
+    text = refusal(call(lambda x, o: None))
+    assert "jax 0.11.0 is not known" in text
+    assert "pip install jax==0.10.2" in text
+
+
+def test_package_without_jax() -> None:
+    """The rest of the package never needs it."""
+    code = "import sys; sys.modules['jax'] = None; import kpusim; assert 'kpusim.pallas' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_registry_is_as_before() -> None:
+    """The description of a TPU is there only while something is captured."""
+    case = CASES["emit_pipeline"]
+    kpusim.pallas.source(case.function, *case.operands)
+    assert internals.tpu_info.registry == {}
+
+
+def kernel_with_random(x: Any, o: Any) -> None:
+    """Primitives that are not there, in its first two lines."""
+    pltpu.prng_seed(1)
+    o[...] = x[...] + pltpu.prng_random_bits((8, 128)).astype(jnp.float32)
+
+
+def test_unsupported_lines() -> None:
+    """Every primitive that is not there, with its line."""
+    text = refusal(call(kernel_with_random))
+    here = kernel_with_random.__code__.co_firstlineno
+    assert f"test_capture.py:{here + 2} (kernel_with_random): primitive `prng_seed`" in text
+    assert f"test_capture.py:{here + 3} (kernel_with_random): primitive `prng_random_bits`" in text
+
+
+def outer(x: Any) -> Any:
+    """Arithmetic outside, in its last line."""
+    y = call(lambda a, o: o.__setitem__(..., a[...]))(x)
+    return y * 2
+
+
+def test_equations_outside() -> None:
+    """Arithmetic between calls."""
+    text = refusal(outer)
+    assert (
+        f"test_capture.py:{outer.__code__.co_firstlineno + 3} (outer): `mul` outside of the kernels" in text
+    )
+
+
+def test_no_call() -> None:
+    """A function without kernels."""
+    assert "no pallas_call" in refusal(lambda x: x)
+
+
+def test_captured_array() -> None:
+    """jax refuses it; we say what to do."""
+    table = jnp.arange(128, dtype=jnp.float32)
+    text = refusal(call(lambda x, o: o.__setitem__(..., x[...] + table)))
+    assert "captures constants" in text
+    assert "as operands" in text
+
+
+def test_array_outside_is_constant() -> None:
+    """An array that the function, not the kernel, captures becomes an operand with data."""
+    table = np.arange(1024, dtype=np.float32).reshape(8, 128)
+
+    def function(x: Any) -> Any:
+        return call(lambda a, b, o: o.__setitem__(..., a[...] + b[...]))(x, jnp.asarray(table))
+
+    document = json.loads(kpusim.pallas.source(function, X))
+    assert [row["role"] for row in document["arrays"]] == ["input", "output", "constant"]
+
+
+def test_direct_access_to_hbm() -> None:
+    """A ref that is not in VMEM is copied, not read."""
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    interpreted = call(body, in_specs=[ANY], interpret=True)
+    assert "cannot be referenced directly" in refusal(interpreted)
+
+
+def test_remote_copy() -> None:
+    """There is one device."""
+
+    def body(x: Any, o: Any, one: Any, other: Any) -> None:
+        copy = pltpu.make_async_remote_copy(x, o, one, other, device_id=(1,))
+        copy.start()
+        copy.wait()
+
+    scratch = [pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.DMA]
+    text = refusal(call(body, in_specs=[ANY], out_specs=ANY, scratch_shapes=scratch))
+    assert "a copy to another device" in text
+
+
+def test_bounded_slice() -> None:
+    """A block dimension that neither of jax's interpreters runs."""
+    spec = pl.BlockSpec((pl.BoundedSlice(8), 128), lambda i: (pl.ds(i * 8, 8), 0))
+    text = refusal(call(lambda x, o: o.__setitem__(..., x[...]), grid=(1,), in_specs=[spec]))
+    assert "BoundedSlice" in text
+
+
+def test_accuracy() -> None:
+    """Only the usual one."""
+    text = refusal(call(lambda x, o: o.__setitem__(..., lax.exp(x[...], accuracy=lax.Tolerance(rtol=1e-3)))))
+    assert "`exp` with a chosen accuracy" in text
+
+
+def test_wide_types() -> None:
+    """64 bits are not there."""
+    with jax.enable_x64(True):
+        wide = jax.ShapeDtypeStruct((8, 128), jnp.float64)
+        text = refusal(call(lambda x, o: o.__setitem__(..., x[...]), out=wide), wide)
+    assert "float64" in text
+
+
+def test_semaphore_array_without_index() -> None:
+    """jax itself refuses it."""
+
+    def body(x: Any, o: Any, semaphores: Any) -> None:
+        pl.semaphore_signal(semaphores, 1)
+        o[...] = x[...]
+
+    with pytest.raises(ValueError, match="non-\\(\\)-shaped semaphore"):
+        kpusim.pallas.source(call(body, scratch_shapes=[pltpu.SemaphoreType.REGULAR((2,))]), X)
+
+
+def test_print_warns() -> None:
+    """What has no effect is said."""
+
+    def body(x: Any, o: Any) -> None:
+        pl.debug_print("step {}", pl.program_id(0))
+        o[...] = x[...]
+
+    with pytest.warns(UserWarning, match="`debug_print` has no effect"):
+        kpusim.pallas.source(call(body, grid=(1,)), X)
+
+
+def test_inspection_names_what_is_missing() -> None:
+    """Counts, and lines."""
+    found = kpusim.pallas.inspect(call(kernel_with_random), X)
+    assert found.primitives["add"] == 1
+    assert [what for what, _ in found.unsupported] == [
+        "primitive `prng_seed`",
+        "primitive `prng_random_bits`",
+    ]
+    assert set(found.seconds) == {"capture"}
+    assert found.calls == ["kernel_with_random"]
+
+
+def test_loops_stay_loops() -> None:
+    """A scan inside a kernel is one equation, whatever its length."""
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = lax.fori_loop(0, 1000, lambda i, v: v + 1, x[...])
+
+    document = json.loads(kpusim.pallas.source(call(body), X))
+    ops = [row["op"] for row in document["steps"][0]["call"]["body"]["equations"]]
+    assert ops.count("scan") == 1
+    assert len(ops) < 6
+
+
+def test_coverage_page() -> None:
+    """The table of the documentation is that of the handlers."""
+    page = (Path(__file__).parents[2] / "docs/pallas.md").read_text()
+    begin, end = page.index("<!-- primitives -->\n"), page.index("<!-- end of primitives -->")
+    assert page[begin:end].split("\n", 1)[1] == equations.coverage()
+
+
+def test_every_case_is_a_primitive_with_a_test() -> None:
+    """What has a handler is used by a kernel here."""
+    used: set[str] = set()
+    for case in CASES.values():
+        used |= set(kpusim.pallas.capture.captured(case.function, case.operands)[1].primitives)
+    without = {
+        "add_any",
+        "stop_gradient",
+        "optimization_barrier",
+        "multiple_of",
+        "copy",
+        "debug_print",
+        "delay",
+    }
+    without |= {"erf_inv", "lgamma", "cumlogsumexp"}
+    assert sorted(set(equations.HANDLERS) - used - without) == []

@@ -1,0 +1,37 @@
+"""Every kernel of the table: its export means what jax's interpreters compute, and so does the device."""
+
+from __future__ import annotations
+
+import json
+
+import comparing
+import kpusim.pallas
+import numpy as np
+import numpy_reference
+import pytest
+from kernels import CASES
+
+
+def test_there_are_enough() -> None:
+    """Fewer would show little."""
+    assert len(CASES) >= 120
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_export(name: str) -> None:
+    """The exported document, executed by NumPy."""
+    case = CASES[name]
+    document = json.loads(kpusim.pallas.source(case.function, *case.operands))
+    ours = numpy_reference.run(document, case.operands)
+    assert comparing.difference(case, ours, comparing.expected(case), document) == ""
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("name", CASES)
+def test_device(name: str) -> None:
+    """The program on a device, functional."""
+    case = CASES[name]
+    document = json.loads(kpusim.pallas.source(case.function, *case.operands))
+    results = kpusim.pallas.run(case.function, platform="tile32", mode="functional")(*case.operands)
+    ours = [np.asarray(leaf) for leaf in comparing.jax.tree_util.tree_leaves(results)]
+    assert comparing.difference(case, ours, comparing.expected(case), document) == ""

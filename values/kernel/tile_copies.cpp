@@ -1,0 +1,112 @@
+#include "values/kernel/tile_copies.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace kpu::values::kernel {
+namespace {
+
+Shape dense_strides(const ByteWindow& window) { return row_major(window.sizes); }
+
+}  // namespace
+
+const TileCopy& TileCopies::start(TileCopy copy, const std::vector<Bytes>& storage) {
+    touch(copy.statement, copy.source, false);
+    touch(copy.statement, copy.whole, true);
+    copy.number = started_++;
+    copy.payload.resize(copy.source.bytes());
+    const ByteWindow from = copy.source.merged();
+    if (!copy.payload.empty())
+        copy_strided(copy.payload.data(), dense_strides(from), storage[from.buffer].data + from.first,
+                     from.strides, from.sizes, from.element_bytes);
+    on_their_way_.push_back(std::move(copy));
+    return on_their_way_.back();
+}
+
+int64_t TileCopies::count(uint32_t semaphore, int64_t index) const {
+    const auto found = counts_.find({semaphore, index});
+    int64_t sum = found == counts_.end() ? 0 : found->second;
+    for (const TileCopy& copy : on_their_way_)
+        if (copy.semaphore == semaphore && copy.index == index) sum += static_cast<int64_t>(copy.counts);
+    return sum;
+}
+
+std::vector<uint64_t> TileCopies::needed(uint32_t semaphore, int64_t index, int64_t amount) const {
+    const auto found = counts_.find({semaphore, index});
+    int64_t has = found == counts_.end() ? 0 : found->second;
+    std::vector<uint64_t> numbers;
+    for (const TileCopy& copy : on_their_way_) {
+        if (has >= amount) break;
+        if (copy.semaphore != semaphore || copy.index != index) continue;
+        has += static_cast<int64_t>(copy.counts);
+        numbers.push_back(copy.number);
+    }
+    if (has < amount)
+        throw TileFault(fmt::format(
+            "deadlock: it waits until semaphore `{}[{}]` is {}, but it is {} and nothing is on its "
+            "way that counts there. Fix: start the copy, or signal, before the wait.",
+            code_.buffers[semaphore].name, index, amount, has));
+    return numbers;
+}
+
+void TileCopies::wait(uint32_t semaphore, int64_t index, int64_t amount, const std::vector<Bytes>& storage) {
+    for (const uint64_t number : needed(semaphore, index, amount)) {
+        const auto copy = std::find_if(on_their_way_.begin(), on_their_way_.end(),
+                                       [&](const TileCopy& one) { return one.number == number; });
+        const auto put = [&](const ByteWindow& window, const uint8_t* from, bool zeros) {
+            const ByteWindow to = window.merged();
+            copy_strided(storage[to.buffer].data + to.first, to.strides, from,
+                         zeros ? Shape(to.sizes.size(), 0) : dense_strides(to), to.sizes, to.element_bytes);
+        };
+        constexpr uint64_t zero = 0;
+        if (copy->whole.count() != copy->destination.count())
+            put(copy->whole, reinterpret_cast<const uint8_t*>(&zero), true);
+        if (!copy->payload.empty()) put(copy->destination, copy->payload.data(), false);
+        signal(semaphore, index, static_cast<int64_t>(copy->counts));
+        on_their_way_.erase(copy);
+    }
+    counts_[{semaphore, index}] -= amount;
+}
+
+void TileCopies::check_end(uint32_t& statement) const {
+    if (!on_their_way_.empty()) {
+        statement = on_their_way_.front().statement;
+        throw TileFault("nobody waits for this copy. Fix: wait for its semaphore before the kernel ends.");
+    }
+    for (const auto& [place, count] : counts_)
+        if (count != 0)
+            throw TileFault(fmt::format(
+                "semaphore `{}[{}]` is {} at the end of the kernel. Fix: wait for what was signalled.",
+                code_.buffers[place.first].name, place.second, count));
+}
+
+void TileCopies::touch(uint32_t statement, const ByteWindow& window, bool writes) {
+    if (!watches_) return;
+    for (const TileCopy& copy : on_their_way_) {
+        if (copy.whole.overlaps(window)) report(KernelRace::Kind::copy_destination, statement, copy, window);
+        if (writes && copy.source.overlaps(window))
+            report(KernelRace::Kind::copy_source, statement, copy, window);
+    }
+}
+
+void TileCopies::report(KernelRace::Kind kind, uint32_t statement, const TileCopy& copy,
+                        const ByteWindow& window) {
+    for (KernelRace& race : races_)
+        if (race.kind == kind && race.statement == statement && race.other == copy.statement &&
+            race.buffer == window.buffer) {
+            ++race.count;
+            return;
+        }
+    KernelRace race;
+    race.kind = kind;
+    race.statement = statement;
+    race.other = copy.statement;
+    race.buffer = window.buffer;
+    race.element = window.first / window.element_bytes;
+    race.count = 1;
+    races_.push_back(race);
+}
+
+}  // namespace kpu::values::kernel

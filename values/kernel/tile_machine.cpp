@@ -1,0 +1,303 @@
+#include "values/kernel/tile_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/diagnostics.hpp"
+
+namespace kpu::values::kernel {
+
+using kpu::kernel::CodeStatement;
+using kpu::kernel::CostClass;
+using kpu::kernel::Kind;
+using kpu::kernel::TileStatement;
+
+namespace {
+
+constexpr uint64_t alignment = 64;
+
+/// Compare-exchange steps that a sorting network of n takes.
+uint64_t network_steps(int64_t n) {
+    uint64_t log = 0;
+    while ((int64_t{1} << log) < n) ++log;
+    return log * (log + 1) / 2;
+}
+
+}  // namespace
+
+TileMachine::TileMachine(const Code& code, const std::vector<uint64_t>& scalars,
+                         const std::vector<Bytes>& storage, bool races)
+    : code_(code),
+      tiles_(*code.tiles),
+      variables_(code.variables.size()),
+      literals_(tiles_.exprs.size()),
+      copies_(code) {
+    if (races) copies_.watch_races();
+    uint64_t bytes = 0;
+    const auto room = [](const CodeBuffer& buffer) {
+        const uint64_t size = uint64_t{buffer.count} * kpu::kernel::tile_bytes(buffer.type);
+        return (size + alignment - 1) / alignment * alignment;
+    };
+    for (const CodeBuffer& buffer : code.buffers)
+        if (buffer.is_workgroup()) bytes += room(buffer);
+    workgroup_.resize(bytes);
+    size_t next = 0;
+    uint64_t at = 0;
+    for (const CodeBuffer& buffer : code.buffers) {
+        const uint64_t size = uint64_t{buffer.count} * kpu::kernel::tile_bytes(buffer.type);
+        if (!buffer.is_workgroup()) {
+            storage_.push_back(storage.at(next++));
+            continue;
+        }
+        storage_.push_back({workgroup_.data() + at, size});
+        at += room(buffer);
+    }
+    for (size_t i = 0; i < scalars.size(); ++i)
+        variables_[code.scalars[i]] = Tile::scalar(code.variables[code.scalars[i]].type, scalars[i]);
+    for (size_t i = 0; i < tiles_.exprs.size(); ++i)
+        if (kpu::kernel::operation(tiles_.exprs[i].op).syntax == kpu::kernel::Syntax::literal)
+            literals_[i] = Tile::scalar(tiles_.exprs[i].type, tiles_.exprs[i].bits);
+    done_ = code.statements.empty();
+}
+
+void TileMachine::step() {
+    uint32_t statement = next_;
+    try {
+        execute();
+        if (observer_ != nullptr) observer_->executed(statement, 1);
+        settle();
+        if (done_) copies_.check_end(statement);
+    } catch (const TileFault& fault) {
+        throw SimulationError(fmt::format("{}: {}", code_.where(statement), fault.what()));
+    }
+}
+
+/// Goes to the next statement: the next trip, or behind what has ended.
+void TileMachine::settle() {
+    while (!frames_.empty() && next_ == frames_.back().end) {
+        Frame& frame = frames_.back();
+        if (frame.kind == Frame::Kind::loop && ++frame.value < frame.to) {
+            next_ = frame.statement + 1;
+            set_loop_variable(frame);
+            return;
+        }
+        next_ = frame.kind == Frame::Kind::while_ ? frame.statement : frame.after;
+        frames_.pop_back();
+    }
+    done_ = frames_.empty() && next_ >= code_.statements.size();
+}
+
+void TileMachine::set_loop_variable(const Frame& frame) {
+    const uint32_t variable = code_.statements[frame.statement].variable;
+    variables_[variable] = Tile::scalar(code_.variables[variable].type, static_cast<uint64_t>(frame.value));
+}
+
+void TileMachine::execute() {
+    const CodeStatement& s = code_.statements[next_];
+    const TileStatement& t = tiles_.statements[next_];
+    switch (s.kind) {
+        case Kind::let:
+        case Kind::assign:
+            variables_[s.variable] = value(t.expr[0]);
+            break;
+        case Kind::store:
+            store(s, t);
+            break;
+        case Kind::if_:
+        case Kind::while_:
+            return branch(s, t);
+        case Kind::loop:
+            return enter_loop(s, t);
+        case Kind::block:
+        case Kind::region:
+            frames_.push_back({Frame::Kind::block, next_, s.body_end, s.body_end});
+            break;
+        case Kind::return_:
+            frames_.clear();
+            next_ = static_cast<uint32_t>(code_.statements.size());
+            return;
+        case Kind::async_copy:
+            copy(s, t);
+            break;
+        case Kind::signal:
+            copies_.signal(t.semaphore, semaphore_index(t, t.expr[0]), integer(t.expr[1]));
+            break;
+        case Kind::wait:
+            copies_.wait(t.semaphore, semaphore_index(t, t.expr[0]), integer(t.expr[1]), storage_);
+            break;
+        case Kind::trap:
+            throw TileFault(
+                fmt::format("trapped with {}. Fix: see why the kernel comes here.", integer(t.expr[0])));
+        default:
+            throw InternalError("a statement that tiles do not have");
+    }
+    ++next_;
+}
+
+void TileMachine::branch(const CodeStatement& s, const TileStatement& t) {
+    const bool taken = value(t.expr[0]).bytes()[0] != 0;
+    if (s.kind == Kind::while_) {
+        if (taken) frames_.push_back({Frame::Kind::while_, next_, s.body_end, s.body_end});
+        next_ = taken ? next_ + 1 : s.body_end;
+        return;
+    }
+    if (taken) frames_.push_back({Frame::Kind::block, next_, s.else_begin, s.body_end});
+    next_ = taken ? next_ + 1 : s.else_begin;
+}
+
+void TileMachine::enter_loop(const CodeStatement& s, const TileStatement& t) {
+    Frame frame{Frame::Kind::loop, next_, s.body_end, s.body_end, integer(t.expr[0]), integer(t.expr[1])};
+    if (frame.value >= frame.to || s.body_end == next_ + 1) {
+        next_ = s.body_end;
+        return;
+    }
+    frames_.push_back(frame);
+    set_loop_variable(frame);
+    ++next_;
+}
+
+int64_t TileMachine::semaphore_index(const TileStatement& t, ExprIndex index) {
+    const int64_t at = integer(index);
+    const CodeBuffer& buffer = code_.buffers[t.semaphore];
+    if (at < 0 || at >= int64_t{buffer.count})
+        throw TileFault(fmt::format("semaphore {} of `{}`, which has {}. Fix: keep the index inside.", at,
+                                    buffer.name, buffer.count));
+    return at;
+}
+
+std::vector<uint64_t> TileMachine::awaited() {
+    if (done_ || code_.statements[next_].kind != Kind::wait) return {};
+    const TileStatement& t = tiles_.statements[next_];
+    StepObserver* const observer =
+        std::exchange(observer_, nullptr);  // the statement itself is told of later
+    std::vector<uint64_t> numbers;
+    try {
+        numbers = copies_.needed(t.semaphore, semaphore_index(t, t.expr[0]), integer(t.expr[1]));
+    } catch (const TileFault&) {
+        // step() says it
+    }
+    observer_ = observer;
+    return numbers;
+}
+
+Tile TileMachine::value(ExprIndex index) {
+    const TileExpr& expr = tiles_.exprs[index];
+    if (!literals_[index].empty()) return literals_[index];
+    if (expr.op == Op::variable) return variables_[expr.place];
+    if (expr.op == Op::load) return load(expr);
+    std::vector<Tile> operands;
+    operands.reserve(expr.operands.size());
+    for (const ExprIndex operand : expr.operands) operands.push_back(value(operand));
+    if (observer_ != nullptr) count_work(expr, operands);
+    return operate(expr, operands);
+}
+
+Shape TileMachine::starts_of(const TileExpr& window) {
+    Shape starts(window.dims.size() / 3, 0);
+    for (size_t i = 0; i < window.operands.size(); ++i) starts[i] = integer(window.operands[i]);
+    return starts;
+}
+
+ByteWindow TileMachine::access(uint32_t buffer, ExprIndex index) {
+    const TileExpr& expr = tiles_.exprs[index];
+    const unsigned bytes = kpu::kernel::tile_bytes(code_.buffers[buffer].type);
+    if (expr.op == Op::window) {
+        const Shape starts = starts_of(expr);
+        return part_of(expr, starts, inside_part(expr, starts), buffer, bytes);
+    }
+    const int64_t at = integer(index);
+    if (at < 0 || at >= int64_t{code_.buffers[buffer].count})
+        throw TileFault(fmt::format("index {} is outside of buffer `{}` of {} elements. Fix: keep it inside.",
+                                    at, code_.buffers[buffer].name, code_.buffers[buffer].count));
+    return {buffer, static_cast<uint64_t>(at) * bytes, bytes, {}, {}};
+}
+
+Tile TileMachine::load(const TileExpr& expr) {
+    const ByteWindow window = access(expr.place, expr.operands[0]);
+    if (tiles_.semaphores[expr.place]) {
+        const auto index = static_cast<int64_t>(window.first / window.element_bytes);
+        return Tile::scalar(Type::u32, static_cast<uint64_t>(copies_.count(expr.place, index)));
+    }
+    Tile tile(expr.type, expr.shape);
+    copies_.touch(next_, window, false);
+    const ByteWindow from = window.merged();
+    if (tile.count() > 0)
+        copy_strided(tile.make(), row_major(from.sizes), storage_[expr.place].data + from.first, from.strides,
+                     from.sizes, from.element_bytes);
+    if (observer_ != nullptr) observer_->touched(from, false);
+    return tile;
+}
+
+void TileMachine::store(const CodeStatement& s, const TileStatement& t) {
+    const Tile tile = value(t.expr[1]);
+    const ByteWindow window = access(s.buffer, t.expr[0]);
+    copies_.touch(next_, window, true);
+    const ByteWindow to = window.merged();
+    if (tile.count() > 0)
+        copy_strided(storage_[s.buffer].data + to.first, to.strides, tile.bytes(), row_major(to.sizes),
+                     to.sizes, to.element_bytes);
+    if (observer_ != nullptr) observer_->touched(to, true);
+}
+
+void TileMachine::copy(const CodeStatement& s, const TileStatement& t) {
+    const TileExpr &from = tiles_.exprs[t.expr[0]], &to = tiles_.exprs[t.expr[1]];
+    const unsigned bytes = kpu::kernel::tile_bytes(code_.buffers[s.buffer].type);
+    const Shape from_starts = starts_of(from), to_starts = starts_of(to);
+    WindowPart source = inside_part(from, from_starts), target = inside_part(to, to_starts);
+    WindowPart whole{Shape(target.low.size(), 0), to.shape};
+    // dimensions agree from the last one on; what one side lacks, the other leaves out
+    const bool clipped = from.op == Op::clipped || to.op == Op::clipped;
+    for (size_t i = 1; clipped && i <= std::min(source.low.size(), target.low.size()); ++i) {
+        int64_t &a = source.low[source.low.size() - i], &b = target.low[target.low.size() - i];
+        int64_t &m = source.size[source.size.size() - i], &n = target.size[target.size.size() - i];
+        const int64_t low = std::max(a, b), end = std::min(a + m, b + n);
+        a = b = low;
+        m = n = std::max<int64_t>(end - low, 0);
+    }
+    if (to.op == Op::clipped) whole = target;
+    TileCopy copy;
+    copy.statement = next_;
+    copy.semaphore = t.semaphore;
+    copy.index = semaphore_index(t, t.expr[2]);
+    copy.source = part_of(from, from_starts, source, s.buffer, bytes);
+    copy.destination = part_of(to, to_starts, target, s.other, bytes);
+    copy.whole = part_of(to, to_starts, whole, s.other, bytes);
+    copy.counts = static_cast<uint64_t>(kpu::kernel::elements_of(to.shape)) * bytes;
+    const TileCopy& started = copies_.start(std::move(copy), storage_);
+    if (observer_ != nullptr) observer_->copy_started(started);
+}
+
+/// Tells how many elements went through which class of operations.
+void TileMachine::count_work(const TileExpr& expr, const std::vector<Tile>& in) {
+    const kpu::kernel::Operation& row = kpu::kernel::operation(expr.op);
+    const auto results = static_cast<uint64_t>(kpu::kernel::elements_of(expr.shape));
+    const bool real = kpu::kernel::contains(kpu::kernel::tile_floats, in.empty() ? expr.type : in[0].type);
+    switch (expr.op) {
+        case Op::dot: {
+            const auto lists = kpu::kernel::lists_of(expr.dims, 0, 4);
+            uint64_t depth = 1;
+            for (const int64_t d : lists[0])
+                depth *= static_cast<uint64_t>(in[0].shape[static_cast<size_t>(d)]);
+            return observer_->computed(real ? CostClass::floating : CostClass::integer, results * depth, 1);
+        }
+        case Op::sort:
+        case Op::sort_index: {
+            const uint64_t steps = network_steps(in[0].shape[static_cast<size_t>(expr.dims[0])]) * in.size();
+            observer_->computed(CostClass::permute, results, steps);
+            return observer_->computed(real ? CostClass::floating : CostClass::integer, results, steps);
+        }
+        case Op::broadcast_to:
+            if (in[0].count() == 1) return;
+            break;
+        default:
+            break;
+    }
+    CostClass cost = row.cost;
+    if (cost == CostClass::none) return;
+    if (cost == CostClass::integer && (real || kpu::kernel::contains(kpu::kernel::tile_floats, expr.type)))
+        cost = CostClass::floating;
+    observer_->computed(cost, row.cost == CostClass::reduce ? in[0].count() : results, 1);
+}
+
+}  // namespace kpu::values::kernel

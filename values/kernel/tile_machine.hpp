@@ -1,0 +1,60 @@
+#pragma once
+// Executes a kernel of rule set xla, a statement at a time.
+#include "values/kernel/batch.hpp"
+#include "values/kernel/tile_copies.hpp"
+
+namespace kpu::values::kernel {
+
+class TileMachine {
+  public:
+    /// `storage`: one for each buffer that is not workgroup memory, in order. `races`: look for statements that touch
+    /// what a copy on its way reads or writes.
+    TileMachine(const Code& code, const std::vector<uint64_t>& scalars, const std::vector<Bytes>& storage,
+                bool races);
+
+    bool done() const { return done_; }
+    uint32_t statement() const { return next_; }  ///< that step() executes
+    /// Throws SimulationError that names the statement.
+    void step();
+    void observe(StepObserver& observer) { observer_ = &observer; }
+    /// Copies that have to arrive before the next statement can be executed, by number.
+    std::vector<uint64_t> awaited();
+    const std::vector<KernelRace>& races() const { return copies_.races(); }
+
+  private:
+    struct Frame {
+        enum class Kind : uint8_t { block, loop, while_ } kind = Kind::block;
+        uint32_t statement = 0, end = 0;  ///< its own, and the first behind its body
+        uint32_t after = 0;               ///< where to go on then
+        int64_t value = 0, to = 0;        ///< loop
+    };
+    void settle();
+    void execute();
+    void branch(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
+    void enter_loop(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
+    void store(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
+    void copy(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
+    void set_loop_variable(const Frame& frame);
+    int64_t semaphore_index(const kpu::kernel::TileStatement& t, ExprIndex index);
+
+    Tile value(ExprIndex index);
+    int64_t integer(ExprIndex index) { return integer_of(value(index)); }
+    Tile load(const TileExpr& expr);
+    Shape starts_of(const TileExpr& window);
+    ByteWindow access(uint32_t buffer, ExprIndex index);
+    void count_work(const TileExpr& expr, const std::vector<Tile>& operands);
+
+    const Code& code_;
+    const kpu::kernel::TileCode& tiles_;
+    std::vector<Bytes> storage_;  ///< of every buffer
+    std::vector<uint8_t> workgroup_;
+    std::vector<Tile> variables_;
+    std::vector<Tile> literals_;  ///< by expression
+    std::vector<Frame> frames_;
+    TileCopies copies_;
+    uint32_t next_ = 0;
+    bool done_ = false;
+    StepObserver* observer_ = nullptr;
+};
+
+}  // namespace kpu::values::kernel
