@@ -199,7 +199,10 @@ double anomaly_bound(const std::string& path) {
             cells.emplace_back(trimmed(line.substr(at, end - at)));
             at = end + 1;
         }
-        return std::stod(cells.at(4)) / 100;
+        constexpr size_t worst = 4, columns = 6;  // of the table of anomalies; other tables have fewer
+        constexpr double rounding = 0.005;        // of the page
+        if (cells.size() < columns) continue;
+        return (std::stod(cells[worst]) + rounding) / 100;
     }
     return 0;
 }
