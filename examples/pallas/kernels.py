@@ -291,7 +291,7 @@ def bitonic_network(keys: Array, places: Array, width: int) -> tuple[Array, Arra
     return keys, places
 
 
-def bitonic_sort(x: Array, interpret: Any = False) -> tuple[Array, Array]:
+def bitonic_sort(x: Array, interpret: Any = False, rows: int = 8) -> tuple[Array, Array]:
     """Each row sorted, stable, with the places that its elements came from."""
     width = x.shape[1]
 
@@ -302,10 +302,10 @@ def bitonic_sort(x: Array, interpret: Any = False) -> tuple[Array, Array]:
         values_ref[...] = jnp.take_along_axis(values, places, axis=1, mode="promise_in_bounds")
         places_ref[...] = places
 
-    spec = blocks(8, width, at=lambda i: (i, 0))
+    spec = blocks(rows, width, at=lambda i: (i, 0))
     return pl.pallas_call(
         kernel,
-        grid=(x.shape[0] // 8,),
+        grid=(x.shape[0] // rows,),
         in_specs=[spec],
         out_specs=[spec, spec],
         out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype), jax.ShapeDtypeStruct(x.shape, jnp.int32)],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kpusim.arguments import path_text
+from kpusim.pallas.body import Json
 from kpusim.pallas.capture import captured, check, text_of
 from kpusim.platform import Platform
 from kpusim.program import Program, StrPath
@@ -20,6 +21,9 @@ class PallasProgram(Program):
 
     #: Content of the exported file.
     source: str
+    #: Names of the arguments and of the results, in order.
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
 
     def save(self, path: StrPath) -> None:
         """Write it: what was captured if the name ends in ``.pallas.json``, else as :meth:`Program.save`."""
@@ -37,9 +41,14 @@ def source(function: Callable[..., Any], *shapes: Any) -> str:
     function, *shapes
         As of :func:`export`.
     """
+    return text_of(checked(function, shapes))
+
+
+def checked(function: Callable[..., Any], shapes: Sequence[Any]) -> Json:
+    """The document of a function that can be exported."""
     form, notes = captured(function, shapes)
     check(notes, form["name"])
-    return text_of(form)
+    return form
 
 
 def export(
@@ -70,8 +79,12 @@ def export(
     --------
     >>> program = kpusim.pallas.export(f, jax.ShapeDtypeStruct((8, 128), "float32"))  # doctest: +SKIP
     """
-    text = source(function, *shapes)
-    program = PallasProgram.parse(text, getattr(function, "__name__", "pallas") + SUFFIX, platform=platform)
+    form = checked(function, shapes)
+    text = text_of(form)
+    program = PallasProgram.parse(text, form["name"] + SUFFIX, platform=platform)
     assert isinstance(program, PallasProgram)
     program.source = text
+    program.operands, program.results = (
+        tuple(row["name"] for row in form["arrays"] if row["role"] == role) for role in ("input", "output")
+    )
     return program

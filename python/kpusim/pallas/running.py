@@ -14,7 +14,7 @@ from jax.experimental import io_callback
 from kpusim.errors import UserError
 from kpusim.pallas import internals as jx
 from kpusim.pallas.capture import traced
-from kpusim.pallas.program import export
+from kpusim.pallas.program import PallasProgram, export
 from kpusim.platform import Platform
 from kpusim.program import StrPath
 from kpusim.run import Run
@@ -70,6 +70,7 @@ class Compiled:
         self.equation = equation  # keeps its id from being used again
         self.device = device
         self.simulation: Simulation | None = None
+        self.program: PallasProgram
         self.results = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in equation.outvars]
         self.traced = self.for_tracing()
 
@@ -82,12 +83,13 @@ class Compiled:
         arrays = [np.asarray(operand) for operand in operands]
         if self.simulation is None:
             shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
-            program = export(named(self.bound, self.equation), *shapes, platform=self.device.platform)
-            self.simulation = Simulation(program, self.device.platform, mode=self.device.mode)
-        needed = [spec.name for spec in self.simulation.input_specs]
-        result = self.simulation.run(dict(zip(needed, map(as_stored, arrays), strict=True)))
+            self.program = export(named(self.bound, self.equation), *shapes, platform=self.device.platform)
+            self.simulation = Simulation(self.program, self.device.platform, mode=self.device.mode)
+        needed = {spec.name for spec in self.simulation.input_specs}
+        given = zip(self.program.operands, arrays, strict=True)
+        result = self.simulation.run({name: array for name, array in given if name in needed})
         LAST[:] = [result]
-        found = [result.outputs[spec.name] for spec in self.simulation.output_specs]
+        found = [result.outputs[name] for name in self.program.results]
         return [as_wanted(array, wanted) for array, wanted in zip(found, self.results, strict=True)]
 
     def for_tracing(self) -> Callable[..., Any]:
@@ -130,15 +132,6 @@ def named(function: Callable[..., Any], equation: Any) -> Callable[..., Any]:
 
     call.__name__ = equation.params.get("name") or equation.params["jaxpr"].debug_info.func_name or "pallas"
     return call
-
-
-def as_stored(array: Any) -> Any:
-    """An array as the device stores it: bool as bytes, bf16 as its bits."""
-    if array.dtype == np.bool_:
-        return array.view(np.uint8)
-    if array.dtype.name == "bfloat16":
-        return array.view(np.uint16)
-    return array
 
 
 def as_wanted(array: Any, wanted: Any) -> Any:

@@ -45,7 +45,7 @@ UNARY: dict[str, tuple[F, tuple[float, float] | None]] = {
     "reduce_precision": (lambda x: lax.reduce_precision(x, 8, 7), None),
     "sqrt": (lax.sqrt, None),
     "rsqrt": (lax.rsqrt, None),
-    "cbrt": (lax.cbrt, None),
+    "cbrt": (lax.cbrt, (-20, 20)),
     "square": (lax.square, None),
     "integer_pow_3": (lambda x: lax.integer_pow(x, 3), None),
     "integer_pow_minus_2": (lambda x: lax.integer_pow(x, -2), None),
