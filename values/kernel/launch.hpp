@@ -34,6 +34,7 @@ struct LaunchResult {
     Grid grid{1, 1, 1};
     std::vector<OutsideAccess> outside;
     std::vector<KernelRace> races;
+    unsigned workers = 0;             ///< units that executed workgroups of it
     std::vector<uint32_t> unwatched;  ///< buffers that are too large to look for races in
 };
 
@@ -64,6 +65,7 @@ class LaunchWork {
     std::optional<RaceShadow> shadow_;
     std::vector<OutsideAccess> outside_;  ///< of workers that have ended
     uint64_t steps_ = 0;
+    unsigned workers_ = 0;  ///< that took a workgroup
 };
 
 /// Executes workgroups of a launch a statement at a time, for all lanes that stand there.
@@ -80,6 +82,7 @@ class LaunchWorker {
     /// Executes a statement, in a FloatEnvironment. Throws SimulationError for what the kernel does.
     void step();
     const Batch& batch() const { return batch_; }
+    const Memory& memory() const { return memory_; }
     const Code& code() const { return work_.code_; }
 
   private:
@@ -89,7 +92,7 @@ class LaunchWorker {
     Memory memory_;
     Batch batch_;
     std::optional<RaceWatch> watch_;
-    bool done_ = false;
+    bool took_ = false, done_ = false;
 };
 
 /// Runs all workgroups, x fastest, on `storage` (one for each buffer that is not workgroup memory). Those that
