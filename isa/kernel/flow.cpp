@@ -1,9 +1,9 @@
 // What flows where: lanes that differ, data that decide.
+#include "isa/kernel/flow.hpp"
+
 #include <fmt/format.h>
 
 #include <functional>
-
-#include "isa/kernel/flow.hpp"
 
 #include "isa/kernel/analysis.hpp"
 

@@ -22,7 +22,8 @@ from kpusim.errors import UserError
 from kpusim.platform import Platform
 from kpusim.program import Program, StrPath
 from kpusim.run import Run
-from kpusim.simulation import Mode, simulate
+from kpusim.running import simulate
+from kpusim.simulation import Mode
 
 #: Element types of buffers that arrays have; a bool is a word, u64 two.
 DTYPES = {
