@@ -6,6 +6,7 @@
 #include "runtime/driver.hpp"
 #include "runtime/functional_estimate.hpp"
 #include "runtime/simulation.hpp"
+#include "values/kernel/task.hpp"
 
 namespace kpu::runtime {
 namespace {
@@ -19,7 +20,12 @@ class UntimedDriver final : public Driver {
           tasks_(parts.program, *parts.memory, *parts.backend, functional_options(parts, options)) {}
 
     RunStatus advance(uint64_t steps, const std::atomic<bool>* interrupt) override {
-        return tasks_.run(steps, interrupt);
+        try {
+            return tasks_.run(steps, interrupt);
+        } catch (const values::kernel::StepLimitError& error) {
+            beyond_limit_ = error.what();
+            return RunStatus::limit_reached;
+        }
     }
     RunStatus advance_task(const std::atomic<bool>* interrupt) override { return advance(1, interrupt); }
 
@@ -72,12 +78,14 @@ class UntimedDriver final : public Driver {
     const DeviceLimits& limits_;
     const std::optional<platforms::Platform>& platform_;
     execution::FunctionalDriver tasks_;
+    std::string beyond_limit_;  ///< what a kernel did; empty: nothing
 };
 
 /// More tasks in flight than the device's token table holds: with timing, issue would stall there. Nobody is told of a
 /// compiled program: it was planned for this table, and has no window that its user could narrow.
 Diagnostics UntimedDriver::findings() const {
     Diagnostics found = tasks_.findings();
+    if (!beyond_limit_.empty()) found.error({}, beyond_limit_);
     if (program_.module != nullptr && !program_.module->program.target_hash().empty()) return found;
     const std::vector<uint32_t>& peaks = tasks_.peak_tokens();
     for (size_t engine = 0; engine < peaks.size() && limits_.max_active_tokens > 0; ++engine) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/diagnostics.hpp"
+#include "isa/kernel/flow.hpp"
 #include "values/compute.hpp"
 #include "values/kernel/task.hpp"
 
@@ -135,6 +136,8 @@ void Executor::run_kernel(MemoryMap& memory, const BoundTask& task, const std::v
         *done = kernel::evaluate_launch(memory, task, inputs, outputs, loops, limits, result);
     } catch (const UserError& error) {
         throw UserError(in_task(error));
+    } catch (const kernel::StepLimitError& error) {
+        throw kernel::StepLimitError(in_task(error));
     } catch (const SimulationError& error) {
         throw SimulationError(in_task(error));
     }
@@ -157,18 +160,26 @@ void Executor::note_launch(const BoundTask& task, const kernel::LaunchResult& re
         outside_.try_emplace(
             {task.name, 0, buffer, "unwatched"},
             Outside{fmt::format("task `{}`: buffer `{}` of kernel `{}` is too large to look for "
-                                "races in it",
+                                "races in it. Fix: launch it on a smaller part.",
                                 task.name, code.buffers[buffer].name, code.name()),
                     0});
+    const auto ordered = result.workers > 1 ? kpu::kernel::first_order_dependence(code) : std::nullopt;
+    if (ordered)
+        outside_.try_emplace(
+            {task.name, *ordered, 0, "order"},
+            Outside{
+                fmt::format("task `{}`, {}: the outcome of the atomic depends on the order of workgroups, "
+                            "which ran on {} units. Fix: use results that do not depend on it, or one unit.",
+                            task.name, code.where(*ordered), result.workers),
+                0});
 }
 
 Diagnostics Executor::findings() const {
     Diagnostics found;
     for (const auto& [place, outside] : outside_)
-        found.warning({}, outside.count == 0
-                              ? fmt::format("{}. Fix: launch it on a smaller part.", outside.text)
-                              : fmt::format("{}; {} times. Fix: guard the access with len().", outside.text,
-                                            outside.count));
+        found.warning({}, outside.count == 0 ? outside.text
+                                             : fmt::format("{}; {} times. Fix: guard the access with len().",
+                                                           outside.text, outside.count));
     return found;
 }
 

@@ -1,4 +1,6 @@
 // What flows where: lanes that differ, data that decide.
+#include "isa/kernel/flow.hpp"
+
 #include <fmt/format.h>
 
 #include <functional>
@@ -110,6 +112,41 @@ std::optional<uint32_t> first_data_dependence(const Code& code) {
                        reads_data(code, expr.operand[0]);
             });
             if (indexed) return i;
+        }
+    }
+    return std::nullopt;
+}
+
+namespace {
+
+/// Whether any statement reads a variable.
+bool is_read(const Code& code, uint32_t variable) {
+    for (const CodeExpr& expr : code.exprs)
+        if (expr.op == Op::variable && expr.place == variable) return true;
+    return false;
+}
+
+bool is_atomic(const CodeExpr& expr) { return operation(expr.op).syntax == Syntax::atomic; }
+
+}  // namespace
+
+std::optional<uint32_t> first_order_dependence(const Code& code) {
+    const auto other_kind = [&](const CodeExpr& atomic) {
+        for (const CodeExpr& expr : code.exprs)
+            if (is_atomic(expr) && expr.place == atomic.place && expr.op != atomic.op) return true;
+        return false;
+    };
+    for (uint32_t i = 0; i < code.statements.size(); ++i) {
+        const CodeStatement& s = code.statements[i];
+        for (const ExprIndex root : s.expr) {
+            if (!any_of(code, root, is_atomic)) continue;
+            const CodeExpr& expr = code.exprs[root];
+            const bool dropped = is_atomic(expr) && (s.kind == Kind::let || s.kind == Kind::assign) &&
+                                 !is_read(code, s.variable);
+            const bool exchanges = expr.op == Op::atomic_exchange || expr.op == Op::atomic_compare_exchange;
+            const bool nested =
+                any_of(code, expr.operand[0], is_atomic) || any_of(code, expr.operand[1], is_atomic);
+            if (!dropped || exchanges || nested || other_kind(expr)) return i;
         }
     }
     return std::nullopt;

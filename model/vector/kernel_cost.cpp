@@ -57,6 +57,25 @@ void KernelCost::add(Content& content, kernel::ExprIndex root) const {
     }
 }
 
+/// A group of lanes that ask for one element after the other, all inside: without sorting. False: they do not.
+bool KernelCost::take_neighbours(const uint32_t* elements, uint32_t count, const KernelBufferPlace& place,
+                                 unsigned bytes, KernelTraffic& traffic, Cycles& cycles, uint64_t& words) {
+    for (uint32_t i = 1; i < count; ++i)
+        if (elements[i] != elements[0] + i) return false;
+    const uint64_t begin = place.address + uint64_t{elements[0]} * bytes,
+                   end = begin + uint64_t{count} * bytes;
+    if (elements[0] + uint64_t{count} > UINT32_MAX || end > place.address + place.bytes) return false;
+    if (interleave_ % width_ != 0 || width_ % bytes != 0 || begin % bytes != 0) return false;
+    words_of_bank_.assign(banks_, 0);
+    uint32_t most = 0;
+    for (uint64_t word = begin / width_; word * width_ < end; ++word, ++words)
+        most = std::max(most, ++words_of_bank_[word * width_ / interleave_ % banks_]);
+    cycles += most;
+    traffic.low = std::min(traffic.low, begin);
+    traffic.high = std::max(traffic.high, end);
+    return true;
+}
+
 /// Lanes that go together ask for words of banks; a bank gives one a cycle, whoever asks for it.
 Cycles KernelCost::bank_cycles(uint32_t buffer, const uint32_t* elements, uint32_t count, uint64_t& words) {
     const KernelBufferPlace& place = places_[buffer];
@@ -65,6 +84,7 @@ Cycles KernelCost::bank_cycles(uint32_t buffer, const uint32_t* elements, uint32
     Cycles cycles = 0;
     for (uint32_t first = 0; first < count; first += static_cast<uint32_t>(lanes_)) {
         const uint32_t end = static_cast<uint32_t>(std::min<uint64_t>(count, first + lanes_));
+        if (take_neighbours(elements + first, end - first, place, bytes, traffic, cycles, words)) continue;
         touched_.clear();
         for (uint32_t i = first; i < end; ++i) {
             const uint64_t offset = uint64_t{elements[i]} * bytes;

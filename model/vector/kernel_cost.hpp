@@ -57,6 +57,8 @@ class KernelCost : public values::kernel::StepObserver {
     };
     void add(Content& content, kernel::ExprIndex root) const;
     Cycles bank_cycles(uint32_t buffer, const uint32_t* elements, uint32_t count, uint64_t& words);
+    bool take_neighbours(const uint32_t* elements, uint32_t count, const KernelBufferPlace& place,
+                         unsigned bytes, KernelTraffic& traffic, Cycles& cycles, uint64_t& words);
 
     const kernel::Code& code_;
     const std::vector<KernelBufferPlace> places_;
@@ -71,6 +73,7 @@ class KernelCost : public values::kernel::StepObserver {
     std::array<uint64_t, kernel::cost_class_count> operations_{};
     std::vector<KernelCopy> started_copies_;
     std::vector<std::pair<uint64_t, uint64_t>> touched_;  ///< bank and word
+    std::vector<uint32_t> words_of_bank_;
 };
 
 }  // namespace kpu::model

@@ -12,9 +12,13 @@
 #include "compiler/front_ends.hpp"
 #include "traces/event_file.hpp"
 #include "traces/formats.hpp"
+#include "traces/run_folder.hpp"
 
 namespace CLI {
 class App;
+}
+namespace kpu::runtime {
+class Simulation;
 }
 
 namespace kpu::cli {
@@ -41,6 +45,7 @@ void add_export(CLI::App& app, int& exit_code);
 void add_diff(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_dram(CLI::App& app, int& exit_code);
+void add_debug(CLI::App& app, int& exit_code);
 
 /// Options that several verbs share.
 struct DeviceOptions {
@@ -58,6 +63,20 @@ std::string program_help();
 /// Options that rows declare; what is given goes to `given`, which must outlive the parsing.
 void add_row_options(CLI::App& command, const std::vector<OptionRow>& rows, GivenOptions& given);
 
+/// Data of a program's inputs.
+struct InputOptions {
+    std::vector<std::string> inputs;
+    std::string fill;
+    void add_to(CLI::App& command);
+    /// Binds every --input and fills the rest. `needed`: what is left then is an error. Result: name, path and hash
+    /// of each, for the manifest.
+    std::vector<traces::Manifest::File> bind(const std::string& program, bool needed,
+                                             runtime::Simulation& simulation) const;
+};
+
+/// A choice of the form WORD or WORD:SEED.
+std::optional<uint64_t> seed_of(const std::string& text, const std::string& word, const std::string& option);
+[[noreturn]] void refuse(const std::string& option, const std::string& value, const std::string& allowed);
 /// "NAME=VALUE" split at the first '='. Throws UserError naming the option.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
 /// A decimal integer that fits 64 bits. Throws UserError naming the option.

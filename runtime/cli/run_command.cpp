@@ -31,8 +31,9 @@ struct RunOptions {
     std::string program;
     DeviceOptions device;
     GivenOptions front_end;
-    std::vector<std::string> params, inputs;
-    std::string fill, mode = "values+timing", order = "program", values = "fast", stepper = "fast";
+    std::vector<std::string> params;
+    InputOptions inputs;
+    std::string mode = "values+timing", order = "program", values = "fast", stepper = "fast";
     bool mode_given = false;
     bool strict = false, retarget = false, no_hazards = false, allow_hazards = false, force = false,
          json = false, quiet = false;
@@ -43,19 +44,6 @@ struct RunOptions {
     LongRun long_run;
     bool wants_traces() const { return !events.empty() || !traces.empty(); }
 };
-
-/// A choice of the form WORD or WORD:SEED.
-std::optional<uint64_t> seed_of(const std::string& text, const std::string& word, const std::string& option) {
-    if (text.rfind(word + ":", 0) != 0) return std::nullopt;
-    const int64_t seed = parse_integer(text.substr(word.size() + 1), option);
-    if (seed < 0)
-        throw UserError(fmt::format("{}: the seed {} is negative. Fix: give 0 or more.", option, seed));
-    return static_cast<uint64_t>(seed);
-}
-
-[[noreturn]] void refuse(const std::string& option, const std::string& value, const std::string& allowed) {
-    throw UserError(fmt::format("{} does not take `{}`. Fix: give {}.", option, value, allowed));
-}
 
 runtime::SimulationOptions simulation_options(const RunOptions& options) {
     runtime::SimulationOptions result;
@@ -95,37 +83,6 @@ runtime::SimulationOptions simulation_options(const RunOptions& options) {
     result.oracle_stepper = options.stepper == "oracle";
     result.reference_values = options.values == "reference";
     return result;
-}
-
-/// Binds every --input and fills the rest. Result: name, path and hash of each, for the manifest.
-std::vector<traces::Manifest::File> bind_inputs(const RunOptions& options, runtime::Simulation& simulation) {
-    std::vector<traces::Manifest::File> files;
-    for (const auto& text : options.inputs) {
-        auto [name, path] = split_assignment(text, "--input");
-        const auto fits = [&, input = name, file = path](const NpyArray& array) {
-            simulation.check_input(input, array, file);
-        };
-        const std::string bytes = read_npy_bytes(path, fits);
-        simulation.set_input(name, parse_npy(bytes, path), path);
-        files.push_back({name, path, sha256_hex(bytes)});
-    }
-    const auto missing = simulation.missing_inputs();
-    if (missing.empty()) return files;
-    if (options.fill == "zeros") {
-        simulation.fill_inputs_zero();
-    } else if (!options.fill.empty()) {
-        const auto seed = seed_of(options.fill, "random", "--fill");
-        if (!seed) refuse("--fill", options.fill, "zeros or random:SEED");
-        simulation.fill_inputs_random(*seed);
-    } else if (options.mode != "timing") {
-        throw UserError(fmt::format(
-            "{}: no data for input{} {}. Fix: give --input NAME=FILE.npy for each, or --fill zeros.",
-            options.program, missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")));
-    }
-    for (const auto& name : missing) {
-        files.push_back({name, "", options.fill.empty() ? "unbound" : options.fill});
-    }
-    return files;
 }
 
 /// What cannot be written is known before the run, not after it. The output folder is still to be made.
@@ -182,6 +139,8 @@ int conclude(const RunOptions& options, runtime::RunStatus status, const runtime
                                   simulation.now(), simulation.deadlock_report()));
             return exit_failed;
         case runtime::RunStatus::limit_reached:
+            if (simulation.options().mode == runtime::Mode::functional)
+                return exit_failed;  // a finding has said it
             print_err(fmt::format(
                 "error: stopped at the limit of {} cycles with work left. Fix: raise --max-cycles.\n",
                 options.max_cycles));
@@ -283,7 +242,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     print_findings(diagnostics);
     print_findings(simulation.diagnostics());
     traces::Manifest manifest;
-    manifest.inputs = bind_inputs(options, simulation);
+    manifest.inputs = options.inputs.bind(options.program, options.mode != "timing", simulation);
     options.budgets.prepare(simulation, settings.mode);
     options.long_run.prepare(simulation.program(), settings);
     check_output_paths(options, simulation);
@@ -333,9 +292,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     add_row_options(*command, compiler::front_end_options(), options->front_end);
     command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
         ->allow_extra_args(false);
-    command->add_option("--input", options->inputs, "NAME=FILE.npy: data of an input")
-        ->allow_extra_args(false);
-    command->add_option("--fill", options->fill, "data of inputs not given: zeros or random:SEED");
+    options->inputs.add_to(*command);
     command->add_option("--mode", options->mode, "values+timing (default), timing, functional")
         ->check(CLI::IsMember({"values+timing", "timing", "functional"}));
     command->add_option("--order", options->order, "functional mode: program (default) or random:SEED");

@@ -20,21 +20,24 @@ constexpr Type types[] = {Type::u32, Type::i32, Type::f32, Type::u64, Type::bool
 
 class Generator {
   public:
-    explicit Generator(uint64_t seed) : random_(seed * 0x9e3779b97f4a7c15 + 1) {}
+    explicit Generator(uint64_t seed, bool tame = false)
+        : random_(seed * 0x9e3779b97f4a7c15 + 1), tame_(tame) {}
 
     RandomKernel run() {
         const int width = pick({1, 3, 8, 33, 40});
         const bool square = width == 8 && chance(3);
         kernel_.text = fmt::format(
             "kernel r workgroup({}{}) (u: read_write u32[], i: read_write i32[], f: read_write f32[], "
-            "w: read_write u64[], b: read_write bool[], h: read_write i16[], t: workgroup u32[16], "
+            "w: read_write u64[], b: read_write bool[], h: read_write i16[], t: workgroup u32[{}], "
             "o: output f32[8], n: u32):\n",
-            width, square ? ", 2" : "");
+            width, square ? ", 2" : "", tame_ ? 80 : 16);
+        own_ = fmt::format("gid.y * {} + gid.x", 2 * width);
+        own_of_workgroup_ = fmt::format("lid.y * {} + lid.x", width);
         scopes_.push_back({{"n", Type::u32, false}});
         block(4 + below(8), 0);
         kernel_.text += "endkernel\n";
         for (const size_t bytes : {32, 32, 32, 64, 32, 16, 32}) {
-            std::vector<uint8_t> data(bytes);
+            std::vector<uint8_t> data(bytes * (tame_ ? 40 : 1));
             for (uint8_t& byte : data) byte = static_cast<uint8_t>(random_() >> (chance(2) ? 3 : 60));
             kernel_.buffers.push_back(data);
         }
@@ -77,6 +80,7 @@ class Generator {
 
     /// An index, mostly inside.
     std::string index(int depth) {
+        if (tame_) return own_;
         switch (below(5)) {
             case 0:
                 return "lid.x";
@@ -88,6 +92,9 @@ class Generator {
                 return fmt::format("({}) % 9", expression(Type::u32, depth + 2));
         }
     }
+
+    /// Of workgroup memory.
+    std::string shared_index(int depth) { return tame_ ? own_of_workgroup_ : index(depth); }
 
     std::string literal(Type type) {
         switch (type) {
@@ -124,7 +131,7 @@ class Generator {
         if (depth > 4 || chance(4)) return leaf(type);
         switch (below(7)) {
             case 0:
-                if (type == Type::u32 && chance(2)) return fmt::format("t[{}]", index(depth + 1));
+                if (type == Type::u32 && chance(2)) return fmt::format("t[{}]", shared_index(depth + 1));
                 return fmt::format("{}[{}]", buffer_of(type), index(depth + 1));
             case 1:
                 return fmt::format("select({}, {}, {})", expression(Type::boolean, depth + 1),
@@ -260,13 +267,15 @@ class Generator {
 
     void store(int depth) {
         const Type type = any_type();
-        if (chance(5)) return line(depth, fmt::format("t[{}] = {}", index(0), expression(Type::u32, 0)));
+        if (chance(5))
+            return line(depth, fmt::format("t[{}] = {}", shared_index(0), expression(Type::u32, 0)));
         if (chance(6)) return line(depth, fmt::format("h[{}] = {}", index(0), expression(Type::i32, 0)));
         if (chance(6)) return line(depth, fmt::format("o[{}] = {}", index(0), expression(Type::f32, 0)));
         line(depth, fmt::format("{}[{}] = {}", buffer_of(type), index(0), expression(type, 0)));
     }
 
     void atomic(int depth) {
+        if (tame_) return store(depth);
         constexpr const char* names[] = {"add", "or", "and", "xor", "min", "max", "exchange", "lru_update"};
         const std::string call = chance(8) ? fmt::format("atomic_compare_exchange(u[{}], {}, {})", index(0),
                                                          expression(Type::u32, 2), expression(Type::u32, 2))
@@ -280,6 +289,7 @@ class Generator {
     }
 
     void copy(int depth) {
+        if (tame_) return store(depth);
         constexpr const char* pairs[] = {"u, t", "t, u", "f, i", "w, f"};
         line(depth, fmt::format("async_{}({}, ({}) % 40, ({}) % 20, \"t{}\")", chance(2) ? "load" : "store",
                                 pairs[below(4)], expression(Type::u32, 3), expression(Type::u32, 3), next_));
@@ -318,6 +328,8 @@ class Generator {
     }
 
     std::mt19937_64 random_;
+    const bool tame_;
+    std::string own_, own_of_workgroup_;  ///< indices that no other invocation has
     RandomKernel kernel_;
     std::vector<std::vector<Name>> scopes_;
     int next_ = 0;
@@ -327,5 +339,6 @@ class Generator {
 }  // namespace
 
 RandomKernel random_kernel(uint64_t seed) { return Generator(seed).run(); }
+RandomKernel tame_kernel(uint64_t seed) { return Generator(seed, true).run(); }
 
 }  // namespace kpu::kernel_test

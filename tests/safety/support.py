@@ -49,6 +49,7 @@ WRITES = {
     "compile": ("--output",),
     "disasm": ("--output",),
     "dram": ("--commands",),
+    "debug": (),
     "check": (),
     "list": (),
     "diff": (),

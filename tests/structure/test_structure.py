@@ -53,8 +53,9 @@ USES = {
     "runtime": "model/device traces/*",
     "runtime/schedule_engine": "runtime compiler/*",
     "runtime/what_if": "runtime",
-    "runtime/cli": "runtime/schedule_engine runtime/what_if analysis explain traces/*",
-    "python": "runtime/schedule_engine runtime/what_if compiler/onnx analysis explain traces/*",
+    "runtime/debug": "runtime",
+    "runtime/cli": "runtime/schedule_engine runtime/what_if runtime/debug analysis explain traces/*",
+    "python": "runtime/schedule_engine runtime/what_if runtime/debug compiler/onnx analysis explain traces/*",
 }
 NO_SOURCES = {"tests", "cmake", "docs", "examples", "editors", "scripts"}
 

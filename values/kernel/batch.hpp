@@ -48,6 +48,13 @@ class Batch {
         return lanes_;
     }  ///< of the workgroup, that execute it, ascending
 
+    const std::array<uint32_t, 3>& workgroup() const { return workgroup_; }
+    /// Of a variable, as a lane of the workgroup has it now.
+    uint64_t value(uint32_t variable, uint32_t lane) const {
+        const Column& column = variables_[variable];
+        return column.wide.empty() ? column.words[lane] : column.wide[lane];
+    }
+
   private:
     using Lanes = std::vector<uint32_t>;
     /// Values of all lanes, or of the active ones side by side.

@@ -1,5 +1,6 @@
 // What statements do, for all active lanes.
 #include <algorithm>
+#include <cstring>
 
 #include "values/kernel/arithmetic.hpp"
 #include "values/kernel/batch.hpp"
@@ -59,6 +60,17 @@ void Batch::store() {
 void Batch::store_column(const Values& indices, const Values& values) {
     const CodeStatement& s = code_.statements[next_];
     if (!observers_.empty()) touch(kpu::kernel::no_expr, s.buffer, indices.words, lanes_.size());
+    const Type type = code_.buffers[s.buffer].type;
+    if (is_word(type) && values.wide == nullptr &&
+        all_below(indices.words, lanes_.size(), memory_.length(s.buffer))) {
+        uint8_t* const data = memory_.bytes(s.buffer).data;
+        for (size_t i = 0; i < lanes_.size(); ++i) {
+            const uint32_t word =
+                type == Type::f32 ? kpu::kernel::canonical(values.words[i]) : values.words[i];
+            std::memcpy(data + 4 * uint64_t{indices.words[i]}, &word, sizeof word);
+        }
+        return;
+    }
     for (size_t i = 0; i < lanes_.size(); ++i) {
         const uint32_t element = indices.words[i];
         if (memory_.inside(s.buffer, element))

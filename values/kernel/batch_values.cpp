@@ -2,6 +2,7 @@
 // known, so a column that meets an error, or would see a store of the same statement, is abandoned without a
 // trace, and the lanes go one by one as the interpreter defines it.
 #include <algorithm>
+#include <cstring>
 
 #include "values/kernel/arithmetic.hpp"
 #include "values/kernel/batch.hpp"
@@ -298,6 +299,16 @@ Batch::Values Batch::load(ExprIndex index, size_t slot) {
     if (!observers_.empty()) touch(index, expr.place, at.words, count);
     const Values out = slot_for(slot, expr.type);
     const uint64_t length = memory_.length(expr.place);
+    if (is_word(code_.buffers[expr.place].type) && all_below(at.words, count, length)) {
+        const uint8_t* const data = memory_.bytes(expr.place).data;
+        const bool real = expr.type == Type::f32;
+        for (size_t i = 0; i < count; ++i) {
+            uint32_t word;
+            std::memcpy(&word, data + 4 * uint64_t{at.words[i]}, sizeof word);
+            out.words[i] = real ? kpu::kernel::canonical(word) : word;
+        }
+        return out;
+    }
     const auto read = [&](size_t i) -> uint64_t {
         const uint32_t element = at.words[i];
         if (element < length) return memory_.load(expr.place, element);

@@ -9,9 +9,12 @@
 
 #include "values/compute.hpp"
 #include "values/kernel/interpreter.hpp"
+#include "values/kernel/probe.hpp"
 
 namespace kpu::values::kernel {
 namespace {
+
+thread_local LaunchProbe* probe_of_thread = nullptr;
 
 /// The smallest n with n^power >= total.
 uint64_t root_above(uint64_t total, unsigned power) {
@@ -58,6 +61,10 @@ bool interrupted(const LaunchLimits& limits) {
 }
 
 }  // namespace
+
+LaunchProbe* LaunchProbe::current() { return probe_of_thread; }
+LaunchProbe::Scope::Scope(LaunchProbe& probe) : outer_(probe_of_thread) { probe_of_thread = &probe; }
+LaunchProbe::Scope::~Scope() { probe_of_thread = outer_; }
 
 Grid inferred_grid(const Code& code, const std::vector<uint64_t>& elements) {
     if (code.tiles != nullptr) return {1, 1, 1};
@@ -136,6 +143,7 @@ LaunchResult LaunchWork::result() const {
     result.steps = steps_;
     result.outside = outside_;
     result.races = copy_races_;
+    result.workers = workers_;
     if (!shadow_) return result;
     result.races = shadow_->races();
     result.unwatched = shadow_->unwatched();
@@ -173,6 +181,8 @@ void LaunchWorker::begin_next() {
     }
     while (batch_->done() && work_.left()) {
         const uint64_t workgroup = work_.take();
+        if (!took_) ++work_.workers_;
+        took_ = true;
         if (watch_) watch_->begin(workgroup);
         batch_->begin(place_of(workgroup, work_.grid_));
     }
@@ -196,6 +206,7 @@ void LaunchWorker::step() {
         if (tiles_->done()) stop();
         return;
     }
+    if (LaunchProbe* const probe = LaunchProbe::current()) probe->before_statement(*this);
     batch_->step();
     if (batch_->done()) begin_next();
 }

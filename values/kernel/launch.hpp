@@ -35,6 +35,7 @@ struct LaunchResult {
     Grid grid{1, 1, 1};
     std::vector<OutsideAccess> outside;
     std::vector<KernelRace> races;
+    unsigned workers = 0;             ///< units that executed workgroups of it
     std::vector<uint32_t> unwatched;  ///< buffers that are too large to look for races in
 };
 
@@ -67,6 +68,7 @@ class LaunchWork {
     std::vector<KernelRace> copy_races_;  ///< of workers that have ended
     std::vector<OutsideAccess> outside_;  ///< of workers that have ended
     uint64_t steps_ = 0;
+    unsigned workers_ = 0;  ///< that took a workgroup
 };
 
 /// Executes workgroups of a launch a statement at a time, for all lanes that stand there; of rule set xla, the one
@@ -87,7 +89,8 @@ class LaunchWorker {
         return tiles_ ? tiles_->statement() : batch_->statement();
     }  ///< that step() executes
     uint32_t active() const { return tiles_ ? 1 : batch_->active(); }
-    const Batch& batch() const { return *batch_; }  ///< rule set gpu
+    const Batch& batch() const { return *batch_; }     ///< rule set gpu
+    const Memory& memory() const { return *memory_; }  ///< rule set gpu
     bool has_tiles() const { return tiles_.has_value(); }
     TileMachine& tiles() { return *tiles_; }  ///< rule set xla
     const Code& code() const { return work_.code_; }
@@ -100,7 +103,7 @@ class LaunchWorker {
     std::optional<Batch> batch_;
     std::optional<RaceWatch> watch_;
     std::optional<TileMachine> tiles_;
-    bool done_ = false;
+    bool took_ = false, done_ = false;
 };
 
 /// Runs all workgroups, x fastest, on `storage` (one for each buffer that is not workgroup memory). Those that

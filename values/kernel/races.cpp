@@ -87,8 +87,20 @@ std::vector<RaceShadow::Cell>* RaceWatch::cells_of(uint32_t buffer) {
 /// between them, or of different workgroups.
 bool RaceWatch::unordered(const RaceShadow::Access& earlier, uint64_t invocation, bool shared) const {
     if (earlier.statement == RaceShadow::Access::nobody || earlier.invocation == invocation) return false;
-    const bool same = earlier.invocation / code_.invocations() == invocation / code_.invocations();
-    return same ? earlier.epoch == epoch_ : shared;
+    return workgroup_of(earlier.invocation) == workgroup_of(invocation) ? earlier.epoch == epoch_ : shared;
+}
+
+const RaceShadow::Access* RaceWatch::find_unordered(const RaceShadow::History& history, uint64_t invocation,
+                                                    bool shared) const {
+    for (const RaceShadow::Access* earlier : {&history.last, &history.other, &history.foreign})
+        if (unordered(*earlier, invocation, shared)) return earlier;
+    return nullptr;
+}
+
+void RaceWatch::remember(RaceShadow::History& history, uint64_t invocation) const {
+    if (history.last.invocation != invocation) history.other = history.last;
+    if (workgroup_of(history.last.invocation) != workgroup_of(invocation)) history.foreign = history.last;
+    history.last = {statement_, epoch_, invocation};
 }
 
 void RaceWatch::report(Kind kind, const RaceShadow::Access& earlier, uint32_t buffer, uint64_t element,
@@ -101,7 +113,7 @@ void RaceWatch::report(Kind kind, const RaceShadow::Access& earlier, uint32_t bu
     race.element = element;
     race.invocation = invocation;
     race.other_invocation = earlier.invocation;
-    race.between_workgroups = earlier.invocation / code_.invocations() != invocation / code_.invocations();
+    race.between_workgroups = workgroup_of(earlier.invocation) != workgroup_of(invocation);
     shadow_.add(race);
 }
 
@@ -110,23 +122,19 @@ void RaceWatch::touch(Touch how, uint32_t buffer, uint64_t element, uint64_t inv
     if (cells == nullptr || element >= cells->size()) return;  // outside: nothing is touched
     RaceShadow::Cell& cell = (*cells)[element];
     const bool shared = !code_.buffers[buffer].is_workgroup();
-    const RaceShadow::Access me{statement_, epoch_, invocation};
-    const bool both_atomic = how == Touch::atomic && cell.atomic;
-    if (!both_atomic && unordered(cell.written, invocation, shared))
-        report(how == Touch::read ? Kind::read_after_write : Kind::write_after_write, cell.written, buffer,
-               element, invocation);
-    if (how == Touch::read) {
-        if (cell.last_read.invocation != invocation) cell.other_read = cell.last_read;
-        cell.last_read = me;
-        return;
-    }
-    for (const RaceShadow::Access& reader : {cell.last_read, cell.other_read})
-        if (unordered(reader, invocation, shared)) {
-            report(Kind::write_after_read, reader, buffer, element, invocation);
-            break;
-        }
-    cell.written = me;
-    cell.atomic = how == Touch::atomic;
+    const Kind after_write = how == Touch::read ? Kind::read_after_write : Kind::write_after_write;
+    if (unordered(cell.written, invocation, shared))
+        report(after_write, cell.written, buffer, element, invocation);
+    if (how != Touch::atomic)
+        if (const RaceShadow::Access* earlier = find_unordered(cell.atomics, invocation, shared))
+            report(after_write, *earlier, buffer, element, invocation);
+    if (how != Touch::read)
+        if (const RaceShadow::Access* earlier = find_unordered(cell.reads, invocation, shared))
+            report(Kind::write_after_read, *earlier, buffer, element, invocation);
+    if (how == Touch::write)
+        cell.written = {statement_, epoch_, invocation};
+    else
+        remember(how == Touch::read ? cell.reads : cell.atomics, invocation);
 }
 
 void RaceWatch::touch_range(Touch how, const Range& range, uint64_t invocation) {

@@ -36,7 +36,7 @@ RaceText race_text(const Code& code, const std::array<uint64_t, 3>& grid, const 
 /// Who touched which element last, for the workers of one launch.
 class RaceShadow {
   public:
-    static constexpr uint64_t most_elements = uint64_t{1} << 22;
+    static constexpr uint64_t most_elements = uint64_t{1} << 21;
 
     explicit RaceShadow(const Code& code) : code_(code), cells_(code.buffers.size()) {}
     /// In order of first occurrence.
@@ -52,9 +52,14 @@ class RaceShadow {
         uint32_t epoch = 0;  ///< of its worker: barriers and workgroups so far
         uint64_t invocation = 0;
     };
+    /// Of accesses that may follow each other without a race. One that races with any of them races with one of
+    /// these.
+    struct History {
+        Access last, other, foreign;  ///< the last one; of another invocation; of another workgroup
+    };
     struct Cell {
-        Access written, last_read, other_read;
-        bool atomic = false;  ///< the write
+        Access written;
+        History atomics, reads;
     };
     std::vector<Cell>* cells_of(uint32_t buffer, uint64_t elements);
     void add(const KernelRace& race);
@@ -92,7 +97,11 @@ class RaceWatch : public StepObserver {
     void touch(Touch how, uint32_t buffer, uint64_t element, uint64_t invocation);
     void touch_range(Touch how, const Range& range, uint64_t invocation);
     void meet_copies(Touch how, const Range& range, uint64_t invocation);
+    uint64_t workgroup_of(uint64_t invocation) const { return invocation / code_.invocations(); }
     bool unordered(const RaceShadow::Access& earlier, uint64_t invocation, bool shared) const;
+    const RaceShadow::Access* find_unordered(const RaceShadow::History& history, uint64_t invocation,
+                                             bool shared) const;
+    void remember(RaceShadow::History& history, uint64_t invocation) const;
     void report(KernelRace::Kind kind, const RaceShadow::Access& earlier, uint32_t buffer, uint64_t element,
                 uint64_t invocation);
     std::vector<RaceShadow::Cell>* cells_of(uint32_t buffer);

@@ -137,7 +137,7 @@ LaunchResult evaluate_launch(MemoryMap& memory, const BoundTask& task, const std
     LaunchOperands operands(memory, task, inputs, outputs, loops, LaunchOperands::Access::copies);
     LaunchResult result = run_launch(code, operands.grid(), operands.scalars(), operands.storage(), limits);
     if (!result.complete)
-        throw SimulationError(
+        throw StepLimitError(
             fmt::format("kernel `{}` did not end within its limit: {} statements of invocations were "
                         "executed. Fix: end its loops, or raise the limit.",
                         code.name(), result.steps));

@@ -51,8 +51,14 @@ struct SharedLaunch {
     std::map<uint16_t, std::vector<bool>> rooms;  ///< by engine: places for workgroup memory that are taken
 };
 
-/// Runs a launch, all of it, and gives what it leaves in its outputs. Throws SimulationError where the kernel fails
-/// or goes beyond its limits.
+/// A kernel went beyond its limit of steps.
+class StepLimitError : public SimulationError {
+  public:
+    using SimulationError::SimulationError;
+};
+
+/// Runs a launch, all of it, and gives what it leaves in its outputs. Throws SimulationError where the kernel fails,
+/// StepLimitError where it goes beyond its limit.
 LaunchResult evaluate_launch(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
                              const std::vector<RegionView>& outputs, const LoopValues& loops,
                              const LaunchLimits& limits, std::vector<PendingWrite>& writes);

@@ -1,0 +1,71 @@
+// debug: a program that stops where one wants, and shows what it holds.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "runtime/cli/command.hpp"
+#include "runtime/debug/debugger.hpp"
+
+namespace kpu::cli {
+namespace {
+
+struct DebugOptions {
+    std::string program, mode = "values+timing";
+    DeviceOptions device;
+    GivenOptions front_end;
+    std::vector<std::string> params;
+    InputOptions inputs;
+};
+
+/// Verbs from standard input, a line each; answers to standard output.
+std::optional<std::string> next_verb(const std::string& answer) {
+    if (!answer.empty()) print_out(answer + "\n");
+    if (isatty(STDIN_FILENO) != 0) print_out("(kpusim) ");
+    std::string line;
+    if (!std::getline(std::cin, line)) return std::nullopt;
+    return line;
+}
+
+void debug(const DebugOptions& options) {
+    if (options.program == "-")
+        throw UserError("debug reads verbs from standard input. Fix: give the program as a file.");
+    Diagnostics diagnostics;
+    const auto source = compiler::Source::of_file(options.program);
+    const auto loaded =
+        compiler::load_for_device(source, options.front_end, options.device.choice(), diagnostics);
+    if (loaded.module == nullptr) compiler::refuse_devices(source.origin());
+    runtime::SimulationOptions settings;
+    if (options.mode == "functional") settings.mode = runtime::Mode::functional;
+    for (const std::string& text : options.params) {
+        const auto [name, value] = split_assignment(text, "--param");
+        settings.params.emplace_back(name, parse_integer(value, "--param"));
+    }
+    runtime::Simulation simulation(loaded.module, loaded.platform ? &*loaded.platform : nullptr, settings);
+    print_findings(diagnostics);
+    print_findings(simulation.diagnostics());
+    options.inputs.bind(options.program, true, simulation);
+    runtime::Debugger(simulation, next_verb).run();
+}
+
+}  // namespace
+
+void add_debug(CLI::App& app, int& exit_code) {
+    auto options = std::make_shared<DebugOptions>();
+    auto* command = app.add_subcommand("debug", "run a program by verbs of standard input: stop, step, look");
+    command->add_option("program", options->program, program_help())->required();
+    options->device.add_to(*command);
+    add_row_options(*command, compiler::front_end_options(), options->front_end);
+    command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
+        ->allow_extra_args(false);
+    options->inputs.add_to(*command);
+    command->add_option("--mode", options->mode, "values+timing (default), functional")
+        ->check(CLI::IsMember({"values+timing", "functional"}));
+    command->callback([options, &exit_code] {
+        debug(*options);
+        exit_code = exit_ok;
+    });
+}
+
+}  // namespace kpu::cli

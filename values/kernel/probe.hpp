@@ -1,0 +1,29 @@
+#pragma once
+
+namespace kpu::values::kernel {
+
+class LaunchWorker;
+
+/// Looks at kernels between their statements, for debuggers: at those that its thread executes while it is in a Scope.
+class LaunchProbe {
+  public:
+    virtual ~LaunchProbe() = default;
+    /// The worker is about to execute a statement of rule set gpu. May throw SimulationError, which ends the run.
+    virtual void before_statement(const LaunchWorker& worker) = 0;
+
+    /// Of this thread; null: nobody looks.
+    static LaunchProbe* current();
+
+    class Scope {
+      public:
+        explicit Scope(LaunchProbe& probe);
+        ~Scope();
+        Scope(const Scope&) = delete;
+        Scope& operator=(const Scope&) = delete;
+
+      private:
+        LaunchProbe* outer_;
+    };
+};
+
+}  // namespace kpu::values::kernel
