@@ -50,6 +50,6 @@ def test_mistakes(tmp_path: Path) -> None:
     text.write_text("kernel k workgroup(1) (o: output u32[1]):\n    o[0] = x\nendkernel\n")
     with pytest.raises(kpusim.UserError, match=r"k\.kern:2:5.*undeclared variable `x`"):
         kpusim.kernel(text)
-    text.write_text("kernel k workgroup(2) (o: output u32[1]):\n    o[0] = lid.x\nendkernel\n")
+    text.write_text("kernel k workgroup(2) (x: read u32[], o: output u32[1]): o[0] = x[lid.x] endkernel")
     with pytest.warns(kpusim.HazardWarning):
-        kpusim.kernel(text)(grid=(1,))
+        kpusim.kernel(text)(np.arange(2, dtype=np.uint32), grid=(1,))
