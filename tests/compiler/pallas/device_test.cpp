@@ -1,6 +1,8 @@
 // Exports on a modelled device: the same values in every mode, and copies under compute.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "compiler/pallas/lower.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/compiler/pallas/draft.hpp"
