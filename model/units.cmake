@@ -5,7 +5,7 @@ kpu_library(model
           accounting/accounting.cpp accounting/device_timeline.cpp accounting/energy_booking.cpp accounting/execution.cpp accounting/kernel_profile.cpp
           accounting/task_trace.cpp accounting/waiting.cpp accounting/work_counts.cpp accounting/work_table.cpp
           sequencer/sequencer.cpp sequencer/task_arbiter.cpp sequencer/task_board.cpp
-          device/device.cpp device/module_list.cpp device/sim_context.cpp device/statistics.cpp device/unit_table.cpp vector/kernel_cost.cpp vector/kernel_unit.cpp ${units_source}
+          device/device.cpp device/module_list.cpp device/sim_context.cpp device/statistics.cpp device/unit_table.cpp vector/kernel_cost.cpp vector/tile_cost.cpp vector/kernel_unit.cpp ${units_source}
   LINK kpu::interconnect kpu::memory kpu::execution kpu::timing kpu::values kpu::traces kpu::platforms)
 foreach(unit ${units_names})
   target_sources(kpu_model PRIVATE ${unit}/${unit}_unit.cpp)

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/diagnostics.hpp"
 #include "compiler/pallas/pipeline.hpp"
+#include "isa/bound_program.hpp"
 #include "isa/builder.hpp"
 #include "isa/kernel/lexer.hpp"
 
@@ -30,7 +33,7 @@ class Lowering {
             if (step.call)
                 add_call(*step.call, file);
             else
-                add_move(*step.move);
+                add_move(*step.move, file);
         }
         if (file.kernel_size() == 0) program_.message().clear_kernel_file();
         Module module = program_.build();
@@ -59,53 +62,64 @@ class Lowering {
     }
 
     void add_call(const Call& call, proto::KernelFile& file) {
-        std::string name = kernel::is_identifier(call.name) ? call.name : "kernel";
-        name = fmt::format("{}_{}", name, file.kernel_size());
-        const LoweredCall lowered = lower_call(source_, call, name);
+        const LoweredCall lowered = lower_call(source_, call, kernel_name(call.name, file));
+        launch(lowered, fmt::format("{}: call `{}`", call.line, call.name), file);
+    }
+
+    static std::string kernel_name(const std::string& name, const proto::KernelFile& file) {
+        return fmt::format("{}_{}", kernel::is_identifier(name) ? name : "kernel", file.kernel_size());
+    }
+
+    void launch(const LoweredCall& lowered, const std::string& where, proto::KernelFile& file) {
         Diagnostics found;
-        const auto kernels =
-            kernel::parse(lowered.text, fmt::format("{}: call `{}`", call.line, call.name), found);
+        const auto kernels = kernel::parse(lowered.text, where, found);
         if (found.has_errors() || kernels.size() != 1) throw UserError(found);
         // mistakes of operations, in the words of the kernel they became
         if (kernel::analyse(kernels[0], found) == nullptr) throw UserError(found);
         *file.add_kernel() = kernels[0].body;
+        const std::string& name = kernels[0].body.name();
         std::vector<builder::Region> inputs, outputs;
         for (const KernelOperand& operand : lowered.operands) {
             if (operand.reads) inputs.push_back(regions_[operand.array]);
             if (operand.writes) outputs.push_back(regions_[operand.array]);
         }
-        program_.compute("", inputs, outputs, name);
-        proto::Task& task =
-            *program_.message().mutable_statement(program_.message().statement_size() - 1)->mutable_task();
+        program_.compute("", inputs, outputs, "run_" + name);
+        proto::Task& task = last_task();
         task.set_kind(proto::Task::KERNEL);
         task.mutable_kernel()->set_name(name);
         follow(task);
     }
 
-    void add_move(const Move& move) {
+    proto::Task& last_task() {
+        return *program_.message().mutable_statement(program_.message().statement_size() - 1)->mutable_task();
+    }
+
+    void check_side(const Move& move, size_t array, int64_t offset, const Shape& strides) const {
+        int64_t low = offset, high = offset;
+        for (size_t i = 0; i < strides.size(); ++i)
+            (strides[i] < 0 ? low : high) += (move.size[i] - 1) * strides[i];
+        if (low < 0 || high >= kernel::elements_of(source_.arrays[array].shape))
+            throw UserError(fmt::format("{}: a move outside of its array. Fix: export it again.", move.line));
+    }
+
+    void add_move(const Move& move, proto::KernelFile& file) {
         const Array &from = source_.arrays[move.from], &to = source_.arrays[move.to];
         if (from.type != to.type)
             throw UserError(fmt::format("{}: a move between two types. Fix: export it again.", move.line));
-        const std::string name = fmt::format("move_{}", steps_);
+        check_side(move, move.from, move.from_offset, move.from_stride);
+        check_side(move, move.to, move.to_offset, move.to_stride);
+        const auto ascends = [](const Shape& strides) {
+            return std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 0; });
+        };
+        if (move.size.size() > static_cast<size_t>(max_rank) || !ascends(move.from_stride) ||
+            !ascends(move.to_stride))
+            return launch(move_kernel(source_, move, kernel_name("move", file)), move.line + ": a move",
+                          file);
+        const std::string name = fmt::format("step_{}_move", steps_);
         const auto side = [&](const char* suffix, size_t array, int64_t offset, const Shape& strides) {
-            std::vector<builder::Expr> sizes, steps;
-            int64_t low = offset, high = offset;
-            for (size_t i = 0; i < strides.size(); ++i) {
-                sizes.emplace_back(move.size[i]);
-                steps.emplace_back(strides[i]);
-                (strides[i] < 0 ? low : high) += (move.size[i] - 1) * strides[i];
-                if (strides[i] < 0 || (strides[i] == 0 && array == move.to))
-                    throw UserError(fmt::format(
-                        "{}: a move with strides below 1 (rev, or a broadcast). Fix: do it within the call.",
-                        move.line));
-            }
-            if (low < 0 || high >= kernel::elements_of(source_.arrays[array].shape))
-                throw UserError(
-                    fmt::format("{}: a move outside of its array. Fix: export it again.", move.line));
-            if (sizes.empty()) {
-                sizes.emplace_back(1);
-                steps.emplace_back(1);
-            }
+            std::vector<builder::Expr> sizes(move.size.begin(), move.size.end()),
+                steps(strides.begin(), strides.end());
+            if (sizes.empty()) sizes = steps = {builder::Expr(1)};
             const Type type = source_.arrays[array].type;
             return program_.region(name + suffix, buffers_[array], offset * kernel::tile_bytes(type),
                                    builder::tensor(elem_of(type), sizes).strides(steps));
@@ -113,8 +127,7 @@ class Lowering {
         const builder::Region source = side("_from", move.from, move.from_offset, move.from_stride);
         const builder::Region target = side("_to", move.to, move.to_offset, move.to_stride);
         program_.transfer(name, target, source);
-        follow(
-            *program_.message().mutable_statement(program_.message().statement_size() - 1)->mutable_task());
+        follow(last_task());
     }
 
     /// Steps run in order.

@@ -175,13 +175,14 @@ std::vector<Operation> others() {
 }
 
 std::vector<Operation> tile_access() {
-    return {tile(Op::window, "window", "Window", C::none,
-                 "x[window{shape, sizes, strides}(start, ...)]: a part of a buffer of that shape; "
-                 "window{shape}(): all"),
-            tile(Op::clipped, "clipped", "Clipped", C::none,
-                 "a window in async_copy of which only the part inside the buffer moves"),
-            tile(Op::bitcast, "bitcast", "Bitcast", C::none,
-                 "bitcast{type}(x); to half the width the second last dimension doubles, low halves first")};
+    return {
+        tile(Op::window, "window", "Window", C::none,
+             "x[window{shape, sizes, strides}(start, ...)]: a part of a buffer of that shape; "
+             "window{shape}(): all"),
+        tile(Op::clipped, "clipped", "Clipped", C::none,
+             "a window in async_copy of which only the part inside the buffer moves; written once in a run"),
+        tile(Op::bitcast, "bitcast", "Bitcast", C::none,
+             "bitcast{type}(x); to half the width the second last dimension doubles, low halves first")};
 }
 
 std::vector<Operation> tile_moves() {

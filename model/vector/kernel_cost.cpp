@@ -122,13 +122,21 @@ void KernelCost::accessed(kernel::ExprIndex site, uint32_t buffer, const uint32_
 
 void KernelCost::copy_started(uint32_t lane, uint32_t tag, const values::kernel::Copy& copy) {
     const kernel::CodeStatement& s = code_.statements[copy.statement];
-    started_copies_.push_back({tag, lane, s.buffer, s.other, copy.from, copy.start, copy.payload.size()});
+    KernelCopy started;
+    started.tag = tag;
+    started.lane = lane;
+    started.source = s.buffer;
+    started.destination = s.other;
+    started.source_byte = copy.from;
+    started.destination_byte = copy.start;
+    started.bytes = copy.payload.size();
+    started_copies_.push_back(started);
 }
 
 void KernelCost::executed(uint32_t statement, uint32_t active) {
     const Content& content = contents_[statement];
     const uint64_t groups = (active + lanes_ - 1) / lanes_;
-    Cycles cycles = statement_cycles_ + access_;
+    Cycles cycles = statement_cycles_ + access_ + computing_;
     for (size_t i = 1; i < cycles_.size(); ++i) {
         if (content.count[i] == 0) continue;
         const bool serial = static_cast<CostClass>(i) == CostClass::atomic;
@@ -139,7 +147,7 @@ void KernelCost::executed(uint32_t statement, uint32_t active) {
     }
     if (code_.statements[statement].kind == Kind::barrier) cycles += barrier_cycles_;
     cycles_of_last_ = cycles;
-    access_ = 0;
+    access_ = computing_ = 0;
 }
 
 }  // namespace kpu::model

@@ -6,6 +6,7 @@
 #include "model/stream/stream.hpp"
 #include "platforms/platform.pb.h"
 #include "values/kernel/batch.hpp"
+#include "values/kernel/tile_copies.hpp"
 
 namespace kpu::model {
 
@@ -22,6 +23,9 @@ struct KernelCopy {
     uint32_t tag = 0, lane = 0;
     uint32_t source = 0, destination = 0;  ///< buffers
     uint64_t source_byte = 0, destination_byte = 0, bytes = 0;
+    bool of_tiles = false;  ///< rule set xla: by number, between the two patterns of bytes
+    uint64_t number = 0;
+    Footprint source_pattern, destination_pattern;  ///< addresses from the start of the buffers
 };
 
 /// Words of L1 that a kernel asked for, of one buffer.
@@ -39,6 +43,9 @@ class KernelCost : public values::kernel::StepObserver {
     void accessed(kernel::ExprIndex site, uint32_t buffer, const uint32_t* elements, const uint32_t* lanes,
                   uint32_t count) override;
     void copy_started(uint32_t lane, uint32_t tag, const values::kernel::Copy& copy) override;
+    void computed(kernel::CostClass cost, uint64_t elements, uint64_t times) override;
+    void touched(const values::kernel::ByteWindow& window, bool writes) override;
+    void copy_started(const values::kernel::TileCopy& copy) override;
     void executed(uint32_t statement, uint32_t active) override;
 
     Cycles cycles() const { return cycles_of_last_; }  ///< of the statement executed last
@@ -59,6 +66,8 @@ class KernelCost : public values::kernel::StepObserver {
     Cycles bank_cycles(uint32_t buffer, const uint32_t* elements, uint32_t count, uint64_t& words);
     bool take_neighbours(const uint32_t* elements, uint32_t count, const KernelBufferPlace& place,
                          unsigned bytes, KernelTraffic& traffic, Cycles& cycles, uint64_t& words);
+    Cycles row_cycles(const values::kernel::ByteWindow& window, uint64_t byte, uint64_t elements,
+                      uint64_t& words);
 
     const kernel::Code& code_;
     const std::vector<KernelBufferPlace> places_;
@@ -67,13 +76,14 @@ class KernelCost : public values::kernel::StepObserver {
     std::array<uint64_t, kernel::cost_class_count> cycles_{};
     uint64_t statement_cycles_, barrier_cycles_, scalar_cycles_;
     std::vector<Content> contents_;
-    Cycles access_ = 0, cycles_of_last_ = 0;
+    Cycles access_ = 0, computing_ = 0, cycles_of_last_ = 0;
     uint64_t useful_ = 0;
     std::vector<KernelTraffic> traffic_;
     std::array<uint64_t, kernel::cost_class_count> operations_{};
     std::vector<KernelCopy> started_copies_;
     std::vector<std::pair<uint64_t, uint64_t>> touched_;  ///< bank and word
     std::vector<uint32_t> words_of_bank_;
+    std::vector<uint32_t> scattered_;  ///< elements of a window without long rows
 };
 
 }  // namespace kpu::model

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <unordered_set>
 
 #include "values/kernel/task.hpp"
 
@@ -54,10 +55,11 @@ struct KernelUnit::Run {
     size_t words_open = 0, copies_open = 0;               ///< streams on their way
     std::deque<LaunchStream*> waiting;                    ///< copies without a channel
     std::vector<bool> pending;                            ///< copies that have not arrived, by tag and lane
+    std::unordered_set<uint64_t> tiles_pending;           ///< those of tiles, by number
     Cause limiter = Cause::stalled_operand_interconnect;  ///< of the stream that ended last
 
     const kernel::Code& code() const { return launch->code(); }
-    const kernel::CodeStatement& next() const { return code().statements[launch->batch().statement()]; }
+    const kernel::CodeStatement& next() const { return code().statements[launch->statement()]; }
     size_t pending_index(uint32_t tag, uint32_t lane) const {
         return size_t{tag} * code().invocations() + lane;
     }
@@ -164,8 +166,8 @@ bool KernelUnit::waits_for_time(Cycles now, Cycles& until) {
     if (run.at <= now) return false;
     const kernel::Kind kind = run.next().kind;
     const bool meets_others = kind == kernel::Kind::async_load || kind == kernel::Kind::async_store ||
-                              kind == kernel::Kind::async_wait ||
-                              run.at - run.window_begin >= run.window_cycles;
+                              kind == kernel::Kind::async_wait || kind == kernel::Kind::async_copy ||
+                              kind == kernel::Kind::wait || run.at - run.window_begin >= run.window_cycles;
     if (!meets_others && run.at < until) return false;
     wake_at(run.at);
     return true;
@@ -174,7 +176,8 @@ bool KernelUnit::waits_for_time(Cycles now, Cycles& until) {
 /// It waits for a copy, or for what an earlier window asked of L1.
 bool KernelUnit::is_held(Cycles now) {
     Run& run = *run_;
-    bool held = run.next().kind == kernel::Kind::async_wait && !copies_arrived();
+    const kernel::Kind kind = run.next().kind;
+    bool held = (kind == kernel::Kind::async_wait || kind == kernel::Kind::wait) && !copies_arrived();
     if (now >= run.window_begin + run.window_cycles) {
         if (run.words_open > 0)
             held = true;
@@ -184,7 +187,7 @@ bool KernelUnit::is_held(Cycles now) {
     if (held && !run.stalled) stall(now, Cause::stalled_operand_interconnect);
     if (!held && run.stalled) {
         run.command->report.steps.back().cause = run.limiter;
-        run.command->report.statements[run.launch->batch().statement()].stalled +=
+        run.command->report.statements[run.launch->statement()].stalled +=
             now - run.command->report.steps.back().from;
         run.stalled = false;
         run.at = std::max(run.at, now);
@@ -193,6 +196,11 @@ bool KernelUnit::is_held(Cycles now) {
 }
 
 bool KernelUnit::copies_arrived() const {
+    if (run_->launch->has_tiles()) {
+        const std::vector<uint64_t> awaited = run_->launch->tiles().awaited();
+        return std::none_of(awaited.begin(), awaited.end(),
+                            [&](uint64_t number) { return run_->tiles_pending.count(number) > 0; });
+    }
     const uint32_t tag = run_->next().tag;
     const std::vector<uint32_t>& lanes = run_->launch->batch().lanes();
     return std::none_of(lanes.begin(), lanes.end(),
@@ -201,9 +209,9 @@ bool KernelUnit::copies_arrived() const {
 
 void KernelUnit::execute() {
     Run& run = *run_;
-    StatementCost& cost = run.command->report.statements[run.launch->batch().statement()];
+    StatementCost& cost = run.command->report.statements[run.launch->statement()];
     ++cost.executions;
-    cost.lanes += run.launch->batch().active();
+    cost.lanes += run.launch->active();
     run.launch->step();
     cost.busy += run.cost->cycles();
     run.at += run.cost->cycles();
@@ -291,7 +299,10 @@ void KernelUnit::stream_completed(StreamTransaction& transaction) {
         dominant_limiter(transaction.extension.result,
                          run.draining ? Cause::stalled_backpressure : Cause::stalled_operand_interconnect);
     if (ended.is_copy) {
-        run.pending[run.pending_index(ended.copy.tag, ended.copy.lane)] = false;
+        if (ended.copy.of_tiles)
+            run.tiles_pending.erase(ended.copy.number);
+        else
+            run.pending[run.pending_index(ended.copy.tag, ended.copy.lane)] = false;
         --run.copies_open;
         post_copies();
     } else {
@@ -348,7 +359,10 @@ void KernelUnit::queue_copies() {
         auto posted = std::make_unique<LaunchStream>();
         posted->is_copy = true;
         posted->copy = copy;
-        run.pending[run.pending_index(copy.tag, copy.lane)] = true;
+        if (copy.of_tiles)
+            run.tiles_pending.insert(copy.number);
+        else
+            run.pending[run.pending_index(copy.tag, copy.lane)] = true;
         run.waiting.push_back(posted.get());
         run.streams.push_back(std::move(posted));
     }
@@ -377,6 +391,11 @@ PlannedStream KernelUnit::descriptor_of(const KernelCopy& copy) const {
     request.op = run_->command->task->task->op;
     request.port_bytes_per_cycle = dma.bytes_per_cycle();
     use_dma(request, dma);
+    if (copy.of_tiles) {
+        request.source = side_of(copy.source, copy.source_pattern);
+        request.destination = side_of(copy.destination, copy.destination_pattern);
+        return planned;
+    }
     request.destination = side_of(copy.destination, copy.destination_byte, copy.bytes);
     request.source.engine = place().engine;
     if (copy.source_byte < from.bytes)  // else it moves zeros
@@ -386,13 +405,21 @@ PlannedStream KernelUnit::descriptor_of(const KernelCopy& copy) const {
 }
 
 StreamSide KernelUnit::side_of(uint32_t buffer, uint64_t byte, uint64_t bytes) const {
+    Footprint pattern;
+    pattern.address = byte;
+    pattern.run_bytes = bytes;
+    return side_of(buffer, pattern);
+}
+
+/// `pattern`: from the start of the buffer.
+StreamSide KernelUnit::side_of(uint32_t buffer, const Footprint& pattern) const {
     const KernelBufferPlace& where = run_->cost->places()[buffer];
     StreamSide side;
     side.is_memory = true;
     side.level = where.level;
     side.engine = where.engine;
-    side.pattern.address = where.address + byte;
-    side.pattern.run_bytes = bytes;
+    side.pattern = pattern;
+    side.pattern.address += where.address;
     return side;
 }
 

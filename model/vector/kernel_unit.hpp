@@ -43,6 +43,7 @@ class KernelUnit : public FormulaUnit {
     void post_copies();
     PlannedStream descriptor_of(const KernelCopy& copy) const;
     StreamSide side_of(uint32_t buffer, uint64_t byte, uint64_t bytes) const;
+    StreamSide side_of(uint32_t buffer, const Footprint& pattern) const;
     std::vector<KernelBufferPlace> places_of(const TaskCommand& command) const;
     Cycles horizon() const;
     std::string in_task(const std::exception& error) const;

@@ -1,4 +1,6 @@
 // Operations that move elements to where values say: gather, permute, scatter, roll.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -119,8 +121,6 @@ Tile permute(const TileExpr& expr, const Tile& x, const Tile& index) {
     Tile result(expr.type, expr.shape);
     const Axis from(x.shape, expr.dims[0]), to(expr.shape, expr.dims[0]);
     const auto* places = index.as<int32_t>();
-    if (from.size == 0 && result.count() > 0)
-        throw TileFault("`permute` takes from an empty dimension. Fix: index what is there.");
     with_storage(x.type, [&](auto zero) {
         using T = decltype(zero);
         const T* in = x.as<T>();
@@ -129,7 +129,11 @@ Tile permute(const TileExpr& expr, const Tile& x, const Tile& index) {
             for (int64_t j = 0; j < to.size; ++j)
                 for (int64_t i = 0; i < to.inner; ++i) {
                     const int64_t at = (o * to.size + j) * to.inner + i;
-                    const int64_t place = std::clamp<int64_t>(places[at], 0, from.size - 1);
+                    const int64_t place = places[at];
+                    if (place < 0 || place >= from.size)
+                        throw TileFault(
+                            fmt::format("index {} is outside of a dimension of {}. Fix: keep indices inside.",
+                                        place, from.size));
                     out[at] = in[(o * from.size + place) * from.inner + i];
                 }
     });

@@ -264,6 +264,12 @@ void TileMachine::copy(const CodeStatement& s, const TileStatement& t) {
     copy.destination = part_of(to, to_starts, target, s.other, bytes);
     copy.whole = part_of(to, to_starts, whole, s.other, bytes);
     copy.counts = static_cast<uint64_t>(kpu::kernel::elements_of(to.shape)) * bytes;
+    if (to.op == Op::clipped && !written_back_.emplace(copy.whole.buffer, copy.whole.first).second)
+        throw TileFault(
+            fmt::format("Revisited block: its place in `{}` was written back before. Fix: order the grid so "
+                        "that steps on one "
+                        "output block follow each other.",
+                        code_.buffers[s.other].name));
     const TileCopy& started = copies_.start(std::move(copy), storage_);
     if (observer_ != nullptr) observer_->copy_started(started);
 }

@@ -1,5 +1,7 @@
 #pragma once
 // Executes a kernel of rule set xla, a statement at a time.
+#include <set>
+
 #include "values/kernel/batch.hpp"
 #include "values/kernel/tile_copies.hpp"
 
@@ -52,6 +54,7 @@ class TileMachine {
     std::vector<Tile> literals_;  ///< by expression
     std::vector<Frame> frames_;
     TileCopies copies_;
+    std::set<std::pair<uint32_t, uint64_t>> written_back_;  ///< buffer and first byte of clipped targets
     uint32_t next_ = 0;
     bool done_ = false;
     StepObserver* observer_ = nullptr;

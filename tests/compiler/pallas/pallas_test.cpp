@@ -2,87 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "compiler/pallas/lower.hpp"
-#include "tests/compiler/pallas/run_export.hpp"
+#include "tests/compiler/pallas/draft.hpp"
 
 namespace kpu::compiler::pallas {
 namespace {
-
-using Ints = std::vector<int32_t>;
-
-Blob blob(const Ints& values) {
-    Blob bytes(values.size() * 4);
-    std::memcpy(bytes.data(), values.data(), bytes.size());
-    return bytes;
-}
-Ints ints(const Blob& bytes) {
-    Ints values(bytes.size() / 4);
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
-}
-Ints counted(int32_t n) {
-    Ints values;
-    for (int32_t i = 0; i < n; ++i) values.push_back(i);
-    return values;
-}
-
-/// A call of i32[rows, 4] to i32[out_rows, 4] in blocks of [block, 4] over a grid: variables 0 and 1 are the refs, 2 to 9
-/// i32[block, 4], 10 to 19 i32 scalars, 20 and on i32[block, 4] in DDR.
-struct Draft {
-    int rows = 4, out_rows = 4, block = 4, buffers = 2;
-    std::string grid = "[]", map_inputs = "[]", map = "[[\"i32\", 0], [\"i32\", 0]]", out_map = map;
-    std::string space = "vmem", scratch = "[]";
-    std::string equations = R"({"op": "get", "refs": [{"ref": 0}], "out": [2], "line": 0},
-                               {"op": "add", "in": [2, ["i32", 7]], "out": [3], "line": 0},
-                               {"op": "swap", "in": [3], "refs": [{"ref": 1}], "line": 0})";
-
-    std::string text() const {
-        std::string vars = "[0, 1";
-        for (int i = 2; i < 10; ++i) vars += ", 2";
-        for (int i = 10; i < 20; ++i) vars += ", 3";
-        vars += ", 4, 5]";
-        const std::string in = fmt::format("[{}, 4]", rows), out = fmt::format("[{}, 4]", out_rows),
-                          part = fmt::format("[{}, 4]", block);
-        const auto spec = [&](const std::string& starts, const std::string& inputs) {
-            return fmt::format(
-                R"("block": {{"dims": [["blocked", {}], ["blocked", 4]], "map": {{"inputs": {}, "equations": [], "results": {}}}, "buffers": {}}})",
-                block, inputs, starts, buffers);
-        };
-        return fmt::format(R"({{"format": "kpusim-pallas", "version": 1, "jax": "0", "name": "p", "lines": ["k.py:3 (k)"],
-            "arrays": [{{"name": "x", "type": "i32", "shape": {0}, "role": "input"}}, {{"name": "y", "type": "i32", "shape": {1}, "role": "output"}}],
-            "steps": [{{"call": {{"name": "k", "line": 0, "grid": {2}, "types": [{{"type": "i32", "shape": {3}, "space": "{4}"}},
-              {{"type": "i32", "shape": {3}, "space": "vmem"}}, {{"type": "i32", "shape": {3}}}, {{"type": "i32", "shape": []}},
-              {{"type": "dma_semaphore", "shape": [], "space": "semaphore"}}, {{"type": "i32", "shape": {3}, "space": "vmem"}}],
-              "vars": {5}, "operands": [{{"array": 0, "role": "input", "shape": {0}, "ref": 0{6}}},
-              {{"array": 1, "role": "output", "shape": {1}, "ref": 1, {7}}}], "scratch": {8}, "aliases": [],
-              "body": {{"inputs": [], "equations": [{9}], "results": []}}}}}}]
-    }})",
-                           in, out, grid, part, space, vars, space == "any" ? "" : ", " + spec(map, map_inputs),
-                           spec(out_map, map_inputs == "[]" ? "[]" : "[12, 13]"), scratch, equations);
-}
-Ints run() const { return ints(run_export(read_export(text(), "p"), {blob(counted(rows * 4))})[0]); }
-std::string error() const {
-    try {
-        run();
-    } catch (const std::exception& error) {
-        return error.what();
-    }
-    return "";
-}
-};
-
-/// Over a grid [2, 3] of steps g, h: the second axis is the faster one.
-Draft gridded(const std::string& map, const std::string& out_map) {
-    Draft draft;
-    draft.grid = "[2, 3]";
-    draft.block = 2;
-    draft.map_inputs = "[10, 11]";
-    draft.map = map;
-    draft.out_map = out_map;
-    return draft;
-}
 
 TEST(Pallas, OneBlock) {
     Ints expected = counted(16);
@@ -129,6 +53,13 @@ TEST(Pallas, RaggedBlocksAreCut) {
     EXPECT_EQ(draft.run(), expected);
 }
 
+TEST(Pallas, RevisitedOutputBlocksAreRefused) {
+    Draft draft = gridded(R"([11, ["i32", 0]])", R"([13, ["i32", 0]])");
+    draft.rows = draft.out_rows = 6;
+    EXPECT_THAT(draft.error(),
+                testing::HasSubstr("Revisited block: its place in `a_y` was written back before. Fix:"));
+}
+
 TEST(Pallas, EmptyGridsRunNothing) {
     Draft draft = gridded(R"([11, ["i32", 0]])", R"([13, ["i32", 0]])");
     draft.grid = "[0, 3]";
@@ -161,7 +92,7 @@ TEST(Pallas, CopiesByHand) {
     draft.equations = start + "," + wait + "," + load;
     EXPECT_EQ(draft.run(), counted(16));
     draft.equations = start + "," + load + "," + wait;
-    EXPECT_THAT(draft.error(), testing::HasSubstr("before"));
+    EXPECT_THAT(draft.error(), testing::HasSubstr("which the copy of kernel `kernel_0`, line 2"));
     draft.equations = wait + "," + load;
     EXPECT_THAT(draft.error(), testing::HasSubstr("deadlock"));
     draft.equations = start;
@@ -171,6 +102,22 @@ TEST(Pallas, CopiesByHand) {
         draft.error(),
         testing::HasSubstr(
             "k.py:3 (k): `get`: Buffers with a memory space of HBM or ANY cannot be referenced directly"));
+}
+
+TEST(Pallas, MovesAgainstTheOrderOfElements) {
+    std::string text = Draft().text();
+    const size_t at = text.find("\"steps\": [") + 10;
+    text.insert(at, R"({"move": {"from": 0, "to": 1, "from_offset": 12, "to_offset": 0, "size": [4, 2, 2],
+        "from_stride": [-4, 0, 1], "to_stride": [4, 2, 1], "line": 0}}, )");
+    const Export moved = read_export(text, "p");
+    Export only = moved;
+    only.steps.resize(1);
+    EXPECT_EQ(ints(run_export(only, {blob(counted(16))})[0]),
+              (Ints{12, 13, 12, 13, 8, 9, 8, 9, 4, 5, 4, 5, 0, 1, 0, 1}));
+    const Module module = lower(only, "p");
+    EXPECT_EQ(module.program.kernel_file(0).kernel(0).name(), "move_0");
+    only.steps[0].move->from_offset = 4;
+    EXPECT_THROW(lower(only, "p"), UserError);
 }
 
 TEST(Pallas, MistakesAreNamed) {

@@ -11,20 +11,12 @@ namespace kpu::compiler::pallas {
 
 using Blob = std::vector<uint8_t>;
 
-inline void run_move(const Move& move, const Export& source, std::vector<Blob>& arrays) {
-    const unsigned size = kernel::tile_bytes(source.arrays[move.from].type);
-    const Blob from = arrays[move.from];
-    values::kernel::copy_strided(arrays[move.to].data() + move.to_offset * size, move.to_stride,
-                                 from.data() + move.from_offset * size, move.from_stride, move.size, size);
-}
-
-inline void run_call(const Call& call, const Export& source, std::vector<Blob>& arrays, bool print) {
-    const LoweredCall lowered = lower_call(source, call, "kernel_0");
+inline void run_kernel(const LoweredCall& lowered, std::vector<Blob>& arrays, bool print) {
     if (print) std::cout << lowered.text;
     Diagnostics found;
-    const auto kernels = kernel::parse(lowered.text, call.line, found);
+    const auto kernels = kernel::parse(lowered.text, "kernel", found);
     if (found.has_errors()) throw UserError(found);
-    kernel::check_form(kernels[0].body, call.line);
+    kernel::check_form(kernels[0].body, "kernel");
     const auto code = kernel::analyse(kernels[0], found);
     if (code == nullptr) throw UserError(found);
     std::vector<values::kernel::Bytes> storage;
@@ -51,8 +43,8 @@ inline std::vector<Blob> run_export(const Export& source, const std::vector<Blob
                              kernel::tile_bytes(array.type));
     }
     for (const Step& step : source.steps) {
-        if (step.move) run_move(*step.move, source, arrays);
-        if (step.call) run_call(*step.call, source, arrays, print);
+        if (step.move) run_kernel(move_kernel(source, *step.move, "move"), arrays, print);
+        if (step.call) run_kernel(lower_call(source, *step.call, "kernel_0"), arrays, print);
     }
     for (size_t i = 0; i < arrays.size(); ++i)
         if (source.arrays[i].role == Array::Role::output) outputs.push_back(arrays[i]);
