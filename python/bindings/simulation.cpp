@@ -13,6 +13,7 @@
 #include "isa/opcodes.hpp"
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/supervise.hpp"
+#include "runtime/debug/debugger.hpp"
 #include "runtime/host_boundary.hpp"
 #include "runtime/save_run.hpp"
 #include "traces/report.hpp"
@@ -81,6 +82,28 @@ class Simulation {
         return with([&](runtime::Simulation& simulation) {
             std::atomic<bool> interrupt{false};
             return name_of(supervise(interrupt, 0, [&] { return simulation.step(cycles, &interrupt); }));
+        });
+    }
+
+    /// A debugger's session: `next` takes the answer to a verb and gives the next one, or None.
+    void debug(const py::object& next) {
+        with([&](runtime::Simulation& simulation) {
+            std::exception_ptr failure;
+            const auto dialogue = [&](const std::string& answer) -> std::optional<std::string> {
+                const py::gil_scoped_acquire acquire;
+                try {
+                    const py::object verb = next(answer);
+                    if (!verb.is_none()) return verb.cast<std::string>();
+                } catch (...) {
+                    failure = std::current_exception();
+                }
+                return std::nullopt;
+            };
+            {
+                const py::gil_scoped_release release;
+                runtime::Debugger(simulation, dialogue).run();
+            }
+            if (failure) std::rethrow_exception(failure);
         });
     }
 
@@ -383,6 +406,7 @@ void bind_simulation(py::module_& module) {
         .def("run", &Held::run, arg("progress"), arg("timeout_s"))
         .def("step", &Held::step, arg("cycles"))
         .def("step_task", &Held::step_task)
+        .def("debug", &Held::debug, arg("next"))
         .def(
             "reset", [](Held& self) { self.with([](Simulation& s) { s.reset(); }); }, Release())
         .def("status", converted([](Simulation& s) { return name_of(s.status()); }))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Literal
 
 import numpy.typing as npt
@@ -252,6 +252,28 @@ class Simulation:
         self._generation += 1
         _, row = self._core.step_task()
         return None if row is None else CompletedTask(**row)
+
+    def debug(self, verbs: Iterable[str]) -> list[str]:
+        """Run by the verbs of ``kpusim debug``; the answer to each.
+
+        A generator gets the answer to a verb from its ``yield``. The run is over with the verbs.
+        """
+        self._need_inputs()
+        self._generation += 1
+        answers: list[str] = []
+        source = iter(verbs)
+
+        def following(answer: str) -> str | None:
+            answers.append(answer)
+            try:
+                if isinstance(source, Generator):
+                    return str(source.send(answer if len(answers) > 1 else None))
+                return next(source)
+            except StopIteration:
+                return None
+
+        self._core.debug(following)
+        return answers[1:]
 
     def reset(self) -> None:
         """Go back to cycle 0; inputs stay bound."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import kpusim
@@ -53,3 +54,61 @@ def test_mistakes(tmp_path: Path) -> None:
     text.write_text("kernel k workgroup(2) (x: read u32[], o: output u32[1]): o[0] = x[lid.x] endkernel")
     with pytest.warns(kpusim.HazardWarning):
         kpusim.kernel(text)(np.arange(2, dtype=np.uint32), grid=(1,))
+    text.write_text("kernel k workgroup(2) (o: output u32[2]): o[lid.x] = lid.x + 7 endkernel")
+    assert kpusim.kernel(text)(grid=(1,)).outputs["o"].tolist() == [7, 8]  # nothing is read
+
+
+SUM = """kernel sum workgroup(4) (x: read u32[], o: output u32[]):
+    let total = 0
+    loop j in 0..gid.x + 1:
+        total = total + x[j]
+    endloop
+    o[gid.x] = total
+endkernel
+"""
+LAUNCH = """device "npm_lite.nem"
+program sum:
+#! kernels sum.kern
+buffer m : L2 (size = 32)
+buffer s : L1[0] (size = 32)
+let x1 = region(m, 0, 16) elem=u32, shape=[4], layout=N
+let x2 = region(s, 0, 16) elem=u32, shape=[4], layout=N
+let o2 = region(s, 16, 16) elem=u32, shape=[4], layout=N
+b = transfer.async(dst=x2, src=x1)
+k = compute.async in x2 out o2 op="sum" deps=[b]
+"""
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> kpusim.Simulation:
+    """A launch of sum that has its input."""
+    (tmp_path / "sum.kern").write_text(SUM)
+    (tmp_path / "sum.nem").write_text(LAUNCH)
+    simulation = kpusim.Simulation(tmp_path / "sum.nem")
+    simulation.set_inputs(fill="zeros")
+    return simulation
+
+
+def test_a_debugger_takes_a_list(stopped: kpusim.Simulation) -> None:
+    """An answer for each verb."""
+    answers = stopped.debug(["break line 4", "continue", "print j", "delete 1", "continue"])
+    assert answers[0] == "1: line 4"
+    assert answers[2] == "j = 0"
+    assert answers[4].startswith("the program is finished at cycle ")
+
+
+def test_a_debugger_talks_to_a_generator(stopped: kpusim.Simulation) -> None:
+    """It gets the answers; what it raises comes out, in the middle of a kernel too."""
+    heard = []
+
+    def session() -> Generator[str, str, None]:
+        heard.append((yield "break line 6"))
+        heard.append((yield "continue"))
+        heard.append((yield "print total"))
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        stopped.debug(session())
+    assert heard[0] == "1: line 6"
+    assert "`o[gid.x] = total`" in heard[1]
+    assert heard[2] == "total = 0"
