@@ -239,24 +239,24 @@ std::vector<Operation> tile_sums() {
 }
 
 std::vector<Operation> tile_functions() {
-    const auto real = [](Op op, std::string_view name, std::string_view pascal) {
+    const auto function = [](Op op, std::string_view name, std::string_view pascal) {
         return tile(op, name, pascal, C::special, "");
     };
     return {tile(Op::shr_logical, "shr_logical", "ShrLogical", C::integer, "zeros come in"),
-            real(Op::pow, "pow", "Pow"),
-            real(Op::atan2, "atan2", "Atan2"),
+            function(Op::pow, "pow", "Pow"),
+            function(Op::atan2, "atan2", "Atan2"),
             tile(Op::next_after, "next_after", "NextAfter", C::integer, ""),
             tile(Op::round_even, "round_even", "RoundEven", C::integer, "half to even"),
-            real(Op::cbrt, "cbrt", "Cbrt"),
-            real(Op::expm1, "expm1", "Expm1"),
-            real(Op::log1p, "log1p", "Log1p"),
-            real(Op::logistic, "logistic", "Logistic"),
+            function(Op::cbrt, "cbrt", "Cbrt"),
+            function(Op::expm1, "expm1", "Expm1"),
+            function(Op::log1p, "log1p", "Log1p"),
+            function(Op::logistic, "logistic", "Logistic"),
             tile(Op::erf, "erf", "Erf", C::special, "erf{1}(x): 1 - erf(x) without its cancellation"),
-            real(Op::erf_inv, "erf_inv", "ErfInv"),
-            real(Op::log_gamma, "log_gamma", "LogGamma"),
-            real(Op::asinh, "asinh", "Asinh"),
-            real(Op::acosh, "acosh", "Acosh"),
-            real(Op::atanh, "atanh", "Atanh"),
+            function(Op::erf_inv, "erf_inv", "ErfInv"),
+            function(Op::log_gamma, "log_gamma", "LogGamma"),
+            function(Op::asinh, "asinh", "Asinh"),
+            function(Op::acosh, "acosh", "Acosh"),
+            function(Op::atanh, "atanh", "Atanh"),
             tile(Op::integer_pow, "integer_pow", "IntegerPow", C::special, "integer_pow{n}(x)"),
             tile(Op::reduce_precision, "reduce_precision", "ReducePrecision", C::integer,
                  "reduce_precision{exponent bits, mantissa bits}(x)")};
