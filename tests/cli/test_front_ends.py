@@ -25,7 +25,9 @@ SCHEDULE = (
     "L 0 0 0 0\nL 1 0 0 4096\nE 0 0 0 0 4096 8192\nS 2 0 0 8192 0\n"
 )
 TOPOLOGY = "Layer, M, N, K,\nfc1, 33, 20, 7,\nfc2, 8, 8, 100,\n"
-COMPARED = "none of: .kpu program, ONNX model, Pallas export, tile schedule, SCALE-Sim topology, NEM text. Fix:"
+COMPARED = (
+    "none of: .kpu program, ONNX model, Pallas export, tile schedule, SCALE-Sim topology, NEM text. Fix:"
+)
 
 
 def kpusim(*arguments: object, data: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -164,7 +166,14 @@ class FrontEndTest(unittest.TestCase):
         text = self.run_ok("list", "frontends").decode()
         self.assertEqual(
             set(rows),
-            {"NEM text", ".kpu program", "ONNX model", "Pallas export", "tile schedule", "SCALE-Sim topology"},
+            {
+                "NEM text",
+                ".kpu program",
+                "ONNX model",
+                "Pallas export",
+                "tile schedule",
+                "SCALE-Sim topology",
+            },
         )
         for name, row in rows.items():
             self.assertIn(name, text)
