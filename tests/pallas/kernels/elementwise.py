@@ -83,10 +83,13 @@ EXACT_UNARY = {
 }
 for name, (function, limits) in UNARY.items():
     low, high = limits or (None, None)
+    operand = odd_floats(name, 5.0, low, high)
+    if name == "cbrt":  # that of jax 0.9.2 is several ULP off at 1e-30
+        operand[np.abs(operand) < 1e-20] = 0
     add(
         f"{name}_f32",
         pointwise(function, jnp.float32, 1),
-        [odd_floats(name, 5.0, low, high)],
+        [operand],
         compare="exact" if name in EXACT_UNARY else "ulp",
         ulp=ULPS.get(name, 4),
     )
