@@ -38,7 +38,7 @@ class RaceShadow {
   public:
     static constexpr uint64_t most_elements = uint64_t{1} << 21;
 
-    explicit RaceShadow(const Code& code) : code_(code), cells_(code.buffers.size()) {}
+    explicit RaceShadow(const Code& code) : cells_(code.buffers.size()) {}
     /// In order of first occurrence.
     const std::vector<KernelRace>& races() const { return races_; }
     /// Buffers that are too large to be watched.
@@ -64,7 +64,6 @@ class RaceShadow {
     std::vector<Cell>* cells_of(uint32_t buffer, uint64_t elements);
     void add(const KernelRace& race);
 
-    const Code& code_;
     std::vector<std::vector<Cell>> cells_;  ///< by buffer that is not workgroup memory
     std::vector<KernelRace> races_;
     std::map<std::tuple<uint32_t, uint32_t, uint32_t>, size_t> index_;  ///< statements and buffer
