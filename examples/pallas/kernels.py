@@ -124,38 +124,41 @@ def layer_norm(x: Array, scale: Array, shift: Array, interpret: Any = False) -> 
     )(x, scale, shift)
 
 
+def attend(q_ref: Any, k_ref: Any, v_ref: Any, o_ref: Any, most: Any, total: Any, sums: Any) -> None:
+    """A step of attention whose scores are never stored: running maximum and sum in scratch memory."""
+    step = pl.program_id(1)
+
+    @pl.when(step == 0)
+    def _() -> None:
+        most[...] = jnp.full_like(most, -jnp.inf)
+        total[...] = jnp.zeros_like(total)
+        sums[...] = jnp.zeros_like(sums)
+
+    contract_last = (((1,), (1,)), ((), ()))
+    scores = (
+        lax.dot_general(q_ref[...], k_ref[...], contract_last, preferred_element_type=F32)
+        * q_ref.shape[-1] ** -0.5
+    )
+    above = jnp.maximum(most[...], jnp.max(scores, axis=1, keepdims=True))
+    correction = jnp.exp(most[...] - above)
+    powers = jnp.exp(scores - above)
+    total[...] = total[...] * correction + jnp.sum(powers, axis=1, keepdims=True)
+    sums[...] = sums[...] * correction + jnp.dot(powers, v_ref[...], preferred_element_type=F32)
+    most[...] = above
+
+    @pl.when(step == pl.num_programs(1) - 1)
+    def _() -> None:
+        o_ref[...] = sums[...] / total[...]
+
+
 def flash_attention(q: Array, k: Array, v: Array, interpret: Any = False, block: int = 32) -> Array:
     """Attention whose scores are never stored: running maximum and sum in scratch memory."""
     length, size = q.shape
 
-    def kernel(q_ref: Any, k_ref: Any, v_ref: Any, o_ref: Any, most: Any, total: Any, sums: Any) -> None:
-        step = pl.program_id(1)
-
-        @pl.when(step == 0)
-        def _() -> None:
-            most[...] = jnp.full_like(most, -jnp.inf)
-            total[...] = jnp.zeros_like(total)
-            sums[...] = jnp.zeros_like(sums)
-
-        contract_last = (((1,), (1,)), ((), ()))
-        scores = (
-            lax.dot_general(q_ref[...], k_ref[...], contract_last, preferred_element_type=F32) * size**-0.5
-        )
-        above = jnp.maximum(most[...], jnp.max(scores, axis=1, keepdims=True))
-        correction = jnp.exp(most[...] - above)
-        powers = jnp.exp(scores - above)
-        total[...] = total[...] * correction + jnp.sum(powers, axis=1, keepdims=True)
-        sums[...] = sums[...] * correction + jnp.dot(powers, v_ref[...], preferred_element_type=F32)
-        most[...] = above
-
-        @pl.when(step == pl.num_programs(1) - 1)
-        def _() -> None:
-            o_ref[...] = sums[...] / total[...]
-
     rows = blocks(block, size, at=lambda i, j: (i, 0))
     columns = blocks(block, size, at=lambda i, j: (j, 0))
     return pl.pallas_call(
-        kernel,
+        attend,
         grid=(length // block, length // block),
         in_specs=[rows, columns, columns],
         out_specs=rows,
@@ -174,32 +177,9 @@ def paged_attention(pages: Array, q: Array, k: Array, v: Array, interpret: Any =
     sequences, count = pages.shape
     page, size = k.shape[1:]
 
-    def kernel(
-        table: Any, q_ref: Any, k_ref: Any, v_ref: Any, o_ref: Any, most: Any, total: Any, sums: Any
-    ) -> None:
+    def kernel(table: Any, *refs: Any) -> None:
         del table
-        step = pl.program_id(1)
-
-        @pl.when(step == 0)
-        def _() -> None:
-            most[...] = jnp.full_like(most, -jnp.inf)
-            total[...] = jnp.zeros_like(total)
-            sums[...] = jnp.zeros_like(sums)
-
-        contract_last = (((1,), (1,)), ((), ()))
-        scores = (
-            lax.dot_general(q_ref[...], k_ref[...], contract_last, preferred_element_type=F32) * size**-0.5
-        )
-        above = jnp.maximum(most[...], jnp.max(scores, axis=1, keepdims=True))
-        correction = jnp.exp(most[...] - above)
-        powers = jnp.exp(scores - above)
-        total[...] = total[...] * correction + jnp.sum(powers, axis=1, keepdims=True)
-        sums[...] = sums[...] * correction + jnp.dot(powers, v_ref[...], preferred_element_type=F32)
-        most[...] = above
-
-        @pl.when(step == pl.num_programs(1) - 1)
-        def _() -> None:
-            o_ref[...] = sums[...] / total[...]
+        attend(*refs)
 
     query = pl.BlockSpec((None, 1, size), lambda i, j, table: (i, 0, 0))
     of_page = pl.BlockSpec((None, page, size), lambda i, j, table: (table[i, j], 0, 0))
