@@ -1,4 +1,4 @@
-"""The folders keep the direction of dependence, sources keep their size, and no file names a machine.
+"""The folders keep the direction of dependence, sources keep their size and form, and no file names a machine.
 
 usage: test_structure.py
 
@@ -194,6 +194,13 @@ class Files(unittest.TestCase):
         ]
         self.assertFalse(more, "\nFix: split by topic:\n" + "\n".join(more))
         self.assertEqual(LONG - set(long), set(), "Fix: they are no longer long, strike them from LONG")
+
+    def test_sources_are_formatted(self) -> None:
+        sources = [str(path) for path in files() if path.suffix in CPP]
+        check = subprocess.run(
+            ["clang-format", "--dry-run", "--Werror", *sources], cwd=ROOT, capture_output=True, text=True
+        )
+        self.assertEqual(check.returncode, 0, f"{check.stderr[-2000:]}\nFix: clang-format -i FILE")
 
     def test_no_file_names_a_machine(self) -> None:
         """No path of the machine that a file was written on."""
