@@ -1,4 +1,4 @@
-"""Folders keep the direction of dependence, sources their size and form; pages are run; no file names a machine.
+"""Folders keep the direction of dependence, sources size and form; pages are run; no file names a machine.
 
 usage: test_structure.py
 
