@@ -81,19 +81,26 @@ def overhead() -> None:
     array, dtype = host_array("input", x.numpy())
     for _ in range(2):
         runtime.execute(inputs)
-    execute, inside = [], []
-    for _ in range(7):
+    times: dict[str, list[float]] = {name: [] for name in ("execute", "reset", "input", "run", "statistics")}
+
+    def timed(name: str, call: Callable[..., object], *arguments: object) -> None:
         start = time.process_time()
-        runtime.execute(inputs)
-        execute.append(time.process_time() - start)
-        start = time.process_time()
-        core.reset()
-        core.set_input(next(iter(inputs)), array, dtype)
-        core.run(None)
-        core.stats()
-        inside.append(time.process_time() - start)
-    more = (min(execute) / min(inside) - 1) * 100
-    print(f"resnet18: execute {min(execute):.3f} s, in C++ alone {min(inside):.3f} s: {more:.1f} % more")
+        call(*arguments)
+        times[name].append(time.process_time() - start)
+
+    for _ in range(15):
+        timed("execute", runtime.execute, inputs)
+        timed("reset", core.reset)
+        timed("input", core.set_input, next(iter(inputs)), array, dtype)
+        timed("run", core.run, None, 0.0)
+        timed("statistics", core.stats)
+    best = {name: min(values) for name, values in times.items()}
+    inside = best["reset"] + best["input"] + best["run"] + best["statistics"]
+    over_run, over_all = ((best["execute"] / base - 1) * 100 for base in (best["run"], inside))
+    print(
+        f"resnet18: execute {best['execute'] * 1e3:.1f} ms, {over_run:+.1f} % over the C++ run "
+        f"({best['run'] * 1e3:.1f} ms), {over_all:+.1f} % over reset, input, run and statistics"
+    )
 
 
 def calls() -> None:
