@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import sys
 import warnings
@@ -48,14 +49,27 @@ def off(got: Tensor, want: Tensor) -> float:
     return float((got - want).abs().max() / (want.max() - want.min()))
 
 
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "vit_tiny", "gpt2_block", "bert_layer", "lstm"])
+NETWORKS = (
+    "resnet18",
+    "mobilenet_v2",
+    "yolov8n",
+    "small_unet",
+    "vit_tiny",
+    "gpt2_block",
+    "bert_layer",
+    "lstm",
+)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name: str) -> None:
-    """Outputs as of eager execution; the first call compiles, the second does not."""
+    """Outputs as near to binary64 as of eager execution; the first call compiles, the second does not."""
     model, x = build(name), sample(name)
     fast = compiled(model)
     with torch.no_grad():
         want, got = model(x), fast(x)
-        assert off(got, want) < 1e-5
+        exact = copy.deepcopy(model).double()(x.double() if x.is_floating_point() else x).float()
+        assert off(got, exact) < max(1e-5, 4 * off(want, exact))
         first = kpusim.torch.last_run()
         again = fast(x)
     assert torch.equal(again, got)
