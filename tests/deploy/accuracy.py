@@ -1,6 +1,6 @@
 """How far compiled networks are from PyTorch: the table of docs/networks.md.
 
-usage: accuracy.py [--update] [--growth] [NAME ...]
+usage: accuracy.py [--update] [--growth] [NAME ...]; rows of networks that are not named stay as they are
 
 Random weights, batch-norm statistics calibrated (examples/networks); the digits network is the trained one.
 Outputs are divided by the range of what PyTorch gives in float32, so that they have unit range. Where a bound
@@ -181,13 +181,16 @@ def main() -> None:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     print(*lines, sep="\n")
+    text = PAGE.read_text(encoding="utf-8")
     for row in ROWS:
         if given.names and row.network not in given.names:
+            lines += [
+                old for old in text.splitlines() if old.startswith(f"| {row.network} | {row.precision} | ")
+            ][:1]
             continue
         lines.append(line(row, measure[row.network == "digits_cnn"](row)))
         print(lines[-1], flush=True)
     if given.update:
-        text = PAGE.read_text(encoding="utf-8")
         before, after = text[: text.index(BEGIN)], text[text.index(END) :]
         PAGE.write_text(before + "\n".join([BEGIN, "", *lines, "", after]), encoding="utf-8")
 
