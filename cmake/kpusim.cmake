@@ -37,9 +37,10 @@ target_link_libraries(kpu_pch PRIVATE kpu_flags protobuf::libprotobuf)
 target_precompile_headers(kpu_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.hpp)
 add_dependencies(kpu_pch kpu_program_proto kpu_platform_proto)
 
-# kpu_library(NAME [OBJECT] SOURCES... LINK targets...): target kpu_NAME, alias kpu::NAME.
+# kpu_library(NAME [OBJECT] [TOGETHER n] SOURCES... LINK targets...): target kpu_NAME, alias kpu::NAME. TOGETHER: so many
+# sources are compiled as one, which takes half the time where headers and templates of libraries are most of it.
 function(kpu_library name)
-  cmake_parse_arguments(ARG "OBJECT" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OBJECT" "TOGETHER" "SOURCES;LINK" ${ARGN})
   set(kind STATIC)
   if(ARG_OBJECT)
     set(kind OBJECT) # units register themselves: a static library would drop them
@@ -48,6 +49,9 @@ function(kpu_library name)
   add_library(kpu::${name} ALIAS kpu_${name})
   target_link_libraries(kpu_${name} PUBLIC kpu_flags ${ARG_LINK})
   target_precompile_headers(kpu_${name} REUSE_FROM kpu_pch)
+  if(ARG_TOGETHER)
+    set_target_properties(kpu_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_TOGETHER})
+  endif()
 endfunction()
 
 # kpu_test(NAME SOURCES... LINK targets...): one GoogleTest executable, one ctest entry per test.

@@ -63,6 +63,7 @@ struct Node {
     /// named after the source of its anchor. 0: alone. Set by fusion, last of all passes.
     uint32_t group = 0;
     bool anchor = false;  ///< the node of its group that the others are attached to
+    bool alone = false;   ///< fusion leaves it out
     /// The float type that it is computed in, whatever the network is compiled to; none: that of the network.
     ElemType kept = ElemType::none;
 

@@ -23,13 +23,13 @@ constexpr uint64_t table_entry_bytes = 16 << 10;
 
 class Lowering {
   public:
-    Lowering(Graph graph, const Target& target)
-        : graph_(std::move(graph)), target_(target), program_(graph_.name) {}
+    Lowering(Graph graph, const Target& target, const Guide& guide)
+        : graph_(std::move(graph)), target_(target), guide_(guide), program_(graph_.name) {}
 
     Lowered run() {
         insert_copies(graph_);
         divide_l2();
-        result_.memory = plan_memory(graph_, resident_bytes_, target_.ddr_bytes);
+        result_.memory = plan_memory(graph_, resident_bytes_, target_.ddr_bytes, guide_.wishes);
         check_types();
         describe_groups();
         fill_table();
@@ -203,8 +203,10 @@ class Lowering {
             strides.push_back(window ? result_.memory.views[operand.value].strides
                                      : row_major(shape_of(graph_.value(operand.value))));
         }
+        const MappingWish wish = guide_.wishes.of(op.op.source.name);
         op.tiling = choose_tiling({graph_, op.op, target_, op.homes, strides, arena_bytes_, spare.bytes,
-                                   &op == result_.ops.data()});
+                                   &op == result_.ops.data(), &wish,
+                                   op.op.source.name == guide_.explain ? &op.considered : nullptr});
         keep(op, spare);
         count_macs(op);
     }
@@ -462,6 +464,7 @@ class Lowering {
 
     Graph graph_;
     const Target& target_;
+    const Guide& guide_;
     builder::Program program_;
     Lowered result_;
     Constants constants_{graph_};
@@ -473,6 +476,8 @@ class Lowering {
 
 }  // namespace
 
-Lowered lower(Graph graph, const Target& target) { return Lowering(std::move(graph), target).run(); }
+Lowered lower(Graph graph, const Target& target, const Guide& guide) {
+    return Lowering(std::move(graph), target, guide).run();
+}
 
 }  // namespace kpu::lower

@@ -7,6 +7,7 @@
 #include "compiler/graph/graph.hpp"
 #include "compiler/lower/memory.hpp"
 #include "compiler/lower/target.hpp"
+#include "compiler/lower/wishes.hpp"
 #include "isa/module.hpp"
 
 namespace kpu::lower {
@@ -20,6 +21,13 @@ struct LoweredOp {
     uint64_t macs = 0;
     /// What it computes in: the type of its product's first factor, else of its anchor's result.
     ElemType elem = ElemType::none;
+    std::vector<Tiling> considered;  ///< the tilings that fit, of the operation that Guide::explain names
+};
+
+/// What a user tells of the mapping, and asks of it.
+struct Guide {
+    MappingWishes wishes;
+    std::string explain;  ///< the operation whose considered tilings are kept; empty: none
 };
 
 struct Lowered {
@@ -31,7 +39,8 @@ struct Lowered {
 };
 
 /// Lowers a graph for a device, whose types and opcodes it must keep to. Throws UserError that names the operation:
-/// no variant of the device takes it, its smallest tiles do not fit, DDR is full.
-Lowered lower(graph::Graph graph, const Target& target);
+/// no variant of the device takes it, its smallest tiles do not fit, DDR is full,
+/// what is wished is illegal.
+Lowered lower(graph::Graph graph, const Target& target, const Guide& guide = {});
 
 }  // namespace kpu::lower

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/diagnostics.hpp"
+#include "compiler/lower/wishes.hpp"
 
 namespace kpu::lower {
 
@@ -226,8 +227,8 @@ class Arena {
 
 class Planner {
   public:
-    Planner(const Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes)
-        : graph_(graph), views_(graph), l2_bytes_(l2_bytes), ddr_bytes_(ddr_bytes) {}
+    Planner(const Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes, const MappingWishes& wishes)
+        : graph_(graph), wishes_(wishes), views_(graph), l2_bytes_(l2_bytes), ddr_bytes_(ddr_bytes) {}
 
     MemoryPlan run() {
         find_groups();
@@ -242,6 +243,7 @@ class Planner {
             if (!graph_.value(port.value).constant()) keep(port.value).output = true;
         }
         plan_.storages = views_.storages();
+        find_wishes();
         place_all();
         return std::move(plan_);
     }
@@ -311,8 +313,15 @@ class Planner {
         Arena l2(l2_bytes_), ddr(ddr_bytes_);
         for (Storage* storage : in_order()) {
             if (storage->input || storage->output) continue;
-            if (storage->bytes <= l2_bytes_ && l2.place(*storage)) {
+            const Home wish = wished(*storage);
+            if (wish != Home::ddr && storage->bytes <= l2_bytes_ && l2.place(*storage)) {
                 storage->home = Home::l2;
+            } else if (wish == Home::l2) {
+                throw UserError(fmt::format(
+                    "`{}` of {} bytes finds no place in L2 beside what lives there meanwhile ({} "
+                    "bytes are for tensors), where --mapping fixes it. Fix: leave it open, or fix "
+                    "others in DDR.",
+                    storage->name, storage->bytes, l2_bytes_));
             } else if (!ddr.place(*storage)) {
                 throw UserError(
                     fmt::format("DRAM memory exceeded: `{}` of {} bytes finds no place in {} bytes. Fix: "
@@ -329,12 +338,33 @@ class Planner {
     std::vector<Storage*> in_order() {
         std::vector<Storage*> order;
         for (Storage& storage : plan_.storages) order.push_back(&storage);
-        std::stable_sort(order.begin(), order.end(),
-                         [](const Storage* a, const Storage* b) { return a->first < b->first; });
+        std::stable_sort(order.begin(), order.end(), [this](const Storage* a, const Storage* b) {
+            const bool first = wished(*a) == Home::l2, second = wished(*b) == Home::l2;
+            return first != second ? first : a->first < b->first;
+        });
         return order;
     }
 
+    /// What a group makes for others goes where its operation's wish says.
+    void find_wishes() {
+        wished_.assign(plan_.storages.size(), Home::none);
+        if (wishes_.empty()) return;
+        for (const NodeRange& group : plan_.groups) {
+            for (NodeId n = group.first; n < group.last; ++n) {
+                const Home wish = wishes_.output_of(graph_.nodes[group.first]);
+                for (const ValueId id : graph_.nodes[n].outputs) {
+                    if (!plan_.internal[id] && wish != Home::none) wished_[plan_.views[id].storage] = wish;
+                }
+            }
+        }
+    }
+    Home wished(const Storage& storage) const {
+        return wished_[static_cast<size_t>(&storage - plan_.storages.data())];
+    }
+
     const Graph& graph_;
+    const MappingWishes& wishes_;
+    std::vector<Home> wished_;  ///< by storage
     Views views_;
     uint64_t l2_bytes_, ddr_bytes_;
     MemoryPlan plan_;
@@ -362,8 +392,9 @@ void insert_copies(Graph& graph) {
     }
 }
 
-MemoryPlan plan_memory(const Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes) {
-    return Planner(graph, l2_bytes, ddr_bytes).run();
+MemoryPlan plan_memory(const Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes,
+                       const MappingWishes& wishes) {
+    return Planner(graph, l2_bytes, ddr_bytes, wishes).run();
 }
 
 }  // namespace kpu::lower

@@ -30,6 +30,8 @@ struct NodeRange {
     graph::NodeId first = 0, last = 0;
 };
 
+class MappingWishes;
+
 struct MemoryPlan {
     std::vector<View> views;  ///< by value; constants have none
     std::vector<Storage> storages;
@@ -46,6 +48,8 @@ struct MemoryPlan {
 /// Copies where a value cannot share bytes: a concatenation's input that others made, a reshape of a window.
 void insert_copies(graph::Graph& graph);
 /// Throws UserError when DDR is too small.
-MemoryPlan plan_memory(const graph::Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes);
+/// `wishes`: homes that are fixed; those in L2 are placed first. Throws UserError when one finds no place there.
+MemoryPlan plan_memory(const graph::Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes,
+                       const MappingWishes& wishes);
 
 }  // namespace kpu::lower

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/diagnostics.hpp"
-#include "compiler/lower/tiling.hpp"
+#include "compiler/lower/wishes.hpp"
 
 namespace kpu::lower {
 namespace {
@@ -34,13 +34,17 @@ class Search {
   public:
     explicit Search(const TilingRequest& request) : request_(request) {
         tiling_.tile.assign(request.op.axes.size(), 1);
+        fixed_.tile.assign(request.op.axes.size(), 0);
+        if (request.wish != nullptr) fixed_ = fix(request, *request.wish);
     }
 
     Tiling run() {
         for (size_t a = 0; a < tiling_.tile.size(); ++a) {
             const Axis& axis = request_.op.axes[a];
-            tiling_.tile[a] = axis.extent;
-            if (axis.walk == Walk::sum) {
+            tiling_.tile[a] = fixed_.tile[a] != 0 ? fixed_.tile[a] : axis.extent;
+            if (fixed_.tile[a] != 0) {
+                if (!touches(a, fixed_.tile[a])) refuse_padding(a);
+            } else if (axis.walk == Walk::sum) {
                 sums_.push_back(a);
             } else if (axis.independent) {
                 free_.push_back(a);
@@ -116,6 +120,14 @@ class Search {
         const size_t axes = tiling_.tile.size();
         const auto engines = static_cast<int64_t>(request_.target.engines.size());
         tiling_.split.assign(axes, 1);
+        if (!fixed_.split.empty()) {
+            for (size_t a = 0; a < axes; ++a) {
+                if (fixed_.split[a] > 1 &&
+                    (!split(a, fixed_.split[a]) || tiling_.split[a] != fixed_.split[a]))
+                    return;
+            }
+            return choose_hoisted();
+        }
         if (engines == 1) return choose_hoisted();
         bool any = false;
         for (size_t a = 0; a < axes; ++a) {
@@ -160,6 +172,11 @@ class Search {
         for (size_t a = 0; a < tiling_.tile.size(); ++a) {
             if (request_.op.axes[a].walk == Walk::loop) iterations *= tiling_.rounds(request_.op, a);
         }
+        if (fixed_.depth != 0) {
+            tiling_.depth = fixed_.depth;
+            if (fixed_.depth <= iterations) consider();
+            return;
+        }
         const auto most = static_cast<int>(std::min<int64_t>(iterations, deepest));
         double last = std::numeric_limits<double>::infinity();
         for (tiling_.depth = std::min(2, most); tiling_.depth <= most; ++tiling_.depth) {
@@ -171,11 +188,33 @@ class Search {
     bool consider() {
         const bool fits = evaluate(request_, tiling_);
         least_ = std::min(least_, tiling_.l1_bytes());
+        if (fits && request_.considered != nullptr) request_.considered->push_back(tiling_);
         if (fits && (!best_ || tiling_.cycles < best_->cycles)) best_ = tiling_;
         return fits;
     }
 
+    [[noreturn]] void refuse_padding(size_t axis) const {
+        throw UserError(
+            fmt::format("{} ({}): the mapping that is fixed for it is illegal: with tiles of {} along `{}` "
+                        "one lies in the "
+                        "padding alone, or the last is too small. Fix: choose another size.",
+                        request_.op.source.name, request_.op.source.type, fixed_.tile[axis],
+                        request_.op.axes[axis].name));
+    }
+
     [[noreturn]] void refuse() const {
+        if (least_ == std::numeric_limits<uint64_t>::max()) {
+            throw UserError(fmt::format(
+                "{} ({}): the mapping that is fixed for it is illegal: there are fewer tiles than "
+                "engines or iterations in flight. Fix: give fewer of them, or smaller tiles.",
+                request_.op.source.name, request_.op.source.type));
+        }
+        if (request_.wish != nullptr && request_.wish->fixes_tiles()) {
+            throw UserError(fmt::format(
+                "{} ({}): SRAM memory exceeded: {} bytes required, {} bytes available for the "
+                "tiles that are fixed for it. Fix: give smaller tiles or fewer in flight.",
+                request_.op.source.name, request_.op.source.type, least_, 2 * request_.arena_bytes));
+        }
         throw UserError(fmt::format(
             "{} ({}): SRAM memory exceeded: {} bytes required, {} bytes available for its smallest tiles. "
             "Fix: choose a "
@@ -184,6 +223,7 @@ class Search {
     }
 
     const TilingRequest& request_;
+    FixedTiling fixed_;
     Tiling tiling_;
     std::vector<size_t> sums_, free_, rows_;
     std::optional<Tiling> best_;

@@ -82,6 +82,8 @@ struct Tiling {
     int64_t parts(const TileOp& op, size_t operand) const;
 };
 
+struct MappingWish;
+
 struct TilingRequest {
     const graph::Graph& graph;
     const TileOp& op;
@@ -91,6 +93,8 @@ struct TilingRequest {
     uint64_t arena_bytes = 0;          ///< of L1: half of it, so that the next operation's constants can come
     uint64_t spare_bytes = 0;          ///< of L2, for what is kept there
     bool first = false;                ///< of the program: nothing is computed while its constants come
+    const MappingWish* wish = nullptr;          ///< what the user fixes
+    std::vector<Tiling>* considered = nullptr;  ///< gets every tiling that fits
 };
 
 /// Of everything that moves between L1, L2 and DDR, bytes: transfers are cut where either side has a multiple of its
@@ -114,7 +118,8 @@ ElemType accumulator_of(const graph::Graph& graph, const TileOp& op);
 /// Bytes, places and predicted time of a tiling whose tile, split, depth and hoisted are set. False: it does not fit.
 bool evaluate(const TilingRequest& request, Tiling& tiling);
 
-/// The fastest of the tilings considered. Throws UserError "SRAM memory exceeded: ..." when none fits.
+/// The fastest of the tilings considered. Throws UserError "SRAM memory exceeded: ..." when none fits, and for a wish that
+/// is illegal.
 Tiling choose_tiling(const TilingRequest& request);
 
 }  // namespace kpu::lower

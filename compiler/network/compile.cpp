@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/text_output.hpp"
+#include "compiler/network/mapping_file.hpp"
 #include "compiler/network/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/precision/keep.hpp"
@@ -47,14 +48,19 @@ class Compilation {
         if (!qdq.empty()) write_qdq(qdq);
         if (quantize::is_quantized(graph_) && (wanted == "all" || wanted == "quantize"))
             print("quantize", graph_);
+        const lower::Guide guide = guide_of_user();
+        guide.wishes.check(graph_);
+        guide.wishes.mark_alone(graph_);
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
-        result.lowered = lower::lower(std::move(graph_), target_);
+        result.lowered = lower::lower(std::move(graph_), target_, guide);
         result.lowered.module.program.set_precision(std::string(precision::precision_name(result.precision)));
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.module.program.mutable_device()->set_path(target_.platform.name());
         state_bounds(result, target_);
         numbers.report(result.lowered, result.precision);
         explain(result);
+        if (const std::string& path = request_.options.text("write-mapping"); !path.empty())
+            write_mapping(result.lowered, path);
         if (const std::string& path = request_.options.text("memory-map"); !path.empty())
             write_memory_map(result, target_, path);
         if (const std::string& path = request_.options.text("dot"); !path.empty())
@@ -74,6 +80,14 @@ class Compilation {
     }
 
     // ---- choices
+
+    lower::Guide guide_of_user() const {
+        lower::Guide guide;
+        if (const std::string& path = request_.options.text("mapping"); !path.empty())
+            guide.wishes = read_mapping(path);
+        guide.explain = request_.options.text("explain-mapping");
+        return guide;
+    }
 
     ElemType choose_precision() {
         const std::string& wanted = request_.options.text("precision");

@@ -60,7 +60,15 @@ std::vector<OptionRow> option_rows() {
         {"memory-map",
          "writes where each tensor lives and when: a picture if the name ends in .html, else a table",
          ValueKind::text},
-        {"explain-mapping", "prints tiles, predicted cycles and bound of this operation, or of each (all)",
+        {"explain-mapping",
+         "prints tiles, predicted cycles and bound of this operation, and of the mappings that lost, or of "
+         "each "
+         "operation (all)",
+         ValueKind::text},
+        {"mapping",
+         "fixes tiles, engines, iterations in flight, L2 or DDR, fusion of operations: a JSON file",
+         ValueKind::text},
+        {"write-mapping", "writes the mapping of each operation, in the form that --mapping reads",
          ValueKind::text},
     };
 }

@@ -9,16 +9,16 @@
 namespace kpu::network {
 namespace {
 
-std::string tiles_text(const lower::LoweredOp& op) {
+std::string tiles_text(const lower::TileOp& op, const lower::Tiling& tiling) {
     std::string text;
-    for (size_t a = 0; a < op.op.axes.size(); ++a) {
-        if (op.op.axes[a].extent == 1) continue;
-        text += fmt::format("{}{} {}/{}", text.empty() ? "" : ", ", op.op.axes[a].name, op.tiling.tile[a],
-                            op.op.axes[a].extent);
-        if (op.tiling.split[a] > 1) text += fmt::format(" on {} engines", op.tiling.split[a]);
+    for (size_t a = 0; a < op.axes.size(); ++a) {
+        if (op.axes[a].extent == 1) continue;
+        text += fmt::format("{}{} {}/{}", text.empty() ? "" : ", ", op.axes[a].name, tiling.tile[a],
+                            op.axes[a].extent);
+        if (tiling.split[a] > 1) text += fmt::format(" on {} engines", tiling.split[a]);
     }
-    if (op.tiling.depth > 2) text += fmt::format(", {} in flight", op.tiling.depth);
-    if (op.tiling.kept_bytes > 0) text += fmt::format(", {} bytes kept in L2", op.tiling.kept_bytes);
+    if (tiling.depth > 2) text += fmt::format(", {} in flight", tiling.depth);
+    if (tiling.kept_bytes > 0) text += fmt::format(", {} bytes kept in L2", tiling.kept_bytes);
     return text.empty() ? "one element" : text;
 }
 
@@ -48,6 +48,26 @@ Bound bound_of(const lower::LoweredOp& op, const lower::Target& target) {
                              [](const Bound& a, const Bound& b) { return a.cycles < b.cycles; });
 }
 
+/// The fastest of the mappings that were considered, each with what it would take and what takes longest.
+std::string considered_text(const lower::LoweredOp& op) {
+    constexpr size_t shown = 12;
+    std::vector<const lower::Tiling*> order;
+    for (const lower::Tiling& tiling : op.considered) order.push_back(&tiling);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto* a, const auto* b) { return a->cycles < b->cycles; });
+    std::string text = fmt::format(
+        "of {} mappings considered the fastest:\n{:>12} {:>7} {:>10} {:>10} {:>10} {:>10} {:>9}  {}\n",
+        order.size(), "cycles", "", "array", "vector", "dma", "dram", "L1 bytes", "tile/extent");
+    for (size_t i = 0; i < std::min(shown, order.size()); ++i) {
+        const lower::Tiling& tiling = *order[i];
+        text +=
+            fmt::format("{:>12.0f} {:>+6.1f}% {:>10.0f} {:>10.0f} {:>10.0f} {:>10.0f} {:>9}  {}\n",
+                        tiling.cycles, (tiling.cycles / order[0]->cycles - 1) * 100, tiling.array,
+                        tiling.vector, tiling.dma, tiling.dram, tiling.l1_bytes(), tiles_text(op.op, tiling));
+    }
+    return text;
+}
+
 }  // namespace
 
 void state_bounds(Compiled& compiled, const lower::Target& target) {
@@ -72,7 +92,9 @@ std::string mapping_text(const Compiled& compiled, const lower::Target& target, 
         const Bound bound = bound_of(op, target);
         text += fmt::format("{:<28} {:<18} {:>13} {:>12.0f} {:>7} {:>5.0f}%  {}\n", op.op.source.name,
                             op.op.source.type, op.macs, op.tiling.cycles, bound.name,
-                            op.tiling.cycles > 0 ? 100 * bound.cycles / op.tiling.cycles : 0, tiles_text(op));
+                            op.tiling.cycles > 0 ? 100 * bound.cycles / op.tiling.cycles : 0,
+                            tiles_text(op.op, op.tiling));
+        if (!op.considered.empty()) text += considered_text(op);
     }
     if (!found)
         throw UserError(fmt::format(

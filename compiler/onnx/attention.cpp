@@ -10,8 +10,6 @@
 namespace kpu::onnx {
 namespace {
 
-constexpr ElemType condition = ElemType::u8;
-
 /// [B, S, heads * size] to [B, heads, S, size].
 ValueId split_heads(Call& call, ValueId x, int64_t heads) {
     const Sizes s = call.sizes(x);
@@ -67,8 +65,8 @@ void add_window(Call& call, Mask& mask, int64_t queries, int64_t keys, int64_t l
     const ValueId valid = call.reshape(call.value(6), batch);
     const ValueId distance = call.binary("sub", call.constant(distances, ElemType::i32), valid);
     const auto limit = [&](std::string_view opcode, int64_t bound) {
-        const ValueId allowed = call.emit(
-            opcode, {distance, call.number(static_cast<double>(bound), ElemType::i32)}, {}, condition);
+        const ValueId allowed =
+            call.emit(opcode, {distance, call.number(static_cast<double>(bound), ElemType::i32)}, {}, truth);
         add_bias(call, mask, bias_of(call, allowed, elem));
     };
     if (left >= 0) limit("greater_equal", -left);
@@ -96,7 +94,7 @@ void add_valid(Call& call, Mask& mask, int64_t keys, ElemType elem) {
     const ValueId valid = call.reshape(call.value(6), {call.shape(6)[0], 1, 1, 1});
     const ValueId numbers =
         call.constant(ints_known(identity_perm(static_cast<size_t>(keys))), ElemType::i32);
-    add_bias(call, mask, bias_of(call, call.emit("less", {numbers, valid}, {}, condition), elem));
+    add_bias(call, mask, bias_of(call, call.emit("less", {numbers, valid}, {}, truth), elem));
     mask.may_hide_rows = true;
 }
 
@@ -109,7 +107,7 @@ ValueId guarded_softmax(Call& call, ValueId scores, const Mask& mask, ElemType p
     if (!mask.may_hide_rows) return weights;
     const auto axis = static_cast<int64_t>(call.sizes(*mask.bias).size()) - 1;
     const ValueId best = call.reduce("reduce_max", *mask.bias, {axis}, true);
-    const ValueId hidden = call.emit("equal", {best, call.number(-INFINITY, elem)}, {}, condition);
+    const ValueId hidden = call.emit("equal", {best, call.number(-INFINITY, elem)}, {}, truth);
     return call.emit("where", {hidden, call.number(0, elem), weights}, {}, elem);
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 // A constant made during import; what is larger was not meant.
 constexpr int64_t most_made_elements = int64_t{1} << 24;
-constexpr int64_t most_elements = int64_t{1} << 38;
+constexpr int64_t most_listed = int64_t{1} << 38;
 
 void check_elements(const Sizes& shape) {
     double count = 1;
@@ -28,7 +28,7 @@ void check_elements(const Sizes& shape) {
             throw Unsupported(fmt::format("a tensor {} without elements is not taken", text_of(shape)));
         count *= static_cast<double>(size);
     }
-    if (count > static_cast<double>(most_elements))
+    if (count > static_cast<double>(most_listed))
         throw Unsupported(fmt::format("a tensor {} is too large", text_of(shape)));
 }
 

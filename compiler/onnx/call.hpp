@@ -12,6 +12,9 @@ namespace kpu::onnx {
 
 using graph::ValueId;
 
+/// What comparisons give: 0 or 1.
+constexpr ElemType truth = ElemType::u8;
+
 class Call {
   public:
     Call(graph::Graph& graph_, const NodeModel& node_, int64_t opset_, graph::Source source_,

@@ -9,11 +9,11 @@
 namespace kpu::onnx {
 namespace {
 
-constexpr int64_t most_elements = int64_t{1} << 24;
+constexpr int64_t most_made = int64_t{1} << 24;
 
 void check_count(double count) {
-    if (!(count <= static_cast<double>(most_elements)))
-        Call::refuse(fmt::format("its {} elements are more than {}", count, most_elements));
+    if (!(count <= static_cast<double>(most_made)))
+        Call::refuse(fmt::format("its {} elements are more than {}", count, most_made));
 }
 
 void check_shape(const Sizes& shape) {

@@ -11,8 +11,6 @@ namespace {
 
 using graph::real;
 
-constexpr ElemType condition = ElemType::u8;
-
 struct Attr {
     std::string_view name;
     double value;  ///< when the node has none
@@ -104,21 +102,19 @@ void compare(Call& call) {
          {"Xor", "xor"}}};
     for (const auto& [type, opcode] : opcodes) {
         if (call.node.type == type)
-            call.result(0, call.emit(opcode, {call.value(0), call.value(1)}, {}, condition), Type::boolean);
+            call.result(0, call.emit(opcode, {call.value(0), call.value(1)}, {}, truth), Type::boolean);
     }
 }
 
-void negate(Call& call) { call.result(0, call.emit("not", {call.value(0)}, {}, condition), Type::boolean); }
+void negate(Call& call) { call.result(0, call.emit("not", {call.value(0)}, {}, truth), Type::boolean); }
 
-void is_nan(Call& call) {
-    call.result(0, call.emit("is_nan", {call.value(0)}, {}, condition), Type::boolean);
-}
+void is_nan(Call& call) { call.result(0, call.emit("is_nan", {call.value(0)}, {}, truth), Type::boolean); }
 
 void is_inf(Call& call) {
     const ValueId result = call.emit("is_inf", {call.value(0)},
                                      {graph::integer("detect_positive", call.integer("detect_positive", 1)),
                                       graph::integer("detect_negative", call.integer("detect_negative", 1))},
-                                     condition);
+                                     truth);
     call.result(0, result, Type::boolean);
 }
 
@@ -191,7 +187,7 @@ void shrink(Call& call) {
     const double bias = call.real("bias", 0), threshold = call.real("lambd", 0.5);
     const ValueId zero = call.number(0, call.elem(x));
     const auto beyond = [&](std::string_view opcode, double bound) {
-        return call.emit(opcode, {x, call.number(bound, call.elem(x))}, {}, condition);
+        return call.emit(opcode, {x, call.number(bound, call.elem(x))}, {}, truth);
     };
     const auto choose = [&](ValueId when, ValueId then, ValueId other) {
         return call.emit("where", {when, then, other}, {}, call.elem(x));
@@ -209,7 +205,7 @@ void convert(Call& call, Type to) {
     if (from == to) return call.result(0, call.in(0));
     ValueId x = call.value(0);
     if (to == Type::boolean) {
-        x = call.emit("not_equal", {x, call.number(0, call.elem(x))}, {}, condition);
+        x = call.emit("not_equal", {x, call.number(0, call.elem(x))}, {}, truth);
     } else {
         x = call.cast(x, elem);
     }

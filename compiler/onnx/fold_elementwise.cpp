@@ -9,7 +9,7 @@
 namespace kpu::onnx {
 namespace {
 
-struct Row {
+struct ElementwiseFold {
     std::string_view type;
     int64_t (*of_ints)(int64_t a, int64_t b);  ///< null: not of integers
     double (*of_reals)(double a, double b);    ///< null: not of floats
@@ -45,8 +45,8 @@ int64_t power(int64_t a, int64_t b) {
     return result;
 }
 
-const std::vector<Row>& binary_rows() {
-    static const std::vector<Row> rows = {
+const std::vector<ElementwiseFold>& binary_rows() {
+    static const std::vector<ElementwiseFold> rows = {
         {"Add", add, [](double a, double b) { return a + b; }},
         {"Sub", subtract, [](double a, double b) { return a - b; }},
         {"Mul", multiply, [](double a, double b) { return a * b; }},
@@ -75,8 +75,8 @@ const std::vector<Row>& binary_rows() {
 }
 
 /// The second operand of these is not used.
-const std::vector<Row>& unary_rows() {
-    static const std::vector<Row> rows = {
+const std::vector<ElementwiseFold>& unary_rows() {
+    static const std::vector<ElementwiseFold> rows = {
         {"Neg", [](int64_t a, int64_t) { return subtract(0, a); }, [](double a, double) { return -a; }},
         {"Abs", [](int64_t a, int64_t) { return a < 0 ? subtract(0, a) : a; },
          [](double a, double) { return std::fabs(a); }},
@@ -93,13 +93,13 @@ const std::vector<Row>& unary_rows() {
     return rows;
 }
 
-const Row* find(const std::vector<Row>& rows, std::string_view type) {
+const ElementwiseFold* find(const std::vector<ElementwiseFold>& rows, std::string_view type) {
     const auto found =
-        std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.type == type; });
+        std::find_if(rows.begin(), rows.end(), [&](const ElementwiseFold& row) { return row.type == type; });
     return found == rows.end() ? nullptr : &*found;
 }
 
-Known apply(const Row& row, const Known& a, const Known& b) {
+Known apply(const ElementwiseFold& row, const Known& a, const Known& b) {
     if (a.real() != b.real()) Call::refuse("its operands have different types");
     const Sizes shape = broadcast_of(a.shape, b.shape);
     const std::vector<int64_t> of_a = broadcast_positions(a.shape, shape),
@@ -124,7 +124,7 @@ Known apply(const Row& row, const Known& a, const Known& b) {
 }
 
 bool binary(Call& call) {
-    const Row* row = find(binary_rows(), call.node.type);
+    const ElementwiseFold* row = find(binary_rows(), call.node.type);
     Known result = call.known(0, "operands");
     for (size_t i = 1; i < call.inputs(); ++i) result = apply(*row, result, call.known(i, "operands"));
     call.result(0, std::move(result));

@@ -252,12 +252,12 @@ bool non_zero(Call& call) {
     return true;
 }
 
-struct Row {
+struct MovingFold {
     std::string_view type;
     Folder fold;
 };
 
-constexpr Row rows[] = {
+constexpr MovingFold moving_folds[] = {
     {"Reshape", reshape},  {"Squeeze", squeeze},   {"Unsqueeze", unsqueeze}, {"Slice", slice},
     {"Split", split},      {"Concat", concat},     {"Gather", gather},       {"Transpose", transpose},
     {"Expand", expand},    {"Tile", tile},         {"NonZero", non_zero},    {"CumSum", cumulative_sum},
@@ -267,9 +267,9 @@ constexpr Row rows[] = {
 }  // namespace
 
 Folder find_moving_folder(std::string_view type) {
-    const auto* found =
-        std::find_if(std::begin(rows), std::end(rows), [&](const Row& row) { return row.type == type; });
-    return found == std::end(rows) ? nullptr : found->fold;
+    const auto* found = std::find_if(std::begin(moving_folds), std::end(moving_folds),
+                                     [&](const MovingFold& row) { return row.type == type; });
+    return found == std::end(moving_folds) ? nullptr : found->fold;
 }
 
 }  // namespace kpu::onnx

@@ -8,8 +8,6 @@
 namespace kpu::onnx {
 namespace {
 
-constexpr ElemType condition = ElemType::u8;
-
 /// -x[n, target[n, ...], ...] times the weight of the target, over the mean or sum. x: [N, C, ...].
 ValueId likelihood_loss(Call& call, ValueId x) {
     const Sizes shape = call.sizes(x);
@@ -20,7 +18,7 @@ ValueId likelihood_loss(Call& call, ValueId x) {
     const ElemType elem = call.elem(x);
     const ValueId target = call.reshape(call.cast(call.value(1), ElemType::i32), of_target);
     const Known classes{Type::i64, places, identity_perm(static_cast<size_t>(shape[1])), {}};
-    const ValueId hit = call.emit("equal", {target, call.constant(classes, ElemType::i32)}, {}, condition);
+    const ValueId hit = call.emit("equal", {target, call.constant(classes, ElemType::i32)}, {}, truth);
     const ValueId zero = call.number(0, elem);
     const auto chosen = [&](ValueId values) {
         return call.reduce("reduce_sum", call.emit("where", {hit, values, zero}, {}, elem), {1}, false);
@@ -30,7 +28,7 @@ ValueId likelihood_loss(Call& call, ValueId x) {
     if (call.has_attribute("ignore_index")) {
         const auto ignored = static_cast<double>(call.integer("ignore_index", 0));
         const ValueId flat = call.reshape(target, call.sizes(loss));
-        const ValueId gone = call.emit("equal", {flat, call.number(ignored, ElemType::i32)}, {}, condition);
+        const ValueId gone = call.emit("equal", {flat, call.number(ignored, ElemType::i32)}, {}, truth);
         weights = call.emit("where", {gone, zero, weights}, {}, elem);
         loss = call.emit("where", {gone, zero, loss}, {}, elem);
     }

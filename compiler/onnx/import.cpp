@@ -92,11 +92,6 @@ graph::Graph import_checked(const Model& model, const ImportOptions& options, Di
 
 // ---- what the host gives and takes
 
-template <class... Args>
-void Importer::refuse(fmt::format_string<Args...> text, Args&&... args) const {
-    fail(model_.origin, text, std::forward<Args>(args)...);
-}
-
 void Importer::note(const std::string& text) {
     if (told_.insert(text).second) notes_.info({model_.origin, 0, 0}, text);
 }

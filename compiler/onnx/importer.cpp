@@ -71,10 +71,9 @@ void Scope::update(const std::string& name, const Operand& operand) {
     }
 }
 
-template <class... Args>
-void Importer::refuse(fmt::format_string<Args...> text, Args&&... args) const {
+void Importer::refuse_text(std::string text) const {
     Diagnostics diagnostics;
-    diagnostics.error({model_.origin, 0, 0}, fmt::format(text, std::forward<Args>(args)...));
+    diagnostics.error({model_.origin, 0, 0}, std::move(text));
     throw UserError(std::move(diagnostics));
 }
 

@@ -40,7 +40,10 @@ class Importer {
 
   private:
     template <class... Args>
-    [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const;
+    [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const {
+        refuse_text(fmt::format(text, std::forward<Args>(args)...));
+    }
+    [[noreturn]] void refuse_text(std::string text) const;
     void note(const std::string& text);
 
     void add_inputs(Scope& scope);

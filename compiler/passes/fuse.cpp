@@ -58,12 +58,12 @@ class Fusion {
     /// The node that alone reads what this one makes, if it can follow in the same group; -1.
     int32_t next_link(NodeId id) const {
         const Node& node = graph_.nodes[id];
-        if (node.outputs.size() != 1) return -1;
+        if (node.alone || node.outputs.size() != 1) return -1;
         const ValueId value = node.outputs[0];
         const std::vector<NodeId>& readers = rewriter_.users(value);
         if (readers.empty() || !rewriter_.read_only_by(value, readers[0])) return -1;
         const Node& next = graph_.nodes[readers[0]];
-        if (group_[readers[0]] != 0 || !is_link(next) || next.outputs.size() != 1) return -1;
+        if (group_[readers[0]] != 0 || next.alone || !is_link(next) || next.outputs.size() != 1) return -1;
         const Dims& shape = graph_.value(next.outputs[0]).shape;
         const auto fits = [&](ValueId operand) {
             return graph_.value(operand).constant() || graph_.value(operand).shape == shape;

@@ -118,7 +118,7 @@ void sort_nodes(Graph& graph) {
 }
 
 namespace {
-void absorb(Node& into, const graph::Source& source) {
+void absorb_source(Node& into, const graph::Source& source) {
     const auto same = [&](const graph::Source& other) { return other.name == source.name; };
     if (source.name.empty() || same(into.source)) return;
     if (std::none_of(into.absorbed.begin(), into.absorbed.end(), same)) into.absorbed.push_back(source);
@@ -126,8 +126,8 @@ void absorb(Node& into, const graph::Source& source) {
 }  // namespace
 
 void absorb(Node& into, const Node& from) {
-    absorb(into, from.source);
-    for (const graph::Source& source : from.absorbed) absorb(into, source);
+    absorb_source(into, from.source);
+    for (const graph::Source& source : from.absorbed) absorb_source(into, source);
 }
 
 }  // namespace kpu::passes

@@ -1,0 +1,50 @@
+#pragma once
+// What a user fixes of the mapping of operations. What is left open stays the compiler's choice.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/lower/tiling.hpp"
+
+namespace kpu::lower {
+
+struct MappingWish {
+    std::string pattern;                     ///< of operations' names: `*` and `?` stand for any characters
+    std::map<std::string, int64_t> tile;     ///< by axis: indices of one tile
+    std::map<std::string, int64_t> engines;  ///< by axis: neighbouring tiles worked on at once
+    std::optional<int64_t> in_flight;        ///< iterations, each with a slot of its own in L1
+    std::optional<Home> output;              ///< l2 or ddr
+    std::optional<bool> fuse;                ///< false: nothing is fused behind it, nor it behind another
+    bool fixes_tiles() const { return !tile.empty() || !engines.empty() || in_flight; }
+};
+
+/// All that is wished of the operation `name`: a longer pattern beats a shorter one, field by field.
+class MappingWishes {
+  public:
+    MappingWishes() = default;
+    explicit MappingWishes(std::vector<MappingWish> wishes);
+
+    bool empty() const { return wishes_.empty(); }
+    MappingWish of(const std::string& name) const;
+    /// Throws UserError for a pattern that names no operation of the graph.
+    void check(const graph::Graph& graph) const;
+    /// Marks nodes that are not to be fused.
+    void mark_alone(graph::Graph& graph) const;
+    /// By group of nodes: the home that is wished for what it makes; none where nothing is.
+    Home output_of(const graph::Node& anchor) const;
+
+  private:
+    std::vector<MappingWish> wishes_;  ///< shorter patterns first
+};
+
+/// Fixes what `wish` says in a search: sizes by axis, 0 where nothing is fixed. Throws UserError that names the operation
+/// and why its mapping is illegal.
+struct FixedTiling {
+    std::vector<int64_t> tile, split;  ///< by axis; `split` is empty when it is open
+    int depth = 0;                     ///< 0: open
+};
+FixedTiling fix(const TilingRequest& request, const MappingWish& wish);
+
+}  // namespace kpu::lower
