@@ -35,6 +35,7 @@ class Lowering {
         fill_table();
         for (size_t i = 0; i < result_.ops.size(); ++i) choose(result_.ops[i], result_.memory.spare[i]);
         declare_buffers();
+        carry_kernels();
         emit();
         finish();
         return std::move(result_);
@@ -53,6 +54,14 @@ class Lowering {
         std::vector<ElemType> inputs, outputs;
         for (const ValueId id : node.inputs) inputs.push_back(graph_.value(id).elem);
         for (const ValueId id : node.outputs) outputs.push_back(graph_.value(id).elem);
+        if (kernels::find(node.opcode) != nullptr &&
+            target_.limits.count(UnitKind::vpu) + target_.limits.count(UnitKind::cstl) == 0) {
+            problems.error(
+                {}, fmt::format("{} ({}): `{}` has no vector unit, which its kernel `{}` needs. Fix: "
+                                "choose a device with one.",
+                                node.source.name, node.source.type, target_.limits.name, node.spec().name));
+            return;
+        }
         if (target_.takes(node.spec(), inputs, outputs)) return;
         std::vector<std::string> types;
         for (const ElemType type : inputs) types.emplace_back(name_of(type));
@@ -92,6 +101,7 @@ class Lowering {
         if (!value.constant() || of.place != Place::input) return false;
         for (const TileNode& tile : op.nodes) {
             const Node& node = graph_.nodes[tile.node];
+            if (kernels::find(node.opcode) != nullptr) return false;  // kernels load from L1
             const bool vectors =
                 node.spec().op_class == OpcodeClass::elementwise || node.spec().op_class == OpcodeClass::norm;
             for (size_t i = 0; i < tile.inputs.size(); ++i) {
@@ -233,6 +243,19 @@ class Lowering {
     }
 
     // ---- tasks
+
+    /// Each kernel once, however many operations launch it.
+    void carry_kernels() {
+        std::set<std::string> carried;
+        proto::KernelFile file;
+        file.set_path("operators.kern");
+        for (const Node& node : graph_.nodes) {
+            if (kernels::find(node.opcode) == nullptr) continue;
+            const proto::KernelBody& body = kernel_of(graph_, node).body;
+            if (carried.insert(body.name()).second) *file.add_kernel() = body;
+        }
+        if (!carried.empty()) *program_.message().add_kernel_file() = std::move(file);
+    }
 
     void emit() {
         const uint32_t setup = program_.op("__setup", "Setup");
