@@ -1,4 +1,4 @@
-"""Random cases of operators that the compiler makes kernels of: they choose, take and put elements by values."""
+"""Random cases of operators that become kernels: they choose, take and put elements by values."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def scatter_nd(d: Draft) -> Case:
 
 
 def scatter_elements(d: Draft) -> Case:
-    """Along any axis, of a part of the operand; equal indices one behind the other where they are combined."""
+    """Along any axis, of a part of the operand; equal indices where updates are combined."""
     shape = d.shape(1, 4)
     axis = d.integer(0, len(shape) - 1)
     part = list(shape) if d.chance() else [d.integer(1, size) for size in shape]
@@ -118,7 +118,9 @@ def scatter_elements(d: Draft) -> Case:
     )
 
 
-def padded(d: Draft, type_: str, operands: list[Operand], rows: int, along: int, **attributes: object) -> Case:
+def padded(
+    d: Draft, type_: str, operands: list[Operand], rows: int, along: int, **attributes: object
+) -> Case:
     """A case whose result has a length that depends on data: at most `rows`."""
     draft = case(type_, d.opset(13, 18), operands, **attributes)
     draft.bounds = {draft.model.graph.output[0].name: (rows, along)}
