@@ -73,7 +73,7 @@ Launch launch_top_k(const Shapes& in, const Shapes& out, const BoundAttrs& attrs
     const double stages = std::log2(double(m));
     const double pairs =
         stages * (stages + 1) / 2 * double(std::max<int64_t>(groups_of(m / 2), 1) * invocations);
-    return {rows, {n, m, k, attrs.integer("largest", 1)}, double(rows) * (60 * pairs + 12.0 * double(m + k))};
+    return {rows, {n, m, k, attrs.integer("largest", 1)}, double(rows) * (84 * pairs + 12.0 * double(m + k))};
 }
 
 /// x [rows, n, width], indices of `depth` at the end, dims [depth].
@@ -132,8 +132,9 @@ std::vector<Dims> suppression_shapes(const ShapeCase& c) {
 /// A cut along the images takes their boxes with it; classes share them.
 Launch launch_suppression(const Shapes& in, const Shapes& out, const BoundAttrs& attrs) {
     const int64_t n = in[0][1], classes = in[1][1], rows = in[1][0] * classes, limit = out[0][2];
-    // half of the boxes are left on average
-    const double each = 14.0 * double(n) + double(limit) * (30.0 * double(groups_of(n) * invocations) + 2000);
+    // measured with scores above the limit; boxes that are gone cost less
+    const double each =
+        14.0 * double(n) + double(limit) * (100.0 * double(groups_of(n) * invocations) + 2000);
     return {rows, {n, classes, limit, attrs.integer("center", 0)}, double(rows) * each};
 }
 
@@ -143,7 +144,7 @@ std::vector<Dims> compact_shapes(const ShapeCase& c) {
 }
 
 Launch launch_compact(const Shapes& in, const Shapes& /*out*/, const BoundAttrs& /*attrs*/) {
-    return {1, {}, double(groups_of(in[0][0]) * invocations) * (30.0 + 12.0 * double(in[1][0]))};
+    return {1, {}, double(groups_of(in[0][0]) * invocations) * (22.0 + 9.0 * double(in[1][0]))};
 }
 
 // ---- rows
@@ -230,18 +231,18 @@ Operation compact() {
     return result;
 }
 
-const std::vector<Operation>& table() {
+}  // namespace
+
+const std::vector<Operation>& operations() {
     static const std::vector<Operation> rows{
         top_k(),          gather_nd(),           scatter("scatter_nd", one_type<moves>),
         scatter_reduce(), non_max_suppression(), compact()};
     return rows;
 }
 
-}  // namespace
-
 const Operation* find(OpcodeId id) {
     const size_t first = opcode_table().size();
-    return id < first ? nullptr : &table().at(id - first);
+    return id < first ? nullptr : &operations().at(id - first);
 }
 
 const OpcodeSpec& spec_of(OpcodeId id) {
@@ -251,8 +252,8 @@ const OpcodeSpec& spec_of(OpcodeId id) {
 
 std::optional<OpcodeId> find_spec(std::string_view name) {
     if (const auto id = find_opcode(name)) return id;
-    for (size_t i = 0; i < table().size(); ++i) {
-        if (table()[i].spec.name == name) return static_cast<OpcodeId>(opcode_table().size() + i);
+    for (size_t i = 0; i < operations().size(); ++i) {
+        if (operations()[i].spec.name == name) return static_cast<OpcodeId>(opcode_table().size() + i);
     }
     return std::nullopt;
 }

@@ -36,6 +36,8 @@ struct Operation {
     Launch (*launch)(const Shapes& inputs, const Shapes& outputs, const BoundAttrs& attrs) = nullptr;
 };
 
+/// One row for each, in the order of their ids.
+const std::vector<Operation>& operations();
 /// Ids of operations follow those of opcodes; null: an opcode.
 const Operation* find(OpcodeId id);
 /// An opcode or an operation.

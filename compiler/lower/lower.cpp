@@ -54,14 +54,6 @@ class Lowering {
         std::vector<ElemType> inputs, outputs;
         for (const ValueId id : node.inputs) inputs.push_back(graph_.value(id).elem);
         for (const ValueId id : node.outputs) outputs.push_back(graph_.value(id).elem);
-        if (kernels::find(node.opcode) != nullptr &&
-            target_.limits.count(UnitKind::vpu) + target_.limits.count(UnitKind::cstl) == 0) {
-            problems.error(
-                {}, fmt::format("{} ({}): `{}` has no vector unit, which its kernel `{}` needs. Fix: "
-                                "choose a device with one.",
-                                node.source.name, node.source.type, target_.limits.name, node.spec().name));
-            return;
-        }
         if (target_.takes(node.spec(), inputs, outputs)) return;
         std::vector<std::string> types;
         for (const ElemType type : inputs) types.emplace_back(name_of(type));

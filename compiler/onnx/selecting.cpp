@@ -71,7 +71,7 @@ void top_k(Call& call) {
 // ---- elements that a mask leaves
 
 struct Found {
-    ValueId positions, coordinates;  ///< [n], [n, dims]
+    ValueId positions, coordinates, count;  ///< [n], [n, dims], [1]
 };
 
 /// Where a mask is set, in order.
@@ -79,7 +79,7 @@ Found found(Call& call, ValueId mask, const Sizes& dims) {
     const ValueId sizes = positions_constant(call, dims, {static_cast<int64_t>(dims.size())});
     const ValueId flat_mask = call.reshape(mask, {elements_of(call.sizes(mask))});
     const ValueId positions = call.emit("compact", {flat_mask, sizes}, {}, ElemType::i32);
-    return {positions, positions + 1};
+    return {positions, positions + 1, positions + 2};
 }
 
 /// What is gathered at positions, -1 where there is none.
@@ -99,8 +99,9 @@ ValueId is_set(Call& call, ValueId x) {
 void non_zero(Call& call) {
     Sizes dims = call.shape(0);
     if (dims.empty()) dims = {1};
-    const ValueId coordinates = found(call, is_set(call, call.value(0)), dims).coordinates;
-    call.result(0, call.transpose(coordinates, {1, 0}), Type::i64);
+    const Found set = found(call, is_set(call, call.value(0)), dims);
+    call.result(0, call.transpose(set.coordinates, {1, 0}), Type::i64);
+    call.counted(0, set.count);
 }
 
 void compress(Call& call) {
@@ -127,6 +128,7 @@ void compress(Call& call) {
     if (call.shape(1)[0] > size) condition = call.slice(condition, 0, 0, size);
     const Found kept = found(call, is_set(call, condition), call.sizes(condition));
     call.result(gathered_or_none(call, x, kept.positions, axis));
+    call.counted(0, kept.count);
 }
 
 // ---- boxes
@@ -156,6 +158,7 @@ void non_max_suppression(Call& call) {
     const Found kept = found(call, there, {images, classes, limit});
     const ValueId box = call.reshape(gathered_or_none(call, boxes, kept.positions, 0), {all, 1});
     call.result(0, call.concat({call.slice(kept.coordinates, 1, 0, 2), box}, 1), Type::i64);
+    call.counted(0, kept.count);
 }
 
 }  // namespace

@@ -161,6 +161,7 @@ class Detection(unittest.TestCase):
         self.assertLess(count, CLASSES * BOXES)
         np.testing.assert_array_equal(outputs["selected"][:count], found)
         self.assertTrue((outputs["selected"][count:] == -1).all())
+        self.assertEqual(outputs["selected.count"].tolist(), [count])
         np.testing.assert_array_equal(outputs["best_1"], self.expected["best_1"])
         np.testing.assert_array_equal(outputs["map"], self.expected["map"])
         np.testing.assert_allclose(outputs["best"], self.expected["best"], rtol=1e-5)
