@@ -73,7 +73,7 @@ Launch launch_top_k(const Shapes& in, const Shapes& out, const BoundAttrs& attrs
     const double stages = std::log2(double(m));
     const double pairs =
         stages * (stages + 1) / 2 * double(std::max<int64_t>(groups_of(m / 2), 1) * invocations);
-    return {rows, {n, m, k, attrs.integer("largest", 1)}, double(rows) * (84 * pairs + 12.0 * double(m + k))};
+    return {rows, {n, m, k, attrs.integer("largest", 1)}, double(rows) * (72 * pairs + 12.0 * double(m + k))};
 }
 
 /// x [rows, n, width], indices of `depth` at the end, dims [depth].

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
 #include "base/diagnostics.hpp"
@@ -135,6 +136,21 @@ TEST(KernelOperations, EachTypeBothWaysWithoutRaces) {
     }
     EXPECT_EQ(seen.size(), kernels::operations().size());
     EXPECT_GT(types, 60);
+}
+
+TEST(KernelOperations, NaNIsTheGreatest) {
+    const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+    const std::vector<float> numbers{1, nan, inf, nan, -inf, 1};
+    const std::vector<int32_t> descending{1, 3, 2, 0, 5, 4}, ascending{4, 0, 5, 2, 1, 3};
+    const auto backend = values::make_fast_backend();
+    for (const bool largest : {true, false}) {
+        Graph graph;
+        const ValueId x = graph.add_input("x", ElemType::f32, dims({1, 6}));
+        const BoundAttrs attrs = attributes({integer("k", 6), integer("largest", largest ? 1 : 0)});
+        output(graph, graph.add_node("top_k", {x}, attrs, named("top")) + 1);
+        const Data order = GraphExecutor(graph, *backend).run({data_of(numbers)})[0];
+        EXPECT_EQ(elements_of<int32_t>(order), largest ? descending : ascending);
+    }
 }
 
 TEST(KernelOperations, IndexOutside) {
