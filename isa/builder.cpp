@@ -311,6 +311,17 @@ Task Program::compute(const std::string& opcode, const std::vector<Region>& inpu
     return task;
 }
 
+Task Program::launch(const std::string& kernel, const std::vector<Region>& inputs,
+                     const std::vector<Region>& outputs, int64_t workgroups,
+                     const std::vector<int64_t>& scalars) {
+    Task task = add_task(proto::Task::KERNEL, "", inputs, outputs);
+    proto::Kernel& message = *task.message().mutable_kernel();
+    message.set_name(kernel);
+    *message.add_grid() = Expr(workgroups).proto();
+    for (const int64_t scalar : scalars) *message.add_scalar() = Expr(scalar).proto();
+    return task;
+}
+
 void Program::wait(const std::vector<Task>& tokens) {
     proto::Wait& wait = *module_.program.add_statement()->mutable_wait();
     for (const Task& token : tokens) wait.add_dep(token.statement());

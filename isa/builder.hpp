@@ -149,6 +149,9 @@ class Program {
     Task store(const std::string& name, const Region& dst, const Region& src);
     Task compute(const std::string& opcode, const std::vector<Region>& inputs,
                  const std::vector<Region>& outputs, const std::string& name = "");
+    /// A kernel of the program on a line of workgroups; operands in the order of its buffers.
+    Task launch(const std::string& kernel, const std::vector<Region>& inputs,
+                const std::vector<Region>& outputs, int64_t workgroups, const std::vector<int64_t>& scalars);
     void wait(const std::vector<Task>& tokens);
 
     /// Inclusive bounds; `body` receives the loop variable. max_in_flight 1 writes no decorator.

@@ -101,11 +101,11 @@ ValueId Graph::add_input(std::string value_name, ElemType elem, const Dims& shap
 
 Node Graph::make_node(std::string_view opcode_name, std::vector<ValueId> operands, BoundAttrs attrs,
                       NodeOptions options) {
-    const std::optional<OpcodeId> id = find_opcode(opcode_name);
+    const std::optional<OpcodeId> id = kernels::find_spec(opcode_name);
     if (!id) throw InternalError(fmt::format("graph: there is no opcode {}", opcode_name));
     std::vector<TypedShape> shapes;
     for (const ValueId operand : operands) shapes.push_back({values.at(operand).elem, values[operand].shape});
-    const std::vector<Dims> results = infer(opcode(*id), shapes, attrs);
+    const std::vector<Dims> results = infer(kernels::spec_of(*id), shapes, attrs);
     if (options.elem == ElemType::none) options.elem = shapes.at(0).elem;
     if (options.output.empty())
         options.output = options.source.name.empty() ? opcode_name : options.source.name;
@@ -113,8 +113,18 @@ Node Graph::make_node(std::string_view opcode_name, std::vector<ValueId> operand
     node.opcode = *id;
     node.attrs = std::move(attrs);
     node.inputs = std::move(operands);
-    for (const Dims& shape : results)
-        node.outputs.push_back(add_value(options.output, options.elem, shape, options.quant));
+    const kernels::Operation* kernel = kernels::find(*id);
+    for (const Dims& shape : results) {
+        const OperandRole role = kernel == nullptr
+                                     ? OperandRole::data
+                                     : operand_spec(kernel->spec.outputs, node.outputs.size()).role;
+        if (role == OperandRole::data) {
+            node.outputs.push_back(add_value(options.output, options.elem, shape, options.quant));
+        } else {
+            const ElemType elem = role == OperandRole::integer ? ElemType::i32 : ElemType::u8;
+            node.outputs.push_back(add_value(options.output, elem, shape));
+        }
+    }
     node.source = std::move(options.source);
     return node;
 }

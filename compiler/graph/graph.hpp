@@ -1,7 +1,7 @@
 #pragma once
 // A network as the compiler sees it, between the model file and the program.
 //
-// The operations are the opcodes of isa/opcodes.hpp on whole tensors, so shapes come from infer_shapes(), values
+// The operations are the opcodes of isa/opcodes.hpp and the kernels of compiler/kernels on whole tensors, so shapes come from infer_shapes(), values
 // from kpu::values (execute.hpp runs a graph), and nothing is defined twice. Two things differ from tasks of a
 // program: the operands of elementwise nodes broadcast as NumPy's do, and tensors may have rank 0.
 //
@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/kernels/operations.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/shapes.hpp"
 
@@ -50,7 +51,7 @@ struct Source {
     std::string type;  ///< "Conv"
 };
 
-/// An opcode applied to whole tensors.
+/// An opcode, or an operation that is a kernel, applied to whole tensors.
 struct Node {
     OpcodeId opcode = 0;
     BoundAttrs attrs;
@@ -67,7 +68,7 @@ struct Node {
     /// The float type that it is computed in, whatever the network is compiled to; none: that of the network.
     ElemType kept = ElemType::none;
 
-    const OpcodeSpec& spec() const { return kpu::opcode(opcode); }
+    const OpcodeSpec& spec() const { return kernels::spec_of(opcode); }
 };
 
 /// Types of arrays that the host has and the device not.
@@ -92,8 +93,8 @@ struct Port {
 struct NodeOptions {
     Source source;
     std::string output;              ///< name of the (first) output; empty: made of the source's name
-    ElemType elem = ElemType::none;  ///< of the outputs; none: of the first operand
-    BoundQuant quant;                ///< of the outputs
+    ElemType elem = ElemType::none;  ///< of the outputs that hold data; none: of the first operand
+    BoundQuant quant;                ///< of the same
 };
 
 struct Graph {

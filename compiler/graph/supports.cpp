@@ -1,11 +1,15 @@
 #include "compiler/graph/supports.hpp"
 
+#include "compiler/kernels/operations.hpp"
+
 namespace kpu::graph {
 
 bool is_supported(const Supports& supports, std::string_view name, const std::vector<ElemType>& inputs,
                   const std::vector<ElemType>& outputs) {
-    const auto id = find_opcode(name);
-    if (!id || opcode(*id).types == nullptr || !opcode(*id).types(opcode(*id), inputs, outputs)) return false;
+    const auto id = kernels::find_spec(name);
+    if (!id) return false;
+    const OpcodeSpec& spec = kernels::spec_of(*id);
+    if (spec.types == nullptr || !spec.types(spec, inputs, outputs)) return false;
     return !supports || supports(name, inputs, outputs);
 }
 

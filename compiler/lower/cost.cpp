@@ -283,6 +283,10 @@ class Evaluation {
             const graph::Node& of = request_.graph.nodes[node.node];
             const OpcodeSpec& spec = of.spec();
             if (spec.macs != nullptr) continue;
+            if (const kernels::Operation* kernel = kernels::find(of.opcode)) {
+                sum += kernel_cycles(*kernel, node);
+                continue;
+            }
             const size_t counted = spec.work == WorkCount::operands ? node.inputs[0] : node.outputs[0];
             timing::VectorWork work;
             work.amount =
@@ -296,6 +300,17 @@ class Evaluation {
             sum += double(timing::vector_time(vector, spec.name, work).total());
         }
         return sum;
+    }
+
+    /// Statements of all its lanes, on the units that share its workgroups.
+    double kernel_cycles(const kernels::Operation& kernel, const TileNode& node) const {
+        kernels::Shapes in, out;
+        for (const size_t i : node.inputs) in.push_back(tile_shape(request_.graph, op(), i, tiling_.tile));
+        for (const size_t o : node.outputs) out.push_back(tile_shape(request_.graph, op(), o, tiling_.tile));
+        const kernels::Launch launch = kernel.launch(in, out, request_.graph.nodes[node.node].attrs);
+        const proto::Vector& vector = request_.target.engines[0].vector();
+        const double units = std::max(1u, vector.vpu_count() > 0 ? vector.vpu_count() : vector.cstl_count());
+        return launch.lane_operations / vector.lanes() / std::min(units, double(launch.workgroups));
     }
 
     // ---- traffic

@@ -18,6 +18,14 @@ Dims shape_of(const Value& value) {
     return shape;
 }
 
+const kernels::Instance& kernel_of(const Graph& graph, const Node& node) {
+    const kernels::Operation* operation = kernels::find(node.opcode);
+    if (operation == nullptr) throw InternalError("lower: an opcode is no kernel");
+    std::vector<ElemType> types;
+    for (const ValueId id : node.inputs) types.push_back(graph.value(id).elem);
+    return kernels::instance_of(*operation, kernels::data_type(*operation, types));
+}
+
 namespace {
 
 using Windows = std::vector<Window>;
@@ -35,6 +43,10 @@ class Describer {
     Described run() {
         for (const ValueId id : node_.inputs) result_.inputs.emplace_back(shape_of(graph_.value(id)).rank);
         for (const ValueId id : node_.outputs) result_.outputs.emplace_back(shape_of(graph_.value(id)).rank);
+        if (const kernels::Operation* operation = kernels::find(node_.opcode)) {
+            kernel(*operation);
+            return std::move(result_);
+        }
         if (spec_.name == "resize") {
             resize();
             return std::move(result_);
@@ -78,6 +90,22 @@ class Describer {
         return static_cast<int>(result_.axes.size() - 1);
     }
     static Window follow(int axis, int64_t unit = 1) { return {axis, unit, unit, 0}; }
+
+    /// Along the axes that its row names.
+    void kernel(const kernels::Operation& operation) {
+        for (const kernels::Cut& cut : operation.cuts) {
+            const int64_t extent = out()[static_cast<size_t>(cut.outputs[0])];
+            const int axis = add_axis(std::string(cut.name), extent);
+            const auto cut_operand = [&](int d, const Dims& shape, Windows& windows) {
+                const auto at = static_cast<size_t>(d);
+                if (d >= 0 && shape[at] == extent) windows[at] = follow(axis);
+            };
+            for (size_t i = 0; i < node_.inputs.size(); ++i)
+                cut_operand(cut.inputs[i], in(i), result_.inputs[i]);
+            for (size_t o = 0; o < node_.outputs.size(); ++o)
+                cut_operand(cut.outputs[o], out(o), result_.outputs[o]);
+        }
+    }
 
     /// One axis for each dimension of the output.
     void output_axes() {
@@ -300,6 +328,7 @@ class Describer {
         const int axis = add_axis("n", y[0]);
         result_.inputs[0][0] = follow(axis);
         for (Windows& output : result_.outputs) output[0] = follow(axis);
+        if (spec_.name == "gather_elements") result_.inputs[1][0] = follow(axis);
         const bool variadic = spec_.variadic_inputs;
         for (size_t i = 1; variadic && i < result_.inputs.size(); ++i) result_.inputs[i][0] = follow(axis);
     }

@@ -282,9 +282,24 @@ void Lane::run_node(const TileNode& tile, const Expr& t, const Expr& slot) {
         inputs.push_back(tiles_.as_operand(tile, i, *tiles[tile.inputs[i]]));
         reads.push_back(tiles[tile.inputs[i]]->span);
     }
+    if (const kernels::Operation* kernel = kernels::find(node.opcode)) {
+        finish(launch(*kernel, tile, inputs, outputs), reads, writes);
+        return;
+    }
     Task task = places_.program.compute(std::string(node.spec().name), inputs, outputs);
     copy_attributes(task, node.spec(), patched(tile, node));
     finish(task, reads, writes);
+}
+
+Task Lane::launch(const kernels::Operation& kernel, const TileNode& tile, const std::vector<Region>& inputs,
+                  const std::vector<Region>& outputs) {
+    const Node& node = places_.graph.nodes[tile.node];
+    kernels::Shapes in, out;
+    for (const size_t i : tile.inputs) in.push_back(tiles_.shape(i));
+    for (const size_t o : tile.outputs) out.push_back(tiles_.shape(o));
+    const kernels::Launch of = kernel.launch(in, out, node.attrs);
+    return places_.program.launch(kernel_of(places_.graph, node).body.name(), inputs, outputs, of.workgroups,
+                                  of.scalars);
 }
 
 BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {

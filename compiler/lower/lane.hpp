@@ -107,6 +107,10 @@ class Lane {
 
     void run_node(const TileNode& tile, const builder::Expr& t, const builder::Expr& slot);
 
+    builder::Task launch(const kernels::Operation& kernel, const TileNode& tile,
+                         const std::vector<builder::Region>& inputs,
+                         const std::vector<builder::Region>& outputs);
+
     /// Attributes of the tile: its own padding, its own groups.
     BoundAttrs patched(const TileNode& tile, const graph::Node& node) const;
 

@@ -35,6 +35,7 @@ class Lowering {
         fill_table();
         for (size_t i = 0; i < result_.ops.size(); ++i) choose(result_.ops[i], result_.memory.spare[i]);
         declare_buffers();
+        carry_kernels();
         emit();
         finish();
         return std::move(result_);
@@ -92,6 +93,7 @@ class Lowering {
         if (!value.constant() || of.place != Place::input) return false;
         for (const TileNode& tile : op.nodes) {
             const Node& node = graph_.nodes[tile.node];
+            if (kernels::find(node.opcode) != nullptr) return false;  // kernels load from L1
             const bool vectors =
                 node.spec().op_class == OpcodeClass::elementwise || node.spec().op_class == OpcodeClass::norm;
             for (size_t i = 0; i < tile.inputs.size(); ++i) {
@@ -235,6 +237,19 @@ class Lowering {
     }
 
     // ---- tasks
+
+    /// Each kernel once, however many operations launch it.
+    void carry_kernels() {
+        std::set<std::string> carried;
+        proto::KernelFile file;
+        file.set_path("operators.kern");
+        for (const Node& node : graph_.nodes) {
+            if (kernels::find(node.opcode) == nullptr) continue;
+            const proto::KernelBody& body = kernel_of(graph_, node).body;
+            if (carried.insert(body.name()).second) *file.add_kernel() = body;
+        }
+        if (!carried.empty()) *program_.message().add_kernel_file() = std::move(file);
+    }
 
     void emit() {
         const uint32_t setup = program_.op("__setup", "Setup");

@@ -281,7 +281,9 @@ class Planner {
             for (NodeId n = group.first; n < group.last; ++n) {
                 for (const ValueId id : graph_.nodes[n].outputs) {
                     const auto inside = [&](NodeId user) { return user >= group.first && user < group.last; };
-                    plan_.internal[id] = !output[id] && !users[id].empty() &&
+                    // what nobody reads of a kernel is its own memory
+                    const bool scratch = kernels::find(graph_.nodes[n].opcode) != nullptr;
+                    plan_.internal[id] = !output[id] && (scratch || !users[id].empty()) &&
                                          std::all_of(users[id].begin(), users[id].end(), inside);
                 }
             }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "compiler/kernels/operations.hpp"
+
 namespace kpu::lower {
 namespace {
 
@@ -125,8 +127,8 @@ bool Target::takes(const OpcodeSpec& spec, const std::vector<ElemType>& inputs,
 
 bool Target::takes(std::string_view name, const std::vector<ElemType>& inputs,
                    const std::vector<ElemType>& outputs) const {
-    const std::optional<OpcodeId> id = find_opcode(name);
-    return id && takes(kpu::opcode(*id), inputs, outputs);
+    const std::optional<OpcodeId> id = kernels::find_spec(name);
+    return id && takes(kernels::spec_of(*id), inputs, outputs);
 }
 
 bool Target::has_rate(ElemType a, ElemType b) const {

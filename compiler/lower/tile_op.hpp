@@ -68,6 +68,9 @@ struct TileOp {
 /// The dimensions of a value as operands have them: a scalar counts as one dimension of 1.
 Dims shape_of(const graph::Value& value);
 
+/// The kernel that computes a node.
+const kernels::Instance& kernel_of(const graph::Graph& graph, const graph::Node& node);
+
 /// Describes the group [first, last) of graph.nodes. `internal[v]`: the value is used by this group alone.
 /// Throws UserError naming the node where an opcode cannot be lowered.
 TileOp describe(const graph::Graph& graph, graph::NodeId first, graph::NodeId last,

@@ -43,6 +43,8 @@ class Tiles {
     /// Of all tiles that the loop gives: the same for lanes that need the same.
     std::vector<int64_t> identity(size_t operand, int64_t part) const;
     Part part(size_t operand, size_t d) const;
+    /// Of an operand's tile.
+    Dims shape(size_t operand) const { return box(operand).shape; }
 
     /// Outside of L1.
     Tile at_home(size_t operand, const builder::Expr& t) const;

@@ -151,9 +151,9 @@ void Call::result(size_t output, Operand operand) {
 
 ValueId Call::emit(std::string_view opcode, std::vector<ValueId> operands, std::vector<BoundAttr> attrs,
                    ElemType to, BoundQuant quant) {
-    const std::optional<OpcodeId> id = find_opcode(opcode);
+    const std::optional<OpcodeId> id = kernels::find_spec(opcode);
     if (!id) refuse(fmt::format("needs opcode {}, which does not exist yet", opcode));
-    const OpcodeSpec& spec = kpu::opcode(*id);
+    const OpcodeSpec& spec = kernels::spec_of(*id);
     std::vector<ElemType> types;
     bool real = is_float(to), quantised = static_cast<bool>(quant);
     for (const ValueId operand : operands) {

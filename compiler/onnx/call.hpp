@@ -74,6 +74,8 @@ class Call {
     void result(ValueId value) { result(0, value, type(0)); }
     void result(size_t output, Known known) { result(output, operand_of(std::move(known))); }
     void result(size_t output, Operand operand);
+    /// The result has so many elements along its length, the rest of it is -1.
+    void counted(size_t output, ValueId count) { results_.at(output).count = count; }
     const std::vector<Operand>& results() const { return results_; }
     /// Elements of constants that it made.
     size_t made() const { return made_; }

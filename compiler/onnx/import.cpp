@@ -187,6 +187,7 @@ void Importer::add_inputs(Scope& scope) {
 
 void Importer::add_outputs(Scope& scope) {
     std::set<std::string> names;
+    Counts counts;
     for (const ValueInfo& info : model_.graph.outputs) {
         if (!names.insert(info.name).second)
             refuse("the name `{}` is an output twice. Fix: rename one.", info.name);
@@ -203,6 +204,7 @@ void Importer::add_outputs(Scope& scope) {
         try {
             const ValueId id = call.value(operand, info.name);
             graph_.outputs.push_back({info.name, id, graph_.value(id).elem, host_of(operand.type), {}});
+            if (operand.count) counts.emplace_back(info.name, *operand.count);
         } catch (const Unsupported& reason) {
             refuse("output `{}`: {}. Fix: leave it out.", info.name, reason.what());
         }
@@ -215,6 +217,21 @@ void Importer::add_outputs(Scope& scope) {
                 fmt::format("output `{}` is declared with another shape than {}, which the nodes make. Fix: "
                             "export the model again.",
                             info.name, text_of(operand.shape)));
+    }
+    add_counts(counts, names);
+}
+
+/// How much outputs hold whose length depends on data.
+void Importer::add_counts(const Counts& counts, const std::set<std::string>& names) {
+    for (const auto& [name, count] : counts) {
+        if (names.count(name + ".count") != 0)
+            refuse("`{}.count` is an output, but it is what says how much `{}` holds. Fix: rename it.", name,
+                   name);
+        graph_.outputs.push_back({name + ".count", count, ElemType::i32, graph::HostType::same, {}});
+        note(fmt::format(
+            "output `{}` has the length that it can have at most, filled with -1; output `{}.count` "
+            "says how much it holds.",
+            name, name));
     }
 }
 

@@ -52,6 +52,8 @@ class Importer {
     void add_tensors(Scope& scope, const GraphModel& graph);
     void define(Scope& scope, const std::string& name, Operand operand);
     void add_outputs(Scope& scope);
+    using Counts = std::vector<std::pair<std::string, graph::ValueId>>;  ///< by output
+    void add_counts(const Counts& counts, const std::set<std::string>& names);
     void warn_of_nan();
 
     std::vector<const NodeModel*> ordered(const std::vector<NodeModel>& nodes, const Scope& scope) const;

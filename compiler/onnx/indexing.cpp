@@ -1,4 +1,6 @@
 // Operators that take elements by index.
+#include "compiler/onnx/indexing.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,9 +9,6 @@
 #include "compiler/onnx/operators.hpp"
 
 namespace kpu::onnx {
-namespace {
-
-constexpr int64_t most_positions = int64_t{1} << 24;
 
 /// Rows of x [rows, ...] by indices of any rank; gather of the opcode needs at least one dimension of them.
 ValueId gathered(Call& call, ValueId x, ValueId indices, int64_t axis) {
@@ -34,6 +33,27 @@ ValueId positions_constant(Call& call, std::vector<int64_t> positions, Sizes sha
     return call.constant(Known{Type::i64, std::move(shape), std::move(positions), {}}, ElemType::i32);
 }
 
+std::vector<int64_t> constant_rows(const Known& indices, const Sizes& dims, int64_t depth) {
+    const Sizes strides = strides_of(dims);
+    if (indices.real()) Call::refuse("its indices are no integers");
+    std::vector<int64_t> rows;
+    for (size_t i = 0; i < indices.size(); i += static_cast<size_t>(depth)) {
+        int64_t row = 0;
+        for (size_t k = 0; k < static_cast<size_t>(depth); ++k) {
+            const int64_t index = indices.ints[i + k], at = index < 0 ? index + dims[k] : index;
+            if (at < 0 || at >= dims[k])
+                Call::refuse(fmt::format("its index {} is outside {} elements", index, dims[k]));
+            row += at * strides[k];
+        }
+        rows.push_back(row);
+    }
+    return rows;
+}
+
+namespace {
+
+constexpr int64_t most_positions = int64_t{1} << 24;
+
 void gather(Call& call) {
     const auto axis = static_cast<int64_t>(call.axis("axis", 0, call.rank(0)));
     const ValueId x = call.value(0);
@@ -50,34 +70,6 @@ void gather(Call& call) {
 void gather_elements(Call& call) {
     const auto axis = static_cast<int64_t>(call.axis("axis", 0, call.rank(0)));
     call.result(call.emit("gather_elements", {call.value(0), call.value(1)}, {graph::integer("axis", axis)}));
-}
-
-/// Rows of the first `depth` dimensions of x as numbers: sum of index * stride, negative ones from the end.
-ValueId row_numbers(Call& call, ValueId indices, const Sizes& dims) {
-    const Sizes strides = strides_of(dims);
-    const auto vector = [&](const Sizes& values) {
-        return positions_constant(call, values, {static_cast<int64_t>(values.size())});
-    };
-    const ValueId inside = call.binary("floor_mod", call.cast(indices, ElemType::i32), vector(dims));
-    const ValueId scaled = call.binary("mul", inside, vector(strides));
-    return call.reduce("reduce_sum", scaled, {static_cast<int64_t>(call.sizes(indices).size()) - 1}, false);
-}
-
-std::vector<int64_t> constant_rows(const Known& indices, const Sizes& dims, int64_t depth) {
-    const Sizes strides = strides_of(dims);
-    if (indices.real()) Call::refuse("its indices are no integers");
-    std::vector<int64_t> rows;
-    for (size_t i = 0; i < indices.size(); i += static_cast<size_t>(depth)) {
-        int64_t row = 0;
-        for (size_t k = 0; k < static_cast<size_t>(depth); ++k) {
-            const int64_t index = indices.ints[i + k], at = index < 0 ? index + dims[k] : index;
-            if (at < 0 || at >= dims[k])
-                Call::refuse(fmt::format("its index {} is outside {} elements", index, dims[k]));
-            row += at * strides[k];
-        }
-        rows.push_back(row);
-    }
-    return rows;
 }
 
 /// Slices by tuples of indices: rows of a matrix by their number.
@@ -100,103 +92,21 @@ void gather_nd(Call& call) {
                   tuples = elements_of(index_shape);
     Call::check_made({tuples});
     Call::check_made(batches);
-    ValueId rows;
-    if (call.in(1).constant()) {
-        std::vector<int64_t> numbers = constant_rows(call.known(1, "indices"), dims, depth);
-        for (size_t i = 0; i < numbers.size(); ++i)
-            numbers[i] += static_cast<int64_t>(i) / (tuples / of_batches) * each;
-        rows = positions_constant(call, std::move(numbers), {tuples});
-    } else {
-        rows = call.reshape(row_numbers(call, call.value(1), dims), {of_batches, tuples / of_batches});
-        std::vector<int64_t> offsets;
-        for (int64_t b = 0; b < of_batches; ++b) offsets.push_back(b * each);
-        rows = call.reshape(call.binary("add", rows, positions_constant(call, offsets, {of_batches, 1})),
-                            {tuples});
+    if (!call.in(1).constant()) {
+        const ValueId indices =
+            call.reshape(call.cast(call.value(1), ElemType::i32), {of_batches, tuples / of_batches, depth});
+        const ValueId data = call.reshape(
+            call.value(0), {of_batches, each, elements_of(shape) / std::max<int64_t>(of_batches * each, 1)});
+        const ValueId picked =
+            call.emit("gather_nd", {data, indices, positions_constant(call, dims, {depth})});
+        return call.result(call.reshape(picked, result));
     }
+    std::vector<int64_t> numbers = constant_rows(call.known(1, "indices"), dims, depth);
+    for (size_t i = 0; i < numbers.size(); ++i)
+        numbers[i] += static_cast<int64_t>(i) / (tuples / of_batches) * each;
     const ValueId matrix = flat(call, call.value(0), of_batches * each);
+    const ValueId rows = positions_constant(call, std::move(numbers), {tuples});
     call.result(call.reshape(gathered(call, matrix, rows, 0), result));
-}
-
-/// What an update does to an element.
-std::string_view reduction_of(const Call& call) {
-    const std::string kind = call.text("reduction", "none");
-    if (kind == "add") return "add";
-    if (kind == "mul") return "mul";
-    if (kind == "max") return "max";
-    if (kind == "min") return "min";
-    if (kind != "none") Call::refuse(fmt::format("reduction {} is not known", kind));
-    return "";
-}
-
-/// Rows of `data` [rows, width] at `targets` get those of `updates` [count, width]: a gather from both, one behind
-/// the other. With an opcode updates are combined with the rows, one update of a row behind the other.
-ValueId scattered(Call& call, ValueId data, ValueId updates, const std::vector<int64_t>& targets,
-                  std::string_view opcode) {
-    const int64_t rows = call.sizes(data)[0];
-    Call::check_made({rows});
-    std::vector<std::vector<int64_t>> rounds;  // of each round: the update of each row, or -1
-    std::vector<size_t> seen(static_cast<size_t>(rows), 0);
-    for (size_t u = 0; u < targets.size(); ++u) {
-        const auto row = static_cast<size_t>(targets[u]);
-        const size_t round = opcode.empty() ? 0 : seen[row]++;
-        if (round > 16) Call::refuse("one element has more than 16 updates");
-        if (round == rounds.size()) rounds.emplace_back(static_cast<size_t>(rows), -1);
-        rounds[round][row] = static_cast<int64_t>(u);
-    }
-    for (std::vector<int64_t>& round : rounds) {
-        Known mask{Type::boolean, {rows, 1}, std::vector<int64_t>(opcode.empty() ? 0 : round.size()), {}};
-        for (size_t row = 0; row < round.size(); ++row) {
-            const bool touched = round[row] >= 0;
-            if (!opcode.empty()) mask.ints[row] = touched ? 1 : 0;
-            round[row] = touched ? rows + round[row] : static_cast<int64_t>(row);
-        }
-        const ValueId both = call.concat({data, updates}, 0);
-        const ValueId chosen = gathered(call, both, positions_constant(call, std::move(round), {rows}), 0);
-        if (opcode.empty()) {
-            data = chosen;
-            continue;
-        }
-        const ValueId combined = call.binary(opcode, data, chosen);
-        data = call.emit("where", {call.constant(mask, ElemType::u8), combined, data}, {}, call.elem(data));
-    }
-    return data;
-}
-
-void scatter_nd(Call& call) {
-    const Sizes shape = call.shape(0), of_indices = call.shape(1);
-    if (of_indices.empty() || of_indices.back() < 1 || of_indices.back() > call.rank(0))
-        Call::refuse("its indices name more dimensions than there are");
-    const int64_t depth = of_indices.back();
-    const Sizes dims(shape.begin(), shape.begin() + depth);
-    const std::vector<int64_t> targets = constant_rows(call.known(1, "indices"), dims, depth);
-    const ValueId data = flat(call, call.value(0), elements_of(dims));
-    const ValueId updates = flat(call, call.value(2), static_cast<int64_t>(targets.size()));
-    call.result(call.reshape(scattered(call, data, updates, targets, reduction_of(call)), shape));
-}
-
-void scatter_elements(Call& call) {
-    const Sizes shape = call.shape(0), of_indices = call.shape(1);
-    const size_t axis = call.axis("axis", 0, call.rank(0));
-    if (of_indices.size() != shape.size()) Call::refuse("its indices have another rank than its operand");
-    Call::check_made(shape);
-    const Known& indices = call.known(1, "indices");
-    if (indices.real()) Call::refuse("its indices are no integers");
-    const Sizes strides = strides_of(shape), inner = strides_of(of_indices);
-    std::vector<int64_t> targets;
-    for (size_t i = 0; i < indices.size(); ++i) {
-        int64_t at = 0;
-        for (size_t d = 0; d < shape.size(); ++d) {
-            int64_t index = static_cast<int64_t>(i) / inner[d] % of_indices[d];
-            if (d == axis) index = indices.ints[i] < 0 ? indices.ints[i] + shape[d] : indices.ints[i];
-            if (index < 0 || index >= shape[d])
-                Call::refuse(fmt::format("its index {} is outside {} elements", index, shape[d]));
-            at += index * strides[d];
-        }
-        targets.push_back(at);
-    }
-    const ValueId data = flat(call, call.value(0), elements_of(shape));
-    const ValueId updates = flat(call, call.value(2), static_cast<int64_t>(targets.size()));
-    call.result(call.reshape(scattered(call, data, updates, targets, reduction_of(call)), shape));
 }
 
 /// Places along a new dimension that equal the index; negative indices count from the end.
@@ -254,9 +164,6 @@ void add_indexing(Operators& t) {
     t.push_back({"Gather", gather});
     t.push_back({"GatherElements", gather_elements, 11});
     t.push_back({"GatherND", gather_nd, 11});
-    t.push_back({"Scatter", scatter_elements, 9, 10});
-    t.push_back({"ScatterElements", scatter_elements, 11});
-    t.push_back({"ScatterND", scatter_nd, 11});
     t.push_back({"OneHot", one_hot, 9});
     t.push_back({"Hardmax", hard_max});
 }

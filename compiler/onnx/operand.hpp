@@ -28,6 +28,7 @@ struct Operand {
     std::optional<graph::ValueId> value;   ///< in the graph
     std::shared_ptr<const Tensor> tensor;  ///< a constant of the file
     KnownPtr known;                        ///< a constant that was computed, or looked at
+    std::optional<graph::ValueId> count;   ///< of what it holds, where that depends on data; the rest is -1
     std::string lost;                      ///< the node that should make it and cannot
     bool sole = false;                     ///< an input of the graph that one node reads, and no output
     bool constant() const { return known != nullptr || tensor != nullptr; }

@@ -34,6 +34,8 @@ void add_quantized(Operators& table);
 void add_recurrent(Operators& table);
 void add_attention(Operators& table);
 void add_resizes(Operators& table);
+void add_scatters(Operators& table);
+void add_selecting(Operators& table);
 
 /// Computes the node here and now, when its operands are constants and small enough. False: it did not.
 bool fold(Call& call);

@@ -44,7 +44,10 @@ class Keeper {
     std::vector<bool> run() {
         const size_t count = rewriter_.graph.nodes.size();
         bool any = false;
-        for (size_t n = 0; n < count; ++n) any = hold(static_cast<NodeId>(n)) || any;
+        for (size_t n = 0; n < count; ++n) {
+            const bool kept = is_kept(rewriter_.graph.nodes[n]);  // of which floats are perhaps only read
+            any = hold(static_cast<NodeId>(n)) || kept || any;
+        }
         if (any) {
             for (size_t n = 0; n < count; ++n) fit_operands(static_cast<NodeId>(n));
             sort_nodes(rewriter_.graph);

@@ -55,7 +55,7 @@ void Rewriter::replace_node(NodeId id, std::string_view opcode, std::vector<Valu
                             BoundAttrs attrs) {
     unlink(id);
     Node& node = graph.nodes[id];
-    node.opcode = find_opcode(opcode).value();
+    node.opcode = kernels::find_spec(opcode).value();
     node.inputs = std::move(operands);
     node.attrs = std::move(attrs);
     link(id);

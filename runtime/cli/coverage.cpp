@@ -26,12 +26,13 @@ std::string types_of(const BoundProgram& program, const BoundTask& task) {
 /// Types are those of the task with most products, else of the first that computes.
 Work work_of(const BoundProgram& program, const std::vector<const BoundTask*>& tasks) {
     Work work;
-    std::vector<std::string_view> units;
+    std::vector<std::string> units;
     const BoundTask* main = nullptr;
     for (const BoundTask* task : tasks) {
-        if (!task->computes()) continue;
-        const std::string_view phrase = row_of(task->unit).phrase;
-        if (std::find(units.begin(), units.end(), phrase) == units.end()) units.push_back(phrase);
+        if (!task->computes() && !task->launches()) continue;
+        std::string phrase(row_of(task->unit).phrase);
+        if (task->launches()) phrase += fmt::format(" (kernel {})", task->launch->code->name());
+        if (std::find(units.begin(), units.end(), phrase) == units.end()) units.push_back(std::move(phrase));
         if (main == nullptr || task->macs > main->macs) main = task;
     }
     if (main == nullptr) return {"", "data movement only"};

@@ -27,6 +27,8 @@ class Case:
     inputs: Mapping[str, Array]
     outputs: dict[str, Array] = field(default_factory=dict)
     error: str = ""
+    bounds: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of outputs whose length depends on data: the most that it can be, and the axis."""
 
 
 def file_of(name: str) -> str:

@@ -10,6 +10,7 @@ import os
 import zlib
 from dataclasses import dataclass
 
+import operators_kernels
 import operators_math
 import operators_nets
 import operators_shapes
@@ -17,7 +18,12 @@ from drafts import Draft
 from graph_run import Array, Case, run
 from oracle import by_numpy, by_runtime, problem
 
-GENERATORS = {**operators_math.GENERATORS, **operators_nets.GENERATORS, **operators_shapes.GENERATORS}
+GENERATORS = {
+    **operators_math.GENERATORS,
+    **operators_nets.GENERATORS,
+    **operators_shapes.GENERATORS,
+    **operators_kernels.GENERATORS,
+}
 
 
 @dataclass

@@ -1,0 +1,268 @@
+#include "compiler/kernels/operations.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/diagnostics.hpp"
+#include "isa/shapes.hpp"
+
+namespace kpu::kernels {
+namespace {
+
+constexpr int64_t invocations = 32;  ///< of a workgroup, in all kernels
+
+int64_t groups_of(int64_t lanes) { return (lanes + invocations - 1) / invocations; }
+
+int64_t power_of_two(int64_t n) {
+    int64_t result = 1;
+    while (result < n) result *= 2;
+    return result;
+}
+
+// ---- types
+
+bool moves(ElemType type) { return type != ElemType::i4 && (is_float(type) || is_integer(type)); }
+bool computes(ElemType type) { return type == ElemType::f32 || type == ElemType::i32; }
+bool is_f32(ElemType type) { return type == ElemType::f32; }
+
+/// Data of one type that `takes` accepts; positions are i32, masks u8.
+template <bool (*takes)(ElemType)>
+bool one_type(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out) {
+    ElemType data = ElemType::none;
+    const auto fits = [&](const OperandSpec& operand, ElemType type) {
+        if (operand.role == OperandRole::integer) return type == ElemType::i32;
+        if (operand.role == OperandRole::condition) return type == ElemType::u8;
+        if (data == ElemType::none) data = type;
+        return type == data && takes(type);
+    };
+    for (size_t i = 0; i < in.size(); ++i) {
+        if (!fits(operand_spec(spec.inputs, i), in[i])) return false;
+    }
+    for (size_t o = 0; o < out.size(); ++o) {
+        if (!fits(operand_spec(spec.outputs, o), out[o])) return false;
+    }
+    return true;
+}
+
+// ---- shapes and launches
+
+Dims dims(std::initializer_list<int64_t> sizes) {
+    Dims result;
+    for (const int64_t size : sizes) result[result.rank++] = size;
+    return result;
+}
+
+void check_ranks(const ShapeCase& c, std::initializer_list<int> ranks) {
+    size_t i = 0;
+    for (const int rank : ranks) {
+        if (c.in(i++).rank != rank)
+            c.fail("{} has other dimensions than the operation takes. Fix: reshape it.", c.input_text(i - 1));
+    }
+}
+
+std::vector<Dims> top_k_shapes(const ShapeCase& c) {
+    check_ranks(c, {2});
+    const int64_t rows = c.in(0)[0], n = c.in(0)[1], k = c.attribute("k").integer;
+    if (k < 1 || k > n)
+        c.fail("k is {}, but {} has rows of {}. Fix: take at most all.", k, c.input_text(0), n);
+    return {dims({rows, k}), dims({rows, k}), dims({rows, power_of_two(n)})};
+}
+
+Launch launch_top_k(const Shapes& in, const Shapes& out, const BoundAttrs& attrs) {
+    const int64_t rows = in[0][0], n = in[0][1], m = out[2][1], k = out[0][1];
+    const double stages = std::log2(double(m));
+    const double pairs =
+        stages * (stages + 1) / 2 * double(std::max<int64_t>(groups_of(m / 2), 1) * invocations);
+    return {rows, {n, m, k, attrs.integer("largest", 1)}, double(rows) * (72 * pairs + 12.0 * double(m + k))};
+}
+
+/// x [rows, n, width], indices of `depth` at the end, dims [depth].
+void check_tuples(const ShapeCase& c, const Dims& index) {
+    if (index[index.rank - 1U] != c.in(2)[0])
+        c.fail("{} has tuples of another length than {}. Fix: give a size for each position.",
+               c.input_text(1), c.input_text(2));
+    if (c.in(0)[0] != index[0])
+        c.fail("{} has other rows than {}. Fix: make them equal.", c.input_text(1), c.input_text(0));
+}
+
+std::vector<Dims> gather_shapes(const ShapeCase& c) {
+    check_ranks(c, {3, 3, 1});
+    check_tuples(c, c.in(1));
+    return {dims({c.in(0)[0], c.in(1)[1], c.in(0)[2]})};
+}
+
+Launch launch_gather(const Shapes& in, const Shapes& out, const BoundAttrs& /*attrs*/) {
+    const int64_t groups = groups_of(out[0].product());
+    return {groups,
+            {in[0][1], in[1][1], in[0][2]},
+            double(groups * invocations) * (20.0 + 22.0 * double(in[2][0]))};
+}
+
+std::vector<Dims> scatter_shapes(const ShapeCase& c) {
+    check_ranks(c, {3, 4, 1, 3});
+    check_tuples(c, c.in(1));
+    const Dims &x = c.in(0), &index = c.in(1), &update = c.in(3);
+    if (update[0] != x[0] || update[1] != index[1] || update[2] != x[2] ||
+        (index[2] != 1 && index[2] != x[2]))
+        c.fail("{} do not fit together. Fix: give an update for each index.", c.operands_text());
+    return {x};
+}
+
+Launch launch_scatter(const Shapes& in, const Shapes& /*out*/, const BoundAttrs& attrs) {
+    const int64_t n = in[0][1], m = in[1][1], width = in[0][2], each = in[1][2];
+    const int64_t groups = groups_of(in[0][0] * width);
+    std::vector<int64_t> scalars{n, m, width, each};
+    if (const BoundAttr* how = attrs.find("how"); how != nullptr) scalars.push_back(how->integer);
+    const double lanes = double(groups * invocations);
+    return {groups, std::move(scalars),
+            lanes * (9.0 * double(n) + double(m) * (22.0 + 22.0 * double(in[2][0])))};
+}
+
+std::vector<Dims> suppression_shapes(const ShapeCase& c) {
+    check_ranks(c, {3, 3, 1, 1});
+    const Dims &boxes = c.in(0), &scores = c.in(1);
+    if (boxes[0] != scores[0] || boxes[1] != scores[2] || boxes[2] != 4)
+        c.fail("{} do not fit together. Fix: give boxes [batch, n, 4] and scores [batch, classes, n].",
+               c.operands_text());
+    const int64_t limit = c.attribute("limit").integer;
+    if (limit < 1 || limit > boxes[1]) c.fail("limit is {}. Fix: give 1 to {}.", limit, boxes[1]);
+    return {dims({scores[0], scores[1], limit}), scores};
+}
+
+/// A cut along the images takes their boxes with it; classes share them.
+Launch launch_suppression(const Shapes& in, const Shapes& out, const BoundAttrs& attrs) {
+    const int64_t n = in[0][1], classes = in[1][1], rows = in[1][0] * classes, limit = out[0][2];
+    // measured with scores above the limit; boxes that are gone cost less
+    const double each =
+        14.0 * double(n) + double(limit) * (100.0 * double(groups_of(n) * invocations) + 2000);
+    return {rows, {n, classes, limit, attrs.integer("center", 0)}, double(rows) * each};
+}
+
+std::vector<Dims> compact_shapes(const ShapeCase& c) {
+    check_ranks(c, {1, 1});
+    return {c.in(0), dims({c.in(0)[0], c.in(1)[0]}), dims({1})};
+}
+
+Launch launch_compact(const Shapes& in, const Shapes& /*out*/, const BoundAttrs& /*attrs*/) {
+    return {1, {}, double(groups_of(in[0][0]) * invocations) * (22.0 + 9.0 * double(in[1][0]))};
+}
+
+// ---- rows
+
+const OperandSpec index{"index", false, OperandRole::integer}, sizes{"dims", false, OperandRole::integer};
+
+OpcodeSpec row(std::string_view name, std::vector<OperandSpec> inputs, std::vector<OperandSpec> outputs,
+               ShapeRule shapes, TypeRule types) {
+    OpcodeSpec spec;
+    spec.name = name;
+    spec.inputs = std::move(inputs);
+    spec.outputs = std::move(outputs);
+    spec.op_class = OpcodeClass::view;  // what it makes are elements of its operands
+    spec.shapes = shapes;
+    spec.types = types;
+    spec.unit = UnitKind::vpu;
+    return spec;
+}
+
+const AttrSpec how{"how", AttrKind::integer, true, "", "1 add, 2 multiply, 3 maximum, 4 minimum"};
+
+Operation top_k() {
+    Operation result;
+    result.spec =
+        row("top_k", {{"X"}},
+            {{"values"}, {"indices", false, OperandRole::integer}, {"places", false, OperandRole::integer}},
+            top_k_shapes, one_type<moves>);
+    result.spec.attributes = {{"k", AttrKind::integer, true, "", "how many of each row"},
+                              {"largest", AttrKind::integer, true, "", "1: the largest, 0: the smallest"}};
+    result.spec.formula = "values = the k largest of each row of X, in order; indices = where they were";
+    result.cuts = {{"rows", {0}, {0, 0, 0}}};
+    result.launch = launch_top_k;
+    return result;
+}
+
+Operation gather_nd() {
+    Operation result;
+    result.spec = row("gather_nd", {{"X"}, index, sizes}, {{"Y"}}, gather_shapes, one_type<moves>);
+    result.spec.formula = "Y[r,j,c] = X[r,index[r,j],c]";
+    result.cuts = {{"rows", {0, 0, -1}, {0}}, {"width", {2, -1, -1}, {2}}, {"indices", {-1, 1, -1}, {1}}};
+    result.launch = launch_gather;
+    return result;
+}
+
+Operation scatter(std::string_view name, TypeRule types) {
+    Operation result;
+    result.spec = row(name, {{"X"}, index, sizes, {"updates"}}, {{"Y"}}, scatter_shapes, types);
+    result.spec.formula = "Y = X; then Y[r,index[r,j],c] = updates[r,j,c], one j behind the other";
+    result.cuts = {{"rows", {0, 0, -1, 0}, {0}}, {"width", {2, 2, -1, 2}, {2}}};
+    result.launch = launch_scatter;
+    return result;
+}
+
+Operation scatter_reduce() {
+    Operation result = scatter("scatter_reduce", one_type<computes>);
+    result.spec.attributes = {how};
+    result.spec.formula =
+        "Y = X; then Y[r,index[r,j],c] is combined with updates[r,j,c], one j behind the other";
+    return result;
+}
+
+Operation non_max_suppression() {
+    Operation result;
+    result.spec = row("non_max_suppression", {{"boxes"}, {"scores"}, {"overlap"}, {"least"}},
+                      {{"selected", false, OperandRole::integer}, {"alive", false, OperandRole::integer}},
+                      suppression_shapes, one_type<is_f32>);
+    result.spec.attributes = {{"limit", AttrKind::integer, true, "", "boxes of each class, at most"},
+                              {"center", AttrKind::integer, true, "", "1: boxes are centre and size"}};
+    result.spec.formula = "selected = best boxes of each row of scores that do not overlap; the rest is -1";
+    result.cuts = {{"images", {0, 0, -1, -1}, {0, 0}}, {"classes", {-1, 1, -1, -1}, {1, 1}}};
+    result.launch = launch_suppression;
+    return result;
+}
+
+Operation compact() {
+    Operation result;
+    result.spec = row("compact", {{"mask", false, OperandRole::condition}, sizes},
+                      {{"positions", false, OperandRole::integer},
+                       {"coordinates", false, OperandRole::integer},
+                       {"count", false, OperandRole::integer}},
+                      compact_shapes, one_type<moves>);
+    result.spec.formula = "positions, coordinates = where mask is not 0, in order; the rest is -1";
+    result.launch = launch_compact;
+    return result;
+}
+
+}  // namespace
+
+const std::vector<Operation>& operations() {
+    static const std::vector<Operation> rows{
+        top_k(),          gather_nd(),           scatter("scatter_nd", one_type<moves>),
+        scatter_reduce(), non_max_suppression(), compact()};
+    return rows;
+}
+
+const Operation* find(OpcodeId id) {
+    const size_t first = opcode_table().size();
+    return id < first ? nullptr : &operations().at(id - first);
+}
+
+const OpcodeSpec& spec_of(OpcodeId id) {
+    const Operation* operation = find(id);
+    return operation == nullptr ? opcode(id) : operation->spec;
+}
+
+std::optional<OpcodeId> find_spec(std::string_view name) {
+    if (const auto id = find_opcode(name)) return id;
+    for (size_t i = 0; i < operations().size(); ++i) {
+        if (operations()[i].spec.name == name) return static_cast<OpcodeId>(opcode_table().size() + i);
+    }
+    return std::nullopt;
+}
+
+ElemType data_type(const Operation& operation, const std::vector<ElemType>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        if (operand_spec(operation.spec.inputs, i).role == OperandRole::data) return inputs[i];
+    }
+    return ElemType::u8;
+}
+
+}  // namespace kpu::kernels
