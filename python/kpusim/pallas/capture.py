@@ -309,7 +309,8 @@ def captured(function: Callable[..., Any], shapes: Sequence[Any]) -> tuple[Json,
     labels = result_names(tree)
     if not capture.notes.unsupported:
         capture.outputs(results, labels)
-    name = re.sub(r"\W+", "_", getattr(function, "__name__", "pallas"), flags=re.ASCII).strip("_") or "pallas"
+    named = getattr(function, "func", function)  # of a partial
+    name = re.sub(r"\W+", "_", getattr(named, "__name__", "pallas"), flags=re.ASCII).strip("_") or "pallas"
     return capture.document(name, jax.__version__, labels), capture.notes
 
 
