@@ -80,16 +80,20 @@ def ours(name: str) -> list[float]:
     example, platform = timed_examples()[name]
     operands = [jnp.asarray(operand) for operand in example.operands]
     jax.block_until_ready(jnp.sin(operands[0]) + 1)
-    run = kpusim.pallas.run
-    timed = run(example.function, platform)
+    timed = kpusim.pallas.run(example.function, platform)
     first = milliseconds(timed, *operands)
-    found = kpusim.pallas.inspect(example.function, *operands, platform=platform)
-    if found.error:
-        raise SystemExit(found.error)
-    functional = run(example.function, platform, mode="functional")
+    texts: list[str] = []
+    capture = milliseconds(
+        lambda *shapes: texts.append(kpusim.pallas.source(lambda *x: example.function(*x), *shapes)),
+        *operands,
+    )
+    device = kpusim.Platform.load(platform)
+    lowering = milliseconds(
+        lambda: kpusim.Simulation(kpusim.Program.parse(texts[0], "x.pallas.json", platform=device), device)
+    )
+    functional = kpusim.pallas.run(example.function, platform, mode="functional")
     milliseconds(functional, *operands)
-    phases = [found.seconds[phase] * 1e3 for phase in ("capture", "lowering")]
-    return [*phases, first, later(timed, *operands), later(functional, *operands)]
+    return [capture, lowering, first, later(timed, *operands), later(functional, *operands)]
 
 
 def theirs(name: str) -> list[float]:
@@ -164,12 +168,17 @@ def process_seconds(arguments: list[str]) -> float:
     return min(times)
 
 
+def rounded(value: float) -> str:
+    """Two digits behind the point where the first ones stand there."""
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
 def table(names: list[str]) -> None:
     """A line for each kernel."""
     print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
     for name in names:
-        columns = [f"{value:.1f}" for value in apart(ours, name)]
-        interpreted = [f"{value:.1f}" for value in apart(theirs, name)] or [f"> {PATIENCE} s", ""]
+        columns = [rounded(value) for value in apart(ours, name)]
+        interpreted = [rounded(value) for value in apart(theirs, name)] or [f"> {PATIENCE} s", ""]
         print("| " + " | ".join([name, *columns, *interpreted]) + " |", flush=True)
 
 
