@@ -157,7 +157,7 @@ class Capture:
         """Several slices."""
         found: list[Value] = []
         axis, begin = equation.params["axis"], 0
-        for var, size in zip(equation.outvars, equation.params["sizes"], strict=True):
+        for var, size in zip(equation.outvars, map(int, equation.params["sizes"]), strict=True):  # of NumPy
             shape = equation.invars[0].aval.shape
             start = [begin if dim == axis else 0 for dim in range(len(shape))]
             target = self.array("between", var.aval.shape, var.aval.dtype)
