@@ -361,7 +361,9 @@ def by_element(function: Callable[[float], float]) -> Callable[..., Any]:
 
 
 def inverse_error(y: float) -> float:
-    """Where erf is y, inside of (-1, 1)."""
+    """Where erf is y, inside of (-1, 1); near 0 it is a line."""
+    if abs(y) < 1e-8:
+        return y * math.sqrt(math.pi) / 2
     return math.copysign(NormalDist().inv_cdf((1 - abs(y)) / 2) / math.sqrt(2), y)
 
 

@@ -102,7 +102,12 @@ for name, (function, limits) in UNARY.items():
 
 def rounded(function: F) -> F:
     """A function of binary64, rounded once: more exact than jax, so that what is off by more is ours."""
-    return np.vectorize(lambda x: np.float32(function(float(x))), otypes=[np.float32])
+
+    def exact(x: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return np.vectorize(function, otypes=[np.float64])(x.astype(np.float64)).astype(np.float32)
+
+    return exact
 
 
 def of_magnitudes(name: str, low: float, high: float) -> np.ndarray:
