@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from sorting import argsort, bitonic_sort, large_sort
 
 Array = Any
 F32 = jnp.float32
@@ -242,62 +243,6 @@ def hbm_pipeline(x: Array, interpret: Any = False, rows: int = 8) -> Array:
     )(x)
 
 
-def sorted_keys(x: Array) -> Array:
-    """Whole numbers in the order of the keys: -0 is 0, and any NaN comes last."""
-    if x.dtype == jnp.int32:
-        return x
-    bits = lax.bitcast_convert_type(x, jnp.int32)
-    bits = jnp.where(x == 0, 0, bits)
-    ordered = jnp.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
-    return jnp.where(x != x, jnp.int32(0x7FFFFFFF), ordered)
-
-
-def bitonic_network(keys: Array, places: Array, width: int) -> tuple[Array, Array]:
-    """Sort rows by keys, equal ones by their places: compare and exchange with lane XOR distance."""
-    lane = lax.broadcasted_iota(jnp.int32, keys.shape, 1)
-    for size in (2 << stage for stage in range((width - 1).bit_length())):
-        distance = size // 2
-        while distance:
-            other = lane ^ distance
-            their_keys = jnp.take_along_axis(keys, other, axis=1, mode="promise_in_bounds")
-            their_places = jnp.take_along_axis(places, other, axis=1, mode="promise_in_bounds")
-            after = (keys > their_keys) | ((keys == their_keys) & (places > their_places))
-            first = (lane & distance) == 0
-            ascending = (lane & size) == 0
-            keep = (after ^ first) == ascending
-            keys = jnp.where(keep, keys, their_keys)
-            places = jnp.where(keep, places, their_places)
-            distance //= 2
-    return keys, places
-
-
-def bitonic_sort(x: Array, interpret: Any = False, rows: int = 8) -> tuple[Array, Array]:
-    """Each row sorted, stable, with the places that its elements came from."""
-    width = x.shape[1]
-
-    def kernel(x_ref: Any, values_ref: Any, places_ref: Any) -> None:
-        values = x_ref[...]
-        places = lax.broadcasted_iota(jnp.int32, values.shape, 1)
-        _, places = bitonic_network(sorted_keys(values), places, width)
-        values_ref[...] = jnp.take_along_axis(values, places, axis=1, mode="promise_in_bounds")
-        places_ref[...] = places
-
-    spec = blocks(rows, width, at=lambda i: (i, 0))
-    return pl.pallas_call(
-        kernel,
-        grid=(x.shape[0] // rows,),
-        in_specs=[spec],
-        out_specs=[spec, spec],
-        out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype), jax.ShapeDtypeStruct(x.shape, jnp.int32)],
-        interpret=interpret,
-    )(x)
-
-
-def argsort(x: Array, interpret: Any = False) -> Array:
-    """Where the elements of each sorted row came from."""
-    return bitonic_sort(x, interpret)[1]
-
-
 def numpy_attention(q: Array, k: Array, v: Array) -> Array:
     """Softmax of scaled products, times values."""
     scores = q.astype(np.float64) @ k.T.astype(np.float64) / np.sqrt(q.shape[-1])
@@ -332,6 +277,11 @@ def numpy_sort(x: Array) -> tuple[Array, Array]:
     """Stable."""
     places = np.argsort(x, axis=1, kind="stable").astype(np.int32)
     return np.take_along_axis(x, places, axis=1), places
+
+
+def numpy_sort_all(x: Array) -> Array:
+    """All elements, in the shape that they had."""
+    return np.sort(x, axis=None).reshape(x.shape)
 
 
 @dataclass(frozen=True)
@@ -387,6 +337,7 @@ def examples() -> dict[str, Example]:
         "bitonic_sort_8x512_i32": Example(
             bitonic_sort, (rng.integers(-50, 50, (8, 512)).astype(np.int32),), numpy_sort
         ),
+        "large_sort": Example(large_sort, (normal(1024, 128),), numpy_sort_all, interpreter="tpu"),
         "argsort": Example(argsort, (np.round(normal(8, 128), 1),), lambda x: numpy_sort(x)[1]),
     }
 

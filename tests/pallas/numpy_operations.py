@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -354,9 +355,16 @@ def same_bits(form: Json, kind: Json, x: Any) -> Any:
     return np.ascontiguousarray(x).view(TYPES[kind["type"]]).reshape(kind["shape"])
 
 
-def inverse_error(name: str) -> Callable[..., Any]:
-    """Functions of the math module, which NumPy lacks."""
-    return np.vectorize(getattr(math, name), otypes=[np.float64])
+def by_element(function: Callable[[float], float]) -> Callable[..., Any]:
+    """Functions that NumPy lacks."""
+    return np.vectorize(function, otypes=[np.float64])
+
+
+def inverse_error(y: float) -> float:
+    """Where erf is y, inside of (-1, 1); near 0 it is a line."""
+    if abs(y) < 1e-8:
+        return y * math.sqrt(math.pi) / 2
+    return math.copysign(NormalDist().inv_cdf((1 - abs(y)) / 2) / math.sqrt(2), y)
 
 
 def bare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -397,8 +405,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "rsqrt": wide(lambda x: 1 / np.sqrt(x)),
     "cbrt": wide(np.cbrt),
     "logistic": wide(lambda x: 1 / (1 + np.exp(-x))),
-    "erf": wide(inverse_error("erf")),
-    "erfc": wide(inverse_error("erfc")),
+    "erf": wide(by_element(math.erf)),
+    "erfc": wide(by_element(math.erfc)),
+    "erf_inv": wide(by_element(inverse_error)),
+    "lgamma": wide(by_element(math.lgamma)),
     "convert_element_type": converted,
     "bitcast_convert_type": same_bits,
     "bitcast": bitcast_rows,
@@ -420,6 +430,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "argmin": arg_reduced(-1),
     "cumsum": cumulated(np.add),
     "cumprod": cumulated(np.multiply),
+    "cumlogsumexp": cumulated(np.logaddexp),
     "cummax": cumulated(np.maximum),
     "cummin": cumulated(np.minimum),
     "sort": sorted_values,

@@ -1,4 +1,4 @@
-"""The bitonic sort of the examples, as the export means it: equal to NumPy's stable sort."""
+"""Sorts equal NumPy's stable sort: the primitive and the bitonic network of the examples."""
 
 from __future__ import annotations
 
@@ -7,30 +7,56 @@ import itertools
 import json
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import kpusim.pallas
 import numpy as np
 import numpy_reference
 import pytest
+from jax import lax
+from jax.experimental import pallas as pl
 from kernels.algorithms import load_examples
 
 examples = load_examples()
+TINY = np.finfo(np.float32).tiny
 
 
-def by_export(keys: Any, rows: int) -> list[np.ndarray]:
+def primitive_sort(x: Any, rows: int = 8) -> Any:
+    """Each row sorted by jax's `sort`, with the places that its elements came from."""
+
+    def kernel(x_ref: Any, values_ref: Any, places_ref: Any) -> None:
+        values = x_ref[...]
+        places = lax.broadcasted_iota(jnp.int32, values.shape, 1)
+        values_ref[...], places_ref[...] = lax.sort((values, places), dimension=1, is_stable=True, num_keys=1)
+
+    spec = pl.BlockSpec((rows, x.shape[1]), lambda i: (i, 0))
+    shapes = [jax.ShapeDtypeStruct(x.shape, dtype) for dtype in (x.dtype, jnp.int32)]
+    grid = (x.shape[0] // rows,)
+    return pl.pallas_call(kernel, grid=grid, in_specs=[spec], out_specs=[spec, spec], out_shape=shapes)(x)
+
+
+def by_export(sort: Any, keys: Any, rows: int) -> list[np.ndarray]:
     """Sorted rows and their places, from the exported form."""
-    function = functools.partial(examples.bitonic_sort, rows=rows)
-    document = json.loads(kpusim.pallas.source(function, keys))
+    document = json.loads(kpusim.pallas.source(functools.partial(sort, rows=rows), keys))
     return numpy_reference.run(document, [keys])
 
 
-def by_device(keys: Any, rows: int) -> list[np.ndarray]:
+def by_device(sort: Any, keys: Any, rows: int) -> list[np.ndarray]:
     """The same on the device, with small blocks."""
     del rows
-    results = kpusim.pallas.run(examples.bitonic_sort, platform="tile32", mode="functional")(keys)
+    results = kpusim.pallas.run(sort, platform="tile32", mode="functional")(keys)
     return [np.asarray(result) for result in results]
 
 
-ENGINES = pytest.mark.parametrize("engine", [by_export, pytest.param(by_device, marks=pytest.mark.device)])
+SORTS = (examples.bitonic_sort, primitive_sort)
+ENGINES = pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(functools.partial(by, sort), id=f"{sort.__name__}-{by.__name__}", marks=marks)
+        for sort in SORTS
+        for by, marks in ((by_export, ()), (by_device, pytest.mark.device))
+    ],
+)
 
 
 def check(engine: Any, keys: np.ndarray, rows: int) -> None:
@@ -42,7 +68,7 @@ def check(engine: Any, keys: np.ndarray, rows: int) -> None:
 
 
 @ENGINES
-@pytest.mark.parametrize("kind", ["normal", "duplicates", "whole", "special"])
+@pytest.mark.parametrize("kind", ["normal", "duplicates", "whole", "whole_duplicates", "special"])
 def test_random(engine: Any, kind: str) -> None:
     """1,000 arrays."""
     rng = np.random.default_rng(3)
@@ -51,6 +77,8 @@ def test_random(engine: Any, kind: str) -> None:
         keys = np.round(keys)
     elif kind == "whole":
         keys = rng.integers(-(2**31), 2**31, (1000, 128)).astype(np.int32)
+    elif kind == "whole_duplicates":
+        keys = rng.integers(-5, 5, (1000, 128)).astype(np.int32)
     elif kind == "special":
         odd = np.array([np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf, 1, -1, 3e38], np.float32)
         keys = rng.choice(odd, (1000, 128))
@@ -73,3 +101,21 @@ def test_three(engine: Any) -> None:
     keys[:, :3] = [3, 1, 2]
     values, _ = engine(keys, 8)
     assert values[:, :3].tolist() == [[1, 2, 3]] * 8
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("kind", ["f32", "special", "i32"])
+def test_larger_than_l1(kind: str) -> None:
+    """512 KiB by explicit copies, with time: no hazard, and NumPy's order."""
+    rng = np.random.default_rng(11)
+    keys = rng.integers(-(2**31), 2**31, (1024, 128)).astype(np.int32)
+    if kind != "i32":
+        keys = keys.view(np.float32)
+    if kind == "f32":
+        keys = rng.standard_normal((1024, 128)).astype(np.float32)
+    result = kpusim.pallas.run(examples.large_sort, platform="tile32")(keys)
+    last = kpusim.pallas.last_run()
+    assert last is not None
+    assert last.hazards == []
+    right = np.sort(np.where(np.abs(keys) < TINY, 0, keys) if kind != "i32" else keys, axis=None)
+    assert np.array_equal(np.asarray(result).reshape(-1), right, equal_nan=kind != "i32")

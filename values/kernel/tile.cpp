@@ -1,5 +1,6 @@
 #include "values/kernel/tile.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/diagnostics.hpp"
@@ -8,7 +9,8 @@ namespace kpu::values::kernel {
 
 Tile::Tile(Type type_of, Shape shape_of) : type(type_of), shape(std::move(shape_of)) {
     count_ = static_cast<size_t>(kpu::kernel::elements_of(shape));
-    bytes_ = std::make_shared<std::vector<uint8_t>>(count_ * element_bytes());
+    // not zeroed: operations write every element
+    bytes_ = std::shared_ptr<uint8_t[]>(new uint8_t[std::max<size_t>(count_ * element_bytes(), 1)]);
 }
 
 Tile Tile::scalar(Type type, uint64_t bits) {

@@ -32,8 +32,8 @@ class Tile {
 
     size_t count() const { return count_; }
     unsigned element_bytes() const { return kpu::kernel::tile_bytes(type); }
-    const uint8_t* bytes() const { return bytes_->data(); }
-    uint8_t* make() { return bytes_->data(); }  ///< while it is being made
+    const uint8_t* bytes() const { return bytes_.get(); }
+    uint8_t* make() { return bytes_.get(); }  ///< while it is being made: nothing is in it before
     template <typename T>
     const T* as() const {
         return reinterpret_cast<const T*>(bytes());
@@ -48,7 +48,7 @@ class Tile {
 
   private:
     size_t count_ = 0;
-    std::shared_ptr<std::vector<uint8_t>> bytes_;
+    std::shared_ptr<uint8_t[]> bytes_;
 };
 
 /// An integer scalar.

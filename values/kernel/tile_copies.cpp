@@ -16,11 +16,12 @@ const TileCopy& TileCopies::start(TileCopy copy, const std::vector<Bytes>& stora
     touch(copy.statement, copy.source, false);
     touch(copy.statement, copy.whole, true);
     copy.number = started_++;
-    copy.payload.resize(copy.source.bytes());
     const ByteWindow from = copy.source.merged();
-    if (!copy.payload.empty())
-        copy_strided(copy.payload.data(), dense_strides(from), storage[from.buffer].data + from.first,
+    if (const uint64_t bytes = from.bytes(); bytes > 0) {
+        copy.payload.reset(new uint8_t[bytes]);
+        copy_strided(copy.payload.get(), dense_strides(from), storage[from.buffer].data + from.first,
                      from.strides, from.sizes, from.element_bytes);
+    }
     on_their_way_.push_back(std::move(copy));
     return on_their_way_.back();
 }
@@ -63,7 +64,7 @@ void TileCopies::wait(uint32_t semaphore, int64_t index, int64_t amount, const s
         constexpr uint64_t zero = 0;
         if (copy->whole.count() != copy->destination.count())
             put(copy->whole, reinterpret_cast<const uint8_t*>(&zero), true);
-        if (!copy->payload.empty()) put(copy->destination, copy->payload.data(), false);
+        if (copy->payload) put(copy->destination, copy->payload.get(), false);
         signal(semaphore, index, static_cast<int64_t>(copy->counts));
         on_their_way_.erase(copy);
     }

@@ -2,6 +2,7 @@
 // Copies of a tile kernel on their way, and the semaphores that count them.
 #include <deque>
 #include <map>
+#include <memory>
 
 #include "values/kernel/races.hpp"
 #include "values/kernel/tile_window.hpp"
@@ -14,9 +15,9 @@ struct TileCopy {
     uint32_t semaphore = 0;  ///< buffer
     int64_t index = 0;       ///< in it
     ByteWindow source, destination;
-    ByteWindow whole;              ///< destination before it was cut: what lies outside becomes zeros
-    uint64_t counts = 0;           ///< bytes that the semaphore gets
-    std::vector<uint8_t> payload;  ///< the source as it was at the start
+    ByteWindow whole;                    ///< destination before it was cut: what lies outside becomes zeros
+    uint64_t counts = 0;                 ///< bytes that the semaphore gets
+    std::unique_ptr<uint8_t[]> payload;  ///< the source as it was at the start; null: nothing of it is inside
 };
 
 /// Counts of semaphores, and copies between their start and the wait that lets them arrive.

@@ -202,7 +202,10 @@ Tile select_tile(const Tile& condition, const Tile& yes, const Tile& no) {
         using T = decltype(zero);
         const T *a = yes.as<T>(), *b = no.as<T>();
         T* out = result.make_as<T>();
-        for (size_t i = 0; i < count; ++i) out[i] = c[i * c_step] != 0 ? a[i * a_step] : b[i * b_step];
+        if (c_step + a_step + b_step == 3)
+            for (size_t i = 0; i < count; ++i) out[i] = c[i] != 0 ? a[i] : b[i];
+        else
+            for (size_t i = 0; i < count; ++i) out[i] = c[i * c_step] != 0 ? a[i * a_step] : b[i * b_step];
     });
     return result;
 }

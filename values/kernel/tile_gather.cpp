@@ -63,6 +63,10 @@ class Gather {
             slice_sizes.push_back(sizes[i]);
             slice_strides.push_back(strides_[i]);
         }
+        if (kpu::kernel::elements_of(sizes) == 1 && lists_[2].size() == 1 && index_.type == Type::i32) {
+            with_storage(x_.type, [&](auto zero) { take_elements<decltype(zero)>(result, batch_to); });
+            return result;
+        }
         const unsigned bytes = x_.element_bytes();
         const Shape batch_shape(index_.shape.begin(), index_.shape.end() - 1), zeros(slice_sizes.size(), 0);
         Shape at(batch_shape.size(), 0);
@@ -83,6 +87,37 @@ class Gather {
     }
 
   private:
+    /// Slices of one element at one index, as take_along_axis makes them: rows of the index by a plain loop.
+    template <typename T>
+    void take_elements(Tile& result, const Shape& to) const {
+        const Shape &batch = lists_[3], &index_batch = lists_[4];
+        const auto d = static_cast<size_t>(lists_[2][0]);
+        const int64_t most = x_.shape[d] - 1, stride = strides_[d];
+        const size_t rank = index_.shape.size() - 1;
+        Shape from(rank, 0), at(rank, 0);
+        for (size_t i = 0; i < batch.size(); ++i)
+            from[static_cast<size_t>(index_batch[i])] = strides_[static_cast<size_t>(batch[i])];
+        const int64_t row = rank == 0 ? 1 : index_.shape[rank - 1];
+        const int64_t from_step = rank == 0 ? 0 : from[rank - 1], to_step = rank == 0 ? 0 : to[rank - 1];
+        const auto* index = index_.as<int32_t>();
+        const T* in = x_.as<T>();
+        const T outside = fill_.as<T>()[0];
+        T* out = result.make_as<T>();
+        for (const int32_t* end = index + index_.count(); index < end; index += row) {
+            for (int64_t j = 0; j < row; ++j) {
+                const int64_t value = index[j], place = std::clamp<int64_t>(value, 0, most);
+                const T taken = in[place * stride + j * from_step];
+                out[j * to_step] = fills_ && value != place ? outside : taken;
+            }
+            for (size_t i = rank; i-- > 1;) {  // the next row
+                in += from[i - 1], out += to[i - 1];
+                if (++at[i - 1] < index_.shape[i - 1]) break;
+                in -= from[i - 1] * at[i - 1], out -= to[i - 1] * at[i - 1];
+                at[i - 1] = 0;
+            }
+        }
+    }
+
     /// False: the slice is not all inside, and the mode is to fill.
     bool start_of(int64_t tuple, const Shape& at, int64_t& from) const {
         const Shape &start = lists_[2], &batch = lists_[3], &index_batch = lists_[4], &sizes = lists_[5];

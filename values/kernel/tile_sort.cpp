@@ -80,8 +80,13 @@ Tile arranged(const Tile& x, const Shape& batch, const Shape& contract, bool con
 }
 
 Tile flushed_tile(const Tile& x) {
+    const auto* bits = x.as<uint32_t>();
+    uint32_t subnormals = 0;  // counted to the end, which is vectorised
+    for (size_t i = 0; i < x.count(); ++i)
+        subnormals += static_cast<uint32_t>((bits[i] & 0x7f800000u) == 0) &
+                      static_cast<uint32_t>((bits[i] & 0x7fffffffu) != 0);
+    if (subnormals == 0) return x;
     const float* in = x.as<float>();
-    if (std::none_of(in, in + x.count(), [](float v) { return v != 0 && flushed(v) == 0; })) return x;
     Tile result(Type::f32, x.shape);
     for (size_t i = 0; i < x.count(); ++i) result.make_as<float>()[i] = flushed(in[i]);
     return result;
@@ -108,6 +113,7 @@ void multiply_integers(const Tile& a, const Tile& b, Tile& result, int64_t batch
                        int64_t n) {
     const auto *left = a.as<uint32_t>(), *right = b.as<uint32_t>();
     auto* out = result.make_as<uint32_t>();
+    std::fill_n(out, result.count(), 0u);
     for (int64_t row = 0; row < batch * m; ++row)
         for (int64_t i = 0; i < k; ++i) {
             const uint32_t factor = left[row * k + i];
@@ -137,12 +143,12 @@ Tile dot_tile(const TileExpr& expr, const Tile& a, const Tile& b) {
     const Tile y = arranged(prepared(b), lists[3], lists[1], false, right);
     Tile result(real ? Type::f32 : Type::i32, expr.shape);
     const int64_t batch = left[0], m = left[1], k = left[2], n = right[2];
-    if (result.count() > 0 && k > 0) {
-        if (real)
-            multiply_floats(x, y, result, batch, m, k, n);
-        else
-            multiply_integers(x, y, result, batch, m, k, n);
-    }
+    if (real && k > 0 && result.count() > 0)
+        multiply_floats(x, y, result, batch, m, k, n);
+    else if (real)
+        std::fill_n(result.make_as<float>(), result.count(), 0.0F);
+    else
+        multiply_integers(x, y, result, batch, m, k, n);
     return convert_tile(result, expr.type);
 }
 

@@ -157,7 +157,7 @@ class Capture:
         """Several slices."""
         found: list[Value] = []
         axis, begin = equation.params["axis"], 0
-        for var, size in zip(equation.outvars, equation.params["sizes"], strict=True):
+        for var, size in zip(equation.outvars, map(int, equation.params["sizes"]), strict=True):  # of NumPy
             shape = equation.invars[0].aval.shape
             start = [begin if dim == axis else 0 for dim in range(len(shape))]
             target = self.array("between", var.aval.shape, var.aval.dtype)
@@ -309,7 +309,8 @@ def captured(function: Callable[..., Any], shapes: Sequence[Any]) -> tuple[Json,
     labels = result_names(tree)
     if not capture.notes.unsupported:
         capture.outputs(results, labels)
-    name = re.sub(r"\W+", "_", getattr(function, "__name__", "pallas"), flags=re.ASCII).strip("_") or "pallas"
+    named = getattr(function, "func", function)  # of a partial
+    name = re.sub(r"\W+", "_", getattr(named, "__name__", "pallas"), flags=re.ASCII).strip("_") or "pallas"
     return capture.document(name, jax.__version__, labels), capture.notes
 
 

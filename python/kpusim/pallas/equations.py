@@ -184,7 +184,7 @@ def split(equation: Equation) -> Sequence[Atom]:
     sizes = equation.params.get("sizes", (1,) * shape[axis])
     found: list[Atom] = []
     begin = 0
-    for size, var in zip(sizes, equation.source.outvars, strict=True):
+    for size, var in zip(ints(sizes), equation.source.outvars, strict=True):
         start, limit = [0] * len(shape), list(shape)
         start[axis], limit[axis] = begin, begin + size
         part_shape = [end - first for first, end in zip(start, limit, strict=True)]

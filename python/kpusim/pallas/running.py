@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -52,9 +53,14 @@ class Device:
     mode: Mode
     compiled: dict[Any, Compiled] = field(default_factory=dict)
 
+    @cached_property
+    def loaded(self) -> Platform:
+        """The device, read once."""
+        return self.platform if isinstance(self.platform, Platform) else Platform.load(self.platform)
+
     def call(self, equation: Any, operands: Sequence[Any]) -> list[Any]:
         """One `pallas_call`: at once on concrete operands, else when the compiled function runs."""
-        key = (id(equation), tuple((tuple(x.shape), str(x.dtype)) for x in operands))
+        key = (id(equation), tuple((x.shape, x.dtype) for x in operands))
         compiled = self.compiled.get(key)
         if compiled is None:
             compiled = self.compiled[key] = Compiled(self, equation)
@@ -71,6 +77,7 @@ class Compiled:
         self.device = device
         self.simulation: Simulation | None = None
         self.program: PallasProgram
+        self.needed: set[str] = set()  #: operands that the program reads
         self.results = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in equation.outvars]
         self.traced = self.for_tracing()
 
@@ -83,11 +90,11 @@ class Compiled:
         arrays = [np.asarray(operand) for operand in operands]
         if self.simulation is None:
             shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
-            self.program = export(named(self.bound, self.equation), *shapes, platform=self.device.platform)
-            self.simulation = Simulation(self.program, self.device.platform, mode=self.device.mode)
-        needed = {spec.name for spec in self.simulation.input_specs}
+            self.program = export(named(self.bound, self.equation), *shapes, platform=self.device.loaded)
+            self.simulation = Simulation(self.program, self.device.loaded, mode=self.device.mode)
+            self.needed = {spec.name for spec in self.simulation.input_specs}
         given = zip(self.program.operands, arrays, strict=True)
-        result = self.simulation.run({name: array for name, array in given if name in needed})
+        result = self.simulation.run({name: array for name, array in given if name in self.needed})
         LAST[:] = [result]
         found = [result.outputs[name] for name in self.program.results]
         return [as_wanted(array, wanted) for array, wanted in zip(found, self.results, strict=True)]
@@ -149,7 +156,7 @@ def on_device(function: Callable[..., Any], device: Device) -> Callable[..., Any
     def wrapper(*arguments: Any) -> Any:
         leaves, tree = jax.tree_util.tree_flatten(arguments)
         shapes = [jax.ShapeDtypeStruct(np.shape(leaf), dtype_of(leaf)) for leaf in leaves]
-        key = (tree, tuple((shape.shape, str(shape.dtype)) for shape in shapes))
+        key = (tree, tuple((shape.shape, shape.dtype) for shape in shapes))
         if key not in captured:
             closed, results = traced(function, jax.tree_util.tree_unflatten(tree, shapes))
             captured[key] = closed, jax.tree_util.tree_structure(results)
@@ -167,6 +174,12 @@ def dtype_of(leaf: Any) -> Any:
     return (
         leaf.dtype if isinstance(leaf, jax.Array) else jax.dtypes.canonicalize_dtype(np.asarray(leaf).dtype)
     )
+
+
+def as_array(value: Any) -> Any:
+    """An operand of a kernel; arrays of NumPy stay that, for the device takes no others."""
+    fits = isinstance(value, np.ndarray) and value.dtype == dtype_of(value)
+    return value if fits else jax.numpy.asarray(value)
 
 
 def holds_call(equation: Any) -> bool:
@@ -195,7 +208,7 @@ def step(equation: Any, values: list[Any], device: Device) -> Sequence[Any]:
     """Results of one equation."""
     primitive, params = equation.primitive, equation.params
     if primitive is jx.pallas_call_p:
-        return device.call(equation, [jax.numpy.asarray(value) for value in values])
+        return device.call(equation, [as_array(value) for value in values])
     if not holds_call(equation):
         with equation.ctx.manager:
             found = primitive.bind(*values, **primitive.get_bind_params(params))

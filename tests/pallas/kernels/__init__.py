@@ -6,7 +6,9 @@ from kernels import (  # noqa: F401  (enter their cases)
     control,
     copies,
     elementwise,
+    networks,
     shapes,
+    tutorials,
 )
 from kernels.case import CASES, Case
 

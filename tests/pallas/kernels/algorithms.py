@@ -11,8 +11,9 @@ from kernels.case import add
 
 
 def load_examples() -> Any:
-    """The module of the examples: a file, not a package."""
+    """The module of the examples: a file, not a package, that finds its neighbours on the path."""
     path = Path(__file__).resolve().parents[3] / "examples/pallas/kernels.py"
+    sys.path.append(str(path.parent))
     found = importlib.util.spec_from_file_location("pallas_examples", path)
     assert found is not None
     assert found.loader is not None

@@ -118,6 +118,12 @@ whole("argmax", lambda x: jnp.argmax(x, axis=1), integers(8, 128, low=0, high=9)
 whole("argmax_nan", lambda x: jnp.argmax(x, axis=1), odd_floats("argmax"))
 whole("argmin_rows", lambda x: jnp.argmin(x, axis=0), I32)
 whole("cumsum_i32", lambda x: lax.cumsum(x, axis=1), I32)
+whole(
+    "cumlogsumexp",
+    lambda x: lax.cumlogsumexp(x, axis=1, reverse=True),
+    floats(8, 128),
+    compare="close",
+)
 whole("cumsum_f32", lambda x: lax.cumsum(x, axis=0), integers(8, 128).astype(np.float32))
 whole("cumprod", lambda x: lax.cumprod(x, axis=0), integers(8, 128, low=-3, high=4).astype(np.float32))
 whole("cummax_reverse", lambda x: lax.cummax(x, axis=1, reverse=True), X)
