@@ -130,3 +130,17 @@ def test_example(name: str) -> None:
     results = kpusim.pallas.run(example.function, platform="tile32")(*example.operands)
     examples = sys.modules["pallas_examples"]
     assert examples.wrong(example, results) == ""
+
+
+@pytest.mark.device
+def test_benchmark() -> None:
+    """The table of docs/pallas.md has a line for a kernel: all of its columns are times."""
+    script = Path(__file__).resolve().parents[2] / "examples/pallas/benchmark.py"
+    command = [sys.executable, script, "multiply_8x128"]
+    lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    columns = [line.strip("| ").split(" | ") for line in lines if not line.startswith("|-")]
+    assert len(columns) == 2
+    assert columns[0][0] == "kernel"
+    assert columns[1][0] == "multiply_8x128"
+    assert len(columns[1]) == len(columns[0])
+    assert all(float(time) > 0 for time in columns[1][1:])

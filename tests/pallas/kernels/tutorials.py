@@ -200,7 +200,7 @@ def embedding(ids: Any, table: Any, o: Any) -> None:
     shape(4, 128),
     in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pl.ANY)],
     scratch_shapes=[pltpu.SemaphoreType.DMA],
-    how={"interpreter": "tpu"},
+    how={"check": lambda ids, table: table[ids]},  # the interpreter of jax 0.9.2 loses the table
 )
 def embedding_copies(ids: Any, table: Any, o: Any, semaphore: Any) -> None:
     def row(i: Any) -> Any:
