@@ -1,6 +1,6 @@
 """A detector with its post-processing on the device: convolutions, TopK, GatherND, NonMaxSuppression.
 
-usage: test_detection.py [unittest options]; with the command in the variable KPUSIM
+usage: test_detection.py KPUSIM [unittest options]
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import csv
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -20,7 +21,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-KPUSIM = os.environ.get("KPUSIM", "")
+KPUSIM = ""
 CELLS, CLASSES, CANDIDATES, BOXES = 12, 3, 24, 5
 Array = NDArray[Any]
 Arrays = dict[str, Array]
@@ -202,4 +203,5 @@ class Detection(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    KPUSIM = os.path.abspath(sys.argv.pop(1))
     unittest.main()
