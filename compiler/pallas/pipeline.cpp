@@ -30,6 +30,7 @@ class CallLowering {
         : program_(program), call_(call), body_(call, out_) {}
 
     LoweredCall run(const std::string& name) {
+        out_.set_source(call_.line);
         declare_arrays();
         place_operands();
         for (const int variable : call_.scratch) {
@@ -312,11 +313,11 @@ class CallLowering {
         for (size_t i = 0; i < windows_.size(); ++i)
             if (!windows_[i].constant) set(windows_[i].starts, next_starts[i]);
         set(grid_, next);
-        out_.line("endloop");
+        out_.close("endloop");
         for (const Window& window : windows_)
             if (window.is_output()) drain(window);
         write_whole_operands();
-        out_.line("endif");
+        out_.close("endif");
     }
 
     static std::string slot_of(const Window& window) {
@@ -370,11 +371,11 @@ class CallLowering {
         if (change != "false" && window.place.slots > 1) {
             out_.line("if {}:", change);
             copy_block(window, next, slot_after(window));
-            out_.line("endif");
+            out_.close("endif");
         }
         out_.line("if {}:", window.fresh);
         wait_block(window, slot_of(window));
-        out_.line("endif");
+        out_.close("endif");
     }
 
     void advance(Window& window, const std::vector<std::string>& next, const std::string& change) {
@@ -385,7 +386,7 @@ class CallLowering {
             out_.line("{} = {}", window.place.slot, slot_after(window));
         else
             copy_block(window, next, slot_of(window));
-        out_.line("endif");
+        out_.close("endif");
     }
 
     /// When the block changes or nothing comes after it. A slot is free again when its copy is through.
@@ -397,8 +398,8 @@ class CallLowering {
         out_.line("if {} == {}:", window.busy, index_text(window.place.slots));
         wait_block(window, slot_of(window));
         out_.line("{0} = {0} - 1i32", window.busy);
-        out_.line("endif");
-        out_.line("endif");
+        out_.close("endif");
+        out_.close("endif");
     }
 
     void drain(const Window& window) {
@@ -408,7 +409,7 @@ class CallLowering {
                                : fmt::format("({} - {} + {}) % {}", window.place.slot, window.busy,
                                              index_text(window.place.slots), index_text(window.place.slots)));
         out_.line("{0} = {0} - 1i32", window.busy);
-        out_.line("endwhile");
+        out_.close("endwhile");
     }
 
     const Export& program_;

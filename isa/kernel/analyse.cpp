@@ -393,6 +393,9 @@ void Analysis::refuse(const proto::KernelStatement& s, Kind kind) {
                             "provide a reference evaluator for this NodeExtension or lower it to core Node "
                             "variants before evaluation.",
                             s.tag(), s.other()));
+        case Kind::line:
+            return error(
+                "`line` belongs to rule set xla. Fix: leave it out; a region names statements here.");
         default:
             return error("semaphores belong to rule set xla. Fix: use barrier, or async_wait.");
     }

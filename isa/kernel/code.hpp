@@ -88,10 +88,12 @@ struct Code {
     uint32_t invocations() const { return workgroup[0] * workgroup[1] * workgroup[2]; }
     uint64_t workgroup_bytes() const;
     const std::string& name() const { return body.name(); }
-    /// "kernel `k`, line 3, `y[i] = x[i]`": a statement in messages.
+    /// "kernel `k`, line 3, `y[i] = x[i]`": a statement in messages; with a `line`, that comes first instead.
     std::string where(uint32_t statement) const;
     /// Names of the regions around a statement, outermost first, joined by /; empty: none.
     std::string region_of(uint32_t statement) const;
+    /// What the last `line` before a statement says; empty: there is none.
+    std::string line_of(uint32_t statement) const;
 };
 
 /// Resolves a kernel and checks what can be known before it runs; mistakes and warnings go to `diagnostics`.

@@ -160,12 +160,20 @@ uint64_t Code::workgroup_bytes() const {
 }
 
 std::string Code::where(uint32_t statement) const {
+    const std::string text = statement_text(body.statement(static_cast<int>(statement)));
+    if (const std::string origin = line_of(statement); !origin.empty())
+        return fmt::format("{}, kernel `{}`, `{}`", origin, name(), text);
     const std::string line =
         statement < places.size() ? fmt::format(", line {}", places[statement].line) : std::string();
     const std::string region = region_of(statement);
     return fmt::format("kernel `{}`{}{}, `{}`", name(),
-                       region.empty() ? "" : fmt::format(", region {}", region), line,
-                       statement_text(body.statement(static_cast<int>(statement))));
+                       region.empty() ? "" : fmt::format(", region {}", region), line, text);
+}
+
+std::string Code::line_of(uint32_t statement) const {
+    for (uint32_t i = statement; i-- > 0;)
+        if (statements[i].kind == Kind::line) return body.statement(static_cast<int>(i)).tag();
+    return "";
 }
 
 std::string Code::region_of(uint32_t statement) const {

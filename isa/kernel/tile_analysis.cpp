@@ -49,12 +49,14 @@ class TileAnalysis {
         ++errors_;
         Place place = source_.start;
         if (!in_head_ && current_ < source_.statements.size()) place = source_.statements[current_];
+        const std::string line = in_head_ ? "" : code_->line_of(current_);
         const std::string subject =
             in_head_ || current_ >= static_cast<uint32_t>(body_.statement_size())
                 ? fmt::format("kernel `{}`: ", body_.name())
                 : fmt::format("kernel `{}`, `{}`: ", body_.name(),
                               statement_text(body_.statement(static_cast<int>(current_))));
-        diagnostics_.error({source_.path, place.line, place.column}, subject + message);
+        diagnostics_.error({source_.path, place.line, place.column},
+                           (line.empty() ? "" : line + ", ") + subject + message);
     }
 
     void add_buffer(const proto::KernelBuffer& buffer) {
@@ -166,6 +168,7 @@ class TileAnalysis {
             case Kind::block:
             case Kind::region:
             case Kind::return_:
+            case Kind::line:
                 return;
             case Kind::trap:
                 return need_index(t.expr[0]);

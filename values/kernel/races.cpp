@@ -25,16 +25,18 @@ std::string invocation_text(const Code& code, const std::array<uint64_t, 3>& gri
 
 RaceText race_text(const Code& code, const std::array<uint64_t, 3>& grid, const KernelRace& race) {
     const std::string element = fmt::format("`{}[{}]`", code.buffers[race.buffer].name, race.element);
-    const std::string here =
-        fmt::format("{}, {},", code.where(race.statement), invocation_text(code, grid, race.invocation));
-    const std::string there =
-        fmt::format("{}, {},", code.where(race.other), invocation_text(code, grid, race.other_invocation));
+    const auto side = [&](uint32_t statement, uint64_t invocation) {
+        if (code.tiles != nullptr) return code.where(statement) + ",";  // it has one invocation
+        return fmt::format("{}, {},", code.where(statement), invocation_text(code, grid, invocation));
+    };
+    const std::string here = side(race.statement, race.invocation);
+    const std::string there = side(race.other, race.other_invocation);
     if (race.kind == Kind::copy_source)
         return {fmt::format("{} writes {}, which the copy of {} reads until its wait", here, element, there),
-                "move the store behind the async_wait"};
+                "move the store behind the wait for the copy"};
     if (race.kind == Kind::copy_destination)
         return {fmt::format("{} touches {}, which the copy of {} changes at its wait", here, element, there),
-                "put the async_wait before it"};
+                "put the wait for the copy before it"};
     const std::string sentence =
         fmt::format("{} {} {}, which {} {}; nothing orders the two", here,
                     race.kind == Kind::read_after_write ? "reads" : "writes", element, there,

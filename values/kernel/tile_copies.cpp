@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace kpu::values::kernel {
 namespace {
@@ -21,21 +22,29 @@ const TileCopy& TileCopies::start(TileCopy copy, const std::vector<Bytes>& stora
     if (!copy.payload.empty())
         copy_strided(copy.payload.data(), dense_strides(from), storage[from.buffer].data + from.first,
                      from.strides, from.sizes, from.element_bytes);
+    semaphores_[{copy.semaphore, copy.index}].statement = copy.statement;
     on_their_way_.push_back(std::move(copy));
     return on_their_way_.back();
 }
 
+void TileCopies::signal(uint32_t statement, uint32_t semaphore, int64_t index, int64_t amount) {
+    Semaphore& signalled = semaphores_[{semaphore, index}];
+    signalled.count += amount;
+    signalled.statement = statement;
+}
+
 int64_t TileCopies::count(uint32_t semaphore, int64_t index) const {
-    const auto found = counts_.find({semaphore, index});
-    int64_t sum = found == counts_.end() ? 0 : found->second;
+    const auto found = semaphores_.find({semaphore, index});
+    int64_t sum = found == semaphores_.end() ? 0 : found->second.count;
     for (const TileCopy& copy : on_their_way_)
         if (copy.semaphore == semaphore && copy.index == index) sum += static_cast<int64_t>(copy.counts);
     return sum;
 }
 
 std::vector<uint64_t> TileCopies::needed(uint32_t semaphore, int64_t index, int64_t amount) const {
-    const auto found = counts_.find({semaphore, index});
-    int64_t has = found == counts_.end() ? 0 : found->second;
+    if (amount < 0) throw TileFault(fmt::format("it waits for {}. Fix: wait for what is signalled.", amount));
+    const auto found = semaphores_.find({semaphore, index});
+    int64_t has = found == semaphores_.end() ? 0 : found->second.count;
     std::vector<uint64_t> numbers;
     for (const TileCopy& copy : on_their_way_) {
         if (has >= amount) break;
@@ -46,9 +55,27 @@ std::vector<uint64_t> TileCopies::needed(uint32_t semaphore, int64_t index, int6
     if (has < amount)
         throw TileFault(fmt::format(
             "deadlock: it waits until semaphore `{}[{}]` is {}, but it is {} and nothing is on its "
-            "way that counts there. Fix: start the copy, or signal, before the wait.",
-            code_.buffers[semaphore].name, index, amount, has));
+            "way that counts there{}. Fix: start the copy, or signal, before the wait.",
+            code_.buffers[semaphore].name, index, amount, has, who_counts_elsewhere(semaphore, index)));
     return numbers;
+}
+
+/// Statements that were perhaps meant to count there: what did before, and what counts at others of the array.
+std::string TileCopies::who_counts_elsewhere(uint32_t semaphore, int64_t index) const {
+    std::string text;
+    if (const auto same = semaphores_.find({semaphore, index}); same != semaphores_.end())
+        text = fmt::format("; last that counted was {}", code_.where(same->second.statement));
+    std::set<uint32_t> told;
+    const auto tell = [&](uint32_t statement, int64_t other) {
+        if (other == index || !told.insert(statement).second) return;
+        text += fmt::format("; {} counts at `{}[{}]`", code_.where(statement), code_.buffers[semaphore].name,
+                            other);
+    };
+    for (const TileCopy& copy : on_their_way_)
+        if (copy.semaphore == semaphore) tell(copy.statement, copy.index);
+    for (const auto& [place, one] : semaphores_)
+        if (place.first == semaphore && one.count != 0) tell(one.statement, place.second);
+    return text;
 }
 
 void TileCopies::wait(uint32_t semaphore, int64_t index, int64_t amount, const std::vector<Bytes>& storage) {
@@ -64,10 +91,10 @@ void TileCopies::wait(uint32_t semaphore, int64_t index, int64_t amount, const s
         if (copy->whole.count() != copy->destination.count())
             put(copy->whole, reinterpret_cast<const uint8_t*>(&zero), true);
         if (!copy->payload.empty()) put(copy->destination, copy->payload.data(), false);
-        signal(semaphore, index, static_cast<int64_t>(copy->counts));
+        signal(copy->statement, semaphore, index, static_cast<int64_t>(copy->counts));
         on_their_way_.erase(copy);
     }
-    counts_[{semaphore, index}] -= amount;
+    if (amount > 0) semaphores_[{semaphore, index}].count -= amount;
 }
 
 void TileCopies::check_end(uint32_t& statement) const {
@@ -75,11 +102,14 @@ void TileCopies::check_end(uint32_t& statement) const {
         statement = on_their_way_.front().statement;
         throw TileFault("nobody waits for this copy. Fix: wait for its semaphore before the kernel ends.");
     }
-    for (const auto& [place, count] : counts_)
-        if (count != 0)
-            throw TileFault(fmt::format(
-                "semaphore `{}[{}]` is {} at the end of the kernel. Fix: wait for what was signalled.",
-                code_.buffers[place.first].name, place.second, count));
+    for (const auto& [place, semaphore] : semaphores_) {
+        if (semaphore.count == 0) continue;
+        statement = semaphore.statement;
+        throw TileFault(fmt::format(
+            "it counts at semaphore `{}[{}]`, which is {} at the end of the kernel. Fix: wait for "
+            "what was signalled.",
+            code_.buffers[place.first].name, place.second, semaphore.count));
+    }
 }
 
 void TileCopies::touch(uint32_t statement, const ByteWindow& window, bool writes) {

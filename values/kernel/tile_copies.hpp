@@ -26,7 +26,7 @@ class TileCopies {
 
     /// `storage`: of every buffer. Reads the source.
     const TileCopy& start(TileCopy copy, const std::vector<Bytes>& storage);
-    void signal(uint32_t semaphore, int64_t index, int64_t amount) { counts_[{semaphore, index}] += amount; }
+    void signal(uint32_t statement, uint32_t semaphore, int64_t index, int64_t amount);
     /// Its count, and those of its copies on their way.
     int64_t count(uint32_t semaphore, int64_t index) const;
     /// Copies that have to arrive, oldest first, until the count is `amount`. Throws TileFault where it never is.
@@ -43,11 +43,16 @@ class TileCopies {
 
   private:
     void report(KernelRace::Kind kind, uint32_t statement, const TileCopy& copy, const ByteWindow& window);
+    std::string who_counts_elsewhere(uint32_t semaphore, int64_t index) const;
 
     const Code& code_;
     std::deque<TileCopy> on_their_way_;
     uint64_t started_ = 0;
-    std::map<std::pair<uint32_t, int64_t>, int64_t> counts_;
+    struct Semaphore {
+        int64_t count = 0;
+        uint32_t statement = 0;  ///< that last added to it
+    };
+    std::map<std::pair<uint32_t, int64_t>, Semaphore> semaphores_;  ///< by buffer and index
     std::vector<KernelRace> races_;
     bool watches_ = false;
 };

@@ -58,7 +58,7 @@ TileMachine::TileMachine(const Code& code, const std::vector<uint64_t>& scalars,
     for (size_t i = 0; i < tiles_.exprs.size(); ++i)
         if (kpu::kernel::operation(tiles_.exprs[i].op).syntax == kpu::kernel::Syntax::literal)
             literals_[i] = Tile::scalar(tiles_.exprs[i].type, tiles_.exprs[i].bits);
-    done_ = code.statements.empty();
+    settle();
 }
 
 void TileMachine::step() {
@@ -69,18 +69,29 @@ void TileMachine::step() {
         settle();
         if (done_) copies_.check_end(statement);
     } catch (const TileFault& fault) {
-        throw SimulationError(fmt::format("{}: {}", code_.where(statement), fault.what()));
+        throw SimulationError(fmt::format("{}{}: {}", first_race(), code_.where(statement), fault.what()));
     }
 }
 
-/// Goes to the next statement: the next trip, or behind what has ended.
+/// What went wrong before the kernel failed, and is perhaps why.
+std::string TileMachine::first_race() const {
+    if (races().empty()) return "";
+    return race_text(code_, {1, 1, 1}, races().front()).sentence + "; then ";
+}
+
+/// Goes to the next statement that does something: the next trip, or behind what has ended.
 void TileMachine::settle() {
-    while (!frames_.empty() && next_ == frames_.back().end) {
+    for (;;) {
+        if (frames_.empty() || next_ != frames_.back().end) {
+            if (next_ >= code_.statements.size() || code_.statements[next_].kind != Kind::line) break;
+            ++next_;
+            continue;
+        }
         Frame& frame = frames_.back();
         if (frame.kind == Frame::Kind::loop && ++frame.value < frame.to) {
             next_ = frame.statement + 1;
             set_loop_variable(frame);
-            return;
+            continue;
         }
         next_ = frame.kind == Frame::Kind::while_ ? frame.statement : frame.after;
         frames_.pop_back();
@@ -121,7 +132,7 @@ void TileMachine::execute() {
             copy(s, t);
             break;
         case Kind::signal:
-            copies_.signal(t.semaphore, semaphore_index(t, t.expr[0]), integer(t.expr[1]));
+            copies_.signal(next_, t.semaphore, semaphore_index(t, t.expr[0]), integer(t.expr[1]));
             break;
         case Kind::wait:
             copies_.wait(t.semaphore, semaphore_index(t, t.expr[0]), integer(t.expr[1]), storage_);
@@ -148,7 +159,9 @@ void TileMachine::branch(const CodeStatement& s, const TileStatement& t) {
 
 void TileMachine::enter_loop(const CodeStatement& s, const TileStatement& t) {
     Frame frame{Frame::Kind::loop, next_, s.body_end, s.body_end, integer(t.expr[0]), integer(t.expr[1])};
-    if (frame.value >= frame.to || s.body_end == next_ + 1) {
+    uint32_t first = next_ + 1;
+    while (first < s.body_end && code_.statements[first].kind == Kind::line) ++first;
+    if (frame.value >= frame.to || first == s.body_end) {
         next_ = s.body_end;
         return;
     }

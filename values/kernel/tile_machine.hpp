@@ -31,6 +31,7 @@ class TileMachine {
         int64_t value = 0, to = 0;        ///< loop
     };
     void settle();
+    std::string first_race() const;
     void execute();
     void branch(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
     void enter_loop(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
