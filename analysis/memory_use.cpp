@@ -217,7 +217,7 @@ class MemoryWalk {
                 fmt::format("dead {}: nothing reads what task `{}` writes to buffer `{}`. Fix: remove it.",
                             task.stores()     ? "store"
                             : task.computes() ? "result"
-                                                                : "transfer",
+                                              : "transfer",
                             task.name, program_.buffers[finding.buffer].name);
             report_.findings.push_back(std::move(finding));
         }

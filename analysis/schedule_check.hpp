@@ -35,11 +35,11 @@ std::string_view meaning_of(FindingKind kind);
 struct Fix {
     enum class Kind : uint8_t { none, add_dependency, carry_token, narrow_window };
     Kind kind = Kind::none;
-    uint32_t from = 0;    ///< add_dependency, carry_token: statement whose token ...
-    uint32_t to = 0;      ///< ... this statement needs; narrow_window: the loop statement
-    uint32_t loop = 0;    ///< carry_token: the loop statement
-    uint64_t window = 0;  ///< narrow_window: the largest max_in_flight that is safe for this pair; carry_token:
-                          ///< the distance
+    uint32_t from = 0;  ///< add_dependency, carry_token: statement whose token ...
+    uint32_t to = 0;    ///< ... this statement needs; narrow_window: the loop statement
+    uint32_t loop = 0;  ///< carry_token: the loop statement
+    /// narrow_window: the largest max_in_flight that is safe for this pair; carry_token: the distance
+    uint64_t window = 0;
 };
 
 /// Something about a schedule. Statements, iterations and bytes are those of the first instance found.

@@ -24,10 +24,10 @@ struct SourceMap {
         uint32_t column = 0;
     };
     std::vector<std::string> files;
-    std::vector<Place> statements;  ///< parallel to KPUProgram.statement
-    std::vector<Place> regions;     ///< parallel to KPUProgram.region
-    std::vector<Place> buffers;     ///< parallel to KPUProgram.buffer
-    std::vector<Place> constants;   ///< parallel to KPUProgram.constant
+    std::vector<Place> statements;        ///< parallel to KPUProgram.statement
+    std::vector<Place> regions;           ///< parallel to KPUProgram.region
+    std::vector<Place> buffers;           ///< parallel to KPUProgram.buffer
+    std::vector<Place> constants;         ///< parallel to KPUProgram.constant
     std::vector<kernel::Source> kernels;  ///< with their places, all files together
     Place device;  ///< of the device directive, or of the declarations with the inline device
 };

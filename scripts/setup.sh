@@ -15,7 +15,7 @@ command_packages=(
 # What the tests need beside it: readers and simulators that are not ours, and the Python package.
 test_packages=(
     git ca-certificates libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev gtkwave verilator chromium
-    python3-dev python3-venv python3-sarif-python-om
+    python3-dev python3-venv python3-sarif-python-om clang-format
 )
 
 install_packages() { # PACKAGE...

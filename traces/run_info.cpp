@@ -202,8 +202,8 @@ RunInfo info_from(const json& in) {
     info.accesses = in.value("accesses", false);
     info.bin_ns = in_range<double>(in.at("bin_ns"), 1e-3, max_bin_ns, "bin_ns");
     info.dram_burst_bytes = in_range<uint32_t>(in.at("dram_burst_bytes"), 0, UINT32_MAX, "dram_burst_bytes");
-    info.dram_interleave_bytes =
-        in_range<uint32_t>(in.value("dram_interleave_bytes", json(0)), 0, UINT32_MAX, "dram_interleave_bytes");
+    info.dram_interleave_bytes = in_range<uint32_t>(in.value("dram_interleave_bytes", json(0)), 0, UINT32_MAX,
+                                                    "dram_interleave_bytes");
     for (const json& unit : in.at("units")) {
         info.units.push_back({unit.at("name").get<std::string>(), kind_from(unit.at("class")),
                               unit.at("engine").get<int>(), unit.at("index").get<int>(),

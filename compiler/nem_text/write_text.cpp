@@ -32,9 +32,10 @@ void write_text(const Module& module, const std::string& path) {
         std::error_code unreadable;
         if (fs::exists(beside, unreadable)) {
             if (read_file(beside.string()) == text) continue;
-            throw UserError(fmt::format("{}: the file exists and holds other kernels. Fix: write the program into another "
-                                        "folder, or move that file away.",
-                                        beside.string()));
+            throw UserError(fmt::format(
+                "{}: the file exists and holds other kernels. Fix: write the program into another "
+                "folder, or move that file away.",
+                beside.string()));
         }
         write_file(beside.string(), text);
     }

@@ -181,9 +181,8 @@ void ConfigReader::read_unit_counts(std::vector<UnitCount>& counts, DeviceDecl* 
         }
         const std::optional<UnitKind> kind = parse_unit_kind(name.text);
         if (!kind)
-            fail(name,
-                 fmt::format("unknown unit {}. Fix: one of {}", quoted(name),
-                             names_of_units([](const UnitKindRow&) { return true; }, " ", " ")));
+            fail(name, fmt::format("unknown unit {}. Fix: one of {}", quoted(name),
+                                   names_of_units([](const UnitKindRow&) { return true; }, " ", " ")));
         if (std::any_of(counts.begin(), counts.end(), [&](const UnitCount& c) { return c.kind == *kind; }))
             report(name, fmt::format("second count of {}. Fix: remove one", name.text));
         expect('=', "after the unit");

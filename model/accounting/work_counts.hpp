@@ -16,7 +16,7 @@ class WorkCounts : public TaskObserver {
 
     struct OpWork {
         uint64_t macs = 0;
-        double cycles_at_peak = 0;  ///< of its MACs on the arrays that did them, fractions kept
+        double cycles_at_peak = 0;      ///< of its MACs on the arrays that did them, fractions kept
         uint64_t bytes[3] = {0, 0, 0};  ///< read and written, by level
     };
     const OpWork& of_op(size_t op) const { return ops_[op]; }  ///< the background last

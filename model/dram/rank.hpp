@@ -35,11 +35,11 @@ struct Rank {
     uint32_t waiting = 0;  ///< bursts
     uint32_t open_banks = 0;
     uint64_t state_since = 0;
-    uint64_t idle_since = 0;                                 ///< end of the last work
-    uint64_t refresh_due = 0;                                ///< next one
-    uint32_t refresh_set = 0;                                ///< the banks that it is for (same_bank.cpp)
+    uint64_t idle_since = 0;                               ///< end of the last work
+    uint64_t refresh_due = 0;                              ///< next one
+    uint32_t refresh_set = 0;                              ///< the banks that it is for (same_bank.cpp)
     std::array<SetRefresh, max_refresh_sets> refreshes{};  ///< by set
-    std::array<uint64_t, 4> activates{};                     ///< the last four, + 1
+    std::array<uint64_t, 4> activates{};                   ///< the last four, + 1
     uint32_t next_activate = 0;
     uint64_t activate_after = 0;             ///< tRRD_S and tFAW
     uint64_t precharge_after = 0;            ///< tPPD

@@ -47,7 +47,7 @@ struct TaskReport {
     std::vector<StreamUse> streams;
     std::vector<StepChange> steps;  ///< ascending, the first at the start; where the course is `steps`
 
-    std::vector<StatementCost> statements;  ///< of a kernel, so far
+    std::vector<StatementCost> statements;                       ///< of a kernel, so far
     std::shared_ptr<const values::kernel::LaunchResult> launch;  ///< of a kernel that has ended
 
     /// As new, but keeps the lists' memory.

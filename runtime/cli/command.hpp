@@ -10,6 +10,7 @@
 #include "analysis/schedule_check.hpp"
 #include "base/diagnostics.hpp"
 #include "compiler/front_ends.hpp"
+#include "isa/bound_program.hpp"
 #include "traces/event_file.hpp"
 #include "traces/formats.hpp"
 #include "traces/run_folder.hpp"
@@ -62,6 +63,13 @@ inline constexpr const char* retarget_help =
 std::string program_help();
 /// Options that rows declare; what is given goes to `given`, which must outlive the parsing.
 void add_row_options(CLI::App& command, const std::vector<OptionRow>& rows, GivenOptions& given);
+
+/// Values of a program's parameters.
+struct ParamOptions {
+    std::vector<std::string> params;
+    void add_to(CLI::App& command);
+    ParamBindings bindings() const;
+};
 
 /// Data of a program's inputs.
 struct InputOptions {

@@ -15,7 +15,7 @@ struct DebugOptions {
     std::string program, mode = "values+timing";
     DeviceOptions device;
     GivenOptions front_end;
-    std::vector<std::string> params;
+    ParamOptions params;
     InputOptions inputs;
 };
 
@@ -38,10 +38,7 @@ void debug(const DebugOptions& options) {
     if (loaded.module == nullptr) compiler::refuse_devices(source.origin());
     runtime::SimulationOptions settings;
     if (options.mode == "functional") settings.mode = runtime::Mode::functional;
-    for (const std::string& text : options.params) {
-        const auto [name, value] = split_assignment(text, "--param");
-        settings.params.emplace_back(name, parse_integer(value, "--param"));
-    }
+    settings.params = options.params.bindings();
     runtime::Simulation simulation(loaded.module, loaded.platform ? &*loaded.platform : nullptr, settings);
     print_findings(diagnostics);
     print_findings(simulation.diagnostics());
@@ -57,8 +54,7 @@ void add_debug(CLI::App& app, int& exit_code) {
     command->add_option("program", options->program, program_help())->required();
     options->device.add_to(*command);
     add_row_options(*command, compiler::front_end_options(), options->front_end);
-    command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
-        ->allow_extra_args(false);
+    options->params.add_to(*command);
     options->inputs.add_to(*command);
     command->add_option("--mode", options->mode, "values+timing (default), functional")
         ->check(CLI::IsMember({"values+timing", "functional"}));

@@ -208,6 +208,20 @@ platforms::Overrides DeviceOptions::overrides() const {
     return result;
 }
 
+void ParamOptions::add_to(CLI::App& command) {
+    command.add_option("--param", params, "NAME=INTEGER: value of a program parameter")
+        ->allow_extra_args(false);
+}
+
+ParamBindings ParamOptions::bindings() const {
+    ParamBindings result;
+    for (const auto& text : params) {
+        const auto [name, value] = split_assignment(text, "--param");
+        result.emplace_back(name, parse_integer(value, "--param"));
+    }
+    return result;
+}
+
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {

@@ -25,7 +25,7 @@ struct CheckOptions {
     std::string program;
     DeviceOptions device;
     GivenOptions front_end;
-    std::vector<std::string> params;
+    ParamOptions params;
     bool strict = false, retarget = false;
     bool json = false, sarif = false, fix = false, memory = false;
 };
@@ -87,10 +87,7 @@ void check_into(const CheckOptions& options, Checked& checked) {
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
     VerifyOptions verify_options;
     verify_options.retarget = options.retarget;
-    for (const auto& text : options.params) {
-        auto [name, value] = split_assignment(text, "--param");
-        verify_options.params.emplace_back(name, parse_integer(value, "--param"));
-    }
+    verify_options.params = options.params.bindings();
     std::optional<BoundProgram> bound = verify(module, limits, verify_options, diagnostics);
     if (!bound || diagnostics.has_errors()) {
         if (!nodes.empty()) checked.coverage = coverage_text(nodes, nullptr);
@@ -137,8 +134,7 @@ void add_check(CLI::App& app, int& exit_code) {
     command->add_option("program", options->program, program_help())->required();
     options->device.add_to(*command);
     add_row_options(*command, compiler::front_end_options(), options->front_end);
-    command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
-        ->allow_extra_args(false);
+    options->params.add_to(*command);
     command->add_flag("--strict", options->strict, "warnings are errors");
     command->add_flag("--retarget", options->retarget, retarget_help);
     auto* json = command->add_flag("--json", options->json, "findings as JSON on standard output");

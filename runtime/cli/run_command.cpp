@@ -31,7 +31,7 @@ struct RunOptions {
     std::string program;
     DeviceOptions device;
     GivenOptions front_end;
-    std::vector<std::string> params;
+    ParamOptions params;
     InputOptions inputs;
     std::string mode = "values+timing", order = "program", values = "fast", stepper = "fast";
     bool mode_given = false;
@@ -47,10 +47,7 @@ struct RunOptions {
 
 runtime::SimulationOptions simulation_options(const RunOptions& options) {
     runtime::SimulationOptions result;
-    for (const auto& text : options.params) {
-        auto [name, value] = split_assignment(text, "--param");
-        result.params.emplace_back(name, parse_integer(value, "--param"));
-    }
+    result.params = options.params.bindings();
     if (options.mode == "timing") {
         result.mode = runtime::Mode::timing;
     } else if (options.mode == "functional") {
@@ -290,8 +287,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     command->add_option("program", options->program, program_help())->required();
     options->device.add_to(*command);
     add_row_options(*command, compiler::front_end_options(), options->front_end);
-    command->add_option("--param", options->params, "NAME=INTEGER: value of a program parameter")
-        ->allow_extra_args(false);
+    options->params.add_to(*command);
     options->inputs.add_to(*command);
     command->add_option("--mode", options->mode, "values+timing (default), timing, functional")
         ->check(CLI::IsMember({"values+timing", "timing", "functional"}));

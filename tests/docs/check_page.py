@@ -11,6 +11,7 @@ usage: check_page.py [--update] path/to/kpusim docs/nem/PAGE.md
                             by what it prints on either stream. A line `...` stands for any lines, `…` for
                             anything within a line. A command must exit with 0, or with 1 where the page shows
                             an error; `# (exit N)` at its end says otherwise.
+    ```sh                   commands for one shell, which may write but must not fail
     ```console varying      numbers, bars and column widths may differ: they belong to the model
 
 The folder has the examples of the repository. Commands are kpusim, python3 (with NumPy) and what every shell
@@ -27,7 +28,7 @@ from pathlib import Path
 
 FENCE = re.compile(r"^```(\w+)(?: +([^\n]*))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"\s+#\s*\(exit (\d+)\)$")
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 120
 
 
 class Page:
@@ -44,6 +45,9 @@ class Page:
         tools = folder / "tools"
         tools.mkdir()
         (tools / "kpusim").symlink_to(kpusim)
+        built = folder / "build/release/bin"
+        built.mkdir(parents=True)
+        (built / "kpusim").symlink_to(kpusim)
         (tools / "python3").symlink_to("/usr/bin/python3")
         self.environment = {"PATH": f"{tools}:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -63,6 +67,8 @@ class Page:
                 (self.folder / options[0]).write_text(body, encoding="utf-8")
             elif block.group(1) == "console":
                 body = self.session(line, body, "varying" in options)
+            elif block.group(1) == "sh":
+                self.script(line, body)
             updated += text[end : block.start(3)] + body
             end = block.end(3)
         return updated + text[end:]
@@ -79,6 +85,13 @@ class Page:
         code, output = self.execute(f"kpusim check {name}")
         if code != 0 or output:
             self.fail(line, f"kpusim check {name} says (exit {code}):\n{output}")
+
+    def script(self, line: int, text: str) -> None:
+        """Run a block of commands, whose output the page does not show."""
+        self.commands += 1
+        code, output = self.execute(f"set -e\n{text}")
+        if code != 0:
+            self.fail(line, f"the commands exit with {code}:\n{output}")
 
     def session(self, line: int, text: str, varying: bool) -> str:
         """Run the commands of a console block; return the block with what they print now."""

@@ -29,6 +29,17 @@ def test_page(name: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert runner.failures == 0
 
 
+def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's lines of Python run as they stand."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+    assert (tmp_path / "gemm.pftrace").stat().st_size > 0
+
+
 @pytest.mark.parametrize("name", ["kpusim", "platform", "program", "simulation", "nem", "results", "errors"])
 def test_docstrings(name: str) -> None:
     """Examples in docstrings run."""

@@ -1,4 +1,4 @@
-"""The folders keep the direction of dependence, sources keep their size, and no file names a machine.
+"""Folders keep the direction of dependence, sources size and form; pages are run; no file names a machine.
 
 usage: test_structure.py
 
@@ -194,6 +194,30 @@ class Files(unittest.TestCase):
         ]
         self.assertFalse(more, "\nFix: split by topic:\n" + "\n".join(more))
         self.assertEqual(LONG - set(long), set(), "Fix: they are no longer long, strike them from LONG")
+
+    def test_sources_are_formatted(self) -> None:
+        """As .clang-format says."""
+        sources = [str(path) for path in files() if path.suffix in CPP]
+        check = subprocess.run(
+            ["clang-format", "--dry-run", "--Werror", *sources], cwd=ROOT, capture_output=True, text=True
+        )
+        self.assertEqual(check.returncode, 0, f"{check.stderr[-2000:]}\nFix: clang-format -i FILE")
+
+    def test_pages_are_run(self) -> None:
+        """A test names each page of docs/ that shows programs or commands."""
+        tests = "".join(
+            (ROOT / path).read_text(encoding="utf-8")
+            for path in files()
+            if path.name in {"CMakeLists.txt", "test_docs.py"} and path.parts[0] == "tests"
+        )
+        missing = [
+            str(path)
+            for path in files()
+            if path.suffix == ".md" and path.parts[0] == "docs" and path.parts[1] != "nem"
+            if "\n```" in (ROOT / path).read_text(encoding="utf-8")
+            if path.name not in tests and f'"{path.stem}"' not in tests
+        ]
+        self.assertFalse(missing, "Fix: add them to tests/docs/CMakeLists.txt")
 
     def test_no_file_names_a_machine(self) -> None:
         """No path of the machine that a file was written on."""

@@ -174,8 +174,7 @@ class Stepper {
 
     void check_pending() const {
         for (uint32_t tag = 0; tag < lane_.copies_.size(); ++tag)
-            if (lane_.copies_[tag].pending)
-                fail_pending(code_, lane_.copies_[tag].statement, lane_.ids);
+            if (lane_.copies_[tag].pending) fail_pending(code_, lane_.copies_[tag].statement, lane_.ids);
     }
 
     Invocation& lane_;
