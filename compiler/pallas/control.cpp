@@ -139,6 +139,8 @@ void Body::run_scoped(const Equation& e) {
             refuse(e,
                    "memory of HBM made within a kernel. Fix: take it as scratch of VMEM, or as an output.");
         refs_[variable] = scratch(type, "scoped");
+        if (!type.is_semaphore)  // also when it comes here again
+            out_.line("forget({}, window{{{}}}())", refs_[variable].buffer, kernel::elements_of(type.shape));
     }
     equations(body);
     for (size_t i = 0; i < e.out.size(); ++i) names_[e.out[i]] = text(body.results[i]);

@@ -77,6 +77,13 @@ Shape RefView::shape() const {
     return result;
 }
 
+Shape RefView::window_shape() const {
+    Shape result;
+    if (!place->slot.empty()) result.push_back(1);
+    for (const Dim& dim : dims) result.push_back(dim.size);
+    return result;
+}
+
 std::string RefView::window() const {
     Shape shape, sizes, strides;
     std::vector<std::string> starts;

@@ -78,6 +78,9 @@ struct RefView {
     std::vector<Dim> dims;
     size_t applied = 0;  ///< transforms that it holds
     Shape shape() const;
+    /// Of its window: with the slot, and with what numbers index.
+    Shape window_shape() const;
+    bool is_whole() const { return shape() == window_shape(); }
     std::string window() const;
 };
 

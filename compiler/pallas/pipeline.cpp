@@ -231,20 +231,27 @@ class CallLowering {
         return starts;
     }
 
+    /// A slot, with the squeezed dimensions too.
+    static std::string slot_window(const Window& window, const std::string& slot) {
+        Shape slots{window.place.slots}, one{1};
+        std::string zeros;
+        for (const BlockDim& dim : window.operand->block->dims) {
+            slots.push_back(dim.size);
+            one.push_back(dim.size);
+            zeros += ", 0i32";
+        }
+        return fmt::format("window{{{}, {}}}({}{})", join(slots), join(one), slot, zeros);
+    }
+
     /// A copy between the array and a slot, in the direction of the operand.
     void copy_block(const Window& window, const std::vector<std::string>& starts, const std::string& slot) {
         const Operand& operand = *window.operand;
         Shape sizes;
         for (const BlockDim& dim : operand.block->dims) sizes.push_back(dim.size);
-        Shape slots = sizes, one = sizes;
-        slots.insert(slots.begin(), window.place.slots);
-        one.insert(one.begin(), 1);
-        std::string zeros;
-        for (size_t i = 0; i < sizes.size(); ++i) zeros += ", 0i32";
         const std::string outside = sizes.empty() ? "clipped()"
                                                   : fmt::format("clipped{{{}, {}}}({})", join(operand.shape),
                                                                 join(sizes), fmt::join(starts, ", "));
-        const std::string inside = fmt::format("window{{{}, {}}}({}{})", join(slots), join(one), slot, zeros);
+        const std::string inside = slot_window(window, slot);
         const std::string& array = arrays_.at(operand.array);
         if (window.is_output())
             out_.line("async_copy({}, {}, {}, {}, {}[{}])", window.place.buffer, array, inside, outside,
@@ -399,6 +406,8 @@ class CallLowering {
         wait_block(window, slot_of(window));
         out_.line("{0} = {0} - 1i32", window.busy);
         out_.close("endif");
+        if (change != "false")
+            out_.line("forget({}, {})", window.place.buffer, slot_window(window, slot_of(window)));
         out_.close("endif");
     }
 

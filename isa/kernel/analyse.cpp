@@ -394,8 +394,9 @@ void Analysis::refuse(const proto::KernelStatement& s, Kind kind) {
                             "variants before evaluation.",
                             s.tag(), s.other()));
         case Kind::line:
-            return error(
-                "`line` belongs to rule set xla. Fix: leave it out; a region names statements here.");
+        case Kind::forget:
+        case Kind::masked_store:
+            return error(fmt::format("`{}` belongs to rule set xla. Fix: leave it out.", s.kind()));
         default:
             return error("semaphores belong to rule set xla. Fix: use barrier, or async_wait.");
     }

@@ -155,8 +155,13 @@ std::optional<uint32_t> first_order_dependence(const Code& code) {
 uint64_t Code::workgroup_bytes() const {
     uint64_t bytes = 0;
     for (const CodeBuffer& buffer : buffers)
-        if (buffer.is_workgroup()) bytes += (uint64_t{buffer.count} * storage_bits(buffer.type) + 7) / 8;
+        if (buffer.is_workgroup()) bytes += room_of(buffer);
     return bytes;
+}
+
+uint64_t Code::room_of(const CodeBuffer& buffer) const {
+    const uint64_t bytes = (uint64_t{buffer.count} * storage_bits(buffer.type) + 7) / 8;
+    return body.rules() == "xla" ? (bytes + tile_alignment - 1) / tile_alignment * tile_alignment : bytes;
 }
 
 std::string Code::where(uint32_t statement) const {

@@ -1,4 +1,4 @@
-"""Exported kernels with a mistake in their copies: a wait or signal that is missing, a slot that is the other one."""
+"""Exported kernels with a mistake in their copies: a wait or signal that is missing, the other slot."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def swap_slot(call: Json, where: list[Json], at: int, indices: list[Any]) -> Non
 
 
 def swapped(document: Json) -> Iterator[Mutant]:
-    """Each access, copy and wait with the other slot. The buffer of a wait says only how much it waits for."""
+    """Each access, copy and wait with the other slot. Of a wait only the semaphore has one that matters."""
     for number, (call, where, at) in enumerate(list(bodies(document))):
         equation = where[at]
         if equation["op"] not in ("get", "swap", "dma_start", "dma_wait"):

@@ -18,7 +18,11 @@ from kpusim.errors import HazardWarning
 
 LINE = re.compile(r"[\w/.-]+\.py:\d+")
 #: Mistakes that involve one statement only: what should come before or after it is missing.
-ALONE = ("nobody waits for this copy", "at the end of the kernel", "nothing is on its way that counts there. Fix")
+ALONE = (
+    "nobody waits for this copy",
+    "at the end of the kernel",
+    "nothing is on its way that counts there. Fix",
+)
 
 
 def all_documents() -> dict[str, dict[str, Any]]:

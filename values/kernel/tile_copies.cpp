@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <utility>
 
 namespace kpu::values::kernel {
 namespace {
@@ -22,6 +23,11 @@ const TileCopy& TileCopies::start(TileCopy copy, const std::vector<Bytes>& stora
     if (!copy.payload.empty())
         copy_strided(copy.payload.data(), dense_strides(from), storage[from.buffer].data + from.first,
                      from.strides, from.sizes, from.element_bytes);
+    if (unwritten_ != nullptr) copy.unwritten = unwritten_->read(copy.statement, copy.source);
+    const bool leaves = !code_.buffers[copy.whole.buffer].is_workgroup();
+    if (copy.unwritten != nullptr && leaves)
+        report_unwritten(KernelRace::Kind::unwritten_leaves, copy.statement,
+                         *std::exchange(copy.unwritten, nullptr));
     semaphores_[{copy.semaphore, copy.index}].statement = copy.statement;
     on_their_way_.push_back(std::move(copy));
     return on_their_way_.back();
@@ -82,19 +88,26 @@ void TileCopies::wait(uint32_t semaphore, int64_t index, int64_t amount, const s
     for (const uint64_t number : needed(semaphore, index, amount)) {
         const auto copy = std::find_if(on_their_way_.begin(), on_their_way_.end(),
                                        [&](const TileCopy& one) { return one.number == number; });
-        const auto put = [&](const ByteWindow& window, const uint8_t* from, bool zeros) {
-            const ByteWindow to = window.merged();
-            copy_strided(storage[to.buffer].data + to.first, to.strides, from,
-                         zeros ? Shape(to.sizes.size(), 0) : dense_strides(to), to.sizes, to.element_bytes);
-        };
-        constexpr uint64_t zero = 0;
-        if (copy->whole.count() != copy->destination.count())
-            put(copy->whole, reinterpret_cast<const uint8_t*>(&zero), true);
-        if (!copy->payload.empty()) put(copy->destination, copy->payload.data(), false);
+        arrive(*copy, storage);
         signal(copy->statement, semaphore, index, static_cast<int64_t>(copy->counts));
         on_their_way_.erase(copy);
     }
     if (amount > 0) semaphores_[{semaphore, index}].count -= amount;
+}
+
+void TileCopies::arrive(const TileCopy& copy, const std::vector<Bytes>& storage) {
+    const auto put = [&](const ByteWindow& window, const uint8_t* from, bool zeros) {
+        const ByteWindow to = window.merged();
+        copy_strided(storage[to.buffer].data + to.first, to.strides, from,
+                     zeros ? Shape(to.sizes.size(), 0) : dense_strides(to), to.sizes, to.element_bytes);
+    };
+    constexpr uint64_t zero = 0;
+    const bool cut = copy.whole.count() != copy.destination.count();
+    if (cut) put(copy.whole, reinterpret_cast<const uint8_t*>(&zero), true);
+    if (!copy.payload.empty()) put(copy.destination, copy.payload.data(), false);
+    if (unwritten_ == nullptr) return;
+    if (cut) unwritten_->forget(copy.whole);
+    unwritten_->write(copy.destination, copy.unwritten.get());
 }
 
 void TileCopies::check_end(uint32_t& statement) const {
@@ -114,29 +127,40 @@ void TileCopies::check_end(uint32_t& statement) const {
 
 void TileCopies::touch(uint32_t statement, const ByteWindow& window, bool writes) {
     if (!watches_) return;
+    KernelRace race;
+    race.statement = statement;
+    race.buffer = window.buffer;
+    race.element = window.first / window.element_bytes;
     for (const TileCopy& copy : on_their_way_) {
-        if (copy.whole.overlaps(window)) report(KernelRace::Kind::copy_destination, statement, copy, window);
-        if (writes && copy.source.overlaps(window))
-            report(KernelRace::Kind::copy_source, statement, copy, window);
+        race.other = copy.statement;
+        race.kind = KernelRace::Kind::copy_destination;
+        if (copy.whole.overlaps(window)) report(race);
+        race.kind = KernelRace::Kind::copy_source;
+        if (writes && copy.source.overlaps(window)) report(race);
     }
 }
 
-void TileCopies::report(KernelRace::Kind kind, uint32_t statement, const TileCopy& copy,
-                        const ByteWindow& window) {
-    for (KernelRace& race : races_)
-        if (race.kind == kind && race.statement == statement && race.other == copy.statement &&
-            race.buffer == window.buffer) {
-            ++race.count;
-            return;
-        }
+void TileCopies::report_unwritten(KernelRace::Kind kind, uint32_t statement, const Unwritten& part) {
     KernelRace race;
     race.kind = kind;
     race.statement = statement;
-    race.other = copy.statement;
-    race.buffer = window.buffer;
-    race.element = window.first / window.element_bytes;
-    race.count = 1;
+    race.other = part.statement;
+    race.buffer = part.buffer;
+    race.element = part.element;
+    report(race);
+}
+
+void TileCopies::report(const KernelRace& race) {
+    const auto known = std::find_if(races_.begin(), races_.end(), [&](const KernelRace& one) {
+        return one.kind == race.kind && one.statement == race.statement && one.other == race.other &&
+               one.buffer == race.buffer;
+    });
+    if (known != races_.end()) {
+        ++known->count;
+        return;
+    }
     races_.push_back(race);
+    races_.back().count = 1;
 }
 
 }  // namespace kpu::values::kernel

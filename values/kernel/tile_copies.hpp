@@ -4,7 +4,7 @@
 #include <map>
 
 #include "values/kernel/races.hpp"
-#include "values/kernel/tile_window.hpp"
+#include "values/kernel/tile_unwritten.hpp"
 
 namespace kpu::values::kernel {
 
@@ -17,12 +17,14 @@ struct TileCopy {
     ByteWindow whole;              ///< destination before it was cut: what lies outside becomes zeros
     uint64_t counts = 0;           ///< bytes that the semaphore gets
     std::vector<uint8_t> payload;  ///< the source as it was at the start
+    std::shared_ptr<const Unwritten> unwritten;  ///< of it
 };
 
 /// Counts of semaphores, and copies between their start and the wait that lets them arrive.
 class TileCopies {
   public:
-    explicit TileCopies(const Code& code) : code_(code) {}
+    /// `unwritten`: null: nobody looks for it.
+    TileCopies(const Code& code, UnwrittenMap* unwritten) : code_(code), unwritten_(unwritten) {}
 
     /// `storage`: of every buffer. Reads the source.
     const TileCopy& start(TileCopy copy, const std::vector<Bytes>& storage);
@@ -38,14 +40,19 @@ class TileCopies {
 
     /// Whether what a statement touches is the target of a copy on its way, or is written and a source of one.
     void touch(uint32_t statement, const ByteWindow& window, bool writes);
+    bool any() const { return !on_their_way_.empty(); }
     void watch_races() { watches_ = true; }
+    /// Notes what depends on memory that nobody wrote, where a statement uses it.
+    void report_unwritten(KernelRace::Kind kind, uint32_t statement, const Unwritten& part);
     const std::vector<KernelRace>& races() const { return races_; }
 
   private:
-    void report(KernelRace::Kind kind, uint32_t statement, const TileCopy& copy, const ByteWindow& window);
+    void report(const KernelRace& race);
+    void arrive(const TileCopy& copy, const std::vector<Bytes>& storage);
     std::string who_counts_elsewhere(uint32_t semaphore, int64_t index) const;
 
     const Code& code_;
+    UnwrittenMap* const unwritten_;
     std::deque<TileCopy> on_their_way_;
     uint64_t started_ = 0;
     struct Semaphore {
