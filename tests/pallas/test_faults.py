@@ -293,7 +293,7 @@ def test_refused_by_name() -> None:
             "cannot be referenced directly",
         ),
         (call(copies_bits, ints, in_specs=[ANY]), copies_bits, "bitcast", "slice the refs only"),
-        (call(copies_reshaped, wide, in_specs=[ANY]), copies_reshaped, "reshape", "slice the refs only"),
+        (call(copies_reshaped, wide, in_specs=[ANY]), copies_reshaped, "x.reshape", "slice the refs only"),
         (call(scratch_in_hbm, **hbm), call, "pallas_call", "scratch in HBM"),
     ):
         with pytest.raises(UserError, match="Fix: ") as error:
