@@ -70,6 +70,7 @@ std::string summary(const HazardLog& log) {
     const size_t causes = causes_of(log).size();
     text += fmt::format(" in {}", buffer_of(first));
     if (causes > 1) text += fmt::format(" and {} more", causes - 1);
+    if (first.pos.line == 0 && !first.statements.empty()) text += ", first: " + first.statements;
     if (first.pos.line > 0) text += fmt::format(", first at {}:{}", first.pos.file, place_of(first.pos));
     return text + (log.benign() == log.count() ? ": this time the same bytes were there already"
                                                : ": results may be wrong");

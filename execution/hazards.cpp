@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "execution/describe.hpp"
 #include "values/kernel/launch.hpp"
 
@@ -30,6 +32,18 @@ std::string sides_text(const HazardFinding& f, const std::string& bytes) {
             return fmt::format("{}: {}", f.task, f.statements);
     }
     return {};
+}
+
+/// Of a buffer of the kernel that a task launches.
+Level level_of(const BoundProgram& program, const BoundTask& task, uint32_t buffer) {
+    const kernel::Code& code = *task.launch->code;
+    if (code.buffers[buffer].is_workgroup()) return Level::l1;
+    const auto operand = std::count_if(code.buffers.begin(), code.buffers.begin() + buffer,
+                                       [](const kernel::CodeBuffer& one) { return !one.is_workgroup(); });
+    const BoundLaunch::Operand& bound = task.launch->operands[static_cast<size_t>(operand)];
+    const uint32_t region = bound.input >= 0 ? task.inputs[static_cast<size_t>(bound.input)]
+                                             : task.outputs[static_cast<size_t>(bound.output)];
+    return program.regions[region].level;
 }
 
 std::string_view fix_of(const HazardFinding& f) {
@@ -130,7 +144,7 @@ void HazardLog::add_kernel(const BoundProgram& program, const HazardSide& task,
     if (task.statement < program.positions.size()) finding.pos = program.positions[task.statement];
     finding.task = statement_text(program, task.statement, task.loops);
     finding.buffer = code.buffers[race.buffer].name;
-    finding.level = Level::l1;
+    finding.level = level_of(program, bound, race.buffer);
     finding.engine = static_cast<uint16_t>(std::max(bound.engine, 0));
     const uint64_t bytes = std::max<uint64_t>(storage_bits(code.buffers[race.buffer].type) / 8, 1);
     finding.first = race.element * bytes;

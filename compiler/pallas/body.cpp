@@ -141,7 +141,11 @@ void Body::result(const Equation& e, const std::string& value, size_t at) {
 }
 
 void Body::equations(const Block& block) {
-    for (const Equation& e : block.equations) equation(e);
+    for (const Equation& e : block.equations) {
+        const std::string outer = out_.set_source(e.line);
+        equation(e);
+        out_.set_source(outer);
+    }
 }
 
 void Body::equation(const Equation& e) {

@@ -47,8 +47,11 @@ class Body {
     const RefPlace& place(const Equation& e, const Ref& ref) const;
     std::string load(const Equation& e, const Ref& ref);
     void store(const Equation& e, const Ref& ref, const std::string& value);
-    std::string direct_load(const RefView& view);
-    void direct_store(const RefView& view, const std::string& value);
+    std::string direct_load(const RefView& view, const std::string& mask = "");
+    void direct_store(const RefView& view, const std::string& value, const std::string& mask = "");
+    void masked_load(const Equation& e, const Ref& ref);
+    void masked_store(const Equation& e, const Ref& ref);
+    std::string mask(const Equation& e, size_t at, const RefView& view);
     struct Value {
         std::string name;
         Type type = Type::none;

@@ -59,9 +59,9 @@ void Body::cond(const Equation& e, size_t branch, const std::string& which) {
     for (const int variable : e.out) names.push_back(names_.at(variable));
     for (size_t i = 0; i < names.size(); ++i) out_.line("{} = {}", names[i], text(block.results[i]));
     if (last) return;
-    out_.line("else:");
+    out_.close("else:");
     cond(e, branch + 1, which);
-    out_.line("endif");
+    out_.close("endif");
 }
 
 void Body::scan(const Equation& e) {
@@ -103,7 +103,7 @@ void Body::scan(const Equation& e) {
         out_.line("{} = dynamic_update({}, {}, {})", stacks[i], stacks[i], one, starts(part));
     }
     assign_all(names, {body.results.begin(), body.results.begin() + static_cast<std::ptrdiff_t>(carries)});
-    out_.line("endloop");
+    out_.close("endloop");
     for (size_t i = 0; i < e.out.size(); ++i) names_[e.out[i]] = i < carries ? names[i] : stacks[i - carries];
 }
 
@@ -124,8 +124,8 @@ void Body::while_loop(const Equation& e) {
     out_.line("if {}:", going);
     equations(body);
     assign_all(names, body.results);
-    out_.line("endif");
-    out_.line("endwhile");
+    out_.close("endif");
+    out_.close("endwhile");
     for (size_t i = 0; i < e.out.size(); ++i) names_[e.out[i]] = names[i];
 }
 
@@ -139,6 +139,8 @@ void Body::run_scoped(const Equation& e) {
             refuse(e,
                    "memory of HBM made within a kernel. Fix: take it as scratch of VMEM, or as an output.");
         refs_[variable] = scratch(type, "scoped");
+        if (!type.is_semaphore)  // also when it comes here again
+            out_.line("forget({}, window{{{}}}())", refs_[variable].buffer, kernel::elements_of(type.shape));
     }
     equations(body);
     for (size_t i = 0; i < e.out.size(); ++i) names_[e.out[i]] = text(body.results[i]);

@@ -7,6 +7,15 @@ std::string KernelWriter::fresh(const std::string& name) {
     return count == 0 ? name : fresh(fmt::format("{}_{}", name, count));
 }
 
+void KernelWriter::write_source() {
+    if (source_ == written_source_) return;
+    written_source_ = source_;
+    std::string plain = source_;  // a kernel's text has no other characters
+    for (char& c : plain)
+        if (c < ' ' || c > '~' || c == '"') c = '?';
+    body_ += fmt::format("    line(\"{}\")\n", plain);
+}
+
 std::string KernelWriter::buffer(const std::string& name, const char* access, Type type, int64_t count) {
     const std::string given = fresh(name);
     buffers_.push_back(fmt::format("{}: {} {}[{}]", given, access, kernel::name_of(type), count));
@@ -65,6 +74,13 @@ Shape RefView::shape() const {
     Shape result;
     for (const Dim& dim : dims)
         if (!dim.dropped) result.push_back(dim.size);
+    return result;
+}
+
+Shape RefView::window_shape() const {
+    Shape result;
+    if (!place->slot.empty()) result.push_back(1);
+    for (const Dim& dim : dims) result.push_back(dim.size);
     return result;
 }
 

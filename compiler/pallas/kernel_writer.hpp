@@ -5,6 +5,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "compiler/pallas/export.hpp"
@@ -16,18 +17,27 @@ class KernelWriter {
   public:
     /// Declares a buffer; its name, with a number where that is taken.
     std::string buffer(const std::string& name, const char* access, Type type, int64_t count);
+    /// A statement, behind a `line` where it comes from another one than the statement before it.
     template <typename... Parts>
     void line(fmt::format_string<Parts...> text, Parts&&... parts) {
+        write_source();
         body_ += "    " + fmt::format(text, std::forward<Parts>(parts)...) + "\n";
     }
+    /// endif, else: and the like, which are no statements.
+    void close(std::string_view word) { body_ += fmt::format("    {}\n", word); }
+    /// Where the statements from here on come from, in Python; gives what it was.
+    std::string set_source(std::string source) { return std::exchange(source_, std::move(source)); }
     /// `let` of a new variable; its name.
     std::string let(const std::string& value);
     std::string fresh(const std::string& name);
     std::string text(const std::string& kernel) const;
 
   private:
+    void write_source();
+
     std::vector<std::string> buffers_;
     std::string body_;
+    std::string source_, written_source_;
     std::unordered_map<std::string, int> taken_;
 };
 
@@ -68,6 +78,9 @@ struct RefView {
     std::vector<Dim> dims;
     size_t applied = 0;  ///< transforms that it holds
     Shape shape() const;
+    /// Of its window: with the slot, and with what numbers index.
+    Shape window_shape() const;
+    bool is_whole() const { return shape() == window_shape(); }
     std::string window() const;
 };
 

@@ -23,6 +23,7 @@ LoweredCall move_kernel(const Export& program, const Move& move, const std::stri
     const unsigned bytes = kernel::tile_bytes(from.type);
     const bool all = kernel::elements_of(move.size) == to_count;  // each element has one writer
     KernelWriter out;
+    out.set_source(move.line);
     const Type type = stored(from.type);
     const std::string source = out.buffer("a_" + from.name, "read", type, from_count);
     const std::string target = out.buffer("a_" + to.name, all ? "write" : "read_write", type, to_count);

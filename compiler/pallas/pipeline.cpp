@@ -30,6 +30,7 @@ class CallLowering {
         : program_(program), call_(call), body_(call, out_) {}
 
     LoweredCall run(const std::string& name) {
+        out_.set_source(call_.line);
         declare_arrays();
         place_operands();
         for (const int variable : call_.scratch) {
@@ -230,20 +231,27 @@ class CallLowering {
         return starts;
     }
 
+    /// A slot, with the squeezed dimensions too.
+    static std::string slot_window(const Window& window, const std::string& slot) {
+        Shape slots{window.place.slots}, one{1};
+        std::string zeros;
+        for (const BlockDim& dim : window.operand->block->dims) {
+            slots.push_back(dim.size);
+            one.push_back(dim.size);
+            zeros += ", 0i32";
+        }
+        return fmt::format("window{{{}, {}}}({}{})", join(slots), join(one), slot, zeros);
+    }
+
     /// A copy between the array and a slot, in the direction of the operand.
     void copy_block(const Window& window, const std::vector<std::string>& starts, const std::string& slot) {
         const Operand& operand = *window.operand;
         Shape sizes;
         for (const BlockDim& dim : operand.block->dims) sizes.push_back(dim.size);
-        Shape slots = sizes, one = sizes;
-        slots.insert(slots.begin(), window.place.slots);
-        one.insert(one.begin(), 1);
-        std::string zeros;
-        for (size_t i = 0; i < sizes.size(); ++i) zeros += ", 0i32";
         const std::string outside = sizes.empty() ? "clipped()"
                                                   : fmt::format("clipped{{{}, {}}}({})", join(operand.shape),
                                                                 join(sizes), fmt::join(starts, ", "));
-        const std::string inside = fmt::format("window{{{}, {}}}({}{})", join(slots), join(one), slot, zeros);
+        const std::string inside = slot_window(window, slot);
         const std::string& array = arrays_.at(operand.array);
         if (window.is_output())
             out_.line("async_copy({}, {}, {}, {}, {}[{}])", window.place.buffer, array, inside, outside,
@@ -312,11 +320,11 @@ class CallLowering {
         for (size_t i = 0; i < windows_.size(); ++i)
             if (!windows_[i].constant) set(windows_[i].starts, next_starts[i]);
         set(grid_, next);
-        out_.line("endloop");
+        out_.close("endloop");
         for (const Window& window : windows_)
             if (window.is_output()) drain(window);
         write_whole_operands();
-        out_.line("endif");
+        out_.close("endif");
     }
 
     static std::string slot_of(const Window& window) {
@@ -370,11 +378,11 @@ class CallLowering {
         if (change != "false" && window.place.slots > 1) {
             out_.line("if {}:", change);
             copy_block(window, next, slot_after(window));
-            out_.line("endif");
+            out_.close("endif");
         }
         out_.line("if {}:", window.fresh);
         wait_block(window, slot_of(window));
-        out_.line("endif");
+        out_.close("endif");
     }
 
     void advance(Window& window, const std::vector<std::string>& next, const std::string& change) {
@@ -385,7 +393,7 @@ class CallLowering {
             out_.line("{} = {}", window.place.slot, slot_after(window));
         else
             copy_block(window, next, slot_of(window));
-        out_.line("endif");
+        out_.close("endif");
     }
 
     /// When the block changes or nothing comes after it. A slot is free again when its copy is through.
@@ -397,8 +405,10 @@ class CallLowering {
         out_.line("if {} == {}:", window.busy, index_text(window.place.slots));
         wait_block(window, slot_of(window));
         out_.line("{0} = {0} - 1i32", window.busy);
-        out_.line("endif");
-        out_.line("endif");
+        out_.close("endif");
+        if (change != "false")
+            out_.line("forget({}, {})", window.place.buffer, slot_window(window, slot_of(window)));
+        out_.close("endif");
     }
 
     void drain(const Window& window) {
@@ -408,7 +418,7 @@ class CallLowering {
                                : fmt::format("({} - {} + {}) % {}", window.place.slot, window.busy,
                                              index_text(window.place.slots), index_text(window.place.slots)));
         out_.line("{0} = {0} - 1i32", window.busy);
-        out_.line("endwhile");
+        out_.close("endwhile");
     }
 
     const Export& program_;

@@ -67,25 +67,51 @@ RefView Body::view(const Equation& e, const Ref& ref) const {
     return view;
 }
 
-std::string Body::direct_load(const RefView& view) {
-    std::string value = fmt::format("{}[{}]", view.place->buffer, view.window());
+std::string Body::direct_load(const RefView& view, const std::string& mask) {
+    std::string value =
+        fmt::format("{}[{}{}{}]", view.place->buffer, view.window(), mask.empty() ? "" : ", ", mask);
     if (view.place->type == Type::boolean) value = "bool(" + value + ")";
-    bool same = view.place->slot.empty();
-    for (const RefView::Dim& dim : view.dims) same = same && !dim.dropped;
-    return same ? value : fmt::format("reshape{}({})", braces(view.shape()), value);
+    return view.is_whole() ? value : fmt::format("reshape{}({})", braces(view.shape()), value);
 }
 
-void Body::direct_store(const RefView& view, const std::string& value) {
-    Shape whole;
-    bool same = view.place->slot.empty();
-    if (!same) whole.push_back(1);
-    for (const RefView::Dim& dim : view.dims) {
-        whole.push_back(dim.size);
-        same = same && !dim.dropped;
-    }
-    std::string stored = same ? value : fmt::format("reshape{}({})", braces(whole), value);
+void Body::direct_store(const RefView& view, const std::string& value, const std::string& mask) {
+    std::string stored =
+        view.is_whole() ? value : fmt::format("reshape{}({})", braces(view.window_shape()), value);
     if (view.place->type == Type::boolean) stored = "u8(" + stored + ")";
-    out_.line("{}[{}] = {}", view.place->buffer, view.window(), stored);
+    if (mask.empty())
+        out_.line("{}[{}] = {}", view.place->buffer, view.window(), stored);
+    else
+        out_.line("masked_store({}, {}, {}, {})", view.place->buffer, view.window(), mask, stored);
+}
+
+/// An operand as the mask of a window.
+std::string Body::mask(const Equation& e, size_t at, const RefView& view) {
+    const Shape own = type_of(e.in.at(at)).shape, whole = view.window_shape();
+    const std::string value = in(e, at);
+    if (own.empty() && !whole.empty()) return fmt::format("broadcast_to{}({})", braces(whole), value);
+    if (own != view.shape()) refuse(e, "a mask of another shape. Fix: use one of the shape of the access.");
+    return own == whole ? value : fmt::format("reshape{}({})", braces(whole), value);
+}
+
+/// Behind transforms that are no window all of it moves, and the mask selects.
+void Body::masked_load(const Equation& e, const Ref& ref) {
+    const RefView from = view(e, ref);
+    const bool direct = !from.place->in_ddr && from.applied == ref.at.size();
+    const std::string value = direct ? direct_load(from, mask(e, 0, from)) : load(e, ref);
+    result(e, e.in.size() > 1 ? fmt::format("select({}, {}, {})", in(e, 0), value, spread(e, 1)) : value);
+}
+
+void Body::masked_store(const Equation& e, const Ref& ref) {
+    const RefView to = view(e, ref);
+    const bool direct = !to.place->in_ddr && to.applied == ref.at.size();
+    if (direct) {
+        const std::string which = mask(e, 1, to);
+        if (!e.out.empty()) result(e, direct_load(to, which));
+        return direct_store(to, in(e, 0), which);
+    }
+    const std::string old = out_.let(load(e, ref));
+    store(e, ref, out_.let(fmt::format("select({}, {}, {})", in(e, 1), in(e, 0), old)));
+    if (!e.out.empty()) names_[e.out[0]] = old;
 }
 
 std::string Body::load(const Equation& e, const Ref& ref) {
@@ -236,12 +262,9 @@ bool Body::access(const Equation& e) {
     } else if (e.op == "addupdate") {
         store(e, ref, out_.let(fmt::format("{} + {}", load(e, ref), in(e, 0))));
     } else if (e.op == "masked_load") {
-        const std::string value = load(e, ref);
-        result(e, e.in.size() > 1 ? fmt::format("select({}, {}, {})", in(e, 0), value, in(e, 1)) : value);
+        masked_load(e, ref);
     } else {
-        const std::string old = out_.let(load(e, ref));
-        store(e, ref, out_.let(fmt::format("select({}, {}, {})", in(e, 1), in(e, 0), old)));
-        if (!e.out.empty()) names_[e.out[0]] = old;
+        masked_store(e, ref);
     }
     return true;
 }

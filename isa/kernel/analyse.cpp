@@ -393,6 +393,10 @@ void Analysis::refuse(const proto::KernelStatement& s, Kind kind) {
                             "provide a reference evaluator for this NodeExtension or lower it to core Node "
                             "variants before evaluation.",
                             s.tag(), s.other()));
+        case Kind::line:
+        case Kind::forget:
+        case Kind::masked_store:
+            return error(fmt::format("`{}` belongs to rule set xla. Fix: leave it out.", s.kind()));
         default:
             return error("semaphores belong to rule set xla. Fix: use barrier, or async_wait.");
     }

@@ -15,6 +15,7 @@ namespace kpu::kernel {
 using Access = proto::KernelBuffer::Access;
 
 constexpr uint64_t max_workgroup_bytes = 67108864;
+constexpr uint64_t tile_alignment = 64;  ///< of workgroup buffers of rule set xla, bytes
 constexpr uint64_t max_workgroup_invocations = 65536;
 constexpr uint32_t subgroup_lanes = 32;
 constexpr uint64_t max_copy_bytes = uint64_t{1} << 40;  ///< no memory of a device is larger
@@ -87,11 +88,15 @@ struct Code {
 
     uint32_t invocations() const { return workgroup[0] * workgroup[1] * workgroup[2]; }
     uint64_t workgroup_bytes() const;
+    /// Of a workgroup buffer, up to the next one: those of rule set xla begin at words of memory.
+    uint64_t room_of(const CodeBuffer& buffer) const;
     const std::string& name() const { return body.name(); }
-    /// "kernel `k`, line 3, `y[i] = x[i]`": a statement in messages.
+    /// "kernel `k`, line 3, `y[i] = x[i]`": a statement in messages; with a `line`, that comes first instead.
     std::string where(uint32_t statement) const;
     /// Names of the regions around a statement, outermost first, joined by /; empty: none.
     std::string region_of(uint32_t statement) const;
+    /// What the last `line` before a statement says; empty: there is none.
+    std::string line_of(uint32_t statement) const;
 };
 
 /// Resolves a kernel and checks what can be known before it runs; mistakes and warnings go to `diagnostics`.

@@ -155,17 +155,30 @@ std::optional<uint32_t> first_order_dependence(const Code& code) {
 uint64_t Code::workgroup_bytes() const {
     uint64_t bytes = 0;
     for (const CodeBuffer& buffer : buffers)
-        if (buffer.is_workgroup()) bytes += (uint64_t{buffer.count} * storage_bits(buffer.type) + 7) / 8;
+        if (buffer.is_workgroup()) bytes += room_of(buffer);
     return bytes;
 }
 
+uint64_t Code::room_of(const CodeBuffer& buffer) const {
+    const uint64_t bytes = (uint64_t{buffer.count} * storage_bits(buffer.type) + 7) / 8;
+    return body.rules() == "xla" ? (bytes + tile_alignment - 1) / tile_alignment * tile_alignment : bytes;
+}
+
 std::string Code::where(uint32_t statement) const {
+    const std::string text = statement_text(body.statement(static_cast<int>(statement)));
+    if (const std::string origin = line_of(statement); !origin.empty())
+        return fmt::format("{}, kernel `{}`, `{}`", origin, name(), text);
     const std::string line =
         statement < places.size() ? fmt::format(", line {}", places[statement].line) : std::string();
     const std::string region = region_of(statement);
     return fmt::format("kernel `{}`{}{}, `{}`", name(),
-                       region.empty() ? "" : fmt::format(", region {}", region), line,
-                       statement_text(body.statement(static_cast<int>(statement))));
+                       region.empty() ? "" : fmt::format(", region {}", region), line, text);
+}
+
+std::string Code::line_of(uint32_t statement) const {
+    for (uint32_t i = statement; i-- > 0;)
+        if (statements[i].kind == Kind::line) return body.statement(static_cast<int>(i)).tag();
+    return "";
 }
 
 std::string Code::region_of(uint32_t statement) const {

@@ -90,7 +90,8 @@ CostClass cost_of(const Operation& operation, Type type);
 // clang-format off
 enum class Kind : uint8_t {
     let, assign, store, if_, loop, while_, block, region, return_, barrier, async_load, async_store,
-    async_wait, async_copy, signal, wait, trap, resume, all_reduce, all_gather, reduce_scatter, broadcast,
+    async_wait, async_copy, signal, wait, masked_store, forget,
+    line, trap, resume, all_reduce, all_gather, reduce_scatter, broadcast,
     indirect_dispatch, opaque,
     count_of_kinds
 };

@@ -49,12 +49,14 @@ class TileAnalysis {
         ++errors_;
         Place place = source_.start;
         if (!in_head_ && current_ < source_.statements.size()) place = source_.statements[current_];
+        const std::string line = in_head_ ? "" : code_->line_of(current_);
         const std::string subject =
             in_head_ || current_ >= static_cast<uint32_t>(body_.statement_size())
                 ? fmt::format("kernel `{}`: ", body_.name())
                 : fmt::format("kernel `{}`, `{}`: ", body_.name(),
                               statement_text(body_.statement(static_cast<int>(current_))));
-        diagnostics_.error({source_.path, place.line, place.column}, subject + message);
+        diagnostics_.error({source_.path, place.line, place.column},
+                           (line.empty() ? "" : line + ", ") + subject + message);
     }
 
     void add_buffer(const proto::KernelBuffer& buffer) {
@@ -156,6 +158,14 @@ class TileAnalysis {
                 if (at(t.expr[0]).type != at(t.expr[1]).type)
                     throw TileMistake("bounds of two types. Fix: cast one of them.");
                 return;
+            case Kind::masked_store:
+                return resolve_masked_store(source, s, t);
+            case Kind::forget:
+                s.buffer = buffer(source.name());
+                if (!code_->buffers[s.buffer].is_workgroup())
+                    throw TileMistake("only workgroup memory is forgotten. Fix: name such a buffer.");
+                access_shape(s.buffer, t.expr[0]);
+                return;
             case Kind::async_copy:
                 return resolve_copy(source, s, t);
             case Kind::signal:
@@ -166,6 +176,7 @@ class TileAnalysis {
             case Kind::block:
             case Kind::region:
             case Kind::return_:
+            case Kind::line:
                 return;
             case Kind::trap:
                 return need_index(t.expr[0]);
@@ -195,7 +206,25 @@ class TileAnalysis {
                 tile_text(variable.type, tiles_->variables[s.variable]), tile_text(value.type, value.shape)));
     }
 
+    void resolve_masked_store(const proto::KernelStatement& source, CodeStatement& s, TileStatement& t) {
+        resolve_store_of(source, s, t, 2);
+        check_mask(t.expr[1], t.expr[0]);
+    }
+    void check_mask(ExprIndex mask, ExprIndex index) const {
+        if (at(index).op != Op::window)
+            throw TileMistake("a mask without window. Fix: write window{shape, sizes}(start, ...).");
+        const Shape& shape = at(index).shape;
+        if (at(mask).type != Type::boolean || at(mask).shape != shape)
+            throw TileMistake(fmt::format("mask of {}. Fix: use {}.",
+                                          tile_text(at(mask).type, at(mask).shape),
+                                          tile_text(Type::boolean, shape)));
+    }
+
     void resolve_store(const proto::KernelStatement& source, CodeStatement& s, TileStatement& t) {
+        resolve_store_of(source, s, t, 1);
+    }
+    void resolve_store_of(const proto::KernelStatement& source, CodeStatement& s, TileStatement& t,
+                          size_t value_at) {
         s.buffer = buffer(source.name());
         CodeBuffer& target = code_->buffers[s.buffer];
         target.direct = true;
@@ -204,8 +233,8 @@ class TileAnalysis {
             throw TileMistake(fmt::format(
                 "store target `{}` is not writable. Fix: declare it ReadWrite, WriteOnly, or Workgroup.",
                 target.name));
-        need_value(t.expr[1]);
-        const TileExpr& value = at(t.expr[1]);
+        need_value(t.expr[value_at]);
+        const TileExpr& value = at(t.expr[value_at]);
         const Shape shape = access_shape(s.buffer, t.expr[0]);
         if (value.type != target.type || value.shape != shape)
             throw TileMistake(fmt::format("store of {} to {}. Fix: store a value of that type and shape.",
@@ -352,12 +381,15 @@ class TileAnalysis {
             return;
         }
         if (row.syntax == Syntax::load) {
-            if (expr.operands.size() != 1)
-                throw TileMistake("a load has one index. Fix: write x[window{shape, sizes}(start, ...)].");
+            if (expr.operands.size() > 2)
+                throw TileMistake(
+                    "a load has an index, and a mask at most. Fix: write x[window{shape, sizes}(start, "
+                    "...)].");
             expr.place = buffer(token.name());
             code_->buffers[expr.place].direct = true;
             expr.shape = access_shape(expr.place, expr.operands[0]);
             expr.type = code_->buffers[expr.place].type;
+            if (expr.operands.size() == 2) check_mask(expr.operands[1], expr.operands[0]);
             return;
         }
         if (row.op == Op::window || row.op == Op::clipped) return resolve_window(expr);
@@ -470,7 +502,11 @@ std::optional<uint32_t> first_data_dependence_of_tiles(const Code& code) {
         const bool counts = s.kind == Kind::signal || s.kind == Kind::wait;
         for (const ExprIndex root : t.expr)
             if (index_reads_data(code, root) || ((control || counts) && reads_data(code, root))) return i;
-        const bool place = s.kind == Kind::async_copy || s.kind == Kind::store;
+        // its mask says which words are asked for
+        const bool masks = s.kind == Kind::masked_store && reads_data(code, t.expr[1]);
+        const bool place =
+            s.kind == Kind::async_copy || s.kind == Kind::store || s.kind == Kind::masked_store;
+        if (masks) return i;
         if (place &&
             (reads_data(code, t.expr[0]) ||
              (s.kind == Kind::async_copy && (reads_data(code, t.expr[1]) || reads_data(code, t.expr[2])))))

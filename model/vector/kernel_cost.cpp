@@ -111,7 +111,8 @@ Cycles KernelCost::bank_cycles(uint32_t buffer, const uint32_t* elements, uint32
 void KernelCost::accessed(kernel::ExprIndex site, uint32_t buffer, const uint32_t* elements, const uint32_t*,
                           uint32_t count) {
     const bool store = site == kernel::no_expr;
-    const bool atomic = !store && kernel::operation(code_.exprs[site].op).syntax == kernel::Syntax::atomic;
+    const bool atomic = !store && code_.tiles == nullptr &&
+                        kernel::operation(code_.exprs[site].op).syntax == kernel::Syntax::atomic;
     uint64_t words = 0;
     const Cycles cycles = bank_cycles(buffer, elements, count, words);
     const bool scalar = code_.buffers[buffer].access == proto::KernelBuffer::UNIFORM;

@@ -435,7 +435,7 @@ std::vector<KernelBufferPlace> KernelUnit::places_of(const TaskCommand& given) c
         if (buffer.is_workgroup()) {
             const uint64_t bytes = uint64_t{buffer.count} * kernel::storage_bits(buffer.type) / 8;
             places.push_back({Level::l1, place().engine, free, bytes});
-            free += bytes;
+            free += task.launch->code->room_of(buffer);
             continue;
         }
         const BoundLaunch::Operand& operand = task.launch->operands[next++];

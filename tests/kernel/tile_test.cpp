@@ -250,14 +250,35 @@ TEST(Tile, FaultsOfCopies) {
     EXPECT_THAT(copies(start).error, testing::HasSubstr("nobody waits for this copy. Fix:"));
     EXPECT_THAT(copies("wait(s, 0i32, 4i32)").error,
                 testing::HasSubstr("deadlock: it waits until semaphore `s[0]` is 4, but it is 0"));
-    EXPECT_THAT(copies("signal(s, 1i32, 3i32)").error,
-                testing::HasSubstr("semaphore `s[1]` is 3 at the end of the kernel. Fix:"));
+    EXPECT_THAT(
+        copies("signal(s, 1i32, 3i32)").error,
+        testing::HasSubstr("it counts at semaphore `s[1]`, which is 3 at the end of the kernel. Fix:"));
     EXPECT_THAT(copies("async_copy(x, t, window{8, 4}(6i32), window{8, 4}(0i32), s[0])").error,
                 testing::HasSubstr("index 6 of dimension 0, 4 elements, is outside"));
     EXPECT_THAT(copies("async_copy(x, t, clipped{8, 4}(8i32), window{8, 4}(0i32), s[0])").error,
                 testing::HasSubstr("is outside"));
     EXPECT_THAT(copies("let a = t[8i32]").error,
                 testing::HasSubstr("index 8 is outside of buffer `t` of 8 elements. Fix:"));
+}
+
+/// Every statement from there on; no step of its own, not even in loops that have nothing else.
+TEST(Tile, LinesStandBeforeStatementsInMessages) {
+    const Launched run = copies(
+        "line(\"a.py:1\")\nlet n = 0i32\nloop i in 0i32..3i32:\nline(\"a.py:2\")\nendloop\n"
+        "loop i in 0i32..3i32:\nline(\"a.py:3\")\nlet a = t[i + 6i32]\nline(\"a.py:4\")\nendloop");
+    EXPECT_THAT(run.error,
+                testing::StartsWith("a.py:3, kernel `k`, `let a = t[i + 6i32]`: index 8 is outside"));
+    EXPECT_THAT(errors_of("kernel k workgroup(1) ():\nline(\"a.py:1\")\nendkernel\n"),
+                testing::HasSubstr("belongs to rule set xla. Fix:"));
+}
+
+TEST(Tile, WaitsWithoutEndNameWhatCounts) {
+    const std::string copy = "async_copy(x, t, window{8}(), window{8}(), s[0])\n";
+    EXPECT_THAT(copies("line(\"a.py:1\")\n" + copy + "line(\"a.py:2\")\nwait(s, 1i32, 32i32)").error,
+                testing::MatchesRegex("a.py:2, .*deadlock: .*; a.py:1, .* counts at `s.0.`. Fix: .*"));
+    EXPECT_THAT(copies("line(\"a.py:1\")\n" + copy + "line(\"a.py:2\")\nwait(s, 0i32, 36i32)").error,
+                testing::MatchesRegex("a.py:2, .*deadlock: .*; last that counted was a.py:1, .*. Fix: .*"));
+    EXPECT_THAT(copies("wait(s, 0i32, -4i32)").error, testing::HasSubstr("it waits for -4. Fix:"));
 }
 
 TEST(Tile, RacesWithCopiesNameBothStatements) {
@@ -307,7 +328,7 @@ TEST(Tile, EndlessLoopsRunIntoTheLimit) {
 TEST(Tile, TextIsLossless) {
     const std::string text =
         "kernel k rules(xla) workgroup(1) (x: read f32[8], s: workgroup u32[1], t: workgroup f32[8]):\n"
-        "    let a = reduce_sum{0}(bitcast{f32}(iota{i32, 0, 8}()))\n"
+        "    line(\"k.py:3 (k)\")\n    let a = reduce_sum{0}(bitcast{f32}(iota{i32, 0, 8}()))\n"
         "    async_copy(x, t, clipped{8, 4}(6i32), window{8, 4}(0i32), s[0i32])\n"
         "    signal(s, 0i32, 1i32)\n    wait(s, 0i32, 17i32)\nendkernel\n";
     EXPECT_EQ(kpu::kernel::print(code_of(text)->body), text);

@@ -21,20 +21,36 @@ std::string invocation_text(const Code& code, const std::array<uint64_t, 3>& gri
     return fmt::format("invocation ({}, {}, {})", ids.gid[0], ids.gid[1], ids.gid[2]);
 }
 
+RaceText unwritten_text(const Code& code, const KernelRace& race) {
+    const std::string element = fmt::format("`{}[{}]`", code.buffers[race.buffer].name, race.element);
+    const char* const does =
+        race.kind == Kind::unwritten_leaves ? "writes back" : "decides, or finds its place, by";
+    const std::string what = race.statement == race.other
+                                 ? fmt::format("{}, which nobody wrote", element)
+                                 : fmt::format("what depends on {}, which {}, reads and nobody wrote",
+                                               element, code.where(race.other));
+    return {fmt::format("{}, {} {}", code.where(race.statement), does, what),
+            "write all that is read, or select other values where nothing was written"};
+}
+
 }  // namespace
 
 RaceText race_text(const Code& code, const std::array<uint64_t, 3>& grid, const KernelRace& race) {
     const std::string element = fmt::format("`{}[{}]`", code.buffers[race.buffer].name, race.element);
-    const std::string here =
-        fmt::format("{}, {},", code.where(race.statement), invocation_text(code, grid, race.invocation));
-    const std::string there =
-        fmt::format("{}, {},", code.where(race.other), invocation_text(code, grid, race.other_invocation));
+    const auto side = [&](uint32_t statement, uint64_t invocation) {
+        if (code.tiles != nullptr) return code.where(statement) + ",";  // it has one invocation
+        return fmt::format("{}, {},", code.where(statement), invocation_text(code, grid, invocation));
+    };
+    const std::string here = side(race.statement, race.invocation);
+    const std::string there = side(race.other, race.other_invocation);
     if (race.kind == Kind::copy_source)
         return {fmt::format("{} writes {}, which the copy of {} reads until its wait", here, element, there),
-                "move the store behind the async_wait"};
+                "move the store behind the wait for the copy"};
     if (race.kind == Kind::copy_destination)
         return {fmt::format("{} touches {}, which the copy of {} changes at its wait", here, element, there),
-                "put the async_wait before it"};
+                "put the wait for the copy before it"};
+    if (race.kind == Kind::unwritten_leaves || race.kind == Kind::unwritten_decides)
+        return unwritten_text(code, race);
     const std::string sentence =
         fmt::format("{} {} {}, which {} {}; nothing orders the two", here,
                     race.kind == Kind::read_after_write ? "reads" : "writes", element, there,

@@ -10,14 +10,16 @@
 namespace kpu::values::kernel {
 
 /// Two statements of a kernel that touch the same element, one of them to write it, and nothing orders the two; or
-/// one that touches what a copy in flight reads or writes.
+/// one that touches what a copy in flight reads or writes; or one that reads what nobody wrote, and one where that matters.
 struct KernelRace {
     enum class Kind : uint8_t {
         read_after_write,
         write_after_read,
         write_after_write,
-        copy_source,      ///< written before the copy's wait
-        copy_destination  ///< read or written before the copy's wait
+        copy_source,       ///< written before the copy's wait
+        copy_destination,  ///< read or written before the copy's wait
+        unwritten_leaves,  ///< what depends on memory that nobody wrote is copied out of the kernel
+        unwritten_decides  ///< it is a condition, a place, or a number of a semaphore
     };
     Kind kind = Kind::read_after_write;
     uint32_t statement = 0, other = 0;  ///< that comes later, and earlier, in the run

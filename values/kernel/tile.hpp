@@ -13,6 +13,8 @@ using kpu::kernel::Shape;
 using kpu::kernel::TileExpr;
 using kpu::kernel::Type;
 
+struct Unwritten;
+
 /// What is wrong with an operation on the values it has; who runs it adds where.
 class TileFault : public std::runtime_error {
   public:
@@ -29,6 +31,7 @@ class Tile {
 
     Type type = Type::none;
     Shape shape;
+    std::shared_ptr<const Unwritten> unwritten;  ///< null: none of it depends on what nobody wrote
 
     size_t count() const { return count_; }
     unsigned element_bytes() const { return kpu::kernel::tile_bytes(type); }

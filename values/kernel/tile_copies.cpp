@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <utility>
 
 namespace kpu::values::kernel {
 namespace {
@@ -22,21 +24,34 @@ const TileCopy& TileCopies::start(TileCopy copy, const std::vector<Bytes>& stora
         copy_strided(copy.payload.get(), dense_strides(from), storage[from.buffer].data + from.first,
                      from.strides, from.sizes, from.element_bytes);
     }
+    if (unwritten_ != nullptr) copy.unwritten = unwritten_->read(copy.statement, copy.source);
+    const bool leaves = !code_.buffers[copy.whole.buffer].is_workgroup();
+    if (copy.unwritten != nullptr && leaves)
+        report_unwritten(KernelRace::Kind::unwritten_leaves, copy.statement,
+                         *std::exchange(copy.unwritten, nullptr));
+    semaphores_[{copy.semaphore, copy.index}].statement = copy.statement;
     on_their_way_.push_back(std::move(copy));
     return on_their_way_.back();
 }
 
+void TileCopies::signal(uint32_t statement, uint32_t semaphore, int64_t index, int64_t amount) {
+    Semaphore& signalled = semaphores_[{semaphore, index}];
+    signalled.count += amount;
+    signalled.statement = statement;
+}
+
 int64_t TileCopies::count(uint32_t semaphore, int64_t index) const {
-    const auto found = counts_.find({semaphore, index});
-    int64_t sum = found == counts_.end() ? 0 : found->second;
+    const auto found = semaphores_.find({semaphore, index});
+    int64_t sum = found == semaphores_.end() ? 0 : found->second.count;
     for (const TileCopy& copy : on_their_way_)
         if (copy.semaphore == semaphore && copy.index == index) sum += static_cast<int64_t>(copy.counts);
     return sum;
 }
 
 std::vector<uint64_t> TileCopies::needed(uint32_t semaphore, int64_t index, int64_t amount) const {
-    const auto found = counts_.find({semaphore, index});
-    int64_t has = found == counts_.end() ? 0 : found->second;
+    if (amount < 0) throw TileFault(fmt::format("it waits for {}. Fix: wait for what is signalled.", amount));
+    const auto found = semaphores_.find({semaphore, index});
+    int64_t has = found == semaphores_.end() ? 0 : found->second.count;
     std::vector<uint64_t> numbers;
     for (const TileCopy& copy : on_their_way_) {
         if (has >= amount) break;
@@ -47,28 +62,53 @@ std::vector<uint64_t> TileCopies::needed(uint32_t semaphore, int64_t index, int6
     if (has < amount)
         throw TileFault(fmt::format(
             "deadlock: it waits until semaphore `{}[{}]` is {}, but it is {} and nothing is on its "
-            "way that counts there. Fix: start the copy, or signal, before the wait.",
-            code_.buffers[semaphore].name, index, amount, has));
+            "way that counts there{}. Fix: start the copy, or signal, before the wait.",
+            code_.buffers[semaphore].name, index, amount, has, who_counts_elsewhere(semaphore, index)));
     return numbers;
+}
+
+/// Statements that were perhaps meant to count there: what did before, and what counts at others of the array.
+std::string TileCopies::who_counts_elsewhere(uint32_t semaphore, int64_t index) const {
+    std::string text;
+    if (const auto same = semaphores_.find({semaphore, index}); same != semaphores_.end())
+        text = fmt::format("; last that counted was {}", code_.where(same->second.statement));
+    std::set<uint32_t> told;
+    const auto tell = [&](uint32_t statement, int64_t other) {
+        if (other == index || !told.insert(statement).second) return;
+        text += fmt::format("; {} counts at `{}[{}]`", code_.where(statement), code_.buffers[semaphore].name,
+                            other);
+    };
+    for (const TileCopy& copy : on_their_way_)
+        if (copy.semaphore == semaphore) tell(copy.statement, copy.index);
+    for (const auto& [place, one] : semaphores_)
+        if (place.first == semaphore && one.count != 0) tell(one.statement, place.second);
+    return text;
 }
 
 void TileCopies::wait(uint32_t semaphore, int64_t index, int64_t amount, const std::vector<Bytes>& storage) {
     for (const uint64_t number : needed(semaphore, index, amount)) {
         const auto copy = std::find_if(on_their_way_.begin(), on_their_way_.end(),
                                        [&](const TileCopy& one) { return one.number == number; });
-        const auto put = [&](const ByteWindow& window, const uint8_t* from, bool zeros) {
-            const ByteWindow to = window.merged();
-            copy_strided(storage[to.buffer].data + to.first, to.strides, from,
-                         zeros ? Shape(to.sizes.size(), 0) : dense_strides(to), to.sizes, to.element_bytes);
-        };
-        constexpr uint64_t zero = 0;
-        if (copy->whole.count() != copy->destination.count())
-            put(copy->whole, reinterpret_cast<const uint8_t*>(&zero), true);
-        if (copy->payload) put(copy->destination, copy->payload.get(), false);
-        signal(semaphore, index, static_cast<int64_t>(copy->counts));
+        arrive(*copy, storage);
+        signal(copy->statement, semaphore, index, static_cast<int64_t>(copy->counts));
         on_their_way_.erase(copy);
     }
-    counts_[{semaphore, index}] -= amount;
+    if (amount > 0) semaphores_[{semaphore, index}].count -= amount;
+}
+
+void TileCopies::arrive(const TileCopy& copy, const std::vector<Bytes>& storage) {
+    const auto put = [&](const ByteWindow& window, const uint8_t* from, bool zeros) {
+        const ByteWindow to = window.merged();
+        copy_strided(storage[to.buffer].data + to.first, to.strides, from,
+                     zeros ? Shape(to.sizes.size(), 0) : dense_strides(to), to.sizes, to.element_bytes);
+    };
+    constexpr uint64_t zero = 0;
+    const bool cut = copy.whole.count() != copy.destination.count();
+    if (cut) put(copy.whole, reinterpret_cast<const uint8_t*>(&zero), true);
+    if (copy.payload) put(copy.destination, copy.payload.get(), false);
+    if (unwritten_ == nullptr) return;
+    if (cut) unwritten_->forget(copy.whole);
+    unwritten_->write(copy.destination, copy.unwritten.get());
 }
 
 void TileCopies::check_end(uint32_t& statement) const {
@@ -76,38 +116,52 @@ void TileCopies::check_end(uint32_t& statement) const {
         statement = on_their_way_.front().statement;
         throw TileFault("nobody waits for this copy. Fix: wait for its semaphore before the kernel ends.");
     }
-    for (const auto& [place, count] : counts_)
-        if (count != 0)
-            throw TileFault(fmt::format(
-                "semaphore `{}[{}]` is {} at the end of the kernel. Fix: wait for what was signalled.",
-                code_.buffers[place.first].name, place.second, count));
+    for (const auto& [place, semaphore] : semaphores_) {
+        if (semaphore.count == 0) continue;
+        statement = semaphore.statement;
+        throw TileFault(fmt::format(
+            "it counts at semaphore `{}[{}]`, which is {} at the end of the kernel. Fix: wait for "
+            "what was signalled.",
+            code_.buffers[place.first].name, place.second, semaphore.count));
+    }
 }
 
 void TileCopies::touch(uint32_t statement, const ByteWindow& window, bool writes) {
     if (!watches_) return;
+    KernelRace race;
+    race.statement = statement;
+    race.buffer = window.buffer;
+    race.element = window.first / window.element_bytes;
     for (const TileCopy& copy : on_their_way_) {
-        if (copy.whole.overlaps(window)) report(KernelRace::Kind::copy_destination, statement, copy, window);
-        if (writes && copy.source.overlaps(window))
-            report(KernelRace::Kind::copy_source, statement, copy, window);
+        race.other = copy.statement;
+        race.kind = KernelRace::Kind::copy_destination;
+        if (copy.whole.overlaps(window)) report(race);
+        race.kind = KernelRace::Kind::copy_source;
+        if (writes && copy.source.overlaps(window)) report(race);
     }
 }
 
-void TileCopies::report(KernelRace::Kind kind, uint32_t statement, const TileCopy& copy,
-                        const ByteWindow& window) {
-    for (KernelRace& race : races_)
-        if (race.kind == kind && race.statement == statement && race.other == copy.statement &&
-            race.buffer == window.buffer) {
-            ++race.count;
-            return;
-        }
+void TileCopies::report_unwritten(KernelRace::Kind kind, uint32_t statement, const Unwritten& part) {
     KernelRace race;
     race.kind = kind;
     race.statement = statement;
-    race.other = copy.statement;
-    race.buffer = window.buffer;
-    race.element = window.first / window.element_bytes;
-    race.count = 1;
+    race.other = part.statement;
+    race.buffer = part.buffer;
+    race.element = part.element;
+    report(race);
+}
+
+void TileCopies::report(const KernelRace& race) {
+    const auto known = std::find_if(races_.begin(), races_.end(), [&](const KernelRace& one) {
+        return one.kind == race.kind && one.statement == race.statement && one.other == race.other &&
+               one.buffer == race.buffer;
+    });
+    if (known != races_.end()) {
+        ++known->count;
+        return;
+    }
     races_.push_back(race);
+    races_.back().count = 1;
 }
 
 }  // namespace kpu::values::kernel

@@ -15,14 +15,15 @@ using kpu::kernel::TileStatement;
 
 namespace {
 
-constexpr uint64_t alignment = 64;
-
 /// Compare-exchange steps that a sorting network of n takes.
 uint64_t network_steps(int64_t n) {
     uint64_t log = 0;
     while ((int64_t{1} << log) < n) ++log;
     return log * (log + 1) / 2;
 }
+
+/// Takes no step.
+bool is_note(const CodeStatement& s) { return s.kind == Kind::line || s.kind == Kind::forget; }
 
 }  // namespace
 
@@ -32,16 +33,10 @@ TileMachine::TileMachine(const Code& code, const std::vector<uint64_t>& scalars,
       tiles_(*code.tiles),
       variables_(code.variables.size()),
       literals_(tiles_.exprs.size()),
-      copies_(code) {
+      unwritten_(races ? std::make_optional<UnwrittenMap>(code) : std::nullopt),
+      copies_(code, unwritten_ ? &*unwritten_ : nullptr) {
     if (races) copies_.watch_races();
-    uint64_t bytes = 0;
-    const auto room = [](const CodeBuffer& buffer) {
-        const uint64_t size = uint64_t{buffer.count} * kpu::kernel::tile_bytes(buffer.type);
-        return (size + alignment - 1) / alignment * alignment;
-    };
-    for (const CodeBuffer& buffer : code.buffers)
-        if (buffer.is_workgroup()) bytes += room(buffer);
-    workgroup_.resize(bytes);
+    workgroup_.resize(code.workgroup_bytes());
     size_t next = 0;
     uint64_t at = 0;
     for (const CodeBuffer& buffer : code.buffers) {
@@ -51,14 +46,14 @@ TileMachine::TileMachine(const Code& code, const std::vector<uint64_t>& scalars,
             continue;
         }
         storage_.push_back({workgroup_.data() + at, size});
-        at += room(buffer);
+        at += code.room_of(buffer);
     }
     for (size_t i = 0; i < scalars.size(); ++i)
         variables_[code.scalars[i]] = Tile::scalar(code.variables[code.scalars[i]].type, scalars[i]);
     for (size_t i = 0; i < tiles_.exprs.size(); ++i)
         if (kpu::kernel::operation(tiles_.exprs[i].op).syntax == kpu::kernel::Syntax::literal)
             literals_[i] = Tile::scalar(tiles_.exprs[i].type, tiles_.exprs[i].bits);
-    done_ = code.statements.empty();
+    settle();
 }
 
 void TileMachine::step() {
@@ -69,18 +64,32 @@ void TileMachine::step() {
         settle();
         if (done_) copies_.check_end(statement);
     } catch (const TileFault& fault) {
-        throw SimulationError(fmt::format("{}: {}", code_.where(statement), fault.what()));
+        throw SimulationError(fmt::format("{}{}: {}", first_race(), code_.where(statement), fault.what()));
     }
 }
 
-/// Goes to the next statement: the next trip, or behind what has ended.
+/// What went wrong before the kernel failed, and is perhaps why.
+std::string TileMachine::first_race() const {
+    if (races().empty()) return "";
+    return race_text(code_, {1, 1, 1}, races().front()).sentence + "; then ";
+}
+
+/// Goes to the next statement that does something: the next trip, or behind what has ended.
 void TileMachine::settle() {
-    while (!frames_.empty() && next_ == frames_.back().end) {
+    for (;;) {
+        if (frames_.empty() || next_ != frames_.back().end) {
+            if (next_ >= code_.statements.size()) break;
+            const CodeStatement& s = code_.statements[next_];
+            if (!is_note(s)) break;
+            if (s.kind == Kind::forget) forget(s, tiles_.statements[next_]);
+            ++next_;
+            continue;
+        }
         Frame& frame = frames_.back();
         if (frame.kind == Frame::Kind::loop && ++frame.value < frame.to) {
             next_ = frame.statement + 1;
             set_loop_variable(frame);
-            return;
+            continue;
         }
         next_ = frame.kind == Frame::Kind::while_ ? frame.statement : frame.after;
         frames_.pop_back();
@@ -104,6 +113,9 @@ void TileMachine::execute() {
         case Kind::store:
             store(s, t);
             break;
+        case Kind::masked_store:
+            masked_store(s, t);
+            break;
         case Kind::if_:
         case Kind::while_:
             return branch(s, t);
@@ -121,7 +133,7 @@ void TileMachine::execute() {
             copy(s, t);
             break;
         case Kind::signal:
-            copies_.signal(t.semaphore, semaphore_index(t, t.expr[0]), integer(t.expr[1]));
+            copies_.signal(next_, t.semaphore, semaphore_index(t, t.expr[0]), integer(t.expr[1]));
             break;
         case Kind::wait:
             copies_.wait(t.semaphore, semaphore_index(t, t.expr[0]), integer(t.expr[1]), storage_);
@@ -136,7 +148,7 @@ void TileMachine::execute() {
 }
 
 void TileMachine::branch(const CodeStatement& s, const TileStatement& t) {
-    const bool taken = value(t.expr[0]).bytes()[0] != 0;
+    const bool taken = deciding(t.expr[0]).bytes()[0] != 0;
     if (s.kind == Kind::while_) {
         if (taken) frames_.push_back({Frame::Kind::while_, next_, s.body_end, s.body_end});
         next_ = taken ? next_ + 1 : s.body_end;
@@ -148,7 +160,9 @@ void TileMachine::branch(const CodeStatement& s, const TileStatement& t) {
 
 void TileMachine::enter_loop(const CodeStatement& s, const TileStatement& t) {
     Frame frame{Frame::Kind::loop, next_, s.body_end, s.body_end, integer(t.expr[0]), integer(t.expr[1])};
-    if (frame.value >= frame.to || s.body_end == next_ + 1) {
+    uint32_t first = next_ + 1;
+    while (first < s.body_end && is_note(code_.statements[first])) ++first;
+    if (frame.value >= frame.to || first == s.body_end) {
         next_ = s.body_end;
         return;
     }
@@ -190,7 +204,17 @@ Tile TileMachine::value(ExprIndex index) {
     operands.reserve(expr.operands.size());
     for (const ExprIndex operand : expr.operands) operands.push_back(value(operand));
     if (observer_ != nullptr) count_work(expr, operands);
-    return operate(expr, operands);
+    std::shared_ptr<const Unwritten> unwritten = unwritten_of(expr, operands);
+    Tile result = operate(expr, operands);
+    result.unwritten = std::move(unwritten);
+    return result;
+}
+
+Tile TileMachine::deciding(ExprIndex index) {
+    Tile tile = value(index);
+    if (tile.unwritten != nullptr)
+        copies_.report_unwritten(KernelRace::Kind::unwritten_decides, next_, *tile.unwritten);
+    return tile;
 }
 
 Shape TileMachine::starts_of(const TileExpr& window) {
@@ -213,7 +237,14 @@ ByteWindow TileMachine::access(uint32_t buffer, ExprIndex index) {
     return {buffer, static_cast<uint64_t>(at) * bytes, bytes, {}, {}};
 }
 
+/// Stores to operands of the kernel are seen outside of it.
+void TileMachine::note_leaving(uint32_t buffer, const Tile& tile) {
+    if (tile.unwritten != nullptr && !code_.buffers[buffer].is_workgroup())
+        copies_.report_unwritten(KernelRace::Kind::unwritten_leaves, next_, *tile.unwritten);
+}
+
 Tile TileMachine::load(const TileExpr& expr) {
+    if (expr.operands.size() == 2) return masked_load(expr);
     const ByteWindow window = access(expr.place, expr.operands[0]);
     if (tiles_.semaphores[expr.place]) {
         const auto index = static_cast<int64_t>(window.first / window.element_bytes);
@@ -225,6 +256,7 @@ Tile TileMachine::load(const TileExpr& expr) {
     if (tile.count() > 0)
         copy_strided(tile.make(), row_major(from.sizes), storage_[expr.place].data + from.first, from.strides,
                      from.sizes, from.element_bytes);
+    if (unwritten_) tile.unwritten = unwritten_->read(next_, from);
     if (observer_ != nullptr) observer_->touched(from, false);
     return tile;
 }
@@ -232,12 +264,25 @@ Tile TileMachine::load(const TileExpr& expr) {
 void TileMachine::store(const CodeStatement& s, const TileStatement& t) {
     const Tile tile = value(t.expr[1]);
     const ByteWindow window = access(s.buffer, t.expr[0]);
+    note_leaving(s.buffer, tile);
     copies_.touch(next_, window, true);
     const ByteWindow to = window.merged();
     if (tile.count() > 0)
         copy_strided(storage_[s.buffer].data + to.first, to.strides, tile.bytes(), row_major(to.sizes),
                      to.sizes, to.element_bytes);
+    if (unwritten_) unwritten_->write(to, tile.unwritten.get());
     if (observer_ != nullptr) observer_->touched(to, true);
+}
+
+/// Costs nothing: hardware has nothing to do for it.
+void TileMachine::forget(const CodeStatement& s, const TileStatement& t) {
+    StepObserver* const observer = std::exchange(observer_, nullptr);
+    const ByteWindow to = access(s.buffer, t.expr[0]).merged();
+    observer_ = observer;
+    constexpr uint64_t zero = 0;
+    copy_strided(storage_[s.buffer].data + to.first, to.strides, reinterpret_cast<const uint8_t*>(&zero),
+                 Shape(to.sizes.size(), 0), to.sizes, to.element_bytes);
+    if (unwritten_) unwritten_->forget(to);
 }
 
 void TileMachine::copy(const CodeStatement& s, const TileStatement& t) {

@@ -1,5 +1,6 @@
 #pragma once
 // Executes a kernel of rule set xla, a statement at a time.
+#include <optional>
 #include <set>
 
 #include "values/kernel/batch.hpp"
@@ -31,6 +32,7 @@ class TileMachine {
         int64_t value = 0, to = 0;        ///< loop
     };
     void settle();
+    std::string first_race() const;
     void execute();
     void branch(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
     void enter_loop(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
@@ -40,8 +42,22 @@ class TileMachine {
     int64_t semaphore_index(const kpu::kernel::TileStatement& t, ExprIndex index);
 
     Tile value(ExprIndex index);
-    int64_t integer(ExprIndex index) { return integer_of(value(index)); }
+    /// A place, bound or number of a semaphore.
+    int64_t integer(ExprIndex index) { return integer_of(deciding(index)); }
+    Tile deciding(ExprIndex index);
     Tile load(const TileExpr& expr);
+    void note_leaving(uint32_t buffer, const Tile& tile);
+
+    // tile_masked.cpp
+    struct MaskedPlaces {
+        std::vector<uint32_t> elements, lanes;  ///< of the buffer; of the window
+    };
+    Tile masked_load(const TileExpr& expr);
+    void masked_store(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
+    MaskedPlaces masked_places(uint32_t buffer, ExprIndex window, const Tile& mask);
+    void touch_each(uint32_t buffer, const MaskedPlaces& places, bool writes);
+
+    void forget(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
     Shape starts_of(const TileExpr& window);
     ByteWindow access(uint32_t buffer, ExprIndex index);
     void count_work(const TileExpr& expr, const std::vector<Tile>& operands);
@@ -53,6 +69,7 @@ class TileMachine {
     std::vector<Tile> variables_;
     std::vector<Tile> literals_;  ///< by expression
     std::vector<Frame> frames_;
+    std::optional<UnwrittenMap> unwritten_;  ///< nothing: nobody looks for it
     TileCopies copies_;
     std::set<std::pair<uint32_t, uint64_t>> written_back_;  ///< buffer and first byte of clipped targets
     uint32_t next_ = 0;

@@ -123,6 +123,17 @@ WindowPart inside_part(const TileExpr& window, const Shape& starts) {
     return part;
 }
 
+void check_inside(const TileExpr& window, const Shape& place) {
+    for (size_t i = 0; i < place.size(); ++i)
+        if (place[i] < 0 || place[i] >= window.dims[i])
+            throw TileFault(
+                fmt::format("index {} of dimension {} is outside of the buffer's shape [{}], and its mask "
+                            "is true. Fix: mask what is outside.",
+                            place[i], i,
+                            fmt::join(window.dims.begin(),
+                                      window.dims.begin() + static_cast<ptrdiff_t>(place.size()), ", ")));
+}
+
 ByteWindow part_of(const TileExpr& window, const Shape& starts, const WindowPart& part, uint32_t buffer,
                    unsigned element_bytes) {
     const size_t rank = window.dims.size() / 3;

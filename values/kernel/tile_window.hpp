@@ -26,6 +26,8 @@ struct WindowPart {
 };
 /// Throws TileFault for a window that is outside; a clipped one may be inside partly.
 WindowPart inside_part(const TileExpr& window, const Shape& starts);
+/// Throws TileFault where one element of a window's shape is outside.
+void check_inside(const TileExpr& window, const Shape& place);
 ByteWindow part_of(const TileExpr& window, const Shape& starts, const WindowPart& part, uint32_t buffer,
                    unsigned element_bytes);
 

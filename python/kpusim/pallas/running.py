@@ -82,8 +82,9 @@ class Compiled:
         self.traced = self.for_tracing()
 
     def bound(self, *operands: Any) -> Any:
-        """The call as jax has it."""
-        return jx.pallas_call_p.bind(*operands, **self.equation.params)
+        """The call as jax has it, and at its place."""
+        with jx.source_info_util.user_context(self.equation.source_info.traceback):
+            return jx.pallas_call_p.bind(*operands, **self.equation.params)
 
     def __call__(self, *operands: Any) -> list[Any]:
         """Execute on the device."""

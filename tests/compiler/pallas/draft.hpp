@@ -49,7 +49,7 @@ struct Draft {
                 block, inputs, starts, buffers);
         };
         return fmt::format(
-            R"j({{"format": "kpusim-pallas", "version": 1, "jax": "0", "name": "p", "lines": ["k.py:3 (k)"],
+            R"j({{"format": "kpusim-pallas", "version": 1, "jax": "0", "name": "p", "lines": ["k.py:3 (k)", "k.py:4 (k)", "k.py:5 (k)", "k.py:6 (k)"],
             "arrays": [{{"name": "x", "type": "i32", "shape": {0}, "role": "input"}}, {{"name": "y", "type": "i32", "shape": {1}, "role": "output"}}],
             "steps": [{{"call": {{"name": "k", "line": 0, "grid": {2}, "types": [{{"type": "i32", "shape": {3}, "space": "{4}"}},
               {{"type": "i32", "shape": {3}, "space": "vmem"}}, {{"type": "i32", "shape": {3}}}, {{"type": "i32", "shape": []}},

@@ -85,18 +85,26 @@ TEST(Pallas, CopiesByHand) {
     Draft draft;
     draft.space = "any";
     draft.scratch = "[20, 21]";
-    const std::string copy = R"("refs": [{"ref": 0}, {"ref": 21}, {"ref": 20}], "line": 0})",
-                      load = R"({"op": "get", "refs": [{"ref": 21}], "out": [2], "line": 0},
-        {"op": "swap", "in": [2], "refs": [{"ref": 1}], "line": 0})";
-    const std::string start = R"({"op": "dma_start", )" + copy, wait = R"({"op": "dma_wait", )" + copy;
+    const std::string copy = R"("refs": [{"ref": 0}, {"ref": 21}, {"ref": 20}], )",
+                      load = R"({"op": "get", "refs": [{"ref": 21}], "out": [2], "line": 3},
+        {"op": "swap", "in": [2], "refs": [{"ref": 1}], "line": 3})";
+    const std::string start = R"({"op": "dma_start", )" + copy + R"("line": 1})",
+                      wait = R"({"op": "dma_wait", )" + copy + R"("line": 2})";
     draft.equations = start + "," + wait + "," + load;
     EXPECT_EQ(draft.run(), counted(16));
     draft.equations = start + "," + load + "," + wait;
-    EXPECT_THAT(draft.error(), testing::HasSubstr("which the copy of kernel `kernel_0`, line 2"));
+    EXPECT_THAT(draft.error(),
+                testing::MatchesRegex("k.py:6 .*touches `scratch_1.0.`, which the copy of k.py:4 .*"));
     draft.equations = wait + "," + load;
-    EXPECT_THAT(draft.error(), testing::HasSubstr("deadlock"));
+    EXPECT_THAT(draft.error(), testing::MatchesRegex("k.py:5 .*deadlock: .*"));
+    draft.equations = start + "," + wait + "," + wait;
+    EXPECT_THAT(draft.error(),
+                testing::MatchesRegex("k.py:5 .*deadlock: .*; last that counted was k.py:4 .*"));
     draft.equations = start;
-    EXPECT_THAT(draft.error(), testing::HasSubstr("nobody waits for this copy"));
+    EXPECT_THAT(draft.error(), testing::MatchesRegex(".*k.py:4 .*: nobody waits for this copy. Fix: .*"));
+    draft.equations = start + "," + load;
+    EXPECT_THAT(draft.error(), testing::MatchesRegex(
+                                   "k.py:6 .*, which the copy of k.py:4 .*; then k.py:4 .*nobody waits.*"));
     draft.equations = R"({"op": "get", "refs": [{"ref": 0}], "out": [2], "line": 0})";
     EXPECT_THAT(
         draft.error(),
