@@ -74,7 +74,6 @@ std::string counted(const Shape& list) {
 }
 
 /// Braces with numbers, or nothing.
-std::string braces(const Shape& numbers) { return numbers.empty() ? "" : "{" + join(numbers) + "}"; }
 
 Shape strung(std::initializer_list<Shape> lists) {
     Shape all;

@@ -34,6 +34,7 @@ std::string KernelWriter::text(const std::string& kernel) const {
 }
 
 std::string join(const Shape& numbers) { return fmt::format("{}", fmt::join(numbers, ", ")); }
+std::string braces(const Shape& numbers) { return numbers.empty() ? "" : "{" + join(numbers) + "}"; }
 
 std::string literal(Type type, uint64_t bits) {
     switch (type) {

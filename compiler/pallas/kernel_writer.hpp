@@ -48,6 +48,7 @@ inline Type stored(Type type) { return type == Type::boolean ? Type::u8 : type; 
 std::string literal(Type type, uint64_t bits);
 inline std::string index_text(int64_t value) { return literal(Type::i32, static_cast<uint32_t>(value)); }
 std::string join(const Shape& numbers);
+std::string braces(const Shape& numbers);  ///< "{1, 2}"; of none: nothing
 
 /// Where a ref lies: a buffer, and of several slots the one that counts now.
 struct RefPlace {

@@ -5,8 +5,6 @@
 namespace kpu::compiler::pallas {
 namespace {
 
-std::string braces(const Shape& numbers) { return numbers.empty() ? "" : "{" + join(numbers) + "}"; }
-
 int64_t count_of(const Shape& shape) { return kernel::elements_of(shape); }
 
 Shape strides_of(const Shape& shape) {
