@@ -26,7 +26,9 @@ class FormCheck {
         if (body_.workgroup_size() != 3)
             fail("workgroup", "needs three sizes. Fix: write 1 for unused axes.");
         for (const proto::KernelBuffer& buffer : body_.buffer()) check_buffer(buffer);
-        if (body_.statement_size() > max_statements)
+        const auto lines = std::count_if(body_.statement().begin(), body_.statement().end(),
+                                         [](const auto& statement) { return statement.kind() == "line"; });
+        if (body_.statement_size() - lines > max_statements || lines > max_lines)
             throw UserError(
                 fmt::format("{}: program node count exceeds limit 8192. Fix: split the program into "
                             "smaller kernels or run an optimization pass before lowering.",

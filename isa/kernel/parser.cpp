@@ -131,6 +131,7 @@ class KernelReader : public ExpressionReader {
     }
 
     void read_body(Source& source) {
+        int nodes = 0, lines = 0;
         while (!(blocks_.empty() && peek().is("endkernel"))) {
             if (peek().kind == TokenKind::end) {
                 fail(peek(),
@@ -140,7 +141,8 @@ class KernelReader : public ExpressionReader {
                                        blocks_.back().start.line, blocks_.back().kind->end));
             }
             if (close_block()) continue;
-            if (body_->statement_size() == max_statements)
+            const bool line = peek().is("line");
+            if ((line ? lines++ : nodes++) == (line ? max_lines : max_statements))
                 fail(peek(),
                      "program node count exceeds limit 8192. Fix: split the program into smaller "
                      "kernels or run an optimization pass before lowering.");

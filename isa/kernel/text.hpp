@@ -10,7 +10,8 @@
 namespace kpu::kernel {
 
 constexpr int max_nesting = 64;
-constexpr int max_statements = 8192;
+constexpr int max_statements = 8192;  ///< of a kernel; `line` is none
+constexpr int max_lines = 3 * max_statements;
 constexpr int max_expression_depth = 128;
 constexpr size_t max_text_bytes = size_t{1} << 24;
 

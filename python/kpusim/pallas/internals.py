@@ -140,6 +140,11 @@ def tpu_described() -> Iterator[None]:
             registry["cpu"] = before
 
 
+def at_place_of(equation: Any) -> Any:
+    """A context in which what jax makes has the place of `equation`."""
+    return source_info_util.user_context(equation.source_info.traceback)
+
+
 def place_of(equation: Any) -> str:
     """Where an equation was written: ``file:line (function)``; empty if jax does not know.
 

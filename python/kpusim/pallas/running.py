@@ -83,7 +83,7 @@ class Compiled:
 
     def bound(self, *operands: Any) -> Any:
         """The call as jax has it, and at its place."""
-        with jx.source_info_util.user_context(self.equation.source_info.traceback):
+        with jx.at_place_of(self.equation):
             return jx.pallas_call_p.bind(*operands, **self.equation.params)
 
     def __call__(self, *operands: Any) -> list[Any]:
