@@ -25,7 +25,7 @@ ALONE = (
 )
 
 #: Runs for seconds, and a mutant of each of its copies would.
-LONG = "large_sort"
+LONG = "example_large_sort"
 
 
 def all_documents() -> dict[str, dict[str, Any]]:
