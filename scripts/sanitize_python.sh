@@ -15,6 +15,9 @@ mkdir -p "$site/kpusim"
 ln -sfn "$root"/python/kpusim/* "$site/kpusim/"
 ln -sf "$root"/build/asan_python/python/_core*.so "$site/kpusim/"
 say "testing with sanitizers"
+# The command and the generated cases that some tests compare with; ./test.sh makes them.
+export KPUSIM="$root/build/release/bin/kpusim" KPUSIM_CASES="$root/build/release/tests/conformance/nem"
+[ -x "$KPUSIM" ] && [ -d "$KPUSIM_CASES" ] || { echo "build/release is not there. Fix: run ./test.sh first." >&2; exit 1; }
 packages="$("$python" -c 'import site; print(site.getsitepackages()[0])')"
 [ $# -gt 0 ] || set -- tests/python tests/deploy/test_kpu.py tests/deploy/test_client.py
 # Leaks are those of the interpreter and of NumPy; ours are found by scripts/sanitize.sh.
