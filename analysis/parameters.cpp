@@ -52,14 +52,14 @@ std::string text_of(const ParamBindings& values) {
 }
 
 /// The values to check beside the defaults.
-struct Choice {
+struct ParameterChoice {
     std::vector<ParamBindings> values;
     bool complete = true;  ///< every value that there is
     uint64_t total = 1;    ///< so many there are, the defaults included; saturates
 };
 
-Choice choose(const std::vector<Open>& open, uint64_t statements) {
-    Choice choice;
+ParameterChoice choose(const std::vector<Open>& open, uint64_t statements) {
+    ParameterChoice choice;
     for (const Open& each : open)
         choice.total = choice.total > UINT64_MAX / each.count() ? UINT64_MAX : choice.total * each.count();
     const uint64_t most = std::min(max_bindings, max_statements / std::max<uint64_t>(1, statements));
@@ -93,7 +93,7 @@ class OtherValues {
         for (const Finding& finding : report_.findings) known_.insert(key_of(finding));
     }
 
-    ScheduleReport run(const Choice& choice, const std::vector<Open>& open) {
+    ScheduleReport run(const ParameterChoice& choice, const std::vector<Open>& open) {
         for (const ParamBindings& values : choice.values) check(values);
         if (refused_ > 0) add_refused();
         if (!choice.complete) add_not_proved(choice, open);
@@ -141,7 +141,7 @@ class OtherValues {
         report_.findings.push_back(std::move(finding));
     }
 
-    void add_not_proved(const Choice& choice, const std::vector<Open>& open) {
+    void add_not_proved(const ParameterChoice& choice, const std::vector<Open>& open) {
         std::vector<std::string> checked;
         checked.reserve(open.size());
         for (size_t i = 0; i < open.size(); ++i) {
@@ -175,7 +175,7 @@ ScheduleReport check_other_values(const std::shared_ptr<const Module>& module, c
                                   const DeviceLimits& limits, ScheduleReport report) {
     const std::vector<Open> open = open_parameters(module->program, given);
     if (open.empty()) return report;
-    const Choice choice = choose(open, static_cast<uint64_t>(module->program.statement_size()));
+    const ParameterChoice choice = choose(open, static_cast<uint64_t>(module->program.statement_size()));
     return OtherValues(module, given, limits, std::move(report)).run(choice, open);
 }
 

@@ -79,21 +79,20 @@ class StructureCheck {
 
     /// Postfix form: every operator finds its operands, exactly one value is left, the stack stays bounded.
     void check_expr(const proto::Expr& expr, const Field& field, int constants, int params, int depth) const {
-        using Token = proto::ExprToken;
         if (expr.token_size() == 0) fail(field, "is empty. Fix: give an integer expression.");
         if (expr.token_size() > max_expr_tokens) fail(field, "has more than {} tokens.", max_expr_tokens);
         int stack = 0;
-        for (const Token& token : expr.token()) {
-            known(token, Token::Kind_IsValid(token.kind()));
+        for (const proto::ExprToken& token : expr.token()) {
+            known(token, proto::ExprToken::Kind_IsValid(token.kind()));
             const int64_t v = token.value();
-            const int64_t limit = token.kind() == Token::CONST   ? constants
-                                  : token.kind() == Token::PARAM ? params
-                                  : token.kind() == Token::LOOP  ? depth
-                                                                 : 0;
+            const int64_t limit = token.kind() == proto::ExprToken::CONST   ? constants
+                                  : token.kind() == proto::ExprToken::PARAM ? params
+                                  : token.kind() == proto::ExprToken::LOOP  ? depth
+                                                                            : 0;
             if (is_leaf(token.kind())) {
-                if (token.kind() != Token::INT && (v < 0 || v >= limit)) {
-                    fail(field, "refers to {} {}, but {} are visible here.", Token::Kind_Name(token.kind()),
-                         v, limit);
+                if (token.kind() != proto::ExprToken::INT && (v < 0 || v >= limit)) {
+                    fail(field, "refers to {} {}, but {} are visible here.",
+                         proto::ExprToken::Kind_Name(token.kind()), v, limit);
                 }
                 if (++stack > max_expr_stack)
                     fail(field, "needs more than {} operands at once.", max_expr_stack);

@@ -20,9 +20,9 @@ std::string field_text(std::string text) {
     return text;
 }
 
-class Writer {
+class KonataWriter {
   public:
-    Writer(const RunInfo& info, const Events& events)
+    KonataWriter(const RunInfo& info, const Events& events)
         : info_(info),
           clock_(info.clock()),
           names_(info, events),
@@ -173,7 +173,7 @@ class Writer {
 }  // namespace
 
 void write_konata(const RunInfo& info, const Events& events, Output& output) {
-    Writer(info, events).write(output);
+    KonataWriter(info, events).write(output);
 }
 
 namespace {

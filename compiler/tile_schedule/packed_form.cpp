@@ -10,9 +10,9 @@ constexpr size_t header_bytes = 4;
 enum Type : uint8_t { type_load = 0, type_execute = 1, type_store = 2 };
 constexpr size_t body_bytes[] = {24, 28, 24};
 
-class Reader {
+class PackedReader {
   public:
-    Reader(std::string_view bytes, Schedule& schedule) : bytes_(bytes), schedule_(schedule) {}
+    PackedReader(std::string_view bytes, Schedule& schedule) : bytes_(bytes), schedule_(schedule) {}
 
     void read() {
         while (at_ < bytes_.size()) {
@@ -145,7 +145,7 @@ bool is_packed(std::string_view bytes) {
            bytes.substr(1, 3) == std::string_view("\0\0\0", 3);
 }
 
-void read_packed(std::string_view bytes, Schedule& schedule) { Reader(bytes, schedule).read(); }
+void read_packed(std::string_view bytes, Schedule& schedule) { PackedReader(bytes, schedule).read(); }
 
 std::string write_packed(const Schedule& schedule) { return Writer(schedule.origin).write(schedule); }
 

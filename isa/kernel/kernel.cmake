@@ -1,5 +1,5 @@
 kpu_proto(kernel_proto kernel/kernel.proto)
-kpu_library(kernel
+kpu_library(kernel TOGETHER 5
   SOURCES kernel/types.cpp kernel/operations.cpp kernel/lexer.cpp kernel/expression_reader.cpp kernel/parser.cpp
           kernel/printer.cpp kernel/form.cpp kernel/builder.cpp kernel/analyse.cpp kernel/analyse_expressions.cpp
           kernel/flow.cpp kernel/tile_shapes.cpp kernel/tile_rules.cpp kernel/tile_analysis.cpp

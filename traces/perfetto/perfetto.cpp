@@ -25,9 +25,9 @@ struct Lane {
     Picoseconds free = 0;  ///< end of its last slice
 };
 
-class Writer {
+class PerfettoWriter {
   public:
-    Writer(const RunInfo& info, const Events& events, PerfettoTime time, Output& output)
+    PerfettoWriter(const RunInfo& info, const Events& events, PerfettoTime time, Output& output)
         : info_(info),
           events_(events),
           time_(time),
@@ -385,7 +385,7 @@ class Writer {
 }  // namespace
 
 void write_perfetto(const RunInfo& info, const Events& events, PerfettoTime time, Output& output) {
-    Writer(info, events, time, output).write();
+    PerfettoWriter(info, events, time, output).write();
 }
 
 namespace {
