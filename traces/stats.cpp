@@ -52,7 +52,7 @@ double StatSet::real(std::string_view key) const {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& origin, std::string_view why) {
+[[noreturn]] void refuse_statistics(const std::string& origin, std::string_view why) {
     throw UserError(
         fmt::format("{}: not the statistics of a run: {}. Fix: give the stats.json or the folder of "
                     "`kpusim run -o`.",
@@ -81,9 +81,9 @@ std::pair<StatSet, bool> StatSet::from_json(std::string_view text, const std::st
         }
         return result;
     } catch (const UserError& error) {
-        refuse(origin, error.what());
+        refuse_statistics(origin, error.what());
     } catch (const json::exception&) {
-        refuse(origin, "a member is missing or of another type");
+        refuse_statistics(origin, "a member is missing or of another type");
     }
 }
 
