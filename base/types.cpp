@@ -37,9 +37,7 @@ std::optional<ElemType> parse_elem_type(std::string_view name) {
     return std::nullopt;
 }
 
-bool is_float(ElemType type) {
-    return type == ElemType::f16 || type == ElemType::bf16 || type == ElemType::f32;
-}
+bool is_float(ElemType type) { return type >= ElemType::f16 && type <= ElemType::posit16; }
 
 bool is_integer(ElemType type) { return type >= ElemType::i4 && type <= ElemType::u32; }
 

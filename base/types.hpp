@@ -28,7 +28,7 @@ constexpr int elem_type_count = 13;
 int bit_width(ElemType type);
 std::string_view name_of(ElemType type);
 std::optional<ElemType> parse_elem_type(std::string_view name);
-bool is_float(ElemType type);    ///< f16, bf16, f32
+bool is_float(ElemType type);    ///< f16, bf16, f32, posit8, posit16
 bool is_integer(ElemType type);  ///< i4 .. u32
 
 /// Bytes that hold `elements` densely packed elements (two i4 share a byte).

@@ -54,6 +54,11 @@ class Pricer {
                         "its source.",
                         table_.name(), component, action, platform_.name()));
     }
+    bool has_entry(std::string_view component, std::string_view action) const {
+        return std::any_of(table_.entry().begin(), table_.entry().end(), [&](const proto::EnergyEntry& row) {
+            return row.component() == component && row.action() == action;
+        });
+    }
     double value(const std::string& component, const std::string& action) const {
         return entry(component, action).energy_pj();
     }
@@ -94,6 +99,12 @@ class Pricer {
         for (const char* action :
              {"op.i8", "op.i16", "op.i32", "op.f16", "op.bf16", "op.f32", "op.transcendental", "move"}) {
             add_entry(Component::vector, "vector", action);
+        }
+        for (const char* action :
+             {"op.posit8", "op.posit16"}) {  // casts of posits are everywhere, their prices not
+            const proto::EnergyEntry& found =
+                entry("vector", has_entry("vector", action) ? action : "op.f16");
+            add(Component::vector, action, found.energy_pj(), found.per(), found.source());
         }
         add_sram(Component::l1, largest_l1());
         add_sram(Component::l2, platform_.l2());
@@ -213,7 +224,8 @@ class Pricer {
         double area = pe_mm2_int;
         for (const proto::MacRate& rate : array.rate()) {
             if (rate.type() == "f32") area = std::max(area, pe_mm2_f32);
-            if (rate.type() == "f16" || rate.type() == "bf16") area = std::max(area, pe_mm2_half);
+            const auto types = rate_types(rate.type());
+            if (types && is_float(types->first) && rate.type() != "f32") area = std::max(area, pe_mm2_half);
         }
         return area;
     }

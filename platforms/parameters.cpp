@@ -75,7 +75,7 @@ void add_engine(Table& t) {
     choice(t, "engine.array.timing", "compat|physical", required, "physical",
            "formula family: compat as the reference simulator counts, physical as a real array works");
     text(t, "engine.array.rate.type", required, "",
-         "element type of first x second operand: i8, i8xi4, i16, f16, bf16, f32");
+         "element type of first x second operand: i8, i8xi4, i16, f16, bf16, f32, posit8, posit16");
     real(t, "engine.array.rate.relative", "", required, "", 1e-6, 64,
          "MACs per cycle of this type / (rows x cols) in steady state");
     integer(t, "engine.array.operand_bytes_per_cycle", "byte/cycle", optional, "", 1, wide,

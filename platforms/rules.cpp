@@ -82,9 +82,11 @@ class Checker {
         std::set<std::string> seen;
         for (const proto::MacRate& rate : array.rate()) {
             if (!rate_types(rate.type())) {
-                error("engine",
-                      fmt::format("`{}.rate.type` is `{}`. Fix: one of i8, i8xi4, i16, f16, bf16, f32.", path,
-                                  rate.type()));
+                error(
+                    "engine",
+                    fmt::format("`{}.rate.type` is `{}`. Fix: one of i8, i8xi4, i16, f16, bf16, f32, posit8, "
+                                "posit16.",
+                                path, rate.type()));
             }
             if (!seen.insert(rate.type()).second) {
                 error("engine",
@@ -192,9 +194,14 @@ std::optional<RateTypes> rate_types(std::string_view text) {
         RateTypes types;
     };
     using E = ElemType;
-    constexpr Row rows[] = {{"i8", {E::i8, E::i8}},       {"i8xi4", {E::i8, E::i4}},
-                            {"i16", {E::i16, E::i16}},    {"f16", {E::f16, E::f16}},
-                            {"bf16", {E::bf16, E::bf16}}, {"f32", {E::f32, E::f32}}};
+    constexpr Row rows[] = {{"i8", {E::i8, E::i8}},
+                            {"i8xi4", {E::i8, E::i4}},
+                            {"i16", {E::i16, E::i16}},
+                            {"f16", {E::f16, E::f16}},
+                            {"bf16", {E::bf16, E::bf16}},
+                            {"f32", {E::f32, E::f32}},
+                            {"posit8", {E::posit8, E::posit8}},
+                            {"posit16", {E::posit16, E::posit16}}};
     for (const Row& row : rows) {
         if (row.text == text) return row.types;
     }

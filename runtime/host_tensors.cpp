@@ -13,6 +13,7 @@
 #include "runtime/host_boundary.hpp"
 #include "values/compute.hpp"
 #include "values/convert.hpp"
+#include "values/scalar.hpp"
 
 namespace kpu::runtime {
 namespace {
@@ -69,6 +70,9 @@ void put_random(char* out, ElemType type, uint64_t random) {
             return put(out, values::bf16_of(unit_value(random)));
         case ElemType::f32:
             return put(out, static_cast<float>(unit_value(random)));
+        case ElemType::posit8:
+        case ElemType::posit16:
+            return values::store_float(type, reinterpret_cast<uint8_t*>(out), 0, unit_value(random));
         case ElemType::i4:
             return put(out, static_cast<int8_t>(static_cast<int>(random & 15) - 8));
         default:

@@ -7,7 +7,7 @@
 #include "compiler/graph/data.hpp"
 #include "compiler/lower/tile_op.hpp"
 #include "compiler/lower/tiling.hpp"
-#include "values/convert.hpp"
+#include "values/scalar.hpp"
 
 namespace kpu::lower {
 
@@ -36,16 +36,6 @@ int64_t Constants::place(const Block& block) {
     return found->second;
 }
 
-namespace {
-
-float as_f32(ElemType elem, const uint8_t* bytes) {
-    uint16_t half = 0;
-    std::memcpy(&half, bytes, sizeof half);
-    return elem == ElemType::f16 ? values::f32_of_f16(half) : values::f32_of_bf16(half);
-}
-
-}  // namespace
-
 void Constants::append(const Block& block) {
     const graph::Value& value = graph_.value(block.value);
     const Dims strides = row_major(shape_of(value));
@@ -64,7 +54,7 @@ void Constants::append(const Block& block) {
             bytes_.append(reinterpret_cast<const char*>(bytes), row * size);
         } else {
             for (size_t i = 0; i < row; ++i) {
-                const float number = as_f32(value.elem, bytes + i * size);
+                const float number = values::load_float(value.elem, bytes, static_cast<int64_t>(i));
                 bytes_.append(reinterpret_cast<const char*>(&number), sizeof number);
             }
         }

@@ -5,10 +5,11 @@ namespace kpu::network {
 std::vector<OptionRow> option_rows() {
     return {
         {"precision",
-         "type of the products: f32, fp16, bf16, int8; without it the widest float type of the device",
+         "type of the products: f32, fp16, bf16, int8, posit8, posit16; without it the widest float type of "
+         "the device",
          ValueKind::choice,
          "",
-         {"f32", "fp16", "bf16", "int8"}},
+         {"f32", "fp16", "bf16", "int8", "posit8", "posit16"}},
         {"calibrate",
          "samples of the inputs, for int8: a folder of .npy, .png, .jpg files (of several inputs: a folder "
          "for each), or random:SEED",
@@ -24,7 +25,8 @@ std::vector<OptionRow> option_rows() {
          "share of the numbers, in percent, that --calibration-method percentile keeps; without it 99.99",
          ValueKind::text},
         {"keep",
-         "operations in a type of their own: NAME=TYPE,..., with * and ? in names; types f32, fp16, bf16",
+         "operations in a type of their own: NAME=TYPE,..., with * and ? in names; types f32, fp16, bf16, "
+         "posit8, posit16",
          ValueKind::text},
         {"accuracy",
          "least signal to noise of the outputs, in dB, on the samples: the compiler widens the operations "

@@ -5,6 +5,7 @@
 #include "compiler/graph/data.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/rules.hpp"
+#include "values/posit.hpp"
 
 namespace kpu::passes {
 namespace {
@@ -16,7 +17,7 @@ double largest(ElemType elem) {
         case ElemType::bf16:
             return 0x1.fep127;
         default:
-            return 0x1.fffffep127;
+            return 0x1.fffffep127;  // posits stop at their largest by themselves
     }
 }
 
@@ -95,12 +96,14 @@ bool is_rounding(const Rewriter& rewriter, ValueId id, ElemType precision) {
 
 }  // namespace
 
-/// Finite numbers stay finite: a mask of -3e38 must not become an infinity, whose differences are NaN.
+/// Finite numbers stay finite: a mask of -3e38 must not become an infinity, whose differences are NaN. Posits have no
+/// infinities: the largest numbers stand for those of masks, which would else be NaR.
 graph::Data rounded(const graph::Value& value, ElemType elem) {
     std::vector<double> elements = graph::numbers(value);
     const double limit = largest(elem);
     for (double& element : elements) {
-        if (std::isfinite(element)) element = std::clamp(element, -limit, limit);
+        if (std::isfinite(element) || (values::is_posit(elem) && std::isinf(element)))
+            element = std::clamp(element, -limit, limit);
     }
     return graph::make_numbers(elem, elements);
 }

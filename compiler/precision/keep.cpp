@@ -24,9 +24,11 @@ Wish wish_of(std::string_view text) {
         wish.type = type_named(text.substr(equals + 1));
     }
     if (wish.pattern.empty() || !is_float(wish.type)) {
-        throw UserError(fmt::format(
-            "--keep: `{}` is not OPERATION=TYPE. Fix: write such as conv1=fp16; types are f32, fp16, bf16.",
-            text));
+        throw UserError(
+            fmt::format("--keep: `{}` is not OPERATION=TYPE. Fix: write such as conv1=fp16; types are f32, "
+                        "fp16, bf16, posit8, "
+                        "posit16.",
+                        text));
     }
     return wish;
 }
@@ -44,6 +46,8 @@ ElemType type_named(std::string_view name) {
     if (name == "f32") return ElemType::f32;
     if (name == "fp16") return ElemType::f16;
     if (name == "bf16") return ElemType::bf16;
+    if (name == "posit8") return ElemType::posit8;
+    if (name == "posit16") return ElemType::posit16;
     return name == "int8" ? ElemType::i8 : ElemType::none;
 }
 

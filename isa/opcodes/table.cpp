@@ -69,8 +69,11 @@ std::string_view energy_action(const OpcodeSpec& spec, ElemType type) {
         case ElemType::u32:
             return "op.i32";
         case ElemType::f16:
-        case ElemType::posit16:
             return "op.f16";
+        case ElemType::posit8:
+            return "op.posit8";
+        case ElemType::posit16:
+            return "op.posit16";
         case ElemType::bf16:
             return "op.bf16";
         case ElemType::f32:

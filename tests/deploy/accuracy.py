@@ -54,7 +54,11 @@ ROWS = (
     Row("mobilenet_v2", "int8", 0.01),
     Row("digits_cnn", "fp16", None),
     Row("digits_cnn", "int8", None),
+    Row("digits_cnn", "bf16", None),
+    Row("digits_cnn", "posit16", None),
+    Row("digits_cnn", "posit8", None),
 )
+DEVICES = {"bf16": "swkpu-v2", "posit8": "swkpu-v2", "posit16": "swkpu-v2"}  #: swkpu-v1 has not all types
 
 
 class Result(NamedTuple):
@@ -92,7 +96,8 @@ def torch_network(row: Row) -> Result:
     torch._dynamo.reset()
     model = build(row.network)
     inputs = [sample(row.network, seed=100 + i) for i in range(SAMPLES)]
-    options: dict[str, object] = {"platform": "swkpu-v1", "precision": row.precision, "mode": "functional"}
+    options: dict[str, object] = {"precision": row.precision, "mode": "functional"}
+    options["platform"] = DEVICES.get(row.precision, "swkpu-v1")
     if row.precision == "int8":
         options["calibration"] = [sample(row.network, seed=200 + i) for i in range(CALIBRATION)]
     report = Path(tempfile.mkdtemp(prefix="kpusim_accuracy_")) / "errors.csv"
@@ -130,7 +135,11 @@ def digits(row: Row) -> Result:
     (want,) = onnx.reference.ReferenceEvaluator(model).run(None, {"image": images})
     options = {"calibrate": NETWORKS / "calibration"} if row.precision == "int8" else {}
     program = kpusim.compile(
-        NETWORKS / "digits_cnn.onnx", "swkpu-v1", row.precision, dims={"batch": len(images)}, **options
+        NETWORKS / "digits_cnn.onnx",
+        DEVICES.get(row.precision, "swkpu-v1"),
+        row.precision,
+        dims={"batch": len(images)},
+        **options,
     )
     run = kpusim.simulate(program, inputs={"image": images}, mode="functional")
     return compare(run.outputs["logits"].astype(np.float64), want.astype(np.float64), np.nan)

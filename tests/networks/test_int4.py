@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 KPUSIM = os.environ.get("KPUSIM", "")
-FOUR_BITS = {"npm_mid", "npm_pro"}  # have products of i8 and i4
+FOUR_BITS = {"npm_mid", "npm_pro", "swkpu-v2"}  # have products of i8 and i4
 BLOCK, STEP = 16, 0.1
 TYPES = {TensorProto.INT4: (ml_dtypes.int4, -8), TensorProto.UINT4: (ml_dtypes.uint4, 0)}
 

@@ -26,11 +26,12 @@ KPUSIM = os.environ.get("KPUSIM", "")
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "networks"
 DIGITS = str(EXAMPLES / "digits_cnn.onnx")
 IMAGES = 320
-BYTES = {"f32": 4, "bf16": 2, "fp16": 2, "int8": 1}
+BYTES = {"f32": 4, "bf16": 2, "fp16": 2, "int8": 1, "posit8": 1, "posit16": 2}
 # Largest error of a logit of the digits, in parts of the range of all: three times what was measured.
 BOUNDS = {"f32": 1e-6, "bf16": 8e-3, "fp16": 1.2e-3, "int8": 6e-2}
 PRECISIONS = {
     "swkpu-v1": ("fp16", "int8"),
+    "swkpu-v2": ("bf16", "fp16", "int8", "posit8", "posit16"),
     "tile32": ("f32", "bf16", "fp16", "int8"),
     "npm_lite": ("fp16", "int8"),
     "core128-hbm2": ("f32", "bf16", "fp16", "int8"),

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 /// The list of shipped platforms is complete and sorted.
 TEST(Shipped, Names) {
     EXPECT_THAT(shipped_names(), ElementsAre("core128-hbm2", "edge16", "npm_lite", "npm_mid", "npm_pro",
-                                             "npm_quad_cstl", "swkpu-v1", "tile32"));
+                                             "npm_quad_cstl", "swkpu-v1", "swkpu-v2", "tile32"));
 }
 
 /// Every shipped platform loads, validates, has prices and limits, and its written form loads to the same
@@ -94,6 +94,28 @@ TEST(Shipped, DeploymentClient) {
     EXPECT_DOUBLE_EQ(peak_gbps(platform), 25.6);
     for (const proto::Sram* sram : {&engine.l1(), &platform.l2()}) {
         EXPECT_DOUBLE_EQ(sram->ports() * sram->bytes_per_cycle() * 0.5, 256.0);
+    }
+}
+
+/// swkpu-v2 is swkpu-v1 with more types: int4 weights at twice int8, posit8 at the client's 3 of 4 TOPS.
+TEST(Shipped, MoreTypes) {
+    const Platform first = load("swkpu-v1"), second = load("swkpu-v2");
+    std::map<std::string, double> rates;
+    for (const proto::MacRate& rate : second.engine(0).array().rate()) rates[rate.type()] = rate.relative();
+    const std::map<std::string, double> expected{{"i8", 1},     {"f16", 0.5},     {"i8xi4", 2},
+                                                 {"bf16", 0.5}, {"posit8", 0.75}, {"posit16", 0.5}};
+    EXPECT_EQ(rates, expected);
+    EXPECT_EQ(to_textproto(first).find("posit"), std::string::npos);
+    EXPECT_EQ(second.l2().size_bytes(), first.l2().size_bytes());
+    EXPECT_DOUBLE_EQ(peak_gbps(second), peak_gbps(first));
+    const auto has = [](const Platform& platform, const char* action) {
+        const auto prices = energy_prices(platform);
+        return std::any_of(prices.actions.begin(), prices.actions.end(),
+                           [&](const auto& price) { return price.action == action; });
+    };
+    for (const char* action : {"mac.posit8", "mac.posit16", "mac.i4", "mac.bf16"}) {
+        EXPECT_TRUE(has(second, action)) << action;
+        EXPECT_FALSE(has(first, action)) << action;
     }
 }
 

@@ -53,7 +53,10 @@ struct FloatTypes {
 constexpr FloatTypes float_types[] = {{ElemType::f16, ElemType::f16, ElemType::f16},
                                       {ElemType::bf16, ElemType::bf16, ElemType::bf16},
                                       {ElemType::f32, ElemType::f32, ElemType::f32},
-                                      {ElemType::f16, ElemType::bf16, ElemType::f32}};
+                                      {ElemType::f16, ElemType::bf16, ElemType::f32},
+                                      {ElemType::posit8, ElemType::posit8, ElemType::posit8},
+                                      {ElemType::posit16, ElemType::posit16, ElemType::posit16},
+                                      {ElemType::posit8, ElemType::posit16, ElemType::f32}};
 struct IntTypes {
     ElemType a, b, y;
 };
@@ -210,8 +213,9 @@ TEST_F(Equivalence, GroupedWeights) {
     }
 }
 
-constexpr ElemType all_types[] = {ElemType::i4,  ElemType::i8,  ElemType::i16, ElemType::i32,  ElemType::u8,
-                                  ElemType::u16, ElemType::u32, ElemType::f16, ElemType::bf16, ElemType::f32};
+constexpr ElemType all_types[] = {ElemType::i4,   ElemType::i8,  ElemType::i16,    ElemType::i32,
+                                  ElemType::u8,   ElemType::u16, ElemType::u32,    ElemType::f16,
+                                  ElemType::bf16, ElemType::f32, ElemType::posit8, ElemType::posit16};
 constexpr int64_t counts[] = {1, 7, 16, 513, 1100};
 
 // relu and add on every type, quantised per tensor, per channel or not.
@@ -327,7 +331,8 @@ TEST_F(Equivalence, Pools) {
 TEST_F(Equivalence, Norms) {
     for (const char* name : {"rmsnorm", "layernorm", "softmax", "log_softmax"}) {
         const size_t vectors = opcode(op(name)).inputs.size() - 1;
-        for (const ElemType type : {ElemType::f16, ElemType::bf16, ElemType::f32}) {
+        for (const ElemType type :
+             {ElemType::f16, ElemType::bf16, ElemType::f32, ElemType::posit8, ElemType::posit16}) {
             for (const int64_t axis : {-1, 0, 1}) {
                 for (const int64_t size : {1, 5, 64, 700}) {
                     std::vector<Operand> in = {{type, {19, 2, size}}};

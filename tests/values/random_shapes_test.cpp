@@ -24,8 +24,9 @@ using testing::real_attr;
 using Shape = std::vector<int64_t>;
 using Types = std::vector<ElemType>;
 
-constexpr ElemType numbers[] = {ElemType::i4,  ElemType::i8,  ElemType::i16, ElemType::i32,  ElemType::u8,
-                                ElemType::u16, ElemType::u32, ElemType::f16, ElemType::bf16, ElemType::f32};
+constexpr ElemType numbers[] = {ElemType::i4,   ElemType::i8,  ElemType::i16,    ElemType::i32,
+                                ElemType::u8,   ElemType::u16, ElemType::u32,    ElemType::f16,
+                                ElemType::bf16, ElemType::f32, ElemType::posit8, ElemType::posit16};
 
 struct Case {
     std::vector<Operand> in, out;

@@ -43,6 +43,10 @@ void to_real(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_
 
 void from_real(const Kernels& kernels, const double* from, const Tensor& tensor, int64_t first,
                int64_t count) {
+    if (is_posit(tensor.type)) {  // not by way of f32, where large numbers would become infinities
+        for (int64_t i = 0; i < count; ++i) store_float(tensor.type, tensor.data, first + i, from[i]);
+        return;
+    }
     float part[chunk];
     for (int64_t done = 0; done < count; done += chunk) {
         const int64_t size = std::min(chunk, count - done);
@@ -77,6 +81,8 @@ void from_steps(const Kernels& kernels, const double* steps, int64_t zero, const
 void widen(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, float* to) {
     if (tensor.type == ElemType::f32) {
         std::memcpy(to, tensor.data + first * 4, static_cast<size_t>(count) * 4);
+    } else if (is_posit(tensor.type)) {
+        for (int64_t i = 0; i < count; ++i) to[i] = load_float(tensor.type, tensor.data, first + i);
     } else {
         const uint16_t* from = reinterpret_cast<const uint16_t*>(tensor.data) + first;
         (tensor.type == ElemType::f16 ? kernels.f32_of_f16 : kernels.f32_of_bf16)(from, to, count);
@@ -86,6 +92,9 @@ void widen(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t 
 void narrow(const Kernels& kernels, const float* from, const Tensor& tensor, int64_t first, int64_t count) {
     if (tensor.type == ElemType::f32) {
         kernels.canonical_f32(from, reinterpret_cast<float*>(tensor.data) + first, count);
+    } else if (is_posit(tensor.type)) {
+        for (int64_t i = 0; i < count; ++i)
+            store_float(tensor.type, tensor.data, first + i, static_cast<double>(from[i]));
     } else {
         uint16_t* to = reinterpret_cast<uint16_t*>(tensor.data) + first;
         (tensor.type == ElemType::f16 ? kernels.f16_of_f32 : kernels.bf16_of_f32)(from, to, count);

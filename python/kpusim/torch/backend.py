@@ -35,7 +35,7 @@ class Options(Mixing):
     platform : Platform, str or path
         The device.
     precision : str, optional
-        f32, fp16, bf16 or int8; without it the widest float type of the device.
+        f32, fp16, bf16, int8, posit8 or posit16; without it the widest float type of the device.
     mode : str
         ``values+timing`` or ``functional``.
     calibration : iterable or str, optional

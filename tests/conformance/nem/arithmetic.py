@@ -13,8 +13,9 @@ from fractions import Fraction
 
 import functions
 import numpy as np
+import posits
 
-FLOATS = ("f16", "bf16", "f32")
+FLOATS = ("f16", "bf16", "f32", "posit8", "posit16")
 RANGES = {
     "i4": (-8, 7),
     "i8": (-128, 127),
@@ -35,6 +36,8 @@ HOST = {
     "f16": np.float16,
     "bf16": np.uint16,
     "f32": np.float32,
+    "posit8": np.uint8,
+    "posit16": np.uint16,
 }
 BITS = {
     "i4": 4,
@@ -47,6 +50,8 @@ BITS = {
     "f16": 16,
     "bf16": 16,
     "f32": 32,
+    "posit8": 8,
+    "posit16": 16,
 }
 
 
@@ -82,7 +87,7 @@ class Quant:
 
 @dataclass
 class Tensor:
-    """Elements as the host stores them: i4 as int8, bf16 as its bits."""
+    """Elements as the host stores them: i4 as int8, bf16 and posits as their bits."""
 
     elem: str
     data: np.ndarray
@@ -98,6 +103,11 @@ class Tensor:
         """Every element as binary64, dequantized."""
         if self.elem == "bf16":
             return (self.data.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        if self.elem.startswith("posit"):
+            exact = [
+                posits.decoded(int(p), BITS[self.elem], posits.ES[BITS[self.elem]]) for p in self.data.ravel()
+            ]
+            return np.array([math.nan if v is None else float(v) for v in exact]).reshape(self.shape)
         values = self.data.astype(np.float64)
         if self.quant is None:
             return values
@@ -138,6 +148,10 @@ def to_elem(elem: str, values: np.ndarray, quant: Quant | None = None) -> Tensor
     if elem == "bf16":
         bits = [bf16_bits(float(v)) for v in values.ravel()]
         return Tensor(elem, np.array(bits, np.uint16).reshape(values.shape))
+    if elem.startswith("posit"):
+        exact = [Fraction(float(v)) if math.isfinite(v) else None for v in values.ravel()]
+        patterns = [posits.encoded(v, BITS[elem]) for v in exact]
+        return Tensor(elem, np.array(patterns, HOST[elem]).reshape(values.shape))
     if elem in FLOATS:
         with np.errstate(over="ignore", invalid="ignore"):
             data = values.astype(HOST[elem])

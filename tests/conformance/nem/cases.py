@@ -9,7 +9,7 @@ import numpy as np
 import views
 from arithmetic import Quant, Tensor
 
-TYPES = ("i8", "i16", "i32", "f16", "bf16", "f32")
+TYPES = ("i8", "i16", "i32", "f16", "bf16", "f32", "posit8", "posit16")
 FLOATS = ar.FLOATS
 PLAIN = ("relu", "abs", "neg", "leaky_relu", "clamp", "add", "sub", "mul", "div", "min", "max")
 FUNCTIONS = ("sigmoid", "tanh", "exp", "log", "sqrt", "gelu", "silu", "pow")
@@ -27,6 +27,13 @@ class Case:
     inputs: list[Tensor]
     outputs: list[Tensor]
     attrs: dict = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Posits have families of their own, but for sums in f32."""
+        family, parameters, types = self.variant.partition("<")
+        if types.startswith("posit") and not family.endswith(".acc"):
+            base = family.removesuffix(".float").removesuffix(".float_bias")
+            self.variant = f"{base}.posit{parameters}{types}"
 
 
 def rng(name: str) -> np.random.Generator:

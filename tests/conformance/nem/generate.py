@@ -45,7 +45,7 @@ device case_device extends npm_baseline_1_0 {{
         per_engine {{ NMU = 1  CSTL = 1  DMA = 1  VPU = 1  SEQ = 1  l1_size_bytes = 65536 }}
     }}
     unit_characteristics {{
-        NMU {{ int8_macs = 64  int4_macs = 128  fp16_macs = 32  bf16_macs = 32  fp32_macs = 16 }}
+        NMU {{ int8_macs = 64  int4_macs = 128  fp16_macs = 32  bf16_macs = 32  fp32_macs = 16{macs} }}
         SEQ {{ max_active_tokens = 16 }}
     }}
     opcode.extended {{ {variant} }}
@@ -111,7 +111,9 @@ def npy(array: np.ndarray) -> bytes:
 def files(case: Case) -> dict[str, bytes]:
     """Everything in the case's folder."""
     variant = "" if case.variant in MUST else case.variant
-    result = {"program.nem": program(case).encode(), "device.nem": DEVICE.format(variant=variant).encode()}
+    macs = "  posit8_macs = 64  posit16_macs = 32" if "<posit" in variant else ""
+    device = DEVICE.format(variant=variant, macs=macs)
+    result = {"program.nem": program(case).encode(), "device.nem": device.encode()}
     for i, tensor in enumerate(case.inputs):
         result[f"inputs/in{i}.npy"] = npy(tensor.data)
     for i, tensor in enumerate(case.outputs):

@@ -1,0 +1,62 @@
+"""Posits by exact fractions: a part of the oracle, see arithmetic.py.
+
+Patterns are read by the text of the posit standard, bit by bit, and numbers are rounded by comparing
+fractions; nothing is shared with the simulator. posit8 has es 0, posit16 es 1.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from fractions import Fraction
+
+ES = {8: 0, 16: 1}
+
+
+def decoded(pattern: int, bits: int, es: int) -> Fraction | None:
+    """The value of a pattern; None is NaR."""
+    text = format(pattern, f"0{bits}b")
+    if "1" not in text:
+        return Fraction(0)
+    if text == "1" + "0" * (bits - 1):
+        return None
+    if text[0] == "1":
+        opposite = decoded((1 << bits) - pattern, bits, es)
+        assert opposite is not None
+        return -opposite
+    body = text[1:]
+    run = len(body) - len(body.lstrip(body[0]))
+    regime = run - 1 if body[0] == "1" else -run
+    rest = body[run + 1 :]
+    exponent = int((rest[:es] + "0" * es)[:es] or "0", 2)
+    fraction = rest[es:]
+    significand = 1 + Fraction(int(fraction or "0", 2), 2 ** len(fraction))
+    return Fraction(2) ** (regime * 2**es + exponent) * significand
+
+
+@functools.cache
+def magnitudes(bits: int) -> list[Fraction]:
+    """The positive numbers: that of pattern i + 1 at i."""
+    return [decoded(p, bits, ES[bits]) or Fraction(0) for p in range(1, 1 << (bits - 1))]
+
+
+@functools.cache
+def ties(bits: int) -> list[Fraction]:
+    """Between pattern i + 1 and the next: the pattern with one more bit that lies there."""
+    return [decoded(2 * p + 1, bits + 1, ES[bits]) or Fraction(0) for p in range(1, (1 << (bits - 1)) - 1)]
+
+
+def encoded(value: Fraction | None, bits: int) -> int:
+    """The pattern of a number, rounded once; None is NaR."""
+    if value is None:
+        return 1 << (bits - 1)
+    if value == 0:
+        return 0
+    if value < 0:
+        return (1 << bits) - encoded(-value, bits)
+    between = ties(bits)
+    at = bisect.bisect_left(between, value)  # ties below the number
+    pattern = at + 1
+    if at < len(between) and between[at] == value and pattern % 2 == 1:
+        pattern += 1
+    return pattern
