@@ -100,8 +100,8 @@ class Pricer {
              {"op.i8", "op.i16", "op.i32", "op.f16", "op.bf16", "op.f32", "op.transcendental", "move"}) {
             add_entry(Component::vector, "vector", action);
         }
-        for (const char* action :
-             {"op.posit8", "op.posit16"}) {  // casts of posits are everywhere, their prices not
+        // every device casts posits, not every table has their prices
+        for (const char* action : {"op.posit8", "op.posit16"}) {
             const proto::EnergyEntry& found =
                 entry("vector", has_entry("vector", action) ? action : "op.f16");
             add(Component::vector, action, found.energy_pj(), found.per(), found.source());

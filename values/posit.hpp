@@ -15,12 +15,10 @@ struct PositFormat {
 
 /// What the element types stand for. posit16 of es 2 is that of the standard.
 constexpr PositFormat posit8_format{8, 0}, posit16_format{16, 1};
-/// With more bits of exponent the largest posit16 is no f32.
-constexpr int most_posit_es = 3;
 
 constexpr bool is_posit(ElemType type) { return type == ElemType::posit8 || type == ElemType::posit16; }
 
-/// Exact; NaR is the positive quiet NaN. Up to 16 bits, es up to most_posit_es.
+/// Exact; NaR is the positive quiet NaN. Up to 16 bits, and es up to 3: with 4 the largest posit16 is no f32.
 float f32_of_posit(PositFormat format, uint32_t pattern);
 /// Rounded once: to the nearest pattern, ties to the even one, where patterns count on evenly beyond the last
 /// bit (nearest in value wherever both neighbours have fraction bits). Never to zero, and never beyond the

@@ -26,8 +26,7 @@ Wish wish_of(std::string_view text) {
     if (wish.pattern.empty() || !is_float(wish.type)) {
         throw UserError(
             fmt::format("--keep: `{}` is not OPERATION=TYPE. Fix: write such as conv1=fp16; types are f32, "
-                        "fp16, bf16, posit8, "
-                        "posit16.",
+                        "fp16, bf16, posit8, posit16.",
                         text));
     }
     return wish;

@@ -219,9 +219,9 @@ def test_contradiction_is_told() -> None:
 
 def test_other_configurations() -> None:
     """Another name, bf16, an operator that is not native."""
-    config = kpu.KPUConfig(name="swkpu-v2", version="2.0.0", supported_precisions=[kpu.KPUPrecision.BF16])
+    config = kpu.KPUConfig(name="swkpu-x", version="2.0.0", supported_precisions=[kpu.KPUPrecision.BF16])
     config.native_ops.remove("Conv")
-    with pytest.warns(kpu.KPUConfigWarning, match="not native to swkpu-v2.*: Conv"):
+    with pytest.warns(kpu.KPUConfigWarning, match="not native to swkpu-x.*: Conv"):
         program = compiled("bf16", config)
     runtime = kpu.KPURuntime(config)
     runtime.load_program(program)
