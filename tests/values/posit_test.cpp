@@ -117,9 +117,9 @@ INSTANTIATE_TEST_SUITE_P(AllEs, Formats,
                          ::testing::Values(PositFormat{8, 0}, PositFormat{8, 1}, PositFormat{8, 2},
                                            PositFormat{8, 3}, PositFormat{16, 0}, PositFormat{16, 1},
                                            PositFormat{16, 2}, PositFormat{16, 3}),
-                         [](const auto& info) {
-                             return "posit" + std::to_string(info.param.bits) + "_es" +
-                                    std::to_string(info.param.es);
+                         [](const auto& format) {
+                             return "posit" + std::to_string(format.param.bits) + "_es" +
+                                    std::to_string(format.param.es);
                          });
 
 // Sums are f32 with one fused multiply-add a step, and rounded once: two of the largest posit8 (64) make 4096
