@@ -37,6 +37,7 @@ class OptionValues {
     OptionValues() = default;
     /// Throws UserError for a value that the row does not take, and for a name without a row.
     OptionValues(const std::vector<OptionRow>& rows, const GivenOptions& given);
+    bool contains(std::string_view name) const { return values_.count(name) != 0; }  ///< given or defaulted
     /// Of text, file and choice; empty when neither given nor defaulted.
     const std::string& text(std::string_view name) const;
     int64_t integer(std::string_view name) const;  ///< 0 when neither given nor defaulted

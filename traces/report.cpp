@@ -49,6 +49,11 @@ class Report : private TextLines {
              info_.complete ? "" : "  (INCOMPLETE: the run did not finish)");
         line("  time         {} cycles at {:g} MHz = {}", grouped(integer("cycles.total")),
              static_cast<double>(info_.core_hz) / 1e6, time_text(static_cast<double>(info_.end_ps) / 1e6));
+        if (stats_.contains("throughput.inferences")) {
+            line("  throughput   {} inferences: {} each, {:.1f} in a second",
+                 grouped(integer("throughput.inferences")), time_text(real("throughput.us_per_inference")),
+                 real("throughput.inferences_per_s"));
+        }
         if (stats_.contains("cycles.compute")) {
             line("  of it        compute {}, memory stall {}, other {}",
                  percent(real("cycles.compute"), total), percent(real("cycles.memory_stall"), total),

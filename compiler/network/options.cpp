@@ -50,6 +50,10 @@ std::vector<OptionRow> option_rows() {
          "host",
          {"host", "device"}},
         {"dim", "NAME=N: size of a dynamic dimension of the model; without it 1", ValueKind::sizes},
+        {"batch",
+         "inferences in one run: size of the dynamic first dimension of the inputs; the report says how many "
+         "the device does in a second",
+         ValueKind::integer},
         {"layout",
          "order of dimensions of pictures on the host: as the model has it, or NHWC",
          ValueKind::choice,

@@ -2,6 +2,8 @@
 // name, the graph or the opsets.
 #include "compiler/front_end.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -29,6 +31,12 @@ bool recognise(std::string_view head, std::string_view file_name) {
 onnx::ImportOptions import_options(const Source& source, const LoadRequest& request) {
     onnx::ImportOptions options;
     for (const auto& [name, size] : request.options.sizes("dim")) options.dims[name] = size;
+    if (request.options.contains("batch")) {
+        options.batch = request.options.integer("batch");
+        if (options.batch < 1)
+            throw UserError(
+                fmt::format("--batch {}: a run has 1 inference or more. Fix: use 1 or more.", options.batch));
+    }
     for (const auto& [name, file] : source.files()) options.files[name] = {file.owner, file.bytes, file.size};
     return options;
 }
@@ -51,6 +59,7 @@ Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes
     network::Compiled compiled = network::compile(std::move(graph), request, source.origin(), notes);
     Module& module = compiled.lowered.module;
     module.origin = source.origin();
+    module.program.set_batch(static_cast<uint64_t>(options.batch));
     module.program.set_source_model(std::filesystem::path(source.origin()).filename().string());
     return {std::make_shared<const Module>(std::move(module)), {}};
 }

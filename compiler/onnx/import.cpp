@@ -117,13 +117,57 @@ void Importer::add_tensors(Scope& scope, const GraphModel& graph) {
     }
 }
 
+namespace {
+
+/// Of a dynamic dimension, as --dim has it.
+std::string dim_name(const ValueInfo& info, size_t axis) {
+    const std::string& name = info.shape[axis].name;
+    return name.empty() ? fmt::format("{}.{}", info.name, axis) : name;
+}
+
+}  // namespace
+
+/// Those that the host gives; an input that a tensor of the model has the name of has that as its default, which counts.
+std::vector<const ValueInfo*> Importer::inputs() const {
+    std::set<std::string> constants;
+    for (const auto& tensor : model_.graph.tensors) constants.insert(tensor->name);
+    std::vector<const ValueInfo*> found;
+    for (const ValueInfo& info : model_.graph.inputs) {
+        if (constants.count(info.name) == 0) found.push_back(&info);
+    }
+    return found;
+}
+
+/// The batch is the dynamic first dimension of inputs.
+void Importer::set_batch() {
+    if (options_.batch == 0) return;
+    std::string known;
+    bool taken = false;
+    for (const ValueInfo* info : inputs()) {
+        if (info->shape.empty() || info->shape[0].size >= 0) continue;
+        const std::string name = dim_name(*info, 0);
+        const auto [place, added] = dims_.emplace(name, options_.batch);
+        if (added || place->second == options_.batch)
+            taken = true;
+        else
+            known = name;
+    }
+    if (taken) return;
+    if (known.empty())
+        refuse(
+            "--batch {}: no input has a dynamic first dimension. Fix: export the model with one, or leave "
+            "--batch out.",
+            options_.batch);
+    refuse("--batch {}: --dim gives `{}` another size. Fix: leave one of them out.", options_.batch, known);
+}
+
 /// The size of a dimension, dynamic ones as the options say.
 int64_t Importer::bound(const ValueInfo& info, size_t axis) {
     const Dimension& dimension = info.shape[axis];
     if (dimension.size >= 0) return dimension.size;
-    const std::string name = dimension.name.empty() ? fmt::format("{}.{}", info.name, axis) : dimension.name;
-    const auto given = options_.dims.find(name);
-    if (given != options_.dims.end()) {
+    const std::string name = dim_name(info, axis);
+    const auto given = dims_.find(name);
+    if (given != dims_.end()) {
         if (given->second < 1) refuse("--dim {}={} is no size. Fix: use 1 or more.", name, given->second);
         used_dims_.insert(name);
         return given->second;
@@ -165,17 +209,13 @@ void Importer::add_input(Scope& scope, const ValueInfo& info) {
 }
 
 void Importer::add_inputs(Scope& scope) {
-    std::set<std::string> constants;
-    for (const auto& tensor : model_.graph.tensors) constants.insert(tensor->name);
-    for (const ValueInfo& info : model_.graph.inputs) {
-        if (constants.count(info.name) == 0) add_input(scope, info);  // else: its default counts
-    }
+    set_batch();
+    for (const ValueInfo* info : inputs()) add_input(scope, *info);
     std::string known;
     for (const ValueInfo& info : model_.graph.inputs) {
         for (size_t d = 0; d < info.shape.size(); ++d) {
             if (info.shape[d].size >= 0) continue;
-            known += (known.empty() ? "" : ", ") +
-                     (info.shape[d].name.empty() ? fmt::format("{}.{}", info.name, d) : info.shape[d].name);
+            known += (known.empty() ? "" : ", ") + dim_name(info, d);
         }
     }
     for (const auto& [name, size] : options_.dims) {

@@ -16,6 +16,8 @@ struct ImportOptions {
     /// Sizes of dynamic dimensions by their name; one without a name is "INPUT.AXIS". Missing ones are 1, which
     /// the notes tell.
     std::map<std::string, int64_t> dims;
+    /// Size of the dynamic first dimension of each input, where `dims` has none for it; 0: as `dims` says.
+    int64_t batch = 0;
     /// External data that is in memory, by its location; other locations are files.
     std::map<std::string, graph::Data> files;
 };

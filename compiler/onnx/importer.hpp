@@ -30,7 +30,7 @@ struct Scope {
 class Importer {
   public:
     Importer(const Model& model, const ImportOptions& options, Diagnostics& notes)
-        : model_(model), options_(options), notes_(notes) {}
+        : model_(model), options_(options), dims_(options.dims), notes_(notes) {}
 
     /// Looks at every node; `support` has a row for each.
     void run();
@@ -48,6 +48,8 @@ class Importer {
 
     void add_inputs(Scope& scope);
     void add_input(Scope& scope, const ValueInfo& info);
+    std::vector<const ValueInfo*> inputs() const;
+    void set_batch();
     int64_t bound(const ValueInfo& info, size_t axis);
     void add_tensors(Scope& scope, const GraphModel& graph);
     void define(Scope& scope, const std::string& name, Operand operand);
@@ -72,6 +74,7 @@ class Importer {
 
     const Model& model_;
     const ImportOptions& options_;
+    std::map<std::string, int64_t> dims_;  ///< sizes of dynamic dimensions, the batch among them
     Diagnostics& notes_;
     graph::Graph graph_;
     std::unordered_set<std::string> sources_;

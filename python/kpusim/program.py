@@ -275,6 +275,7 @@ def compile(
     calibrate: StrPath | None = None,
     dims: Mapping[str, int] | None = None,
     *,
+    batch: int | None = None,
     keep: Keep | None = None,
     accuracy: Accuracy | None = None,
     wide_share: float | None = None,
@@ -297,6 +298,8 @@ def compile(
         ``"random:SEED"``.
     dims : mapping of str to int, optional
         Sizes of dynamic dimensions by their name; others are 1.
+    batch : int, optional
+        Inferences in one run: the size of the dynamic first dimension of the inputs.
     keep : mapping of str to str, or str, optional
         Types of operations by name or pattern, such as ``{"conv1": "fp16"}``.
     accuracy : float or "best", optional
@@ -328,6 +331,8 @@ def compile(
         options["calibrate"] = calibrate
     if dims is not None:
         options["dim"] = dims
+    if batch is not None:
+        options["batch"] = batch
     mixing = Mixing(
         keep=keep,
         accuracy=accuracy,

@@ -124,6 +124,30 @@ class Digits(Folder):
         assert result.returncode == 0, result.stderr
         return result.stderr
 
+    def test_batch(self) -> None:
+        """--batch is --dim of the first dimension, and tells the throughput; from a container too."""
+        network = [DIGITS, "--platform", "swkpu-v1", "--precision", "fp16"]
+        out, container, text = (self.folder / name for name in ("batch", "batch.kpu", "batch.nem"))
+        report = done("run", *network, "--batch", "5", "--fill", "random", "-o", str(out))
+        stats = {
+            name: row["value"] for name, row in json.loads((out / "stats.json").read_text())["stats"].items()
+        }
+        self.assertEqual(stats["throughput.inferences"], 5)
+        self.assertAlmostEqual(stats["throughput.us_per_inference"], stats["time.total_us"] / 5)
+        self.assertAlmostEqual(stats["throughput.inferences_per_s"] * stats["time.total_us"], 5e6, places=3)
+        self.assertRegex(report, r"throughput +5 inferences: .* each, [\d.]+ in a second")
+        done("compile", *network, "--batch", "5", "-o", str(container))
+        done("disasm", str(container), "-o", str(text))
+        others = {"named": [*network, "--dim", "batch=5"], "container": [str(container)], "text": [str(text)]}
+        for name, program in others.items():
+            with self.subTest(program=name):
+                again = self.folder / f"batch_{name}"
+                device = [] if program[1:] else ["--platform", "swkpu-v1"]
+                done("run", *program, *device, "--fill", "random", "-o", str(again), "--quiet")
+                self.assertEqual(cycles(again), cycles(out))
+                told = json.loads((again / "stats.json").read_text())["stats"]
+                self.assertEqual("throughput.inferences" in told, name != "named")
+
     def test_values(self) -> None:
         """Logits, classes and accuracy are those of ONNX Runtime."""
         want, labels = expected(DIGITS, str(EXAMPLES / "images.npy")), np.load(EXAMPLES / "labels.npy")
@@ -306,6 +330,18 @@ class Errors(Folder):
         self.refused("NAME=INTEGER", "--dim", "batch")
         self.refused("no pass `fusion`.*fuse", "--print-after", "fusion")
         self.refused("no operation `conv9`", "--explain-mapping", "conv9")
+
+    def test_batch(self) -> None:
+        """Numbers that are no batch, and models that have no place for one."""
+        for value in ("0", "-2"):
+            self.refused(f"--batch {value}: a run has 1 inference", "--batch", value)
+        self.refused("--batch: `many` is not an integer", "--batch", "many")
+        self.refused("--batch 4: --dim gives `batch` another size", "--batch", "4", "--dim", "batch=2")
+        fixed = onnx.load(DIGITS)
+        fixed.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+        path = str(self.folder / "fixed.onnx")
+        onnx.save(fixed, path)
+        self.refused("--batch 4: no input has a dynamic first dimension", "--batch", "4", model=path)
 
     def test_model(self) -> None:
         """A file that ends too soon."""

@@ -61,7 +61,7 @@ OTHERS = set(
     "--strict --no-hazards --allow-hazards --max-cycles --seed --force --perfetto-time --trace-window "
     "--trace-filter --expect-cycles --power-budget --tolerance --estimates --check-estimates --json --quiet "
     "--sarif --memory --fix-suggest --as --bin-ns --threshold --top --device --mapping --max-outstanding "
-    "--channels --channel-interleave --ranks --data-rate --dim --precision --calibrate --percentile "
+    "--channels --channel-interleave --ranks --data-rate --dim --batch --precision --calibrate --percentile "
     "--boundary --layout --image-mean --image-std --print-after --explain-mapping --dot --memory-map "
     "--export-qdq --retarget --core-mhz --max-steps --calibration-method --keep --accuracy --wide-share "
     "--report-accuracy --write-mapping".split()
