@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from mobilenet import mobilenet_v2, mobilenet_v3_small
 from recurrent import lstm
 from resnet import resnet18, resnet50
-from transformers import bert_layer, gpt2_block, vit_tiny
+from transformers import bert_base, bert_layer, gpt2_block, gpt2_decode, vit_tiny
 from unet import small_unet
 from yolov8 import yolov8n
 
@@ -35,6 +35,7 @@ class Network(NamedTuple):
     shape: tuple[int, ...]
     output: str = "logits"
     words: int = 0  #: inputs are integers below it
+    state: tuple[tuple[str, tuple[int, ...]], ...] = ()  #: further inputs; each has an output `next_NAME`
 
 
 NETWORKS = {
@@ -45,19 +46,30 @@ NETWORKS = {
     "yolov8n": Network(yolov8n, "image", (3, 640, 640), "detections"),
     "small_unet": Network(small_unet, "image", (3, 128, 128), "marks"),
     "bert_layer": Network(bert_layer, "states", (128, 768), "next_states"),
+    "bert_base": Network(bert_base, "states", (128, 768), "next_states"),
     "gpt2_block": Network(gpt2_block, "tokens", (64,), "logits", 1000),
+    "gpt2_decode": Network(
+        gpt2_decode, "token", (1,), "logits", 1000, (("keys", (12, 64, 64)), ("values", (12, 64, 64)))
+    ),
     "vit_tiny": Network(vit_tiny, "image", (3, 224, 224)),
     "lstm": Network(lstm, "sequence", (16, 32)),
 }
 
 
 def sample(name: str, batch: int = 1, seed: int = 1) -> Tensor:
-    """Random inputs of a network."""
+    """A random first input of a network."""
     network = NETWORKS[name]
     rng = torch.Generator().manual_seed(seed)
     if network.words:
         return torch.randint(0, network.words, (batch, *network.shape), generator=rng)
     return torch.randn((batch, *network.shape), generator=rng)
+
+
+def samples(name: str, batch: int = 1, seed: int = 1) -> tuple[Tensor, ...]:
+    """Random inputs of a network, all of them."""
+    rng = torch.Generator().manual_seed(seed + 1)
+    state = (torch.randn((batch, *shape), generator=rng) for _, shape in NETWORKS[name].state)
+    return (sample(name, batch, seed), *state)
 
 
 def randomize(model: nn.Module, seed: int) -> None:
@@ -100,15 +112,16 @@ def build(name: str, seed: int = 18) -> nn.Module:
 def export(name: str, path: str, opset: int | None = None) -> None:
     """Write the network as ONNX: dynamic batch, large weights in a file beside it."""
     network = NETWORKS[name]
+    states = [state for state, _ in network.state]
     torch.onnx.export(
         build(name),
-        (sample(name, batch=2),),
+        samples(name, batch=2),
         path,
         dynamo=True,
         opset_version=opset,
-        input_names=[network.input],
-        output_names=[network.output],
-        dynamic_shapes=({0: torch.export.Dim("batch")},),
+        input_names=[network.input, *states],
+        output_names=[network.output, *(f"next_{state}" for state in states)],
+        dynamic_shapes=tuple({0: torch.export.Dim("batch")} for _ in (network.input, *states)),
         verbose=False,
     )
 

@@ -1,4 +1,4 @@
-"""Transformers: a layer of BERT-base, a block of GPT-2 small, ViT-tiny."""
+"""Transformers: BERT-base and one layer of it, a block of GPT-2 small and a step of decoding, ViT-tiny."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ class Attention(nn.Module):
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
         return self.join(mixed.transpose(1, 2).reshape(batch, length, width))
+
+    def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Attention of one new position to itself and those before it; the cache with it.
+
+        The cache is [batch, heads, positions, width / heads].
+        """
+        batch, length, width = x.shape
+        parts = self.project(x).reshape(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        keys, values = torch.cat((keys, key), 2), torch.cat((values, value), 2)
+        mixed = functional.scaled_dot_product_attention(query, keys, values)
+        return self.join(mixed.transpose(1, 2).reshape(batch, length, width)), keys, values
 
 
 class Block(nn.Module):
@@ -62,6 +74,19 @@ class Gpt2(nn.Module):
         return x @ self.words.weight.T
 
 
+class Gpt2Step(Gpt2):
+    """One step of decoding with one block: a token, and the cache of those before it."""
+
+    def forward(self, token: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits [batch, 1, words] of token int64[batch, 1], and the cache with it."""
+        x = self.words(token) + self.positions.weight[keys.shape[2]]
+        block = self.blocks[0]
+        mixed, keys, values = block.attention.step(block.norm1(x), keys, values)
+        x = x + mixed
+        x = x + block.products(block.norm2(x))
+        return self.norm(x) @ self.words.weight.T, keys, values
+
+
 class Vit(nn.Module):
     """Patches of a picture as a sequence, behind a class token."""
 
@@ -86,9 +111,19 @@ def bert_layer() -> nn.Module:
     return Block(768, 12, "none", before=False)
 
 
+def bert_base() -> nn.Module:
+    """The twelve layers of BERT-base, without embeddings; 85 M parameters."""
+    return nn.Sequential(*(bert_layer() for _ in range(12)))
+
+
 def gpt2_block() -> nn.Module:
     """GPT-2 small with one block of its twelve, and 1,000 of its words."""
     return Gpt2(1000, 1024, 768, 12, 1)
+
+
+def gpt2_decode() -> nn.Module:
+    """The same network, one token at a time."""
+    return Gpt2Step(1000, 1024, 768, 12, 1)
 
 
 def vit_tiny(classes: int = 1000) -> nn.Module:
