@@ -3,8 +3,8 @@
 usage: page.py KPUSIM [--models FOLDER] [--network NAME]... [--check]
 
 Runs each network on each device in each precision, without values, and writes the rows of these networks.
-With ``--check`` writes nothing, and fails where a row differs from the page (processor times aside). Networks are
-exported from examples/networks into FOLDER, or taken from there.
+With ``--check`` writes nothing, and fails where a row differs from the page (processor times aside).
+Networks are exported from examples/networks into FOLDER, or taken from there.
 """
 
 from __future__ import annotations
