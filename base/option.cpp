@@ -43,6 +43,7 @@ OptionValues::OptionValues(const std::vector<OptionRow>& rows, const GivenOption
         if (row == rows.end())
             throw UserError(fmt::format("--{} is no option here. Fix: leave it out.", name));
         set(*row, text);
+        given_.insert(name);
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,7 +38,7 @@ class OptionValues {
     OptionValues() = default;
     /// Throws UserError for a value that the row does not take, and for a name without a row.
     OptionValues(const std::vector<OptionRow>& rows, const GivenOptions& given);
-    bool contains(std::string_view name) const { return values_.count(name) != 0; }  ///< given or defaulted
+    bool given(std::string_view name) const { return given_.count(name) != 0; }
     /// Of text, file and choice; empty when neither given nor defaulted.
     const std::string& text(std::string_view name) const;
     int64_t integer(std::string_view name) const;  ///< 0 when neither given nor defaulted
@@ -50,6 +51,7 @@ class OptionValues {
     const T& get(std::string_view name) const;
     void set(const OptionRow& row, const std::string& text);
     std::map<std::string, Value, std::less<>> values_;
+    std::set<std::string, std::less<>> given_;
 };
 
 }  // namespace kpu

@@ -31,7 +31,7 @@ bool recognise(std::string_view head, std::string_view file_name) {
 onnx::ImportOptions import_options(const Source& source, const LoadRequest& request) {
     onnx::ImportOptions options;
     for (const auto& [name, size] : request.options.sizes("dim")) options.dims[name] = size;
-    if (request.options.contains("batch")) {
+    if (request.options.given("batch")) {
         options.batch = request.options.integer("batch");
         if (options.batch < 1)
             throw UserError(
