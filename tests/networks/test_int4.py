@@ -129,7 +129,7 @@ class Int4Test(unittest.TestCase):
         return np.asarray(session.run(None, {"x": x})[0], np.float32)
 
     def check(self, device: str, x: NDArray[np.float32], integers: bool) -> None:
-        """Run on a device: within a step, or an f16 sum of the range."""
+        """Run on a device: within a step, or a float's share of the range (bf16 at the coarsest)."""
         out = self.folder / device
         command(
             "run",
@@ -143,7 +143,7 @@ class Int4Test(unittest.TestCase):
             "--force",
         )
         y, right = np.asarray(np.load(out / "outputs" / "y.npy"), np.float32), self.expected(x)
-        bound = 1.01 * STEP if integers else 1e-3 * float(np.ptp(right))
+        bound = 1.01 * STEP if integers else (8e-3 if device == "swkpu-v2" else 1e-3) * float(np.ptp(right))
         self.assertLessEqual(float(np.abs(y - right).max()), bound)
 
     def test_values(self) -> None:

@@ -206,11 +206,11 @@ TEST(Shipped, AgnosticLimits) {
         future +=
             (op && opcode(*op).future) || family == "reduce" || family == "arg_reduce" || family == "scan";
     }
-    EXPECT_EQ(extensions, 10u + 10u + 2u + 2u + 7u + 9u);
-    EXPECT_EQ(future, 4u * (6 + 3 + 2) + 6 + 6 + 6);  // four convolutions, reductions, searches, sums
-    EXPECT_EQ(conditions, 9u + 3u + 1u);
+    EXPECT_EQ(extensions, 14u + 14u + 2u + 2u + 7u + 9u);
+    EXPECT_EQ(future, 4u * (6 + 3 + 2 + 4) + 6 + 6 + 6);  // four convolutions, reductions, searches, sums
+    EXPECT_EQ(conditions, 11u + 5u + 1u);
     EXPECT_EQ(unsigned_elements, 4u * 3);
-    EXPECT_EQ(limits.variants.size() - extensions - future - conditions - unsigned_elements, 17u + 26u);
+    EXPECT_EQ(limits.variants.size() - extensions - future - conditions - unsigned_elements, 17u + 48u);
 }
 
 }  // namespace
