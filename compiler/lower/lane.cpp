@@ -230,9 +230,10 @@ void Lane::add_part(const TileNode& anchor, int64_t number, const Expr& t, const
         reads.push_back(sum_->span);
     } else if (anchor.inputs.size() > 2) {
         const size_t c = anchor.inputs[2];
-        const Tile addend = tiles_.in_table(c) ? tiles_.in_table_of(c, sums, t) : load(c, slot, 0, t);
-        inputs.push_back(addend.region);
-        reads.push_back(addend.span);
+        if (tiles_.in_table(c)) tiles[c] = tiles_.in_table_of(c, sums, t);
+        if (!tiles[c]) tiles[c] = load(c, slot, 0, t);
+        inputs.push_back(tiles[c]->region);
+        reads.push_back(tiles[c]->span);
     }
     const bool product = node.spec().op_class == OpcodeClass::gemm;
     const OpcodeSpec& spec = opcode(*find_opcode(product ? "gemm.acc" : "conv2d.acc"));

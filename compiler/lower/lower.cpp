@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "base/diagnostics.hpp"
+#include "compiler/graph/data.hpp"
 #include "compiler/lower/tiles.hpp"
 #include "platforms/platform.hpp"
 
@@ -188,10 +190,41 @@ class Lowering {
         if (!target_.takes(opcode, {a, b}, {sums}) || !target_.takes(opcode, {a, b, sums}, {sums}))
             return false;
         if (y != sums && !target_.takes(is_float(a) ? "cast" : "requant", {sums}, {y})) return false;
-        return anchor.inputs.size() < 3 || op.homes[anchor.inputs[2]] == Home::table;
+        if (anchor.inputs.size() < 3) return true;
+        const size_t addend = anchor.inputs[2];
+        return op.homes[addend] == Home::table || graph_.value(op.op.operands[addend].value).elem == sums;
     }
 
     void choose(LoweredOp& op, const MemoryPlan::Gap& spare) {
+        if (std::optional<LoweredOp> wider = with_wide_addend(op)) {
+            choose_tiles(*wider, spare);
+            if (wider->tiling.cuts_sum(wider->op)) op = std::move(*wider);
+        }
+        if (op.tiling.tile.empty()) choose_tiles(op, spare);
+        keep(op, spare);
+        count_macs(op);
+    }
+
+    /// The same operation with its addend as the accumulator needs it, where the table had no room for that.
+    std::optional<LoweredOp> with_wide_addend(const LoweredOp& op) {
+        const TileNode& anchor = op.op.nodes[op.op.anchor];
+        if (graph_.nodes[anchor.node].spec().macs == nullptr || anchor.inputs.size() < 3) return std::nullopt;
+        const size_t addend = anchor.inputs[2];
+        const ElemType sums = accumulator_of(graph_, op.op);
+        graph::Value value = graph_.value(op.op.operands[addend].value);
+        if (sums == ElemType::none || !is_float(sums) || !value.constant() || value.elem == sums ||
+            op.homes[addend] == Home::table)
+            return std::nullopt;
+        value.data = graph::make_numbers(sums, graph::numbers(value));
+        value.name += fmt::format(":{}", name_of(sums));
+        value.elem = sums;
+        LoweredOp wider = op;
+        wider.op.operands[addend].value = static_cast<ValueId>(graph_.values.size());
+        graph_.values.push_back(std::move(value));
+        return wider;
+    }
+
+    void choose_tiles(LoweredOp& op, const MemoryPlan::Gap& spare) {
         const bool cut = sums_can_be_cut(op);
         for (Axis& axis : op.op.axes) {
             if (axis.walk == Walk::sum && !cut) axis.whole = true;
@@ -209,8 +242,6 @@ class Lowering {
         op.tiling = choose_tiling({graph_, op.op, target_, op.homes, strides, arena_bytes_, spare.bytes,
                                    &op == result_.ops.data(), &wish,
                                    op.op.source.name == guide_.explain ? &op.considered : nullptr});
-        keep(op, spare);
-        count_macs(op);
     }
 
     /// Gives places to what stays in L2 during the operation.
@@ -425,6 +456,9 @@ class Lowering {
                                                 view.offset * bit_width(value.elem) / 8);
         for (const int64_t stride : strides) tensor.add_stride(stride);
         if (value.quant) *tensor.mutable_quant() = quant_message(value.quant);
+        if (value.quant && value.quant.kind != proto::Quant::PER_TENSOR && !port.perm.empty())
+            tensor.mutable_quant()->set_axis(std::find(port.perm.begin(), port.perm.end(), value.quant.axis) -
+                                             port.perm.begin());
         tensor.set_host_elem(host_elem(port));
     }
     static proto::HostElem host_elem(const graph::Port& port) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <random>
 
 #include "base/diagnostics.hpp"
@@ -287,6 +288,40 @@ TEST_P(Lower, LargeProductsCutTheirSum) {
     maker.output(maker.gemm(x, 50));
     const Result result = run(maker, GetParam().device);
     EXPECT_GT(result.cycles, 0u);
+}
+
+TEST_P(Lower, SumsAreCutWhereTheTableHasNoRoomForTheirAddend) {
+    Maker maker(GetParam().elem, 71);
+    const ValueId x = maker.input({6, 3000});
+    maker.output(maker.gemm(x, 2100));
+    const Result result =
+        run(maker, GetParam().device, {{"engine.l1.size_bytes", "32768"}, {"l2.size_bytes", "65536"}});
+    const LoweredOp& op = result.lowered.ops.at(0);
+    EXPECT_TRUE(op.tiling.cuts_sum(op.op));
+    EXPECT_EQ(op.homes.at(op.op.nodes.at(0).inputs.at(2)), Home::ddr);
+}
+
+/// The host sees channels second, the device last: scales follow them.
+TEST(LowerInt8, ScalesOfAnOutputFollowItsOrderOfDimensions) {
+    Maker maker(ElemType::i8, 72);
+    const ValueId x = maker.input({1, 6, 6, 8});
+    NodeOptions sums = maker.named("Sums");
+    sums.elem = ElemType::i32;
+    sums.quant = maker.channels(3, 4);
+    const ValueId w = maker.constant({1, 1, 8, 4}, ElemType::i8, sums.quant);
+    const ValueId y = maker.graph().add_node(
+        "conv2d.acc", {x, w},
+        attributes({ints("pads", {0, 0, 0, 0}), ints("strides", {1, 1}), ints("dilations", {1, 1}),
+                    integer("groups", 1), graph::type("accum_type", ElemType::i32)}),
+        sums);
+    maker.graph().outputs.push_back({"y", y, ElemType::i32, graph::HostType::same, {0, 3, 1, 2}});
+    const Lowered lowered = lower(maker.graph(), Target(platforms::load("swkpu-v1", {})));
+    const auto& tensors = lowered.module.program.tensor();
+    const auto output = std::find_if(tensors.begin(), tensors.end(), [](const proto::Tensor& tensor) {
+        return tensor.role() == proto::Tensor::OUTPUT;
+    });
+    ASSERT_NE(output, tensors.end());
+    EXPECT_EQ(output->quant().axis(), 1);
 }
 
 TEST(LowerInt8, CutSumsKeepTheirScales) {
