@@ -202,7 +202,9 @@ class Lowering {
         }
         if (op.tiling.tile.empty()) choose_tiles(op, spare);
         keep(op, spare);
-        count_macs(op);
+        const Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
+        op.elem = graph_.value(anchor.spec().macs != nullptr ? anchor.inputs[0] : anchor.outputs[0]).elem;
+        op.macs = macs_of(graph_, op.op);
     }
 
     /// The same operation with its addend as the accumulator needs it, where the table had no room for that.
@@ -253,18 +255,6 @@ class Lowering {
             next += kept_bytes(graph_, op.op, op.tiling, i);
         }
         if (op.tiling.kept_bytes > 0) result_.memory.l2_bytes = std::max(result_.memory.l2_bytes, next);
-    }
-
-    void count_macs(LoweredOp& op) const {
-        const Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
-        op.elem = graph_.value(anchor.spec().macs != nullptr ? anchor.inputs[0] : anchor.outputs[0]).elem;
-        for (const TileNode& tile : op.op.nodes) {
-            const Node& node = graph_.nodes[tile.node];
-            if (node.spec().macs == nullptr) continue;
-            op.macs +=
-                node.spec().macs(graph_.value(node.inputs[0]).shape, graph_.value(node.inputs[1]).shape,
-                                 graph_.value(node.outputs[0]).elements());
-        }
     }
 
     // ---- tasks
@@ -332,15 +322,6 @@ class Lowering {
         }
     }
 
-    /// How many tiles ahead of the one computed on loads run: those of other slots in flight, or the constants of the
-    /// next stage.
-    static uint32_t prefetch_distance(const LoweredOp& op) {
-        bool stages = false;
-        for (size_t a = 0; a < op.op.axes.size(); ++a)
-            stages = stages || (op.op.axes[a].walk == Walk::unroll && op.tiling.tiles(op.op, a) > 1);
-        return std::max(static_cast<uint32_t>(op.tiling.depth - 1), stages ? 1u : 0u);
-    }
-
     uint32_t describe_op(const LoweredOp& op) {
         const uint32_t number = program_.op(op.op.source.name, op.op.source.type);
         proto::Op& message = *program_.message().mutable_op(static_cast<int>(number) - 1);
@@ -364,7 +345,7 @@ class Lowering {
             }
         }
         tiling.set_double_buffer(op.tiling.depth > 1);
-        tiling.set_prefetch_distance(prefetch_distance(op));
+        tiling.set_prefetch_distance(op.tiling.prefetch_distance(op.op));
         for (const TileOperand& operand : op.op.operands) {
             const std::string& name = host_name(operand.value);
             if (operand.place == Place::output) message.add_output_id(name);

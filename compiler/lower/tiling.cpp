@@ -137,6 +137,24 @@ bool Tiling::cuts_sum(const TileOp& op) const {
     return false;
 }
 
+uint32_t Tiling::prefetch_distance(const TileOp& op) const {
+    bool stages = false;
+    for (size_t a = 0; a < op.axes.size(); ++a)
+        stages = stages || (op.axes[a].walk == Walk::unroll && tiles(op, a) > 1);
+    return std::max(static_cast<uint32_t>(depth - 1), stages ? 1u : 0u);
+}
+
+uint64_t macs_of(const graph::Graph& graph, const TileOp& op) {
+    uint64_t macs = 0;
+    for (const TileNode& tile : op.nodes) {
+        const graph::Node& node = graph.nodes[tile.node];
+        if (node.spec().macs == nullptr) continue;
+        macs += node.spec().macs(graph.value(node.inputs[0]).shape, graph.value(node.inputs[1]).shape,
+                                 graph.value(node.outputs[0]).elements());
+    }
+    return macs;
+}
+
 ElemType accumulator_of(const graph::Graph& graph, const TileOp& op) {
     const TileNode& anchor = op.nodes[op.anchor];
     const graph::Node& node = graph.nodes[anchor.node];

@@ -80,6 +80,9 @@ struct Tiling {
     int64_t tasks(const TileOp& op, const std::vector<Home>& homes) const;
     /// Parts of the sum that an operand consists of.
     int64_t parts(const TileOp& op, size_t operand) const;
+    /// How many tiles ahead of the one computed on loads run: those of other slots in flight, or the constants of the
+    /// next stage.
+    uint32_t prefetch_distance(const TileOp& op) const;
 };
 
 struct MappingWish;
@@ -111,6 +114,9 @@ uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
 
 /// Of L2, for what Tiling::keep says of an operand.
 uint64_t kept_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand);
+
+/// Multiply-accumulates of all nodes.
+uint64_t macs_of(const graph::Graph& graph, const TileOp& op);
 
 /// The accumulator that a cut sum continues in; none: the output itself has that type.
 ElemType accumulator_of(const graph::Graph& graph, const TileOp& op);
