@@ -131,6 +131,57 @@ void compress(Call& call) {
     call.counted(0, kept.count);
 }
 
+// ---- different elements
+
+ValueId nonnegative_or(Call& call, ValueId x, double other) {
+    const ValueId none = call.emit("less", {x, call.number(0, ElemType::i32)}, {}, ElemType::u8);
+    return call.emit("where", {none, call.number(other, ElemType::i32), x}, {}, ElemType::i32);
+}
+
+/// Which elements of a sorted row differ from the one before.
+ValueId changes(Call& call, ValueId sorted, int64_t n) {
+    const ValueId first = call.reshape(call.number(1, ElemType::u8), {1});
+    if (n == 1) return first;
+    const ValueId behind = call.slice(sorted, 0, 1, n), before = call.slice(sorted, 0, 0, n - 1);
+    return call.concat({first, call.emit("not_equal", {behind, before}, {}, ElemType::u8)}, 0);
+}
+
+/// Equal elements stand beside each other when sorted, the first of them in front.
+void unique(Call& call) {
+    const int64_t n = elements_of(call.shape(0));
+    if (call.has_attribute("axis") && call.rank(0) != 1) Call::refuse("it compares slices along an axis");
+    if (n == 0) Call::refuse("its operand is empty");
+    const auto row = [&](ValueId x) { return call.reshape(x, {n}); };
+    const auto ascending = [&](ValueId x) { return top_of(call, call.reshape(x, {1, n}), n, false); };
+    const Top all = ascending(call.value(0));
+    const ValueId values = row(all.values), order = row(all.indices), last = call.number(n, ElemType::i32);
+    const ValueId mask = changes(call, values, n);
+    const Found starts = found(call, mask, {n});
+    const ValueId at = starts.positions;
+    ValueId kept = gathered_or_none(call, values, at, 0), first = gathered_or_none(call, order, at, 0);
+    ValueId next = call.reshape(last, {1});
+    if (n > 1) next = call.concat({nonnegative_or(call, call.slice(at, 0, 1, n), double(n)), next}, 0);
+    const ValueId none = call.emit("less", {at, call.number(0, ElemType::i32)}, {}, ElemType::u8);
+    ValueId counts = call.emit("where", {none, call.number(-1, ElemType::i32), call.binary("sub", next, at)},
+                               {}, ElemType::i32);
+    const ValueId groups = call.binary(
+        "sub", call.emit("cumsum", {call.cast(mask, ElemType::i32)}, {graph::integer("axis", 0)}), 1.0);
+    ValueId inverse = gathered(call, groups, row(ascending(order).indices), 0);
+    if (call.integer("sorted", 1) == 0) {  // in the order in which they first occur
+        const Top by_first = ascending(nonnegative_or(call, first, double(n)));
+        const ValueId from = row(by_first.indices);
+        kept = gathered(call, kept, from, 0);
+        first = gathered(call, first, from, 0);
+        counts = gathered(call, counts, from, 0);
+        inverse = gathered(call, row(ascending(from).indices), inverse, 0);
+    }
+    call.result(0, kept, call.type(0));
+    call.counted(0, starts.count);
+    if (call.wants(1)) call.result(1, first, Type::i64), call.counted(1, starts.count);
+    if (call.wants(2)) call.result(2, inverse, Type::i64);
+    if (call.wants(3)) call.result(3, counts, Type::i64), call.counted(3, starts.count);
+}
+
 // ---- boxes
 
 ValueId threshold(Call& call, size_t operand, double absent) {
@@ -167,6 +218,7 @@ void add_selecting(Operators& t) {
     t.push_back({"TopK", top_k});
     t.push_back({"NonZero", non_zero, 9});
     t.push_back({"Compress", compress, 9});
+    t.push_back({"Unique", unique, 11});
     t.push_back({"NonMaxSuppression", non_max_suppression, 10});
 }
 

@@ -144,6 +144,16 @@ def compress(d: Draft) -> Case:
     return padded(d, "Compress", [x, condition], condition.size, axis or 0, axis=axis)
 
 
+def unique(d: Draft) -> Case:
+    """Sorted, or as they first occur, with few different numbers and many."""
+    x = d.ints(d.shape(1, 3), -3, d.pick([-3, 3, 60]), d.pick([np.float32, np.int32, np.int64]))
+    outputs = d.integer(1, 4)
+    axis = 0 if x.ndim == 1 and d.chance() else None
+    draft = case("Unique", d.opset(13, 18), [x], outputs, sorted=d.integer(0, 1), axis=axis)
+    draft.bounds = {f"y{i}": (x.size, 0) for i in range(outputs) if i != 2}
+    return draft
+
+
 def boxes_of(d: Draft, images: int, n: int, center: int) -> Array:
     """Boxes that overlap often: around few places."""
     places = d.floats([images, n, 2], 0, 3)
@@ -190,6 +200,7 @@ GENERATORS: dict[str, Generator] = {
     "ScatterElements by inputs": scatter_elements,
     "NonZero": non_zero,
     "Compress": compress,
+    "Unique": unique,
     "NonMaxSuppression": suppression,
     "Sort": unsorted,
 }
