@@ -37,12 +37,8 @@ def arrays(data: list[object], infos: list[onnx.ValueInfoProto]) -> dict[str, Ar
     return result
 
 
-BOUNDED = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}  # results are as long as they can be
-    "Compress",
-    "NonMaxSuppression",
-    "NonZero",
-    "Unique",
-}  # results have the length that they have at most
+#: results are as long as they can be
+BOUNDED = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
 
 
 def in_bounds(case: Case, got: Array, wanted: Array) -> Array:
