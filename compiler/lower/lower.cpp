@@ -196,18 +196,22 @@ class Lowering {
     }
 
     void choose(LoweredOp& op, const MemoryPlan::Gap& spare) {
-        if (std::optional<LoweredOp> wider = with_wide_addend(op)) {
-            choose_tiles(*wider, spare);
-            if (wider->tiling.cuts_sum(wider->op)) op = std::move(*wider);
+        const bool first = &op == result_.ops.data();
+        std::optional<LoweredOp> wider = with_wide_addend(op);
+        if (wider) choose_tiles(*wider, spare, first);
+        if (wider && wider->tiling.cuts_sum(wider->op)) {
+            op = std::move(*wider);
+        } else {
+            if (wider) graph_.values.pop_back();
+            choose_tiles(op, spare, first);
         }
-        if (op.tiling.tile.empty()) choose_tiles(op, spare);
         keep(op, spare);
         const Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
         op.elem = graph_.value(anchor.spec().macs != nullptr ? anchor.inputs[0] : anchor.outputs[0]).elem;
         op.macs = macs_of(graph_, op.op);
     }
 
-    /// The same operation with its addend as the accumulator needs it, where the table had no room for that.
+    /// The same operation with its addend, a new last value, as the accumulator needs it, where the table had no room.
     std::optional<LoweredOp> with_wide_addend(const LoweredOp& op) {
         const TileNode& anchor = op.op.nodes[op.op.anchor];
         if (graph_.nodes[anchor.node].spec().macs == nullptr || anchor.inputs.size() < 3) return std::nullopt;
@@ -226,7 +230,7 @@ class Lowering {
         return wider;
     }
 
-    void choose_tiles(LoweredOp& op, const MemoryPlan::Gap& spare) {
+    void choose_tiles(LoweredOp& op, const MemoryPlan::Gap& spare, bool first) {
         const bool cut = sums_can_be_cut(op);
         for (Axis& axis : op.op.axes) {
             if (axis.walk == Walk::sum && !cut) axis.whole = true;
@@ -241,9 +245,9 @@ class Lowering {
                                      : row_major(shape_of(graph_.value(operand.value))));
         }
         const MappingWish wish = guide_.wishes.of(op.op.source.name);
-        op.tiling = choose_tiling({graph_, op.op, target_, op.homes, strides, arena_bytes_, spare.bytes,
-                                   &op == result_.ops.data(), &wish,
-                                   op.op.source.name == guide_.explain ? &op.considered : nullptr});
+        op.tiling =
+            choose_tiling({graph_, op.op, target_, op.homes, strides, arena_bytes_, spare.bytes, first, &wish,
+                           op.op.source.name == guide_.explain ? &op.considered : nullptr});
     }
 
     /// Gives places to what stays in L2 during the operation.

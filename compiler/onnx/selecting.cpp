@@ -82,13 +82,18 @@ Found found(Call& call, ValueId mask, const Sizes& dims) {
     return {positions, positions + 1, positions + 2};
 }
 
+/// Where a position is -1.
+ValueId is_none(Call& call, ValueId positions) {
+    return call.emit("less", {positions, call.number(0, ElemType::i32)}, {}, ElemType::u8);
+}
+
 /// What is gathered at positions, -1 where there is none.
 ValueId gathered_or_none(Call& call, ValueId x, ValueId positions, int64_t axis) {
     const ValueId first = call.number(0, ElemType::i32);
     const ValueId made = gathered(call, x, call.binary("max", positions, first), axis);
     Sizes along(call.sizes(x).size(), 1);
     along[static_cast<size_t>(axis)] = elements_of(call.sizes(positions));
-    const ValueId none = call.emit("less", {call.reshape(positions, along), first}, {}, ElemType::u8);
+    const ValueId none = is_none(call, call.reshape(positions, along));
     return call.emit("where", {none, call.number(-1, call.elem(x)), made}, {}, call.elem(x));
 }
 
@@ -134,8 +139,7 @@ void compress(Call& call) {
 // ---- different elements
 
 ValueId nonnegative_or(Call& call, ValueId x, double other) {
-    const ValueId none = call.emit("less", {x, call.number(0, ElemType::i32)}, {}, ElemType::u8);
-    return call.emit("where", {none, call.number(other, ElemType::i32), x}, {}, ElemType::i32);
+    return call.emit("where", {is_none(call, x), call.number(other, ElemType::i32), x}, {}, ElemType::i32);
 }
 
 /// Which elements of a sorted row differ from the one before.
@@ -161,9 +165,9 @@ void unique(Call& call) {
     ValueId kept = gathered_or_none(call, values, at, 0), first = gathered_or_none(call, order, at, 0);
     ValueId next = call.reshape(last, {1});
     if (n > 1) next = call.concat({nonnegative_or(call, call.slice(at, 0, 1, n), double(n)), next}, 0);
-    const ValueId none = call.emit("less", {at, call.number(0, ElemType::i32)}, {}, ElemType::u8);
-    ValueId counts = call.emit("where", {none, call.number(-1, ElemType::i32), call.binary("sub", next, at)},
-                               {}, ElemType::i32);
+    ValueId counts =
+        call.emit("where", {is_none(call, at), call.number(-1, ElemType::i32), call.binary("sub", next, at)},
+                  {}, ElemType::i32);
     const ValueId groups = call.binary(
         "sub", call.emit("cumsum", {call.cast(mask, ElemType::i32)}, {graph::integer("axis", 0)}), 1.0);
     ValueId inverse = gathered(call, groups, row(ascending(order).indices), 0);

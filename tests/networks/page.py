@@ -198,6 +198,7 @@ def draw(network: str, measured: Measured) -> None:
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "kpusim"
+    mpl.rcParams["svg.fonttype"] = "none"  # letters, not their outlines
     from matplotlib import pyplot as plt
 
     rows = [row for row in measured.operations if int(row["macs"]) > 0 and int(row["charged_cycles"]) > 0]
