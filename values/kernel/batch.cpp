@@ -146,6 +146,14 @@ void Batch::revive(Lanes& lanes) const {
 
 void Batch::next_trip(Frame& frame) {
     const uint32_t variable = code_.statements[frame.statement].variable;
+    next_ = frame.statement + 1;
+    if (frame.alike) {
+        const uint32_t value = ++frame.value[0];
+        if (value >= frame.to[0]) return lanes_.clear();
+        revive(frame.other);
+        lanes_ = frame.other;
+        return set_all(variable, value);
+    }
     size_t kept = 0;
     for (size_t i = 0; i < frame.other.size(); ++i) {
         const uint32_t lane = frame.other[i];
@@ -158,7 +166,13 @@ void Batch::next_trip(Frame& frame) {
     }
     frame.other.resize(kept);
     lanes_ = frame.other;
-    next_ = frame.statement + 1;
+}
+
+/// A variable of the active lanes.
+void Batch::set_all(uint32_t variable, uint32_t value) {
+    std::vector<uint32_t>& words = variables_[variable].words;
+    if (full()) return std::fill(words.begin(), words.end(), value);
+    for (const uint32_t lane : lanes_) words[lane] = value;
 }
 
 void Batch::execute() {
@@ -232,6 +246,19 @@ void Batch::enter_loop() {
     const Values from = evaluate_column(s.expr[0]);
     const std::vector<uint32_t> first(from.words, from.words + lanes_.size());
     const Values to = evaluate_column(s.expr[1]);
+    ++next_;
+    const auto alike = [&](const uint32_t* words) {
+        return std::all_of(words, words + lanes_.size(), [&](uint32_t word) { return word == words[0]; });
+    };
+    if (first[0] < to.words[0] && alike(first.data()) && alike(to.words)) {
+        frame.alike = true;
+        frame.other = lanes_;
+        frame.value.push_back(first[0]);
+        frame.to.push_back(to.words[0]);
+        set_all(s.variable, first[0]);
+        frames_.push_back(std::move(frame));
+        return;
+    }
     for (size_t i = 0; i < lanes_.size(); ++i) {
         if (first[i] >= to.words[i]) continue;
         frame.other.push_back(lanes_[i]);
@@ -239,7 +266,6 @@ void Batch::enter_loop() {
         frame.to.push_back(to.words[i]);
         variables_[s.variable].words[lanes_[i]] = first[i];
     }
-    ++next_;
     lanes_ = frame.other;
     frames_.push_back(std::move(frame));
 }

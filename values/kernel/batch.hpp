@@ -73,6 +73,7 @@ class Batch {
         Lanes after;                      ///< go on behind it
         Lanes other;                      ///< then: of the else side
         std::vector<uint32_t> value, to;  ///< loop: of its lanes, side by side with lanes_
+        bool alike = false;               ///< loop: the same for all its lanes, `value` and `to` hold one
     };
     struct Facts {
         bool atomic = false;
@@ -86,6 +87,7 @@ class Batch {
     void settle();
     void leave();
     void next_trip(Frame& frame);
+    void set_all(uint32_t variable, uint32_t value);
     void revive(Lanes& lanes) const;
     void execute();
     void branch();

@@ -5,6 +5,7 @@
 #include "values/kernel/arithmetic.hpp"
 #include "values/kernel/batch.hpp"
 #include "values/kernel/batch_lane.hpp"
+#include "values/kernel/columns.hpp"
 
 namespace kpu::values::kernel {
 
@@ -61,15 +62,25 @@ void Batch::store_column(const Values& indices, const Values& values) {
     const CodeStatement& s = code_.statements[next_];
     if (!observers_.empty()) touch(kpu::kernel::no_expr, s.buffer, indices.words, lanes_.size());
     const Type type = code_.buffers[s.buffer].type;
-    if (is_word(type) && values.wide == nullptr &&
-        all_below(indices.words, lanes_.size(), memory_.length(s.buffer))) {
+    if (is_word(type) && values.wide == nullptr) {
+        const size_t count = lanes_.size();
+        const uint64_t length = memory_.length(s.buffer);
         uint8_t* const data = memory_.bytes(s.buffer).data;
-        for (size_t i = 0; i < lanes_.size(); ++i) {
-            const uint32_t word =
-                type == Type::f32 ? kpu::kernel::canonical(values.words[i]) : values.words[i];
-            std::memcpy(data + 4 * uint64_t{indices.words[i]}, &word, sizeof word);
+        const bool real = type == Type::f32;
+        const auto put = [real](uint8_t* place, uint32_t value) {
+            const uint32_t word = real ? kpu::kernel::canonical(value) : value;
+            std::memcpy(place, &word, sizeof word);
+        };
+        if (consecutive(indices.words, count)) {
+            if (indices.words[0] + count <= length) {
+                uint8_t* const first = data + 4 * uint64_t{indices.words[0]};
+                each(count, [=](size_t i) { put(first + 4 * i, values.words[i]); });
+                return;
+            }
+        } else if (all_below(indices.words, count, length)) {
+            for (size_t i = 0; i < count; ++i) put(data + 4 * uint64_t{indices.words[i]}, values.words[i]);
+            return;
         }
-        return;
     }
     for (size_t i = 0; i < lanes_.size(); ++i) {
         const uint32_t element = indices.words[i];

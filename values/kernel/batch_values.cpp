@@ -7,6 +7,7 @@
 #include "values/kernel/arithmetic.hpp"
 #include "values/kernel/batch.hpp"
 #include "values/kernel/batch_lane.hpp"
+#include "values/kernel/columns.hpp"
 #include "values/kernel/interpreter.hpp"
 
 namespace kpu::values::kernel {
@@ -172,8 +173,9 @@ Batch::Values Batch::unary(const CodeExpr& expr, size_t slot) {
         using Result = decltype(result_type(&Function::operator()));
         const auto* from = pointer<Argument>(static_cast<const uint32_t*>(a.words), a.wide);
         auto* to = pointer<Result>(out.words, out.wide);
-        for (size_t i = 0; i < count; ++i)
+        each(count, [=](size_t i) {
             to[i] = static_cast<typename Register<Result>::type>(to_bits(f(from_bits<Argument>(from[i]))));
+        });
         return true;
     };
     if (!visit_unary(expr.op, type_of(expr.operand[0]), apply))
@@ -197,9 +199,10 @@ Batch::Values Batch::binary(const CodeExpr& expr, size_t slot) {
         const auto* left = pointer<Argument>(static_cast<const uint32_t*>(a.words), a.wide);
         const auto* right = pointer<Argument>(static_cast<const uint32_t*>(b.words), b.wide);
         auto* to = pointer<Result>(out.words, out.wide);
-        for (size_t i = 0; i < count; ++i)
+        each(count, [=](size_t i) {
             to[i] = static_cast<typename Register<Result>::type>(
                 to_bits(f(from_bits<Argument>(left[i]), from_bits<Argument>(right[i]))));
+        });
         return true;
     };
     if (!visit_binary(expr.op, type, apply)) throw InternalError("kernel: binary operation");
@@ -215,8 +218,17 @@ Batch::Values Batch::ternary(const CodeExpr& expr, size_t slot) {
     const Values out = slot_for(slot, expr.type);
     const size_t count = lanes_.size();
     if (expr.op == Op::fma) {
-        for (size_t i = 0; i < count; ++i)
+        each(count, [=](size_t i) {
             out.words[i] = static_cast<uint32_t>(fused(a.words[i], b.words[i], c.words[i]));
+        });
+        return out;
+    }
+    if (type != Type::u64 && out.wide == nullptr) {
+        const uint32_t sign = type == Type::f32 ? 0x80000000u : 0;  // -0 is false
+        each(count, [=](size_t i) {
+            const uint32_t yes = b.words[i], no = c.words[i];
+            out.words[i] = (a.words[i] & ~sign) != 0 ? yes : no;
+        });
         return out;
     }
     for (size_t i = 0; i < count; ++i) {
@@ -238,6 +250,15 @@ Batch::Values Batch::cast_column(const CodeExpr& expr, size_t slot) {
     if (same_bits) return a;
     const Values out = slot_for(slot, to);
     const size_t count = lanes_.size();
+    if (to == Type::f32 && (from == Type::u32 || from == Type::i32)) {
+        const bool is_signed = from == Type::i32;
+        each(count, [=](size_t i) {
+            const uint32_t word = a.words[i];
+            const auto from_signed = static_cast<float>(static_cast<int32_t>(word));
+            out.words[i] = bits_of(is_signed ? from_signed : static_cast<float>(word));
+        });
+        return out;
+    }
     for (size_t i = 0; i < count; ++i) {
         uint64_t bits = 0;
         if (!cast(from, to, a.at(i), bits)) throw Abandoned{};
@@ -299,15 +320,24 @@ Batch::Values Batch::load(ExprIndex index, size_t slot) {
     if (!observers_.empty()) touch(index, expr.place, at.words, count);
     const Values out = slot_for(slot, expr.type);
     const uint64_t length = memory_.length(expr.place);
-    if (is_word(code_.buffers[expr.place].type) && all_below(at.words, count, length)) {
+    if (is_word(code_.buffers[expr.place].type)) {
         const uint8_t* const data = memory_.bytes(expr.place).data;
         const bool real = expr.type == Type::f32;
-        for (size_t i = 0; i < count; ++i) {
+        const auto word_at = [real](const uint8_t* place) {
             uint32_t word;
-            std::memcpy(&word, data + 4 * uint64_t{at.words[i]}, sizeof word);
-            out.words[i] = real ? kpu::kernel::canonical(word) : word;
+            std::memcpy(&word, place, sizeof word);
+            return real ? kpu::kernel::canonical(word) : word;
+        };
+        if (consecutive(at.words, count)) {
+            if (at.words[0] + count <= length) {
+                const uint8_t* const first = data + 4 * uint64_t{at.words[0]};
+                each(count, [=](size_t i) { out.words[i] = word_at(first + 4 * i); });
+                return out;
+            }
+        } else if (all_below(at.words, count, length)) {
+            each(count, [=](size_t i) { out.words[i] = word_at(data + 4 * uint64_t{at.words[i]}); });
+            return out;
         }
-        return out;
     }
     const auto read = [&](size_t i) -> uint64_t {
         const uint32_t element = at.words[i];
@@ -344,8 +374,8 @@ void Batch::check_order(const uint32_t* loaded) {
     const size_t count = lanes_.size();
     const uint32_t* stored = store_indices_;
     if (std::equal(loaded, loaded + count, stored)) {
-        bool ascending = true;
-        for (size_t i = 1; i < count; ++i) ascending &= stored[i] > stored[i - 1];
+        uint32_t ascending = 1;
+        for (size_t i = 1; i < count; ++i) ascending &= uint32_t{stored[i] > stored[i - 1]};
         if (ascending) return;
     }
     const auto [least, most] = std::minmax_element(stored, stored + count);

@@ -1,0 +1,42 @@
+#pragma once
+// Loops over columns of values, for the instructions of the machine that runs them. Nothing is contracted or
+// reordered, so that a result does not depend on which loop was taken.
+#include <cstddef>
+#include <cstdint>
+
+namespace kpu::values::kernel {
+
+inline bool has_wide_instructions() {
+    static const bool has = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    return has;
+}
+
+/// Places stand for themselves: a column is another one, or the very same.
+template <typename Step>
+[[gnu::target("avx2,fma")]] void each_wide(size_t count, const Step& step) {
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) step(i);
+}
+template <typename Step>
+void each_narrow(size_t count, const Step& step) {
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) step(i);
+}
+/// step(i) for each place i below count.
+template <typename Step>
+void each(size_t count, const Step& step) {
+    if (has_wide_instructions())
+        each_wide(count, step);
+    else
+        each_narrow(count, step);
+}
+
+/// Whether each element is the one behind that of the lane before.
+inline bool consecutive(const uint32_t* elements, size_t count) {
+    if (count == 0 || elements[0] > UINT32_MAX - count) return false;
+    uint32_t differs = 0;
+    for (size_t i = 0; i < count; ++i) differs |= elements[i] ^ (elements[0] + static_cast<uint32_t>(i));
+    return differs == 0;
+}
+
+}  // namespace kpu::values::kernel
