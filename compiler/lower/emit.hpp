@@ -35,6 +35,7 @@ struct Places {
     std::map<Block, int64_t> table_places{};       ///< small constants: byte offsets in the table
     std::vector<builder::Buffer> l1{}, staging{};  ///< by engine: its L1, and as much of L2
     uint64_t arena_bytes = 0;                      ///< half of an L1: stages take turns
+    std::map<uint32_t, double> lane_operations{};  ///< of launches of kernels, by statement
     uint32_t turns = 0;                            ///< stages so far
     std::map<size_t, Loads> loads{};               ///< by engine
     std::vector<builder::Task> streams{};          ///< loads of large constants from DDR, in order

@@ -299,8 +299,10 @@ Task Lane::launch(const kernels::Operation& kernel, const TileNode& tile, const 
     for (const size_t i : tile.inputs) in.push_back(tiles_.shape(i));
     for (const size_t o : tile.outputs) out.push_back(tiles_.shape(o));
     const kernels::Launch of = kernel.launch(in, out, node.attrs);
-    return places_.program.launch(kernel_of(places_.graph, node).body.name(), inputs, outputs, of.workgroups,
-                                  of.scalars);
+    Task task = places_.program.launch(kernel_of(places_.graph, node).body.name(), inputs, outputs,
+                                       of.workgroups, of.scalars);
+    places_.lane_operations[task.statement()] = of.lane_operations;
+    return task;
 }
 
 BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {

@@ -330,7 +330,6 @@ class Lowering {
         const uint32_t number = program_.op(op.op.source.name, op.op.source.type);
         proto::Op& message = *program_.message().mutable_op(static_cast<int>(number) - 1);
         message.set_schedule_order(static_cast<int32_t>(number) - 1);
-        message.set_estimated_cycles(static_cast<uint64_t>(op.tiling.cycles));
         for (const graph::Source& source : op.op.fused) {
             message.add_fused_with(source.name);
             message.add_fused_type(source.type);
@@ -481,18 +480,17 @@ class Lowering {
         message.set_weight_bytes(constants_.size());
         message.set_peak_sram_bytes(result_.memory.l2_bytes + table_used_ +
                                     2 * arena_bytes_ * 2 * target_.engines.size());
-        uint64_t host = 0, cycles = 0;
+        uint64_t host = 0;
         for (const Storage& storage : result_.memory.storages)
             host += storage.input || storage.output ? storage.bytes : 0;
         message.set_peak_dram_bytes(result_.memory.ddr_bytes + host + constants_.size());
         message.set_activation_bytes(result_.memory.ddr_bytes + host + result_.memory.l2_bytes);
-        for (const LoweredOp& op : result_.ops) cycles += static_cast<uint64_t>(op.tiling.cycles);
-        message.set_estimated_total_cycles(cycles);
         message.set_target_name(target_.platform.name());
         message.set_target_version(target_.platform.version());
         message.set_target_hash(legality_hash(target_.limits));
         if (constants_.size() > 0) program_.data("weights", "weights", constants_.take());
         result_.module = program_.build();
+        result_.lane_operations = std::move(places_.lane_operations);
         result_.graph = std::move(graph_);
     }
 

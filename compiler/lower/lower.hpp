@@ -1,5 +1,7 @@
 #pragma once
 // Graph to program: every group of nodes becomes tiles that are loaded, computed and stored by tasks.
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +38,7 @@ struct Lowered {
     MemoryPlan memory;
     graph::Graph graph;  ///< with the copies that lowering put in
     uint64_t weight_bytes = 0;
+    std::map<uint32_t, double> lane_operations;  ///< of launches of kernels, by statement
 };
 
 /// Lowers a graph for a device, whose types and opcodes it must keep to. Throws UserError that names the operation:

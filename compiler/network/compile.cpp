@@ -57,6 +57,7 @@ class Compilation {
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.module.program.mutable_device()->set_path(target_.platform.name());
         state_bounds(result, target_);
+        state_estimates(result, target_);
         numbers.report(result.lowered, result.precision);
         explain(result);
         if (const std::string& path = request_.options.text("write-mapping"); !path.empty())

@@ -29,6 +29,8 @@ std::string mapping_text(const Compiled& compiled, const lower::Target& target, 
 
 /// Writes into each operation of the program what bounds it, and the cycles below which no schedule comes.
 void state_bounds(Compiled& compiled, const lower::Target& target);
+/// Writes the estimates of cycles, from a schedule of the tasks: of each operation what it is charged, and the total.
+void state_estimates(Compiled& compiled, const lower::Target& target);
 
 /// Where each tensor lives and when: a picture if the name ends in .html, else a table.
 void write_memory_map(const Compiled& compiled, const lower::Target& target, const std::string& path);

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 
+#include "compiler/estimate/schedule.hpp"
 #include "compiler/network/compile.hpp"
 
 namespace kpu::network {
@@ -80,6 +82,18 @@ void state_bounds(Compiled& compiled, const lower::Target& target) {
         message.set_bound(bound.name);
         message.set_bound_cycles(message.bound_cycles() + static_cast<uint64_t>(bound.cycles));
     }
+}
+
+/// Of operations and of the whole, by a schedule of the program's tasks.
+void state_estimates(Compiled& compiled, const lower::Target& target) {
+    Module& module = compiled.lowered.module;
+    const BoundProgram bound =
+        bind(std::shared_ptr<const Module>(std::shared_ptr<void>(), &module), {}, target.limits);
+    const estimate::Estimate of = estimate::estimate(bound, target, compiled.lowered.lane_operations);
+    for (int i = 0; i < module.program.op_size(); ++i)
+        module.program.mutable_op(i)->set_estimated_cycles(
+            static_cast<uint64_t>(std::llround(of.charged[static_cast<size_t>(i)])));
+    module.program.set_estimated_total_cycles(static_cast<uint64_t>(std::llround(of.cycles)));
 }
 
 std::string mapping_text(const Compiled& compiled, const lower::Target& target, std::string_view only) {

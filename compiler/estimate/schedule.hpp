@@ -1,0 +1,23 @@
+#pragma once
+// The estimate that is reported (estimated_cycles): a list schedule of the tasks of the emitted program. Tasks are
+// issued, get ready and take units as they do in the model; each lasts as its closed form says, and transfers share
+// what lies on their way like fluids. docs/networks.md says how near it comes to the simulation.
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "compiler/lower/target.hpp"
+#include "isa/bound_program.hpp"
+
+namespace kpu::estimate {
+
+struct Estimate {
+    double cycles = 0;            ///< until the last task is complete
+    std::vector<double> charged;  ///< by BoundProgram::ops, as ops.csv charges them; sums to `cycles`
+};
+
+/// `lane_operations`: of each launch of a kernel, by statement. Deterministic.
+Estimate estimate(const BoundProgram& program, const lower::Target& target,
+                  const std::map<uint32_t, double>& lane_operations);
+
+}  // namespace kpu::estimate

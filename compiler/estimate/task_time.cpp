@@ -1,0 +1,232 @@
+#include "compiler/estimate/task_time.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "isa/footprint.hpp"
+#include "model/timing/systolic.hpp"
+#include "model/timing/vector.hpp"
+
+namespace kpu::estimate {
+namespace {
+
+constexpr double accumulator_bytes = 4;
+
+class TaskTimes {
+  public:
+    TaskTimes(const BoundProgram& program, const lower::Target& target,
+              const std::map<uint32_t, double>& lane_operations)
+        : program_(program),
+          target_(target),
+          lane_operations_(lane_operations),
+          device_(platforms::ddr_device(target.platform)),
+          row_cycles_(device_.trc() * 2.0 / target.platform.ddr().data_rate_mtps() *
+                      target.platform.clock().core_mhz()) {}
+
+    TaskTime of(const BoundTask& task, uint32_t statement) const {
+        if (task.moves()) return transfer(task);
+        if (task.launches()) return launch(task, lane_operations_.at(statement));
+        return task.unit == UnitKind::nmu ? product(task) : vector(task);
+    }
+
+  private:
+    const BoundRegion& input(const BoundTask& task, size_t i) const {
+        return program_.regions[task.inputs[i]];
+    }
+    const BoundRegion& output(const BoundTask& task) const { return program_.regions[task.outputs[0]]; }
+    const proto::Engine& engine(const BoundTask& task) const {
+        return target_.engines[static_cast<size_t>(std::max(task.engine, 0))];
+    }
+    double hop() const { return target_.platform.interconnect().hop_latency_cycles(); }
+
+    /// Until the first byte of an operand is there.
+    double read_latency(const BoundTask& task, const BoundRegion& region) const {
+        if (region.level == Level::l1) return engine(task).l1().read_latency_cycles();
+        return target_.platform.l2().read_latency_cycles() + hop();
+    }
+    double write_latency(const BoundTask& task, const BoundRegion& region) const {
+        if (region.level == Level::l1) return engine(task).l1().write_latency_cycles();
+        return target_.platform.l2().write_latency_cycles() + hop();
+    }
+
+    TaskTime product(const BoundTask& task) const {
+        const proto::SystolicArray& parameters = engine(task).array();
+        const proto::Clock& clock = target_.platform.clock();
+        const double ratio = clock.has_array_mhz() ? clock.core_mhz() / clock.array_mhz() : 1;
+        const timing::SystolicArray array =
+            timing::array_for(parameters, input(task, 0).elem, input(task, 1).elem);
+        const timing::SystolicTime time = timing::systolic_time(array, timing::gemm_shape(program_, task));
+        const bool physical = array.timing == proto::SystolicArray::physical;
+        TaskTime of;
+        of.overlaps = physical;
+        of.lead = physical ? engine(task).l1().read_latency_cycles() : 0;
+        of.entry_gap = ratio * double(time.entry_gap);
+        of.fill = ratio * double(time.weight_load + time.fill + time.waits);
+        of.steady = ratio * double(time.steady);
+        of.drain = ratio * double(time.drain);
+        of.occupancy = ratio * double(time.occupancy);
+        const bool os = array.dataflow == proto::SystolicArray::os;
+        const size_t stationary = array.dataflow == proto::SystolicArray::is ? 0 : 1;
+        of.operands = -1e300;
+        for (size_t i = 0; i < task.inputs.size(); ++i) {
+            const BoundRegion& region = input(task, i);
+            const double reads = i == 0   ? double(time.a_reads)
+                                 : i == 1 ? double(time.b_reads)
+                                          : double(region.shape.product());
+            const double port = parameters.operand_bytes_per_cycle() / ratio;
+            double due = of.fill + of.steady;
+            if (physical && i < 2)
+                due = ratio * double(!os && i == stationary ? time.stationary_in : time.operands_in);
+            of.operands = std::max(
+                of.operands, read_latency(task, region) + reads * bit_width(region.elem) / 8 / port - due);
+        }
+        const BoundRegion& y = output(task);
+        const double bytes = double(time.writes - time.partial_reads) * bit_width(y.elem) / 8 +
+                             double(time.partial_reads) * accumulator_bytes;
+        const double window = of.fill + of.steady + of.drain - ratio * double(time.first_result);
+        of.result = std::max(0.0, bytes * ratio / parameters.result_bytes_per_cycle() - window) +
+                    write_latency(task, y);
+        return of;
+    }
+
+    TaskTime vector(const BoundTask& task) const {
+        const proto::Vector& parameters = engine(task).vector();
+        const timing::VectorTime time = timing::vector_time(parameters, program_, task);
+        TaskTime of;
+        of.overlaps = true;
+        of.steady = of.occupancy = double(time.steady);
+        of.drain = double(time.latency);
+        of.operands = -1e300;
+        for (size_t i = 0; i < task.inputs.size(); ++i) {
+            const BoundRegion& region = input(task, i);
+            const double bytes = double(footprint_of(region, 0).total_bytes()) * (i == 0 ? time.passes : 1);
+            const double through = std::max(of.steady, bytes / parameters.operand_bytes_per_cycle());
+            of.operands = std::max(of.operands, read_latency(task, region) + through - of.steady);
+        }
+        const double bytes = double(footprint_of(output(task), 0).total_bytes());
+        const double window = of.steady / time.passes;
+        of.result = std::max(0.0, bytes / parameters.result_bytes_per_cycle() - window) +
+                    write_latency(task, output(task));
+        return of;
+    }
+
+    /// Its workgroups, side by side on all units that may take them.
+    TaskTime launch(const BoundTask& task, double lane_operations) const {
+        const proto::Vector& parameters = engine(task).vector();
+        TaskTime of;
+        of.steady = of.occupancy = lane_operations / parameters.lanes();
+        of.drain = std::max(1u, parameters.pipeline_latency_cycles());
+        return of;
+    }
+
+    // ---- transfers
+
+    static lower::Runs runs(const Footprint& bytes) {
+        const double run = std::max<double>(1, double(bytes.run_bytes));
+        return {double(bytes.total_bytes()) / run, run, bytes.dims > 0 ? bytes.stride_bytes[0] : 0};
+    }
+
+    /// How much slower bursts are that stay in one group of banks, as those of short rows may that lie a multiple of all
+    /// groups apart.
+    double same_group(const lower::Runs& of, double burst) const {
+        if (of.count <= 1) return 1;
+        const auto groups = static_cast<int64_t>(std::max(1u, device_.bank_groups()));
+        const auto step = static_cast<int64_t>(std::max(1.0, std::round(double(of.stride) / burst)));
+        const double visited = std::ceil(of.bytes / burst) * double(groups) / double(std::gcd(step, groups));
+        return std::max(1.0,
+                        double(device_.tccd_l()) / (device_.burst_nck() * std::min(double(groups), visited)));
+    }
+
+    /// Cycles of DRAM's pins, and how much longer it takes as its rows do not lie in all channels.
+    double pin_cycles(const lower::Runs& of, double& share) const {
+        constexpr double burst = 64;
+        const double moved = of.count * std::ceil(of.bytes / burst) * burst / target_.ddr_bytes_per_cycle *
+                             same_group(of, burst);
+        // rows of a channel's banks are opened while data of others moves; a bank opens one in tRC
+        const double page = target_.ddr_page_bytes, channels = double(target_.ddr_channels);
+        const double stride = double(of.stride) / channels;
+        const auto banks = static_cast<int64_t>(device_.banks_per_group());
+        const auto step = static_cast<int64_t>(std::max(1.0, std::round(stride / page)));
+        const double visited = double(banks) / double(std::gcd(step, banks));
+        const double opened = of.count > 1 ? of.count / channels * std::min(1.0, stride / page) : 0;
+        const double pages = opened * row_cycles_ / visited;
+        share = 1;
+        if (of.count > 1) {
+            const int64_t period = target_.ddr_channels * target_.ddr_interleave;
+            const int64_t apart = std::gcd(of.stride, period);
+            const double blocks = std::ceil(of.bytes / double(target_.ddr_interleave));
+            const double starts = double(period) / double(std::max(apart, target_.ddr_interleave));
+            share = std::min(1.0, blocks * starts / double(target_.ddr_channels));
+        }
+        return std::max(moved, pages);
+    }
+
+    TaskTime transfer(const BoundTask& task) const {
+        const BoundRegion &from = input(task, 0), &to = output(task);
+        const bool of_system = task.unit == UnitKind::sdma;
+        const lower::Mover& mover = of_system ? target_.system : task.stores() ? target_.store : target_.dma;
+        const proto::Dma& dma = of_system ? target_.platform.system_dma() : engine(task).dma();
+        const lower::Runs source = runs(footprint_of(from, 0)), destination = runs(footprint_of(to, 0));
+        const lower::Runs& cut = source.count >= destination.count ? source : destination;
+        TaskTime of;
+        of.moves = true;
+        Flow& flow = of.flow;
+        flow.bytes = std::max(1.0, cut.all());
+        flow.demand.assign(first_engine_link + target_.engines.size(), 0);
+        const double unit = mover.unit_cycles(cut) - mover.descriptor_cycles;
+        of.before = mover.descriptor_cycles;
+        of.port = flow.bytes / mover.port;
+        flow.alone = flow.issue = std::max(1.0, unit);
+        for (const BoundRegion* side : {&from, &to}) {
+            const bool read = side == &from;
+            if (side->level == Level::ddr) {
+                double share = 1;
+                const double pins = pin_cycles(read ? source : destination, share);
+                flow.demand[ddr_pins] += pins;
+                flow.alone = std::max(flow.alone, pins / share);
+                of.behind += target_.ddr_latency_cycles;
+            } else if (side->level == Level::l2) {
+                flow.demand[l2_ports] += flow.bytes / target_.l2_bytes_per_cycle;
+                of.behind += read ? target_.platform.l2().read_latency_cycles()
+                                  : target_.platform.l2().write_latency_cycles();
+            } else {
+                const proto::Engine& own = target_.engines[side->engine];
+                of.behind += read ? own.l1().read_latency_cycles() : own.l1().write_latency_cycles();
+                flow.demand[first_engine_link + side->engine] += target_.dma.link_cycles(cut);
+            }
+        }
+        const bool from_ddr = from.level == Level::ddr || to.level == Level::ddr;
+        if (from_ddr) flow.demand[system_link] += target_.system.link_cycles(cut);
+        if (from.level != to.level) of.behind += hop();
+        for (const double cycles : flow.demand) flow.alone = std::max(flow.alone, cycles);
+        // Little: the bytes on their way over the time that they are
+        const double window = double(std::max(1u, dma.max_outstanding_bursts())) *
+                              std::min(double(dma.burst_bytes()), cut.bytes);
+        flow.window = window;
+        flow.alone = std::max(flow.alone, flow.bytes * of.behind / window);
+        return of;
+    }
+
+    const BoundProgram& program_;
+    const lower::Target& target_;
+    const std::map<uint32_t, double>& lane_operations_;
+    const proto::DdrDevice device_;
+    const double row_cycles_;  ///< from one row of a bank to its next
+};
+
+}  // namespace
+
+std::vector<TaskTime> task_times(const BoundProgram& program, const lower::Target& target,
+                                 const std::map<uint32_t, double>& lane_operations) {
+    const TaskTimes times(program, target, lane_operations);
+    std::vector<TaskTime> result(program.tasks.size());
+    for (uint32_t s = 0; s < program.statements.size(); ++s) {
+        if (program.statements[s].kind != BoundStatement::Kind::task) continue;
+        const uint32_t index = program.statements[s].index;
+        result[index] = times.of(program.tasks[index], s);
+    }
+    return result;
+}
+
+}  // namespace kpu::estimate

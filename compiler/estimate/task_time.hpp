@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "compiler/estimate/sharing.hpp"
+#include "compiler/lower/target.hpp"
+#include "isa/bound_program.hpp"
+
+namespace kpu::estimate {
+
+/// Of a task, alone, in core cycles; model/unit/unit.md has the meaning of the terms.
+struct TaskTime {
+    bool moves = false;
+    bool overlaps = false;  ///< the next task may enter its unit before this one is complete
+    // computations
+    double lead = 0, entry_gap = 0, fill = 0, steady = 0, drain = 0, occupancy = 0;
+    double operands = 0;  ///< from the start: the last operand is in, less when it is due from the begin
+    double result = 0;    ///< behind the drain: the rest of the result, and until it is visible
+    // transfers: descriptor, then a flow, then the way of its last byte
+    double before = 0, behind = 0, port = 0;
+    Flow flow;
+};
+
+constexpr size_t ddr_pins = 0, system_link = 1, l2_ports = 2, first_engine_link = 3;
+
+/// Times of all tasks of a program, by BoundProgram::tasks.
+std::vector<TaskTime> task_times(const BoundProgram& program, const lower::Target& target,
+                                 const std::map<uint32_t, double>& lane_operations);
+
+}  // namespace kpu::estimate

@@ -1,0 +1,73 @@
+// The estimate of a program comes near its simulation.
+#include "compiler/estimate/schedule.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "compiler/front_ends.hpp"
+#include "runtime/simulation.hpp"
+
+namespace kpu::estimate {
+namespace {
+
+const std::string examples = std::string(KPUSIM_SOURCE_DIR) + "/examples/";
+
+double simulated(const std::shared_ptr<const Module>& module, const platforms::Platform& platform) {
+    runtime::SimulationOptions options;
+    options.mode = runtime::Mode::timing;
+    runtime::Simulation simulation(module, &platform, options);
+    EXPECT_EQ(simulation.run(), execution::RunStatus::finished);
+    return double(simulation.now());
+}
+
+compiler::Input network(const std::string& platform, const std::string& precision) {
+    Diagnostics notes;
+    compiler::DeviceChoice device;
+    device.platform = platform;
+    GivenOptions options;
+    options.emplace_back("precision", precision);
+    if (precision == "int8") options.emplace_back("calibrate", "random:1");
+    return compiler::load_for_device(compiler::Source::of_file(examples + "networks/digits_cnn.onnx"),
+                                     options, device, notes);
+}
+
+using Device = std::pair<std::string, std::string>;
+class Network : public ::testing::TestWithParam<Device> {};
+
+TEST_P(Network, TotalIsNearTheSimulationAndTheSumOfOperations) {
+    const compiler::Input input = network(GetParam().first, GetParam().second);
+    const KPUProgram& program = input.module->program;
+    const double total = double(program.estimated_total_cycles());
+    EXPECT_NEAR(total / simulated(input.module, *input.platform), 1, 0.1);
+    double sum = 0;
+    for (const proto::Op& op : program.op()) sum += double(op.estimated_cycles());
+    EXPECT_NEAR(sum, total, program.op_size());  // each is rounded
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Network,
+                         ::testing::Values(Device("swkpu-v1", "int8"), Device("swkpu-v1", "fp16"),
+                                           Device("swkpu-v2", "bf16"), Device("tile32", "f32"),
+                                           Device("npm_lite", "int8"), Device("core128-hbm2", "bf16")));
+
+// Tasks and loops of a text, not of the compiler.
+TEST(Schedule, HandWrittenProgram) {
+    compiler::DeviceChoice device;
+    device.search_paths = {examples + "gemm_relu"};
+    Diagnostics notes;
+    const compiler::Input input =
+        compiler::load_for_device(compiler::Source::of_file(examples + "gemm_relu/gemm_relu.nem"),
+                                  GivenOptions(), compiler::DeviceChoice(), notes);
+    const lower::Target target(*input.platform);
+    const BoundProgram program = bind(input.module, {}, target.limits);
+    const Estimate of = estimate(program, target, {});
+    EXPECT_NEAR(of.cycles / simulated(input.module, *input.platform), 1, 0.1);
+    EXPECT_NEAR(std::accumulate(of.charged.begin(), of.charged.end(), 0.0), of.cycles, 1e-6 * of.cycles);
+    const Estimate again = estimate(program, target, {});
+    EXPECT_EQ(again.cycles, of.cycles);
+    EXPECT_EQ(again.charged, of.charged);
+}
+
+}  // namespace
+}  // namespace kpu::estimate
