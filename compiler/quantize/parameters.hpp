@@ -27,6 +27,15 @@ struct Weights {
 };
 Weights quantized_weights(const graph::Value& value, const std::vector<double>& least_scales);
 
+/// Weights in i4, a scale for each output channel and group of `group_size` indices of the last dimension but one: that of
+/// least squared error. Scales are f16, or f32 where one is too small for that.
+struct GroupedWeights {
+    graph::Data data, scales;
+    Dims scale_shape;
+    ElemType scale_elem = ElemType::f16;
+};
+GroupedWeights grouped_weights(const graph::Value& value, int64_t group_size);
+
 /// The scales of weights below which this bias, in steps of x_scale * w_scale, would not fit 31 bits. The last
 /// dimension of the bias has `channels` elements, or one for all.
 std::vector<double> least_scales_for(const graph::Value& bias, double x_scale, int64_t channels);

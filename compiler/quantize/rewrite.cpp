@@ -162,6 +162,12 @@ class Rewriter {
             if (Node* maker = maker_of(forms_[node.outputs[0]].steps)) maker->absorbed.push_back(node.source);
             return;
         }
+        if (in_groups(node)) {
+            const ValueId out = node.outputs[0], sums = grouped(node);
+            forms_[out].steps =
+                add("quantize", {sums}, {}, from_.value(out).name, ElemType::i8, plan_.quants[out]);
+            return;
+        }
         if (is_product(node.spec())) {
             append(node, node.spec().name, product_operands(node), integer_attributes(node));
         } else {
@@ -184,6 +190,15 @@ class Rewriter {
 
     /// i32 sums with the scale of each channel, and their floats.
     void leave_accumulator(const Node& node) {
+        if (in_groups(node)) {
+            const ElemType elem = float_of_sums(node.outputs[0]);
+            const ValueId sums = grouped(node);
+            forms_[node.outputs[0]].reals[elem == ElemType::f32 ? elem : options_.real] =
+                elem == ElemType::f32 || options_.real == ElemType::f32
+                    ? sums
+                    : add("cast", {sums}, {}, from_.value(node.outputs[0]).name, options_.real, {});
+            return;
+        }
         std::vector<ValueId> operands = product_operands(node);
         const Value& out = from_.value(node.outputs[0]);
         const BoundQuant quant = accumulator_quant(operands, out.shape.rank);
@@ -234,6 +249,40 @@ class Rewriter {
             if (attr.name == "accum_type") attr.type = ElemType::i32;
         }
         return attrs;
+    }
+
+    /// Whether the weights of a product become i4 with scales of groups.
+    bool in_groups(const Node& node) const {
+        if (options_.group_size == 0 || !is_product(node.spec())) return false;
+        const Value& weight = from_.value(node.inputs[1]);
+        const std::string_view form = graph::group_form(node.spec());
+        const bool matrix = node.spec().op_class == OpcodeClass::gemm && from_.value(node.inputs[0]).shape.rank == 2;
+        const bool image = node.spec().op_class == OpcodeClass::conv && node.attrs.integer("groups", 1) == 1;
+        return !form.empty() && (matrix || image) && weight.constant() && !plan_.given[node.inputs[1]].data &&
+               is_supported(options_.supports, form, {ElemType::i8, ElemType::i4, ElemType::f16}, {ElemType::f32}) &&
+               is_supported(options_.supports, form, {ElemType::i8, ElemType::i4, ElemType::f32, ElemType::f32},
+                            {ElemType::f32});
+    }
+
+    /// The f32 sums of a product with i4 weights.
+    ValueId grouped(const Node& node) {
+        const Value& weight = from_.value(node.inputs[1]);
+        GroupedWeights weights = grouped_weights(weight, options_.group_size);
+        std::vector<ValueId> operands = {
+            steps(node.inputs[0]),
+            to_.add_constant(weight.name, ElemType::i4, weight.shape, std::move(weights.data)),
+            to_.add_constant(weight.name + ":scales", weights.scale_elem, weights.scale_shape,
+                             std::move(weights.scales))};
+        if (node.inputs.size() > 2) operands.push_back(real(node.inputs[2], ElemType::f32));
+        BoundAttrs attrs;
+        for (const BoundAttr& attr : node.attrs.list) {
+            if (attr.name != "accum_type" && attr.name != "groups") attrs.list.push_back(attr);
+        }
+        attrs.list.push_back(graph::integer("group_size", options_.group_size));
+        append(node, graph::group_form(node.spec()), std::move(operands), std::move(attrs));
+        const ValueId sums = to_.nodes.back().outputs[0];
+        to_.value(sums).elem = ElemType::f32;
+        return sums;
     }
 
     /// X, W and, where there is one, the bias in steps of their products.
