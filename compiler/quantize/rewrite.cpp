@@ -191,12 +191,10 @@ class Rewriter {
     /// i32 sums with the scale of each channel, and their floats.
     void leave_accumulator(const Node& node) {
         if (in_groups(node)) {
-            const ElemType elem = float_of_sums(node.outputs[0]);
-            const ValueId sums = grouped(node);
-            forms_[node.outputs[0]].reals[elem == ElemType::f32 ? elem : options_.real] =
-                elem == ElemType::f32 || options_.real == ElemType::f32
-                    ? sums
-                    : add("cast", {sums}, {}, from_.value(node.outputs[0]).name, options_.real, {});
+            const ValueId out = node.outputs[0], sums = grouped(node);
+            const ElemType elem = is_only_output(out) ? ElemType::f32 : options_.real;
+            forms_[out].reals[elem] =
+                elem == ElemType::f32 ? sums : add("cast", {sums}, {}, from_.value(out).name, elem, {});
             return;
         }
         std::vector<ValueId> operands = product_operands(node);
@@ -212,16 +210,20 @@ class Rewriter {
             elem == ElemType::none ? sums : add("dequantize", {sums}, {}, out.name, elem, {});
     }
 
+    /// No node reads it.
+    bool is_only_output(ValueId id) const {
+        return std::none_of(from_.nodes.begin(), from_.nodes.end(), [id](const Node& node) {
+            return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
+        });
+    }
+
     /// The type that sums become on the device; none: the host makes floats of them. Outputs are f32 where the
     /// device can.
     ElemType float_of_sums(ValueId id) const {
         const auto makes = [this](ElemType elem) {
             return is_supported(options_.supports, "dequantize", {ElemType::i32}, {elem});
         };
-        const bool only_output = std::none_of(from_.nodes.begin(), from_.nodes.end(), [id](const Node& node) {
-            return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
-        });
-        if (only_output && makes(ElemType::f32)) return ElemType::f32;
+        if (is_only_output(id) && makes(ElemType::f32)) return ElemType::f32;
         return makes(options_.real) ? options_.real : ElemType::none;
     }
 
