@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "compiler/graph/data.hpp"
 #include "values/scalar.hpp"
@@ -145,6 +146,7 @@ GroupedWeights grouped_weights(const Value& value, int64_t group_size) {
                taps = value.elements() / (columns * depth), size = static_cast<uint64_t>(group_size);
     const uint64_t groups = (depth + size - 1) / size;
     GroupedWeights made;
+    made.group_size = group_size;
     made.scale_shape.rank = 2;
     made.scale_shape[0] = static_cast<int64_t>(groups);
     made.scale_shape[1] = static_cast<int64_t>(columns);
@@ -185,6 +187,36 @@ GroupedWeights grouped_weights(const Value& value, int64_t group_size) {
     made.data = steps.data;
     made.scales = graph::make_numbers(made.scale_elem, scales);
     return made;
+}
+
+bool has_groups(const Value& value) {
+    if (value.blocks == nullptr || value.shape.rank < 2 || value.blocks->axis != value.shape.rank - 2U) return false;
+    const graph::Blocks& blocks = *value.blocks;
+    const auto rank = static_cast<size_t>(blocks.shape.rank);
+    const auto tap = static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) * graph::element_bytes(blocks.elem);
+    for (const Data* data : {&blocks.scales, &blocks.zero_points}) {
+        for (size_t at = tap; *data && at < data->size; at += tap) {
+            if (std::memcmp(data->bytes, data->bytes + at, tap) != 0) return false;
+        }
+    }
+    return true;
+}
+
+GroupedWeights given_groups(const Value& value) {
+    const graph::Blocks& blocks = *value.blocks;
+    const auto rank = static_cast<size_t>(blocks.shape.rank);
+    GroupedWeights given;
+    given.data = blocks.steps;
+    given.group_size = blocks.size;
+    given.scale_elem = blocks.elem;
+    if (blocks.zero_points) given.scale_shape[given.scale_shape.rank++] = 2;
+    given.scale_shape[given.scale_shape.rank++] = blocks.shape[rank - 2];
+    given.scale_shape[given.scale_shape.rank++] = blocks.shape[rank - 1];
+    const auto tap = static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) * graph::element_bytes(blocks.elem);
+    std::vector<uint8_t> bytes(blocks.scales.bytes, blocks.scales.bytes + tap);
+    if (blocks.zero_points) bytes.insert(bytes.end(), blocks.zero_points.bytes, blocks.zero_points.bytes + tap);
+    given.scales = graph::make_data(std::move(bytes));
+    return given;
 }
 
 std::vector<double> least_scales_for(const Value& bias, double x_scale, int64_t channels) {

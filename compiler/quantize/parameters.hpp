@@ -33,8 +33,13 @@ struct GroupedWeights {
     graph::Data data, scales;
     Dims scale_shape;
     ElemType scale_elem = ElemType::f16;
+    int64_t group_size = 1;
 };
 GroupedWeights grouped_weights(const graph::Value& value, int64_t group_size);
+/// Whether the blocks that a model brings are groups of the summed dimension, the same for all taps of a window.
+bool has_groups(const graph::Value& value);
+/// As the model brings them: with zero points, if some are not 0, in the second half of the scales.
+GroupedWeights given_groups(const graph::Value& value);
 
 /// The scales of weights below which this bias, in steps of x_scale * w_scale, would not fit 31 bits. The last
 /// dimension of the bias has `channels` elements, or one for all.

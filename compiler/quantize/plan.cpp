@@ -370,6 +370,15 @@ class Planner {
 
 }  // namespace
 
+bool takes_groups(const Supports& supports, std::string_view form) {
+    if (form.empty() || !is_supported(supports, "quantize", {ElemType::f32}, {ElemType::i8})) return false;
+    const ElemType types[] = {ElemType::f16, ElemType::f32};
+    return std::all_of(std::begin(types), std::end(types), [&](ElemType scales) {
+        return is_supported(supports, form, {ElemType::i8, ElemType::i4, scales}, {ElemType::f32}) &&
+               is_supported(supports, form, {ElemType::i8, ElemType::i4, scales, ElemType::f32}, {ElemType::f32});
+    });
+}
+
 bool keeps_steps(const OpcodeSpec& spec) {
     return spec.op_class == OpcodeClass::view || spec.name == "maxpool" || spec.name == "resize" ||
            spec.name == "reduce_max" || spec.name == "reduce_min";

@@ -255,21 +255,21 @@ class Rewriter {
 
     /// Whether the weights of a product become i4 with scales of groups.
     bool in_groups(const Node& node) const {
-        if (options_.group_size == 0 || !is_product(node.spec())) return false;
+        if (!is_product(node.spec())) return false;
         const Value& weight = from_.value(node.inputs[1]);
+        if (options_.group_size == 0 && !has_groups(weight)) return false;
         const std::string_view form = graph::group_form(node.spec());
         const bool matrix = node.spec().op_class == OpcodeClass::gemm && from_.value(node.inputs[0]).shape.rank == 2;
         const bool image = node.spec().op_class == OpcodeClass::conv && node.attrs.integer("groups", 1) == 1;
         return !form.empty() && (matrix || image) && weight.constant() && !plan_.given[node.inputs[1]].data &&
-               is_supported(options_.supports, form, {ElemType::i8, ElemType::i4, ElemType::f16}, {ElemType::f32}) &&
-               is_supported(options_.supports, form, {ElemType::i8, ElemType::i4, ElemType::f32, ElemType::f32},
-                            {ElemType::f32});
+               takes_groups(options_.supports, form);
     }
 
     /// The f32 sums of a product with i4 weights.
     ValueId grouped(const Node& node) {
         const Value& weight = from_.value(node.inputs[1]);
-        GroupedWeights weights = grouped_weights(weight, options_.group_size);
+        GroupedWeights weights =
+            has_groups(weight) ? given_groups(weight) : grouped_weights(weight, options_.group_size);
         std::vector<ValueId> operands = {
             steps(node.inputs[0]),
             to_.add_constant(weight.name, ElemType::i4, weight.shape, std::move(weights.data)),
@@ -280,7 +280,7 @@ class Rewriter {
         for (const BoundAttr& attr : node.attrs.list) {
             if (attr.name != "accum_type" && attr.name != "groups") attrs.list.push_back(attr);
         }
-        attrs.list.push_back(graph::integer("group_size", options_.group_size));
+        attrs.list.push_back(graph::integer("group_size", weights.group_size));
         append(node, graph::group_form(node.spec()), std::move(operands), std::move(attrs));
         const ValueId sums = to_.nodes.back().outputs[0];
         to_.value(sums).elem = ElemType::f32;

@@ -333,6 +333,95 @@ class GroupTest(unittest.TestCase):
         # beside them: biases in either type, tiles at whole lines
         self.assertLess(abs(saved - (weights / 2 - scales)), 0.05 * weights)
 
+    def nbits(self, symmetric: bool, scales: type, seed: int) -> list[int]:
+        """Write a com.microsoft.MatMulNBits node, [5, 200] times [200, 33] in blocks of 32; its scales as bits."""
+        rng = np.random.default_rng(seed)
+        k, n, size = 200, 33, 32
+        blocks = -(-k // size)
+        packed = rng.integers(0, 256, (n, blocks, size // 2)).astype(np.uint8)
+        given = rng.uniform(0.01, 0.05, (n, blocks)).astype(scales)
+        tensors = [onnx.numpy_helper.from_array(packed, "w"), onnx.numpy_helper.from_array(given, "s")]
+        inputs = ["x", "w", "s"]
+        if not symmetric:
+            zeros = rng.integers(0, 256, (n, (blocks + 1) // 2)).astype(np.uint8)
+            tensors.append(onnx.numpy_helper.from_array(zeros, "z"))
+            inputs.append("z")
+        node = helper.make_node(
+            "MatMulNBits", inputs, ["y"], "product", domain="com.microsoft", K=k, N=n, bits=4, block_size=size
+        )
+        elem = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(scales))
+        value = helper.make_tensor_value_info
+        graph = helper.make_graph([node], "g", [value("x", elem, [5, k])], [value("y", elem, [5, n])], tensors)
+        sets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+        onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=10), self.model)
+        self.x = rng.standard_normal((5, k)).astype(scales)
+        for path in (self.folder / "samples").iterdir():
+            np.save(path, self.x)
+        np.save(self.folder / "x.npy", self.x)
+        return sorted(given.ravel().view(f"u{given.itemsize}").tolist())
+
+    def test_matmul_nbits(self) -> None:
+        """With its own scales and zero points in int4, as floats elsewhere; against ONNX Runtime."""
+        for seed, (symmetric, scales) in enumerate(itertools.product((True, False), (np.float32, np.float16))):
+            with self.subTest(symmetric=symmetric, scales=scales.__name__):
+                bits = self.nbits(symmetric, scales, seed)
+                right = self.onnx_runtime(self.model)
+                qdq = self.folder / "qdq.onnx"
+                y, _ = self.run_program(self.compile("swkpu-v2", "--export-qdq", str(qdq)), "values+timing")
+                self.assertGreater(decibel(y.astype(np.float32), right), 36)  # inputs of 8 bits
+                (kept,) = [
+                    onnx.numpy_helper.to_array(t).astype(scales)
+                    for t in onnx.load(qdq).graph.initializer
+                    if t.data_type == TensorProto.FLOAT and list(t.dims) == [7, 33]
+                ]
+                self.assertEqual(sorted(kept.ravel().view(f"u{kept.itemsize}").tolist()), bits)
+                out = self.folder / "floats"
+                command(
+                    "run", str(self.model), "--platform", "tile32", "--precision", "fp16", "--mode", "functional",
+                    "--input", f"x={self.folder / 'x.npy'}", "-o", str(out), "--force",
+                )
+                floats = np.load(out / "outputs" / "y.npy").astype(np.float32)
+                self.assertGreater(decibel(floats, right), 50)
+
+    def test_given_blocks(self) -> None:
+        """Blocks of a QDQ model stay where the device takes them, of a Gemm with transposed weights and a Conv too."""
+        write_model(self.model, TensorProto.UINT4, "block", True, (64, 33), 7)
+        listed = command("check", str(self.model), "--platform", "swkpu-v2").stdout
+        row = next(line for line in listed.splitlines() if line.startswith("product"))
+        self.assertIn("i8, i4", row)
+        rng = np.random.default_rng(2)
+        shapes = {"w1": ((40, 16, 3, 3), 1), "w2": ((10, 40), 1)}
+        tensors, nodes, value = [], [], helper.make_tensor_value_info
+        for name, (shape, axis) in shapes.items():
+            blocks = [*shape]
+            blocks[axis] //= 8
+            steps = rng.integers(-8, 8, shape).astype(ml_dtypes.int4)
+            scales = np.broadcast_to(rng.uniform(0.01, 0.05, blocks[:2] + [1] * (len(shape) - 2)), blocks)
+            tensors += [
+                helper.make_tensor(f"{name}q", TensorProto.INT4, shape, steps.flatten().tolist()),
+                onnx.numpy_helper.from_array(np.ascontiguousarray(scales, np.float32), f"{name}s"),
+            ]
+            nodes.append(
+                helper.make_node("DequantizeLinear", [f"{name}q", f"{name}s"], [name], axis=axis, block_size=8)
+            )
+        nodes += [
+            helper.make_node("Conv", ["x", "w1"], ["c"], "conv", pads=[1, 1, 1, 1]),
+            helper.make_node("GlobalAveragePool", ["c"], ["g"], "pool"),
+            helper.make_node("Flatten", ["g"], ["f"], "flatten"),
+            helper.make_node("Gemm", ["f", "w2"], ["y"], "gemm", transB=1),
+        ]
+        graph = helper.make_graph(
+            nodes, "g", [value("x", TensorProto.FLOAT, [1, 16, 6, 6])], [value("y", TensorProto.FLOAT, [1, 10])], tensors
+        )
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), self.model)
+        self.x = rng.standard_normal((1, 16, 6, 6)).astype(np.float32)
+        for path in (self.folder / "samples").iterdir():
+            np.save(path, self.x)
+        np.save(self.folder / "x.npy", self.x)
+        # nothing of the weights is lost: 8 bits of the activations are the whole error
+        y, _ = self.run_program(self.compile("swkpu-v2", "--group-size", "128"), "values+timing")
+        self.assertGreater(decibel(y, self.onnx_runtime(self.model)), 36)
+
     def test_told(self) -> None:
         """Devices without such products, and sizes that are none."""
         for device in ("swkpu-v1", "npm_lite", "tile32"):
