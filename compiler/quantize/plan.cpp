@@ -111,9 +111,24 @@ class Planner {
                 if (!is_sane(id)) return "its numbers are too large, or not finite";
             }
         }
+        if (weighs_by_probabilities(node) && has_float_form(node)) return "most of its probabilities are below a step";
         return is_supported(supports_, row.name, types(node, true), types(node, false))
                    ? std::string_view()
                    : "the device has no int8 form of it";
+    }
+
+    /// A product with the result of a softmax, as in attention: 256 steps up to the largest of many numbers whose sum is
+    /// 1 leave few to the others.
+    bool weighs_by_probabilities(const Node& node) const {
+        if (!is_product(node.spec())) return false;
+        ValueId id = node.inputs[0];
+        while (producers_[id] >= 0) {
+            const Node& maker = graph_.nodes[static_cast<size_t>(producers_[id])];
+            if (maker.spec().name == "softmax") return true;
+            if (maker.spec().op_class != OpcodeClass::view) return false;
+            id = maker.inputs[0];
+        }
+        return false;
     }
 
     static bool sums_or_selects(const OpcodeSpec& row) {
