@@ -117,10 +117,10 @@ class Planner {
                    : "the device has no int8 form of it";
     }
 
-    /// A product with the result of a softmax, as in attention: 256 steps up to the largest of many numbers whose sum is
+    /// A product of two results, one of them a softmax's, as in attention: 256 steps up to the largest of many numbers whose sum is
     /// 1 leave few to the others.
     bool weighs_by_probabilities(const Node& node) const {
-        if (!is_product(node.spec())) return false;
+        if (!is_product(node.spec()) || is_constant(node.inputs[1])) return false;
         ValueId id = node.inputs[0];
         while (producers_[id] >= 0) {
             const Node& maker = graph_.nodes[static_cast<size_t>(producers_[id])];

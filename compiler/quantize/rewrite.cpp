@@ -377,6 +377,12 @@ class Rewriter {
         return type == ElemType::none ? options_.real : type;
     }
 
+    /// Floats, if there are some, came of the steps.
+    static bool is_made_in_steps(const Forms& forms) {
+        const auto later = [&](const auto& real) { return forms.steps < real.second; };
+        return forms.steps != absent && std::all_of(forms.reals.begin(), forms.reals.end(), later);
+    }
+
     void add_outputs() {
         for (const Port& port : from_.outputs) {
             const Forms& forms = forms_[port.value];
@@ -384,8 +390,8 @@ class Rewriter {
             ValueId value = absent;
             if (!is_float_value(port.value)) {
                 value = plain(port.value);
-            } else if (forms.reals.empty() && forms.steps != absent && !options_.boundary_on_device) {
-                value = forms.steps;
+            } else if (is_made_in_steps(forms) && !options_.boundary_on_device) {
+                value = forms.steps;  // whoever needs floats too: the host makes its own
             } else {
                 value = real(port.value);
             }
