@@ -97,7 +97,9 @@ struct OpcodeSpec {
     ShapeRule shapes = nullptr;     ///< null: as types
     bool in_place_allowed = false;  ///< an input region may be the output region
     bool integers_need_quant = false;  ///< plain integers are refused: the formula has no integer meaning
-    bool accumulates = false;          ///< continues the sums of its third operand, in order
+    uint8_t addend = 2;                ///< products: the operand that is added to the sums, if it is given
+    bool accumulates = false;          ///< continues the sums of its addend, in order
+    bool group_scales = false;         ///< products: the third operand has a scale for each group of K
     uint8_t window_rank = 0;           ///< convolutions: dimensions that the window moves along
     bool depthwise = false;            ///< convolutions: as many groups as input channels
     bool transposed = false;           ///< convolutions: the window spreads each element of X over Y

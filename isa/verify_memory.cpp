@@ -108,7 +108,7 @@ void check_intent(const VerifyContext& context, const BoundTask& task, uint32_t 
 /// Whether output may share storage with input number `i` of this opcode.
 bool in_place_input(const OpcodeSpec& spec, size_t i) {
     if (!spec.in_place_allowed) return false;
-    return !spec.accumulates || i == 2;  // only the addend of an accumulation
+    return !spec.accumulates || i == spec.addend;  // only the addend of an accumulation
 }
 
 /// Whether an input and an output of a launch are one buffer of the kernel, which reads and writes it.

@@ -145,6 +145,10 @@ void check_product_quant(const VerifyContext& context, const BoundTask& task, co
     const BoundRegion& y = context.region(task.outputs[0]);
     if (!is_integer(a.elem) || b.shape.rank < 2 || y.shape.rank < 1) return;
     const OpcodeSpec& spec = opcode(task.opcode);
+    if (spec.group_scales && b.quant) {
+        return context.error(pos, fmt::format("{}: the scales of {} stand in S. Fix: leave out its quant=.",
+                                              spec.name, region_text(b)));
+    }
     const auto refuse = [&](const BoundRegion& region, size_t axis) {
         context.error(pos, fmt::format("{} cannot use scales along axis {} of {}. Fix: quantize inputs per "
                                        "tensor, weights per tensor, per output channel or per group of the "

@@ -60,6 +60,8 @@ Table make_table() {
     for (const std::string_view name :
          {"conv2d", "conv2d.acc", "conv1d", "conv3d", "depthwise_conv2d", "conv_transpose2d"})
         t.push_back({name, reference::conv, fast::conv});
+    t.push_back({"gemm.group", reference::group_gemm, fast::group_gemm});
+    t.push_back({"conv2d.group", reference::group_conv, fast::group_conv});
     add_elementwise(t);
     t.push_back({"maxpool", reference::maxpool, fast::maxpool});
     t.push_back({"avgpool", reference::avgpool, fast::avgpool});

@@ -36,16 +36,6 @@ void check_accumulator(const Call& call) {
                                 call.spec.name, name_of(wanted), name_of(type), name_of(wanted)));
 }
 
-/// Addend of a product: the third operand, if there is one.
-Addend addend_of(const Call& call) {
-    Addend result;
-    result.strides.rank = call.y().shape.rank;
-    if (call.inputs.size() < 3) return result;
-    result = broadcast(call.inputs[2], call.y());
-    result.first = call.spec.accumulates;
-    return result;
-}
-
 /// Of an attribute that is not given; 0 when the row names none.
 double default_number(const AttrSpec& attr) {
     if (attr.kind == AttrKind::boolean) return attr.default_text == "true" ? 1 : 0;
@@ -55,6 +45,31 @@ double default_number(const AttrSpec& attr) {
 }
 
 }  // namespace
+
+Addend addend_of(const Call& call) {
+    Addend result;
+    result.strides.rank = call.y().shape.rank;
+    if (call.inputs.size() <= call.spec.addend) return result;
+    result = broadcast(call.inputs[call.spec.addend], call.y());
+    result.first = call.spec.accumulates;
+    return result;
+}
+
+void start_sums(const Addend& c, const Tensor& y) {
+    auto* to = reinterpret_cast<float*>(y.data);
+    const int64_t count = y.shape.product();
+    if (c.tensor == nullptr) {
+        std::fill(to, to + count, 0.0F);
+        return;
+    }
+    const auto* from = reinterpret_cast<const float*>(c.tensor->data);
+    const size_t last = y.shape.rank - 1U;
+    for (int64_t i = 0; i < count; i += y.shape[last]) {
+        int64_t rest = i / y.shape[last], start = 0;
+        for (size_t d = last; d-- > 0; rest /= y.shape[d]) start += rest % y.shape[d] * c.strides[d];
+        for (int64_t n = 0; n < y.shape[last]; ++n) to[i + n] = from[start + n * c.strides[last]];
+    }
+}
 
 void require_quant(const Call& call, const Tensor& tensor, std::string_view side) {
     if (has_quant(tensor)) return;

@@ -41,6 +41,11 @@ struct Addend {
     bool first = false;  ///< accumulation starts from it (gemm.acc, conv2d.acc); else it is added last
 };
 
+/// Of a product, if there is one.
+Addend addend_of(const Call& call);
+/// f32 sums before their first product: 0, or the addend.
+void start_sums(const Addend& c, const Tensor& y);
+
 /// Y[b] = A[b] x B[b] (+ C), b over all leading dimensions.
 struct GemmProblem {
     const Tensor* a = nullptr;
@@ -177,5 +182,19 @@ struct IntScaling {
 /// b_columns: the axis of B that is the output channel, b_depth: the one that is summed over.
 IntScaling int_scaling(const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c, size_t b_depth,
                        size_t b_columns);
+
+
+/// What gemm.group and conv2d.group do with the i32 sums of a group, for each group in ascending order:
+///   acc = sum over k of (a - a_zero) * b, left = sum over k of (a - a_zero)                 modulo 2^32
+///   y   = f32(y + (acc - left * zero_point[g,n]) * scale[g,n])                               in binary64
+/// y starts from C, or from +0. So sums that are cut between groups have the bits of whole ones.
+struct GroupScaling {
+    int64_t group_size = 1;
+    int64_t a_zero = 0;
+    std::vector<double> scale;       ///< that of A times that of the group, by group and output channel
+    std::vector<double> zero_point;  ///< the same order; empty: none
+};
+/// Throws UserError on a quantisation of A that is not per tensor.
+GroupScaling group_scaling(const Call& call);
 
 }  // namespace kpu::values

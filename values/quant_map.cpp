@@ -138,4 +138,20 @@ IntScaling int_scaling(const Tensor& a, const Tensor& b, const Tensor& y, const 
     return s;
 }
 
+
+GroupScaling group_scaling(const Call& call) {
+    const QuantMap a_map(call.x());
+    require_axis(call.x(), a_map, {});
+    const Tensor& s = call.inputs[2];
+    GroupScaling scaling;
+    scaling.group_size = call.attrs.integer("group_size", 1);
+    scaling.a_zero = a_map.zero_point(0);
+    const int64_t count = s.shape.product(), each = s.shape.rank == 3 ? count / 2 : count;
+    for (int64_t i = 0; i < each; ++i)
+        scaling.scale.push_back(a_map.scale(0) * static_cast<double>(load_float(s.type, s.data, i)));
+    for (int64_t i = each; i < count; ++i)
+        scaling.zero_point.push_back(static_cast<double>(load_float(s.type, s.data, i)));
+    return scaling;
+}
+
 }  // namespace kpu::values

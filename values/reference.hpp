@@ -10,6 +10,8 @@ namespace kpu::values::reference {
 /// kernel of its own.
 void gemm(const Call& call);
 void conv(const Call& call);
+void group_gemm(const Call& call);
+void group_conv(const Call& call);
 void elementwise(const Elementwise& row, const Call& call);
 void maxpool(const Call& call);
 void avgpool(const Call& call);

@@ -105,6 +105,28 @@ void int_element(const IntScaling& s, const Tensor& a, const Tensor& b, const Te
     store_saturated(y.type, y.data, index, quantized(scaled, s.y_zero[n], s.range));
 }
 
+/// Accumulators of each group, scaled and added one after the other.
+template <class Terms>
+void group_element(const GroupScaling& s, const Tensor& a, const Tensor& b, const Tensor& y, int64_t index, size_t column,
+                   Terms terms) {
+    const auto columns = static_cast<size_t>(b.shape[b.shape.rank - 1U]), groups = s.scale.size() / columns;
+    std::vector<uint32_t> acc(groups, 0), left(groups, 0);
+    terms([&](const Term& t) {
+        const auto g = static_cast<size_t>(t.depth / s.group_size);
+        const auto from_zero = static_cast<uint32_t>(load_integer(a.type, a.data, t.a) - s.a_zero);
+        acc[g] += from_zero * static_cast<uint32_t>(load_integer(b.type, b.data, t.b));
+        left[g] += from_zero;
+    });
+    auto sum = load<float>(y.data, index);
+    for (size_t g = 0; g < groups; ++g) {
+        auto scaled = static_cast<double>(static_cast<int32_t>(acc[g]));
+        if (!s.zero_point.empty())
+            scaled -= static_cast<double>(static_cast<int32_t>(left[g])) * s.zero_point[g * columns + column];
+        sum = f32_of(static_cast<double>(sum) + scaled * s.scale[g * columns + column]);
+    }
+    store(y.data, index, sum);
+}
+
 void gemm_elements(const GemmProblem& p) {
     const bool integer = is_integer(p.a->type);
     const size_t depth_axis = p.b->shape.rank - 2U;
@@ -155,6 +177,32 @@ void conv_elements(const ConvProblem& p) {
 }
 
 }  // namespace
+
+void group_gemm(const Call& call) {
+    const GemmProblem p = gemm_problem(call);
+    const GroupScaling scaling = group_scaling(call);
+    start_sums(p.c, *p.y);
+    for (int64_t row = 0; row < p.m; ++row) {
+        for (int64_t column = 0; column < p.n; ++column) {
+            group_element(scaling, *p.a, *p.b, *p.y, row * p.n + column, static_cast<size_t>(column),
+                          [&](auto visit) { for_each_term(p, 0, row, column, visit); });
+        }
+    }
+}
+
+void group_conv(const Call& call) {
+    const ConvProblem p = conv_problem(call);
+    const GroupScaling scaling = group_scaling(call);
+    start_sums(addend_of(call), *p.y);
+    int64_t index = 0;
+    for (int64_t pixel = 0; pixel < p.batch * p.out_h * p.out_w; ++pixel) {
+        const Pixel at{pixel / (p.out_h * p.out_w), 0, pixel / p.out_w % p.out_h, pixel % p.out_w};
+        for (int64_t channel = 0; channel < p.out_channels; ++channel) {
+            group_element(scaling, *p.x, *p.w, *p.y, index++, static_cast<size_t>(channel),
+                          [&](auto visit) { for_each_term(p, at, channel, visit); });
+        }
+    }
+}
 
 void gemm(const Call& call) { gemm_elements(gemm_problem(call)); }
 void conv(const Call& call) { conv_elements(conv_problem(call)); }

@@ -34,6 +34,17 @@ Data make_data(std::vector<uint8_t> bytes);
 /// Bytes that Data of this type and number of elements has.
 uint64_t data_bytes(ElemType elem, uint64_t elements);
 
+/// What a constant of floats was made of: integers of 4 bits with a scale for each block along a dimension, and for
+/// whatever lies beside it. real = (step - zero point) * scale.
+struct Blocks {
+    Data steps;  ///< i4, in the shape of the constant
+    size_t axis = 0;
+    int64_t size = 1;  ///< elements of a block; the last one may be shorter
+    Dims shape;        ///< of the scales: that of the constant, blocks along `axis`
+    ElemType elem = ElemType::f32;
+    Data scales, zero_points;  ///< of type `elem`; no zero points: they are 0
+};
+
 /// A tensor: a constant, an input of the graph, or what one node makes.
 struct Value {
     std::string name;  ///< unique; the source model's where it has one
@@ -41,6 +52,7 @@ struct Value {
     Dims shape;
     BoundQuant quant;  ///< real = (q - zero_point) * scale; none: the numbers stand for themselves
     Data data;         ///< constants
+    std::shared_ptr<const Blocks> blocks = {};  ///< of a constant, if a model brings them
     bool constant() const { return static_cast<bool>(data); }
     uint64_t elements() const { return static_cast<uint64_t>(shape.product()); }
 };

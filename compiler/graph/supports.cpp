@@ -17,6 +17,15 @@ bool is_product(const OpcodeSpec& spec) {
     return (spec.op_class == OpcodeClass::gemm || spec.op_class == OpcodeClass::conv) && !spec.accumulates;
 }
 
+std::pair<ElemType, ElemType> factors_of(ElemType precision) {
+    return {precision == ElemType::i4 ? ElemType::i8 : precision, precision};
+}
+
+std::string_view group_form(const OpcodeSpec& spec) {
+    if (spec.op_class == OpcodeClass::gemm) return "gemm.group";
+    return spec.name == "conv2d" ? "conv2d.group" : "";
+}
+
 std::string_view accumulating_form(const OpcodeSpec& spec) {
     if (spec.op_class == OpcodeClass::gemm) return "gemm.acc";
     return spec.name == "conv2d" ? "conv2d.acc" : "";

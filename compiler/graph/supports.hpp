@@ -2,6 +2,7 @@
 // What a device can compute, as steps that choose types ask it.
 #include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "isa/opcodes.hpp"
@@ -16,6 +17,10 @@ bool is_supported(const Supports& supports, std::string_view opcode, const std::
 
 /// gemm, matmul, convolutions, not continued sums.
 bool is_product(const OpcodeSpec& spec);
+/// The types of a product's factors in a precision: i4 stands for weights of i4 and activations of i8.
+std::pair<ElemType, ElemType> factors_of(ElemType precision);
+/// "gemm.group" of gemm and matmul, "conv2d.group": with scales of groups; empty: has no such form.
+std::string_view group_form(const OpcodeSpec& spec);
 /// "gemm.acc" of gemm and matmul, "conv2d.acc"; empty: has no such form.
 std::string_view accumulating_form(const OpcodeSpec& spec);
 

@@ -136,8 +136,21 @@ class Describer {
         a[m] = c[m] = follow(add_axis("m", y[m]));
         b[n] = c[n] = follow(add_axis("n", y[n], constant(1) ? Walk::unroll : Walk::loop));
         result_.axes.back().independent = true;
-        a[n] = b[m] = follow(add_axis("k", in(0)[n], Walk::sum));
-        if (node_.inputs.size() > 2) broadcast(2);
+        a[n] = b[m] = summed("k", in(0)[n]);
+        if (spec_.group_scales) scales_of_groups(a[n].axis, b[n]);
+        if (node_.inputs.size() > spec_.addend) broadcast(spec_.addend);
+    }
+
+    /// The axis of a sum; with scales of groups it counts groups.
+    Window summed(std::string name, int64_t extent) {
+        const int64_t group = spec_.group_scales ? node_.attrs.integer("group_size", 1) : 1;
+        return follow(add_axis(std::move(name), (extent + group - 1) / group, Walk::sum), group);
+    }
+
+    void scales_of_groups(int sum, const Window& columns) {
+        Windows& s = result_.inputs[2];
+        s[s.size() - 2] = follow(sum);
+        s[s.size() - 1] = columns;
     }
 
     void convolution() {
@@ -154,13 +167,14 @@ class Describer {
         }
         if (groups == 1) {
             ww[last] = wy[last] = follow(add_axis("o", y[last], Walk::unroll));
-            wx[last] = ww[last - 1] = follow(add_axis("c", x[last], Walk::sum));
+            wx[last] = ww[last - 1] = summed("c", x[last]);
+            if (spec_.group_scales) scales_of_groups(wx[last].axis, ww[last]);
         } else {
             const int axis = add_axis("g", groups, Walk::unroll);
             wx[last] = follow(axis, x[last] / groups);
             ww[last] = wy[last] = follow(axis, y[last] / groups);
         }
-        if (node_.inputs.size() > 2) broadcast(2);
+        if (node_.inputs.size() > spec_.addend) broadcast(spec_.addend);
     }
 
     /// Rows and columns are cut where windows do not overlap: each element of X makes a block of Y of its own.

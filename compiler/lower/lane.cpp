@@ -213,7 +213,8 @@ void Lane::add_part(const TileNode& anchor, int64_t number, const Expr& t, const
     const Node& node = places_.graph.nodes[anchor.node];
     std::vector<Region> inputs;
     std::vector<Span> reads;
-    for (size_t i = 0; i < 2; ++i) {
+    const size_t addend = node.spec().addend;
+    for (size_t i = 0; i < addend; ++i) {
         const size_t operand = anchor.inputs[i];
         if (hoisted_[operand].size() > 1) {
             tiles[operand] = hoisted_[operand][static_cast<size_t>(number)];
@@ -228,15 +229,16 @@ void Lane::add_part(const TileNode& anchor, int64_t number, const Expr& t, const
     if (sum_) {
         inputs.push_back(sum_->region);
         reads.push_back(sum_->span);
-    } else if (anchor.inputs.size() > 2) {
-        const size_t c = anchor.inputs[2];
+    } else if (anchor.inputs.size() > addend) {
+        const size_t c = anchor.inputs[addend];
         if (tiles_.in_table(c)) tiles[c] = tiles_.in_table_of(c, sums, t);
         if (!tiles[c]) tiles[c] = load(c, slot, 0, t);
         inputs.push_back(tiles[c]->region);
         reads.push_back(tiles[c]->span);
     }
     const bool product = node.spec().op_class == OpcodeClass::gemm;
-    const OpcodeSpec& spec = opcode(*find_opcode(product ? "gemm.acc" : "conv2d.acc"));
+    const OpcodeSpec& spec =
+        node.spec().group_scales ? node.spec() : opcode(*find_opcode(product ? "gemm.acc" : "conv2d.acc"));
     Task task = places_.program.compute(std::string(spec.name), inputs, {result.region});
     BoundAttrs attrs = patched(anchor, node);
     for (BoundAttr& attribute : attrs.list) {

@@ -99,7 +99,7 @@ class Lowering {
             const bool vectors =
                 node.spec().op_class == OpcodeClass::elementwise || node.spec().op_class == OpcodeClass::norm;
             for (size_t i = 0; i < tile.inputs.size(); ++i) {
-                const bool bias = node.spec().macs != nullptr && i == 2;
+                const bool bias = node.spec().macs != nullptr && i == node.spec().addend;
                 if (tile.inputs[i] == operand && !bias && !vectors) return false;
             }
         }
@@ -122,8 +122,9 @@ class Lowering {
         const TileNode& anchor = op.op.nodes[op.op.anchor];
         const ElemType sums = accumulator_of(graph_, op.op);
         const ValueId id = op.op.operands[operand].value;
-        const bool addend = anchor.inputs.size() > 2 && anchor.inputs[2] == operand &&
-                            graph_.nodes[anchor.node].spec().macs != nullptr && sums != ElemType::none;
+        const OpcodeSpec& spec = graph_.nodes[anchor.node].spec();
+        const bool addend = anchor.inputs.size() > spec.addend && anchor.inputs[spec.addend] == operand &&
+                            spec.macs != nullptr && sums != ElemType::none;
         if (!addend || graph_.value(id).elem == sums) return true;
         return is_float(sums) && enter(id, sums);
     }
@@ -180,6 +181,8 @@ class Lowering {
     bool sums_can_be_cut(const LoweredOp& op) const {
         const TileNode& anchor = op.op.nodes[op.op.anchor];
         const Node& node = graph_.nodes[anchor.node];
+        // from group to group its output is the accumulator
+        if (node.spec().group_scales) return true;
         const bool product = node.spec().op_class == OpcodeClass::gemm;
         if (!product && node.spec().name != "conv2d" && node.spec().name != "conv2d.acc") return false;
         if (node.spec().accumulates && anchor.inputs.size() > 2) return false;
@@ -208,13 +211,17 @@ class Lowering {
         keep(op, spare);
         const Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
         op.elem = graph_.value(anchor.spec().macs != nullptr ? anchor.inputs[0] : anchor.outputs[0]).elem;
+        const bool narrow_weights =
+            anchor.spec().macs != nullptr && graph_.value(anchor.inputs[1]).elem == ElemType::i4;
+        if (narrow_weights && op.elem == ElemType::i8) op.elem = ElemType::i4;
         op.macs = macs_of(graph_, op.op);
     }
 
     /// The same operation with its addend, a new last value, as the accumulator needs it, where the table had no room.
     std::optional<LoweredOp> with_wide_addend(const LoweredOp& op) {
         const TileNode& anchor = op.op.nodes[op.op.anchor];
-        if (graph_.nodes[anchor.node].spec().macs == nullptr || anchor.inputs.size() < 3) return std::nullopt;
+        const OpcodeSpec& spec = graph_.nodes[anchor.node].spec();
+        if (spec.macs == nullptr || spec.group_scales || anchor.inputs.size() < 3) return std::nullopt;
         const size_t addend = anchor.inputs[2];
         const ElemType sums = accumulator_of(graph_, op.op);
         graph::Value value = graph_.value(op.op.operands[addend].value);
@@ -306,7 +313,8 @@ class Lowering {
                 for (size_t i = 0; i < tile.inputs.size(); ++i) {
                     if (op.homes[tile.inputs[i]] != Home::table) continue;
                     Block block = constants_.whole(op.op.operands[tile.inputs[i]].value);
-                    const bool addend = &tile == &anchor && product && i == 2;
+                    const bool addend =
+                        &tile == &anchor && product && i == graph_.nodes[tile.node].spec().addend;
                     if (addend && op.tiling.cuts_sum(op.op) && sums != ElemType::none) block.elem = sums;
                     result.insert(block);
                 }

@@ -94,7 +94,8 @@ class Compilation {
         const std::string& wanted = request_.options.text("precision");
         if (!wanted.empty()) {
             const ElemType type = precision::type_named(wanted);
-            if (!target_.has_rate(type, type)) {
+            const auto [a, b] = graph::factors_of(type);
+            if (!target_.has_rate(a, b)) {
                 throw UserError(
                     fmt::format("{}: the arrays of `{}` have no {} products. Fix: choose another "
                                 "--precision, or a device "

@@ -56,7 +56,7 @@ void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options
     precision::spread(graph, precision, supports_of(target_));
     passes::check_kept(graph, precision, supports_of(target_));
     if (quantized) return absorb(graph, precision);
-    if (precision == ElemType::i8) return quantize(graph);
+    if (is_integer(precision)) return quantize(graph, precision);
     convert(graph, precision, options, after);
 }
 
@@ -79,15 +79,15 @@ void Numbers::check_options(bool quantized_already, ElemType precision) const {
     }
     if (asked("calibrate") && quantized_already)
         notes_.warning({origin_, 0, 0}, "the model is quantized already; --calibrate is not used.");
-    if (asked("calibrate") && !quantized_already && precision != ElemType::i8 && !measures)
+    if (asked("calibrate") && !quantized_already && !is_integer(precision) && !measures)
         notes_.warning(
             {origin_, 0, 0},
-            "--calibrate is for --precision int8, --accuracy and --report-accuracy; it is not used.");
-    if (!asked("calibrate") && !quantized_already && precision == ElemType::i8) {
+            "--calibrate is for --precision int8 and int4, --accuracy and --report-accuracy; it is not used.");
+    if (!asked("calibrate") && !quantized_already && is_integer(precision)) {
         throw UserError(fmt::format(
-            "{}: int8 needs samples of the inputs, for the ranges of values. Fix: give --calibrate FOLDER "
+            "{}: {} needs samples of the inputs, for the ranges of values. Fix: give --calibrate FOLDER "
             "(.npy, .png or .jpg files), or --calibrate random:1 where accuracy does not matter.",
-            origin_));
+            origin_, precision::precision_name(precision)));
     }
 }
 
@@ -125,6 +125,20 @@ quantize::RangeOptions Numbers::range_options() const {
     return options;
 }
 
+int64_t Numbers::group_size() const {
+    const double size = number(request_.options.text("group-size"), "group-size");
+    if (!(size >= 1 && size <= 65536 && size == std::floor(size)))
+        throw UserError(fmt::format("--group-size: {} is no number of channels. Fix: give 32, 64 or 128.", size));
+    if (!target_.takes("gemm.group", {ElemType::i8, ElemType::i4, ElemType::f16}, {ElemType::f32}) ||
+        !target_.takes("quantize", {ElemType::f32}, {ElemType::i8})) {
+        throw UserError(fmt::format(
+            "{}: `{}` has no products of int4 weights with scales of groups (gemm.group of i8, i4, f16 to f32, and "
+            "quantize of f32 to i8). Fix: choose a device that has them, such as swkpu-v2, or --precision int8.",
+            origin_, target_.platform.name()));
+    }
+    return static_cast<int64_t>(size);
+}
+
 quantize::QuantizeOptions Numbers::quantize_options(ElemType precision) const {
     quantize::QuantizeOptions options;
     const bool halves = target_.takes("quantize", {ElemType::f16}, {ElemType::i8}) &&
@@ -132,6 +146,7 @@ quantize::QuantizeOptions Numbers::quantize_options(ElemType precision) const {
     options.real = is_float(precision) ? precision : halves ? ElemType::f16 : ElemType::f32;
     options.supports = supports_of(target_);
     options.ranges = range_options();
+    if (precision == ElemType::i4) options.group_size = group_size();
     options.boundary_on_device = request_.options.text("boundary") == "device";
     return options;
 }
@@ -142,17 +157,17 @@ void Numbers::absorb(graph::Graph& graph, ElemType precision) {  // its own scal
     take(graph, quantize::absorb_qdq(graph, quantize_options(precision)));
 }
 
-void Numbers::quantize(graph::Graph& graph) {
+void Numbers::quantize(graph::Graph& graph, ElemType precision) {
     const graph::Graph exact = quantize::split_addends(std::move(graph));
     const auto samples = open_samples(exact);
-    const quantize::QuantizeOptions options = quantize_options(ElemType::i8);
+    const quantize::QuantizeOptions options = quantize_options(precision);
     const std::vector<quantize::Range> ranges = quantize::checked_ranges(exact, *samples, options.ranges);
     quantize::QuantizeOptions anywhere = options;  // a machine that has all
     anywhere.real = ElemType::f32;
     anywhere.supports = {};
     precision::Question question;
     question.exact = &exact;
-    question.precision = ElemType::i8;
+    question.precision = precision;
     question.compiled = [&](const graph::Graph& marked) {
         return quantize::quantize(marked, ranges, options, samples.get()).graph;
     };

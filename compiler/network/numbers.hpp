@@ -31,7 +31,8 @@ class Numbers {
     quantize::RangeOptions range_options() const;
 
     void absorb(graph::Graph& graph, ElemType precision);
-    void quantize(graph::Graph& graph);
+    int64_t group_size() const;
+    void quantize(graph::Graph& graph, ElemType precision);
     void convert(graph::Graph& graph, ElemType precision, const passes::Options& options,
                  const passes::AfterPass& after);
     void choose(graph::Graph& graph, precision::Question question, const quantize::Samples& samples);

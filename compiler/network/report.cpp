@@ -6,6 +6,7 @@
 #include <map>
 
 #include "compiler/estimate/schedule.hpp"
+#include "compiler/graph/supports.hpp"
 #include "compiler/network/compile.hpp"
 
 namespace kpu::network {
@@ -29,7 +30,8 @@ double peak_cycles(const lower::LoweredOp& op, const lower::Target& target) {
     if (op.macs == 0) return 0;
     double peak = 0;
     for (const proto::Engine& engine : target.engines) {
-        const timing::SystolicArray array = timing::array_for(engine.array(), op.elem, op.elem);
+        const timing::SystolicArray array = timing::array_for(
+            engine.array(), graph::factors_of(op.elem).first, graph::factors_of(op.elem).second);
         peak += double(array.peak_q16()) / 65536 * engine.array().count();
     }
     return double(op.macs) / peak;

@@ -217,6 +217,22 @@ ValueId Call::reshape(ValueId x, const Sizes& shape) {
     return emit("reshape", {x}, {graph::ints("target_shape", shape)}, ElemType::none, from.quant);
 }
 
+namespace {
+
+std::shared_ptr<const graph::Blocks> transposed_blocks(const graph::Value& from, const Sizes& perm) {
+    if (from.blocks == nullptr) return nullptr;
+    graph::Blocks blocks = *from.blocks;
+    const uint64_t each = graph::data_bytes(blocks.elem, 1);
+    blocks.steps = transposed(blocks.steps, 1, from.shape, perm);
+    blocks.scales = transposed(blocks.scales, each, blocks.shape, perm);
+    if (blocks.zero_points) blocks.zero_points = transposed(blocks.zero_points, each, blocks.shape, perm);
+    blocks.axis = static_cast<size_t>(std::find(perm.begin(), perm.end(), static_cast<int64_t>(blocks.axis)) - perm.begin());
+    for (size_t d = 0; d < perm.size(); ++d) blocks.shape[d] = from.blocks->shape[static_cast<size_t>(perm[d])];
+    return std::make_shared<const graph::Blocks>(std::move(blocks));
+}
+
+}  // namespace
+
 ValueId Call::transpose(ValueId x, const Sizes& perm) {
     if (perm == identity_perm(perm.size())) return x;
     const graph::Value& from = graph.value(x);
@@ -227,8 +243,11 @@ ValueId Call::transpose(ValueId x, const Sizes& perm) {
     Dims shape;
     for (const int64_t d : perm) shape[shape.rank++] = from.shape[static_cast<size_t>(d)];
     const uint64_t each = graph::data_bytes(from.elem, 1);
-    return graph.add_constant(from.name, from.elem, shape, transposed(from.data, each, from.shape, perm),
-                              quant);
+    const std::shared_ptr<const graph::Blocks> blocks = transposed_blocks(from, perm);
+    const ValueId made =
+        graph.add_constant(from.name, from.elem, shape, transposed(from.data, each, from.shape, perm), quant);
+    graph.value(made).blocks = blocks;
+    return made;
 }
 
 /// Elementwise operands broadcast: adding nothing expands. -0 is what changes no float, -0 included.

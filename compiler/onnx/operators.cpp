@@ -30,8 +30,10 @@ const Table& table_of_operators() {
 
 std::vector<KnownOperator> known_operators() {
     std::vector<KnownOperator> result{{"If"}};  // a branch is no operator: the importer walks it
-    for (const auto& [type, row] : table_of_operators())
+    for (const auto& [type, row] : table_of_operators()) {
+        if (!row.domain.empty()) continue;
         result.push_back({type, std::max<int64_t>(row.since, 7), row.until});
+    }
     std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.type < b.type; });
     return result;
 }

@@ -13,6 +13,7 @@ struct Operator {
     void (*import)(Call& call);
     int64_t since = 1;    ///< the opset that brought it
     int64_t until = 999;  ///< the last opset that has it
+    std::string_view domain = "";
 };
 
 /// Null: no such operator.

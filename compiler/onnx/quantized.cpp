@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "compiler/graph/data.hpp"
 #include "compiler/onnx/convolutions.hpp"
@@ -147,10 +146,35 @@ ValueId lowered_nibbles(Call& call, BoundQuant quant) {
     return call.graph.add_constant(tensor.name, ElemType::i4, graph::dims(tensor.shape), made.data, quant);
 }
 
-/// A constant with scales of its own for each block along an axis, and for whatever lies beside it: no opcode has such
-/// steps, so it becomes floats here, as (x - zero) * scale in f32.
-std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t block) {
+/// Of 4 bits: products can take the steps as they are. Numbers and zero points of u4 are 8 lower.
+std::shared_ptr<const graph::Blocks> blocks_of(Type type, const Known& numbers, const Known& scales, const Known* zeros,
+                                               size_t axis, int64_t size) {
+    if (type != Type::i4 && type != Type::u4) return nullptr;
+    const double lower = type == Type::u4 ? 8 : 0;
+    const auto reals = [](const Known& known, double less) {
+        std::vector<double> all;
+        for (size_t i = 0; i < known.size(); ++i) all.push_back(known.number(i) - less);
+        return all;
+    };
+    graph::Blocks blocks;
+    blocks.steps = graph::make_numbers(ElemType::i4, reals(numbers, lower));
+    blocks.axis = axis;
+    blocks.size = size;
+    blocks.shape = graph::dims(scales.shape);
+    blocks.elem = scales.type == Type::f16 ? ElemType::f16 : ElemType::f32;
+    blocks.scales = graph::make_numbers(blocks.elem, reals(scales, 0));
+    const std::vector<double> zero_points =
+        zeros == nullptr ? std::vector<double>(scales.size(), -lower) : reals(*zeros, lower);
+    if (std::any_of(zero_points.begin(), zero_points.end(), [](double zero) { return zero != 0; }))
+        blocks.zero_points = graph::make_numbers(blocks.elem, zero_points);
+    return std::make_shared<const graph::Blocks>(std::move(blocks));
+}
+
+/// A constant with scales of its own for each block along an axis, and for whatever lies beside it. It becomes floats
+/// here, as (x - zero) * scale in f32; of 4 bits it keeps its blocks too.
+std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t block, ElemType elem) {
     if (block < 1 || !call.in(0).constant() || !constant_scales(call, 1)) return std::nullopt;
+    const bool nibbles = call.in(0).tensor && call.in(0).tensor->nibbles;
     const Sizes& shape = call.shape(0);
     const size_t axis = call.axis(given_axis, call.rank(0));
     Sizes blocks = shape;
@@ -162,16 +186,18 @@ std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t 
                                  text_of(scales.shape), block, text_of(shape)));
     int64_t behind = 1;
     for (size_t d = axis + 1; d < shape.size(); ++d) behind *= shape[d];
-    const graph::NewData made = graph::new_data(numbers.size() * sizeof(float));
+    std::vector<double> floats;
     for (int64_t i = 0; i < static_cast<int64_t>(numbers.size()); ++i) {
         const int64_t along = i / behind % shape[axis], before = i / behind / shape[axis];
         const auto from = static_cast<size_t>((before * blocks[axis] + along / block) * behind + i % behind);
         const double zero = zeros == nullptr ? 0 : zeros->number(from);
-        const float number = static_cast<float>(numbers.number(static_cast<size_t>(i)) - zero) *
-                             static_cast<float>(scales.number(from));
-        std::memcpy(made.bytes + i * static_cast<int64_t>(sizeof number), &number, sizeof number);
+        floats.push_back(static_cast<float>(numbers.number(static_cast<size_t>(i)) - zero) *
+                         static_cast<float>(scales.number(from)));
     }
-    return call.graph.add_constant(call.node.inputs[0], ElemType::f32, graph::dims(shape), made.data);
+    const ValueId id = call.graph.add_constant(call.node.inputs[0], elem, graph::dims(shape),
+                                               graph::make_numbers(elem, floats));
+    call.graph.value(id).blocks = blocks_of(nibbles ? Type::u4 : call.type(0), numbers, scales, zeros, axis, block);
+    return id;
 }
 
 void dequantize(Call& call) {
@@ -180,8 +206,8 @@ void dequantize(Call& call) {
     if (const int64_t told = call.integer("output_dtype", 0); told != 0) type = static_cast<Type>(told);
     if (!is_float(elem_of(type)))
         Call::refuse(fmt::format("dequantisation to {} is not taken", name_of(type)));
-    if (const std::optional<ValueId> floats = blocks_as_floats(call, axis, block))
-        return call.result(0, call.cast(*floats, elem_of(type)), type);
+    if (const std::optional<ValueId> floats = blocks_as_floats(call, axis, block, elem_of(type)))
+        return call.result(0, *floats, type);
     std::optional<ValueId> x;
     if (constant_scales(call, 1)) {
         const BoundQuant quant = quant_of(call, 1, call.shape(0), axis, block);
@@ -278,6 +304,54 @@ void dynamic_quantize(Call& call) {
     call.result(2, call.emit("cast", {zero}, {}, ElemType::u8), Type::u8);
 }
 
+/// com.microsoft: A times a matrix [N, K] in blocks along K, packed [N, blocks, bytes of a block]; A, B, scales, zero
+/// points, g_idx, bias.
+void matmul_nbits(Call& call) {
+    const int64_t k = call.integer("K", 0), n = call.integer("N", 0), size = call.integer("block_size", 0);
+    if (call.integer("bits", 4) != 4) Call::refuse(fmt::format("its weights have {} bits", call.integer("bits", 4)));
+    if (call.has(4)) Call::refuse("its groups have an order of their own (g_idx)");
+    if (k < 1 || n < 1 || size < 16 || size % 2 != 0 || k > int64_t{1} << 31 || n > int64_t{1} << 31)
+        Call::refuse(fmt::format("K is {}, N {}, block_size {}", k, n, size));
+    const int64_t blocks = (k + size - 1) / size;
+    const Known &packed = call.known(1, "weights"), &given = call.known(2, "scales");
+    if (static_cast<int64_t>(packed.size()) != n * blocks * (size / 2) || static_cast<int64_t>(given.size()) != n * blocks)
+        Call::refuse(fmt::format("{} bytes of weights and {} scales do not fit [{},{}] in blocks of {}", packed.size(),
+                                 given.size(), n, k, size));
+    const auto nibble = [](const Known& bytes, int64_t row, int64_t bytes_in_row, int64_t i) {
+        return bytes.ints[static_cast<size_t>(row * bytes_in_row + i / 2)] >> (4 * (i % 2)) & 15;
+    };
+    Known steps{Type::u4, {k, n}, {}, {}}, scales{given.type, {blocks, n}, {}, {}}, zeros{Type::f32, {blocks, n}, {}, {}};
+    for (int64_t i = 0; i < k; ++i) {
+        for (int64_t row = 0; row < n; ++row) steps.ints.push_back(nibble(packed, row, blocks * (size / 2), i));
+    }
+    const Known* points = call.has(3) ? &call.known(3, "zero points") : nullptr;
+    const int64_t packed_points = (blocks + 1) / 2;
+    if (points != nullptr &&
+        static_cast<int64_t>(points->size()) != n * (points->real() ? blocks : packed_points))
+        Call::refuse(fmt::format("{} zero points do not fit", points->size()));
+    for (int64_t block = 0; block < blocks; ++block) {
+        for (int64_t row = 0; row < n; ++row) {
+            const auto at = static_cast<size_t>(row * blocks + block);
+            scales.reals.push_back(given.number(at));
+            zeros.reals.push_back(points == nullptr ? 8
+                                  : points->real()  ? points->number(at)
+                                                    : double(nibble(*points, row, packed_points, block)));
+        }
+    }
+    const ElemType elem = call.elem(call.value(0));
+    std::vector<double> floats;
+    for (int64_t i = 0; i < k * n; ++i) {
+        const auto of = static_cast<size_t>(i / n / size * n + i % n);
+        floats.push_back((double(steps.ints[static_cast<size_t>(i)]) - zeros.reals[of]) * scales.reals[of]);
+    }
+    const ValueId w =
+        call.graph.add_constant(call.node.inputs[1], elem, graph::dims({k, n}), graph::make_numbers(elem, floats));
+    call.graph.value(w).blocks = blocks_of(Type::u4, steps, scales, &zeros, 0, size);
+    ValueId y = matmul(call, call.value(0), w);
+    if (call.has(5)) y = call.binary("add", y, call.value(5));
+    call.result(y);
+}
+
 }  // namespace
 
 void add_quantized(Operators& t) {
@@ -288,6 +362,7 @@ void add_quantized(Operators& t) {
     t.push_back({"QLinearMatMul", qlinear_matmul, 10});
     t.push_back({"MatMulInteger", matmul_integer, 10});
     t.push_back({"ConvInteger", conv_integer, 10});
+    t.push_back({"MatMulNBits", matmul_nbits, 1, 999, "com.microsoft"});
 }
 
 }  // namespace kpu::onnx

@@ -47,11 +47,14 @@ ElemType type_named(std::string_view name) {
     if (name == "bf16") return ElemType::bf16;
     if (name == "posit8") return ElemType::posit8;
     if (name == "posit16") return ElemType::posit16;
-    return name == "int8" ? ElemType::i8 : ElemType::none;
+    return name == "int8" ? ElemType::i8 : name == "int4" ? ElemType::i4 : ElemType::none;
 }
 
 std::string_view precision_name(ElemType type) {
-    return type == ElemType::f16 ? "fp16" : type == ElemType::i8 ? "int8" : kpu::name_of(type);
+    return type == ElemType::f16  ? "fp16"
+           : type == ElemType::i8 ? "int8"
+           : type == ElemType::i4 ? "int4"
+                                  : kpu::name_of(type);
 }
 
 void spread(graph::Graph& graph, ElemType precision, const graph::Supports& supports) {

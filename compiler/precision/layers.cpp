@@ -21,7 +21,8 @@ bool has_floats(const graph::Graph& graph, const Node& node) {
 double peak(const lower::Target& target, ElemType type) {
     double sum = 0;
     for (const proto::Engine& engine : target.engines) {
-        const timing::SystolicArray array = timing::array_for(engine.array(), type, type);
+        const auto [a, b] = graph::factors_of(type);
+        const timing::SystolicArray array = timing::array_for(engine.array(), a, b);
         sum += double(array.peak_q16()) / 65536 * engine.array().count();
     }
     return sum;

@@ -67,6 +67,7 @@ class Stripper {
         const Value& value = from_.value(id);
         if (map_[id] == absent && value.constant())
             map_[id] = to_.graph.add_constant(value.name, value.elem, value.shape, value.data, value.quant);
+        if (value.blocks != nullptr) to_.graph.value(map_[id]).blocks = value.blocks;
         return map_[id];
     }
 
@@ -331,11 +332,21 @@ class QdqPlanner {
             const bool bias = is_product(node.spec()) && i == 2;
             if (is_data(node.spec(), i) != is_float_value(id)) return false;
             if (bias && !graph_.value(id).constant()) return false;
+            if (is_product(node.spec()) && i == 1 && takes_blocks(node)) continue;
             const bool chosen_here = graph_.value(id).constant() && !(is_product(node.spec()) && i == 1);
             if (is_float_value(id) && !model_.noted[id] && !chosen_here) return false;
             if (is_product(node.spec()) && i == 1 && !scales_fit(id)) return false;
         }
         return true;
+    }
+
+    /// Weights of 4 bits with scales of groups, as the model brings them.
+    bool takes_blocks(const Node& node) const {
+        const Value& weight = graph_.value(node.inputs[1]);
+        return has_groups(weight) && graph_.value(node.inputs[0]).shape.rank == weight.shape.rank &&
+               (node.spec().op_class != OpcodeClass::gemm || weight.shape.rank == 2) &&
+               node.attrs.integer("groups", 1) == 1 &&
+               takes_groups(options_.supports, graph::group_form(node.spec()));
     }
 
     /// Scales of weights stand along the output channels.

@@ -203,7 +203,9 @@ class Exporter {
     void add(const Node& node) {
         const OpcodeSpec& spec = node.spec();
         const std::string& like = value(node.outputs[0]).name;
-        if (spec.name == "quantize" || spec.name == "dequantize") {
+        const bool float_cast =  // the exported model has one float type
+            spec.name == "cast" && is_float(value(node.inputs[0]).elem) && is_float(value(node.outputs[0]).elem);
+        if (spec.name == "quantize" || spec.name == "dequantize" || float_cast) {
             made(node.outputs[0], floats(node.inputs[0]));
         } else if (spec.op_class == OpcodeClass::conv) {
             made(node.outputs[0], convolution(node, like));
@@ -250,6 +252,33 @@ class Exporter {
                                                    bytes_of(moved.data)));
     }
 
+    /// The weights of a product with scales of groups: blocks along the input channels, the same for each tap of a window.
+    std::string group_weights(const Node& node, const Sizes& perm) {
+        const Value &w = value(node.inputs[1]), &s = value(node.inputs[2]);
+        const std::vector<int> order(perm.begin(), perm.end());
+        const size_t rank = w.shape.rank, groups_at = s.shape.rank - 2U;
+        const std::vector<double> given = graph::numbers(s);
+        const auto count = static_cast<size_t>(s.shape[groups_at] * s.shape[groups_at + 1]);
+        Dims blocks = w.shape;
+        blocks[rank - 2] = s.shape[groups_at];
+        const auto constant = [&](const std::string& name, ElemType elem, const Dims& shape, const graph::Data& data) {
+            return writer_.constant(name, onnx_type(elem), sizes_of(graph::permuted(shape, order)),
+                                    bytes_of(graph::permuted(data, graph::element_bytes(elem), shape, order)));
+        };
+        const auto of_blocks = [&](const char* what, ElemType elem, size_t first) {
+            std::vector<double> all(static_cast<size_t>(blocks.product()));
+            for (size_t i = 0; i < all.size(); ++i) all[i] = given[first + i % count];
+            return constant(w.name + what, elem, blocks, graph::make_numbers(elem, all));
+        };
+        Names operands = {constant(w.name, w.elem, w.shape, w.data), of_blocks(":scale", ElemType::f32, 0)};
+        if (s.shape.rank == 3) operands.push_back(of_blocks(":zero", w.elem, count));
+        const int64_t axis = std::find(order.begin(), order.end(), static_cast<int>(rank) - 2) - order.begin();
+        return writer_.node("DequantizeLinear", operands,
+                            {Writer::integer("axis", axis),
+                             Writer::integer("block_size", node.attrs.integer("group_size", 1))},
+                            w.name);
+    }
+
     std::string convolution(const Node& node, const std::string& like) {
         const Dims& x = value(node.inputs[0]).shape;
         const size_t rank = x.rank;
@@ -264,9 +293,9 @@ class Exporter {
                             node.source.name));
         if (turned) std::swap(perm[0], perm[1]);
         Names operands = {transposed(floats(node.inputs[0]), channels_first(rank), like),
-                          weights(node.inputs[1], perm)};
-        const bool bias = node.inputs.size() == 3;
-        const bool per_channel = bias && value(node.inputs[2]).shape.rank == 1;
+                          node.spec().group_scales ? group_weights(node, perm) : weights(node.inputs[1], perm)};
+        const bool bias = node.inputs.size() > node.spec().addend;
+        const bool per_channel = bias && value(node.inputs[node.spec().addend]).shape.rank == 1;
         if (per_channel) operands.push_back(addend(node));
         std::vector<Writer::Attribute> attributes = {
             Writer::list("pads", ints(node, "pads")), Writer::list("strides", ints(node, "strides")),
@@ -280,7 +309,7 @@ class Exporter {
 
     /// The third operand of a product. Integers without scales are in steps of the accumulators.
     std::string addend(const Node& node) {
-        const ValueId id = node.inputs[2];
+        const ValueId id = node.inputs[node.spec().addend];
         const BoundQuant &x = value(node.inputs[0]).quant, &w = value(node.inputs[1]).quant;
         if (value(id).elem != ElemType::i32 || value(id).quant || !x) return floats(id);
         if (!value(id).constant())
@@ -298,9 +327,9 @@ class Exporter {
     }
 
     std::string product(const Node& node, const std::string& like) {
-        const std::string y =
-            writer_.node("MatMul", {floats(node.inputs[0]), floats(node.inputs[1])}, {}, like);
-        return node.inputs.size() < 3 ? y : writer_.node("Add", {y, addend(node)}, {}, like);
+        const std::string w = node.spec().group_scales ? group_weights(node, {0, 1}) : floats(node.inputs[1]);
+        const std::string y = writer_.node("MatMul", {floats(node.inputs[0]), w}, {}, like);
+        return node.inputs.size() <= node.spec().addend ? y : writer_.node("Add", {y, addend(node)}, {}, like);
     }
 
     std::string pool(const Node& node, const std::string& like) {

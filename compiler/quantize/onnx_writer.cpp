@@ -9,7 +9,8 @@
 namespace kpu::quantize {
 namespace {
 
-constexpr int opset = 20, ir_version = 9;
+constexpr int opset = 21, ir_version = 10;
+constexpr int onnx_int4 = 22;  ///< newer than the packaged schema
 
 void describe(::onnx::ValueInfoProto& info, const std::string& name, int type, const Dims& shape) {
     info.set_name(name);
@@ -80,6 +81,12 @@ std::string OnnxWriter::constant(const std::string& like, int type, const Sizes&
     tensor.set_name(name);
     tensor.set_data_type(type);
     for (const int64_t size : shape) tensor.add_dims(size);
+    if (type == onnx_int4) {  // two to a byte, the first one low
+        const std::string single = std::move(bytes);
+        bytes.assign((single.size() + 1) / 2, '\0');
+        for (size_t i = 0; i < single.size(); ++i)
+            bytes[i / 2] = static_cast<char>(bytes[i / 2] | (single[i] & 0xf) << (i % 2 * 4));
+    }
     tensor.set_raw_data(std::move(bytes));
     return name;
 }
@@ -113,6 +120,8 @@ std::string OnnxWriter::bytes() const { return model_.SerializeAsString(); }
 
 int onnx_type(ElemType elem) {
     switch (elem) {
+        case ElemType::i4:
+            return onnx_int4;
         case ElemType::i8:
             return ::onnx::TensorProto::INT8;
         case ElemType::u8:

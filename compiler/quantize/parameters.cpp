@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "compiler/graph/data.hpp"
 #include "values/scalar.hpp"
@@ -12,7 +13,7 @@ namespace {
 using graph::Data;
 using graph::Value;
 
-constexpr values::IntegerRange i8_range{-128, 127};
+constexpr values::IntegerRange i8_range{-128, 127}, i4_range{-8, 7};
 constexpr double least_scale = 0x1p-100;  // products of three stay normal numbers
 
 /// The next f32 that is not below: what was in range stays there.
@@ -111,6 +112,111 @@ Weights quantized_weights(const Value& value, const std::vector<double>& least_s
         }
     }
     return {made.data, per_channel(value.shape.rank - 1, std::move(scales))};
+}
+
+namespace {
+
+/// A group of numbers in 4 bits: the scale, in steps that `as_scale` can hold, with the least squared error.
+template <class AsScale>
+double best_scale(const std::vector<double>& numbers, const AsScale& as_scale) {
+    double largest = 0;
+    for (const double number : numbers) largest = std::max(largest, std::fabs(number));
+    if (largest == 0) return 1;
+    double best = as_scale(largest / 7), least = HUGE_VAL;
+    // the last one or two steps may clip; the lower end has one step more
+    for (int percent = 100; percent >= 60; percent -= 4) {
+        const double scale = as_scale(largest / 7 * percent / 100);
+        if (scale <= 0) continue;
+        double error = 0;
+        for (const double number : numbers) {
+            const auto step = static_cast<double>(values::quantized(number / scale, 0, i4_range));
+            error += (number - step * scale) * (number - step * scale);
+        }
+        if (error < least) least = error, best = scale;
+    }
+    return best;
+}
+
+}  // namespace
+
+GroupedWeights grouped_weights(const Value& value, int64_t group_size) {
+    const Reals reals(value);
+    const size_t rank = value.shape.rank;
+    const auto columns = static_cast<uint64_t>(value.shape[rank - 1]), depth = static_cast<uint64_t>(value.shape[rank - 2]),
+               taps = value.elements() / (columns * depth), size = static_cast<uint64_t>(group_size);
+    const uint64_t groups = (depth + size - 1) / size;
+    GroupedWeights made;
+    made.group_size = group_size;
+    made.scale_shape.rank = 2;
+    made.scale_shape[0] = static_cast<int64_t>(groups);
+    made.scale_shape[1] = static_cast<int64_t>(columns);
+    std::vector<double> scales(groups * columns);
+    const auto element = [&](uint64_t tap, uint64_t k, uint64_t column) { return (tap * depth + k) * columns + column; };
+    const auto choose = [&](const auto& as_scale) {
+        std::vector<double> numbers;
+        for (uint64_t g = 0; g < groups; ++g) {
+            for (uint64_t column = 0; column < columns; ++column) {
+                numbers.clear();
+                for (uint64_t tap = 0; tap < taps; ++tap) {
+                    for (uint64_t k = g * size; k < std::min(depth, (g + 1) * size); ++k) {
+                        const double number = reals[element(tap, k, column)];
+                        if (std::isfinite(number)) numbers.push_back(number);
+                    }
+                }
+                scales[g * columns + column] = best_scale(numbers, as_scale);
+            }
+        }
+    };
+    constexpr double least_f16 = 0x1p-14, most_f16 = 65504;  // normal numbers
+    choose([](double scale) { return double(values::f32_of_f16(values::f16_of(scale))); });
+    if (std::any_of(scales.begin(), scales.end(),
+                    [](double scale) { return scale < least_f16 || scale > most_f16; })) {
+        made.scale_elem = ElemType::f32;
+        choose(as_f32);
+    }
+    const graph::NewData steps = graph::new_data(value.elements());
+    for (uint64_t tap = 0; tap < taps; ++tap) {
+        for (uint64_t k = 0; k < depth; ++k) {
+            for (uint64_t column = 0; column < columns; ++column) {
+                const uint64_t at = element(tap, k, column);
+                const int64_t step = values::quantized(reals[at] / scales[k / size * columns + column], 0, i4_range);
+                steps.bytes[at] = static_cast<uint8_t>(step);
+            }
+        }
+    }
+    made.data = steps.data;
+    made.scales = graph::make_numbers(made.scale_elem, scales);
+    return made;
+}
+
+bool has_groups(const Value& value) {
+    if (value.blocks == nullptr || value.shape.rank < 2 || value.blocks->axis != value.shape.rank - 2U) return false;
+    const graph::Blocks& blocks = *value.blocks;
+    const auto rank = static_cast<size_t>(blocks.shape.rank);
+    const auto tap = static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) * graph::element_bytes(blocks.elem);
+    for (const Data* data : {&blocks.scales, &blocks.zero_points}) {
+        for (size_t at = tap; *data && at < data->size; at += tap) {
+            if (std::memcmp(data->bytes, data->bytes + at, tap) != 0) return false;
+        }
+    }
+    return true;
+}
+
+GroupedWeights given_groups(const Value& value) {
+    const graph::Blocks& blocks = *value.blocks;
+    const auto rank = static_cast<size_t>(blocks.shape.rank);
+    GroupedWeights given;
+    given.data = blocks.steps;
+    given.group_size = blocks.size;
+    given.scale_elem = blocks.elem;
+    if (blocks.zero_points) given.scale_shape[given.scale_shape.rank++] = 2;
+    given.scale_shape[given.scale_shape.rank++] = blocks.shape[rank - 2];
+    given.scale_shape[given.scale_shape.rank++] = blocks.shape[rank - 1];
+    const auto tap = static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) * graph::element_bytes(blocks.elem);
+    std::vector<uint8_t> bytes(blocks.scales.bytes, blocks.scales.bytes + tap);
+    if (blocks.zero_points) bytes.insert(bytes.end(), blocks.zero_points.bytes, blocks.zero_points.bytes + tap);
+    given.scales = graph::make_data(std::move(bytes));
+    return given;
 }
 
 std::vector<double> least_scales_for(const Value& bias, double x_scale, int64_t channels) {

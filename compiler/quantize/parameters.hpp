@@ -27,6 +27,20 @@ struct Weights {
 };
 Weights quantized_weights(const graph::Value& value, const std::vector<double>& least_scales);
 
+/// Weights in i4, a scale for each output channel and group of `group_size` indices of the last dimension but one: that of
+/// least squared error. Scales are f16, or f32 where one is too small for that.
+struct GroupedWeights {
+    graph::Data data, scales;
+    Dims scale_shape;
+    ElemType scale_elem = ElemType::f16;
+    int64_t group_size = 1;
+};
+GroupedWeights grouped_weights(const graph::Value& value, int64_t group_size);
+/// Whether the blocks that a model brings are groups of the summed dimension, the same for all taps of a window.
+bool has_groups(const graph::Value& value);
+/// As the model brings them: with zero points, if some are not 0, in the second half of the scales.
+GroupedWeights given_groups(const graph::Value& value);
+
 /// The scales of weights below which this bias, in steps of x_scale * w_scale, would not fit 31 bits. The last
 /// dimension of the bias has `channels` elements, or one for all.
 std::vector<double> least_scales_for(const graph::Value& bias, double x_scale, int64_t channels);

@@ -111,9 +111,24 @@ class Planner {
                 if (!is_sane(id)) return "its numbers are too large, or not finite";
             }
         }
+        if (weighs_by_probabilities(node) && has_float_form(node)) return "most of its probabilities are below a step";
         return is_supported(supports_, row.name, types(node, true), types(node, false))
                    ? std::string_view()
                    : "the device has no int8 form of it";
+    }
+
+    /// A product of two results, one of them a softmax's, as in attention: 256 steps up to the largest of many numbers whose sum is
+    /// 1 leave few to the others.
+    bool weighs_by_probabilities(const Node& node) const {
+        if (!is_product(node.spec()) || is_constant(node.inputs[1])) return false;
+        ValueId id = node.inputs[0];
+        while (producers_[id] >= 0) {
+            const Node& maker = graph_.nodes[static_cast<size_t>(producers_[id])];
+            if (maker.spec().name == "softmax") return true;
+            if (maker.spec().op_class != OpcodeClass::view) return false;
+            id = maker.inputs[0];
+        }
+        return false;
     }
 
     static bool sums_or_selects(const OpcodeSpec& row) {
@@ -369,6 +384,15 @@ class Planner {
 };
 
 }  // namespace
+
+bool takes_groups(const Supports& supports, std::string_view form) {
+    if (form.empty() || !is_supported(supports, "quantize", {ElemType::f32}, {ElemType::i8})) return false;
+    const ElemType types[] = {ElemType::f16, ElemType::f32};
+    return std::all_of(std::begin(types), std::end(types), [&](ElemType scales) {
+        return is_supported(supports, form, {ElemType::i8, ElemType::i4, scales}, {ElemType::f32}) &&
+               is_supported(supports, form, {ElemType::i8, ElemType::i4, scales, ElemType::f32}, {ElemType::f32});
+    });
+}
 
 bool keeps_steps(const OpcodeSpec& spec) {
     return spec.op_class == OpcodeClass::view || spec.name == "maxpool" || spec.name == "resize" ||

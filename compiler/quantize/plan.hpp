@@ -41,6 +41,9 @@ struct Plan {
 Plan make_plan(const graph::Graph& graph, const std::vector<Range>& ranges, ElemType real,
                const Supports& supports);
 
+/// Whether the device has this form (graph::group_form) of i8 and i4, and a way from its sums to i8.
+bool takes_groups(const Supports& supports, std::string_view form);
+
 /// The output's elements are those of the operands, so both have one quantisation.
 bool keeps_steps(const OpcodeSpec& spec);
 bool is_data(const OpcodeSpec& spec, size_t input);

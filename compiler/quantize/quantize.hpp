@@ -20,6 +20,9 @@ struct QuantizeOptions {
     ElemType real = ElemType::f16;  ///< of what is not int8: a float type of the device
     Supports supports;
     RangeOptions ranges;
+    /// Constant weights of matrix products and convolutions are i4, with a scale for each output channel and group of so
+    /// many input channels; 0: i8, with a scale for each output channel.
+    int64_t group_size = 0;
     /// Inputs are quantized and outputs dequantized by nodes of their own, not at the host's boundary.
     bool boundary_on_device = false;
 };

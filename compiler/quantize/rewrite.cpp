@@ -162,6 +162,12 @@ class Rewriter {
             if (Node* maker = maker_of(forms_[node.outputs[0]].steps)) maker->absorbed.push_back(node.source);
             return;
         }
+        if (in_groups(node)) {
+            const ValueId out = node.outputs[0], sums = grouped(node);
+            forms_[out].steps =
+                add("quantize", {sums}, {}, from_.value(out).name, ElemType::i8, plan_.quants[out]);
+            return;
+        }
         if (is_product(node.spec())) {
             append(node, node.spec().name, product_operands(node), integer_attributes(node));
         } else {
@@ -184,6 +190,13 @@ class Rewriter {
 
     /// i32 sums with the scale of each channel, and their floats.
     void leave_accumulator(const Node& node) {
+        if (in_groups(node)) {
+            const ValueId out = node.outputs[0], sums = grouped(node);
+            const ElemType elem = is_only_output(out) ? ElemType::f32 : options_.real;
+            forms_[out].reals[elem] =
+                elem == ElemType::f32 ? sums : add("cast", {sums}, {}, from_.value(out).name, elem, {});
+            return;
+        }
         std::vector<ValueId> operands = product_operands(node);
         const Value& out = from_.value(node.outputs[0]);
         const BoundQuant quant = accumulator_quant(operands, out.shape.rank);
@@ -197,16 +210,20 @@ class Rewriter {
             elem == ElemType::none ? sums : add("dequantize", {sums}, {}, out.name, elem, {});
     }
 
+    /// No node reads it.
+    bool is_only_output(ValueId id) const {
+        return std::none_of(from_.nodes.begin(), from_.nodes.end(), [id](const Node& node) {
+            return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
+        });
+    }
+
     /// The type that sums become on the device; none: the host makes floats of them. Outputs are f32 where the
     /// device can.
     ElemType float_of_sums(ValueId id) const {
         const auto makes = [this](ElemType elem) {
             return is_supported(options_.supports, "dequantize", {ElemType::i32}, {elem});
         };
-        const bool only_output = std::none_of(from_.nodes.begin(), from_.nodes.end(), [id](const Node& node) {
-            return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
-        });
-        if (only_output && makes(ElemType::f32)) return ElemType::f32;
+        if (is_only_output(id) && makes(ElemType::f32)) return ElemType::f32;
         return makes(options_.real) ? options_.real : ElemType::none;
     }
 
@@ -234,6 +251,40 @@ class Rewriter {
             if (attr.name == "accum_type") attr.type = ElemType::i32;
         }
         return attrs;
+    }
+
+    /// Whether the weights of a product become i4 with scales of groups.
+    bool in_groups(const Node& node) const {
+        if (!is_product(node.spec())) return false;
+        const Value& weight = from_.value(node.inputs[1]);
+        if (options_.group_size == 0 && !has_groups(weight)) return false;
+        const std::string_view form = graph::group_form(node.spec());
+        const bool matrix = node.spec().op_class == OpcodeClass::gemm && from_.value(node.inputs[0]).shape.rank == 2;
+        const bool image = node.spec().op_class == OpcodeClass::conv && node.attrs.integer("groups", 1) == 1;
+        return !form.empty() && (matrix || image) && weight.constant() && !plan_.given[node.inputs[1]].data &&
+               takes_groups(options_.supports, form);
+    }
+
+    /// The f32 sums of a product with i4 weights.
+    ValueId grouped(const Node& node) {
+        const Value& weight = from_.value(node.inputs[1]);
+        GroupedWeights weights =
+            has_groups(weight) ? given_groups(weight) : grouped_weights(weight, options_.group_size);
+        std::vector<ValueId> operands = {
+            steps(node.inputs[0]),
+            to_.add_constant(weight.name, ElemType::i4, weight.shape, std::move(weights.data)),
+            to_.add_constant(weight.name + ":scales", weights.scale_elem, weights.scale_shape,
+                             std::move(weights.scales))};
+        if (node.inputs.size() > 2) operands.push_back(real(node.inputs[2], ElemType::f32));
+        BoundAttrs attrs;
+        for (const BoundAttr& attr : node.attrs.list) {
+            if (attr.name != "accum_type" && attr.name != "groups") attrs.list.push_back(attr);
+        }
+        attrs.list.push_back(graph::integer("group_size", weights.group_size));
+        append(node, graph::group_form(node.spec()), std::move(operands), std::move(attrs));
+        const ValueId sums = to_.nodes.back().outputs[0];
+        to_.value(sums).elem = ElemType::f32;
+        return sums;
     }
 
     /// X, W and, where there is one, the bias in steps of their products.
@@ -326,6 +377,12 @@ class Rewriter {
         return type == ElemType::none ? options_.real : type;
     }
 
+    /// Floats, if there are some, came of the steps.
+    static bool is_made_in_steps(const Forms& forms) {
+        const auto later = [&](const auto& real) { return forms.steps < real.second; };
+        return forms.steps != absent && std::all_of(forms.reals.begin(), forms.reals.end(), later);
+    }
+
     void add_outputs() {
         for (const Port& port : from_.outputs) {
             const Forms& forms = forms_[port.value];
@@ -333,8 +390,8 @@ class Rewriter {
             ValueId value = absent;
             if (!is_float_value(port.value)) {
                 value = plain(port.value);
-            } else if (forms.reals.empty() && forms.steps != absent && !options_.boundary_on_device) {
-                value = forms.steps;
+            } else if (is_made_in_steps(forms) && !options_.boundary_on_device) {
+                value = forms.steps;  // whoever needs floats too: the host makes its own
             } else {
                 value = real(port.value);
             }

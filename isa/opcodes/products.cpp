@@ -31,6 +31,15 @@ bool product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in,
            (!bias || in[2] == ElemType::i32);
 }
 
+/// Narrow integers with scales of groups: sums are f32, and C continues them.
+bool group_product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in,
+                         const std::vector<ElemType>& out) {
+    if (in.size() < 3) return false;
+    const bool scales = in[2] == ElemType::f16 || in[2] == ElemType::f32;
+    return is_narrow_integer(in[0]) && is_narrow_integer(in[1]) && scales && out[0] == ElemType::f32 &&
+           (in.size() <= spec.addend || in[spec.addend] == ElemType::f32);
+}
+
 /// NumPy's rule for an operand that is added to the result.
 bool broadcastable(const Dims& c, const Dims& y) {
     bool fits = c.rank <= y.rank;
@@ -56,11 +65,33 @@ std::vector<Dims> product_shape(const ShapeCase& c) {
     result[n] = b_shape[n];
     if (declared != nullptr && !(*declared == result))
         c.fail("Y must be [M,N] of A and B: {}. Fix: change its shape.", c.operands_text());
-    if (c.inputs() == 3 && !broadcastable(c.in(2), result)) {
-        c.fail("{} cannot be broadcast to {}. Fix: use [N], [1,N], [M,1] or [M,N].", c.input_text(2),
+    const size_t addend = c.spec.addend;
+    if (c.inputs() > addend && !broadcastable(c.in(addend), result)) {
+        c.fail("{} cannot be broadcast to {}. Fix: use [N], [1,N], [M,1] or [M,N].", c.input_text(addend),
                c.output_text());
     }
     return {result};
+}
+
+/// S has a row for each group of `depth` elements that are summed, the last one may be shorter; with zero points two such
+/// matrices.
+void check_scales(const ShapeCase& c, int64_t depth, int64_t columns) {
+    const int64_t size = c.attribute("group_size").integer;
+    if (size < 1) c.fail("group_size is {}. Fix: use at least 1.", size);
+    const int64_t count = (depth + size - 1) / size;
+    const Dims& s = c.in(2);
+    const bool zero_points = s.rank == 3 && s[0] == 2;
+    const size_t first = zero_points ? 1 : 0;
+    if ((s.rank == 2 || zero_points) && s[first] == count && s[first + 1] == columns) return;
+    c.fail("{} must be [{},{}], or [2,{},{}] with zero points: {} elements in groups of {}. Fix: change its shape.",
+           c.input_text(2), count, columns, count, columns, depth, size);
+}
+
+std::vector<Dims> group_product_shape(const ShapeCase& c) {
+    std::vector<Dims> result = product_shape(c);
+    if (c.in(0).rank != 2) c.fail("operands are matrices: {}. Fix: reshape the regions.", c.operands_text());
+    check_scales(c, c.in(1)[0], c.in(1)[1]);
+    return result;
 }
 
 void check_layout(const ShapeCase& c, size_t spatial) {
@@ -128,12 +159,14 @@ std::vector<Dims> conv_shape(const ShapeCase& c) {
     check_window_fits(c, positions);
     check_extents(c, positions);
     if (c.declared() != nullptr) result = *c.declared();
-    if (c.inputs() < 3) return {result};
-    const Dims& bias = c.in(2);
+    if (c.spec.group_scales) check_scales(c, w_shape[last - 1], w_shape[last]);
+    const size_t addend_at = c.spec.addend;
+    if (c.inputs() <= addend_at) return {result};
+    const Dims& bias = c.in(addend_at);
     const bool per_channel = bias.rank == 1 && bias[0] == w_shape[last];
     const bool addend = c.spec.accumulates && bias == result;
     if (!per_channel && !addend) {
-        c.fail("{} must be [{}]{}. Fix: change its shape.", c.input_text(2), w_shape[last],
+        c.fail("{} must be [{}]{}. Fix: change its shape.", c.input_text(addend_at), w_shape[last],
                c.spec.accumulates ? " or the shape of Y" : "");
     }
     return {result};
@@ -221,6 +254,16 @@ OpcodeSpec accumulating(OpcodeSpec row) {
     return row;
 }
 
+/// The accumulating form with a scale for each group of K and output channel, in a third operand.
+OpcodeSpec with_group_scales(OpcodeSpec row) {
+    row.inputs = {row.inputs[0], row.inputs[1], {"S"}, opt_c};
+    row.attributes.back() = {"group_size", AttrKind::integer, true, "", "elements of K with one scale"};
+    row.types = group_product_types;
+    row.addend = 3;
+    row.accumulates = row.in_place_allowed = row.group_scales = true;
+    return row;
+}
+
 OpcodeSpec future(OpcodeSpec row) {
     row.future = true;
     return row;
@@ -242,6 +285,16 @@ void add_products(Table& t) {
     t.push_back(accumulating(convolution("conv2d.acc", 2, {pads, strides, dilations, groups, accum},
                                          "Y = C + conv2d(X, W) continued in order; C has the shape of Y (may "
                                          "be Y) or [Cout]")));
+    t.push_back(with_group_scales(
+        product("gemm.group", {a, b},
+                "Y = C, then for each group g of group_size k's: Y = Y + (sum_k A[m,k] * B[k,n]) * scale(A) * "
+                "S[g,n]; A, B integers, S [K/group_size,N] f16 or f32, or [2,...] with zero points of B; Y, C f32; "
+                "C may be Y")));
+    t.back().shapes = group_product_shape;
+    t.push_back(with_group_scales(
+        convolution("conv2d.group", 2, {pads, strides, dilations, accum},
+                    "Y = C + conv2d(X, W) with a scale for each group of group_size input channels, as "
+                    "gemm.group; W [Kh,Kw,Cin,Cout], S [Cin/group_size,Cout]; C has the shape of Y or [Cout]")));
     const AttrSpec pads1{"pads", AttrKind::ints, true, "", "[left, right]"};
     const AttrSpec strides1{"strides", AttrKind::ints, true, "", "[step]"};
     const AttrSpec dilations1{"dilations", AttrKind::ints, true, "", "[step]"};

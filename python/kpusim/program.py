@@ -291,7 +291,7 @@ def compile(
         The model.
     platform : Platform, str or path
         The device, by name or file.
-    precision : {"f32", "fp16", "bf16", "int8", "posit8", "posit16"}, optional
+    precision : {"f32", "fp16", "bf16", "int8", "int4", "posit8", "posit16"}, optional
         Type of the products; without it the widest float type of the device.
     calibrate : str or path, optional
         Samples of the inputs, which int8, ``accuracy`` and ``report_accuracy`` need: a folder, or

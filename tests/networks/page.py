@@ -1,8 +1,9 @@
 """What the example networks cost on the shipped devices: docs/networks_measured.md and its rooflines.
 
-usage: page.py KPUSIM [--models FOLDER] [--network NAME]... [--check]
+usage: page.py KPUSIM [--models FOLDER] [--network NAME]... [--inputs N] [--check]
 
-Runs each network on each device in each precision, without values, and writes the rows of these networks.
+Runs each network on each device in each precision, without values, and writes the rows of these networks; the accuracy
+of each precision on N inputs (64; centred.py), on the first device that has it; with 0 the page's own figures stay.
 With ``--check`` writes nothing, and fails where a row differs from the page (processor times aside).
 Networks are exported from examples/networks into FOLDER, or taken from there.
 """
@@ -25,10 +26,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "networks_measured.md"
 ROOFLINES = ROOT / "docs" / "rooflines"
 sys.path.insert(0, str(ROOT / "examples" / "networks"))
+from centred import centred
 
 DEVICES = {
     "swkpu-v1": ("int8", "fp16"),
-    "swkpu-v2": ("bf16", "posit8", "posit16"),
+    "swkpu-v2": ("int4", "bf16", "posit8", "posit16"),
     "tile32": ("int8", "fp16", "bf16", "f32"),
     "npm_lite": ("int8", "fp16"),
     "core128-hbm2": ("int8", "bf16", "f32"),
@@ -40,7 +42,7 @@ SHARE = 0.005  #: of the cycles: smaller operations are charged mostly what thei
 BITS = {"I4": 4, "I8": 8, "U8": 8, "POSIT8": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "POSIT16": 16}
 HEAD = (
     "network | device | precision | batch | cycles | ms | inferences/s | arrays: spatial x temporal"
-    " | cycles / least | DRAM / compulsory | uJ each | most of the rest | predicted | operations | seconds"
+    " | cycles / least | DRAM / compulsory | uJ each | most of the rest | predicted | operations | dB | seconds"
 )
 
 
@@ -138,7 +140,7 @@ def refusal(error: subprocess.CalledProcessError) -> str:
 
 def measure(kpusim: str, model: Path, case: Case) -> Measured:
     """Compile and run without values."""
-    calibrate = ["--calibrate", "random:1"] if case.precision == "int8" else []
+    calibrate = ["--calibrate", "random:1"] if case.precision.startswith("int") else []
     batch = ["--batch", case.batch]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -161,7 +163,7 @@ def measure(kpusim: str, model: Path, case: Case) -> Measured:
             )
             running = seconds([kpusim, "run", program, *device, "--mode", "timing", "--quiet", "-o", out])
         except subprocess.CalledProcessError as error:
-            return Measured(["", "", "", "", "", "", "", "", "", "", refusal(error)], [], 0, 0)
+            return Measured(["", "", "", "", "", "", "", "", "", "", "", refusal(error)], [], 0, 0)
         listing = folder / "network.nem"
         subprocess.run([kpusim, "disasm", program, "-o", listing], check=True, capture_output=True)
         least_bytes = compulsory(listing)
@@ -186,6 +188,7 @@ def measure(kpusim: str, model: Path, case: Case) -> Measured:
         rest_of(stats),
         f"{predicted:.3f}",
         f"{median:.1%}",
+        "",
         f"{compiling:.1f} + {running:.1f}",
     ]
     peak = value["ops.macs"] / at_peak if at_peak else 0
@@ -224,6 +227,14 @@ def draw(network: str, measured: Measured) -> None:
     plt.close(figure)
 
 
+def decibels(kpusim: str, model: Path, case: Case, inputs: int) -> str:
+    """The cell for accuracy: of a network in a precision."""
+    try:
+        return f"{centred(kpusim, model, case.network, case.device, case.precision, inputs):.1f}"
+    except RuntimeError:
+        return ""  # refused; the last cell says why
+
+
 def known_rows() -> dict[Case, list[str]]:
     """The rows of the page."""
     rows: dict[Case, list[str]] = {}
@@ -258,6 +269,7 @@ def main() -> int:
     parser.add_argument("kpusim")
     parser.add_argument("--models", type=Path, default=ROOT / "build" / "networks")
     parser.add_argument("--network", action="append", choices=list(NETWORKS))
+    parser.add_argument("--inputs", type=int, default=64)
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     asked = given.network or list(NETWORKS)
@@ -265,8 +277,18 @@ def main() -> int:
     with ThreadPoolExecutor(2) as pool:
         models = dict(zip(asked, pool.map(lambda name: export(name, given.models), asked), strict=True))
         todo = list(cases(asked))
-        results = pool.map(lambda case: measure(given.kpusim, models[case.network], case), todo)
+        results = list(pool.map(lambda case: measure(given.kpusim, models[case.network], case), todo))
+        first: dict[tuple[str, str], Case] = {}
         for case, result in zip(todo, results, strict=True):
+            if result.operations:
+                first.setdefault((case.network, case.precision), case)
+        measured = list(first.values()) if given.inputs > 0 else []
+        ratios = pool.map(lambda case: decibels(given.kpusim, models[case.network], case, given.inputs), measured)
+        accuracy = dict(zip([(case.network, case.precision) for case in measured], ratios, strict=True))
+        for case, result in zip(todo, results, strict=True):
+            kept = rows.get(case, [""] * len(result.cells))[-2]
+            if result.operations:
+                result.cells[-2] = accuracy.get((case.network, case.precision), kept)
             print(*case, *result.cells, sep=" | ", flush=True)
             if given.check and rows.get(case, [])[:-1] != result.cells[:-1]:
                 print("  differs from the page:", *rows.get(case, []), sep=" | ")

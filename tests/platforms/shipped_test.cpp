@@ -175,12 +175,14 @@ TEST(Shipped, Aliases) {
     EXPECT_THAT(error_of([] { load("nem_baseline_1_0"); }), HasSubstr("abstract"));
 }
 
-/// Networks compile to every shipped device: each opcode has a variant there.
+/// Networks compile to every shipped device: each opcode has a variant there, those of int4 where arrays have int4.
 TEST(Shipped, EveryOpcodeHasVariants) {
     for (const std::string& name : shipped_names()) {
         const DeviceLimits limits = limits_of(load(name));
         for (const OpcodeSpec& spec : opcode_table()) {
+            const auto int4 = [](const TypeVariant& v) { return v.name == "gemm.int4.no_bias"; };
             if (spec.movement || spec.refused) continue;
+            if (spec.group_scales && std::none_of(limits.variants.begin(), limits.variants.end(), int4)) continue;
             const auto takes = [&](const TypeVariant& v) { return v.opcode == spec.family; };
             EXPECT_TRUE(std::any_of(limits.variants.begin(), limits.variants.end(), takes))
                 << name << " has no variant of " << spec.name;
@@ -195,6 +197,7 @@ TEST(Shipped, AgnosticLimits) {
     size_t extensions = 0, future = 0, conditions = 0, unsigned_elements = 0;
     for (const TypeVariant& variant : limits.variants) {
         extensions += variant.family == "gemm.acc" || variant.family == "conv2d.acc" ||
+                      variant.family == "gemm.group" || variant.family == "conv2d.group" ||
                       variant.family == "requant" || variant.family == "gemm.float_bias" ||
                       variant.family == "quantize.ext" || variant.family == "dequantize.ext";
         conditions +=
@@ -206,7 +209,7 @@ TEST(Shipped, AgnosticLimits) {
         future +=
             (op && opcode(*op).future) || family == "reduce" || family == "arg_reduce" || family == "scan";
     }
-    EXPECT_EQ(extensions, 14u + 14u + 2u + 2u + 7u + 9u);
+    EXPECT_EQ(extensions, 14u + 14u + 4u + 4u + 2u + 2u + 7u + 9u);
     EXPECT_EQ(future, 4u * (6 + 3 + 2 + 4) + 6 + 6 + 6);  // four convolutions, reductions, searches, sums
     EXPECT_EQ(conditions, 11u + 5u + 1u);
     EXPECT_EQ(unsigned_elements, 4u * 3);

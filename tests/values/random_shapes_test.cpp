@@ -53,8 +53,22 @@ std::vector<Types> elementwise_combinations(const ComputeBackend& backend, Opcod
     return found;
 }
 
+/// Of operands, scales of groups, and sums.
+std::vector<Types> group_combinations(const ComputeBackend& backend, OpcodeId id) {
+    std::vector<Types> found;
+    for (const ElemType a : numbers) {
+        for (const ElemType b : numbers) {
+            for (const ElemType s : numbers) {
+                if (backend.supports(id, {a, b, s}, {ElemType::f32})) found.push_back({a, b, s, ElemType::f32});
+            }
+        }
+    }
+    return found;
+}
+
 /// The combinations of element types an opcode takes: of two inputs (a third is a bias) and the output.
 std::vector<Types> combinations(const ComputeBackend& backend, OpcodeId id) {
+    if (opcode(id).group_scales) return group_combinations(backend, id);
     if (opcode(id).op_class == OpcodeClass::elementwise) return elementwise_combinations(backend, id);
     const bool single = opcode(id).op_class != OpcodeClass::gemm &&
                         opcode(id).op_class != OpcodeClass::conv &&
@@ -159,15 +173,24 @@ class Maker {
     }
 
     /// A bias or the addend of an accumulation, of the type that goes with the operands.
-    void add_third(Case& made, bool accumulates, const std::vector<Shape>& shapes) {
+    void add_addend(Case& made, bool accumulates, const std::vector<Shape>& shapes) {
         if (coin(2)) return;
         const ElemType y = made.out[0].type;
-        const ElemType type = is_float(made.in[0].type) ? y : ElemType::i32;
+        const ElemType type = is_float(made.in[0].type) || made.in.size() > 2 ? y : ElemType::i32;
         made.in.emplace_back(accumulates ? y : type, shapes[random_() % shapes.size()]);
     }
 
+    /// Scales of groups of random size, with zero points or without.
+    void add_group_scales(const OpcodeSpec& spec, const Types& types, int64_t depth, int64_t columns, Case& made) {
+        if (!spec.group_scales) return;
+        const int64_t group = pick(random_, 1, depth + 2), rows = (depth + group - 1) / group;
+        made.in.emplace_back(types[2], coin(2) ? Shape{rows, columns} : Shape{2, rows, columns});
+        made.attrs.list.push_back(integer_attr("group_size", group));
+        if (coin(2)) made.in[0].quant = quant(made.in[0], -1);
+    }
+
     void make_gemm(const OpcodeSpec& spec, const Types& types, Case& made) {
-        const Shape batch = coin(3) ? shape(1, 2, 3) : Shape{};
+        const Shape batch = !spec.group_scales && coin(3) ? shape(1, 2, 3) : Shape{};
         const int64_t m = size(), n = coin(4) ? pick(random_, 14, 40) : size(), k = size(40);
         const auto with = [&](int64_t rows, int64_t columns) {
             Shape result = batch;
@@ -175,20 +198,21 @@ class Maker {
             return result;
         };
         made.in = {{types[0], with(m, k)}, {types[1], with(k, n)}};
-        made.out = {{types[2], with(m, n)}};
-        const bool accumulates = spec.name == "gemm.acc";
+        made.out = {{types.back(), with(m, n)}};
+        add_group_scales(spec, types, k, n, made);
+        const bool accumulates = spec.accumulates;
         if (spec.inputs.size() > 2)
-            add_third(made, accumulates,
+            add_addend(made, accumulates,
                       accumulates ? std::vector<Shape>{with(m, n)}
                                   : std::vector<Shape>{{n}, {1, n}, {m, 1}, {m, n}, with(m, n)});
-        quantise(made, made.in[1].shape.rank - 2);
+        if (!spec.group_scales) quantise(made, made.in[1].shape.rank - 2);
     }
 
     void make_conv(const OpcodeSpec& spec, const Types& types, Case& made) {
         const size_t dims = spec.name == "conv1d" ? 1 : spec.name == "conv3d" ? 3 : 2;
         const bool depthwise = spec.name == "depthwise_conv2d";
         const Shape pads = list(2 * dims, 0, 2), strides = list(dims, 1, 3), dilations = list(dims, 1, 2);
-        const int64_t groups = depthwise ? size(6) : pick(random_, 1, 3);
+        const int64_t groups = spec.group_scales ? 1 : depthwise ? size(6) : pick(random_, 1, 3);
         const int64_t group_in = depthwise ? 1 : pick(random_, 1, 6);
         const int64_t outputs = groups * (coin(3) ? pick(random_, 8, 33) : pick(random_, 1, 4));
         Shape x = {pick(random_, 1, 2)}, w, y = x;
@@ -203,14 +227,16 @@ class Maker {
         y.push_back(outputs);
         if (spec.transposed) return make_transposed(spec, types, x, w, strides, dilations, groups, made);
         made.in = {{types[0], x}, {types[1], w}};
-        made.out = {{types[2], y}};
-        const bool accumulates = spec.name == "conv2d.acc";
-        add_third(made, accumulates,
+        made.out = {{types.back(), y}};
+        add_group_scales(spec, types, group_in, outputs, made);
+        const bool accumulates = spec.accumulates;
+        add_addend(made, accumulates,
                   accumulates ? std::vector<Shape>{{outputs}, y} : std::vector<Shape>{{outputs}});
-        made.attrs.list = {ints_attr("pads", pads), ints_attr("strides", strides),
-                           ints_attr("dilations", dilations)};
-        if (!depthwise) made.attrs.list.push_back(integer_attr("groups", groups));
-        quantise(made, static_cast<int>(dims));
+        made.attrs.list.push_back(ints_attr("pads", pads));
+        made.attrs.list.push_back(ints_attr("strides", strides));
+        made.attrs.list.push_back(ints_attr("dilations", dilations));
+        if (!depthwise && !spec.group_scales) made.attrs.list.push_back(integer_attr("groups", groups));
+        if (!spec.group_scales) quantise(made, static_cast<int>(dims));
     }
 
     void make_transposed(const OpcodeSpec& spec, const Types& types, const Shape& x, const Shape& w,
@@ -227,7 +253,7 @@ class Maker {
                            ints_attr("dilations", dilations), integer_attr("groups", groups)};
         if (coin(2)) made.attrs.list.push_back(ints_attr("output_padding", more));
         add_outputs(spec, types.back(), made);
-        add_third(made, false, {{w.back()}});
+        add_addend(made, false, {{w.back()}});
         quantise(made, 2);
     }
 

@@ -115,6 +115,24 @@ TEST(Reference, WeightsInGroups) {
     EXPECT_EQ(y.get<int8_t>()[0], 5);
 }
 
+// K of 3 in groups of 2, zero point 1 of A: sums of a are 9 + 19 and 29, acc_0 = 9*2 + 19*3 = 75 and acc_1 = 29*(-4); with
+// zero points 1 and -2: 75 - 28 = 47 and -116 + 58 = -58. Y = C + 47*0.5*0.25 - 58*0.5*2.
+TEST(Reference, ScalesOfGroups) {
+    Operand a = bytes({1, 3}, {10, 20, 30});
+    a.quant = per_tensor(0.5, 1);
+    Operand b(ElemType::i4, {3, 1});
+    b.set<int8_t>({2, 3, -4});
+    Operand s = floats({2, 1}, {0.25, 2}), with_zeros = floats({2, 2, 1}, {0.25, 2, 1, -2});
+    Operand c = floats({1}, {1000});
+    Operand y(ElemType::f32, {1, 1});
+    BoundAttrs attrs;
+    attrs.list = {integer_attr("group_size", 2)};
+    run("gemm.group", {&a, &b, &s}, y, attrs);
+    EXPECT_EQ(y.get<float>()[0], 75 * 0.125F - 116);
+    run("gemm.group", {&a, &b, &with_zeros, &c}, y, attrs);
+    EXPECT_EQ(y.get<float>()[0], 1000 + 47 * 0.125F - 58);
+}
+
 // pads = [top, left, bottom, right]: a 2x2 image under a 2x2 kernel of ones with one row of padding above.
 TEST(Reference, ConvPads) {
     Operand x = floats({1, 2, 2, 1}, {1, 2, 3, 4});

@@ -40,6 +40,8 @@ void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p);
 bool float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
 bool int_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p);
 bool int_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
+bool group_gemm(const Kernels& kernels, Scratch& scratch, const Call& call);
+bool group_conv(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool transposed_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p);
 bool elementwise(const Kernels& kernels, const Elementwise& row, const Call& call);
 bool cast(const Kernels& kernels, Scratch& scratch, const Call& call);

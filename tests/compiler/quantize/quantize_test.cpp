@@ -273,6 +273,63 @@ TEST(Quantize, WhatNeedsFloatsRunsBetweenConversions) {
     for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 0.03);
 }
 
+/// Attention: scores are int8, what weighs by probabilities is float where the device has that. An output that is made in
+/// steps stays in them, though floats are made of it too.
+TEST(Quantize, ProbabilitiesAreMultipliedInFloats) {
+    Network net;
+    const ValueId x = net.input("x", {4, 8});
+    const ValueId q = net.gemm(x, 8), k = net.gemm(x, 4), v = net.gemm(x, 8);
+    const BoundAttr sums = graph::type("accum_type", ElemType::f32);
+    const ValueId keys = net.op("reshape", {k}, {graph::ints("target_shape", {8, 2})});
+    const ValueId scores = net.op("gemm", {q, keys}, {sums});
+    const ValueId paired = net.op("softmax", {scores}, {graph::integer("axis", 1)});
+    const ValueId weighed = net.op("gemm", {net.reshape(paired, {2, 4}), v}, {sums});
+    net.output(net.gemm(weighed, 3));
+    net.output(v);
+    for (const bool possible : {true, false}) {
+        QuantizeOptions options;
+        options.supports = [&](std::string_view opcode, const std::vector<ElemType>& in, const auto&) {
+            return possible || opcode != "gemm" || in[0] != ElemType::f16;
+        };
+        const QuantizeResult result = quantize(net.graph, *samples_of(net.graph), options);
+        graph::check(result.graph);
+        size_t floats = 0;
+        for (const Node& node : result.graph.nodes)
+            floats += graph::is_product(node.spec()) && is_float(result.graph.value(node.inputs[0]).elem) ? 1 : 0;
+        EXPECT_EQ(floats, possible ? 1U : 0U);
+        EXPECT_EQ(result.graph.value(result.graph.outputs[1].value).elem, ElemType::i8);
+    }
+}
+
+/// int4: products with constant weights have scales of groups and f32 sums; depthwise ones, and devices without, have not.
+TEST(Quantize, WeightsInGroups) {
+    Network net;
+    ValueId x = net.conv(net.input("image", {1, 6, 6, 10}), 8);
+    x = net.op("relu", {x});
+    net.output(net.gemm(net.reshape(x, {36, 8}), 5));
+    QuantizeOptions options;
+    options.group_size = 4;
+    const Graph int4 = quantize(net.graph, *samples_of(net.graph), options).graph;
+    graph::check(int4);
+    const Node &conv = *testing::find(int4, "conv2d.group"), &gemm = *testing::find(int4, "gemm.group");
+    EXPECT_EQ(int4.value(conv.inputs[1]).elem, ElemType::i4);
+    EXPECT_EQ(int4.value(conv.inputs[2]).shape, graph::dims({3, 8}));
+    EXPECT_EQ(int4.value(conv.outputs[0]).elem, ElemType::f32);
+    EXPECT_EQ(int4.value(gemm.inputs[2]).shape, graph::dims({2, 5}));
+    const auto sample = samples_of(net.graph)->load(0);
+    const auto wanted = run(net.graph, sample), got = run(int4, sample);
+    double signal = 0, noise = 0;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+        signal += wanted[i] * wanted[i];
+        noise += (wanted[i] - got[i]) * (wanted[i] - got[i]);
+    }
+    EXPECT_LT(noise, signal / 30);
+    options.supports = [](std::string_view opcode, const auto&, const auto&) {
+        return opcode.find(".group") == std::string_view::npos;
+    };
+    EXPECT_EQ(testing::find(quantize(net.graph, *samples_of(net.graph), options).graph, "gemm.group"), nullptr);
+}
+
 TEST(Quantize, FloatOutputsLeaveTheAccumulators) {
     Network net;
     net.output(net.gemm(net.input("x", {1, 16}), 4));

@@ -295,6 +295,34 @@ def add_product(
     cases.append(Case(name, opcode, variant, inputs, [result], attrs))
 
 
+def group_cases() -> list[Case]:
+    """int4 weights with a scale for each group of the summed axis: whole groups, a shorter last one, zero points."""
+    cases = []
+    convolution = {"pads": [1, 0, 0, 2], "strides": [1, 2], "dilations": [2, 1]}
+    for family, x_shape, w_shape, attrs in (
+        ("gemm", (3, 12), (12, 4), {}),
+        ("conv2d", (1, 5, 4, 12), (2, 3, 12, 4), convolution),
+    ):
+        for scales in ("f16", "f32"):
+            for size, zeros, bias in ((4, False, ""), (5, True, ""), (6, True, "bias"), (12, False, "addend")):
+                opcode = f"{family}.group"
+                name = f"{family}_group_{scales}_of_{size}" + ("_zeros" if zeros else "") + ("_" + bias) * bool(bias)
+                random = rng(name)
+                groups = -(-12 // size)
+                steps = np.exp(random.normal(-3, 1, (groups, 4)))
+                if zeros:
+                    steps = np.stack([steps, random.integers(-8, 8, (groups, 4))])
+                inputs = [draw(random, "i8", x_shape, Quant([0.03], [5])), draw(random, "i4", w_shape)]
+                inputs.append(ar.to_elem(scales, steps))
+                all_attrs = {**attrs, "group_size": size}
+                if bias:
+                    y = ar.group_product(all_attrs, inputs)
+                    inputs.append(draw(random, "f32", y.shape if bias == "addend" else (4,)))
+                variant = f"{opcode}<{scales}>.{'with' if bias else 'no'}_addend"
+                cases.append(Case(name, opcode, variant, inputs, [ar.group_product(all_attrs, inputs)], all_attrs))
+    return cases
+
+
 def product_cases() -> list[Case]:
     """Every variant of the matrix and convolution families."""
     cases: list[Case] = []
@@ -422,4 +450,4 @@ def conversion_cases() -> list[Case]:
 def all_cases() -> list[Case]:
     """Every case, in order of their groups."""
     cases = elementwise_cases() + pool_cases() + norm_cases() + view_cases()
-    return cases + reduction_cases() + product_cases() + conversion_cases()
+    return cases + reduction_cases() + product_cases() + group_cases() + conversion_cases()
