@@ -183,7 +183,6 @@ struct IntScaling {
 IntScaling int_scaling(const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c, size_t b_depth,
                        size_t b_columns);
 
-
 /// What gemm.group and conv2d.group do with the i32 sums of a group, for each group in ascending order:
 ///   acc = sum over k of (a - a_zero) * b, left = sum over k of (a - a_zero)                 modulo 2^32
 ///   y   = f32(y + (acc - left * zero_point[g,n]) * scale[g,n])                               in binary64

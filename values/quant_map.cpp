@@ -138,7 +138,6 @@ IntScaling int_scaling(const Tensor& a, const Tensor& b, const Tensor& y, const 
     return s;
 }
 
-
 GroupScaling group_scaling(const Call& call) {
     const QuantMap a_map(call.x());
     require_axis(call.x(), a_map, {});

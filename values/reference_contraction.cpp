@@ -107,8 +107,8 @@ void int_element(const IntScaling& s, const Tensor& a, const Tensor& b, const Te
 
 /// Accumulators of each group, scaled and added one after the other.
 template <class Terms>
-void group_element(const GroupScaling& s, const Tensor& a, const Tensor& b, const Tensor& y, int64_t index, size_t column,
-                   Terms terms) {
+void group_element(const GroupScaling& s, const Tensor& a, const Tensor& b, const Tensor& y, int64_t index,
+                   size_t column, Terms terms) {
     const auto columns = static_cast<size_t>(b.shape[b.shape.rank - 1U]), groups = s.scale.size() / columns;
     std::vector<uint32_t> acc(groups, 0), left(groups, 0);
     terms([&](const Term& t) {

@@ -80,9 +80,9 @@ void Numbers::check_options(bool quantized_already, ElemType precision) const {
     if (asked("calibrate") && quantized_already)
         notes_.warning({origin_, 0, 0}, "the model is quantized already; --calibrate is not used.");
     if (asked("calibrate") && !quantized_already && !is_integer(precision) && !measures)
-        notes_.warning(
-            {origin_, 0, 0},
-            "--calibrate is for --precision int8 and int4, --accuracy and --report-accuracy; it is not used.");
+        notes_.warning({origin_, 0, 0},
+                       "--calibrate is for --precision int8 and int4, --accuracy and --report-accuracy; it "
+                       "is not used.");
     if (!asked("calibrate") && !quantized_already && is_integer(precision)) {
         throw UserError(fmt::format(
             "{}: {} needs samples of the inputs, for the ranges of values. Fix: give --calibrate FOLDER "
@@ -128,13 +128,16 @@ quantize::RangeOptions Numbers::range_options() const {
 int64_t Numbers::group_size() const {
     const double size = number(request_.options.text("group-size"), "group-size");
     if (!(size >= 1 && size <= 65536 && size == std::floor(size)))
-        throw UserError(fmt::format("--group-size: {} is no number of channels. Fix: give 32, 64 or 128.", size));
+        throw UserError(
+            fmt::format("--group-size: {} is no number of channels. Fix: give 32, 64 or 128.", size));
     if (!target_.takes("gemm.group", {ElemType::i8, ElemType::i4, ElemType::f16}, {ElemType::f32}) ||
         !target_.takes("quantize", {ElemType::f32}, {ElemType::i8})) {
-        throw UserError(fmt::format(
-            "{}: `{}` has no products of int4 weights with scales of groups (gemm.group of i8, i4, f16 to f32, and "
-            "quantize of f32 to i8). Fix: choose a device that has them, such as swkpu-v2, or --precision int8.",
-            origin_, target_.platform.name()));
+        throw UserError(
+            fmt::format("{}: `{}` has no products of int4 weights with scales of groups (gemm.group of i8, "
+                        "i4, f16 to f32, and "
+                        "quantize of f32 to i8). Fix: choose a device that has them, such as swkpu-v2, or "
+                        "--precision int8.",
+                        origin_, target_.platform.name()));
     }
     return static_cast<int64_t>(size);
 }

@@ -5,17 +5,20 @@ namespace kpu::network {
 std::vector<OptionRow> option_rows() {
     return {
         {"precision",
-         "type of the products: f32, fp16, bf16, int8, int4 (weights of 4 bits, activations of 8), posit8, posit16; "
+         "type of the products: f32, fp16, bf16, int8, int4 (weights of 4 bits, activations of 8), posit8, "
+         "posit16; "
          "without it the widest float type of the device",
          ValueKind::choice,
          "",
          {"f32", "fp16", "bf16", "int8", "int4", "posit8", "posit16"}},
         {"group-size",
-         "of int4: input channels of a weight that have one scale, for each output channel; the last group of a "
+         "of int4: input channels of a weight that have one scale, for each output channel; the last group "
+         "of a "
          "sum may be shorter",
          ValueKind::text, "32"},
         {"calibrate",
-         "samples of the inputs, for int8 and int4: a folder of .npy, .png, .jpg files (of several inputs: a folder "
+         "samples of the inputs, for int8 and int4: a folder of .npy, .png, .jpg files (of several inputs: a "
+         "folder "
          "for each), or random:SEED",
          ValueKind::text},
         {"calibration-method",

@@ -226,8 +226,10 @@ std::shared_ptr<const graph::Blocks> transposed_blocks(const graph::Value& from,
     blocks.steps = transposed(blocks.steps, 1, from.shape, perm);
     blocks.scales = transposed(blocks.scales, each, blocks.shape, perm);
     if (blocks.zero_points) blocks.zero_points = transposed(blocks.zero_points, each, blocks.shape, perm);
-    blocks.axis = static_cast<size_t>(std::find(perm.begin(), perm.end(), static_cast<int64_t>(blocks.axis)) - perm.begin());
-    for (size_t d = 0; d < perm.size(); ++d) blocks.shape[d] = from.blocks->shape[static_cast<size_t>(perm[d])];
+    blocks.axis = static_cast<size_t>(std::find(perm.begin(), perm.end(), static_cast<int64_t>(blocks.axis)) -
+                                      perm.begin());
+    for (size_t d = 0; d < perm.size(); ++d)
+        blocks.shape[d] = from.blocks->shape[static_cast<size_t>(perm[d])];
     return std::make_shared<const graph::Blocks>(std::move(blocks));
 }
 

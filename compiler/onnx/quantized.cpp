@@ -147,8 +147,8 @@ ValueId lowered_nibbles(Call& call, BoundQuant quant) {
 }
 
 /// Of 4 bits: products can take the steps as they are. Numbers and zero points of u4 are 8 lower.
-std::shared_ptr<const graph::Blocks> blocks_of(Type type, const Known& numbers, const Known& scales, const Known* zeros,
-                                               size_t axis, int64_t size) {
+std::shared_ptr<const graph::Blocks> blocks_of(Type type, const Known& numbers, const Known& scales,
+                                               const Known* zeros, size_t axis, int64_t size) {
     if (type != Type::i4 && type != Type::u4) return nullptr;
     const double lower = type == Type::u4 ? 8 : 0;
     const auto reals = [](const Known& known, double less) {
@@ -196,7 +196,8 @@ std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t 
     }
     const ValueId id = call.graph.add_constant(call.node.inputs[0], elem, graph::dims(shape),
                                                graph::make_numbers(elem, floats));
-    call.graph.value(id).blocks = blocks_of(nibbles ? Type::u4 : call.type(0), numbers, scales, zeros, axis, block);
+    call.graph.value(id).blocks =
+        blocks_of(nibbles ? Type::u4 : call.type(0), numbers, scales, zeros, axis, block);
     return id;
 }
 
@@ -308,21 +309,25 @@ void dynamic_quantize(Call& call) {
 /// points, g_idx, bias.
 void matmul_nbits(Call& call) {
     const int64_t k = call.integer("K", 0), n = call.integer("N", 0), size = call.integer("block_size", 0);
-    if (call.integer("bits", 4) != 4) Call::refuse(fmt::format("its weights have {} bits", call.integer("bits", 4)));
+    if (call.integer("bits", 4) != 4)
+        Call::refuse(fmt::format("its weights have {} bits", call.integer("bits", 4)));
     if (call.has(4)) Call::refuse("its groups have an order of their own (g_idx)");
     if (k < 1 || n < 1 || size < 16 || size % 2 != 0 || k > int64_t{1} << 31 || n > int64_t{1} << 31)
         Call::refuse(fmt::format("K is {}, N {}, block_size {}", k, n, size));
     const int64_t blocks = (k + size - 1) / size;
     const Known &packed = call.known(1, "weights"), &given = call.known(2, "scales");
-    if (static_cast<int64_t>(packed.size()) != n * blocks * (size / 2) || static_cast<int64_t>(given.size()) != n * blocks)
-        Call::refuse(fmt::format("{} bytes of weights and {} scales do not fit [{},{}] in blocks of {}", packed.size(),
-                                 given.size(), n, k, size));
+    if (static_cast<int64_t>(packed.size()) != n * blocks * (size / 2) ||
+        static_cast<int64_t>(given.size()) != n * blocks)
+        Call::refuse(fmt::format("{} bytes of weights and {} scales do not fit [{},{}] in blocks of {}",
+                                 packed.size(), given.size(), n, k, size));
     const auto nibble = [](const Known& bytes, int64_t row, int64_t bytes_in_row, int64_t i) {
         return bytes.ints[static_cast<size_t>(row * bytes_in_row + i / 2)] >> (4 * (i % 2)) & 15;
     };
-    Known steps{Type::u4, {k, n}, {}, {}}, scales{given.type, {blocks, n}, {}, {}}, zeros{Type::f32, {blocks, n}, {}, {}};
+    Known steps{Type::u4, {k, n}, {}, {}}, scales{given.type, {blocks, n}, {}, {}},
+        zeros{Type::f32, {blocks, n}, {}, {}};
     for (int64_t i = 0; i < k; ++i) {
-        for (int64_t row = 0; row < n; ++row) steps.ints.push_back(nibble(packed, row, blocks * (size / 2), i));
+        for (int64_t row = 0; row < n; ++row)
+            steps.ints.push_back(nibble(packed, row, blocks * (size / 2), i));
     }
     const Known* points = call.has(3) ? &call.known(3, "zero points") : nullptr;
     const int64_t packed_points = (blocks + 1) / 2;
@@ -344,8 +349,8 @@ void matmul_nbits(Call& call) {
         const auto of = static_cast<size_t>(i / n / size * n + i % n);
         floats.push_back((double(steps.ints[static_cast<size_t>(i)]) - zeros.reals[of]) * scales.reals[of]);
     }
-    const ValueId w =
-        call.graph.add_constant(call.node.inputs[1], elem, graph::dims({k, n}), graph::make_numbers(elem, floats));
+    const ValueId w = call.graph.add_constant(call.node.inputs[1], elem, graph::dims({k, n}),
+                                              graph::make_numbers(elem, floats));
     call.graph.value(w).blocks = blocks_of(Type::u4, steps, scales, &zeros, 0, size);
     ValueId y = matmul(call, call.value(0), w);
     if (call.has(5)) y = call.binary("add", y, call.value(5));

@@ -204,7 +204,8 @@ class Exporter {
         const OpcodeSpec& spec = node.spec();
         const std::string& like = value(node.outputs[0]).name;
         const bool float_cast =  // the exported model has one float type
-            spec.name == "cast" && is_float(value(node.inputs[0]).elem) && is_float(value(node.outputs[0]).elem);
+            spec.name == "cast" && is_float(value(node.inputs[0]).elem) &&
+            is_float(value(node.outputs[0]).elem);
         if (spec.name == "quantize" || spec.name == "dequantize" || float_cast) {
             made(node.outputs[0], floats(node.inputs[0]));
         } else if (spec.op_class == OpcodeClass::conv) {
@@ -261,9 +262,11 @@ class Exporter {
         const auto count = static_cast<size_t>(s.shape[groups_at] * s.shape[groups_at + 1]);
         Dims blocks = w.shape;
         blocks[rank - 2] = s.shape[groups_at];
-        const auto constant = [&](const std::string& name, ElemType elem, const Dims& shape, const graph::Data& data) {
-            return writer_.constant(name, onnx_type(elem), sizes_of(graph::permuted(shape, order)),
-                                    bytes_of(graph::permuted(data, graph::element_bytes(elem), shape, order)));
+        const auto constant = [&](const std::string& name, ElemType elem, const Dims& shape,
+                                  const graph::Data& data) {
+            return writer_.constant(
+                name, onnx_type(elem), sizes_of(graph::permuted(shape, order)),
+                bytes_of(graph::permuted(data, graph::element_bytes(elem), shape, order)));
         };
         const auto of_blocks = [&](const char* what, ElemType elem, size_t first) {
             std::vector<double> all(static_cast<size_t>(blocks.product()));
@@ -272,7 +275,8 @@ class Exporter {
         };
         Names operands = {constant(w.name, w.elem, w.shape, w.data), of_blocks(":scale", ElemType::f32, 0)};
         if (s.shape.rank == 3) operands.push_back(of_blocks(":zero", w.elem, count));
-        const int64_t axis = std::find(order.begin(), order.end(), static_cast<int>(rank) - 2) - order.begin();
+        const int64_t axis =
+            std::find(order.begin(), order.end(), static_cast<int>(rank) - 2) - order.begin();
         return writer_.node("DequantizeLinear", operands,
                             {Writer::integer("axis", axis),
                              Writer::integer("block_size", node.attrs.integer("group_size", 1))},
@@ -292,8 +296,9 @@ class Exporter {
                             "exported model. Fix: leave --export-qdq out.",
                             node.source.name));
         if (turned) std::swap(perm[0], perm[1]);
-        Names operands = {transposed(floats(node.inputs[0]), channels_first(rank), like),
-                          node.spec().group_scales ? group_weights(node, perm) : weights(node.inputs[1], perm)};
+        Names operands = {
+            transposed(floats(node.inputs[0]), channels_first(rank), like),
+            node.spec().group_scales ? group_weights(node, perm) : weights(node.inputs[1], perm)};
         const bool bias = node.inputs.size() > node.spec().addend;
         const bool per_channel = bias && value(node.inputs[node.spec().addend]).shape.rank == 1;
         if (per_channel) operands.push_back(addend(node));
@@ -329,7 +334,8 @@ class Exporter {
     std::string product(const Node& node, const std::string& like) {
         const std::string w = node.spec().group_scales ? group_weights(node, {0, 1}) : floats(node.inputs[1]);
         const std::string y = writer_.node("MatMul", {floats(node.inputs[0]), w}, {}, like);
-        return node.inputs.size() <= node.spec().addend ? y : writer_.node("Add", {y, addend(node)}, {}, like);
+        return node.inputs.size() <= node.spec().addend ? y
+                                                        : writer_.node("Add", {y, addend(node)}, {}, like);
     }
 
     std::string pool(const Node& node, const std::string& like) {

@@ -142,7 +142,8 @@ double best_scale(const std::vector<double>& numbers, const AsScale& as_scale) {
 GroupedWeights grouped_weights(const Value& value, int64_t group_size) {
     const Reals reals(value);
     const size_t rank = value.shape.rank;
-    const auto columns = static_cast<uint64_t>(value.shape[rank - 1]), depth = static_cast<uint64_t>(value.shape[rank - 2]),
+    const auto columns = static_cast<uint64_t>(value.shape[rank - 1]),
+               depth = static_cast<uint64_t>(value.shape[rank - 2]),
                taps = value.elements() / (columns * depth), size = static_cast<uint64_t>(group_size);
     const uint64_t groups = (depth + size - 1) / size;
     GroupedWeights made;
@@ -151,7 +152,9 @@ GroupedWeights grouped_weights(const Value& value, int64_t group_size) {
     made.scale_shape[0] = static_cast<int64_t>(groups);
     made.scale_shape[1] = static_cast<int64_t>(columns);
     std::vector<double> scales(groups * columns);
-    const auto element = [&](uint64_t tap, uint64_t k, uint64_t column) { return (tap * depth + k) * columns + column; };
+    const auto element = [&](uint64_t tap, uint64_t k, uint64_t column) {
+        return (tap * depth + k) * columns + column;
+    };
     const auto choose = [&](const auto& as_scale) {
         std::vector<double> numbers;
         for (uint64_t g = 0; g < groups; ++g) {
@@ -179,7 +182,8 @@ GroupedWeights grouped_weights(const Value& value, int64_t group_size) {
         for (uint64_t k = 0; k < depth; ++k) {
             for (uint64_t column = 0; column < columns; ++column) {
                 const uint64_t at = element(tap, k, column);
-                const int64_t step = values::quantized(reals[at] / scales[k / size * columns + column], 0, i4_range);
+                const int64_t step =
+                    values::quantized(reals[at] / scales[k / size * columns + column], 0, i4_range);
                 steps.bytes[at] = static_cast<uint8_t>(step);
             }
         }
@@ -190,10 +194,12 @@ GroupedWeights grouped_weights(const Value& value, int64_t group_size) {
 }
 
 bool has_groups(const Value& value) {
-    if (value.blocks == nullptr || value.shape.rank < 2 || value.blocks->axis != value.shape.rank - 2U) return false;
+    if (value.blocks == nullptr || value.shape.rank < 2 || value.blocks->axis != value.shape.rank - 2U)
+        return false;
     const graph::Blocks& blocks = *value.blocks;
     const auto rank = static_cast<size_t>(blocks.shape.rank);
-    const auto tap = static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) * graph::element_bytes(blocks.elem);
+    const auto tap = static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) *
+                     graph::element_bytes(blocks.elem);
     for (const Data* data : {&blocks.scales, &blocks.zero_points}) {
         for (size_t at = tap; *data && at < data->size; at += tap) {
             if (std::memcmp(data->bytes, data->bytes + at, tap) != 0) return false;
@@ -212,9 +218,11 @@ GroupedWeights given_groups(const Value& value) {
     if (blocks.zero_points) given.scale_shape[given.scale_shape.rank++] = 2;
     given.scale_shape[given.scale_shape.rank++] = blocks.shape[rank - 2];
     given.scale_shape[given.scale_shape.rank++] = blocks.shape[rank - 1];
-    const auto tap = static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) * graph::element_bytes(blocks.elem);
+    const auto tap = static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) *
+                     graph::element_bytes(blocks.elem);
     std::vector<uint8_t> bytes(blocks.scales.bytes, blocks.scales.bytes + tap);
-    if (blocks.zero_points) bytes.insert(bytes.end(), blocks.zero_points.bytes, blocks.zero_points.bytes + tap);
+    if (blocks.zero_points)
+        bytes.insert(bytes.end(), blocks.zero_points.bytes, blocks.zero_points.bytes + tap);
     given.scales = graph::make_data(std::move(bytes));
     return given;
 }

@@ -111,7 +111,8 @@ class Planner {
                 if (!is_sane(id)) return "its numbers are too large, or not finite";
             }
         }
-        if (weighs_by_probabilities(node) && has_float_form(node)) return "most of its probabilities are below a step";
+        if (weighs_by_probabilities(node) && has_float_form(node))
+            return "most of its probabilities are below a step";
         return is_supported(supports_, row.name, types(node, true), types(node, false))
                    ? std::string_view()
                    : "the device has no int8 form of it";
@@ -390,7 +391,8 @@ bool takes_groups(const Supports& supports, std::string_view form) {
     const ElemType types[] = {ElemType::f16, ElemType::f32};
     return std::all_of(std::begin(types), std::end(types), [&](ElemType scales) {
         return is_supported(supports, form, {ElemType::i8, ElemType::i4, scales}, {ElemType::f32}) &&
-               is_supported(supports, form, {ElemType::i8, ElemType::i4, scales, ElemType::f32}, {ElemType::f32});
+               is_supported(supports, form, {ElemType::i8, ElemType::i4, scales, ElemType::f32},
+                            {ElemType::f32});
     });
 }
 

@@ -259,7 +259,8 @@ class Rewriter {
         const Value& weight = from_.value(node.inputs[1]);
         if (options_.group_size == 0 && !has_groups(weight)) return false;
         const std::string_view form = graph::group_form(node.spec());
-        const bool matrix = node.spec().op_class == OpcodeClass::gemm && from_.value(node.inputs[0]).shape.rank == 2;
+        const bool matrix =
+            node.spec().op_class == OpcodeClass::gemm && from_.value(node.inputs[0]).shape.rank == 2;
         const bool image = node.spec().op_class == OpcodeClass::conv && node.attrs.integer("groups", 1) == 1;
         return !form.empty() && (matrix || image) && weight.constant() && !plan_.given[node.inputs[1]].data &&
                takes_groups(options_.supports, form);

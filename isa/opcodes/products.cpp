@@ -83,8 +83,10 @@ void check_scales(const ShapeCase& c, int64_t depth, int64_t columns) {
     const bool zero_points = s.rank == 3 && s[0] == 2;
     const size_t first = zero_points ? 1 : 0;
     if ((s.rank == 2 || zero_points) && s[first] == count && s[first + 1] == columns) return;
-    c.fail("{} must be [{},{}], or [2,{},{}] with zero points: {} elements in groups of {}. Fix: change its shape.",
-           c.input_text(2), count, columns, count, columns, depth, size);
+    c.fail(
+        "{} must be [{},{}], or [2,{},{}] with zero points: {} elements in groups of {}. Fix: change its "
+        "shape.",
+        c.input_text(2), count, columns, count, columns, depth, size);
 }
 
 std::vector<Dims> group_product_shape(const ShapeCase& c) {
@@ -285,16 +287,16 @@ void add_products(Table& t) {
     t.push_back(accumulating(convolution("conv2d.acc", 2, {pads, strides, dilations, groups, accum},
                                          "Y = C + conv2d(X, W) continued in order; C has the shape of Y (may "
                                          "be Y) or [Cout]")));
-    t.push_back(with_group_scales(
-        product("gemm.group", {a, b},
-                "Y = C, then for each group g of group_size k's: Y = Y + (sum_k A[m,k] * B[k,n]) * scale(A) * "
-                "S[g,n]; A, B integers, S [K/group_size,N] f16 or f32, or [2,...] with zero points of B; Y, C f32; "
-                "C may be Y")));
+    t.push_back(with_group_scales(product(
+        "gemm.group", {a, b},
+        "Y = C, then for each group g of group_size k's: Y = Y + (sum_k A[m,k] * B[k,n]) * scale(A) * "
+        "S[g,n]; A, B integers, S [K/group_size,N] f16 or f32, or [2,...] with zero points of B; Y, C f32; "
+        "C may be Y")));
     t.back().shapes = group_product_shape;
-    t.push_back(with_group_scales(
-        convolution("conv2d.group", 2, {pads, strides, dilations, accum},
-                    "Y = C + conv2d(X, W) with a scale for each group of group_size input channels, as "
-                    "gemm.group; W [Kh,Kw,Cin,Cout], S [Cin/group_size,Cout]; C has the shape of Y or [Cout]")));
+    t.push_back(with_group_scales(convolution(
+        "conv2d.group", 2, {pads, strides, dilations, accum},
+        "Y = C + conv2d(X, W) with a scale for each group of group_size input channels, as "
+        "gemm.group; W [Kh,Kw,Cin,Cout], S [Cin/group_size,Cout]; C has the shape of Y or [Cout]")));
     const AttrSpec pads1{"pads", AttrKind::ints, true, "", "[left, right]"};
     const AttrSpec strides1{"strides", AttrKind::ints, true, "", "[step]"};
     const AttrSpec dilations1{"dilations", AttrKind::ints, true, "", "[step]"};

@@ -2,9 +2,9 @@
 
 usage: centred.py KPUSIM MODEL.onnx NETWORK DEVICE PRECISION [--inputs N] [--group-size N]
 
-Outputs of random networks are alike whatever the input (a cosine of 0.97 between those of different inputs), so what all
-outputs have in common is subtracted first, from what ONNX Runtime gives in float32 and from ours: the rest tells inputs
-apart, and its error is what counts. int8 and int4 are calibrated on 32 further samples.
+Outputs of random networks are alike whatever the input (a cosine of 0.97 between those of different inputs),
+so what all outputs have in common is subtracted first, from what ONNX Runtime gives in float32 and from ours:
+the rest tells inputs apart, and its error is what counts. int8 and int4 are calibrated on 32 further samples.
 """
 
 from __future__ import annotations
@@ -61,7 +61,13 @@ def save(folder: Path, names: list[str], batch: Arrays, number: int) -> None:
 
 
 def centred(
-    kpusim: str, model: Path, network: str, device: str, precision: str, inputs: int = 64, more: tuple[str, ...] = ()
+    kpusim: str,
+    model: Path,
+    network: str,
+    device: str,
+    precision: str,
+    inputs: int = 64,
+    more: tuple[str, ...] = (),
 ) -> float:
     """The ratio in dB, of the worst output. Raises RuntimeError where the device refuses the network."""
     given = batches(network, -(-inputs // BATCH), 1000)
@@ -75,7 +81,17 @@ def centred(
                 save(folder / "samples", names, batch, number)
             calibrate = ["--calibrate", str(folder / "samples")]
         program, out = str(folder / "network.kpu"), folder / "out"
-        command = [kpusim, "compile", str(model), "--platform", device, "--precision", precision, *calibrate, *more]
+        command = [
+            kpusim,
+            "compile",
+            str(model),
+            "--platform",
+            device,
+            "--precision",
+            precision,
+            *calibrate,
+            *more,
+        ]
         command += ["--batch", str(BATCH), "-o", program]
         told = subprocess.run(command, capture_output=True, text=True, check=False)
         if told.returncode != 0:
@@ -85,7 +101,18 @@ def centred(
             for port, array in zip(names, batch, strict=True):
                 np.save(folder / f"{port}.npy", array)
                 feeds += ["--input", f"{port}={folder / port}.npy"]
-            run = [kpusim, "run", program, "--mode", "functional", "--quiet", "--force", "-o", str(out), *feeds]
+            run = [
+                kpusim,
+                "run",
+                program,
+                "--mode",
+                "functional",
+                "--quiet",
+                "--force",
+                "-o",
+                str(out),
+                *feeds,
+            ]
             subprocess.run(run, check=True, capture_output=True, text=True)
             for port in got:
                 got[port].append(np.asarray(np.load(out / "outputs" / f"{port}.npy"), np.float64))
@@ -94,7 +121,9 @@ def centred(
 
 def main() -> None:
     """Print one ratio."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("kpusim")
     parser.add_argument("model", type=Path)
     parser.add_argument("network")
@@ -104,7 +133,9 @@ def main() -> None:
     parser.add_argument("--group-size", default="")
     given = parser.parse_args()
     more = ("--group-size", given.group_size) if given.group_size else ()
-    ratio = centred(given.kpusim, given.model, given.network, given.device, given.precision, given.inputs, more)
+    ratio = centred(
+        given.kpusim, given.model, given.network, given.device, given.precision, given.inputs, more
+    )
     print(f"{ratio:.1f} dB")
 
 

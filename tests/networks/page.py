@@ -2,8 +2,9 @@
 
 usage: page.py KPUSIM [--models FOLDER] [--network NAME]... [--inputs N] [--check]
 
-Runs each network on each device in each precision, without values, and writes the rows of these networks; the accuracy
-of each precision on N inputs (64; centred.py), on the first device that has it; with 0 the page's own figures stay.
+Runs each network on each device in each precision, without values, and writes the rows of these networks;
+the accuracy of each precision on N inputs (64; centred.py), on the first device that has it; with 0 the
+page's own figures stay.
 With ``--check`` writes nothing, and fails where a row differs from the page (processor times aside).
 Networks are exported from examples/networks into FOLDER, or taken from there.
 """
@@ -26,7 +27,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "networks_measured.md"
 ROOFLINES = ROOT / "docs" / "rooflines"
 sys.path.insert(0, str(ROOT / "examples" / "networks"))
-from centred import centred
 
 DEVICES = {
     "swkpu-v1": ("int8", "fp16"),
@@ -42,7 +42,8 @@ SHARE = 0.005  #: of the cycles: smaller operations are charged mostly what thei
 BITS = {"I4": 4, "I8": 8, "U8": 8, "POSIT8": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "POSIT16": 16}
 HEAD = (
     "network | device | precision | batch | cycles | ms | inferences/s | arrays: spatial x temporal"
-    " | cycles / least | DRAM / compulsory | uJ each | most of the rest | predicted | operations | dB | seconds"
+    " | cycles / least | DRAM / compulsory | uJ each | most of the rest | predicted | operations | dB"
+    " | seconds"
 )
 
 
@@ -229,6 +230,8 @@ def draw(network: str, measured: Measured) -> None:
 
 def decibels(kpusim: str, model: Path, case: Case, inputs: int) -> str:
     """The cell for accuracy: of a network in a precision."""
+    from centred import centred
+
     try:
         return f"{centred(kpusim, model, case.network, case.device, case.precision, inputs):.1f}"
     except RuntimeError:
@@ -283,7 +286,9 @@ def main() -> int:
             if result.operations:
                 first.setdefault((case.network, case.precision), case)
         measured = list(first.values()) if given.inputs > 0 else []
-        ratios = pool.map(lambda case: decibels(given.kpusim, models[case.network], case, given.inputs), measured)
+        ratios = pool.map(
+            lambda case: decibels(given.kpusim, models[case.network], case, given.inputs), measured
+        )
         accuracy = dict(zip([(case.network, case.precision) for case in measured], ratios, strict=True))
         for case, result in zip(todo, results, strict=True):
             kept = rows.get(case, [""] * len(result.cells))[-2]

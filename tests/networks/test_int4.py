@@ -200,7 +200,7 @@ class Int4Test(unittest.TestCase):
 
 
 def float_network(path: Path, seed: int = 3) -> None:
-    """Write a convolution with padding, a strided one, and two matrix products; 40 and 72 channels, no multiples of 32."""
+    """Write two convolutions and two matrix products; 40 and 72 channels, no multiples of 32."""
     rng = np.random.default_rng(seed)
     constants = {
         "w1": rng.normal(0, 0.2, (40, 3, 3, 3)),
@@ -251,7 +251,9 @@ class GroupTest(unittest.TestCase):
         (self.folder / "samples").mkdir()
         rng = np.random.default_rng(1)
         for i in range(8):
-            np.save(self.folder / "samples" / f"{i}.npy", rng.standard_normal((1, 3, 12, 12)).astype(np.float32))
+            np.save(
+                self.folder / "samples" / f"{i}.npy", rng.standard_normal((1, 3, 12, 12)).astype(np.float32)
+            )
         self.x = np.load(self.folder / "samples" / "0.npy")
         np.save(self.folder / "x.npy", self.x)
 
@@ -267,8 +269,17 @@ class GroupTest(unittest.TestCase):
         program = self.folder / "model.kpu"
         calibrate = ["--calibrate", str(self.folder / "samples")]
         command(
-            "compile", str(self.model), "--platform", device, "--precision", precision, *calibrate, *more,
-            "-o", str(program), "--force",
+            "compile",
+            str(self.model),
+            "--platform",
+            device,
+            "--precision",
+            precision,
+            *calibrate,
+            *more,
+            "-o",
+            str(program),
+            "--force",
         )
         return program
 
@@ -282,7 +293,7 @@ class GroupTest(unittest.TestCase):
         return y, {name: row["value"] for name, row in stats.items()}
 
     def test_exported(self) -> None:
-        """The exported QDQ model, with its blocks, gives in ONNX Runtime what the device gives; both are near floats."""
+        """ONNX Runtime makes of the exported QDQ model, with its blocks, what the device gives."""
         right = self.onnx_runtime(self.model)
         for device in ("swkpu-v2", "npm_mid"):
             for size in (16, 32, 128):
@@ -334,7 +345,7 @@ class GroupTest(unittest.TestCase):
         self.assertLess(abs(saved - (weights / 2 - scales)), 0.05 * weights)
 
     def nbits(self, symmetric: bool, scales: type, seed: int) -> list[int]:
-        """Write a com.microsoft.MatMulNBits node, [5, 200] times [200, 33] in blocks of 32; its scales as bits."""
+        """Write a MatMulNBits node, [5, 200] times [200, 33] in blocks of 32; its scales as bits."""
         rng = np.random.default_rng(seed)
         k, n, size = 200, 33, 32
         blocks = -(-k // size)
@@ -351,7 +362,9 @@ class GroupTest(unittest.TestCase):
         )
         elem = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(scales))
         value = helper.make_tensor_value_info
-        graph = helper.make_graph([node], "g", [value("x", elem, [5, k])], [value("y", elem, [5, n])], tensors)
+        graph = helper.make_graph(
+            [node], "g", [value("x", elem, [5, k])], [value("y", elem, [5, n])], tensors
+        )
         sets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
         onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=10), self.model)
         self.x = rng.standard_normal((5, k)).astype(scales)
@@ -362,7 +375,9 @@ class GroupTest(unittest.TestCase):
 
     def test_matmul_nbits(self) -> None:
         """With its own scales and zero points in int4, as floats elsewhere; against ONNX Runtime."""
-        for seed, (symmetric, scales) in enumerate(itertools.product((True, False), (np.float32, np.float16))):
+        for seed, (symmetric, scales) in enumerate(
+            itertools.product((True, False), (np.float32, np.float16))
+        ):
             with self.subTest(symmetric=symmetric, scales=scales.__name__):
                 bits = self.nbits(symmetric, scales, seed)
                 right = self.onnx_runtime(self.model)
@@ -377,14 +392,25 @@ class GroupTest(unittest.TestCase):
                 self.assertEqual(sorted(kept.ravel().view(f"u{kept.itemsize}").tolist()), bits)
                 out = self.folder / "floats"
                 command(
-                    "run", str(self.model), "--platform", "tile32", "--precision", "fp16", "--mode", "functional",
-                    "--input", f"x={self.folder / 'x.npy'}", "-o", str(out), "--force",
+                    "run",
+                    str(self.model),
+                    "--platform",
+                    "tile32",
+                    "--precision",
+                    "fp16",
+                    "--mode",
+                    "functional",
+                    "--input",
+                    f"x={self.folder / 'x.npy'}",
+                    "-o",
+                    str(out),
+                    "--force",
                 )
                 floats = np.load(out / "outputs" / "y.npy").astype(np.float32)
                 self.assertGreater(decibel(floats, right), 50)
 
     def test_given_blocks(self) -> None:
-        """Blocks of a QDQ model stay where the device takes them, of a Gemm with transposed weights and a Conv too."""
+        """Blocks of a QDQ model stay where the device takes them, of a transposed Gemm and a Conv too."""
         write_model(self.model, TensorProto.UINT4, "block", True, (64, 33), 7)
         listed = command("check", str(self.model), "--platform", "swkpu-v2").stdout
         row = next(line for line in listed.splitlines() if line.startswith("product"))
@@ -402,7 +428,9 @@ class GroupTest(unittest.TestCase):
                 onnx.numpy_helper.from_array(np.ascontiguousarray(scales, np.float32), f"{name}s"),
             ]
             nodes.append(
-                helper.make_node("DequantizeLinear", [f"{name}q", f"{name}s"], [name], axis=axis, block_size=8)
+                helper.make_node(
+                    "DequantizeLinear", [f"{name}q", f"{name}s"], [name], axis=axis, block_size=8
+                )
             )
         nodes += [
             helper.make_node("Conv", ["x", "w1"], ["c"], "conv", pads=[1, 1, 1, 1]),
@@ -411,9 +439,15 @@ class GroupTest(unittest.TestCase):
             helper.make_node("Gemm", ["f", "w2"], ["y"], "gemm", transB=1),
         ]
         graph = helper.make_graph(
-            nodes, "g", [value("x", TensorProto.FLOAT, [1, 16, 6, 6])], [value("y", TensorProto.FLOAT, [1, 10])], tensors
+            nodes,
+            "g",
+            [value("x", TensorProto.FLOAT, [1, 16, 6, 6])],
+            [value("y", TensorProto.FLOAT, [1, 10])],
+            tensors,
         )
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), self.model)
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), self.model
+        )
         self.x = rng.standard_normal((1, 16, 6, 6)).astype(np.float32)
         for path in (self.folder / "samples").iterdir():
             np.save(path, self.x)
@@ -426,17 +460,47 @@ class GroupTest(unittest.TestCase):
         """Devices without such products, and sizes that are none."""
         for device in ("swkpu-v1", "npm_lite", "tile32"):
             result = subprocess.run(
-                [KPUSIM, "compile", str(self.model), "--platform", device, "--precision", "int4",
-                 "--calibrate", "random:1", "-o", str(self.folder / "no.kpu")],
-                capture_output=True, text=True, timeout=300, check=False,
+                [
+                    KPUSIM,
+                    "compile",
+                    str(self.model),
+                    "--platform",
+                    device,
+                    "--precision",
+                    "int4",
+                    "--calibrate",
+                    "random:1",
+                    "-o",
+                    str(self.folder / "no.kpu"),
+                ],
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
             )
             self.assertEqual(result.returncode, 1)
             self.assertIn("int4", result.stderr)
             self.assertIn("Fix:", result.stderr)
         result = subprocess.run(
-            [KPUSIM, "compile", str(self.model), "--platform", "swkpu-v2", "--precision", "int4", "--calibrate",
-             "random:1", "--group-size", "0", "-o", str(self.folder / "no.kpu")],
-            capture_output=True, text=True, timeout=300, check=False,
+            [
+                KPUSIM,
+                "compile",
+                str(self.model),
+                "--platform",
+                "swkpu-v2",
+                "--precision",
+                "int4",
+                "--calibrate",
+                "random:1",
+                "--group-size",
+                "0",
+                "-o",
+                str(self.folder / "no.kpu"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
         )
         self.assertEqual(result.returncode, 1)
         self.assertIn("--group-size: 0 is no number of channels. Fix:", result.stderr)

@@ -2,10 +2,10 @@
 
 usage: test_int8_layers.py KPUSIM [unittest options]; or with the command in the variable KPUSIM
 
-Each convolution and matrix product is a model of its own, whose inputs are what ONNX Runtime computes in float32 for
-samples that were not calibrated with. Each rounding to 8 bits counts once, with the product that reads the number: outputs
-stay floats. Prints a row of docs/networks.md: products, least ratio and its layer, median; the same where outputs are
-rounded to 256 steps too, before any activation, which counts each rounding twice.
+Each convolution and matrix product is a model of its own, whose inputs are what ONNX Runtime computes in
+float32 for samples that were not calibrated with. Each rounding to 8 bits counts once, with the product that reads
+the number: outputs stay floats. Prints a row of docs/networks.md: products, least ratio and its layer, median;
+the same where outputs are rounded to 256 steps too, before any activation, which counts each rounding twice.
 """
 
 from __future__ import annotations
@@ -98,7 +98,11 @@ def layers(model: onnx.ModelProto, samples: list[Tensors]) -> Iterator[Layer]:
             "layer",
             [info(name, onnx.TensorProto.FLOAT, samples[0][name].shape) for name in names],
             [info(out, onnx.TensorProto.FLOAT, samples[0][out].shape)],
-            [numpy_helper.from_array(numpy_helper.to_array(constants[n]), n) for n in node.input if n in constants],
+            [
+                numpy_helper.from_array(numpy_helper.to_array(constants[n]), n)
+                for n in node.input
+                if n in constants
+            ],
         )
         alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
         yield Layer(node.name, alone, [{n: s[n] for n in names} for s in samples], [s[out] for s in samples])
@@ -114,13 +118,15 @@ def eight_bits(values: Values, like: list[Values]) -> Values:
 
 def command(*arguments: object) -> None:
     """Run the command; it must succeed."""
-    result = subprocess.run([KPUSIM, *map(str, arguments)], capture_output=True, text=True, timeout=600, check=False)
+    result = subprocess.run(
+        [KPUSIM, *map(str, arguments)], capture_output=True, text=True, timeout=600, check=False
+    )
     if result.returncode != 0:
         raise AssertionError(f"{result.args}: exit {result.returncode}\n{result.stderr}")
 
 
 def ratios_of(layer: Layer, device: str) -> tuple[float, float]:
-    """Signal to noise of a layer's output over the samples that were not calibrated with, in dB; that of it rounded."""
+    """Signal to noise of a layer's output over samples that were not calibrated with; of it rounded."""
     signal, noise, rounded = 0.0, 0.0, 0.0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -133,15 +139,25 @@ def ratios_of(layer: Layer, device: str) -> tuple[float, float]:
                 np.save(where / f"{i}.npy", layer.inputs[i][port])
         program = folder / "layer.kpu"
         command(
-            "compile", folder / "layer.onnx", "--platform", device, "--precision", "int8", "--calibrate",
-            folder / "samples", "-o", program,
+            "compile",
+            folder / "layer.onnx",
+            "--platform",
+            device,
+            "--precision",
+            "int8",
+            "--calibrate",
+            folder / "samples",
+            "-o",
+            program,
         )
         for i in range(CALIBRATED, CALIBRATED + MEASURED):
             given = []
             for number, port in enumerate(ports):
                 np.save(folder / f"in{number}.npy", layer.inputs[i][port])
                 given += ["--input", f"{port}={folder / f'in{number}.npy'}"]
-            command("run", program, "--mode", "functional", "--quiet", "--force", "-o", folder / "out", *given)
+            command(
+                "run", program, "--mode", "functional", "--quiet", "--force", "-o", folder / "out", *given
+            )
             (output,) = (folder / "out" / "outputs").glob("*.npy")
             got = np.load(output).astype(np.float32)
             want = layer.outputs[i].astype(np.float64)

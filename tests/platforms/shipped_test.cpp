@@ -182,7 +182,8 @@ TEST(Shipped, EveryOpcodeHasVariants) {
         for (const OpcodeSpec& spec : opcode_table()) {
             const auto int4 = [](const TypeVariant& v) { return v.name == "gemm.int4.no_bias"; };
             if (spec.movement || spec.refused) continue;
-            if (spec.group_scales && std::none_of(limits.variants.begin(), limits.variants.end(), int4)) continue;
+            if (spec.group_scales && std::none_of(limits.variants.begin(), limits.variants.end(), int4))
+                continue;
             const auto takes = [&](const TypeVariant& v) { return v.opcode == spec.family; };
             EXPECT_TRUE(std::any_of(limits.variants.begin(), limits.variants.end(), takes))
                 << name << " has no variant of " << spec.name;

@@ -59,7 +59,8 @@ std::vector<Types> group_combinations(const ComputeBackend& backend, OpcodeId id
     for (const ElemType a : numbers) {
         for (const ElemType b : numbers) {
             for (const ElemType s : numbers) {
-                if (backend.supports(id, {a, b, s}, {ElemType::f32})) found.push_back({a, b, s, ElemType::f32});
+                if (backend.supports(id, {a, b, s}, {ElemType::f32}))
+                    found.push_back({a, b, s, ElemType::f32});
             }
         }
     }
@@ -181,7 +182,8 @@ class Maker {
     }
 
     /// Scales of groups of random size, with zero points or without.
-    void add_group_scales(const OpcodeSpec& spec, const Types& types, int64_t depth, int64_t columns, Case& made) {
+    void add_group_scales(const OpcodeSpec& spec, const Types& types, int64_t depth, int64_t columns,
+                          Case& made) {
         if (!spec.group_scales) return;
         const int64_t group = pick(random_, 1, depth + 2), rows = (depth + group - 1) / group;
         made.in.emplace_back(types[2], coin(2) ? Shape{rows, columns} : Shape{2, rows, columns});
@@ -203,8 +205,8 @@ class Maker {
         const bool accumulates = spec.accumulates;
         if (spec.inputs.size() > 2)
             add_addend(made, accumulates,
-                      accumulates ? std::vector<Shape>{with(m, n)}
-                                  : std::vector<Shape>{{n}, {1, n}, {m, 1}, {m, n}, with(m, n)});
+                       accumulates ? std::vector<Shape>{with(m, n)}
+                                   : std::vector<Shape>{{n}, {1, n}, {m, 1}, {m, n}, with(m, n)});
         if (!spec.group_scales) quantise(made, made.in[1].shape.rank - 2);
     }
 
@@ -231,7 +233,7 @@ class Maker {
         add_group_scales(spec, types, group_in, outputs, made);
         const bool accumulates = spec.accumulates;
         add_addend(made, accumulates,
-                  accumulates ? std::vector<Shape>{{outputs}, y} : std::vector<Shape>{{outputs}});
+                   accumulates ? std::vector<Shape>{{outputs}, y} : std::vector<Shape>{{outputs}});
         made.attrs.list.push_back(ints_attr("pads", pads));
         made.attrs.list.push_back(ints_attr("strides", strides));
         made.attrs.list.push_back(ints_attr("dilations", dilations));

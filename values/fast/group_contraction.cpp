@@ -30,7 +30,8 @@ class ScaledOutput {
         float* y = y_ + y_offset;
         if (scaling_.zero_point.empty()) {
             for (int64_t i = 0; i < n; ++i)
-                y[i] = f32_of(static_cast<double>(y[i]) + static_cast<double>(static_cast<int32_t>(line[i])) * scale[i]);
+                y[i] = f32_of(static_cast<double>(y[i]) +
+                              static_cast<double>(static_cast<int32_t>(line[i])) * scale[i]);
             return;
         }
         const double* zero_point = scaling_.zero_point.data() + group_ * n;
@@ -56,8 +57,8 @@ struct Rows {
 
 /// `fill(row, first, size, to)`: elements [first, first + size) of each tap of a left row, packed.
 template <class Form, class Fill>
-void each_group(const Kernels& kernels, Scratch& scratch, const Rows& rows, const GroupScaling& scaling, const Tensor& a,
-                const Tensor& b, const Tensor& y, Fill fill) {
+void each_group(const Kernels& kernels, Scratch& scratch, const Rows& rows, const GroupScaling& scaling,
+                const Tensor& a, const Tensor& b, const Tensor& y, Fill fill) {
     using Left = typename Form::Left;
     ScaledOutput output(scaling, y);
     std::vector<uint8_t> gathered;
@@ -111,8 +112,8 @@ void conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, const 
     each_group<Form>(kernels, scratch, rows, scaling, *p.x, *p.w, *p.y,
                      [&](int64_t row, int64_t first, int64_t size, Left padding, Left* to) {
                          const int64_t at = row % pixels;
-                         fill_window(p, images + row / pixels * image_size, first, size, at / p.out_w, at % p.out_w,
-                                     padding, to);
+                         fill_window(p, images + row / pixels * image_size, first, size, at / p.out_w,
+                                     at % p.out_w, padding, to);
                      });
 }
 

@@ -295,7 +295,8 @@ TEST(Quantize, ProbabilitiesAreMultipliedInFloats) {
         graph::check(result.graph);
         size_t floats = 0;
         for (const Node& node : result.graph.nodes)
-            floats += graph::is_product(node.spec()) && is_float(result.graph.value(node.inputs[0]).elem) ? 1 : 0;
+            floats +=
+                graph::is_product(node.spec()) && is_float(result.graph.value(node.inputs[0]).elem) ? 1 : 0;
         EXPECT_EQ(floats, possible ? 1U : 0U);
         EXPECT_EQ(result.graph.value(result.graph.outputs[1].value).elem, ElemType::i8);
     }
@@ -327,7 +328,8 @@ TEST(Quantize, WeightsInGroups) {
     options.supports = [](std::string_view opcode, const auto&, const auto&) {
         return opcode.find(".group") == std::string_view::npos;
     };
-    EXPECT_EQ(testing::find(quantize(net.graph, *samples_of(net.graph), options).graph, "gemm.group"), nullptr);
+    EXPECT_EQ(testing::find(quantize(net.graph, *samples_of(net.graph), options).graph, "gemm.group"),
+              nullptr);
 }
 
 TEST(Quantize, FloatOutputsLeaveTheAccumulators) {

@@ -296,7 +296,7 @@ def add_product(
 
 
 def group_cases() -> list[Case]:
-    """int4 weights with a scale for each group of the summed axis: whole groups, a shorter last one, zero points."""
+    """int4 weights with a scale for each group of K: whole groups, a shorter last one, zero points."""
     cases = []
     convolution = {"pads": [1, 0, 0, 2], "strides": [1, 2], "dilations": [2, 1]}
     for family, x_shape, w_shape, attrs in (
@@ -304,9 +304,18 @@ def group_cases() -> list[Case]:
         ("conv2d", (1, 5, 4, 12), (2, 3, 12, 4), convolution),
     ):
         for scales in ("f16", "f32"):
-            for size, zeros, bias in ((4, False, ""), (5, True, ""), (6, True, "bias"), (12, False, "addend")):
+            for size, zeros, bias in (
+                (4, False, ""),
+                (5, True, ""),
+                (6, True, "bias"),
+                (12, False, "addend"),
+            ):
                 opcode = f"{family}.group"
-                name = f"{family}_group_{scales}_of_{size}" + ("_zeros" if zeros else "") + ("_" + bias) * bool(bias)
+                name = (
+                    f"{family}_group_{scales}_of_{size}"
+                    + ("_zeros" if zeros else "")
+                    + ("_" + bias) * bool(bias)
+                )
                 random = rng(name)
                 groups = -(-12 // size)
                 steps = np.exp(random.normal(-3, 1, (groups, 4)))
@@ -319,7 +328,9 @@ def group_cases() -> list[Case]:
                     y = ar.group_product(all_attrs, inputs)
                     inputs.append(draw(random, "f32", y.shape if bias == "addend" else (4,)))
                 variant = f"{opcode}<{scales}>.{'with' if bias else 'no'}_addend"
-                cases.append(Case(name, opcode, variant, inputs, [ar.group_product(all_attrs, inputs)], all_attrs))
+                cases.append(
+                    Case(name, opcode, variant, inputs, [ar.group_product(all_attrs, inputs)], all_attrs)
+                )
     return cases
 
 
