@@ -121,12 +121,11 @@ class Lowering {
     bool enter_addend(LoweredOp& op, size_t operand) {
         const TileNode& anchor = op.op.nodes[op.op.anchor];
         const ElemType sums = accumulator_of(graph_, op.op);
-        const ValueId id = op.op.operands[operand].value;
         const OpcodeSpec& spec = graph_.nodes[anchor.node].spec();
         const bool addend = anchor.inputs.size() > spec.addend && anchor.inputs[spec.addend] == operand &&
                             spec.macs != nullptr && sums != ElemType::none;
-        if (!addend || graph_.value(id).elem == sums) return true;
-        return is_float(sums) && enter(id, sums);
+        const ValueId id = op.op.operands[operand].value;
+        return !addend || graph_.value(id).elem == sums || (is_float(sums) && enter(id, sums));
     }
 
     void fill_table() {
@@ -181,8 +180,7 @@ class Lowering {
     bool sums_can_be_cut(const LoweredOp& op) const {
         const TileNode& anchor = op.op.nodes[op.op.anchor];
         const Node& node = graph_.nodes[anchor.node];
-        // from group to group its output is the accumulator
-        if (node.spec().group_scales) return true;
+        if (node.spec().group_scales) return true;  // its output is the accumulator
         const bool product = node.spec().op_class == OpcodeClass::gemm;
         if (!product && node.spec().name != "conv2d" && node.spec().name != "conv2d.acc") return false;
         if (node.spec().accumulates && anchor.inputs.size() > 2) return false;
@@ -210,10 +208,9 @@ class Lowering {
         }
         keep(op, spare);
         const Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
-        op.elem = graph_.value(anchor.spec().macs != nullptr ? anchor.inputs[0] : anchor.outputs[0]).elem;
-        const bool narrow_weights =
-            anchor.spec().macs != nullptr && graph_.value(anchor.inputs[1]).elem == ElemType::i4;
-        if (narrow_weights && op.elem == ElemType::i8) op.elem = ElemType::i4;
+        const bool product = anchor.spec().macs != nullptr;
+        op.elem = graph_.value(product ? anchor.inputs[0] : anchor.outputs[0]).elem;
+        if (product && graph_.value(anchor.inputs[1]).elem == ElemType::i4) op.elem = ElemType::i4;
         op.macs = macs_of(graph_, op.op);
     }
 

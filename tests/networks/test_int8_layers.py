@@ -3,9 +3,10 @@
 usage: test_int8_layers.py KPUSIM [unittest options]; or with the command in the variable KPUSIM
 
 Each convolution and matrix product is a model of its own, whose inputs are what ONNX Runtime computes in
-float32 for samples that were not calibrated with. Each rounding to 8 bits counts once, with the product that reads
-the number: outputs stay floats. Prints a row of docs/networks.md: products, least ratio and its layer, median;
-the same where outputs are rounded to 256 steps too, before any activation, which counts each rounding twice.
+float32 for samples that were not calibrated with. Each rounding to 8 bits counts once, with the product
+that reads the number: outputs stay floats. Prints a row of docs/networks.md: products, least ratio and
+its layer, median; the same where outputs are rounded to 256 steps too, before any activation, which
+counts each rounding twice.
 """
 
 from __future__ import annotations

@@ -7,11 +7,13 @@
 
 #include "isa/shapes.hpp"
 #include "tests/values/helpers.hpp"
+#include "tests/values/type_combinations.hpp"
 #include "values/fast/fast.hpp"
 
 namespace kpu::values {
 namespace {
 
+using testing::combinations;
 using testing::integer_attr;
 using testing::ints_attr;
 using testing::Operand;
@@ -20,75 +22,13 @@ using testing::pick;
 using testing::Random;
 using testing::random_quant;
 using testing::real_attr;
+using testing::Types;
 
 using Shape = std::vector<int64_t>;
-using Types = std::vector<ElemType>;
-
-constexpr ElemType numbers[] = {ElemType::i4,   ElemType::i8,  ElemType::i16,    ElemType::i32,
-                                ElemType::u8,   ElemType::u16, ElemType::u32,    ElemType::f16,
-                                ElemType::bf16, ElemType::f32, ElemType::posit8, ElemType::posit16};
-
 struct Case {
     std::vector<Operand> in, out;
     BoundAttrs attrs;
 };
-
-/// Elementwise opcodes: one type for all data; conditions are u8.
-std::vector<Types> elementwise_combinations(const ComputeBackend& backend, OpcodeId id) {
-    const OpcodeSpec& spec = opcode(id);
-    const auto types_of = [](const std::vector<OperandSpec>& operands, ElemType data) {
-        Types types;
-        for (const OperandSpec& operand : operands)
-            types.push_back(operand.role == OperandRole::data ? data : ElemType::u8);
-        return types;
-    };
-    std::vector<Types> found;
-    for (const ElemType data : numbers) {
-        Types types = types_of(spec.inputs, data);
-        const Types outputs = types_of(spec.outputs, data);
-        if (!backend.supports(id, types, outputs)) continue;
-        types.push_back(outputs[0]);
-        if (found.empty() || found.back() != types) found.push_back(types);
-    }
-    return found;
-}
-
-/// Of operands, scales of groups, and sums.
-std::vector<Types> group_combinations(const ComputeBackend& backend, OpcodeId id) {
-    std::vector<Types> found;
-    for (const ElemType a : numbers) {
-        for (const ElemType b : numbers) {
-            for (const ElemType s : numbers) {
-                if (backend.supports(id, {a, b, s}, {ElemType::f32}))
-                    found.push_back({a, b, s, ElemType::f32});
-            }
-        }
-    }
-    return found;
-}
-
-/// The combinations of element types an opcode takes: of two inputs (a third is a bias) and the output.
-std::vector<Types> combinations(const ComputeBackend& backend, OpcodeId id) {
-    if (opcode(id).group_scales) return group_combinations(backend, id);
-    if (opcode(id).op_class == OpcodeClass::elementwise) return elementwise_combinations(backend, id);
-    const bool single = opcode(id).op_class != OpcodeClass::gemm &&
-                        opcode(id).op_class != OpcodeClass::conv &&
-                        (opcode(id).inputs.size() == 1 || opcode(id).op_class == OpcodeClass::norm);
-    std::vector<Types> found;
-    for (const ElemType a : numbers) {
-        for (const ElemType b : numbers) {
-            if (single && b != numbers[0]) continue;
-            for (const ElemType y : numbers) {
-                const Types inputs = single ? Types{a} : Types{a, b};
-                if (!backend.supports(id, inputs, {y})) continue;
-                Types types = inputs;
-                types.push_back(y);
-                found.push_back(types);
-            }
-        }
-    }
-    return found;
-}
 
 class Maker {
   public:

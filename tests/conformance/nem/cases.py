@@ -8,6 +8,7 @@ import arithmetic as ar
 import numpy as np
 import views
 from arithmetic import Quant, Tensor
+from group_products import group_product
 
 TYPES = ("i8", "i16", "i32", "f16", "bf16", "f32", "posit8", "posit16")
 FLOATS = ar.FLOATS
@@ -325,11 +326,11 @@ def group_cases() -> list[Case]:
                 inputs.append(ar.to_elem(scales, steps))
                 all_attrs = {**attrs, "group_size": size}
                 if bias:
-                    y = ar.group_product(all_attrs, inputs)
+                    y = group_product(all_attrs, inputs)
                     inputs.append(draw(random, "f32", y.shape if bias == "addend" else (4,)))
                 variant = f"{opcode}<{scales}>.{'with' if bias else 'no'}_addend"
                 cases.append(
-                    Case(name, opcode, variant, inputs, [ar.group_product(all_attrs, inputs)], all_attrs)
+                    Case(name, opcode, variant, inputs, [group_product(all_attrs, inputs)], all_attrs)
                 )
     return cases
 
