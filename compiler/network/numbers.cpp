@@ -11,6 +11,7 @@
 #include "compiler/precision/keep.hpp"
 #include "compiler/precision/report.hpp"
 #include "compiler/quantize/absorb_qdq.hpp"
+#include "compiler/quantize/plan.hpp"
 
 namespace kpu::network {
 namespace {
@@ -130,8 +131,7 @@ int64_t Numbers::group_size() const {
     if (!(size >= 1 && size <= 65536 && size == std::floor(size)))
         throw UserError(
             fmt::format("--group-size: {} is no number of channels. Fix: give 32, 64 or 128.", size));
-    if (!target_.takes("gemm.group", {ElemType::i8, ElemType::i4, ElemType::f16}, {ElemType::f32}) ||
-        !target_.takes("quantize", {ElemType::f32}, {ElemType::i8})) {
+    if (!quantize::takes_groups(supports_of(target_), "gemm.group")) {
         throw UserError(
             fmt::format("{}: `{}` has no products of int4 weights with scales of groups (gemm.group of i8, "
                         "i4, f16 to f32, and "

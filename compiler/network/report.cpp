@@ -30,8 +30,8 @@ double peak_cycles(const lower::LoweredOp& op, const lower::Target& target) {
     if (op.macs == 0) return 0;
     double peak = 0;
     for (const proto::Engine& engine : target.engines) {
-        const timing::SystolicArray array = timing::array_for(
-            engine.array(), graph::factors_of(op.elem).first, graph::factors_of(op.elem).second);
+        const auto [a, b] = graph::factors_of(op.elem);
+        const timing::SystolicArray array = timing::array_for(engine.array(), a, b);
         peak += double(array.peak_q16()) / 65536 * engine.array().count();
     }
     return double(op.macs) / peak;

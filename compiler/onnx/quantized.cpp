@@ -312,7 +312,8 @@ void matmul_nbits(Call& call) {
     if (call.integer("bits", 4) != 4)
         Call::refuse(fmt::format("its weights have {} bits", call.integer("bits", 4)));
     if (call.has(4)) Call::refuse("its groups have an order of their own (g_idx)");
-    if (k < 1 || n < 1 || size < 16 || size % 2 != 0 || k > int64_t{1} << 31 || n > int64_t{1} << 31)
+    constexpr int64_t most = int64_t{1} << 31;  // so that no product of two of them overflows
+    if (k < 1 || n < 1 || size < 16 || size % 2 != 0 || k > most || n > most || size > most)
         Call::refuse(fmt::format("K is {}, N {}, block_size {}", k, n, size));
     const int64_t blocks = (k + size - 1) / size;
     const Known &packed = call.known(1, "weights"), &given = call.known(2, "scales");

@@ -193,13 +193,18 @@ GroupedWeights grouped_weights(const Value& value, int64_t group_size) {
     return made;
 }
 
+/// Of the scales of one tap of a window.
+static size_t tap_bytes(const graph::Blocks& blocks) {
+    const size_t rank = blocks.shape.rank;
+    return static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) *
+           graph::element_bytes(blocks.elem);
+}
+
 bool has_groups(const Value& value) {
     if (value.blocks == nullptr || value.shape.rank < 2 || value.blocks->axis != value.shape.rank - 2U)
         return false;
     const graph::Blocks& blocks = *value.blocks;
-    const auto rank = static_cast<size_t>(blocks.shape.rank);
-    const auto tap = static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) *
-                     graph::element_bytes(blocks.elem);
+    const size_t tap = tap_bytes(blocks);
     for (const Data* data : {&blocks.scales, &blocks.zero_points}) {
         for (size_t at = tap; *data && at < data->size; at += tap) {
             if (std::memcmp(data->bytes, data->bytes + at, tap) != 0) return false;
@@ -218,8 +223,7 @@ GroupedWeights given_groups(const Value& value) {
     if (blocks.zero_points) given.scale_shape[given.scale_shape.rank++] = 2;
     given.scale_shape[given.scale_shape.rank++] = blocks.shape[rank - 2];
     given.scale_shape[given.scale_shape.rank++] = blocks.shape[rank - 1];
-    const auto tap = static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) *
-                     graph::element_bytes(blocks.elem);
+    const size_t tap = tap_bytes(blocks);
     std::vector<uint8_t> bytes(blocks.scales.bytes, blocks.scales.bytes + tap);
     if (blocks.zero_points)
         bytes.insert(bytes.end(), blocks.zero_points.bytes, blocks.zero_points.bytes + tap);

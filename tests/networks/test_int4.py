@@ -459,51 +459,19 @@ class GroupTest(unittest.TestCase):
     def test_told(self) -> None:
         """Devices without such products, and sizes that are none."""
         for device in ("swkpu-v1", "npm_lite", "tile32"):
-            result = subprocess.run(
-                [
-                    KPUSIM,
-                    "compile",
-                    str(self.model),
-                    "--platform",
-                    device,
-                    "--precision",
-                    "int4",
-                    "--calibrate",
-                    "random:1",
-                    "-o",
-                    str(self.folder / "no.kpu"),
-                ],
-                capture_output=True,
-                text=True,
-                timeout=300,
-                check=False,
-            )
-            self.assertEqual(result.returncode, 1)
+            result = self.refused(device)
             self.assertIn("int4", result.stderr)
             self.assertIn("Fix:", result.stderr)
-        result = subprocess.run(
-            [
-                KPUSIM,
-                "compile",
-                str(self.model),
-                "--platform",
-                "swkpu-v2",
-                "--precision",
-                "int4",
-                "--calibrate",
-                "random:1",
-                "--group-size",
-                "0",
-                "-o",
-                str(self.folder / "no.kpu"),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        self.assertEqual(result.returncode, 1)
+        result = self.refused("swkpu-v2", "--group-size", "0")
         self.assertIn("--group-size: 0 is no number of channels. Fix:", result.stderr)
+
+    def refused(self, device: str, *more: str) -> subprocess.CompletedProcess[str]:
+        """What a compilation that ends in an error tells."""
+        fixed = ["--precision", "int4", "--calibrate", "random:1", "-o", str(self.folder / "no.kpu")]
+        arguments = [KPUSIM, "compile", str(self.model), "--platform", device, *fixed, *more]
+        result = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(result.returncode, 1)
+        return result
 
 
 if __name__ == "__main__":

@@ -21,8 +21,7 @@ class ScaledOutput {
     /// Of the rows that follow, without their zero points.
     template <class Left>
     void note_row(const Left* row) {
-        uint32_t sum = 0;
-        for (int64_t i = 0; i < row_length_; ++i) sum += static_cast<uint32_t>(static_cast<int32_t>(row[i]));
+        const uint32_t sum = row_sum(row, row_length_);
         left_sums.push_back(static_cast<int32_t>(sum - static_cast<uint32_t>(row_length_ * zero_)));
     }
     void finish(const uint32_t* line, int64_t, int64_t n, int64_t row, int64_t y_offset) const {

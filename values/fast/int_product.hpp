@@ -64,6 +64,14 @@ void read(const Tensor& tensor, int64_t first, int64_t count, int64_t offset, To
     }
 }
 
+/// Of a packed left row, modulo 2^32.
+template <class Left>
+uint32_t row_sum(const Left* row, int64_t count) {
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < count; ++i) sum += static_cast<uint32_t>(static_cast<int32_t>(row[i]));
+    return sum;
+}
+
 /// Columns of `steps` rows side by side: to[column][row].
 template <class T>
 void interleave(const T* rows, int64_t ld, int64_t columns, T* to) {
@@ -165,8 +173,7 @@ class Product {
     void correct(const Left* row, uint32_t* line) const {
         for (int64_t c = 0; c < n_; ++c) line[c] += column_terms_[c];
         if (!any_b_zero_) return;
-        uint32_t sum = 0;
-        for (int64_t i = 0; i < padded_k_; ++i) sum += static_cast<uint32_t>(static_cast<int32_t>(row[i]));
+        const uint32_t sum = row_sum(row, padded_k_);
         for (int64_t c = 0; c < n_; ++c)
             line[c] -= static_cast<uint32_t>(output_.b_zero(first_column_ + c)) * sum;
     }
@@ -180,6 +187,7 @@ class Product {
     uint32_t* column_terms_ = nullptr;
     bool any_b_zero_ = false;
 };
+
 /// `size` channels from `first` on of the window of one output pixel, as a packed row.
 template <class Left>
 void fill_window(const ConvProblem& p, const Left* image, int64_t first, int64_t size, int64_t oy, int64_t ox,
