@@ -9,7 +9,12 @@
 namespace kpu::quantize {
 namespace {
 
-constexpr int opset = 21, ir_version = 10;
+struct Version {
+    int opset, ir;
+};
+constexpr Version usual = {20, 9};
+/// Only where needed: in this opset ONNX Runtime 1.32 rewrites transposes of steps to what it then refuses.
+constexpr Version of_int4_and_blocks = {21, 10};
 constexpr int onnx_int4 = 22;  ///< newer than the packaged schema
 
 void describe(::onnx::ValueInfoProto& info, const std::string& name, int type, const Dims& shape) {
@@ -23,10 +28,15 @@ void describe(::onnx::ValueInfoProto& info, const std::string& name, int type, c
 }  // namespace
 
 OnnxWriter::OnnxWriter(const std::string& name) {
-    model_.set_ir_version(ir_version);
+    model_.set_ir_version(usual.ir);
     model_.set_producer_name("kpusim");
-    model_.add_opset_import()->set_version(opset);
+    model_.add_opset_import()->set_version(usual.opset);
     model_.mutable_graph()->set_name(name.empty() ? "network" : name);
+}
+
+void OnnxWriter::hold_int4_and_blocks() {
+    model_.set_ir_version(of_int4_and_blocks.ir);
+    model_.mutable_opset_import(0)->set_version(of_int4_and_blocks.opset);
 }
 
 void OnnxWriter::input(const std::string& name, int type, const Dims& shape) {
@@ -56,6 +66,7 @@ Names OnnxWriter::node(const std::string& op_type, const Names& inputs,
         node.add_output(names.back());
     }
     for (const Attribute& attribute : attributes) {
+        if (attribute.name == "block_size") hold_int4_and_blocks();
         ::onnx::AttributeProto& proto = *node.add_attribute();
         proto.set_name(attribute.name);
         if (attribute.is_real) {
@@ -82,6 +93,7 @@ std::string OnnxWriter::constant(const std::string& like, int type, const Sizes&
     tensor.set_data_type(type);
     for (const int64_t size : shape) tensor.add_dims(size);
     if (type == onnx_int4) {  // two to a byte, the first one low
+        hold_int4_and_blocks();
         const std::string single = std::move(bytes);
         bytes.assign((single.size() + 1) / 2, '\0');
         for (size_t i = 0; i < single.size(); ++i)

@@ -56,6 +56,7 @@ class OnnxWriter {
     std::string bytes() const;
 
   private:
+    void hold_int4_and_blocks();
     std::string unique(const std::string& like);
     ::onnx::ModelProto model_;
     uint64_t count_ = 0;
