@@ -14,7 +14,8 @@ class PairProver {
   public:
     static constexpr uint64_t operations_per_pair = 100'000;
     static constexpr uint64_t operations_of_a_proof = 4'000;  ///< usual
-    static constexpr uint64_t operations_in_all = 20'000'000;
+    static constexpr uint64_t operations_in_all =
+        200'000'000;  ///< ResNet-50 in f32 on tile32 spends 70 million
 
     PairProver(const BoundProgram& program, const execution::ScheduleOrder& order);
     ~PairProver();

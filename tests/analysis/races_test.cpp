@@ -132,6 +132,27 @@ TEST(Schedule, LongTextsAreFollowed) {
     EXPECT_THAT(races[0], HasSubstr("add `save14998` to the deps of `load15000`"));
 }
 
+TEST(Schedule, ManyPairsAreDecided) {
+    // Columns that many tasks of a loop write side by side: thousands of pairs that only a proof decides, to the last one,
+    // which overlaps its neighbour or does not.
+    const auto columns = [](int64_t last) {
+        Program p("columns");
+        const Buffer b = p.buffer("B", Level::l2, 2 * 256 * 512), x = p.buffer("X", Level::ddr, 64);
+        p.loop("i", 0, 4096, 2, [&](const Expr& i) {
+            for (int64_t k = 0; k < 90; ++k) {
+                const std::string n = std::to_string(k);
+                p.transfer("t" + n,
+                           p.region("d" + n, b, i % 256 * 512 + (k == 89 ? last : k * 4),
+                                    tensor(ElemType::i8, {2, 4}).strides({256 * 512, 1})),
+                           p.region("s" + n, x, 0, tensor(ElemType::i8, {2, 4})));
+            }
+        });
+        return hazards(p.build());
+    };
+    EXPECT_EQ(columns(89 * 4), "");
+    EXPECT_THAT(columns(89 * 4 - 1), HasSubstr("`t89`"));
+}
+
 TEST(Schedule, HugeLoopsEnd) {
     // A loop of 2^40 iterations, with or without tasks, is looked at in bounded time.
     Program p("huge");
