@@ -297,7 +297,7 @@ class CallLowering {
             body_.place_ref(window.operand->ref, window.place);
         }
         out_.line("if {} > 0i32:", count);
-        for (Window& window : windows_) begin(window);
+        begin();
         const std::string step = out_.fresh("step");
         out_.line("loop {} in 0i32..{}:", step, count);
         const std::string more = out_.let(fmt::format("{} + 1i32 < {}", step, count));
@@ -309,7 +309,9 @@ class CallLowering {
             changes.push_back(window.constant ? "false" : changed(window, next_starts.back(), more));
         }
         for (size_t i = 0; i < windows_.size(); ++i)
-            if (!windows_[i].is_output()) feed(windows_[i], next_starts[i], changes[i]);
+            if (!windows_[i].is_output()) start_next(windows_[i], next_starts[i], changes[i]);
+        for (const Window& window : windows_)
+            if (!window.is_output()) await(window);
         body_.equations(call_.body);
         for (size_t i = 0; i < windows_.size(); ++i) {
             if (windows_[i].is_output())
@@ -340,11 +342,17 @@ class CallLowering {
             if (names[i] != values[i]) out_.line("{} = {}", names[i], values[i]);
     }
 
-    void begin(Window& window) {
-        set(window.starts, starts_at(window, grid_));
-        if (window.is_output()) return;
-        copy_block(window, window.starts, slot_of(window));
-        window.fresh = out_.let("true");
+    /// The first blocks have all the bandwidth: they are here before copies of the second ones start.
+    void begin() {
+        for (Window& window : windows_) {
+            set(window.starts, starts_at(window, grid_));
+            if (!window.is_output()) copy_block(window, window.starts, slot_of(window));
+        }
+        for (Window& window : windows_) {
+            if (window.is_output()) continue;
+            wait_block(window, slot_of(window));
+            if (!window.constant) window.fresh = out_.let("false");
+        }
     }
 
     /// Of the next step: the last axis goes first, and carries into the one before it.
@@ -373,21 +381,24 @@ class CallLowering {
         return differs.empty() ? "false" : out_.let(fmt::format("{} & ({})", more, differs));
     }
 
-    /// Starts the next block's copy where there is a slot for it, then waits for this one's.
-    void feed(Window& window, const std::vector<std::string>& next, const std::string& change) {
-        if (change != "false" && window.place.slots > 1) {
-            out_.line("if {}:", change);
-            copy_block(window, next, slot_after(window));
-            out_.close("endif");
-        }
+    /// Where there is a slot for the next block, its copy runs under this step.
+    void start_next(const Window& window, const std::vector<std::string>& next, const std::string& change) {
+        if (window.constant || window.place.slots == 1) return;
+        out_.line("if {}:", change);
+        copy_block(window, next, slot_after(window));
+        out_.close("endif");
+    }
+
+    void await(const Window& window) {
+        if (window.constant) return;
         out_.line("if {}:", window.fresh);
         wait_block(window, slot_of(window));
         out_.close("endif");
     }
 
-    void advance(Window& window, const std::vector<std::string>& next, const std::string& change) {
+    void advance(const Window& window, const std::vector<std::string>& next, const std::string& change) {
+        if (window.constant) return;
         out_.line("{} = {}", window.fresh, change);
-        if (change == "false") return;
         out_.line("if {}:", change);
         if (window.place.slots > 1)
             out_.line("{} = {}", window.place.slot, slot_after(window));
