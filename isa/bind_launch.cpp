@@ -44,10 +44,13 @@ void Binder::bind_kernels() {
     size_t number = 0;
     for (const proto::KernelFile& file : program_.kernel_file()) {
         for (const proto::KernelBody& body : file.kernel()) {
-            kernel::Source source;
-            source.path = module_.origin;
-            if (number < module_.source.kernels.size()) source = module_.source.kernels[number];
-            source.body = body;
+            const bool has_places = number < module_.source.kernels.size();
+            kernel::Source made;
+            if (!has_places) {
+                made.path = module_.origin;
+                made.body = body;
+            }
+            const kernel::Source& source = has_places ? module_.source.kernels[number] : made;
             ++number;
             if (auto code = kernel::analyse(source, diagnostics_))
                 kernels_.emplace(body.name(), std::move(code));

@@ -379,9 +379,14 @@ uint32_t Program::data(const std::string& name, const std::string& buffer, std::
     return static_cast<uint32_t>(module_.program.data_size());
 }
 
-Module Program::build() const {
-    check_structure(module_.program, module_.origin);
+Module Program::build() const& {
+    check_form(module_.program, module_.origin);
     return module_;
+}
+
+Module Program::build() && {
+    check_form(module_.program, module_.origin);
+    return std::move(module_);
 }
 
 }  // namespace kpu::builder

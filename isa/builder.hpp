@@ -167,7 +167,8 @@ class Program {
 
     KPUProgram& message() { return module_.program; }
     /// The module as built so far. Throws UserError when the structure is wrong.
-    Module build() const;
+    Module build() const&;
+    Module build() &&;
 
   private:
     friend class Region;

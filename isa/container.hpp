@@ -32,8 +32,9 @@ void write_container(const Module& module, const std::string& path);
 /// Structure checks that make every index, count and expression of an untrusted program safe to use.
 /// Throws UserError naming the field.
 void check_structure(const KPUProgram& program, const std::string& origin);
-/// The same but for fields that this version does not know, which only foreign bytes can hold: a reader of
-/// bytes has refused them, and looking again would take a third of a verification.
+/// The same but for fields that this version does not know and for what the text of a kernel cannot hold, which
+/// only foreign bytes can have: a reader of bytes has refused them, and looking again would take a third of a
+/// verification.
 void check_form(const KPUProgram& program, const std::string& origin);
 
 }  // namespace kpu

@@ -8,6 +8,7 @@
 
 #include "isa/container.hpp"
 #include "isa/expr.hpp"
+#include "isa/kernel/form.hpp"
 #include "isa/kernel/lexer.hpp"
 
 namespace kpu {
@@ -501,6 +502,8 @@ void check_form(const KPUProgram& program, const std::string& origin) {
 void check_structure(const KPUProgram& program, const std::string& origin) {
     check_known_fields(program, origin);
     check_form(program, origin);
+    for (const proto::KernelFile& file : program.kernel_file())
+        for (const proto::KernelBody& body : file.kernel()) kernel::check_text(body, origin);
 }
 
 void check_host_side(const KPUProgram& program, const std::string& origin) {

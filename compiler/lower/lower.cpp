@@ -494,7 +494,7 @@ class Lowering {
         message.set_target_version(target_.platform.version());
         message.set_target_hash(legality_hash(target_.limits));
         if (constants_.size() > 0) program_.data("weights", "weights", constants_.take());
-        result_.module = program_.build();
+        result_.module = std::move(program_).build();
         result_.lane_operations = std::move(places_.lane_operations);
         result_.graph = std::move(graph_);
     }

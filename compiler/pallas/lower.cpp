@@ -36,8 +36,9 @@ class Lowering {
                 add_move(*step.move, file);
         }
         if (file.kernel_size() == 0) program_.message().clear_kernel_file();
-        Module module = program_.build();
+        Module module = std::move(program_).build();
         module.origin = origin_;
+        module.source.kernels = std::move(kernels_);
         return module;
     }
 
@@ -72,12 +73,15 @@ class Lowering {
 
     void launch(const LoweredCall& lowered, const std::string& where, proto::KernelFile& file) {
         Diagnostics found;
-        const auto kernels = kernel::parse(lowered.text, where, found);
+        auto kernels = kernel::parse(lowered.text, where, found);
         if (found.has_errors() || kernels.size() != 1) throw UserError(found);
         // mistakes of operations, in the words of the kernel they became
         if (kernel::analyse(kernels[0], found) == nullptr) throw UserError(found);
         *file.add_kernel() = kernels[0].body;
-        const std::string& name = kernels[0].body.name();
+        const std::string name = kernels[0].body.name();
+        kernel::Source& source = kernels_.emplace_back();  // without places in a text that nobody sees
+        source.body = std::move(kernels[0].body);
+        source.path = origin_;
         std::vector<builder::Region> inputs, outputs;
         for (const KernelOperand& operand : lowered.operands) {
             if (operand.reads) inputs.push_back(regions_[operand.array]);
@@ -141,6 +145,7 @@ class Lowering {
     builder::Program program_;
     std::vector<builder::Buffer> buffers_;
     std::vector<builder::Region> regions_;
+    std::vector<kernel::Source> kernels_;
     size_t steps_ = 0;
     uint32_t last_ = 0;
 };

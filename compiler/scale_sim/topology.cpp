@@ -303,7 +303,7 @@ Module topology_program(const std::vector<Layer>& layers, const std::string& nam
             .op(program.op(layer.name, layer.convolution ? "conv2d" : "gemm"));
         before = {task};
     }
-    return program.build();
+    return std::move(program).build();
 }
 
 }  // namespace kpu::compiler

@@ -54,7 +54,7 @@ class Lowering {
             note_lines();
             ++op_;
         }
-        Module module = program_.build();
+        Module module = std::move(program_).build();
         if (!schedule_.lines.empty()) {
             module.source = std::move(source_);
             module.source.files = {schedule_.origin};

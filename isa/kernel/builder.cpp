@@ -5,6 +5,8 @@
 #include <cstring>
 #include <set>
 
+#include "isa/kernel/form.hpp"
+
 namespace kpu::kernel::builder {
 
 using Access = proto::KernelBuffer;
@@ -281,6 +283,7 @@ proto::KernelBody Program::wrapped(const std::string& name, const std::vector<Bu
     }
     for (const Node& node : nodes) node.append_to(body);
     check_form(body, "<builder>");
+    check_text(body, "<builder>");
     return body;
 }
 

@@ -1,4 +1,6 @@
 // What every reader of a kernel relies on.
+#include "isa/kernel/form.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +20,7 @@ class FormCheck {
   public:
     FormCheck(const proto::KernelBody& body, const std::string& origin) : body_(body), origin_(origin) {}
 
-    void run() {
+    void run() const {
         if (!is_identifier(body_.name()))
             fail("name", "is not an identifier. Fix: use letters, digits and _.");
         if (body_.rules() != "gpu" && body_.rules() != "xla")
@@ -34,6 +36,9 @@ class FormCheck {
                             "smaller kernels or run an optimization pass before lowering.",
                             where()));
         check_statements();
+    }
+
+    void check_text() const {
         Diagnostics unread;
         const std::vector<Source> again = parse(print(body_), origin_, unread);
         if (unread.has_errors() || again.size() != 1 ||
@@ -143,5 +148,9 @@ class FormCheck {
 }  // namespace
 
 void check_form(const proto::KernelBody& body, const std::string& origin) { FormCheck(body, origin).run(); }
+
+void check_text(const proto::KernelBody& body, const std::string& origin) {
+    FormCheck(body, origin).check_text();
+}
 
 }  // namespace kpu::kernel

@@ -7,6 +7,7 @@ are taken too.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ def host_array(what: str, value: npt.ArrayLike) -> tuple[Array, str]:
     UserError
         For masked arrays, and dtypes that no element type has.
     """
-    if isinstance(value, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # to import it takes longer than a small run
+    if masked is not None and isinstance(value, masked.MaskedArray):
         raise UserError(f"{what} is a masked array. Fix: fill it, for example with .filled(0).")
     try:
         array = np.asarray(value)

@@ -1,6 +1,8 @@
 // Text to kernel and back; no input makes the reader fall over.
 #include <random>
 
+#include "isa/container.hpp"
+#include "isa/kernel/form.hpp"
 #include "tests/kernel/random_kernel.hpp"
 #include "tests/kernel/support.hpp"
 
@@ -150,11 +152,23 @@ TEST(KernelText, BodiesThatTextCannotHoldAreRefused) {
         {"rules", [](proto::KernelBody& b) { b.set_rules("cuda"); }},
         {"type", [](proto::KernelBody& b) { b.mutable_buffer(0)->set_type("f33"); }},
     };
-    kpu::kernel::check_form(good, "f");
+    const auto check = [](const proto::KernelBody& body) {
+        kpu::kernel::check_form(body, "f");
+        kpu::kernel::check_text(body, "f");
+    };
+    check(good);
+    proto::KPUProgram program;
+    program.set_name("p");
+    proto::KernelFile& file = *program.add_kernel_file();
+    file.set_path("p.kern");
+    *file.add_kernel() = good;
+    kpu::check_structure(program, "f");
     for (const auto& [name, change] : wrong) {
         proto::KernelBody body = good;
         change(body);
-        EXPECT_THROW(kpu::kernel::check_form(body, "f"), UserError) << name;
+        EXPECT_THROW(check(body), UserError) << name;
+        *file.mutable_kernel(0) = body;  // as it comes in a container
+        EXPECT_THROW(kpu::check_structure(program, "f"), UserError) << name;
     }
 }
 

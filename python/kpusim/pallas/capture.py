@@ -18,7 +18,7 @@ from kpusim.errors import UserError
 from kpusim.pallas import internals as jx
 from kpusim.pallas import moves
 from kpusim.pallas.body import Json, Notes, Refused
-from kpusim.pallas.call import call_form
+from kpusim.pallas.call import call_form, name_of
 
 #: Steps that an export may have: scans around calls are unrolled.
 MOST_STEPS = 100_000
@@ -69,6 +69,14 @@ class Capture:
         )
         return len(self.arrays) - 1
 
+    def inputs(self, variables: Sequence[Any], names: Sequence[str]) -> list[Value]:
+        """Arrays of the arguments."""
+        found: list[Value] = []
+        for var, name in zip(variables, names, strict=True):
+            shape = tuple(var.aval.shape)
+            found.append(View(self.array("input", shape, var.aval.dtype, name or "x"), shape))
+        return found
+
     def free_name(self, wished: str) -> str:
         """An identifier that no other array has."""
         plain = re.sub(r"\W+", "_", wished, flags=re.ASCII).strip("_") or "x"
@@ -107,15 +115,18 @@ class Capture:
         scope: dict[Any, Value] = dict(zip(jaxpr.invars, values, strict=True))
         scope |= {var: Known(np.asarray(c)) for var, c in zip(jaxpr.constvars, constants, strict=True)}
         for equation in jaxpr.eqns:
-            atoms = [value_of(var, scope) for var in equation.invars]
-            place = jx.place_of(equation) or "unknown line"
-            try:
-                results = self.equation(equation, atoms, place)
-            except (Refused, UserError) as error:
-                self.notes.refuse(str(error), place)
-                results = [View(0, tuple(var.aval.shape)) for var in equation.outvars]
+            results = self.results(equation, [value_of(var, scope) for var in equation.invars])
             scope.update(zip(equation.outvars, results, strict=True))
         return [value_of(var, scope) for var in jaxpr.outvars]
+
+    def results(self, equation: Any, values: list[Value]) -> Sequence[Value]:
+        """What one equation gives; anything at all if it is not supported, which is noted."""
+        place = jx.place_of(equation) or "unknown line"
+        try:
+            return self.equation(equation, values, place)
+        except (Refused, UserError) as error:
+            self.notes.refuse(str(error), place)
+            return [View(0, tuple(var.aval.shape)) for var in equation.outvars]
 
     def equation(self, equation: Any, values: list[Value], place: str) -> Sequence[Value]:
         """What one equation outside of kernels becomes."""
@@ -298,11 +309,7 @@ def captured(function: Callable[..., Any], shapes: Sequence[Any]) -> tuple[Json,
     """A function as the document of its export, complete or with what is not supported in the notes."""
     closed, tree = traced(function, shapes)
     capture = Capture()
-    names = jx.argument_names(closed.jaxpr)
-    inputs: list[Value] = []
-    for var, name in zip(closed.jaxpr.invars, names, strict=True):
-        shape = tuple(var.aval.shape)
-        inputs.append(View(capture.array("input", shape, var.aval.dtype, name or "x"), shape))
+    inputs = capture.inputs(closed.jaxpr.invars, jx.argument_names(closed.jaxpr))
     results = capture.run(closed, inputs)
     if not capture.calls and not capture.notes.unsupported:
         raise UserError("the function holds no pallas_call. Fix: give a function that calls one.")
@@ -312,6 +319,18 @@ def captured(function: Callable[..., Any], shapes: Sequence[Any]) -> tuple[Json,
     named = getattr(function, "func", function)  # of a partial
     name = re.sub(r"\W+", "_", getattr(named, "__name__", "pallas"), flags=re.ASCII).strip("_") or "pallas"
     return capture.document(name, jax.__version__, labels), capture.notes
+
+
+def captured_call(equation: Any) -> tuple[Json, Notes]:
+    """The same of one `pallas_call` that jax has traced: its operands are the arguments."""
+    capture = Capture()
+    names = ["bound"] * equation.params["grid_mapping"].num_dynamic_grid_bounds
+    names += jx.argument_names(equation.params["jaxpr"])[: len(equation.invars) - len(names)]
+    results = capture.results(equation, capture.inputs(equation.invars, names))
+    labels = ["out"] if len(results) == 1 else [f"out{i}" for i in range(len(results))]
+    if not capture.notes.unsupported:
+        capture.outputs(results, labels)
+    return capture.document(name_of(equation), jax.__version__, labels), capture.notes
 
 
 def result_names(tree: Any) -> list[str]:

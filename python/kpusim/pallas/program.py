@@ -8,7 +8,7 @@ from typing import Any
 
 from kpusim.arguments import path_text
 from kpusim.pallas.body import Json
-from kpusim.pallas.capture import captured, check, text_of
+from kpusim.pallas.capture import captured, captured_call, check, text_of
 from kpusim.platform import Platform
 from kpusim.program import Program, StrPath
 
@@ -79,7 +79,18 @@ def export(
     --------
     >>> program = kpusim.pallas.export(f, jax.ShapeDtypeStruct((8, 128), "float32"))  # doctest: +SKIP
     """
-    form = checked(function, shapes)
+    return program_of(checked(function, shapes), platform)
+
+
+def export_call(equation: Any, platform: Platform | StrPath) -> PallasProgram:
+    """The same of one equation `pallas_call`, without tracing it again."""
+    form, notes = captured_call(equation)
+    check(notes, form["name"])
+    return program_of(form, platform)
+
+
+def program_of(form: Json, platform: Platform | StrPath | None) -> PallasProgram:
+    """A document as a program."""
     text = text_of(form)
     program = PallasProgram.parse(text, form["name"] + SUFFIX, platform=platform)
     assert isinstance(program, PallasProgram)

@@ -15,7 +15,7 @@ from jax.experimental import io_callback
 from kpusim.errors import UserError
 from kpusim.pallas import internals as jx
 from kpusim.pallas.capture import traced
-from kpusim.pallas.program import PallasProgram, export
+from kpusim.pallas.program import PallasProgram, export_call
 from kpusim.platform import Platform
 from kpusim.program import StrPath
 from kpusim.run import Run
@@ -66,7 +66,7 @@ class Device:
             compiled = self.compiled[key] = Compiled(self, equation)
         if any(isinstance(operand, jx.Tracer) for operand in operands):
             return list(compiled.traced(*operands))
-        return [jax.numpy.asarray(result) for result in compiled(*operands)]
+        return [jax.device_put(result) for result in compiled(*operands)]
 
 
 class Compiled:
@@ -90,8 +90,7 @@ class Compiled:
         """Execute on the device."""
         arrays = [np.asarray(operand) for operand in operands]
         if self.simulation is None:
-            shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
-            self.program = export(named(self.bound, self.equation), *shapes, platform=self.device.loaded)
+            self.program = export_call(self.equation, self.device.loaded)
             self.simulation = Simulation(self.program, self.device.loaded, mode=self.device.mode)
             self.needed = {spec.name for spec in self.simulation.input_specs}
         given = zip(self.program.operands, arrays, strict=True)
@@ -130,16 +129,6 @@ class Compiled:
 
         traced_call: Callable[..., Any] = differentiable
         return traced_call
-
-
-def named(function: Callable[..., Any], equation: Any) -> Callable[..., Any]:
-    """The function under the name of its kernel."""
-
-    def call(*operands: Any) -> Any:
-        return function(*operands)
-
-    call.__name__ = equation.params.get("name") or equation.params["jaxpr"].debug_info.func_name or "pallas"
-    return call
 
 
 def as_wanted(array: Any, wanted: Any) -> Any:
