@@ -20,7 +20,7 @@ using graph::ValueId;
 
 namespace {
 
-/// Constants up to this size stand in L2 during the whole program, if an eighth of L2 holds them all.
+/// Constants up to this size stand in L2 during the whole program, as far as an eighth of L2 holds them.
 constexpr uint64_t table_entry_bytes = 16 << 10;
 
 class Lowering {
@@ -30,11 +30,14 @@ class Lowering {
 
     Lowered run() {
         insert_copies(graph_);
-        divide_l2();
-        result_.memory = plan_memory(graph_, resident_bytes_, target_.ddr_bytes, guide_.wishes);
-        check_types();
-        describe_groups();
+        GroupList groups = groups_of(graph_);
+        check_types(groups.ranges);
+        describe_groups(groups);
         fill_table();
+        divide_l2();
+        result_.memory =
+            plan_memory(graph_, std::move(groups), {resident_bytes_, target_.ddr_bytes}, guide_.wishes);
+        find_homes();
         for (size_t i = 0; i < result_.ops.size(); ++i) choose(result_.ops[i], result_.memory.spare[i]);
         declare_buffers();
         carry_kernels();
@@ -45,9 +48,9 @@ class Lowering {
 
   private:
     /// What the device does not take is an error before any work. What only renames bytes is no work.
-    void check_types() const {
+    void check_types(const std::vector<NodeRange>& groups) const {
         Diagnostics problems;
-        for (const NodeRange& group : result_.memory.groups) {
+        for (const NodeRange& group : groups) {
             for (NodeId n = group.first; n < group.last; ++n) check_types(graph_.nodes[n], problems);
         }
         if (problems.has_errors()) throw UserError(std::move(problems));
@@ -68,20 +71,19 @@ class Lowering {
     /// L2 holds the table, as much staging room as there is L1, and tensors in what is left.
     void divide_l2() {
         const uint64_t staging = target_.l1_bytes * target_.engines.size();
-        table_bytes_ = target_.l2_bytes / 8;
-        if (target_.l2_bytes <= staging + table_bytes_) {
-            arena_bytes_ =
-                (target_.l2_bytes - table_bytes_) / target_.engines.size() / 2 / tile_align * tile_align;
+        const uint64_t table = align_up(table_used_);
+        if (target_.l2_bytes <= staging + table) {
+            arena_bytes_ = (target_.l2_bytes - table) / target_.engines.size() / 2 / tile_align * tile_align;
         } else {
             arena_bytes_ = target_.l1_bytes / 2 / tile_align * tile_align;
-            resident_bytes_ = target_.l2_bytes - staging - table_bytes_;
+            resident_bytes_ = target_.l2_bytes - staging - table;
         }
     }
 
-    void describe_groups() {
-        for (const NodeRange& group : result_.memory.groups) {
+    void describe_groups(const GroupList& groups) {
+        for (const NodeRange& group : groups.ranges) {
             LoweredOp op;
-            op.op = describe(graph_, group.first, group.last, result_.memory.internal);
+            op.op = describe(graph_, group.first, group.last, groups.internal);
             result_.ops.push_back(std::move(op));
         }
     }
@@ -111,7 +113,7 @@ class Lowering {
         block.elem = elem;
         if (places_.table_places.count(block) > 0) return true;
         const uint64_t size = align_up(packed_bytes(elem, graph_.value(id).elements()), small_align);
-        if (table_used_ + size > table_bytes_) return false;
+        if (table_used_ + size > target_.l2_bytes / 8) return false;
         places_.table_places[block] = static_cast<int64_t>(table_used_);
         table_used_ += size;
         return true;
@@ -130,20 +132,24 @@ class Lowering {
 
     void fill_table() {
         for (LoweredOp& op : result_.ops) {
+            op.homes.assign(op.op.operands.size(), Home::none);
+            for (size_t i = 0; i < op.op.operands.size(); ++i) {
+                const ValueId id = op.op.operands[i].value;
+                if (!graph_.value(id).constant()) continue;
+                const bool table =
+                    for_table(op.op, i) && enter(id, graph_.value(id).elem) && enter_addend(op, i);
+                op.homes[i] = table ? Home::table : Home::ddr;
+            }
+        }
+    }
+
+    void find_homes() {
+        for (LoweredOp& op : result_.ops) {
             for (size_t i = 0; i < op.op.operands.size(); ++i) {
                 const TileOperand& operand = op.op.operands[i];
-                const graph::Value& value = graph_.value(operand.value);
-                Home home = Home::none;
-                if (value.constant()) {
-                    const bool table =
-                        for_table(op.op, i) && enter(operand.value, value.elem) && enter_addend(op, i);
-                    home = table ? Home::table : Home::ddr;
-                } else if (operand.place != Place::internal) {
-                    const Storage& storage =
-                        result_.memory.storages[result_.memory.views[operand.value].storage];
-                    home = storage.input || storage.output ? Home::ddr : storage.home;
-                }
-                op.homes.push_back(home);
+                if (graph_.value(operand.value).constant() || operand.place == Place::internal) continue;
+                const Storage& storage = result_.memory.storages[result_.memory.views[operand.value].storage];
+                op.homes[i] = storage.input || storage.output ? Home::ddr : storage.home;
             }
         }
     }
@@ -507,7 +513,7 @@ class Lowering {
     Constants constants_{graph_};
     Order order_;
     Throttle throttle_{program_, target_.limits.max_active_tokens};
-    uint64_t table_bytes_ = 0, table_used_ = 0, resident_bytes_ = 0, arena_bytes_ = 0;
+    uint64_t table_used_ = 0, resident_bytes_ = 0, arena_bytes_ = 0;
     Places places_{program_, graph_, result_.memory, target_, constants_, order_, throttle_};
 };
 

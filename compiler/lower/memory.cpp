@@ -1,13 +1,11 @@
 #include "compiler/lower/memory.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <optional>
 
-#include "base/diagnostics.hpp"
+#include "compiler/lower/placement.hpp"
 #include "compiler/lower/wishes.hpp"
 
 namespace kpu::lower {
@@ -170,69 +168,15 @@ Node copy_of(Graph& graph, ValueId value, const graph::Source& source) {
                            std::move(options));
 }
 
-/// First-fit places of storages whose lifetimes overlap: each gets the lowest address that is free meanwhile.
-class Arena {
-  public:
-    explicit Arena(uint64_t capacity) : capacity_(capacity) {}
-
-    bool place(Storage& storage) {
-        uint64_t lo = 0;
-        const uint64_t size = align_up(storage.bytes);
-        for (const Block* block : alive_during(storage.first, storage.last)) {
-            if (lo + size <= block->lo) break;
-            lo = std::max(lo, block->hi);
-        }
-        if (lo + size > capacity_) return false;
-        storage.address = lo;
-        blocks_.push_back({lo, lo + size, storage.first, storage.last});
-        used_ = std::max(used_, lo + size);
-        return true;
-    }
-    uint64_t used() const { return used_; }
-
-    /// The largest gap while group g runs.
-    MemoryPlan::Gap gap(uint32_t g) const {
-        std::vector<const Block*> alive = alive_during(g, g);
-        MemoryPlan::Gap largest;
-        uint64_t lo = 0;
-        const auto consider = [&](uint64_t hi) {
-            if (hi > lo && hi - lo > largest.bytes) largest = {lo, hi - lo};
-        };
-        for (const Block* block : alive) {
-            consider(block->lo);
-            lo = std::max(lo, block->hi);
-        }
-        consider(capacity_);
-        return largest;
-    }
-
-  private:
-    struct Block {
-        uint64_t lo, hi;
-        uint32_t first, last;
-    };
-    /// In order of their addresses.
-    std::vector<const Block*> alive_during(uint32_t first, uint32_t last) const {
-        std::vector<const Block*> alive;
-        for (const Block& block : blocks_) {
-            if (block.first <= last && first <= block.last) alive.push_back(&block);
-        }
-        std::sort(alive.begin(), alive.end(), [](const Block* a, const Block* b) { return a->lo < b->lo; });
-        return alive;
-    }
-
-    uint64_t capacity_, used_ = 0;
-    std::vector<Block> blocks_;
-};
-
 class Planner {
   public:
-    Planner(const Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes, const MappingWishes& wishes)
-        : graph_(graph), wishes_(wishes), views_(graph), l2_bytes_(l2_bytes), ddr_bytes_(ddr_bytes) {}
+    Planner(const Graph& graph, GroupList groups, const Room& room, const MappingWishes& wishes)
+        : graph_(graph), wishes_(wishes), views_(graph), room_(room) {
+        plan_.groups = std::move(groups.ranges);
+        plan_.internal = std::move(groups.internal);
+    }
 
     MemoryPlan run() {
-        find_groups();
-        find_internal();
         plan_.views.resize(graph_.values.size());
         for (const graph::Port& port : graph_.inputs) keep(port.value).input = true;
         for (ValueId id = 0; id < graph_.values.size(); ++id) {
@@ -244,22 +188,13 @@ class Planner {
         }
         plan_.storages = views_.storages();
         find_wishes();
-        place_all();
+        count_traffic();
+        place(plan_, wished_, room_);
         return std::move(plan_);
     }
 
   private:
     Storage& keep(ValueId value) { return views_.storages()[views_.view(value).storage]; }
-
-    void find_groups() {
-        const std::vector<Node>& nodes = graph_.nodes;
-        for (NodeId n = 0; n < nodes.size();) {
-            NodeId last = n + 1;
-            while (nodes[n].group != 0 && last < nodes.size() && nodes[last].group == nodes[n].group) ++last;
-            if (last > n + 1 || !renames(graph_, nodes[n])) plan_.groups.push_back({n, last});
-            n = last;
-        }
-    }
 
     /// Group of each node; nodes that only rename count to the next group.
     std::vector<uint32_t> group_of() const {
@@ -270,24 +205,6 @@ class Planner {
             result[n] = group;
         }
         return result;
-    }
-
-    void find_internal() {
-        plan_.internal.assign(graph_.values.size(), false);
-        const std::vector<std::vector<NodeId>> users = graph::users(graph_);
-        std::vector<bool> output(graph_.values.size(), false);
-        for (const graph::Port& port : graph_.outputs) output[port.value] = true;
-        for (const NodeRange& group : plan_.groups) {
-            for (NodeId n = group.first; n < group.last; ++n) {
-                for (const ValueId id : graph_.nodes[n].outputs) {
-                    const auto inside = [&](NodeId user) { return user >= group.first && user < group.last; };
-                    // what nobody reads of a kernel is its own memory
-                    const bool scratch = kernels::find(graph_.nodes[n].opcode) != nullptr;
-                    plan_.internal[id] = !output[id] && (scratch || !users[id].empty()) &&
-                                         std::all_of(users[id].begin(), users[id].end(), inside);
-                }
-            }
-        }
     }
 
     void find_lifetimes() {
@@ -310,41 +227,19 @@ class Planner {
         }
     }
 
-    /// L2 first, in the order of the program; what finds no place there goes to DDR.
-    void place_all() {
-        Arena l2(l2_bytes_), ddr(ddr_bytes_);
-        for (Storage* storage : in_order()) {
-            if (storage->input || storage->output) continue;
-            const Home wish = wished(*storage);
-            if (wish != Home::ddr && storage->bytes <= l2_bytes_ && l2.place(*storage)) {
-                storage->home = Home::l2;
-            } else if (wish == Home::l2) {
-                throw UserError(fmt::format(
-                    "`{}` of {} bytes finds no place in L2 beside what lives there meanwhile ({} "
-                    "bytes are for tensors), where --mapping fixes it. Fix: leave it open, or fix "
-                    "others in DDR.",
-                    storage->name, storage->bytes, l2_bytes_));
-            } else if (!ddr.place(*storage)) {
-                throw UserError(
-                    fmt::format("DRAM memory exceeded: `{}` of {} bytes finds no place in {} bytes. Fix: "
-                                "choose a device with more DDR "
-                                "(--set ddr.size_bytes=N).",
-                                storage->name, storage->bytes, ddr_bytes_));
+    void count_traffic() {
+        for (const NodeRange& group : plan_.groups) {
+            for (NodeId n = group.first; n < group.last; ++n) {
+                for (const auto* list : {&graph_.nodes[n].inputs, &graph_.nodes[n].outputs}) {
+                    for (const ValueId id : *list) {
+                        const graph::Value& value = graph_.value(id);
+                        if (value.constant() || plan_.internal[id]) continue;
+                        plan_.storages[plan_.views[id].storage].traffic +=
+                            packed_bytes(value.elem, value.elements());
+                    }
+                }
             }
         }
-        plan_.l2_bytes = l2.used();
-        for (uint32_t g = 0; g < plan_.groups.size(); ++g) plan_.spare.push_back(l2.gap(g));
-        plan_.ddr_bytes = ddr.used();
-    }
-
-    std::vector<Storage*> in_order() {
-        std::vector<Storage*> order;
-        for (Storage& storage : plan_.storages) order.push_back(&storage);
-        std::stable_sort(order.begin(), order.end(), [this](const Storage* a, const Storage* b) {
-            const bool first = wished(*a) == Home::l2, second = wished(*b) == Home::l2;
-            return first != second ? first : a->first < b->first;
-        });
-        return order;
     }
 
     /// What a group makes for others goes where its operation's wish says.
@@ -360,19 +255,42 @@ class Planner {
             }
         }
     }
-    Home wished(const Storage& storage) const {
-        return wished_[static_cast<size_t>(&storage - plan_.storages.data())];
-    }
-
     const Graph& graph_;
     const MappingWishes& wishes_;
     std::vector<Home> wished_;  ///< by storage
     Views views_;
-    uint64_t l2_bytes_, ddr_bytes_;
+    Room room_;
     MemoryPlan plan_;
 };
 
 }  // namespace
+
+GroupList groups_of(const Graph& graph) {
+    GroupList result;
+    const std::vector<Node>& nodes = graph.nodes;
+    for (NodeId n = 0; n < nodes.size();) {
+        NodeId last = n + 1;
+        while (nodes[n].group != 0 && last < nodes.size() && nodes[last].group == nodes[n].group) ++last;
+        if (last > n + 1 || !renames(graph, nodes[n])) result.ranges.push_back({n, last});
+        n = last;
+    }
+    result.internal.assign(graph.values.size(), false);
+    const std::vector<std::vector<NodeId>> users = graph::users(graph);
+    std::vector<bool> output(graph.values.size(), false);
+    for (const graph::Port& port : graph.outputs) output[port.value] = true;
+    for (const NodeRange& group : result.ranges) {
+        for (NodeId n = group.first; n < group.last; ++n) {
+            for (const ValueId id : nodes[n].outputs) {
+                const auto inside = [&](NodeId user) { return user >= group.first && user < group.last; };
+                // what nobody reads of a kernel is its own memory
+                const bool scratch = kernels::find(nodes[n].opcode) != nullptr;
+                result.internal[id] = !output[id] && (scratch || !users[id].empty()) &&
+                                      std::all_of(users[id].begin(), users[id].end(), inside);
+            }
+        }
+    }
+    return result;
+}
 
 void insert_copies(Graph& graph) {
     std::vector<Node> nodes = std::move(graph.nodes);
@@ -394,9 +312,8 @@ void insert_copies(Graph& graph) {
     }
 }
 
-MemoryPlan plan_memory(const Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes,
-                       const MappingWishes& wishes) {
-    return Planner(graph, l2_bytes, ddr_bytes, wishes).run();
+MemoryPlan plan_memory(const Graph& graph, GroupList groups, const Room& room, const MappingWishes& wishes) {
+    return Planner(graph, std::move(groups), room, wishes).run();
 }
 
 }  // namespace kpu::lower

@@ -16,6 +16,7 @@ struct Storage {
     Home home = Home::ddr;
     bool input = false, output = false;  ///< the host gives or takes it: a buffer of its own
     uint64_t address = 0;                ///< in its arena: that of L2, that of DDR, or 0 in its own buffer
+    uint64_t traffic = 0;                ///< bytes that groups write to it and read from it
 };
 
 /// A value as a window of its storage.
@@ -28,6 +29,18 @@ struct View {
 /// Nodes [first, last) of the graph.
 struct NodeRange {
     graph::NodeId first = 0, last = 0;
+};
+
+/// What becomes tasks; nodes that only rename bytes are in none.
+struct GroupList {
+    std::vector<NodeRange> ranges;
+    std::vector<bool> internal;  ///< by value: made and used by one group
+};
+GroupList groups_of(const graph::Graph& graph);
+
+/// Bytes for tensors.
+struct Room {
+    uint64_t l2 = 0, ddr = 0;
 };
 
 class MappingWishes;
@@ -49,7 +62,7 @@ struct MemoryPlan {
 void insert_copies(graph::Graph& graph);
 /// Throws UserError when DDR is too small.
 /// `wishes`: homes that are fixed; those in L2 are placed first. Throws UserError when one finds no place there.
-MemoryPlan plan_memory(const graph::Graph& graph, uint64_t l2_bytes, uint64_t ddr_bytes,
+MemoryPlan plan_memory(const graph::Graph& graph, GroupList groups, const Room& room,
                        const MappingWishes& wishes);
 
 }  // namespace kpu::lower

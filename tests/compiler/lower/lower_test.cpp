@@ -301,6 +301,19 @@ TEST_P(Lower, SumsAreCutWhereTheTableHasNoRoomForTheirAddend) {
     EXPECT_EQ(op.homes.at(op.op.nodes.at(0).inputs.at(2)), Home::ddr);
 }
 
+/// Tensors have all of L2 but the staging room and the constants that there are.
+TEST(LowerInt8, TensorsHaveTheRoomThatTheTableLeaves) {
+    Maker maker(ElemType::i8, 5);
+    const platforms::Platform platform = platforms::load("swkpu-v1");
+    const Target target(platform);
+    const int64_t bytes = static_cast<int64_t>(target.l2_bytes - target.l1_bytes);
+    const ValueId x = maker.input({16, bytes / 16});
+    maker.output(maker.unary("exp", maker.unary("relu", x)));
+    const Lowered lowered = lower(maker.graph(), target);
+    const View& view = lowered.memory.views[lowered.graph.nodes[0].outputs[0]];
+    EXPECT_EQ(lowered.memory.storages[view.storage].home, Home::l2);
+}
+
 /// The host sees channels second, the device last: scales follow them.
 TEST(LowerInt8, ScalesOfAnOutputFollowItsOrderOfDimensions) {
     Maker maker(ElemType::i8, 72);
