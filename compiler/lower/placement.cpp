@@ -135,7 +135,8 @@ class Placer {
     uint64_t traffic(const std::vector<size_t>& order) {
         Arena l2(room_.l2);
         uint64_t sum = 0;
-        for (const size_t s : order) sum += may_enter_l2(s) && l2.place(storages_[s]) ? 0 : storages_[s].traffic;
+        for (const size_t s : order)
+            sum += may_enter_l2(s) && l2.place(storages_[s]) ? 0 : storages_[s].traffic;
         return sum;
     }
 

@@ -1,5 +1,8 @@
 // Orders of dimensions inside the network (layouts.hpp): transposes cancel, move to where they cost least, into
 // constants, and to the host's side of inputs and outputs.
+#include <algorithm>
+#include <optional>
+
 #include "compiler/graph/data.hpp"
 #include "compiler/passes/layouts.hpp"
 #include "compiler/passes/passes.hpp"
@@ -68,17 +71,116 @@ bool transpose_weights(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-}  // namespace
+/// Dimensions of a reshape's operand, and those of its result that are the same elements. Half open.
+struct Run {
+    size_t from = 0, from_end = 0, to = 0, to_end = 0;
+};
 
-void assign_layouts(Graph& graph, const Options& options) {
+/// The shortest runs of dimensions that keep their elements to themselves.
+std::vector<Run> runs_of(const Dims& from, const Dims& to) {
+    std::vector<Run> runs;
+    size_t i = 0, j = 0;
+    while (i < from.rank && j < to.rank) {
+        Run run{i, i + 1, j, j + 1};
+        int64_t a = from[i++], b = to[j++];
+        while (a != b && (a < b ? i < from.rank : j < to.rank)) {
+            if (a < b)
+                a *= from[i++];
+            else
+                b *= to[j++];
+        }
+        run.from_end = i;
+        run.to_end = j;
+        runs.push_back(run);
+    }
+    if (runs.empty()) return runs;
+    runs.back().from_end = from.rank;
+    runs.back().to_end = to.rank;
+    return runs;
+}
+
+/// The dimension of `x` with which a run begins; nothing: its dimensions do not follow each other there.
+std::optional<size_t> begin_of(const Run& run, const std::vector<int>& perm, const Dims& x) {
+    std::optional<size_t> begin, last;
+    for (size_t d = run.from; d < run.from_end; ++d) {
+        const auto at = static_cast<size_t>(perm[d]);
+        if (x[at] == 1) continue;
+        for (size_t between = last ? *last + 1 : at; between < at; ++between) {
+            if (x[between] != 1) return std::nullopt;
+        }
+        if (last && at < *last) return std::nullopt;
+        if (!begin) begin = at;
+        last = at;
+    }
+    return begin ? begin : std::optional<size_t>(static_cast<size_t>(perm[run.from]));
+}
+
+bool scales_have_axis(const graph::Value& value) {
+    return value.quant && value.quant.kind != proto::Quant::PER_TENSOR;
+}
+
+/// reshape(transpose(x)) becomes transpose(reshape(x)) where the dimensions that are joined, or cut, are neighbours in x.
+bool reshape_first(Rewriter& rewriter, NodeId id) {
+    Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    if (!is(node, "reshape")) return false;
+    const Node* maker = rewriter.producer(node.inputs[0]);
+    if (maker == nullptr || !is(*maker, "transpose") || !rewriter.read_only_by(node.inputs[0], id))
+        return false;
+    const Node transpose = *maker;
+    const graph::Value x = graph.value(transpose.inputs[0]), y = graph.value(node.outputs[0]);
+    if (x.constant() || scales_have_axis(x) || scales_have_axis(y) || y.elements() <= 1) return false;
+    const std::vector<int> perm = perm_of(transpose);
+    std::vector<std::pair<size_t, Run>> order;
+    for (const Run& run : runs_of(graph.value(node.inputs[0]).shape, y.shape)) {
+        const std::optional<size_t> begin = begin_of(run, perm, x.shape);
+        if (!begin) return false;
+        order.emplace_back(*begin, run);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    Dims shape;
+    std::vector<int64_t> back(y.shape.rank);
+    for (const auto& [begin, run] : order) {
+        for (size_t d = run.to; d < run.to_end; ++d) {
+            back[d] = shape.rank;
+            shape[shape.rank++] = y.shape[d];
+        }
+    }
+    const ValueId reshaped = rewriter.add("reshape", {transpose.inputs[0]},
+                                          graph::attributes({graph::ints("target_shape", shape_list(shape))}),
+                                          {node.source, y.name, x.elem, x.quant});
+    graph.nodes.back().absorbed = node.absorbed;
+    become(rewriter, id, "transpose", {reshaped}, graph::attributes({graph::ints("perm", back)}));
+    graph.nodes[id].source = transpose.source;
+    return true;
+}
+
+/// One round of search. Result: whether another one may find more.
+bool assign_once(Graph& graph, bool host_layout) {
     {
         Rewriter rewriter(graph);
         apply_rules(rewriter, {keep_dimensions});
         rewriter.finish();
     }
-    Layouts layouts(graph, options.host_layout);
+    Layouts layouts(graph, host_layout);
     layouts.search();
-    rewrite_layouts(graph, layouts, options.host_layout);
+    rewrite_layouts(graph, layouts, host_layout);
+    Rewriter rewriter(graph);
+    apply_rules(rewriter, view_rules);
+    bool moved = false;
+    for (NodeId id = 0; id < graph.nodes.size(); ++id)
+        moved = (rewriter.alive(id) && reshape_first(rewriter, id)) || moved;
+    rewriter.finish();
+    return moved;
+}
+
+}  // namespace
+
+void assign_layouts(Graph& graph, const Options& options) {
+    constexpr int most_rounds = 8;  // a transpose passes one reshape in each
+    for (int round = 0; round < most_rounds && assign_once(graph, options.host_layout); ++round) {
+    }
     Rewriter rewriter(graph);
     apply_rules(rewriter, view_rules);
     apply_rules(rewriter, {transpose_weights});

@@ -33,6 +33,8 @@ bool works_in_any_order(const Graph& graph, const Node& node) {
             return is_any(node, {"concat", "split", "slice", "pad"});
         case OpcodeClass::reduction:
             return node.attrs.integer("keepdims", 0) != 0;
+        case OpcodeClass::pooling:
+            return is(node, "resize");
         default:
             return false;
     }

@@ -179,7 +179,7 @@ class LayoutRewriter {
                                    reordered(quant, order));
     }
 
-    /// axis, axes and pads mean dimensions of X.
+    /// axis, axes, pads, sizes and scales mean dimensions of X.
     void adapt_attributes(Node& node, const Perm& order) const {
         const Perm places = graph::inverse(order);
         const auto moved = [&](int64_t axis) {
@@ -192,6 +192,8 @@ class LayoutRewriter {
                 if (node.spec().op_class == OpcodeClass::reduction)
                     std::sort(attr.ints.begin(), attr.ints.end());
             }
+            if (attr.name == "sizes") attr.ints = permuted(attr.ints, order);
+            if (attr.name == "scales" && !attr.reals.empty()) attr.reals = permuted(attr.reals, order);
             if (attr.name == "pads") {
                 const std::vector<int64_t> old = attr.ints;
                 for (size_t i = 0; i < order.size(); ++i) {
@@ -201,6 +203,13 @@ class LayoutRewriter {
                 }
             }
         }
+    }
+
+    template <typename T>
+    static std::vector<T> permuted(const std::vector<T>& of, const Perm& order) {
+        std::vector<T> result;
+        for (const int d : order) result.push_back(of[static_cast<size_t>(d)]);
+        return result;
     }
 
     /// Transposes that are no longer there count to the node beside them.

@@ -42,8 +42,9 @@ uint64_t traffic(const MemoryPlan& plan) {
 
 TEST(Placement, ShortLivesGoBeforeLongOnes) {
     // in the order of the program, the first one would keep all others out
-    const MemoryPlan plan = planned({storage(4, 0, 9, 8), storage(4, 1, 2, 8), storage(4, 3, 4, 8), storage(4, 5, 6, 8)},
-                                    {4 * page, 100 * page});
+    const MemoryPlan plan =
+        planned({storage(4, 0, 9, 8), storage(4, 1, 2, 8), storage(4, 3, 4, 8), storage(4, 5, 6, 8)},
+                {4 * page, 100 * page});
     EXPECT_EQ(traffic(plan), 8u);
     EXPECT_EQ(plan.storages[0].home, Home::ddr);
     EXPECT_EQ(plan.l2_bytes, 4 * page);
@@ -57,11 +58,12 @@ TEST(Placement, WhatIsReadOftenGoesBeforeWhatIsNot) {
 }
 
 TEST(Placement, FixedHomesStay) {
-    const MemoryPlan plan = planned({storage(4, 0, 3, 800), storage(3, 0, 3, 1)}, {5 * page, 100 * page},
-                                    {Home::none, Home::l2});
+    const MemoryPlan plan =
+        planned({storage(4, 0, 3, 800), storage(3, 0, 3, 1)}, {5 * page, 100 * page}, {Home::none, Home::l2});
     EXPECT_EQ(plan.storages[0].home, Home::ddr);
     EXPECT_EQ(plan.storages[1].home, Home::l2);
-    EXPECT_EQ(planned({storage(4, 0, 3, 9)}, {5 * page, 100 * page}, {Home::ddr}).storages[0].home, Home::ddr);
+    EXPECT_EQ(planned({storage(4, 0, 3, 9)}, {5 * page, 100 * page}, {Home::ddr}).storages[0].home,
+              Home::ddr);
     EXPECT_THROW(planned({storage(6, 0, 3, 9)}, {5 * page, 100 * page}, {Home::l2}), UserError);
     EXPECT_THROW(planned({storage(6, 0, 3, 9)}, {5 * page, 5 * page}), UserError);
 }
@@ -116,7 +118,8 @@ TEST(Placement, RandomStoragesNeverOverlapAndAreNearTheBest) {
         for (const Storage& of : storages) all += of.traffic / page;
     }
     EXPECT_GE(found, best);
-    EXPECT_LE(double(found - best), 0.1 * double(all - best)) << found << " of " << all << ", at best " << best;
+    EXPECT_LE(double(found - best), 0.1 * double(all - best))
+        << found << " of " << all << ", at best " << best;
 }
 
 }  // namespace

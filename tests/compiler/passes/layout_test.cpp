@@ -71,6 +71,55 @@ TEST(Layout, FollowsAxes) {
     EXPECT_THAT(find(b.graph, "reduce_sum").attrs.find("axes")->ints, ElementsAre(1));
 }
 
+TEST(Layout, ResizedPicturesFollow) {
+    for (const char* mode : {"nearest", "linear"}) {
+        Builder b(1);
+        const ValueId x = b.graph.add_input("image", ElemType::f32, graph::dims({1, 3, 8, 6}));
+        BoundAttr scales;
+        scales.name = "scales";
+        scales.reals = {1, 1, 2, 1.5};
+        const ValueId y =
+            b.node("resize", {b.conv(x, 4, 3, 1)},
+                   attributes({ints("sizes", {1, 4, 16, 9}), graph::word("mode", mode), scales}));
+        output(b.graph,
+               b.conv(b.node("concat", {y, b.node("tanh", {y})}, attributes({graph::integer("axis", 1)})), 2,
+                      3, 1));
+        lay_out(b.graph);
+        EXPECT_EQ(opcodes_of(b.graph), "conv2d resize tanh concat conv2d");
+    }
+}
+
+TEST(Layout, TransposesPassReshapesOfNeighbours) {
+    Builder b(1);
+    std::vector<ValueId> heads;
+    const ValueId x = b.graph.add_input("image", ElemType::f32, graph::dims({1, 3, 8, 6}));
+    for (const int64_t pixels : {48, 12}) {
+        const ValueId y = b.conv(pixels == 48 ? x : b.pool(x, "maxpool"), 12, 3, 1);
+        heads.push_back(b.node("reshape", {y}, attributes({ints("target_shape", {1, 12, pixels})})));
+    }
+    ValueId y = b.node("concat", heads, attributes({graph::integer("axis", 2)}));
+    y = b.node("reshape", {y}, attributes({ints("target_shape", {1, 3, 4, 60})}));
+    y = b.node("softmax", {y}, attributes({graph::integer("axis", 2)}));
+    y = b.node("reduce_sum", {b.node("mul", {y, y})},
+               attributes({ints("axes", {2}), graph::integer("keepdims", 0)}));
+    output(b.graph, b.node("tanh", {y}));
+    lay_out(b.graph);
+    EXPECT_EQ(count(b.graph, "transpose"), 0u) << to_text(b.graph);
+    EXPECT_EQ(b.graph.value(b.graph.outputs[0].value).shape, graph::dims({1, 60, 3}));
+    EXPECT_THAT(b.graph.outputs[0].perm, ElementsAre(0, 2, 1));
+}
+
+TEST(Layout, TransposesDoNotPassReshapesOfOthers) {
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1, 32, 6}, {24, 8}}) {
+        Builder b(1);
+        const ValueId x = b.graph.add_input("image", ElemType::f32, graph::dims({1, 3, 8, 6}));
+        const ValueId y = b.conv(x, 4, 3, 1);
+        output(b.graph, b.node("tanh", {b.node("reshape", {y}, attributes({ints("target_shape", shape)}))}));
+        lay_out(b.graph);
+        EXPECT_EQ(count(b.graph, "transpose"), 1u) << to_text(b.graph);
+    }
+}
+
 TEST(Layout, SplitsAndTheirPartsFollow) {
     Builder b(1);
     const ValueId x = b.graph.add_input("image", ElemType::f32, graph::dims({1, 3, 4, 4}));
