@@ -41,13 +41,44 @@ bool renames(const Graph& graph, const Node& node) {
            (is(node, "slice") && ascending(node));
 }
 
-bool dense(const Dims& shape, const Dims& strides) {
-    int64_t expected = 1;
-    for (size_t d = shape.rank; d-- > 0;) {
-        if (shape[d] != 1 && strides[d] != expected) return false;
-        expected *= shape[d];
+/// Strides with which a window shows its elements in another shape; nothing: they do not follow each other so.
+std::optional<Dims> reshaped(const Dims& from, const Dims& strides, const Dims& to) {
+    std::vector<std::pair<int64_t, int64_t>>
+        runs;  // sizes and strides of dimensions, neighbours joined, the last one first
+    for (size_t d = from.rank; d-- > 0;) {
+        if (from[d] == 1) continue;
+        if (!runs.empty() && runs.back().first * runs.back().second == strides[d]) {
+            runs.back().first *= from[d];
+        } else {
+            runs.emplace_back(from[d], strides[d]);
+        }
     }
-    return true;
+    Dims result = row_major(to);
+    size_t run = 0;
+    int64_t inside = 1;  // elements of the run that dimensions behind this one show
+    for (size_t d = to.rank; d-- > 0;) {
+        if (to[d] == 1) continue;
+        if (run < runs.size() && inside == runs[run].first) {
+            ++run;
+            inside = 1;
+        }
+        if (run == runs.size() || runs[run].first % (inside * to[d]) != 0) return std::nullopt;
+        result[d] = runs[run].second * inside;
+        inside *= to[d];
+    }
+    return result;
+}
+
+/// Whether a reshape only cuts dimensions: any window shows its elements so.
+bool cuts_dimensions(const Dims& from, const Dims& to) {
+    size_t d = 0;
+    for (const int64_t size : from) {
+        int64_t product = 1;
+        while (product < size && d < to.rank) product *= to[d++];
+        if (product != size) return false;
+        while (d < to.rank && to[d] == 1) ++d;
+    }
+    return d == to.rank;
 }
 
 /// Finds the view of every value, making storages as they are needed.
@@ -58,8 +89,9 @@ class Views {
         for (const graph::Port& port : graph.inputs) fixed_.push_back(port.value);
         for (const graph::Port& port : graph.outputs) fixed_.push_back(port.value);
         std::sort(fixed_.begin(), fixed_.end());
-        for (NodeId n = 0; n < graph.nodes.size(); ++n) {
-            if (is(graph.nodes[n], "concat")) find_sinks(graph.nodes[n]);
+        const std::vector<std::vector<NodeId>> users = graph::users(graph);
+        for (const Node& node : graph.nodes) {
+            if (is(node, "concat")) find_sinks(node, users);
         }
     }
 
@@ -84,17 +116,35 @@ class Views {
         size_t axis = 0;
     };
 
-    void find_sinks(const Node& concat) {
+    bool made(ValueId value) const {
+        const int32_t producer = producers_[value];
+        if (producer < 0 || std::binary_search(fixed_.begin(), fixed_.end(), value)) return false;
+        const Node& node = graph_.nodes[static_cast<size_t>(producer)];
+        return is(node, "concat") || !renames(graph_, node);
+    }
+
+    /// What a reshape shows, if it can be made in the place that is meant for the result.
+    std::optional<ValueId> behind(ValueId value, const std::vector<std::vector<NodeId>>& users) const {
+        const int32_t producer = producers_[value];
+        if (producer < 0 || std::binary_search(fixed_.begin(), fixed_.end(), value)) return std::nullopt;
+        const Node& node = graph_.nodes[static_cast<size_t>(producer)];
+        if (!is(node, "reshape")) return std::nullopt;
+        const ValueId x = node.inputs[0];
+        const bool alone = made(x) && users[x].size() == 1 && sinks_.count(x) == 0;
+        const Dims from = shape_of(graph_.value(value)), to = shape_of(graph_.value(x));
+        return alone && cuts_dimensions(from, to) ? std::optional(x) : std::nullopt;
+    }
+
+    void find_sinks(const Node& concat, const std::vector<std::vector<NodeId>>& users) {
         const size_t axis = axis_of(shape_of(graph_.value(concat.outputs[0])), concat.attrs);
         int64_t offset = 0;
         for (size_t i = 0; i < concat.inputs.size(); ++i) {
             const ValueId value = concat.inputs[i];
-            const int32_t producer = producers_[value];
-            const bool made = producer >= 0 && !renames(graph_, graph_.nodes[static_cast<size_t>(producer)]);
-            const bool joined = producer >= 0 && is(graph_.nodes[static_cast<size_t>(producer)], "concat");
-            const bool free =
-                !std::binary_search(fixed_.begin(), fixed_.end(), value) && sinks_.count(value) == 0;
-            if ((made || joined) && free) sinks_[value] = {concat.outputs[0], i, offset, axis};
+            const std::optional<ValueId> x = behind(value, users);
+            if ((made(value) || x) && sinks_.count(value) == 0) {
+                sinks_[value] = {concat.outputs[0], i, offset, axis};
+                if (x) shown_.emplace(*x, value);
+            }
             offset += shape_of(graph_.value(value))[axis];
         }
     }
@@ -103,6 +153,12 @@ class Views {
         if (const auto sink = sinks_.find(value); sink != sinks_.end()) {
             View result = view(sink->second.into);
             result.offset += sink->second.offset * result.strides[sink->second.axis];
+            return result;
+        }
+        if (const auto shown = shown_.find(value); shown != shown_.end()) {
+            View result = view(shown->second);
+            const Dims from = shape_of(graph_.value(shown->second)), to = shape_of(graph_.value(value));
+            result.strides = *reshaped(from, result.strides, to);
             return result;
         }
         const int32_t producer = producers_[value];
@@ -128,7 +184,8 @@ class Views {
         const Dims x = shape_of(graph_.value(node.inputs[0])), y = shape_of(graph_.value(value));
         View result = from;
         if (is(node, "reshape")) {
-            result.strides = row_major(y);
+            result.strides =
+                reshaped(x, from.strides, y).value_or(row_major(y));  // else a copy will stand before it
         } else if (is(node, "transpose")) {
             const std::vector<int64_t>& perm = node.attrs.find("perm")->ints;
             for (size_t d = 0; d < perm.size(); ++d)
@@ -153,6 +210,7 @@ class Views {
     std::vector<int32_t> producers_;
     std::vector<ValueId> fixed_;  ///< inputs and outputs of the graph, sorted
     std::map<ValueId, Sink> sinks_;
+    std::map<ValueId, ValueId> shown_;  ///< of what is made where a reshape's result is: that result
     std::vector<std::optional<View>> views_;
     std::vector<Storage> storages_;
 };
@@ -303,7 +361,8 @@ void insert_copies(Graph& graph) {
             const ValueId value = node.inputs[i];
             bool copy = is(node, "concat") && !views.sunk(node, i);
             if (is(node, "reshape") && !graph.value(value).constant() && value < whole.values.size())
-                copy = !dense(shape_of(graph.value(value)), views.view(value).strides);
+                copy = !reshaped(shape_of(graph.value(value)), views.view(value).strides,
+                                 shape_of(graph.value(node.outputs[0])));
             if (!copy) continue;
             graph.nodes.push_back(copy_of(graph, value, node.source));
             node.inputs[i] = graph.nodes.back().outputs[0];

@@ -394,6 +394,27 @@ TEST_P(Lower, ConcatenationsSplitsAndSlices) {
 /// Tensors that exceed L1 by far, of opcodes whose tiles need attributes of their own.
 const platforms::Overrides little_l1{{"engine.l1.size_bytes", "16384"}};
 
+TEST_P(Lower, ReshapedPicturesAreMadeWhereTheyAreJoined) {
+    for (const bool cut : {false, true}) {
+        Maker maker(GetParam().elem, 17);
+        const BoundQuant quant = maker.quant(8, 0);
+        std::vector<ValueId> parts;
+        for (const auto& [h, w] : {std::pair<int64_t, int64_t>{9, 10}, {5, 4}}) {
+            const ValueId y = maker.conv(maker.input({1, h, w, 8}), 12, 3, 1, 1);
+            maker.graph().value(y).quant = quant;
+            const std::vector<int64_t> pixels = {1, h * w, 12}, cut_pixels = {1, h * w, 3, 4};
+            parts.push_back(maker.reshape(y, cut ? cut_pixels : pixels));
+        }
+        NodeOptions options = maker.named("Concat");
+        options.quant = quant;
+        const ValueId joined =
+            maker.graph().add_node("concat", parts, attributes({integer("axis", 1)}), options);
+        maker.output(maker.unary("relu", joined));
+        const Result result = run(maker, GetParam().device);
+        EXPECT_EQ(result.lowered.ops.size(), cut ? 5u : 3u);  // channels that are cut must be copied
+    }
+}
+
 TEST_P(Lower, PaddingIsCut) {
     for (const char* mode : {"constant", "edge"}) {
         Maker maker(GetParam().elem, 31);
