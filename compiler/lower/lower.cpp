@@ -8,6 +8,7 @@
 
 #include "base/diagnostics.hpp"
 #include "compiler/graph/data.hpp"
+#include "compiler/lower/op_records.hpp"
 #include "compiler/lower/tiles.hpp"
 #include "platforms/platform.hpp"
 
@@ -290,8 +291,9 @@ class Lowering {
         const uint32_t setup = program_.op("__setup", "Setup");
         load_table(setup);
         std::vector<Stage> stages;
+        OpRecords records(program_, graph_, result_.memory);
         for (LoweredOp& op : result_.ops) {
-            const uint32_t number = describe_op(op);
+            const uint32_t number = records.add(op);
             for (Stage& stage : stages_of(places_, {op.op, op.tiling, op.homes, op.kept, number}))
                 stages.push_back(std::move(stage));
         }
@@ -334,89 +336,6 @@ class Lowering {
                 program_.region("", places_.table, places_.table_places.at(block), type);
             builder::Task task = program_.transfer("", to, from).op(op);
             places_.order.add(task, {}, {Span{places_.table.index, 0, 1, false, 0, {}, {}}});
-        }
-    }
-
-    uint32_t describe_op(const LoweredOp& op) {
-        const uint32_t number = program_.op(op.op.source.name, op.op.source.type);
-        proto::Op& message = *program_.message().mutable_op(static_cast<int>(number) - 1);
-        message.set_schedule_order(static_cast<int32_t>(number) - 1);
-        for (const graph::Source& source : op.op.fused) {
-            message.add_fused_with(source.name);
-            message.add_fused_type(source.type);
-        }
-        proto::Tiling& tiling = *message.mutable_tiling();
-        for (size_t a = 0; a < op.op.axes.size(); ++a) {
-            if (op.op.axes[a].extent == 1) continue;
-            proto::NamedInt& size = *tiling.add_tile_size();
-            size.set_name(op.op.axes[a].name);
-            size.set_value(op.tiling.tile[a]);
-        }
-        for (const Walk walk : {Walk::unroll, Walk::loop, Walk::sum}) {
-            for (size_t a = 0; a < op.op.axes.size(); ++a) {
-                if (op.op.axes[a].walk == walk && op.tiling.tiles(op.op, a) > 1)
-                    tiling.add_loop_order(op.op.axes[a].name);
-            }
-        }
-        tiling.set_double_buffer(op.tiling.depth > 1);
-        tiling.set_prefetch_distance(op.tiling.prefetch_distance(op.op));
-        for (const TileOperand& operand : op.op.operands) {
-            const std::string& name = host_name(operand.value);
-            if (operand.place == Place::output) message.add_output_id(name);
-            if (operand.place == Place::input) message.add_input_id(name);
-        }
-        describe_attributes(op, message);
-        return number;
-    }
-
-    /// What the host calls a value: an input or output, or another view of an input's bytes.
-    const std::string& host_name(ValueId id) const {
-        for (const auto* ports : {&graph_.inputs, &graph_.outputs}) {
-            for (const graph::Port& port : *ports) {
-                if (port.value == id) return port.name;
-            }
-        }
-        const graph::Value& value = graph_.value(id);
-        if (value.constant() || result_.memory.internal[id]) return value.name;
-        for (const graph::Port& port : graph_.inputs) {
-            if (graph_.value(port.value).constant()) continue;
-            if (result_.memory.views[port.value].storage == result_.memory.views[id].storage)
-                return port.name;
-        }
-        return value.name;
-    }
-
-    /// The attributes of the anchor; its type as `precision`; its work as `macs`; each constant operand as `weight NAME`: element type, shape,
-    /// scales.
-    void describe_attributes(const LoweredOp& op, proto::Op& message) const {
-        const graph::Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
-        for (const AttrSpec& spec : anchor.spec().attributes) {
-            const BoundAttr* found = anchor.attrs.find(spec.name);
-            if (found == nullptr) continue;
-            proto::OpAttribute& attribute = *message.add_attribute();
-            attribute.set_name(found->name);
-            if (spec.kind == AttrKind::integer || spec.kind == AttrKind::boolean)
-                attribute.set_i(found->integer);
-            if (spec.kind == AttrKind::real) attribute.set_f(found->real);
-            if (spec.kind == AttrKind::text || spec.kind == AttrKind::word) attribute.set_s(found->text);
-            if (spec.kind == AttrKind::elem_type) attribute.set_s(std::string(name_of(found->type)));
-            attribute.mutable_ints()->Add(found->ints.begin(), found->ints.end());
-            attribute.mutable_floats()->Add(found->reals.begin(), found->reals.end());
-        }
-        proto::OpAttribute& precision = *message.add_attribute();
-        precision.set_name("precision");
-        precision.set_s(std::string(name_of(op.elem)));
-        proto::OpAttribute& macs = *message.add_attribute();
-        macs.set_name("macs");
-        macs.set_i(static_cast<int64_t>(op.macs));
-        for (const TileOperand& operand : op.op.operands) {
-            const graph::Value& value = graph_.value(operand.value);
-            if (!value.constant() || operand.place != Place::input) continue;
-            proto::OpAttribute& weight = *message.add_attribute();
-            weight.set_name("weight " + value.name);
-            weight.set_s(std::string(name_of(value.elem)));
-            for (const int64_t size : value.shape) weight.add_ints(size);
-            weight.mutable_floats()->Add(value.quant.scales.begin(), value.quant.scales.end());
         }
     }
 

@@ -1,0 +1,29 @@
+#pragma once
+// What a program says of its operations.
+#include <string>
+
+#include "compiler/lower/lower.hpp"
+#include "isa/builder.hpp"
+
+namespace kpu::lower {
+
+class OpRecords {
+  public:
+    OpRecords(builder::Program& program, const graph::Graph& graph, const MemoryPlan& memory)
+        : program_(program), graph_(graph), memory_(memory) {}
+    /// The number by which tasks name the operation.
+    uint32_t add(const LoweredOp& op);
+
+  private:
+    /// What the host calls a value: an input or output, or another view of an input's bytes.
+    const std::string& host_name(graph::ValueId id) const;
+    /// The attributes of the anchor; its type as `precision`; its work as `macs`; each constant operand as `weight
+    /// NAME`: element type, shape, scales.
+    void add_attributes(const LoweredOp& op, proto::Op& message) const;
+
+    builder::Program& program_;
+    const graph::Graph& graph_;
+    const MemoryPlan& memory_;
+};
+
+}  // namespace kpu::lower
