@@ -46,8 +46,7 @@ const std::string& OpRecords::host_name(ValueId id) const {
     if (value.constant() || memory_.internal[id]) return value.name;
     for (const graph::Port& port : graph_.inputs) {
         if (graph_.value(port.value).constant()) continue;
-        if (memory_.views[port.value].storage == memory_.views[id].storage)
-            return port.name;
+        if (memory_.views[port.value].storage == memory_.views[id].storage) return port.name;
     }
     return value.name;
 }
@@ -59,8 +58,7 @@ void OpRecords::add_attributes(const LoweredOp& op, proto::Op& message) const {
         if (found == nullptr) continue;
         proto::OpAttribute& attribute = *message.add_attribute();
         attribute.set_name(found->name);
-        if (spec.kind == AttrKind::integer || spec.kind == AttrKind::boolean)
-            attribute.set_i(found->integer);
+        if (spec.kind == AttrKind::integer || spec.kind == AttrKind::boolean) attribute.set_i(found->integer);
         if (spec.kind == AttrKind::real) attribute.set_f(found->real);
         if (spec.kind == AttrKind::text || spec.kind == AttrKind::word) attribute.set_s(found->text);
         if (spec.kind == AttrKind::elem_type) attribute.set_s(std::string(name_of(found->type)));
