@@ -5,10 +5,10 @@ kpu_library(model TOGETHER 5
           accounting/accounting.cpp accounting/device_timeline.cpp accounting/energy_booking.cpp accounting/execution.cpp accounting/kernel_profile.cpp
           accounting/task_trace.cpp accounting/waiting.cpp accounting/work_counts.cpp accounting/work_table.cpp
           sequencer/sequencer.cpp sequencer/task_arbiter.cpp sequencer/task_board.cpp
-          device/device.cpp device/module_list.cpp device/sim_context.cpp device/statistics.cpp device/unit_table.cpp vector/kernel_cost.cpp vector/tile_cost.cpp vector/kernel_unit.cpp ${units_source}
+          device/device.cpp device/module_list.cpp device/sim_context.cpp device/statistics.cpp device/unit_table.cpp vector/kernel_cost.cpp vector/tile_cost.cpp vector/kernel_unit.cpp vector/kernel_streams.cpp ${units_source}
   LINK kpu::interconnect kpu::memory kpu::execution kpu::timing kpu::values kpu::traces kpu::platforms)
 foreach(unit ${units_names})
   target_sources(kpu_model PRIVATE ${unit}/${unit}_unit.cpp)
 endforeach()
-# Its state has members of types that only this source knows: compiled with others, g++ warns of them.
-set_source_files_properties(vector/kernel_unit.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# Their state has members of types that only these sources know: compiled with others, g++ warns of them.
+set_source_files_properties(vector/kernel_unit.cpp vector/kernel_streams.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -49,6 +49,9 @@ struct TileCode {
     std::vector<bool> semaphores;  ///< by buffer: signals and copies count there
 };
 
+/// Whether some statement has a `dot`.
+bool has_products(const Code& code);
+
 /// What is wrong with an operation, as a sentence with its fix.
 class TileMistake : public std::runtime_error {
   public:

@@ -377,4 +377,9 @@ void infer_tile(TileExpr& expr, const std::vector<const TileExpr*>& in, Type typ
     check_shape(expr.shape);
 }
 
+bool has_products(const Code& code) {
+    return code.tiles != nullptr && std::any_of(code.tiles->exprs.begin(), code.tiles->exprs.end(),
+                                                [](const TileExpr& expr) { return expr.op == Op::dot; });
+}
+
 }  // namespace kpu::kernel

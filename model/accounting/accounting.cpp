@@ -29,7 +29,7 @@ Accounting::Accounting(const Parts& parts) : parts_(parts), waiting_(*parts.boar
         accounts_[u].tasks = executes_tasks(units[u].kind);
         if (!accounts_[u].tasks) continue;
         const auto unit = static_cast<uint16_t>(u);
-        (parts.board->queues_of_unit(unit).empty() ? unable_ : able_).push_back(unit);
+        (parts.board->is_used(unit) ? able_ : unable_).push_back(unit);
     }
     ops_.resize(parts.program->ops.size() + 1);
     device_ = std::make_unique<DeviceTimeline>(parts.program->ops.size(), parts.sink,

@@ -9,7 +9,8 @@ using traces::Cause;
 Segment Waiting::of(uint16_t unit, bool worked) const {
     const execution::TaskInstance* ready = nullptr;
     const execution::TaskInstance* oldest = nullptr;
-    bool alone = false, more = false;  // tasks are to come that it alone may take; that others may take too
+    bool alone = false;                   // tasks are to come that it alone may take
+    bool more = board_.multiplies(unit);  // ... that others may take too, or products of kernels
     for (const uint32_t c : board_.queues_of_unit(unit)) {
         const TaskQueue& wanted = board_.queues()[c];
         const bool later = is_to_come(wanted, unit);

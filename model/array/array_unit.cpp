@@ -12,17 +12,13 @@ namespace {
 
 constexpr uint64_t accumulator_bytes = 4;
 
-uint64_t bytes_of(uint64_t elements, const BoundRegion& region) {
-    return (elements * bit_width(region.elem) + 7) / 8;
+uint64_t bytes_of(uint64_t elements, ElemType elem) {
+    return (elements * static_cast<uint64_t>(bit_width(elem)) + 7) / 8;
 }
 
-uint64_t bytes_of(const BoundRegion& region) {
-    return bytes_of(static_cast<uint64_t>(region.shape.product()), region);
-}
-
-/// Walks over a region that move `bytes`.
-uint32_t walks(uint64_t bytes, const BoundRegion& region) {
-    const uint64_t own = std::max<uint64_t>(bytes_of(region), 1);
+/// Walks over what has `own` bytes that move `bytes`.
+uint32_t walks(uint64_t bytes, uint64_t own) {
+    own = std::max<uint64_t>(own, 1);
     return static_cast<uint32_t>(std::clamp<uint64_t>((bytes + own - 1) / own, 1, UINT32_MAX));
 }
 
@@ -60,10 +56,9 @@ Cycles due_of(size_t operand, const timing::SystolicArray& array, const timing::
     return time.stationary_in;
 }
 
-timing::OperandPorts operand_ports(const proto::SystolicArray& array, const BoundRegion& a,
-                                   const BoundRegion& b) {
+timing::OperandPorts operand_ports(const proto::SystolicArray& array, ElemType a, ElemType b) {
     const uint64_t bits = 8 * uint64_t{array.operand_bytes_per_cycle()};
-    return {bits, bits, static_cast<uint32_t>(bit_width(a.elem)), static_cast<uint32_t>(bit_width(b.elem))};
+    return {bits, bits, static_cast<uint32_t>(bit_width(a)), static_cast<uint32_t>(bit_width(b))};
 }
 
 /// The type that a MAC is priced as.
@@ -77,26 +72,62 @@ uint32_t ArrayUnit::port(uint32_t bytes_per_array_cycle) const {
     return static_cast<uint32_t>(ArrayClock(*place().platform).per_core_cycle(bytes_per_array_cycle));
 }
 
-ArrayUnit::Formula ArrayUnit::formula_of(const BoundTask& task) const {
-    const BoundRegion &a = region_of(task, input(0)), &b = region_of(task, input(1));
+ArrayUnit::Operand ArrayUnit::operand_of(const BoundTask& task, OperandRef ref) const {
+    const BoundRegion& region = region_of(task, ref);
+    return {region.elem, static_cast<uint64_t>(region.shape.product()), region_side(task, ref), ref};
+}
+
+TaskPlan ArrayUnit::plan(const BoundTask& task, uint32_t) {
+    Work work;
+    work.op = task.op;
+    work.shape = timing::gemm_shape(*place().program, task);
+    for (size_t i = 0; i < task.inputs.size(); ++i) work.inputs.push_back(operand_of(task, input(i)));
+    work.result = operand_of(task, output(0));
+    return plan(work);
+}
+
+TaskPlan ArrayUnit::plan_product(const Product& product) {
+    Work work;
+    work.op = product.op;
+    work.shape = {product.m, product.n, product.k, product.groups};
+    uint64_t address = product.address;
+    const auto next = [&](ElemType elem, uint64_t elements) {
+        Operand operand{elem, elements, {}, {}};
+        operand.side.is_memory = true;
+        operand.side.level = Level::l1;
+        operand.side.engine = place().engine;
+        operand.side.pattern.address = address;
+        operand.side.pattern.run_bytes = bytes_of(elements, elem);
+        // what does not fit behind begins at the same place
+        const uint64_t end = address + operand.side.pattern.run_bytes;
+        if (end <= place().engine_platform->l1().size_bytes()) address = end;
+        return operand;
+    };
+    work.inputs.push_back(next(product.a, product.groups * product.m * product.k));
+    work.inputs.push_back(next(product.b, product.groups * product.k * product.n));
+    work.result = next(product.result, product.groups * product.m * product.n);
+    return plan(work);
+}
+
+ArrayUnit::Formula ArrayUnit::formula_of(const Work& work) const {
+    const ElemType a = work.inputs[0].elem, b = work.inputs[1].elem;
     const proto::SystolicArray& parameters = place().engine_platform->array();
     const ArrayClock clock(*place().platform);
     Formula formula;
-    formula.array = timing::array_for(parameters, a.elem, b.elem);
-    const timing::GemmShape shape = timing::gemm_shape(*place().program, task);
-    formula.time = clock.in_core(timing::systolic_time(formula.array, shape));
-    formula.macs = shape.macs();
+    formula.array = timing::array_for(parameters, a, b);
+    formula.time = clock.in_core(timing::systolic_time(formula.array, work.shape));
+    formula.macs = work.shape.macs();
     formula.peak_q16 = clock.per_core_cycle(formula.array.peak_q16());
     if (formula.array.timing == proto::SystolicArray::physical) {
         const auto starved =
-            timing::starved_operands_in(formula.array, shape, operand_ports(parameters, a, b));
+            timing::starved_operands_in(formula.array, work.shape, operand_ports(parameters, a, b));
         if (starved) formula.starved_operands_in = clock.in_core(*starved);
     }
     return formula;
 }
 
-TaskPlan ArrayUnit::plan(const BoundTask& task, uint32_t) {
-    const Formula formula = formula_of(task);
+TaskPlan ArrayUnit::plan(const Work& work) const {
+    const Formula formula = formula_of(work);
     const timing::SystolicTime& time = formula.time;
     const bool physical = formula.array.timing == proto::SystolicArray::physical;
     TaskPlan plan;
@@ -113,22 +144,22 @@ TaskPlan ArrayUnit::plan(const BoundTask& task, uint32_t) {
     plan.occupancy = time.occupancy;
     plan.result_after_operands = physical && time.folds <= 1;
     plan.first_result = time.first_result;
-    plan.macs = mac_work(region_of(task, input(0)).elem, region_of(task, input(1)).elem);
-    plan_operands(task, formula, plan);
-    plan_result(task, formula, plan);
-    plan_energy(task, plan);
+    plan.macs = mac_work(work.inputs[0].elem, work.inputs[1].elem);
+    plan_operands(work, formula, plan);
+    plan_result(work, formula, plan);
+    plan_energy(work, plan);
     return plan;
 }
 
-void ArrayUnit::plan_operands(const BoundTask& task, const Formula& formula, TaskPlan& plan) const {
+void ArrayUnit::plan_operands(const Work& work, const Formula& formula, TaskPlan& plan) const {
     const timing::SystolicTime& time = formula.time;
     const bool physical = formula.array.timing == proto::SystolicArray::physical;
     const proto::SystolicArray& parameters = place().engine_platform->array();
     const Cycles steady_end = plan.fill + plan.steady;
-    for (size_t i = 0; i < task.inputs.size(); ++i) {
+    for (size_t i = 0; i < work.inputs.size(); ++i) {
         const uint64_t reads = i == 0 ? time.a_reads : i == 1 ? time.b_reads : 0;
         const Cycles due = physical && i < 2 ? due_of(i, formula.array, time) : steady_end;
-        add_operand(task, input(i), bytes_of(reads, region_of(task, input(i))), {0, due},
+        add_operand(work, work.inputs[i], bytes_of(reads, work.inputs[i].elem), {0, due},
                     port(parameters.operand_bytes_per_cycle()), plan);
         // the reference tool's array asks for its operands in the steady state, and has the fill to get them
         if (!physical) plan.operands.back().request.pace_cycles = time.steady;
@@ -139,25 +170,27 @@ void ArrayUnit::plan_operands(const BoundTask& task, const Formula& formula, Tas
     // folds over K after the first read the partial sums back, from the place of the result
     if (partial > 0) {
         const Cycles first_fold = ArrayClock(*place().platform).in_core(formula.array.rows);
-        add_operand(task, output(0), partial, {first_fold + time.steady / time.folds, steady_end},
+        add_operand(work, work.result, partial, {first_fold + time.steady / time.folds, steady_end},
                     port(parameters.result_bytes_per_cycle()), plan);
     }
 }
 
-void ArrayUnit::plan_result(const BoundTask& task, const Formula& formula, TaskPlan& plan) const {
+void ArrayUnit::plan_result(const Work& work, const Formula& formula, TaskPlan& plan) const {
     const timing::SystolicTime& time = formula.time;
     const uint32_t result_port = port(place().engine_platform->array().result_bytes_per_cycle());
-    const BoundRegion& result = region_of(task, output(0));
-    PlannedStream stream_out = memory_stream(task, output(0), false, result_port);
+    const Operand& result = work.result;
+    PlannedStream stream_out = port_stream(work.op, result.side, false, result_port);
+    stream_out.destination = result.ref;
     stream_out.request.destination.repeat = walks(
-        time.partial_reads * accumulator_bytes + bytes_of(time.writes - time.partial_reads, result), result);
+        time.partial_reads * accumulator_bytes + bytes_of(time.writes - time.partial_reads, result.elem),
+        bytes_of(result.elements, result.elem));
     plan.results.push_back(stream_out);
 }
 
-void ArrayUnit::plan_energy(const BoundTask& task, TaskPlan& plan) const {
+void ArrayUnit::plan_energy(const Work& work, TaskPlan& plan) const {
     using traces::Component;
     using Basis = EnergyAction::Basis;
-    const ElemType type = priced_type(region_of(task, input(0)).elem, region_of(task, input(1)).elem);
+    const ElemType type = priced_type(work.inputs[0].elem, work.inputs[1].elem);
     // at rate r an element does r MACs in a cycle in which it is active
     const auto active = static_cast<uint64_t>(double(plan.work) * double(plan.processing_elements) *
                                               double(plan.unit_cycles_q16) / double(plan.peak_q16));
@@ -195,15 +228,16 @@ void ArrayUnit::starve_uneven_folds(TaskPlan& plan, Cycles starved, Cycles opera
     plan.uneven = starved - std::min(starved, operands_in + waits);
 }
 
-void ArrayUnit::add_operand(const BoundTask& task, OperandRef operand, uint64_t bytes, Window window,
+void ArrayUnit::add_operand(const Work& work, const Operand& operand, uint64_t bytes, Window window,
                             uint32_t port_bytes, TaskPlan& plan) const {
-    const BoundRegion& region = region_of(task, operand);
-    PlannedStream planned = memory_stream(task, operand, true, port_bytes);
+    const uint64_t own = bytes_of(operand.elements, operand.elem);
+    PlannedStream planned = port_stream(work.op, operand.side, true, port_bytes);
+    planned.source = operand.ref;
     StreamRequest& request = planned.request;
-    request.source.repeat = walks(bytes, region);
+    request.source.repeat = walks(bytes, own);
     request.pace_offset = window.from;
     request.pace_cycles = window.to - window.from;
-    const uint64_t moved = request.source.repeat * bytes_of(region);
+    const uint64_t moved = request.source.repeat * own;
     planned.due = window.to;
     planned.earliest = plan.overlap ? plan.lead + (moved + port_bytes - 1) / port_bytes : 0;
     plan.operands.push_back(planned);

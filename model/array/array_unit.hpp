@@ -15,8 +15,23 @@ class ArrayUnit : public FormulaUnit {
 
   protected:
     TaskPlan plan(const BoundTask& task, uint32_t partner_bytes_per_cycle) override;
+    TaskPlan plan_product(const Product& product) override;
 
   private:
+    /// Where an operand or the result lies.
+    struct Operand {
+        ElemType elem = ElemType::none;
+        uint64_t elements = 0;
+        StreamSide side;
+        OperandRef ref;  ///< whose address of an iteration the side begins at; none: it has its own
+    };
+    /// What the array is to do: of a task, or of a kernel's statement.
+    struct Work {
+        uint32_t op = traces::background_op;
+        timing::GemmShape shape;
+        std::vector<Operand> inputs;
+        Operand result;
+    };
     /// What a product costs, in core cycles.
     struct Formula {
         timing::SystolicArray array;
@@ -28,14 +43,16 @@ class ArrayUnit : public FormulaUnit {
     struct Window {
         Cycles from, to;
     };
-    Formula formula_of(const BoundTask& task) const;
-    void plan_operands(const BoundTask& task, const Formula& formula, TaskPlan& plan) const;
-    void plan_result(const BoundTask& task, const Formula& formula, TaskPlan& plan) const;
-    void plan_energy(const BoundTask& task, TaskPlan& plan) const;
+    Operand operand_of(const BoundTask& task, OperandRef ref) const;
+    TaskPlan plan(const Work& work) const;
+    Formula formula_of(const Work& work) const;
+    void plan_operands(const Work& work, const Formula& formula, TaskPlan& plan) const;
+    void plan_result(const Work& work, const Formula& formula, TaskPlan& plan) const;
+    void plan_energy(const Work& work, TaskPlan& plan) const;
     MacWork mac_work(ElemType a, ElemType b) const;
     static void starve_uneven_folds(TaskPlan& plan, Cycles starved, Cycles operands_in);
     /// A stream of at least `bytes` from the operand through a port of `port` bytes a cycle.
-    void add_operand(const BoundTask& task, OperandRef operand, uint64_t bytes, Window window, uint32_t port,
+    void add_operand(const Work& work, const Operand& operand, uint64_t bytes, Window window, uint32_t port,
                      TaskPlan& plan) const;
     uint32_t port(uint32_t bytes_per_array_cycle) const;
 };

@@ -197,6 +197,13 @@ void Device::Impl::add_sequencers(Steps& make, Steps& wire) {
             const std::string name = fmt::format("e{}_seq", k);
             sequencers[k] = std::make_unique<Sequencer>(name.c_str(), static_cast<uint32_t>(k), routes);
         });
+        for (const CommandRoute& route : routes) {
+            if (units[route.unit].engine < 0) continue;
+            wire.push_back([this, k, route] {
+                if (CommandInitiatorSocket* products = task_units[route.unit]->product_socket())
+                    bind(*products, sequencers[k]->products);
+            });
+        }
     }
 }
 

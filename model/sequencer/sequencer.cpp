@@ -10,9 +10,11 @@ Sequencer::Sequencer(const sc_core::sc_module_name& name, uint32_t index, std::v
     : sc_module(name),
       command("command", static_cast<unsigned>(routes.size())),
       arbiter("arbiter"),
+      products("products"),
       index_(index),
       routes_(std::move(routes)) {
     for (CommandInitiatorSocket& socket : command) socket.bind(*this);
+    products.register_nb_transport_fw(this, &Sequencer::ask);
 }
 
 TaskCommand& Sequencer::dispatch(const Order& order) {
@@ -34,6 +36,7 @@ TaskCommand& Sequencer::dispatch(const Order& order) {
     sent.partner = order.partner;
     sent.partner_bytes_per_cycle = order.partner_bytes_per_cycle;
     sent.launch = order.launch;
+    sent.product = order.product;
     sent.last = true;
     sent.port = route->unit_port;
     sent.sequencer = index_;
@@ -41,6 +44,7 @@ TaskCommand& Sequencer::dispatch(const Order& order) {
     tlm::tlm_phase phase = tlm::BEGIN_REQ;
     sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
     command[route->socket]->nb_transport_fw(entry.payload, phase, delay);
+    if (order.product != nullptr) answer(*order.product, tlm::END_REQ);
     return sent;
 }
 
@@ -49,6 +53,22 @@ void Sequencer::release(TaskCommand& done) {
         std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return &e->command == &done; });
     if (entry == entries_.end()) throw InternalError("a command came back to another sequencer");
     spare_.push_back(entry->get());
+    if (done.product != nullptr) answer(*done.product, tlm::BEGIN_RESP);
+}
+
+tlm::tlm_sync_enum Sequencer::ask(int port, tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
+                                  sc_core::sc_time&) {
+    auto* request = payload.get_extension<ProductRequest>();
+    if (phase != tlm::BEGIN_REQ || request == nullptr)
+        throw InternalError("a sequencer was asked for something that is no product");
+    request->port = port;
+    arbiter->product_wanted(*request);
+    return tlm::TLM_ACCEPTED;
+}
+
+void Sequencer::answer(const ProductRequest& request, tlm::tlm_phase phase) {
+    sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+    products[request.port]->nb_transport_bw(*request.payload, phase, delay);
 }
 
 tlm::tlm_sync_enum Sequencer::nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,

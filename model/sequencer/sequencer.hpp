@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tlm_utils/multi_passthrough_target_socket.h>
+
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -13,6 +15,7 @@ class ArbiterInterface : public virtual sc_core::sc_interface {
   public:
     virtual void task_completed(TaskCommand& command) = 0;
     virtual void issue_free(TaskCommand& command) = 0;
+    virtual void product_wanted(const ProductRequest& request) = 0;
 };
 
 /// Where a unit is wired to: the sequencer's command socket, and the unit's own.
@@ -22,7 +25,8 @@ struct CommandRoute {
     uint32_t unit_port = 0;  ///< of the unit
 };
 
-/// The sequencer of one engine: gives tasks to its engine's units, and to system DMAs. sequencer.md.
+/// The sequencer of one engine: gives tasks to its engine's units, and to system DMAs; and products of kernels that
+/// run on its vector units to its arrays. sequencer.md.
 class Sequencer : public sc_core::sc_module, public tlm::tlm_bw_transport_if<CommandProtocol> {
   public:
     Sequencer(const sc_core::sc_module_name& name, uint32_t index, std::vector<CommandRoute> routes);
@@ -31,6 +35,10 @@ class Sequencer : public sc_core::sc_module, public tlm::tlm_bw_transport_if<Com
 
     sc_core::sc_vector<CommandInitiatorSocket> command;
     sc_core::sc_port<ArbiterInterface> arbiter;
+    /// Of every vector unit of the engine.
+    tlm_utils::multi_passthrough_target_socket<Sequencer, command_bus_bits, CommandProtocol, 0,
+                                               sc_core::SC_ZERO_OR_MORE_BOUND>
+        products;
 
     /// What a sequencer is to give to a unit.
     struct Order {
@@ -38,6 +46,7 @@ class Sequencer : public sc_core::sc_module, public tlm::tlm_bw_transport_if<Com
         uint16_t unit = traces::no_unit, partner = traces::no_unit, first_unit = traces::no_unit;
         uint32_t partner_bytes_per_cycle = 0;
         std::shared_ptr<values::kernel::SharedLaunch> launch;
+        const ProductRequest* product = nullptr;
     };
     /// Now. The command stays valid until release().
     TaskCommand& dispatch(const Order& order);
@@ -57,6 +66,10 @@ class Sequencer : public sc_core::sc_module, public tlm::tlm_bw_transport_if<Com
         }
         ~Entry() { payload.clear_extension(&command); }
     };
+    tlm::tlm_sync_enum ask(int port, tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
+                           sc_core::sc_time& delay);
+    void answer(const ProductRequest& request, tlm::tlm_phase phase);
+
     uint32_t index_;
     std::vector<CommandRoute> routes_;
     std::vector<std::unique_ptr<Entry>> entries_;

@@ -32,6 +32,11 @@ void TaskArbiter::issue_free(TaskCommand& command) {
     arbitrate_.notify(sc_core::SC_ZERO_TIME);
 }
 
+void TaskArbiter::product_wanted(const ProductRequest& request) {
+    products_.push_back(&request);
+    arbitrate_.notify(sc_core::SC_ZERO_TIME);
+}
+
 void TaskArbiter::on_issue(execution::TaskInstance& task) {
     parts_.board->issued(task);
     tell([&](TaskObserver& observer) { observer.issued(task); });
@@ -109,7 +114,7 @@ void TaskArbiter::collect() {
 /// Whether the task is complete: a launch is when its last unit is through.
 bool TaskArbiter::complete(TaskCommand& command) {
     execution::TaskInstance& task = *command.task;
-    command.last = leave(command);
+    command.last = command.product == nullptr && leave(command);
     const bool last = command.last;
     if (last) note_completion(command);
     tell([&](TaskObserver& observer) { observer.completed(command); });
@@ -163,10 +168,32 @@ bool TaskArbiter::place(const TaskQueue& wanted, Cycles now, Placement& best) co
     return true;
 }
 
+uint16_t TaskArbiter::free_array(const ProductRequest& request) const {
+    for (size_t u = 0; u < parts_.units->size(); ++u) {
+        const traces::UnitInfo& unit = (*parts_.units)[u];
+        const auto number = static_cast<uint16_t>(u);
+        if (unit.kind == UnitKind::nmu && unit.engine == request.engine && parts_.board->is_free(number))
+            return number;
+    }
+    return traces::no_unit;
+}
+
+/// Products compete with tasks for the arrays of their engine, by the issue of the kernel's task. A kernel with tiles
+/// has one unit, and that one product at a time.
+void TaskArbiter::place_product(Cycles now, Placement& best) const {
+    for (const ProductRequest* request : products_) {
+        if (best.task != nullptr && best.task->serial < request->task->serial) continue;
+        const uint16_t unit = free_array(*request);
+        if (unit == traces::no_unit || dispatch_free_[request->engine] > now) continue;
+        best = {request->task, unit, traces::no_unit, request->engine, request};
+    }
+}
+
 void TaskArbiter::dispatch(Cycles now) {
     for (;;) {
         Placement best;
         for (const TaskQueue& wanted : parts_.board->queues()) place(wanted, now, best);
+        place_product(now, best);
         if (best.task == nullptr) break;
         start(best, now);
     }
@@ -185,6 +212,8 @@ Cycles TaskArbiter::next_dispatch() const {
         for (const uint16_t unit : wanted.units)
             if (is_free(unit)) next = std::min(next, dispatch_free_[sequencer_of(wanted, unit)]);
     }
+    for (const ProductRequest* request : products_)
+        if (free_array(*request) != traces::no_unit) next = std::min(next, dispatch_free_[request->engine]);
     for (const Launch& launch : launches_)
         for (const uint16_t unit : launch.queue->units)
             if (may_join(launch, unit))
@@ -193,6 +222,10 @@ Cycles TaskArbiter::next_dispatch() const {
 }
 
 void TaskArbiter::start(const Placement& placement, Cycles now) {
+    if (placement.product != nullptr) {
+        products_.erase(std::find(products_.begin(), products_.end(), placement.product));
+        return give(placement, nullptr, now);
+    }
     execution::TaskInstance& task = *placement.task;
     const int engine = (*parts_.units)[placement.unit].engine;
     if (task.engine < 0 && engine >= 0) task.engine = engine;
@@ -218,7 +251,10 @@ void TaskArbiter::give(const Placement& placement, const Launch* launch, Cycles 
     order.task = &task;
     order.unit = placement.unit;
     order.partner = placement.partner;
-    order.first_unit = launch != nullptr ? launch->first_unit : placement.unit;
+    order.product = placement.product;
+    order.first_unit = launch != nullptr              ? launch->first_unit
+                       : placement.product != nullptr ? placement.product->first_unit
+                                                      : placement.unit;
     if (launch != nullptr) order.launch = launch->shared;
     parts_.board->occupy(placement.unit, task);
     if (placement.partner != traces::no_unit) {

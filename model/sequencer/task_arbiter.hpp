@@ -59,6 +59,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
 
     void task_completed(TaskCommand& command) override;
     void issue_free(TaskCommand& command) override;
+    void product_wanted(const ProductRequest& request) override;
     void on_issue(execution::TaskInstance& task) override;
     void on_ready(execution::TaskInstance& task) override;
 
@@ -74,6 +75,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
         execution::TaskInstance* task = nullptr;
         uint16_t unit = traces::no_unit, partner = traces::no_unit;
         uint32_t sequencer = 0;
+        const ProductRequest* product = nullptr;
     };
     /// A launch of a kernel that runs: units that are free join it as long as it has workgroups for them.
     struct Launch {
@@ -92,6 +94,8 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
     void note_completion(const TaskCommand& command);
     void dispatch(Cycles now);
     bool place(const TaskQueue& wanted, Cycles now, Placement& best) const;
+    uint16_t free_array(const ProductRequest& request) const;
+    void place_product(Cycles now, Placement& best) const;
     void start(const Placement& placement, Cycles now);
     void give(const Placement& placement, const Launch* launch, Cycles now);
     bool may_join(const Launch& launch, uint16_t unit) const;
@@ -113,7 +117,8 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
     std::vector<TaskCommand*> completed_, freed_;
     std::vector<TaskCommand*> done_;  ///< only within collect(): its memory is kept
     std::vector<TaskCommand*> running_;
-    std::vector<Launch> launches_;  ///< in order of start
+    std::vector<const ProductRequest*> products_;  ///< that no array has yet
+    std::vector<Launch> launches_;                 ///< in order of start
     CompletedTask last_;
     std::vector<uint64_t> completions_;  ///< by statement, as far as needed
     sc_core::sc_event arbitrate_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/diagnostics.hpp"
+#include "isa/kernel/tile_code.hpp"
 
 namespace kpu::model {
 
@@ -46,6 +47,20 @@ TaskBoard::TaskBoard(const BoundProgram& program, const std::vector<traces::Unit
         }
     }
     for (uint32_t q = 0; q < queues_.size(); ++q) find_units(queues_[q], q, units);
+    find_arrays(units);
+}
+
+/// Those of the engines on which kernels with products may run.
+void TaskBoard::find_arrays(const std::vector<traces::UnitInfo>& units) {
+    multiplies_.assign(units.size(), false);
+    for (size_t t = 0; t < program_.tasks.size(); ++t) {
+        const BoundTask& task = program_.tasks[t];
+        if (!task.launches() || !kernel::has_products(*task.launch->code)) continue;
+        for (const uint16_t vector : queues_[queue_of_task_[t]].units)
+            for (size_t u = 0; u < units.size(); ++u)
+                if (units[u].kind == UnitKind::nmu && units[u].engine == units[vector].engine)
+                    multiplies_[u] = true;
+    }
 }
 
 uint32_t TaskBoard::find_or_add(TaskQueue wanted) {

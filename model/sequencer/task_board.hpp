@@ -77,6 +77,10 @@ class TaskBoard {
     const TaskQueue& queue_of(const execution::TaskInstance& task) const { return queues_[index_of(task)]; }
     /// Queues whose tasks may occupy the unit.
     const std::vector<uint32_t>& queues_of_unit(uint16_t unit) const { return by_unit_[unit]; }
+    /// Whether tasks of the program may keep it busy: its own, or kernels that have products done by it.
+    bool is_used(uint16_t unit) const { return !by_unit_[unit].empty() || multiplies_[unit]; }
+    /// Whether kernels may have products done by it.
+    bool multiplies(uint16_t unit) const { return multiplies_[unit]; }
     /// The earliest-issued task that is not running; null when there is none.
     const execution::TaskInstance* earliest() const;
 
@@ -88,6 +92,7 @@ class TaskBoard {
         return wanted < by_instance.size() ? by_instance[wanted] : queue_of_task_[place];
     }
     uint32_t find_or_add(TaskQueue wanted);
+    void find_arrays(const std::vector<traces::UnitInfo>& units);
     void find_units(TaskQueue& queue, uint32_t index, const std::vector<traces::UnitInfo>& units);
 
     const BoundProgram& program_;
@@ -96,6 +101,7 @@ class TaskBoard {
     /// Of tasks whose instance differs by iteration: by instance; empty for the others.
     std::vector<std::vector<uint32_t>> queues_of_instances_;
     std::vector<std::vector<uint32_t>> by_unit_;
+    std::vector<bool> multiplies_;                         ///< by unit
     std::vector<const execution::TaskInstance*> holders_;  ///< by unit; null: free
 };
 

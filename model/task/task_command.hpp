@@ -6,6 +6,7 @@
 #include <tlm>
 
 #include "execution/controller.hpp"
+#include "model/task/product.hpp"
 #include "model/task/task_plan.hpp"
 #include "model/task/task_report.hpp"
 
@@ -44,6 +45,8 @@ struct TaskCommand : tlm::tlm_extension<TaskCommand> {
     uint32_t port = 0;  ///< command socket of the unit that the answers go to
     uint32_t sequencer = 0;
     bool freed = false;  ///< END_REQ was sent
+    /// Of the kernel that is the task: all that the unit has to do of it. Null: the task itself.
+    const ProductRequest* product = nullptr;
     /// A launch of a kernel, which may have several units: each has a command of its own.
     std::shared_ptr<values::kernel::SharedLaunch> launch;
     uint16_t first_unit = traces::no_unit;  ///< that got the task

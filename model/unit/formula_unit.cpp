@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/diagnostics.hpp"
+
 namespace kpu::model {
 
 namespace {
@@ -24,6 +26,12 @@ struct Latest {
 }  // namespace
 
 const TaskPlan& FormulaUnit::plan_of(const TaskCommand& task_command) {
+    if (task_command.product != nullptr) {
+        const Product& product = task_command.product->product;
+        const auto known = product_plans_.find(product);
+        if (known != product_plans_.end()) return known->second;
+        return product_plans_.emplace(product, plan_product(product)).first->second;
+    }
     const BoundTask& task = *task_command.task->task;
     const std::vector<BoundTask>& tasks = place().program->tasks;
     if (plans_.empty()) plans_.resize(tasks.size());
@@ -33,6 +41,10 @@ const TaskPlan& FormulaUnit::plan_of(const TaskCommand& task_command) {
         if (planned->partner_bytes_per_cycle == partner) return planned->plan;
     known.push_back(std::make_unique<Planned>(Planned{partner, plan(task, partner)}));
     return known.back()->plan;
+}
+
+TaskPlan FormulaUnit::plan_product(const Product&) {
+    throw InternalError("a product was given to a unit that is no array");
 }
 
 void FormulaUnit::start(TaskCommand& task_command) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,8 @@ class FormulaUnit : public Unit {
     /// The terms, streams, work and energy of a task. Called once for a statement and port of the second unit
     /// that it occupies (`partner_bytes_per_cycle`, 0 without one).
     virtual TaskPlan plan(const BoundTask& task, uint32_t partner_bytes_per_cycle) = 0;
+    /// The same of a product of a kernel; only arrays have them.
+    virtual TaskPlan plan_product(const Product& product);
     void start(TaskCommand& command) override;
     void wake() override { update(); }
     /// No task is inside any more.
@@ -65,9 +68,10 @@ class FormulaUnit : public Unit {
     std::unique_ptr<Job> take_job();
 
     std::vector<std::vector<std::unique_ptr<Planned>>> plans_;  ///< by task of the program
-    std::vector<std::unique_ptr<Job>> jobs_;                    ///< in order of start, and of completion
-    Cycles entrance_free_ = 0;  ///< of completed jobs: no operand of theirs enters any more
-    Cycles work_ended_ = 0;     ///< of completed jobs: end of the last steady state
+    std::map<Product, TaskPlan> product_plans_;
+    std::vector<std::unique_ptr<Job>> jobs_;  ///< in order of start, and of completion
+    Cycles entrance_free_ = 0;                ///< of completed jobs: no operand of theirs enters any more
+    Cycles work_ended_ = 0;                   ///< of completed jobs: end of the last steady state
     std::vector<std::unique_ptr<Job>> spare_jobs_;
 };
 

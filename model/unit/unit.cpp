@@ -168,6 +168,12 @@ const BoundRegion& Unit::region_of(const BoundTask& task, OperandRef operand) co
     return place_.program->regions[list.at(operand.index)];
 }
 
+StreamSide Unit::region_side(const BoundTask& task, OperandRef operand) const {
+    StreamSide memory;
+    point_at(memory, region_of(task, operand));
+    return memory;
+}
+
 /// Of the own engine's L1, in core cycles.
 uint64_t Unit::l1_latency(bool read) const {
     const proto::Sram& l1 = place_.engine_platform->l1();
@@ -179,9 +185,7 @@ uint64_t Unit::l1_latency(bool read) const {
 
 PlannedStream Unit::memory_stream(const BoundTask& task, OperandRef operand, bool read,
                                   uint32_t port_bytes_per_cycle) const {
-    StreamSide memory;
-    point_at(memory, region_of(task, operand));
-    PlannedStream planned = port_stream(task.op, memory, read, port_bytes_per_cycle);
+    PlannedStream planned = port_stream(task.op, region_side(task, operand), read, port_bytes_per_cycle);
     (read ? planned.source : planned.destination) = operand;
     return planned;
 }

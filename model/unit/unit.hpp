@@ -37,6 +37,9 @@ class Unit : public sc_core::sc_module,
     sc_core::sc_vector<CommandTargetSocket> command;
     StreamInitiator stream;
 
+    /// On which it asks its engine's sequencer for products; null: it never does.
+    virtual CommandInitiatorSocket* product_socket() { return nullptr; }
+
     tlm::tlm_sync_enum nb_transport_fw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
                                        sc_core::sc_time& delay) override;
     void b_transport(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) override;
@@ -77,6 +80,8 @@ class Unit : public sc_core::sc_module,
                    TaskPlan& plan) const;
     uint64_t l1_latency(bool read) const;
     const BoundRegion& region_of(const BoundTask& task, OperandRef operand) const;
+    /// All of the operand's region.
+    StreamSide region_side(const BoundTask& task, OperandRef operand) const;
 
     const UnitPlace& place() const { return place_; }
     Cycles now_cycle() const { return place_.core.edges_before(sc_core::sc_time_stamp().value()); }

@@ -26,7 +26,8 @@ KernelCost::KernelCost(const kernel::Code& code, const proto::Engine& engine,
       width_(positive(engine.l1().bank_width_bytes())),
       interleave_(positive(engine.l1().interleave_bytes())),
       banks_(positive(engine.l1().banks())),
-      traffic_(code.buffers.size()) {
+      traffic_(code.buffers.size()),
+      array_(engine.array()) {
     const auto row = [&](std::string_view name) {
         for (const proto::OpcodeCost& cost : engine.vector().cost())
             if (cost.opcode() == name) return static_cast<uint64_t>(std::ceil(cost.cycles_per_element()));
@@ -44,6 +45,7 @@ KernelCost::KernelCost(const kernel::Code& code, const proto::Engine& engine,
         for (const kernel::ExprIndex root : s.expr)
             if (root != kernel::no_expr) add(contents_.back(), root);
     }
+    find_products();
 }
 
 void KernelCost::add(Content& content, kernel::ExprIndex root) const {

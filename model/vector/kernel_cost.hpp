@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/stream/stream.hpp"
+#include "model/task/product.hpp"
 #include "platforms/platform.pb.h"
 #include "values/kernel/batch.hpp"
 #include "values/kernel/tile_copies.hpp"
@@ -44,6 +45,7 @@ class KernelCost : public values::kernel::StepObserver {
                   uint32_t count) override;
     void copy_started(uint32_t lane, uint32_t tag, const values::kernel::Copy& copy) override;
     void computed(kernel::CostClass cost, uint64_t elements, uint64_t times) override;
+    void multiplied(const values::kernel::TileProduct& product) override;
     void touched(const values::kernel::ByteWindow& window, bool writes) override;
     void copy_started(const values::kernel::TileCopy& copy) override;
     void executed(uint32_t statement, uint32_t active) override;
@@ -55,6 +57,10 @@ class KernelCost : public values::kernel::StepObserver {
     /// By buffer, since whoever carries it off cleared it.
     std::vector<KernelTraffic>& traffic() { return traffic_; }
     std::vector<KernelCopy>& started_copies() { return started_copies_; }
+    /// Products for the array, since whoever had them done cleared it.
+    std::vector<Product>& products() { return products_; }
+    /// Whether products of the statement may be for the array.
+    bool multiplies(uint32_t statement) const { return multiplies_[statement]; }
     const std::vector<KernelBufferPlace>& places() const { return places_; }
 
   private:
@@ -63,6 +69,7 @@ class KernelCost : public values::kernel::StepObserver {
         std::array<uint32_t, kernel::cost_class_count> count{};
     };
     void add(Content& content, kernel::ExprIndex root) const;
+    void find_products();
     Cycles bank_cycles(uint32_t buffer, const uint32_t* elements, uint32_t count, uint64_t& words);
     bool take_neighbours(const uint32_t* elements, uint32_t count, const KernelBufferPlace& place,
                          unsigned bytes, KernelTraffic& traffic, Cycles& cycles, uint64_t& words);
@@ -81,6 +88,9 @@ class KernelCost : public values::kernel::StepObserver {
     std::vector<KernelTraffic> traffic_;
     std::array<uint64_t, kernel::cost_class_count> operations_{};
     std::vector<KernelCopy> started_copies_;
+    const proto::SystolicArray& array_;
+    std::vector<Product> products_;
+    std::vector<bool> multiplies_;                        ///< by statement
     std::vector<std::pair<uint64_t, uint64_t>> touched_;  ///< bank and word
     std::vector<uint32_t> words_of_bank_;
     std::vector<uint32_t> scattered_;  ///< elements of a window without long rows

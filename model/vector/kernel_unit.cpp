@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
-#include <unordered_set>
 
-#include "values/kernel/task.hpp"
+#include "base/diagnostics.hpp"
+#include "model/vector/kernel_run.hpp"
 
 namespace kpu::model {
 
@@ -14,11 +13,6 @@ using traces::Cause;
 using values::kernel::LaunchOperands;
 
 namespace {
-
-/// What a kernel asks of L1 is carried out as streams, a window of time after the other. Windows of long kernels
-/// grow, so that a launch has a bounded number of streams.
-constexpr Cycles first_window_cycles = 256;
-constexpr uint64_t windows_of_a_length = 256;
 
 size_t take_room(std::vector<bool>& rooms) {
     const auto free = std::find(rooms.begin(), rooms.end(), false);
@@ -28,46 +22,16 @@ size_t take_room(std::vector<bool>& rooms) {
     return room;
 }
 
-/// A stream of a launch: words that a window of it asked for, or a copy.
-struct LaunchStream {
-    std::unique_ptr<StreamTransaction> transaction;
-    KernelCopy copy;
-    bool is_copy = false;
-};
-
 }  // namespace
 
-struct KernelUnit::Run {
-    TaskCommand* command = nullptr;
-    TaskPlan plan;
-    std::shared_ptr<values::kernel::SharedLaunch> shared;
-    std::unique_ptr<KernelCost> cost;
-    std::unique_ptr<values::kernel::LaunchWorker> launch;
-    size_t room = 0;  ///< place of its workgroup memory
-    bool began = false, draining = false, ended = false;
-    bool working = false, stalled = false;  ///< neither: not begun, or draining
-    Cycles at = 0;                          ///< the next statement begins
-    Cycles work_begin = 0, drained_at = 0;
-    uint64_t useful_booked = 0;  ///< cycles
-    Cycles window_begin = 0, window_cycles = first_window_cycles;
-    uint64_t windows = 0;
-    std::vector<std::unique_ptr<LaunchStream>> streams;
-    size_t words_open = 0, copies_open = 0;               ///< streams on their way
-    std::deque<LaunchStream*> waiting;                    ///< copies without a channel
-    std::vector<bool> pending;                            ///< copies that have not arrived, by tag and lane
-    std::unordered_set<uint64_t> tiles_pending;           ///< those of tiles, by number
-    Cause limiter = Cause::stalled_operand_interconnect;  ///< of the stream that ended last
-
-    const kernel::Code& code() const { return launch->code(); }
-    const kernel::CodeStatement& next() const { return code().statements[launch->statement()]; }
-    size_t pending_index(uint32_t tag, uint32_t lane) const {
-        return size_t{tag} * code().invocations() + lane;
-    }
-};
-
 KernelUnit::KernelUnit(const sc_core::sc_module_name& name, const UnitPlace& place)
-    : FormulaUnit(name, place) {}
-KernelUnit::~KernelUnit() = default;
+    : FormulaUnit(name, place), product("product") {
+    product.bind(*this);
+    request_payload_.set_command(tlm::TLM_IGNORE_COMMAND);
+    request_payload_.set_extension(&request_);
+    request_.payload = &request_payload_;
+}
+KernelUnit::~KernelUnit() { request_payload_.clear_extension(&request_); }
 
 void KernelUnit::start(TaskCommand& task_command) {
     if (!task_command.task->task->launches()) return FormulaUnit::start(task_command);
@@ -136,7 +100,7 @@ void KernelUnit::go_on() {
     const Cycles now = now_cycle();
     Cycles until = horizon();
     while (!run.launch->done()) {
-        if (waits_for_time(now, until) || is_held(now)) return;
+        if (multiplies(now) || waits_for_time(now, until) || is_held(now)) return;
         if (!run.working) work_from(run.at);
         execute();
         if (!run.cost->started_copies().empty()) {
@@ -144,6 +108,7 @@ void KernelUnit::go_on() {
             until = now;
         }
     }
+    if (multiplies(now)) return;
     if (run.at > now) return wake_at(run.at);
     if (!run.draining) return drain(now);
     if (now < run.drained_at) return;
@@ -167,7 +132,8 @@ bool KernelUnit::waits_for_time(Cycles now, Cycles& until) {
     const kernel::Kind kind = run.next().kind;
     const bool meets_others = kind == kernel::Kind::async_load || kind == kernel::Kind::async_store ||
                               kind == kernel::Kind::async_wait || kind == kernel::Kind::async_copy ||
-                              kind == kernel::Kind::wait || run.at - run.window_begin >= run.window_cycles;
+                              kind == kernel::Kind::wait || run.cost->multiplies(run.launch->statement()) ||
+                              run.at - run.window_begin >= run.window_cycles;
     if (!meets_others && run.at < until) return false;
     wake_at(run.at);
     return true;
@@ -210,11 +176,65 @@ bool KernelUnit::copies_arrived() const {
 void KernelUnit::execute() {
     Run& run = *run_;
     StatementCost& cost = run.command->report.statements[run.launch->statement()];
+    run.multiplied = run.launch->statement();
     ++cost.executions;
     cost.lanes += run.launch->active();
     run.launch->step();
     cost.busy += run.cost->cycles();
     run.at += run.cost->cycles();
+}
+
+/// Whether products of the last statement are still to be done. The lanes do their part of a statement first, and wait
+/// for the array then.
+bool KernelUnit::multiplies(Cycles now) {
+    Run& run = *run_;
+    std::vector<Product>& products = run.cost->products();
+    if (products.empty()) return false;
+    if (run.multiplying == Run::Multiplying::no) {
+        if (run.at > now) {
+            wake_at(run.at);
+            return true;
+        }
+        ask_for(products.front(), now);
+        return true;
+    }
+    if (run.multiplying != Run::Multiplying::done) return true;
+    run.command->report.statements[run.multiplied].stalled += now - run.asked_at;
+    run.multiplying = Run::Multiplying::no;
+    run.at = now;
+    products.erase(products.begin());
+    return multiplies(now);
+}
+
+void KernelUnit::ask_for(Product& wanted, Cycles now) {
+    Run& run = *run_;
+    stop_work();
+    wanted.address = workgroup_begin(*run.command) + run.code().workgroup_bytes();
+    wanted.op = run.command->task->task->op;
+    request_.product = wanted;
+    request_.task = run.command->task;
+    request_.first_unit = run.command->first_unit;
+    request_.engine = place().engine;
+    run.multiplying = Run::Multiplying::asked;
+    run.asked_at = now;
+    run.command->report.steps.push_back({now, Cause::stalled_structural});
+    tlm::tlm_phase phase = tlm::BEGIN_REQ;
+    sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+    product->nb_transport_fw(request_payload_, phase, delay);
+}
+
+tlm::tlm_sync_enum KernelUnit::nb_transport_bw(tlm::tlm_generic_payload&, tlm::tlm_phase& phase,
+                                               sc_core::sc_time&) {
+    Run& run = *run_;
+    if (phase == tlm::END_REQ) {
+        run.multiplying = Run::Multiplying::begun;
+        run.command->report.steps.push_back({now_cycle(), Cause::stalled_dependency});
+        return tlm::TLM_ACCEPTED;
+    }
+    if (phase != tlm::BEGIN_RESP) throw InternalError("unexpected phase on a product socket");
+    run.multiplying = Run::Multiplying::done;
+    wake_at(now_cycle());
+    return tlm::TLM_COMPLETED;
 }
 
 void KernelUnit::work_from(Cycles now) {
@@ -309,142 +329,6 @@ void KernelUnit::stream_completed(StreamTransaction& transaction) {
         --run.words_open;
     }
     if (run.stalled) wake_at(now_cycle());
-}
-
-/// What was asked of L1 since the last time. Of words that repeat, whole walks over what they lie in; the rest of them
-/// goes with the next window.
-void KernelUnit::post_traffic(bool all) {
-    Run& run = *run_;
-    for (uint32_t buffer = 0; buffer < run.cost->traffic().size(); ++buffer) {
-        KernelTraffic& traffic = run.cost->traffic()[buffer];
-        for (const bool read : {true, false}) {
-            uint64_t& bytes = read ? traffic.read : traffic.written;
-            const uint64_t span = std::max<uint64_t>(traffic.high - std::min(traffic.low, traffic.high), 1);
-            const uint64_t walks = std::min<uint64_t>(bytes / span, UINT32_MAX);
-            if (walks > 0) post_words(buffer, read, walks * span);
-            bytes -= walks * span;
-            if (bytes > 0 && (all || walks == 0)) {
-                post_words(buffer, read, bytes);
-                bytes = 0;
-            }
-        }
-        if (traffic.read == 0 && traffic.written == 0) traffic = {};
-    }
-    run.window_begin = now_cycle();
-    if (++run.windows % windows_of_a_length == 0) run.window_cycles *= 2;
-}
-
-void KernelUnit::post_words(uint32_t buffer, bool read, uint64_t bytes) {
-    Run& run = *run_;
-    const KernelTraffic& traffic = run.cost->traffic()[buffer];
-    const KernelBufferPlace& where = run.cost->places()[buffer];
-    const uint64_t span = std::max<uint64_t>(traffic.high - traffic.low, 1);
-    const proto::Vector& vector = place().engine_platform->vector();
-    PlannedStream planned = port_stream(
-        run.command->task->task->op, side_of(buffer, traffic.low - where.address, std::min(bytes, span)),
-        read, read ? vector.operand_bytes_per_cycle() : vector.result_bytes_per_cycle());
-    (read ? planned.request.source : planned.request.destination).repeat =
-        static_cast<uint32_t>(std::max<uint64_t>(bytes / span, 1));
-    auto posted = std::make_unique<LaunchStream>();
-    posted->transaction = post(planned, *run.command, posted.get());
-    run.command->report.streams.back().is_result = !read;
-    run.streams.push_back(std::move(posted));
-    ++run.words_open;
-}
-
-void KernelUnit::queue_copies() {
-    Run& run = *run_;
-    for (const KernelCopy& copy : run.cost->started_copies()) {
-        if (copy.bytes == 0) continue;
-        auto posted = std::make_unique<LaunchStream>();
-        posted->is_copy = true;
-        posted->copy = copy;
-        if (copy.of_tiles)
-            run.tiles_pending.insert(copy.number);
-        else
-            run.pending[run.pending_index(copy.tag, copy.lane)] = true;
-        run.waiting.push_back(posted.get());
-        run.streams.push_back(std::move(posted));
-    }
-    run.cost->started_copies().clear();
-    post_copies();
-}
-
-/// As many at once as the engine's DMA has channels.
-void KernelUnit::post_copies() {
-    Run& run = *run_;
-    const size_t channels = std::max<size_t>(place().engine_platform->dma().channels(), 1);
-    while (!run.waiting.empty() && run.copies_open < channels) {
-        LaunchStream& first = *run.waiting.front();
-        run.waiting.pop_front();
-        ++run.copies_open;
-        first.transaction = post(descriptor_of(first.copy), *run.command, &first);
-    }
-}
-
-PlannedStream KernelUnit::descriptor_of(const KernelCopy& copy) const {
-    const proto::Dma& dma = place().engine_platform->dma();
-    const KernelBufferPlace& from = run_->cost->places()[copy.source];
-    PlannedStream planned;
-    StreamRequest& request = planned.request;
-    request.unit = place().unit;
-    request.op = run_->command->task->task->op;
-    request.port_bytes_per_cycle = dma.bytes_per_cycle();
-    use_dma(request, dma);
-    if (copy.of_tiles) {
-        request.source = side_of(copy.source, copy.source_pattern);
-        request.destination = side_of(copy.destination, copy.destination_pattern);
-        return planned;
-    }
-    request.destination = side_of(copy.destination, copy.destination_byte, copy.bytes);
-    request.source.engine = place().engine;
-    if (copy.source_byte < from.bytes)  // else it moves zeros
-        request.source =
-            side_of(copy.source, copy.source_byte, std::min(copy.bytes, from.bytes - copy.source_byte));
-    return planned;
-}
-
-StreamSide KernelUnit::side_of(uint32_t buffer, uint64_t byte, uint64_t bytes) const {
-    Footprint pattern;
-    pattern.address = byte;
-    pattern.run_bytes = bytes;
-    return side_of(buffer, pattern);
-}
-
-/// `pattern`: from the start of the buffer.
-StreamSide KernelUnit::side_of(uint32_t buffer, const Footprint& pattern) const {
-    const KernelBufferPlace& where = run_->cost->places()[buffer];
-    StreamSide side;
-    side.is_memory = true;
-    side.level = where.level;
-    side.engine = where.engine;
-    side.pattern = pattern;
-    side.pattern.address += where.address;
-    return side;
-}
-
-/// Operands where they are, workgroup memory behind what the program uses of L1.
-std::vector<KernelBufferPlace> KernelUnit::places_of(const TaskCommand& given) const {
-    const BoundTask& task = *given.task->task;
-    std::vector<KernelBufferPlace> places;
-    uint64_t free =
-        place().engine < place().program->l1_bytes.size() ? place().program->l1_bytes[place().engine] : 0;
-    free += run_->room * task.launch->code->workgroup_bytes();
-    size_t next = 0;
-    for (const kernel::CodeBuffer& buffer : task.launch->code->buffers) {
-        if (buffer.is_workgroup()) {
-            const uint64_t bytes = uint64_t{buffer.count} * kernel::storage_bits(buffer.type) / 8;
-            places.push_back({Level::l1, place().engine, free, bytes});
-            free += task.launch->code->room_of(buffer);
-            continue;
-        }
-        const BoundLaunch::Operand& operand = task.launch->operands[next++];
-        const values::RegionView& view = operand.input >= 0
-                                             ? given.task->inputs[static_cast<size_t>(operand.input)]
-                                             : given.task->outputs[static_cast<size_t>(operand.output)];
-        places.push_back({view.region->level, view.region->engine, view.address, view.region->extent});
-    }
-    return places;
 }
 
 }  // namespace kpu::model

@@ -1,6 +1,8 @@
 // What operations, accesses and copies of tiles cost.
 #include <algorithm>
 
+#include "isa/kernel/tile_code.hpp"
+#include "model/timing/systolic.hpp"
 #include "model/vector/kernel_cost.hpp"
 
 namespace kpu::model {
@@ -12,6 +14,48 @@ void KernelCost::computed(kernel::CostClass cost, uint64_t elements, uint64_t ti
     computing_ += (elements + lanes_ - 1) / lanes_ * one;
     useful_ += elements * one;
     operations_[static_cast<size_t>(cost)] += elements * times;
+}
+
+void KernelCost::find_products() {
+    multiplies_.assign(code_.statements.size(), false);
+    if (!kernel::has_products(code_) || array_.count() == 0) return;
+    for (size_t s = 0; s < code_.statements.size(); ++s) {
+        std::vector<kernel::ExprIndex> open;
+        for (const kernel::ExprIndex root : code_.tiles->statements[s].expr)
+            if (root != kernel::no_expr) open.push_back(root);
+        while (!open.empty() && !multiplies_[s]) {
+            const kernel::TileExpr& expr = code_.tiles->exprs[open.back()];
+            open.pop_back();
+            multiplies_[s] = expr.op == kernel::Op::dot;
+            open.insert(open.end(), expr.operands.begin(), expr.operands.end());
+        }
+    }
+}
+
+namespace {
+
+ElemType element_of(kernel::Type type) {
+    return parse_elem_type(kernel::name_of(type)).value_or(ElemType::none);
+}
+
+}  // namespace
+
+/// Of types that the array has no rate for, the lanes do it.
+void KernelCost::multiplied(const values::kernel::TileProduct& given) {
+    if (given.macs() == 0) return;
+    Product product{element_of(given.a), element_of(given.b), element_of(given.result)};
+    const std::string type = timing::rate_name(product.a, product.b);
+    const bool has_rate = std::any_of(array_.rate().begin(), array_.rate().end(),
+                                      [&](const proto::MacRate& rate) { return rate.type() == type; });
+    if (array_.count() == 0 || !has_rate) {
+        const bool real = kernel::contains(kernel::tile_floats, given.a);
+        return computed(real ? kernel::CostClass::floating : kernel::CostClass::integer, given.macs(), 1);
+    }
+    product.groups = given.groups;
+    product.m = given.m;
+    product.n = given.n;
+    product.k = given.k;
+    products_.push_back(product);
 }
 
 /// Elements side by side, `lanes` of them at a time.

@@ -263,9 +263,9 @@ TEST(Device, ModuleCountsAreThePlatforms) {
         }
         EXPECT_EQ(listed, expected) << name;
         // a stream socket per unit, a memory socket per memory, a command socket per engine unit and per
-        // sequencer and system DMA, an arbiter port per sequencer
-        EXPECT_EQ(bindings,
-                  task_units + system + expected["memory"] + task_units + system * engines + engines)
+        // sequencer and system DMA, a socket for products per vector unit, an arbiter port per sequencer
+        EXPECT_EQ(bindings, task_units + system + expected["memory"] + task_units + system * engines +
+                                expected["vector_unit"] + engines)
             << name;
     }
 }

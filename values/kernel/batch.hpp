@@ -11,6 +11,13 @@ namespace kpu::values::kernel {
 struct ByteWindow;
 struct TileCopy;
 
+/// A `dot`: `groups` products of m x k by k x n.
+struct TileProduct {
+    kpu::kernel::Type a, b, result;
+    uint64_t groups, m, n, k;
+    uint64_t macs() const { return groups * m * n * k; }
+};
+
 /// Told of what a statement did; the vector unit makes time of it.
 class StepObserver {
   public:
@@ -24,8 +31,9 @@ class StepObserver {
     /// A lane started a copy, or waits for one.
     virtual void copy_started(uint32_t /*lane*/, uint32_t /*tag*/, const Copy& /*copy*/) {}
     virtual void copy_awaited(uint32_t /*lane*/, uint32_t /*tag*/) {}
-    /// Rule set xla: an operation on so many elements, so many times over; a part of a buffer; a copy.
+    /// Rule set xla: an operation on so many elements, so many times over; a `dot`; a part of a buffer; a copy.
     virtual void computed(kpu::kernel::CostClass /*cost*/, uint64_t /*elements*/, uint64_t /*times*/) {}
+    virtual void multiplied(const TileProduct& /*product*/) {}
     virtual void touched(const ByteWindow& /*window*/, bool /*writes*/) {}
     virtual void copy_started(const TileCopy& /*copy*/) {}
     /// After all of these: `active` of the workgroup's lanes have executed the statement.

@@ -22,6 +22,20 @@ uint64_t network_steps(int64_t n) {
     return log * (log + 1) / 2;
 }
 
+TileProduct product_of(const TileExpr& expr, const Tile& a, const Tile& b) {
+    const auto lists = kpu::kernel::lists_of(expr.dims, 0, 4);
+    const auto size_of = [&](const kpu::kernel::Shape& dimensions) {
+        uint64_t size = 1;
+        for (const int64_t d : dimensions) size *= static_cast<uint64_t>(a.shape[static_cast<size_t>(d)]);
+        return size;
+    };
+    TileProduct product{a.type, b.type, expr.type, size_of(lists[2]), 0, 0, size_of(lists[0])};
+    const uint64_t shared = std::max<uint64_t>(product.groups * product.k, 1);
+    product.m = a.count() / shared;
+    product.n = b.count() / shared;
+    return product;
+}
+
 /// Takes no step.
 bool is_note(const CodeStatement& s) { return s.kind == Kind::line || s.kind == Kind::forget; }
 
@@ -325,13 +339,8 @@ void TileMachine::count_work(const TileExpr& expr, const std::vector<Tile>& in) 
     const auto results = static_cast<uint64_t>(kpu::kernel::elements_of(expr.shape));
     const bool real = kpu::kernel::contains(kpu::kernel::tile_floats, in.empty() ? expr.type : in[0].type);
     switch (expr.op) {
-        case Op::dot: {
-            const auto lists = kpu::kernel::lists_of(expr.dims, 0, 4);
-            uint64_t depth = 1;
-            for (const int64_t d : lists[0])
-                depth *= static_cast<uint64_t>(in[0].shape[static_cast<size_t>(d)]);
-            return observer_->computed(real ? CostClass::floating : CostClass::integer, results * depth, 1);
-        }
+        case Op::dot:
+            return observer_->multiplied(product_of(expr, in[0], in[1]));
         case Op::sort:
         case Op::sort_index: {
             const uint64_t steps = network_steps(in[0].shape[static_cast<size_t>(expr.dims[0])]) * in.size();
