@@ -70,12 +70,16 @@ bool Binder::bind_launch(const proto::Task& source, BoundTask& task, const Sourc
                 carried |= body.name() == source.kernel().name();
             }
         if (carried) return false;  // its own mistakes are reported
-        error(pos, names.empty()
-                       ? fmt::format("no kernel `{}`: the program names no file of kernels. Fix: add a line "
-                                     "`#! kernels FILE.kern`.",
-                                     source.kernel().name())
-                       : fmt::format("no kernel `{}` in the program's files. Fix: did you mean `{}`?",
-                                     source.kernel().name(), nearest_name(source.kernel().name(), names)));
+        error(pos,
+              program_.kernel_file_size() == 0
+                  ? fmt::format("no kernel `{}`: the program names no file of kernels. Fix: add a line "
+                                "`#! kernels FILE.kern`.",
+                                source.kernel().name())
+              : names.empty()
+                  ? fmt::format("no kernel `{}`: the program's file {} has no kernels. Fix: write it there.",
+                                source.kernel().name(), program_.kernel_file(0).path())
+                  : fmt::format("no kernel `{}` in the program's files. Fix: did you mean `{}`?",
+                                source.kernel().name(), nearest_name(source.kernel().name(), names)));
         return false;
     }
     const auto launch = std::make_shared<BoundLaunch>();

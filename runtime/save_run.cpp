@@ -23,6 +23,22 @@ std::vector<std::pair<std::string, int64_t>> bound_parameters(const Module& modu
     return parameters;
 }
 
+/// Kernels stand in one file, whatever files they came from.
+void write_program(const Module& module, const traces::RunFolder& files) {
+    if (module.program.kernel_file_size() == 0) return files.write_program(nem::print(module));
+    proto::KernelFile kernels;
+    kernels.set_path(traces::program_kernels_file_name);
+    for (const proto::KernelFile& file : module.program.kernel_file())
+        kernels.mutable_kernel()->MergeFrom(file.kernel());
+    files.write_program_kernels(nem::print_kernels(kernels));
+    Module merged;
+    merged.program = module.program;
+    merged.origin = module.origin;
+    merged.program.clear_kernel_file();
+    *merged.program.add_kernel_file() = std::move(kernels);
+    files.write_program(nem::print(merged));
+}
+
 }  // namespace
 
 void save_run(const std::string& folder, bool force, Simulation& simulation,
@@ -49,7 +65,7 @@ void save_run(const std::string& folder, bool force, Simulation& simulation,
         manifest.platform.name = platform->name();
     }
     const Module& module = *simulation.program().module;
-    files.write_program(nem::print(module));
+    write_program(module, files);
     if (simulation.options().mode != Mode::timing) {
         for (const auto& spec : simulation.output_specs()) {
             const auto array = simulation.output(spec.name);

@@ -7,7 +7,7 @@
 
 namespace kpu::runtime {
 
-/// Writes what a run leaves into `folder`: stats.json, ops.csv, manifest.json, program.nem,
+/// Writes what a run leaves into `folder`: stats.json, ops.csv, manifest.json, program.nem, program.kern,
 /// platform.textproto and the outputs. `ops`: the rows of the simulation, with estimates if there are others.
 /// The caller gives the manifest its command line, its inputs and the paths of program and platform; the rest
 /// is filled in here. Ends a paused run. `force`: as RunFolder. Throws UserError.

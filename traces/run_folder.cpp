@@ -126,8 +126,8 @@ RunFolder::RunFolder(const std::string& path, bool force) : path_(path) {
     if (error) unusable(path, "cannot create the folder", error.message());
     fs::remove(fs::path(path) / stats_file_name, error);  // first: what is left is no run
     for (const std::string& name : old_outputs(path)) fs::remove(fs::path(path) / name, error);
-    for (const char* name :
-         {"manifest.json", "ops.csv", kernels_file_name, "platform.textproto", "program.nem"}) {
+    for (const char* name : {"manifest.json", "ops.csv", kernels_file_name, "platform.textproto",
+                             program_file_name, program_kernels_file_name}) {
         fs::remove(fs::path(path) / name, error);
     }
 }
@@ -142,7 +142,12 @@ void RunFolder::write_kernels(std::string_view csv) const {
 void RunFolder::write_platform(std::string_view textproto) const {
     write_file(path_ + "/platform.textproto", textproto);
 }
-void RunFolder::write_program(std::string_view nem) const { write_file(path_ + "/program.nem", nem); }
+void RunFolder::write_program(std::string_view nem) const {
+    write_file(fmt::format("{}/{}", path_, program_file_name), nem);
+}
+void RunFolder::write_program_kernels(std::string_view kern) const {
+    write_file(fmt::format("{}/{}", path_, program_kernels_file_name), kern);
+}
 
 void RunFolder::write_output(const std::string& name, std::string_view dtype,
                              const std::vector<int64_t>& shape, std::string_view data) {

@@ -32,9 +32,11 @@ struct Manifest {
 std::string utc_now();
 
 constexpr const char* stats_file_name = "stats.json";
+constexpr const char* program_file_name = "program.nem";
+constexpr const char* program_kernels_file_name = "program.kern";
 
 /// The folder that `run -o DIR` leaves: stats.json, ops.csv, manifest.json, platform.textproto, program.nem
-/// (without its data), outputs/NAME.npy. Every file is written under a temporary name and renamed.
+/// (without its data) and program.kern if it has kernels, outputs/NAME.npy. Every file is written under a temporary name and renamed.
 class RunFolder {
   public:
     /// Creates the folder, or takes an empty one. A folder with content is refused unless `force`, which
@@ -51,6 +53,7 @@ class RunFolder {
     void write_kernels(std::string_view csv) const;  ///< what their statements cost
     void write_platform(std::string_view textproto) const;
     void write_program(std::string_view nem) const;
+    void write_program_kernels(std::string_view kern) const;
     /// outputs/NAME.npy; characters that file names do not allow are written as %XX.
     void write_output(const std::string& name, std::string_view dtype, const std::vector<int64_t>& shape,
                       std::string_view data);

@@ -120,7 +120,8 @@ RunResults read_run(const std::string& folder) {
     read_ops(path / "ops.csv", run);
     if (is_there(path / "manifest.json")) read_manifest((path / "manifest.json").string(), run);
     run.platform = read_if_there(path / "platform.textproto");
-    run.program = read_if_there(path / "program.nem");
+    run.program = read_if_there(path / program_file_name);
+    run.program_kernels = read_if_there(path / program_kernels_file_name);
     if (is_there(path / events_file_name)) run.events = (path / events_file_name).string();
     return run;
 }

@@ -21,6 +21,7 @@ struct RunResults {
     std::vector<std::pair<std::string, std::string>> outputs;  ///< file and SHA-256 of each
     std::string platform;                                      ///< protobuf text
     std::string program;                                       ///< NEM text
+    std::string program_kernels;                               ///< text of its kernels
     std::string events;                                        ///< path of the event file in it; empty: none
 };
 

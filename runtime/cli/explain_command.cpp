@@ -59,7 +59,7 @@ what_if::Answers simulate_changes(const ExplainOptions& options, const traces::R
         answers.skipped = "an event file alone does not say what ran; give the folder of the run";
         return answers;
     }
-    const std::string program = (folder / "program.nem").string(),
+    const std::string program = (folder / traces::program_file_name).string(),
                       platform = (folder / "platform.textproto").string();
     for (const std::string& file : {program, platform}) {
         if (std::filesystem::exists(file, error)) continue;

@@ -191,6 +191,10 @@ class Errors(Launch):
                      "undeclared variable `y`.")  # fmt: skip
         self.refused("kernel k workgroup(8) (:", "k.kern:1:24: error: expected a buffer or scalar")
 
+    def test_a_file_without_kernels(self) -> None:
+        """Named, not as if the program named none."""
+        self.refused("# nothing", "no kernel `k`: the program's file k.kern has no kernels. Fix:")
+
     def test_a_missing_file(self) -> None:
         """Named, with the fix."""
         command = self.prepare(self.good, self.case())
@@ -281,6 +285,53 @@ class Errors(Launch):
             "holds other kernels", self.run_it([KPUSIM, "disasm", container, "-o", str(there / "p.nem")], 1)
         )
         self.assertIn('op="k"', self.run_it([KPUSIM, "disasm", container]))
+
+class Folders(Launch):
+    """The folder of a run has all of its program."""
+
+    good = Errors.good
+
+    def keep(self, name: str, kernel: str) -> Path:
+        """Run into a folder, with events."""
+        out = self.work / name
+        command = self.prepare(kernel, self.case(grid=(32,)))
+        self.run_it([*command, "--quiet", "-o", str(out), "--events", str(out / "events.kpuev")])
+        return out
+
+    def test_it_runs_again(self) -> None:
+        """And `explain` simulates changes of it."""
+        out = self.keep("out", self.good)
+        (self.work / "k.kern").unlink()
+        text = self.run_it([KPUSIM, "explain", str(out)])
+        self.assertIn("What if, simulated", text)
+        self.assertNotIn("not done", text)
+        again = [KPUSIM, "run", str(out / "program.nem"), "--platform", str(out / "platform.textproto"), "--quiet"]
+        self.run_it([*again, "--input", f"x={self.work}/x.npy", "-o", str(self.work / "again")])
+        stats = [json.loads((folder / "stats.json").read_text()) for folder in (out, self.work / "again")]
+        self.assertEqual(stats[0], stats[1])
+
+    def test_several_files(self) -> None:
+        """Kernels of all of them are there, and `--force` leaves none of an earlier run."""
+        command = self.prepare(self.good, self.case(grid=(32,)))
+        (self.work / "more.kern").write_text("kernel other workgroup(1) (): endkernel")
+        program = self.work / "p.nem"
+        text = program.read_text()
+        program.write_text(text.replace("#! kernels k.kern", "#! kernels k.kern\n#! kernels more.kern"))
+        out = self.work / "out"
+        self.run_it([*command, "--quiet", "-o", str(out)])
+        self.assertEqual((out / "program.kern").read_text().count("endkernel"), 2)
+        self.assertEqual((out / "program.nem").read_text().count("#! kernels"), 1)
+        self.run_it([KPUSIM, "check", str(out / "program.nem")])
+        plain = FOLDER.parent / "gemm_relu" / "gemm_relu.nem"
+        self.run_it([KPUSIM, "run", str(plain), "--fill", "zeros", "--quiet", "-o", str(out), "--force"])
+        self.assertFalse((out / "program.kern").exists())
+
+    def test_a_changed_kernel_is_a_difference(self) -> None:
+        """`diff` shows its line."""
+        one = self.keep("one", self.good)
+        two = self.keep("two", self.good.replace("= x[gid.x]", "= x[gid.x] * 3"))
+        text = self.run_it([KPUSIM, "diff", str(one), str(two)])
+        self.assertIn("kernels, line 2\n    -     o[gid.x] = x[gid.x]\n    +     o[gid.x] = x[gid.x] * 3\n", text)
 
 
 if __name__ == "__main__":

@@ -62,9 +62,12 @@ std::string joined(const std::vector<std::string>& lines) {
 void compare_programs(const RunResults& a, const RunResults& b, RunDiff& diff) {
     const auto &program_a = a.manifest.program, &program_b = b.manifest.program;
     if (program_a.name != program_b.name) diff.program.push_back({"name", program_a.name, program_b.name});
-    for (const LineChange& change : line_changes(a.program, b.program)) {
-        if (a.program.empty() || b.program.empty()) break;
-        diff.program.push_back({fmt::format("line {}", change.line), joined(change.a), joined(change.b)});
+    if (!a.program.empty() && !b.program.empty()) {
+        for (const LineChange& change : line_changes(a.program, b.program))
+            diff.program.push_back({fmt::format("line {}", change.line), joined(change.a), joined(change.b)});
+        for (const LineChange& change : line_changes(a.program_kernels, b.program_kernels))
+            diff.program.push_back(
+                {fmt::format("kernels, line {}", change.line), joined(change.a), joined(change.b)});
     }
     // the text has no data and no source places; without text the digest is all that is known
     if (diff.program.empty() && program_a.sha256 != program_b.sha256)

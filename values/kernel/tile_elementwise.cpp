@@ -3,6 +3,7 @@
 
 #include "base/diagnostics.hpp"
 #include "values/elementary.hpp"
+#include "values/kernel/columns.hpp"
 #include "values/kernel/tile_float.hpp"
 
 namespace kpu::values::kernel {
@@ -15,13 +16,13 @@ void pairs(const Tile& a, const Tile& b, Tile& result, F f) {
     R* out = result.make_as<R>();
     const size_t count = result.count();
     if (a.count() == count && b.count() == count) {
-        for (size_t i = 0; i < count; ++i) out[i] = static_cast<R>(f(left[i], right[i]));
+        each(count, [=](size_t i) { out[i] = static_cast<R>(f(left[i], right[i])); });
     } else if (b.count() == 1) {
         const T one = right[0];
-        for (size_t i = 0; i < count; ++i) out[i] = static_cast<R>(f(left[i], one));
+        each(count, [=](size_t i) { out[i] = static_cast<R>(f(left[i], one)); });
     } else {
         const T one = left[0];
-        for (size_t i = 0; i < count; ++i) out[i] = static_cast<R>(f(one, right[i]));
+        each(count, [=](size_t i) { out[i] = static_cast<R>(f(one, right[i])); });
     }
 }
 
@@ -203,7 +204,7 @@ Tile select_tile(const Tile& condition, const Tile& yes, const Tile& no) {
         const T *a = yes.as<T>(), *b = no.as<T>();
         T* out = result.make_as<T>();
         if (c_step + a_step + b_step == 3)
-            for (size_t i = 0; i < count; ++i) out[i] = c[i] != 0 ? a[i] : b[i];
+            each(count, [=](size_t i) { out[i] = c[i] != 0 ? a[i] : b[i]; });
         else
             for (size_t i = 0; i < count; ++i) out[i] = c[i * c_step] != 0 ? a[i * a_step] : b[i * b_step];
     });

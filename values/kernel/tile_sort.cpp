@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "values/compute.hpp"
+#include "values/kernel/columns.hpp"
 #include "values/kernel/tile_float.hpp"
 
 namespace kpu::values::kernel {
@@ -88,7 +89,8 @@ Tile flushed_tile(const Tile& x) {
     if (subnormals == 0) return x;
     const float* in = x.as<float>();
     Tile result(Type::f32, x.shape);
-    for (size_t i = 0; i < x.count(); ++i) result.make_as<float>()[i] = flushed(in[i]);
+    auto* out = result.make_as<float>();
+    each(x.count(), [=](size_t i) { out[i] = flushed(in[i]); });
     return result;
 }
 
@@ -106,7 +108,7 @@ void multiply_floats(const Tile& a, const Tile& b, Tile& result, int64_t batch, 
     backend->execute(gemm, {tensor(a, {batch, m, k}), tensor(b, {batch, k, n})},
                      {tensor(result, {batch, m, n})}, {});
     float* out = result.make_as<float>();
-    for (size_t i = 0; i < result.count(); ++i) out[i] = settled(out[i]);
+    each(result.count(), [=](size_t i) { out[i] = settled(out[i]); });
 }
 
 void multiply_integers(const Tile& a, const Tile& b, Tile& result, int64_t batch, int64_t m, int64_t k,
@@ -118,7 +120,8 @@ void multiply_integers(const Tile& a, const Tile& b, Tile& result, int64_t batch
         for (int64_t i = 0; i < k; ++i) {
             const uint32_t factor = left[row * k + i];
             const uint32_t* line = right + (row / m * k + i) * n;
-            for (int64_t j = 0; j < n; ++j) out[row * n + j] += factor * line[j];
+            uint32_t* sums = out + row * n;
+            each(static_cast<size_t>(n), [=](size_t j) { sums[j] += factor * line[j]; });
         }
 }
 
