@@ -42,10 +42,10 @@ struct KernelUnit::Run {
     Cycles window_begin = 0, window_cycles = first_window_cycles;
     uint64_t windows = 0;
     std::vector<std::unique_ptr<LaunchStream>> streams;
-    size_t words_open = 0, copies_open = 0;               ///< streams on their way
-    std::deque<LaunchStream*> waiting;                    ///< copies without a channel
-    std::vector<bool> pending;                            ///< copies that have not arrived, by tag and lane
-    std::unordered_set<uint64_t> tiles_pending;           ///< those of tiles, by number
+    size_t words_open = 0, copies_open = 0;      ///< streams on their way
+    std::deque<LaunchStream*> waiting;           ///< copies without a channel
+    std::vector<bool> pending;                   ///< copies that have not arrived, by tag and lane
+    std::unordered_set<uint64_t> tiles_pending;  ///< those of tiles, by number
     traces::Cause limiter = traces::Cause::stalled_operand_interconnect;  ///< of the stream that ended last
 
     const kernel::Code& code() const { return launch->code(); }
