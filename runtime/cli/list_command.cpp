@@ -3,9 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "isa/kernel/operations.hpp"
 #include "isa/opcodes.hpp"
 #include "platforms/parameters.hpp"
 #include "platforms/variants.hpp"
@@ -162,6 +164,63 @@ Json front_end_rows() {
     return rows;
 }
 
+/// How an operation of kernels is written.
+std::string form_of(const kernel::Operation& row) {
+    using kernel::Syntax;
+    switch (row.syntax) {
+        case Syntax::literal:
+            return "a literal";
+        case Syntax::variable:
+            return "v";
+        case Syntax::load:
+            return "b[i]";
+        case Syntax::length:
+            return fmt::format("{}(b)", row.name);
+        case Syntax::axis:
+            return fmt::format("{}.x", row.name);
+        case Syntax::infix:
+            return fmt::format("a {} b", row.symbol);
+        case Syntax::prefix:
+            return fmt::format("{}a", row.symbol);
+        case Syntax::cast:
+            return "f32(a)";
+        case Syntax::atomic:
+            return fmt::format("{}(b[i], {})", row.name, row.operands == 2 ? "v" : "expected, v");
+        case Syntax::tile:
+            return fmt::format("{}{{...}}(...)", row.name);
+        case Syntax::function:
+            break;
+    }
+    constexpr std::string_view operands = "a, b, c";
+    return fmt::format("{}({})", row.name, operands.substr(0, row.operands == 0 ? 0 : 3 * row.operands - 2u));
+}
+
+std::string form_of(const kernel::StatementKind& row) {
+    if (!row.end.empty()) return fmt::format("statement, to {}", row.end);
+    return row.parts.empty() ? "statement" : fmt::format("statement {}(...)", row.name);
+}
+
+/// Of kernels: statements, then operations.
+Json kernel_rows() {
+    Json rows = Json::array();
+    for (const kernel::StatementKind& row : kernel::statement_kinds())
+        rows.push_back({{"name", row.name},
+                        {"form", form_of(row)},
+                        {"operands", ""},
+                        {"class", ""},
+                        {"meaning", row.meaning}});
+    for (const kernel::Operation& row : kernel::operations()) {
+        std::string types = kernel::names_of(row.types);
+        types.erase(std::remove(types.begin(), types.end(), '`'), types.end());
+        rows.push_back({{"name", row.name},
+                        {"form", form_of(row)},
+                        {"operands", types},
+                        {"class", kernel::name_of(row.cost)},
+                        {"meaning", row.meaning}});
+    }
+    return rows;
+}
+
 Json stat_rows(const traces::StatSet& stats) {
     Json rows = Json::array();
     for (const auto& [key, stat] : stats.all()) {
@@ -194,6 +253,9 @@ void list(const ListOptions& options) {
     } else if (options.what == "opcodes") {
         rows = opcode_rows();
         columns = {"opcode", "origin", "operands", "unit", "attributes", "formula"};
+    } else if (options.what == "kernels") {
+        rows = kernel_rows();
+        columns = {"name", "form", "operands", "class", "meaning"};
     } else if (options.what == "params") {
         rows = parameter_rows();
         columns = {"name", "unit", "values", "default", "meaning"};
@@ -225,13 +287,15 @@ void list(const ListOptions& options) {
 void add_list(CLI::App& app, int&) {
     auto options = std::make_shared<ListOptions>();
     auto* command = app.add_subcommand(
-        "list", "what there is: platforms, params, opcodes, frontends, units, modules, stats");
+        "list", "what there is: platforms, params, opcodes, kernels, frontends, units, modules, stats");
     command
-        ->add_option("what", options->what,
-                     "platforms, params (what a platform file and --set may say), opcodes, frontends; of a "
-                     "platform: units, modules, stats")
+        ->add_option(
+            "what", options->what,
+            "platforms, params (what a platform file and --set may say), opcodes, kernels (statements and "
+            "operations), frontends; of a platform: units, modules, stats")
         ->required()
-        ->check(CLI::IsMember({"platforms", "params", "opcodes", "frontends", "units", "modules", "stats"}));
+        ->check(CLI::IsMember(
+            {"platforms", "params", "opcodes", "kernels", "frontends", "units", "modules", "stats"}));
     options->device.add_to(*command);
     command->add_flag("--json", options->json, "as JSON");
     command->callback([options] { list(*options); });

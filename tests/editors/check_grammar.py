@@ -15,7 +15,7 @@ import logging
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,15 +89,17 @@ def wanted_scope(kind: str, text: str, opcodes: set[str]) -> str | None:
     return SCOPES.get(kind)
 
 
-def unique_lines(more: list[Path], failures: list[str]) -> tuple[int, dict[str, str]]:
+def unique_lines(
+    corpus_texts: Iterator[tuple[str, str]], failures: list[str], least: int = 50
+) -> tuple[int, dict[str, str]]:
     """Count of texts, and where each different line stands first. No construct of the grammar spans lines."""
     texts, places = 0, {}
-    for name, text in corpus(more):
+    for name, text in corpus_texts:
         texts += 1
         for number, line in enumerate(re.split(r"\r?\n", text), 1):
             if line.strip():
                 places.setdefault(line, f"{name}:{number}")
-    if texts < 50:
+    if texts < least:
         failures.append(f"only {texts} texts were found")
     return texts, places
 
@@ -115,13 +117,17 @@ def scopes_of(parser: object, lines: list[str]) -> Iterator[tuple[str, dict[int,
 
 
 def check_line(
-    place: str, line: str, found: dict[int, list[str]], opcodes: set[str]
+    place: str,
+    line: str,
+    found: dict[int, list[str]],
+    tokens: re.Pattern[str],
+    wanted_of: Callable[[str, str], str | None],
 ) -> tuple[int, list[str]]:
-    """Count of tokens compared, and what differs."""
+    """Count of tokens compared, and what differs; `wanted_of` the kind and text of a token."""
     count, failures = 0, []
-    for token in TOKEN.finditer(line):
+    for token in tokens.finditer(line):
         kind = token.lastgroup or "other"
-        wanted = wanted_scope(kind, token.group(kind), opcodes)
+        wanted = wanted_of(kind, token.group(kind))
         bad_escape = kind == "string" and re.search(r"\\[^nt\\\"]", re.sub(r"\\[nt\\\"]", "", token.group()))
         scopes = [scope for column in range(*token.span()) for scope in found.get(column, [])]
         where = f"{place}:{token.start() + 1}: `{token.group()[:40]}`"
@@ -152,10 +158,12 @@ def main() -> int:
             f"grammar and opcode table differ in {', '.join(sorted(named ^ opcodes))}. Fix: run {command}"
         )
     parser = LanguageParser(grammar)
-    texts, places = unique_lines(more, failures)
+    texts, places = unique_lines(corpus(more), failures)
     tokens = 0
     for line, found in scopes_of(parser, list(places)):
-        count, differences = check_line(places[line], line, found, opcodes)
+        count, differences = check_line(
+            places[line], line, found, TOKEN, lambda kind, text: wanted_scope(kind, text, opcodes)
+        )
         tokens += count
         failures += differences
     for failure in failures[:50]:
