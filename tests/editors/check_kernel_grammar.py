@@ -1,10 +1,10 @@
-"""As check_grammar.py, of kernels (`.kern`): scopes of every kernel of the repository, and the words of the tables.
+"""As check_grammar.py, of kernels (`.kern`): scopes of every kernel here, and the words of the tables.
 
 usage: check_kernel_grammar.py path/to/kpusim
        check_kernel_grammar.py --update path/to/kpusim
 
-Statements and operations are those of `kpusim list kernels`; the grammar and docs/kernels.md must name exactly them.
-`--update` writes them into the grammar.
+Statements and operations are those of `kpusim list kernels`; the grammar must name exactly
+them, and docs/kernels.md all of them. `--update` writes them into the grammar.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ TOKEN = re.compile(
     r"""(?P<comment>\#[^\n]*) | (?P<string>"[^"\n]*")
       | (?P<float>\d+(?:\.\d+(?:[eE][+-]?\d+)?|[eE][+-]?\d+)(?:f32)?)(?!\w)
       | (?P<integer>(?:0[xX][0-9a-fA-F]+|\d+)(?:[ui]32|u64)?)(?!\w) | (?P<bad>\d\w+)
-      | (?P<axis>(?:gid|wgid|lid)(?=\s*\.)) | (?P<call>[A-Za-z_]\w*(?=\s*[({])) | (?P<name>[A-Za-z_]\w*) | (?P<other>\S)""",
+      | (?P<axis>(?:gid|wgid|lid)(?=\s*\.)) | (?P<call>[A-Za-z_]\w*(?=\s*[({]))
+      | (?P<name>[A-Za-z_]\w*) | (?P<other>\S)""",
     re.VERBOSE | re.ASCII,
 )
 SCOPES = {
@@ -41,8 +42,10 @@ SCOPES = {
 
 
 def tables(kpusim: str) -> dict[str, set[str]]:
-    """What the grammar's rules name: words of statements with those of the head and the ends of blocks, statements
-    with operands in parentheses, operations."""
+    """Words of each rule of the grammar.
+
+    Those of statements, of the head and of ends of blocks; statements with operands in parentheses; operations.
+    """
     text = subprocess.run([kpusim, "list", "kernels", "--json"], check=True, capture_output=True).stdout
     rules = {"statement": set(HEAD), "command": set(), "operation": {"bits"}}
     for row in json.loads(text):
