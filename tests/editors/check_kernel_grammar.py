@@ -44,7 +44,8 @@ SCOPES = {
 def tables(kpusim: str) -> dict[str, set[str]]:
     """Words of each rule of the grammar.
 
-    Those of statements, of the head and of ends of blocks; statements with operands in parentheses; operations.
+    Those of statements, of the head and of ends of blocks; statements with operands in parentheses;
+    operations.
     """
     text = subprocess.run([kpusim, "list", "kernels", "--json"], check=True, capture_output=True).stdout
     rules = {"statement": set(HEAD), "command": set(), "operation": {"bits"}}
