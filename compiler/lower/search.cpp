@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -11,10 +12,12 @@
 namespace kpu::lower {
 namespace {
 
-/// Sizes that cut an extent into 1, 2, 3, ... nearly equal tiles.
+/// Sizes that cut an extent into 1, 2, 3, ... nearly equal tiles; all sizes of a short one.
 std::vector<int64_t> sizes_of(const Axis& axis) {
+    constexpr int64_t few = 8;
     std::vector<int64_t> sizes{axis.extent};
     if (axis.whole) return sizes;
+    for (int64_t size = axis.extent - 1; axis.extent <= few && size > 0; --size) sizes.push_back(size);
     for (int64_t parts = 2; parts <= axis.extent; parts = parts < 16 ? parts + 1 : parts * 5 / 4) {
         int64_t size = (axis.extent + parts - 1) / parts;
         if (axis.quantum > 1 && 2 * size > axis.quantum)
@@ -22,6 +25,21 @@ std::vector<int64_t> sizes_of(const Axis& axis) {
         if (size < sizes.back()) sizes.push_back(size);
     }
     if (sizes.back() != 1) sizes.push_back(1);
+    return sizes;
+}
+
+/// Also the largest sizes that fill the rows of an array 1, 2, 3, ... times, if one index takes so many of them.
+std::vector<int64_t> sizes_of_rows(const Axis& axis, int64_t each, int64_t array_rows) {
+    constexpr int64_t most_fills = 16;
+    std::vector<int64_t> sizes = sizes_of(axis);
+    for (int64_t fills = 1; fills <= most_fills; ++fills) {
+        const int64_t size = fills * array_rows / each;
+        // one that leaves as much unused as its neighbours do is no better than they are
+        const bool fills_well = (fills * array_rows - size * each) * 16 < fills * array_rows;
+        if (size > 1 && size < axis.extent && fills_well) sizes.push_back(size);
+    }
+    std::sort(sizes.begin(), sizes.end(), std::greater<>());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     return sizes;
 }
 
@@ -102,15 +120,26 @@ class Search {
     void choose_rows() {
         for (const size_t axis : rows_) tiling_.tile[axis] = request_.op.axes[axis].extent;
         choose_split();
+        int64_t each = 1;  // rows of the product, for one index of the axis
+        for (const size_t axis : rows_) each *= request_.op.axes[axis].extent;
         for (const size_t axis : rows_) {
-            int64_t smallest = request_.op.axes[axis].extent;
-            for (const int64_t size : sizes_of(request_.op.axes[axis])) {
-                if (size == request_.op.axes[axis].extent || !touches(axis, size)) continue;
+            const int64_t extent = request_.op.axes[axis].extent;
+            each /= extent;
+            int64_t smallest = extent;
+            for (const int64_t size : row_sizes(axis, each)) {
+                if (size == extent || !touches(axis, size)) continue;
                 tiling_.tile[axis] = smallest = size;
                 choose_split();
             }
             tiling_.tile[axis] = smallest;
+            each *= smallest;
         }
+    }
+    std::vector<int64_t> row_sizes(size_t axis, int64_t each) const {
+        const Axis& of = request_.op.axes[axis];
+        const graph::Node& anchor = request_.graph.nodes[request_.op.nodes[request_.op.anchor].node];
+        const bool window = anchor.spec().op_class == OpcodeClass::conv;
+        return window ? sizes_of_rows(of, each, request_.target.engines[0].array().rows()) : sizes_of(of);
     }
 
     // ---- engines, buffers

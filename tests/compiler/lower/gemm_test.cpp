@@ -44,6 +44,27 @@ struct Times {
     double predicted = 0, simulated = 0;
 };
 
+/// Images of [batch, side, side, channels] through windows of 3x3, as many channels on.
+graph::Graph convolution(int64_t batch, int64_t side, int64_t channels) {
+    graph::Graph graph;
+    graph.name = "convolution";
+    const graph::ValueId x = graph.add_input("x", ElemType::bf16, graph::dims({batch, side, side, channels}));
+    const auto bytes = static_cast<size_t>(9 * channels * channels * 2);
+    const graph::ValueId w = graph.add_constant("w", ElemType::bf16, graph::dims({3, 3, channels, channels}),
+                                                graph::make_data(std::vector<uint8_t>(bytes)), {});
+    graph::NodeOptions options;
+    options.source = {"convolution", "Conv"};
+    options.elem = ElemType::bf16;
+    const graph::ValueId y =
+        graph.add_node("conv2d", {x, w},
+                       graph::attributes({graph::ints("pads", {1, 1, 1, 1}), graph::ints("strides", {1, 1}),
+                                          graph::ints("dilations", {1, 1}), graph::integer("groups", 1),
+                                          graph::type("accum_type", ElemType::f32)}),
+                       options);
+    graph.outputs.push_back({"y", y, options.elem, graph::HostType::same, {}});
+    return graph;
+}
+
 Times times_of(const Sides& sides, ElemType elem, const platforms::Platform& platform, bool simulate) {
     const Target target(platform);
     const Lowered lowered = lower(product(sides, elem), target);
@@ -151,6 +172,24 @@ TEST(Gemm, FourArraysShareASmallProduct) {
     const Sides sides{1024, 1024, 1024};
     const platforms::Platform platform = platforms::load("core128-hbm2", four_engines(4));
     EXPECT_GE(share_of_peak(sides, times_of(sides, ElemType::i8, platform, true).simulated, platform), 0.75);
+}
+
+TEST(Gemm, TilesOfAConvolutionFillTheRowsOfTheArray) {
+    const platforms::Platform platform = platforms::load("core128-hbm2", {});
+    const Lowered lowered = lower(convolution(1, 56, 128), Target(platform));
+    // 56 x 56 results of a channel take 25 fills of 128 rows; tiles of 8, or of 14 lines take 28
+    EXPECT_DOUBLE_EQ(lowered.ops.at(0).tiling.array, std::ceil(56.0 * 56 / 128) * 9 * 128);
+}
+
+/// The array alone is sixteen times as fast; the device around it is that of a core of its size.
+TEST(Gemm, AnArrayOfFourTimesTheSidesIsEightTimesAsFast) {
+    const Sides sides{2048, 2048, 2048};
+    const auto cycles = [&](const char* side) {
+        const platforms::Overrides array{{"engine.array.rows", side}, {"engine.array.cols", side}};
+        const platforms::Platform platform = platforms::load("core128-hbm2", array);
+        return times_of(sides, ElemType::bf16, platform, true).simulated;
+    };
+    EXPECT_GE(cycles("16"), 8 * cycles("64"));
 }
 
 TEST(Gemm, MoreEnginesAreNotSlower) {
