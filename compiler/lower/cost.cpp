@@ -13,6 +13,9 @@ namespace {
 
 constexpr double accumulator_bytes = 4;
 constexpr double interference = 0.02, exposed_drain = 0.1;
+/// Many iterations in flight delay each other's transfers: cycles of each, for every one beyond the usual number.
+constexpr double crowding = 1.5;
+constexpr int uncrowded = 4;
 
 /// Cycles of the units that move data.
 struct Traffic {
@@ -477,7 +480,8 @@ class Evaluation {
         // what else is busy gets in the way at times
         const double others = tiling_.array + tiling_.vector + tiling_.dma + tiling_.dram - steady;
         tiling_.cycles = steady + std::max(of.first_l2, of.first_unit) + of.first_l1 + ends + vector_tile +
-                         of.out_once + interference * std::max(0.0, others);
+                         of.out_once + interference * std::max(0.0, others) +
+                         crowding * std::max(0, tiling_.depth - uncrowded) * iterations;
         if (flushes()) tiling_.cycles += double(stages_ - 1) * (through - chain_);
         // parts of a sum follow each other through one accumulator; their drains show while no other tile has operands
         if (parts_ > 1) {

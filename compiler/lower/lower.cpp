@@ -8,6 +8,7 @@
 
 #include "base/diagnostics.hpp"
 #include "compiler/graph/data.hpp"
+#include "compiler/lower/flatten.hpp"
 #include "compiler/lower/op_records.hpp"
 #include "compiler/lower/tiles.hpp"
 #include "platforms/platform.hpp"
@@ -203,7 +204,23 @@ class Lowering {
         return op.homes[addend] == Home::table || graph_.value(op.op.operands[addend].value).elem == sums;
     }
 
+    /// Unless the axes that go into one are fixed.
+    void flatten_pixels(LoweredOp& op) {
+        const MappingWish wish = guide_.wishes.of(op.op.source.name);
+        for (const char* axis : {"n", "y", "x"}) {
+            if (wish.tile.count(axis) > 0 || wish.engines.count(axis) > 0) return;
+        }
+        const std::vector<TileOperand> before = op.op.operands;
+        if (!flatten(graph_, result_.memory, op.op)) return;
+        const OpRecords records(program_, graph_, result_.memory);
+        for (size_t i = 0; i < before.size(); ++i) {
+            const ValueId id = op.op.operands[i].value;
+            if (id != before[i].value) graph_.values[id].name = records.host_name(before[i].value);
+        }
+    }
+
     void choose(LoweredOp& op, const MemoryPlan::Gap& spare) {
+        flatten_pixels(op);
         const bool first = &op == result_.ops.data();
         std::optional<LoweredOp> wider = with_wide_addend(op);
         if (wider) choose_tiles(*wider, spare, first);

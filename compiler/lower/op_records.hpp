@@ -13,10 +13,10 @@ class OpRecords {
         : program_(program), graph_(graph), memory_(memory) {}
     /// The number by which tasks name the operation.
     uint32_t add(const LoweredOp& op);
-
-  private:
     /// What the host calls a value: an input or output, or another view of an input's bytes.
     const std::string& host_name(graph::ValueId id) const;
+
+  private:
     /// The attributes of the anchor; its type as `precision`; its work as `macs`; each constant operand as `weight
     /// NAME`: element type, shape, scales.
     void add_attributes(const LoweredOp& op, proto::Op& message) const;

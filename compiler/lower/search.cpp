@@ -46,7 +46,7 @@ std::vector<int64_t> sizes_of_rows(const Axis& axis, int64_t each, int64_t array
 /// Parts of a sum are not cut below this where they fit: each one fills the array anew.
 constexpr int64_t shortest_part = 32;
 /// Iterations in flight: more of them hide the latency of memory, and keep the arrays of an engine busy.
-constexpr int deepest = 4;
+constexpr int deepest = 8;
 
 class Search {
   public:

@@ -26,6 +26,8 @@ const std::vector<Pass>& pass_table() {
          Exactness::rounding, Stage::rewrite},
         {"simplify", simplify, "again, what the others have left", Exactness::bits, Stage::rewrite},
         {"precision", convert_precision, "floats become those of the device", Exactness::type, Stage::types},
+        {"strided_reads", read_strided, "1x1 convolutions with strides read the pixels that they use",
+         Exactness::bits, Stage::schedule},
         {"fuse", fuse, "nodes with the elementwise chain behind them become groups", Exactness::bits,
          Stage::schedule},
         {"order", order, "an order of small peak memory", Exactness::bits, Stage::schedule},

@@ -69,6 +69,7 @@ void fold_batch_norm(Graph& graph, const Options& options);
 void add_bias(Graph& graph, const Options& options);
 void pool_globally(Graph& graph, const Options& options);
 void convert_precision(Graph& graph, const Options& options);
+void read_strided(Graph& graph, const Options& options);
 void fuse(Graph& graph, const Options& options);
 void order(Graph& graph, const Options& options);
 

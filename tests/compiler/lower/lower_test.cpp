@@ -217,6 +217,37 @@ TEST_P(Lower, ConvolutionsWithEpilogues) {
     }
 }
 
+/// Residuals and outputs of a 1x1 convolution are cut with it, along all pixels at once; a row of 13 pixels is no fill.
+TEST_P(Lower, PixelsAreOneAxisOfAConvolutionOfSingleOnes) {
+    Maker maker(GetParam().elem, 6);
+    const ValueId x = maker.input({3, 11, 13, 24}), residual = maker.input({3, 11, 13, 40});
+    const ValueId y = maker.unary("relu", maker.binary("add", maker.conv(x, 40, 1, 1, 0), residual));
+    maker.fuse(3);
+    maker.output(y);
+    const Result result = run(maker, GetParam().device, {{"engine.l1.size_bytes", "32768"}});
+    EXPECT_EQ(result.lowered.ops.at(0).op.axes.at(2).extent, 3 * 11 * 13);
+    const proto::Op& op = result.lowered.module.program.op(1);
+    EXPECT_THAT(op.input_id(), ::testing::Contains("x1"));
+    EXPECT_THAT(op.output_id(), ::testing::ElementsAre("y0"));
+}
+
+/// A window of a picture has gaps between its rows, one of its channels has none.
+TEST_P(Lower, PixelsAreOneAxisOnlyWhereTheirRowsFollowEachOther) {
+    for (const int64_t axis : {2, 3}) {
+        Maker maker(GetParam().elem, 8);
+        const ValueId x = maker.unary("relu", maker.input({1, 12, 14, 24}));
+        NodeOptions options = maker.named("Slice");
+        options.quant = maker.graph().value(x).quant;
+        const ValueId part = maker.graph().add_node(
+            "slice", {x},
+            attributes({ints("starts", {1}), ints("ends", {9}), ints("axes", {axis}), ints("steps", {1})}),
+            options);
+        maker.output(maker.conv(part, 40, 1, 1, 0));
+        const Result result = run(maker, GetParam().device);
+        EXPECT_EQ(result.lowered.ops.at(1).op.axes.at(2).name, axis == 2 ? "x" : "pixels");
+    }
+}
+
 TEST_P(Lower, RowsOfPaddingAlone) {
     Maker maker(GetParam().elem, 5);
     const ValueId x = maker.input({2, 40, 40, 24});
