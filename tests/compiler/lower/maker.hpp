@@ -1,0 +1,193 @@
+#pragma once
+// Graphs for tests of lowering, and what is asked of every lowered program.
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "compiler/graph/execute.hpp"
+#include "compiler/lower/lower.hpp"
+#include "runtime/simulation.hpp"
+#include "values/convert.hpp"
+
+namespace kpu::lower::testing {
+
+using graph::attributes;
+using graph::Data;
+using graph::dims;
+using graph::Graph;
+using graph::integer;
+using graph::ints;
+using graph::NodeOptions;
+using graph::ValueId;
+
+/// Makes graphs whose numbers are small, so that sums are exact in every order.
+class Maker {
+  public:
+    Maker(ElemType elem, uint32_t seed) : elem_(elem), random_(seed) { graph_.name = "net"; }
+
+    Graph& graph() { return graph_; }
+    int64_t pick(int64_t least, int64_t most) {
+        return std::uniform_int_distribution<int64_t>(least, most)(random_);
+    }
+
+    Data numbers(const Dims& shape, ElemType elem) {
+        std::vector<uint8_t> bytes;
+        for (int64_t i = 0; i < shape.product(); ++i) append(bytes, elem, static_cast<int>(pick(-3, 3)));
+        return graph::make_data(std::move(bytes));
+    }
+    ValueId input(const std::vector<int64_t>& shape) {
+        const ValueId id = graph_.add_input("x" + std::to_string(graph_.inputs.size()), elem_, dims(shape));
+        graph_.value(id).quant = quant(0.25, 0);
+        return id;
+    }
+    ValueId constant(const std::vector<int64_t>& shape, ElemType elem, BoundQuant of = {}) {
+        return graph_.add_constant("c", elem, dims(shape), numbers(dims(shape), elem), std::move(of));
+    }
+    bool quantised() const { return elem_ == ElemType::i8; }
+    BoundQuant quant(double scale, int64_t zero) const {
+        BoundQuant result;
+        if (!quantised()) return result;
+        result.kind = proto::Quant::PER_TENSOR;
+        result.scales = {scale};
+        result.zero_points = {zero};
+        return result;
+    }
+    BoundQuant channels(int axis, int64_t count) {
+        BoundQuant result;
+        if (!quantised()) return result;
+        result.kind = proto::Quant::PER_CHANNEL;
+        result.axis = axis;
+        for (int64_t i = 0; i < count; ++i) result.scales.push_back(0.125 * double(pick(1, 4)));
+        result.zero_points.assign(static_cast<size_t>(count), 0);
+        return result;
+    }
+    NodeOptions named(const std::string& type, double scale = 0.5) {
+        NodeOptions options;
+        options.source = {type + std::to_string(graph_.nodes.size()), type};
+        options.elem = elem_;
+        options.quant = quant(scale, quantised() ? pick(-2, 2) : 0);
+        return options;
+    }
+    ElemType sums() const { return quantised() ? ElemType::i32 : ElemType::f32; }
+    ElemType bias_type() const { return quantised() ? ElemType::i32 : elem_; }
+
+    ValueId conv(ValueId x, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t groups = 1) {
+        const int64_t in = graph_.value(x).shape[3];
+        const ValueId w = constant({kernel, kernel, in / groups, out}, elem_, channels(3, out));
+        const ValueId b = constant({out}, bias_type());
+        return graph_.add_node("conv2d", {x, w, b},
+                               attributes({ints("pads", {pad, pad, pad, pad}),
+                                           ints("strides", {stride, stride}), ints("dilations", {1, 1}),
+                                           integer("groups", groups), graph::type("accum_type", sums())}),
+                               named("Conv", 8));
+    }
+    ValueId gemm(ValueId x, int64_t out) {
+        const ValueId w = constant({graph_.value(x).shape[1], out}, elem_, channels(1, out));
+        const ValueId b = constant({out}, bias_type());
+        return graph_.add_node("gemm", {x, w, b}, attributes({graph::type("accum_type", sums())}),
+                               named("Gemm", 8));
+    }
+    ValueId unary(const char* opcode, ValueId x) {
+        return graph_.add_node(opcode, {x}, {}, named(opcode, 0.5));
+    }
+    ValueId binary(const char* opcode, ValueId a, ValueId b) {
+        return graph_.add_node(opcode, {a, b}, {}, named(opcode, 1));
+    }
+    ValueId reshape(ValueId x, const std::vector<int64_t>& shape) {
+        NodeOptions options = named("Reshape");
+        options.quant = graph_.value(x).quant;
+        options.elem = graph_.value(x).elem;
+        return graph_.add_node("reshape", {x}, attributes({ints("target_shape", shape)}), options);
+    }
+    ValueId pool(const char* opcode, ValueId x, int64_t kernel, int64_t stride, int64_t pad) {
+        NodeOptions options = named(opcode);
+        options.quant = graph_.value(x).quant;
+        return graph_.add_node(
+            opcode, {x},
+            attributes({ints("kernel_shape", {kernel, kernel}), ints("pads", {pad, pad, pad, pad}),
+                        ints("strides", {stride, stride})}),
+            options);
+    }
+    /// The node of the last value, and all behind it, are one group.
+    void fuse(size_t nodes) {
+        const size_t first = graph_.nodes.size() - nodes;
+        ++groups_;
+        for (size_t n = first; n < graph_.nodes.size(); ++n) graph_.nodes[n].group = groups_;
+        graph_.nodes[first].anchor = true;
+    }
+    void output(ValueId x) {
+        const graph::Value& value = graph_.value(x);
+        graph_.outputs.push_back(
+            {"y" + std::to_string(graph_.outputs.size()), x, value.elem, graph::HostType::same, {}});
+    }
+
+  private:
+    static void append(std::vector<uint8_t>& bytes, ElemType elem, int number) {
+        const auto add = [&](auto value) {
+            const auto* raw = reinterpret_cast<const uint8_t*>(&value);
+            bytes.insert(bytes.end(), raw, raw + sizeof value);
+        };
+        switch (elem) {
+            case ElemType::i8:
+                return add(static_cast<int8_t>(number));
+            case ElemType::i32:
+                return add(static_cast<int32_t>(number));
+            case ElemType::f16:
+                return add(values::f16_of(number));
+            default:
+                return add(static_cast<float>(number));
+        }
+    }
+
+    ElemType elem_;
+    std::mt19937 random_;
+    Graph graph_;
+    uint32_t groups_ = 0;
+};
+
+inline std::string bits(const Data& data) { return {reinterpret_cast<const char*>(data.bytes), data.size}; }
+
+struct Result {
+    Lowered lowered;
+    Cycles cycles = 0;
+};
+
+/// Compiles, runs in both modes, compares with the graph's own values.
+inline Result run(Maker& maker, const std::string& device, const platforms::Overrides& overrides = {}) {
+    const Graph graph = maker.graph();
+    graph::check(graph);
+    std::vector<Data> inputs;
+    for (const graph::Port& port : graph.inputs)
+        inputs.push_back(maker.numbers(graph.value(port.value).shape, port.elem));
+    const auto backend = values::make_fast_backend();
+    const std::vector<Data> expected = graph::GraphExecutor(graph, *backend).run(inputs);
+
+    const platforms::Platform platform = platforms::load(device, overrides);
+    const Target target(platform);
+    Result result{lower(graph, target), 0};
+    const auto module = std::make_shared<const Module>(result.lowered.module);
+    for (const runtime::Mode mode : {runtime::Mode::functional, runtime::Mode::values_timing}) {
+        runtime::SimulationOptions options;
+        options.mode = mode;
+        options.strict = true;
+        options.random_order = mode == runtime::Mode::functional;
+        runtime::Simulation simulation(module, &platform, options);
+        for (size_t i = 0; i < inputs.size(); ++i) {
+            NpyArray array;
+            array.dtype = npy_dtype(graph.inputs[i].elem);
+            const Dims& shape = graph.value(graph.inputs[i].value).shape;
+            array.shape.assign(shape.begin(), shape.end());
+            array.data = bits(inputs[i]);
+            simulation.set_input(graph.inputs[i].name, array);
+        }
+        EXPECT_EQ(simulation.run(), execution::RunStatus::finished) << simulation.deadlock_report();
+        for (size_t o = 0; o < expected.size(); ++o) {
+            const NpyArray got = simulation.output(graph.outputs[o].name);
+            EXPECT_TRUE(got.data == bits(expected[o])) << graph.outputs[o].name << " on " << device;
+        }
+        result.cycles = simulation.now();
+    }
+    return result;
+}
+
+}  // namespace kpu::lower::testing
