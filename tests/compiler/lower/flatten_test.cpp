@@ -38,10 +38,11 @@ TEST(Flatten, OnlyWhereRowsFollowEachOther) {
             const ValueId x = maker.unary("relu", maker.input({1, 12, 14, 24}));
             NodeOptions options = maker.named("Slice");
             options.quant = maker.graph().value(x).quant;
-            const ValueId part = maker.graph().add_node(
-                "slice", {x},
-                attributes({ints("starts", {1}), ints("ends", {9}), ints("axes", {axis}), ints("steps", {1})}),
-                options);
+            const ValueId part =
+                maker.graph().add_node("slice", {x},
+                                       attributes({ints("starts", {1}), ints("ends", {9}),
+                                                   ints("axes", {axis}), ints("steps", {1})}),
+                                       options);
             maker.output(maker.conv(part, 40, 1, 1, 0));
             const Result result = run(maker, device);
             EXPECT_EQ(result.lowered.ops.at(1).op.axes.at(2).name, axis == 2 ? "x" : "pixels");
