@@ -26,8 +26,11 @@ class Driver {
     virtual ~Driver() = default;
     /// Goes on for so many core cycles; without a model, for so many tasks. Never past the run's own limit.
     virtual RunStatus advance(uint64_t steps, const std::atomic<bool>* interrupt) = 0;
-    /// Goes on to the next completion.
-    virtual RunStatus advance_task(const std::atomic<bool>* interrupt) = 0;
+    /// Goes on to the next completion, for so many core cycles at most.
+    virtual RunStatus advance_task(uint64_t most, const std::atomic<bool>* interrupt) = 0;
+
+    /// From within advance(), by a probe of kernels: it returns now. Without a model there is nothing between tasks.
+    virtual void pause() {}
 
     virtual Cycles now() const = 0;  ///< without a model: an estimate of the time of what was executed
     virtual uint64_t completed() const = 0;

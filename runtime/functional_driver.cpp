@@ -27,7 +27,9 @@ class UntimedDriver final : public Driver {
             return RunStatus::limit_reached;
         }
     }
-    RunStatus advance_task(const std::atomic<bool>* interrupt) override { return advance(1, interrupt); }
+    RunStatus advance_task(uint64_t, const std::atomic<bool>* interrupt) override {
+        return advance(1, interrupt);
+    }
 
     Cycles now() const override { return estimate_cycles(program_, tasks_, platform_); }
     uint64_t completed() const override { return tasks_.completed(); }

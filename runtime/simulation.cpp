@@ -301,13 +301,17 @@ RunStatus Simulation::step(Cycles cycles, const std::atomic<bool>* interrupt) {
     return impl_->status = impl_->resume().advance(cycles, interrupt);
 }
 
-RunStatus Simulation::step_task(Completion* completed, const std::atomic<bool>* interrupt) {
+RunStatus Simulation::step_task(Completion* completed, const std::atomic<bool>* interrupt, Cycles most) {
     Driver& driver = impl_->resume();
     const uint64_t before = driver.completed();
-    impl_->status = driver.advance_task(interrupt);
+    impl_->status = driver.advance_task(most, interrupt);
     if (completed != nullptr)
         *completed = driver.completed() > before ? driver.last_completion() : Completion{};
     return impl_->status;
+}
+
+void Simulation::pause() {
+    if (impl_->driver) impl_->driver->pause();
 }
 
 void Simulation::reset() { impl_->reset(); }

@@ -95,8 +95,11 @@ class Simulation {
     RunStatus run(const std::atomic<bool>* interrupt = nullptr, const Progress& progress = {});
     /// Runs `cycles` core cycles further (functional mode: that many tasks).
     RunStatus step(Cycles cycles, const std::atomic<bool>* interrupt = nullptr);
-    /// Runs to the next task completion.
-    RunStatus step_task(Completion* completed = nullptr, const std::atomic<bool>* interrupt = nullptr);
+    /// Runs to the next task completion, `most` core cycles at most.
+    RunStatus step_task(Completion* completed = nullptr, const std::atomic<bool>* interrupt = nullptr,
+                        Cycles most = UINT64_MAX);
+    /// From within a step, by a probe of kernels: with time, the step ends at the present cycle.
+    void pause();
     /// Back to cycle 0: memory cleared, inputs bound again.
     void reset();
 

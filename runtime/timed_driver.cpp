@@ -17,12 +17,13 @@ class TimedDriver final : public Driver {
           device_(*parts.platform, parts.program, parts.memory, device_options(parts, options)) {}
 
     RunStatus advance(uint64_t steps, const std::atomic<bool>* interrupt) override {
-        const Cycles left = max_cycles_ - std::min(max_cycles_, now());
-        return run(steps < left ? now() + steps : max_cycles_, false, interrupt);
+        return run(end_of(steps), false, interrupt);
     }
-    RunStatus advance_task(const std::atomic<bool>* interrupt) override {
-        return run(max_cycles_, true, interrupt);
+    RunStatus advance_task(uint64_t most, const std::atomic<bool>* interrupt) override {
+        return run(end_of(most), true, interrupt);
     }
+
+    void pause() override { device_.pause(); }
 
     Cycles now() const override { return device_.now(); }
     uint64_t completed() const override { return device_.state().completed; }
@@ -76,6 +77,11 @@ class TimedDriver final : public Driver {
         result.backend = parts.backend;
         result.hazards = options.hazards;
         return result;
+    }
+
+    Cycles end_of(uint64_t steps) const {
+        const Cycles left = max_cycles_ - std::min(max_cycles_, now());
+        return steps < left ? now() + steps : max_cycles_;
     }
 
     RunStatus run(Cycles until, bool stop_at_task, const std::atomic<bool>* interrupt) {

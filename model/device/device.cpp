@@ -250,7 +250,7 @@ RunStatus Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std::at
     const SimContext::Entry entry(context);
     stop.at_task = stop_at_task;
     stop.interrupt = interrupt;
-    stop.task_completed = stop.interrupted = false;
+    stop.task_completed = stop.interrupted = stop.asked = false;
     for (;;) {
         const Cycles target = std::min(until_cycle, now_ + slice_cycles);
         // what happens at the edge of the limit still belongs to the step
@@ -259,20 +259,29 @@ RunStatus Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std::at
         if (end > begin) {
             interconnect->set_step_end(core.edge(target));
             step_end_ = target;
+            inside_ = true;
             sc_core::sc_start(sc_core::sc_time::from_value(end - begin), sc_core::SC_EXIT_ON_STARVATION);
+            inside_ = false;
         }
-        const bool paused = stop.finished || stop.task_completed || stop.interrupted;
+        const bool paused = stop.finished || stop.task_completed || stop.interrupted || stop.asked;
         const bool starved = !paused && !sc_core::sc_pending_activity();
         // the kernel stays at its last event; the step goes on to its end
         now_ = paused || starved ? core.last_edge(sc_core::sc_time_stamp().value()) : target;
         if (errors.error) std::rethrow_exception(errors.error);
         if (stop.finished) return RunStatus::finished;
         if (stop.interrupted) return RunStatus::interrupted;
-        if (stop.task_completed) return RunStatus::paused;
+        if (stop.task_completed || stop.asked) return RunStatus::paused;
         if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) return RunStatus::interrupted;
         if (starved) return RunStatus::deadlock;
         if (target >= until_cycle) return RunStatus::paused;
     }
+}
+
+Cycles Device::Impl::now() const { return inside_ ? core.last_edge(sc_core::sc_time_stamp().value()) : now_; }
+
+void Device::Impl::pause() {
+    stop.asked = true;
+    sc_core::sc_pause();
 }
 
 std::string Device::Impl::task_name(const execution::TaskInstance& task) const {
@@ -282,11 +291,12 @@ std::string Device::Impl::task_name(const execution::TaskInstance& task) const {
 
 Device::State Device::Impl::state() const {
     State state;
-    state.cycle = now_;
+    state.cycle = now();
     state.issued = controller->issued_count();
     state.completed = controller->completed_count();
     for (size_t u = 0; u + 1 < units.size(); ++u) {
-        const Accounting::Now unit = accounting->state_of(static_cast<uint16_t>(u), now_, arbiter->running());
+        const Accounting::Now unit =
+            accounting->state_of(static_cast<uint16_t>(u), now(), arbiter->running());
         state.units.push_back({static_cast<uint16_t>(u), unit.cause, unit.task});
     }
     for (const execution::TaskInstance* task : controller->live()) {
@@ -353,6 +363,7 @@ Device::~Device() = default;
 RunStatus Device::run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt) {
     return impl_->run(until_cycle, stop_at_task, interrupt);
 }
+void Device::pause() { impl_->pause(); }
 Cycles Device::now() const { return impl_->now(); }
 const std::vector<traces::UnitInfo>& Device::units() const { return impl_->units; }
 Diagnostics Device::findings() const { return impl_->data ? impl_->data->findings() : Diagnostics(); }

@@ -52,6 +52,9 @@ class Device {
     RunStatus run(Cycles until_cycle = no_limit, bool stop_at_task = false,
                   const std::atomic<bool>* interrupt = nullptr);
 
+    /// From within run(), by what it calls: it returns at the present time, paused.
+    void pause();
+
     /// Core edges before the present time; after a finished run, cycles.total.
     Cycles now() const;
     const std::vector<traces::UnitInfo>& units()

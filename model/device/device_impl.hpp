@@ -33,7 +33,8 @@ class Device::Impl {
     State state() const;
     std::string module_list() const;
     std::vector<traces::TaskWork> works() const;
-    Cycles now() const { return now_; }
+    void pause();
+    Cycles now() const;
     std::string task_name(const execution::TaskInstance& task) const;
 
     const proto::Platform platform;  ///< a copy: units keep pointers into it
@@ -90,6 +91,7 @@ class Device::Impl {
 
     Cycles now_ = 0;
     Cycles step_end_ = 0;
+    bool inside_ = false;  ///< the kernel runs, and calls whoever asks for the time
     bool ended_ = false;
 };
 

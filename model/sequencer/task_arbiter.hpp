@@ -21,6 +21,7 @@ struct StopControl {
     bool task_completed = false;
     bool interrupted = false;
     bool finished = false;
+    bool asked = false;  ///< by Device::pause()
 };
 
 /// The last task that completed.

@@ -6,6 +6,7 @@
 
 #include "base/diagnostics.hpp"
 #include "model/vector/kernel_run.hpp"
+#include "values/kernel/probe.hpp"
 
 namespace kpu::model {
 
@@ -116,10 +117,11 @@ void KernelUnit::go_on() {
     if (!run.stalled) stall(now, Cause::stalled_backpressure);
 }
 
-/// Until when the unit may go ahead alone.
+/// Until when the unit may go ahead alone. Whoever looks at the kernel sees the rest of the device at the same time.
 Cycles KernelUnit::horizon() const {
     const Cycles now = now_cycle();
-    if (sc_core::sc_pending_activity_at_current_time()) return now;
+    if (sc_core::sc_pending_activity_at_current_time() || values::kernel::LaunchProbe::current() != nullptr)
+        return now;
     if (!sc_core::sc_pending_activity_at_future_time()) return *place().step_end + 1;
     const Picoseconds next = (sc_core::sc_time_stamp() + sc_core::sc_time_to_pending_activity()).value();
     return std::min(place().core.edges_before(next), *place().step_end + 1);

@@ -88,8 +88,10 @@ class Simulation {
     /// A debugger's session: `next` takes the answer to a verb and gives the next one, or None.
     void debug(const py::object& next) {
         with([&](runtime::Simulation& simulation) {
+            std::atomic<bool> interrupt{false};
             std::exception_ptr failure;
             const auto dialogue = [&](const std::string& answer) -> std::optional<std::string> {
+                if (interrupt) return std::nullopt;
                 const py::gil_scoped_acquire acquire;
                 try {
                     const py::object verb = next(answer);
@@ -99,10 +101,10 @@ class Simulation {
                 }
                 return std::nullopt;
             };
-            {
-                const py::gil_scoped_release release;
-                runtime::Debugger(simulation, dialogue).run();
-            }
+            supervise(interrupt, 0, [&] {
+                runtime::Debugger(simulation, dialogue, &interrupt).run();
+                return simulation.status();
+            });
             if (failure) std::rethrow_exception(failure);
         });
     }

@@ -256,7 +256,9 @@ class Simulation:
     def debug(self, verbs: Iterable[str]) -> list[str]:
         """Run by the verbs of ``kpusim debug``; the answer to each.
 
-        A generator gets the answer to a verb from its ``yield``. The run is over with the verbs.
+        A generator gets the answer to a verb from its ``yield``. With the verbs the session is over: a
+        simulation that stands between tasks can go on there, one that stands inside of a kernel is back at
+        its beginning.
         """
         self._need_inputs()
         self._generation += 1

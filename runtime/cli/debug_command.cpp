@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "runtime/cli/command.hpp"
+#include "runtime/cli/ending.hpp"
 #include "runtime/debug/debugger.hpp"
 
 namespace kpu::cli {
@@ -19,16 +20,20 @@ struct DebugOptions {
     InputOptions inputs;
 };
 
-/// Verbs from standard input, a line each; answers to standard output.
+/// Verbs from standard input, a line each; answers to standard output. Ctrl-C stops a program that runs; while a person
+/// is asked for the next verb, and for a script, it ends the session.
 std::optional<std::string> next_verb(const std::string& answer) {
+    const bool person = isatty(STDIN_FILENO) != 0;
     if (!answer.empty()) print_out(answer + "\n");
-    if (isatty(STDIN_FILENO) != 0) print_out("(kpusim) ");
+    if (interrupted && (!person || time_is_up())) return std::nullopt;
+    interrupted = false;
+    if (person) print_out("(kpusim) ");
     std::string line;
     if (!std::getline(std::cin, line)) return std::nullopt;
     return line;
 }
 
-void debug(const DebugOptions& options) {
+int debug(const DebugOptions& options) {
     if (options.program == "-")
         throw UserError("debug reads verbs from standard input. Fix: give the program as a file.");
     Diagnostics diagnostics;
@@ -43,7 +48,12 @@ void debug(const DebugOptions& options) {
     print_findings(diagnostics);
     print_findings(simulation.diagnostics());
     options.inputs.bind(options.program, true, simulation);
-    runtime::Debugger(simulation, next_verb).run();
+    const KeepsPartialResults keeps;
+    runtime::Debugger(simulation, next_verb, &interrupted).run();
+    if (!interrupted) return exit_ok;
+    if (!time_is_up()) return exit_interrupted;
+    print_err(fmt::format("error: stopped after {:g} seconds. {}.\n", time_limit(), timeout_fix));
+    return exit_failed;
 }
 
 }  // namespace
@@ -58,10 +68,7 @@ void add_debug(CLI::App& app, int& exit_code) {
     options->inputs.add_to(*command);
     command->add_option("--mode", options->mode, "values+timing (default), functional")
         ->check(CLI::IsMember({"values+timing", "functional"}));
-    command->callback([options, &exit_code] {
-        debug(*options);
-        exit_code = exit_ok;
-    });
+    command->callback([options, &exit_code] { exit_code = debug(*options); });
 }
 
 }  // namespace kpu::cli

@@ -3,30 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <sstream>
 
-#include "runtime/debug/words.hpp"
-#include "values/kernel/launch.hpp"
+#include "base/diagnostics.hpp"
+#include "execution/hazard_report.hpp"
 
 namespace kpu::runtime {
-
-using values::kernel::LaunchWorker;
 
 namespace {
 
 constexpr const char* help_text =
-    "break line N | break region NAME | break task NAME | break cycle N    stop there\n"
-    "watch ddr|l2|l1[N] ADDRESS BYTES     stop when one of them changed\n"
+    "break line N | line FILE:N | region NAME    stop before such statements of kernels\n"
+    "break task NAME | cycle N            stop when it is complete; at that cycle\n"
+    "watch ddr|l2|l1[N]|BUFFER ADDRESS BYTES    stop when one of them changed; BUFFER: of the kernel\n"
     "list; delete N                       breakpoints and watches; without one of them\n"
     "continue                             until something stops it\n"
     "step [N]                             N statements of kernels; with a lane chosen, of that invocation\n"
     "task                                 until a task is complete\n"
     "cycle N                              N core cycles (without time: N tasks)\n"
+    "group X [Y [Z]] | group              only this workgroup stops it; all of them\n"
     "lane N | lane                        the invocation of the workgroup that print and step mean; the "
     "first one\n"
-    "print [NAME | BUFFER[INDEX]]         variables of the kernel, or an element of a buffer of it\n"
-    "bytes ddr|l2|l1[N] ADDRESS BYTES     of the memory\n"
+    "print [NAME | NAME[INDEX, ...]]      variables of the kernel; one, or a buffer; INDEX: 3, or 0..8\n"
+    "lanes NAME                           a variable in all invocations of the workgroup\n"
+    "bytes ddr|l2|l1[N]|BUFFER ADDRESS BYTES    of the memory\n"
     "where; units; tasks                  where it stands; what units do; what waits for what\n"
     "quit";
 
@@ -35,17 +34,23 @@ constexpr const char* quit_text = "the debugger ended the run";
 
 }  // namespace
 
-Debugger::Debugger(Simulation& simulation, Dialogue dialogue)
-    : simulation_(simulation), dialogue_(std::move(dialogue)) {}
+Debugger::Debugger(Simulation& simulation, Dialogue dialogue, const std::atomic<bool>* interrupt)
+    : simulation_(simulation), dialogue_(std::move(dialogue)), interrupt_(interrupt) {}
 
 void Debugger::run() {
-    const Scope looks(*this);
-    simulation_.place_inputs();
-    std::string reason = "at the beginning";
-    while (!quit_) {
-        talk(reason);
-        if (!quit_) reason = advance();
+    if (simulation_.status() != RunStatus::paused) simulation_.reset();
+    {
+        const Scope looks(*this);
+        simulation_.place_inputs();
+        std::string reason =
+            simulation_.now() == 0 ? "at the beginning" : fmt::format("at cycle {}", simulation_.now());
+        while (!quit_) {
+            worker_ = workers_.empty() ? nullptr : workers_.back();
+            talk(worker_ == nullptr ? reason : reason + "\n" + here());
+            if (!quit_) reason = advance();
+        }
     }
+    if (inside_ && !over_) simulation_.reset();
 }
 
 /// Answers verbs until one of them lets the program go on.
@@ -65,166 +70,164 @@ void Debugger::talk(const std::string& reason) {
     }
 }
 
-std::string Debugger::execute(const std::string& line) {
-    const std::vector<std::string> words = debug::words_of(line);
-    if (words.empty()) return "";
-    const std::string& verb = words[0];
-    if (verb == "break") return add_breakpoint(words);
-    if (verb == "watch") return add_watch(words);
-    if (verb == "list") return list();
-    if (verb == "delete") return remove(words);
-    if (verb == "lane") return choose_lane(words);
-    if (verb == "print") return print(words);
-    if (verb == "where") return where();
-    if (verb == "units") return units();
-    if (verb == "tasks") return tasks();
-    if (verb == "help") return help_text;
-    if (verb == "bytes") {
-        const debug::Range range = debug::range_of(words);
-        return debug::hex_text(simulation_.read_bytes(range.level, range.engine, range.address, range.bytes));
-    }
-    if (verb == "quit") {
-        quit_ = true;
-        return "";
-    }
-    return go(words);
+const std::map<std::string, Debugger::Verb>& Debugger::verbs() {
+    constexpr size_t any = SIZE_MAX;
+    static const std::map<std::string, Verb> table = {{"break", {any, &Debugger::add_breakpoint}},
+                                                      {"watch", {3, &Debugger::add_watch}},
+                                                      {"list", {0, &Debugger::list}},
+                                                      {"delete", {1, &Debugger::remove}},
+                                                      {"lane", {1, &Debugger::choose_lane}},
+                                                      {"group", {3, &Debugger::choose_group}},
+                                                      {"print", {any, &Debugger::print}},
+                                                      {"lanes", {1, &Debugger::print_lanes}},
+                                                      {"bytes", {3, &Debugger::bytes}},
+                                                      {"where", {0, &Debugger::where}},
+                                                      {"units", {0, &Debugger::units}},
+                                                      {"tasks", {0, &Debugger::tasks}},
+                                                      {"help", {0, &Debugger::help}},
+                                                      {"quit", {0, &Debugger::quit}},
+                                                      {"continue", {0, &Debugger::go}},
+                                                      {"step", {1, &Debugger::go}},
+                                                      {"task", {0, &Debugger::go}},
+                                                      {"cycle", {1, &Debugger::go}}};
+    return table;
 }
 
-std::string Debugger::go(const std::vector<std::string>& words) {
+std::string Debugger::execute(const std::string& line) {
+    const Words words = debug::words_of(line);
+    if (words.empty()) return "";
+    const auto verb = verbs().find(words[0]);
+    if (verb == verbs().end())
+        throw UserError(fmt::format("`{}` is no verb. Fix: help lists them.", words[0]));
+    if (words.size() - 1 > verb->second.most)
+        throw UserError(fmt::format("`{}` is too much after `{}`. Fix: help shows what follows.",
+                                    words[verb->second.most + 1], words[0]));
+    return (this->*verb->second.answer)(words);
+}
+
+std::string Debugger::help(const Words&) { return help_text; }
+
+std::string Debugger::quit(const Words&) {
+    quit_ = true;
+    return "";
+}
+
+std::string Debugger::go(const Words& words) {
     const std::string& verb = words[0];
-    if (verb != "continue" && verb != "step" && verb != "task" && verb != "cycle")
-        throw UserError(fmt::format("`{}` is no verb. Fix: help lists them.", verb));
     if (over_) throw UserError("the run is over. Fix: quit, and begin again.");
-    const bool counts = verb == "cycle" || (verb == "step" && words.size() > 1);
+    const bool counts = verb == "cycle" || words.size() > 1;
     const uint64_t count = counts ? debug::number_at(words, 1) : 1;
     if (count == 0) throw UserError(fmt::format("{} 0 goes nowhere. Fix: give 1 or more.", verb));
+    const uint64_t from = !timed() ? simulation_.state().completed : simulation_.now();
+    left_ = verb == "cycle" ? from + std::min(count, UINT64_MAX - from) : count;
+    shown_ = verb == "step" && !inside_ ? worker_ : nullptr;
     goal_ = verb == "continue" ? Goal::go
             : verb == "step"   ? Goal::statements
             : verb == "task"   ? Goal::task
                                : Goal::cycles;
-    left_ =
-        goal_ == Goal::cycles ? (timed() ? simulation_.now() : simulation_.state().completed) + count : count;
     return "";
 }
 
+/// What there is to say at the end; the program cannot go on.
+std::string Debugger::over(const std::string& how) {
+    over_ = true;
+    std::string text = fmt::format("{} at cycle {}", how, simulation_.now());
+    const Diagnostics findings = simulation_.run_findings();
+    for (const Diagnostic& finding : findings.all()) text += "\n" + to_string(finding);
+    if (simulation_.hazards().count() > 0) text += "\n" + execution::summary(simulation_.hazards());
+    return text;
+}
+
 std::string Debugger::advance() {
-    const auto ended = [&](const std::string& how) {
-        over_ = true;
-        return fmt::format("{} at cycle {}", how, simulation_.now());
-    };
     try {
         for (;;) {
             const uint64_t before = simulation_.state().completed;
             const RunStatus status = advance_once();
             if (quit_) return "";
-            if (status == RunStatus::finished) return ended("the program is finished");
-            if (status == RunStatus::deadlock) return ended("deadlock: " + simulation_.deadlock_report());
-            if (status != RunStatus::paused) return ended("stopped at its limit");
+            std::string reason = why_stopped();
+            if (!reason.empty() && status != RunStatus::paused) reason += "\n";
+            if (status == RunStatus::finished) return reason + over("the program is finished");
+            if (status == RunStatus::deadlock)
+                return reason + over("deadlock: " + simulation_.deadlock_report());
+            if (status != RunStatus::paused) return reason + over("stopped at its limit");
+            if (!reason.empty()) return reason;
+            if (interrupted()) return "interrupted";
             const uint64_t completed = simulation_.state().completed;
-            if (std::string reason = why_stopped(); !reason.empty()) return reason;
             if (goal_ == Goal::task && completed > before)
                 return fmt::format("a task is complete at cycle {}", simulation_.now());
             if (goal_ == Goal::cycles && (timed() ? simulation_.now() : completed) >= left_)
                 return fmt::format("at cycle {}", simulation_.now());
         }
     } catch (const SimulationError& error) {
-        return quit_ ? "" : ended(fmt::format("the simulation failed: {}", error.what()));
+        return quit_ ? "" : over(fmt::format("the simulation failed: {}", error.what()));
+    } catch (const UserError& error) {
+        return over(fmt::format("the simulation failed: {}", error.what()));
     }
 }
 
 /// To the next place where there may be something to say.
 RunStatus Debugger::advance_once() {
     const uint64_t cycle = next_cycle();
-    const bool looks_at_tasks =
-        goal_ == Goal::task || !watches_.empty() ||
-        std::any_of(breakpoints_.begin(), breakpoints_.end(),
-                    [](const Breakpoint& b) { return b.kind == Breakpoint::Kind::task; });
-    if (cycle == UINT64_MAX || !timed()) return simulation_.step_task();
-    return simulation_.step(looks_at_tasks ? 1 : cycle - simulation_.now());
+    const Cycles most = timed() && cycle != UINT64_MAX ? cycle - simulation_.now() : UINT64_MAX;
+    return simulation_.step_task(nullptr, nullptr, most);
 }
 
 /// The nearest one that a breakpoint or the verb asks for.
 uint64_t Debugger::next_cycle() const {
     uint64_t nearest = goal_ == Goal::cycles ? left_ : UINT64_MAX;
     for (const Breakpoint& b : breakpoints_)
-        if (b.kind == Breakpoint::Kind::cycle && !b.over) nearest = std::min(nearest, b.value);
+        if (b.kind == Breakpoint::Kind::cycle && !b.over) nearest = std::min(nearest, b.cycle);
     return nearest;
 }
 
-/// Breakpoints of tasks and cycles, and watches. Empty: none of them.
-std::string Debugger::why_stopped() {
-    std::string reason = changed_bytes();
-    for (Breakpoint& b : breakpoints_) {
-        if (b.kind == Breakpoint::Kind::cycle && !b.over && simulation_.now() >= b.value) {
-            b.over = true;
-            reason = fmt::format("{}: reached at cycle {}", b.text(), simulation_.now());
-        }
-        if (b.kind != Breakpoint::Kind::task) continue;
-        const uint64_t completed = completed_of(b.name);
-        if (completed > b.completed)
-            reason = fmt::format("{}: complete at cycle {}", b.text(), simulation_.now());
-        b.completed = completed;
-    }
-    return reason;
-}
-
-std::string Debugger::changed_bytes() {
-    for (Watch& w : watches_) {
-        std::vector<uint8_t> now = simulation_.read_bytes(w.level, w.engine, w.address, w.bytes.size());
-        if (now == w.bytes) continue;
-        std::string text =
-            fmt::format("{}: was {}, is {}", w.text(), debug::hex_text(w.bytes), debug::hex_text(now));
-        w.bytes = std::move(now);
-        return text;
-    }
-    return "";
-}
-
-void Debugger::before_statement(const LaunchWorker& worker) {
+void Debugger::before_statement(const Worker& worker) {
     if (quit_) throw SimulationError(quit_text);
+    if (workers_.empty() || workers_.back() != &worker) {
+        workers_.erase(std::remove(workers_.begin(), workers_.end(), &worker), workers_.end());
+        workers_.push_back(&worker);
+    }
     const std::string reason = statement_reason(worker);
+    last_[&worker] = worker.statement();
     if (reason.empty()) return;
     worker_ = &worker;
-    talk(reason + "\n" + where());
-    worker_ = nullptr;
+    inside_ = true;
+    talk(reason + "\n" + here());
     if (quit_) throw SimulationError(quit_text);
+    inside_ = false;
+    simulation_.pause();  // what ends the step may be another cycle now
 }
 
 /// Why the program stops before the worker's next statement. Empty: it goes on.
-std::string Debugger::statement_reason(const LaunchWorker& worker) {
-    const values::kernel::Batch& batch = worker.batch();
-    const kernel::Code& code = worker.code();
-    const uint32_t statement = batch.statement();
-    if (std::string changed = changed_bytes(); !changed.empty()) return changed;
-    const uint64_t line = statement < code.places.size() ? code.places[statement].line : 0;
-    const kernel::CodeStatement& s = code.statements[statement];
-    for (const Breakpoint& b : breakpoints_) {
-        const bool here = b.kind == Breakpoint::Kind::line
-                              ? b.value == line
-                              : b.kind == Breakpoint::Kind::region && s.kind == kernel::Kind::region &&
-                                    code.body.statement(static_cast<int>(statement)).name() == b.name;
-        if (here) return b.text();
-    }
-    if (goal_ != Goal::statements) return "";
-    const std::vector<uint32_t>& lanes = batch.lanes();
-    if (lane_ && !std::binary_search(lanes.begin(), lanes.end(), *lane_)) return "";
+std::string Debugger::statement_reason(const Worker& worker) {
+    const bool shown = shown_ == &worker;
+    if (shown) shown_ = nullptr;
+    if (std::string changed = changed_bytes(&worker); !changed.empty()) return changed;
+    if (interrupted()) return "interrupted";
+    for (const Breakpoint& b : breakpoints_)
+        if (stops_at(b, worker)) return b.text();
+    if (goal_ != Goal::statements || shown || !is_meant(worker)) return "";
     return --left_ == 0 ? "stepped" : "";
 }
 
-uint32_t Debugger::lane() const {
-    const std::vector<uint32_t>& lanes = worker_->batch().lanes();
-    return lane_.value_or(lanes.empty() ? 0 : lanes.front());
+/// The program stays where it failed: there is no way on, but all that is there can be looked at.
+void Debugger::failed(const Worker& worker, const std::string& why) {
+    over_ = inside_ = true;
+    worker_ = &worker;
+    talk(fmt::format("the simulation failed: {}\n{}", why, here()));
 }
 
-uint64_t Debugger::completed_of(const std::string& task) const {
-    uint64_t count = 0;
-    const BoundProgram& program = simulation_.program();
-    for (uint32_t i = 0; i < program.statements.size(); ++i) {
-        const BoundStatement& s = program.statements[i];
-        if (s.kind == BoundStatement::Kind::task && program.tasks[s.index].name == task)
-            count += simulation_.completions(i);
+void Debugger::ended(const Worker& worker) {
+    if (!quit_ && !over_) {
+        const std::string changed = changed_bytes(&worker);
+        if (!changed.empty()) {
+            pending_ += (pending_.empty() ? "" : "\n") + changed;
+            simulation_.pause();
+        }
     }
-    return count;
+    workers_.erase(std::remove(workers_.begin(), workers_.end(), &worker), workers_.end());
+    last_.erase(&worker);
+    for (Watch& w : watches_) w.bytes.erase(&worker);
+    if (worker_ == &worker) worker_ = nullptr;
 }
 
 }  // namespace kpu::runtime

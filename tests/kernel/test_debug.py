@@ -31,7 +31,14 @@ class Debug(Launch):
 
     def session(self, *verbs: str, code: int = 0, mode: str = "values+timing") -> list[str]:
         """The answers, as lines."""
-        command = self.prepare(KERNEL, self.case(grid=(2,), args=(3,)))
+        return self.answers(
+            self.prepare(KERNEL, self.case(grid=(2,), args=(3,))), *verbs, code=code, mode=mode
+        )
+
+    def answers(
+        self, command: list[str], *verbs: str, code: int = 0, mode: str = "values+timing"
+    ) -> list[str]:
+        """The same, of a command that runs the program."""
         command[1] = "debug"
         result = subprocess.run([*command, "--mode", mode], check=False, input="\n".join(verbs) + "\n",
                                 capture_output=True, text=True, timeout=60)  # fmt: skip
@@ -63,7 +70,7 @@ class Debug(Launch):
         self.assertIn("`o[i] = sum`", said[-1])  # invocation 1 does not take the branch
         said = self.session("break line 9", "lane 2", "continue", "step", "where")
         self.assertIn("`sum = sum + 100`", said[-1])
-        self.assertIn("1 of 4 invocations, print means (2, 0, 0)", said[-1])
+        self.assertIn("1 of 4 invocations (2), print means (2, 0, 0)", said[-1])
 
     def test_tasks_cycles_units(self) -> None:
         """What is under way, and what waits for what."""
@@ -95,18 +102,170 @@ class Debug(Launch):
             ("break line x", "error: `x` is no number of 64 bits. Fix: give one, like 12 or 0x0c."),
             ("break task z", "error: no task `z`. Fix: name a token of the program."),
             ("break", "error: `break` ends too early. Fix: help shows what follows."),
-            ("print sum", "error: no kernel stands still. Fix: break at a line or region, or step."),
-            ("watch l3 0 4", "error: `l3` is no memory. Fix: write ddr, l2 or l1[0]."),
+            ("print sum", "error: no kernel is under way. Fix: break at a line or region, or step."),
+            (
+                "watch l3 0 4",
+                "error: `l3` is no memory. Fix: write ddr, l2 or l1[0], or a buffer of a kernel "
+                "that is under way.",
+            ),
+            (
+                "break line 99",
+                "error: no statement of a kernel is at line 99. Fix: there are some at k.kern:2 to 12.",
+            ),
+            (
+                "break line 8",
+                "error: no statement of a kernel is at line 8. Fix: there are some at k.kern:2 to 12 "
+                "(the next one is 9).",
+            ),
+            (
+                "break line z.kern:2",
+                "error: no statement of a kernel is at z.kern:2. Fix: there are some at k.kern.",
+            ),
+            ("break line :2", "error: `:2` names no file. Fix: write FILE:N or N."),
+            ("break region z", "error: no region `z`. Fix: name one of adding."),
+            ("continue 3", "error: `3` is too much after `continue`. Fix: help shows what follows."),
+            ("lane 70000", "error: no workgroup has more than 65536 invocations. Fix: give 0 to 65535."),
+            ("group 4294967296", "error: there is no workgroup 4294967296. Fix: give one below 2^32."),
+            ("step 0", "error: step 0 goes nowhere. Fix: give 1 or more."),
             ("bytes ddr 0 99999", "error: 99999 bytes. Fix: give 1 to 4096."),
             ("delete 7", "error: no breakpoint or watch 7. Fix: list shows them."),
         ):
             with self.subTest(verb):
-                self.assertEqual(self.session(verb, "where")[1:], [text, "cycle 0, between tasks"])
-        said = self.session("break line 9", "continue", "print z", "print o[999]", "continue", "delete 1",
-                            "continue", "continue")  # fmt: skip
-        self.assertIn("error: no variable `z` here. Fix: print shows those there are.", said)
-        self.assertIn("error: `o` has 256 elements. Fix: give an index below.", said)
+                said = [line.replace(f"{self.work}/", "") for line in self.session(verb, "where")]
+                self.assertEqual(said[1:], [text, "cycle 0, between tasks"])
+        said = self.session(
+            "break line 9",
+            "continue",
+            "print z",
+            "print o[999]",
+            "print o[1, 2]",
+            "print sum[0]",
+            "print o[1",
+            "lanes z",
+            "lane 4",
+            "bytes z 0 4",
+            "bytes o 1020 5",
+            "continue",
+            "delete 1",
+            "continue",
+            "continue",
+        )
+        for text in (
+            "no variable or buffer `z` here. Fix: print shows the variables that there are; buffers stand in "
+            "the head of the kernel.",
+            "`o` is u32[256], so `999` is no place there. Fix: stay below its sizes.",
+            "`o` is u32[256]. Fix: give it one index, or a range like 0..8.",
+            "`sum` is u32. Fix: give it no index.",
+            "`o[1` has no `]`. Fix: write o[0].",
+            "no variable `z` here. Fix: print shows those there are.",
+            "the workgroup has 4 invocations. Fix: give 0 to 3.",
+            "`z` is no memory, and no buffer of kernel `k`. Fix: write ddr, l2, l1[0], or a name of its "
+            "head.",
+            "bytes 1020 to 1025 are outside of `o`, which has 1024. Fix: stay inside.",
+        ):
+            self.assertIn("error: " + text, said)
         self.assertIn("error: the run is over. Fix: quit, and begin again.", said)
+
+    def test_values_of_all_invocations(self) -> None:
+        """Those that diverge are named; what they have differs."""
+        said = self.session(
+            "break line 10",
+            "continue",
+            "lanes sum",
+            "lane 1",
+            "where",
+            "print o[0..3]",
+            "print x",
+            "print x[ 3 ]",
+        )
+        self.assertEqual(said[4:8], [f"{i}: sum = {3 * i}" for i in range(4)])
+        self.assertIn("1 of 4 invocations (2), print means (1, 0, 0), which does not execute it", said[9])
+        self.assertEqual(said[10:13], ["o[0..3] = 0 0 0", "x = u32[256]", "  0 1 2 3 4 5 ... 255"])
+        self.assertEqual(said[13], "x[3] = 3")
+
+    def test_one_workgroup(self) -> None:
+        """Others do not stop it."""
+        said = self.session("group 1", "break line k.kern:12", "continue", "print i", "continue")
+        self.assertEqual(said[1], "workgroup (1, 0, 0)")
+        self.assertIn("workgroup (1, 0, 0)", said[4])
+        self.assertEqual(said[5], "i = 4")
+        self.assertTrue(said[6].startswith("the program is finished"), said)
+
+    def test_cycles_inside_of_a_kernel(self) -> None:
+        """The device stands at that cycle; variables are those of the statements that began before."""
+        lines = self.session("break line 6", "continue")
+        first = int(lines[-1].split()[1].rstrip(","))
+        said = self.session(f"cycle {first}", "where", "print j", "step", "cycle 2", "units")
+        self.assertEqual(said[1], f"at cycle {first}")
+        self.assertTrue(said[2].startswith(f"cycle {first}, kernel `k`"), said)
+        self.assertTrue(said[2] == said[3], said)
+        self.assertEqual(said[4][:4], "j = ")
+        later = int(said[6].split()[1].rstrip(","))
+        self.assertEqual(said[7], f"at cycle {later + 2}")
+        self.assertTrue(any(line.split() == ["e0_vpu0", "busy.useful"] for line in said[9:]), said)
+
+    def test_it_stays_where_it_fails(self) -> None:
+        """What is there can be looked at, in every mode; there is no way on."""
+        kernel = KERNEL.replace("sum = sum + 100", 'trap(sum, "odd")')
+        for mode in ("values+timing", "functional"):
+            command = self.prepare(kernel, self.case(grid=(2,), args=(3,)))
+            said = self.answers(command, "continue", "print sum", "print i", "continue", "where", mode=mode)
+            with self.subTest(mode):
+                self.assertTrue(said[1].startswith("the simulation failed: "), said)
+                self.assertIn("1 of 4 invocations (2)", said[2])
+                self.assertEqual(
+                    said[3:6], ["sum = 6", "i = 2", "error: the run is over. Fix: quit, and begin again."]
+                )
+                self.assertEqual(said[6], said[2])
+
+    def test_what_happened_is_told(self) -> None:
+        """Races, and accesses outside of buffers, with the end."""
+        head = "kernel k workgroup(4) (x: read u32[], o: output u32[], n: u32):"
+        kernel = f"{head} o[0] = lid.x o[n * 400] = 1 endkernel"
+        said = self.answers(self.prepare(kernel, self.case(grid=(1,), args=(3,))), "continue")
+        self.assertTrue(any("store" in line and "1200" in line for line in said), said)
+        self.assertTrue(any("hazards (kernel" in line for line in said), said)
+
+    def test_atomics_barriers_and_workgroup_memory(self) -> None:
+        """A step is a statement of all that stand there; a watch sees memory that has no address."""
+        kernel = """kernel k workgroup(4) (x: read u32[], o: output u32[], n: u32, t: workgroup u32[4]):
+            t[lid.x] = x[gid.x] + n
+            barrier
+            let old = atomic_add(o[0], 1)
+            if lid.x < 2:
+                t[lid.x] = old
+            else:
+                t[lid.x] = 7
+            endif
+        endkernel"""
+        command = self.prepare(kernel, self.case(grid=(2,), args=(3,)))
+        said = self.answers(
+            command,
+            "step",
+            "step",
+            "print t",
+            "watch t 4 4",
+            "step",
+            "step",
+            "lanes old",
+            "print o[0]",
+            "step",
+            "step",
+            "print t",
+            "continue",
+            "continue",
+        )
+        self.assertIn("`barrier`", said[4])
+        self.assertEqual(said[5:7], ["t = u32[4]", "  3 4 5 6"])
+        self.assertIn("atomic_add(o[0], 1)", said[9])
+        self.assertEqual(said[12:17], ["0: old = 0", "1: old = 1", "2: old = 2", "3: old = 3", "o[0] = 4"])
+        self.assertIn("2 of 4 invocations (0 to 1)", said[18])
+        self.assertIn("1: t 4 4: was 04 00 00 00, is 01 00 00 00", said[19])
+        self.assertIn("2 of 4 invocations (2 to 3)", said[20])
+        self.assertEqual(said[22], "  0 1 5 6")
+        self.assertIn(
+            "1: t 4 4: was 01 00 00 00, is 00 00 00 00", said
+        )  # the next workgroup begins with zeros
 
     def test_a_program_is_a_file(self) -> None:
         """Standard input has the verbs."""

@@ -29,6 +29,19 @@ def test_page(name: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert runner.failures == 0
 
 
+def test_debugging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's session from Python, on the program of the page."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/debugging.md").read_text(encoding="utf-8")
+    for name, content in re.findall(r"^```\w+ (sum\.\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        (tmp_path / name).write_text(content)
+    [block] = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    runner.run(doctest.DocTestParser().get_doctest(block, {}, "debugging.md", "debugging.md", 0))
+    assert runner.tries > 3
+    assert runner.failures == 0
+
+
 def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The README's lines of Python run as they stand."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -112,3 +114,25 @@ def test_a_debugger_talks_to_a_generator(stopped: kpusim.Simulation) -> None:
     assert heard[0] == "1: line 6"
     assert "`o[gid.x] = total`" in heard[1]
     assert heard[2] == "total = 0"
+
+
+def test_a_session_that_ends_leaves_a_simulation(stopped: kpusim.Simulation) -> None:
+    """Between tasks where it stands, inside of a kernel at the beginning; then it runs as any other."""
+    cycles = stopped.run().cycles
+    assert stopped.debug(["cycle 30"]) == ["at cycle 30"]
+    assert stopped.cycle == 30
+    stopped.debug(["break line 4", "continue"])
+    assert (stopped.status, stopped.cycle) == ("paused", 0)
+    assert stopped.run().cycles == cycles
+
+
+def test_a_debugger_is_interrupted(stopped: kpusim.Simulation, tmp_path: Path) -> None:
+    """Ctrl-C reaches a kernel without an end, which then stands still for nobody."""
+    (tmp_path / "sum.kern").write_text(SUM.replace("gid.x + 1", "0xffffffff").replace("x[j]", "x[j] * 3"))
+    simulation = kpusim.Simulation(tmp_path / "sum.nem")
+    simulation.set_inputs(fill="zeros")
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        simulation.debug(["continue", "where"])
+    assert simulation.cycle == 0

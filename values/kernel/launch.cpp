@@ -162,6 +162,10 @@ LaunchWorker::LaunchWorker(LaunchWork& work) : work_(work) {
     begin_next();
 }
 
+LaunchWorker::~LaunchWorker() {
+    if (LaunchProbe* const probe = LaunchProbe::current()) probe->ended(*this);
+}
+
 void LaunchWorker::observe(StepObserver& observer) {
     if (tiles_)
         tiles_->observe(observer);
@@ -192,6 +196,7 @@ void LaunchWorker::begin_next() {
 void LaunchWorker::stop() {
     if (done_) return;
     done_ = true;
+    if (LaunchProbe* const probe = LaunchProbe::current()) probe->ended(*this);
     if (tiles_)
         work_.copy_races_.insert(work_.copy_races_.end(), tiles_->races().begin(), tiles_->races().end());
     if (!memory_) return;
@@ -201,12 +206,23 @@ void LaunchWorker::stop() {
 
 void LaunchWorker::step() {
     work_.steps_ += active();
+    LaunchProbe* const probe = LaunchProbe::current();
+    if (probe == nullptr) return execute();
+    probe->before_statement(*this);
+    try {
+        execute();
+    } catch (const SimulationError& error) {
+        probe->failed(*this, error.what());
+        throw;
+    }
+}
+
+void LaunchWorker::execute() {
     if (tiles_) {
         tiles_->step();
         if (tiles_->done()) stop();
         return;
     }
-    if (LaunchProbe* const probe = LaunchProbe::current()) probe->before_statement(*this);
     batch_->step();
     if (batch_->done()) begin_next();
 }

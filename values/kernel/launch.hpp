@@ -76,6 +76,7 @@ class LaunchWork {
 class LaunchWorker {
   public:
     explicit LaunchWorker(LaunchWork& work);
+    ~LaunchWorker();
     LaunchWorker(const LaunchWorker&) = delete;
     LaunchWorker& operator=(const LaunchWorker&) = delete;
 
@@ -89,13 +90,16 @@ class LaunchWorker {
         return tiles_ ? tiles_->statement() : batch_->statement();
     }  ///< that step() executes
     uint32_t active() const { return tiles_ ? 1 : batch_->active(); }
-    const Batch& batch() const { return *batch_; }     ///< rule set gpu
-    const Memory& memory() const { return *memory_; }  ///< rule set gpu
+    const Batch& batch() const { return *batch_; }  ///< rule set gpu
+    /// What a buffer holds.
+    Bytes bytes(uint32_t buffer) const { return tiles_ ? tiles_->bytes(buffer) : memory_->bytes(buffer); }
     bool has_tiles() const { return tiles_.has_value(); }
     TileMachine& tiles() { return *tiles_; }  ///< rule set xla
+    const TileMachine& tiles() const { return *tiles_; }
     const Code& code() const { return work_.code_; }
 
   private:
+    void execute();
     void begin_next();
 
     LaunchWork& work_;

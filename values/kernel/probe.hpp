@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 
 namespace kpu::values::kernel {
 
@@ -8,8 +9,12 @@ class LaunchWorker;
 class LaunchProbe {
   public:
     virtual ~LaunchProbe() = default;
-    /// The worker is about to execute a statement of rule set gpu. May throw SimulationError, which ends the run.
+    /// The worker is about to execute a statement. May throw SimulationError, which ends the run.
     virtual void before_statement(const LaunchWorker& worker) = 0;
+    /// The statement failed, and the run is about to end.
+    virtual void failed(const LaunchWorker& worker, const std::string& why) = 0;
+    /// The worker executes no further statement, or is no more.
+    virtual void ended(const LaunchWorker& worker) = 0;
 
     /// Of this thread; null: nobody looks.
     static LaunchProbe* current();

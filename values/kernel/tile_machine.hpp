@@ -24,6 +24,12 @@ class TileMachine {
     std::vector<uint64_t> awaited();
     const std::vector<KernelRace>& races() const { return copies_.races(); }
 
+    // for debuggers
+    const Tile& variable(uint32_t number) const { return variables_[number]; }
+    Bytes bytes(uint32_t buffer) const { return storage_[buffer]; }
+    bool is_semaphore(uint32_t buffer) const { return tiles_.semaphores[buffer]; }
+    int64_t semaphore(uint32_t buffer, int64_t index) const { return copies_.count(buffer, index); }
+
   private:
     struct Frame {
         enum class Kind : uint8_t { block, loop, while_ } kind = Kind::block;
