@@ -7,76 +7,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+import operator
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import numpy.typing as npt
 
 from kpusim import _core
-from kpusim.errors import UserError
+from kpusim.arguments import path_text, whole_number
+from kpusim.arrays import Array
+from kpusim.errors import ArgumentError, UserError
+from kpusim.kernel_data import Buffer
 from kpusim.platform import Platform
 from kpusim.program import Program, StrPath
 from kpusim.run import Run
-from kpusim.running import simulate
-from kpusim.simulation import Mode
-
-#: Element types of buffers that arrays have; a bool is a word, u64 two.
-DTYPES = {
-    "f32": np.float32,
-    "u32": np.uint32,
-    "i32": np.int32,
-    "u16": np.uint16,
-    "i16": np.int16,
-    "u8": np.uint8,
-    "i8": np.int8,
-    "f16": np.float16,
-}
-#: What a kernel says, and what its regions in NEM are.
-PAIRS = {"bool": ("u32", 1), "u64": ("u32", 2), "bytes": ("u8", 1)}
-TAKES_DATA = ("read", "uniform", "read_write")
-GIVES_DATA = ("write", "output", "read_write")
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A buffer or scalar of a kernel.
-
-    Attributes
-    ----------
-    name : str
-        As in the text.
-    access : str
-        ``read``, ``write``, ``read_write``, ``uniform``, ``workgroup``, ``output`` or ``scalar``.
-    type : str
-        Of an element.
-    count : int
-        Elements; 0: as many as are bound.
-    direct : bool
-        Whether the kernel loads or stores it; others are only copied, and may stay in L2.
-    """
-
-    name: str
-    access: str
-    type: str
-    count: int
-    direct: bool
-
-    @property
-    def elem(self) -> str:
-        """Element type of its regions."""
-        return PAIRS.get(self.type, (self.type, 1))[0]
-
-    @property
-    def dtype(self) -> npt.DTypeLike:
-        """Type of its arrays."""
-        if self.elem not in DTYPES:
-            raise UserError(f"buffer `{self.name}`: {self.type} is no NumPy type. Fix: launch it from NEM.")
-        return DTYPES[self.elem]
+from kpusim.simulation import Mode, Simulation
 
 
 class Kernel:
@@ -87,15 +33,20 @@ class Kernel:
     name : str
         As in the text.
     path : Path
-        Of the file.
+        Of the file, as it was when the kernel was read.
     buffers : tuple of Buffer
         Buffers and scalars, in order.
     """
 
-    def __init__(self, path: Path, name: str, buffers: tuple[Buffer, ...]) -> None:
+    def __init__(self, path: Path, name: str, buffers: tuple[Buffer, ...], text: bytes) -> None:
         self.path = path
         self.name = name
         self.buffers = buffers
+        self._text = text
+
+    def __repr__(self) -> str:
+        """Its head."""
+        return f"Kernel({self.name}({', '.join(map(str, self.buffers))}))"
 
     def __call__(
         self,
@@ -112,7 +63,9 @@ class Kernel:
         Parameters
         ----------
         *arrays : array_like
-            Data of every buffer with access read, uniform or read_write.
+            Data of every buffer with access read, uniform or read_write, of any shape and strides. Integers
+            may have another type as long as the buffer's holds their values, floats another width; arrays of
+            bool are for buffers of bool and u8, bit patterns as uint16 for bf16. They are copied.
         grid : sequence of int
             Workgroups along x, y, z; without, as many as the outputs need.
         args : sequence of int
@@ -125,7 +78,8 @@ class Kernel:
         Returns
         -------
         Run
-            With the outputs by name, each with one dimension.
+            With the outputs by name, each with one dimension and the type of its buffer. Its ``diagnostics``
+            name accesses outside of buffers.
 
         Raises
         ------
@@ -134,82 +88,152 @@ class Kernel:
         SimulationError
             For what the kernel does wrong.
         """
-        data = self._data(arrays)
-        words = {name: array.size for name, array in data.items()}
-        most = max(words.values(), default=1)
+        simulation = self.simulation(
+            *arrays, grid=grid, args=args, sizes=sizes, platform=platform, mode=mode, max_cycles=max_cycles
+        )
+        run = simulation.run()
         for buffer in self.buffers:
-            if buffer.access in ("write", "output"):
-                count = buffer.count or (sizes or {}).get(buffer.name, most)
-                words[buffer.name] = count * PAIRS.get(buffer.type, ("", 1))[1]
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(self.path, folder)
-            text = Path(folder) / "launch.nem"
-            text.write_text(self._program(words, grid, args))
-            program = Program.of(os.fspath(text))
-            return simulate(program, platform, data, mode=mode, max_cycles=max_cycles)
+            if buffer.name in run.outputs:
+                run.outputs[buffer.name] = buffer.from_memory(run.outputs[buffer.name])
+        return run
 
-    def _data(self, arrays: Sequence[npt.ArrayLike]) -> dict[str, npt.NDArray[np.generic]]:
-        wanted = [buffer for buffer in self.buffers if buffer.access in TAKES_DATA]
+    def simulation(
+        self,
+        *arrays: npt.ArrayLike,
+        grid: Sequence[int] = (),
+        args: Sequence[int] = (),
+        sizes: Mapping[str, int] | None = None,
+        platform: Platform | StrPath = "npm_lite",
+        mode: Mode = "values+timing",
+        max_cycles: int | None = None,
+    ) -> Simulation:
+        """Prepare the run of a call, to be stepped or debugged.
+
+        Parameters, exceptions: as of a call.
+
+        Returns
+        -------
+        Simulation
+            At its beginning, with its inputs. Outputs of type bool and u64 are in words of 32 bits there.
+        """
+        data = self._data(arrays)
+        words = {name: array.size for name, array in data.items()} | self._sizes(data, sizes)
+        text = self._program(words, self._integers("grid", grid), self._integers("args", args))
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "launch.kern").write_bytes(self._text)
+            program = Program.parse(text, f"<launch of {self.name}>", [folder])
+        simulation = Simulation(program, platform, mode=mode, max_cycles=max_cycles)
+        simulation.set_inputs(data)
+        return simulation
+
+    def _data(self, arrays: Sequence[npt.ArrayLike]) -> dict[str, Array]:
+        wanted = [buffer for buffer in self.buffers if buffer.takes_data]
         if len(arrays) != len(wanted):
             names = ", ".join(buffer.name for buffer in wanted)
             raise UserError(
                 f"kernel `{self.name}` takes {len(wanted)} arrays ({names}), not {len(arrays)}. "
                 "Fix: give one for each buffer that it reads."
             )
-        data = {}
-        for buffer, values in zip(wanted, arrays, strict=True):
-            given = np.asarray(values)
-            if given.dtype != buffer.dtype and given.dtype.kind != np.dtype(buffer.dtype).kind:
+        return {
+            buffer.name: buffer.to_memory(f"buffer `{buffer.name}` of kernel `{self.name}`", values)
+            for buffer, values in zip(wanted, arrays, strict=True)
+        }
+
+    def _sizes(self, data: Mapping[str, Array], sizes: Mapping[str, int] | None) -> dict[str, int]:
+        """Give the elements of the regions of buffers that are only written."""
+        written = [buffer for buffer in self.buffers if buffer.gives_data]
+        if not written:
+            raise UserError(
+                f"kernel `{self.name}` gives nothing: it has no buffer to write. Fix: declare one as output."
+            )
+        open_ends = [buffer.name for buffer in written if not buffer.takes_data and not buffer.count]
+        for name in sizes or {}:
+            if name not in open_ends:
+                fix = f"name one of {', '.join(open_ends)}" if open_ends else "leave it out"
                 raise UserError(
-                    f"buffer `{buffer.name}` of kernel `{self.name}` is {buffer.type}, the array "
-                    f"{given.dtype}. Fix: convert it."
+                    f"sizes has `{name}`, and kernel `{self.name}` no output of that name without a size of "
+                    f"its own. Fix: {fix}."
                 )
-            data[buffer.name] = np.ascontiguousarray(given, dtype=buffer.dtype).reshape(-1)
-        return data
+        most = max((data[b.name].size // b.words for b in self.buffers if b.name in data), default=1)
+        return {
+            buffer.name: buffer.words
+            * (
+                buffer.count
+                or whole_number((sizes or {}).get(buffer.name, most), f"sizes[{buffer.name!r}]", 1)
+            )
+            for buffer in written
+            if not buffer.takes_data
+        }
+
+    @staticmethod
+    def _integers(name: str, values: Sequence[int]) -> list[int]:
+        """Give grid or args as Python's integers."""
+        try:
+            if isinstance(values, (str, bytes)):
+                raise TypeError
+            return [operator.index(value) for value in values]
+        except TypeError as error:
+            raise ArgumentError(
+                f"{name}={values!r} is no sequence of integers. Fix: write it like (4, 2)."
+            ) from error
 
     def _program(self, words: Mapping[str, int], grid: Sequence[int], args: Sequence[int]) -> str:
-        lines = [f"program {self.name}_launch:", f"#! kernels {self.path.name}"]
-        placed = {}
-        for buffer in self.buffers:
-            if buffer.name not in words:
-                continue
-            size = words[buffer.name] * np.dtype(buffer.dtype).itemsize
-            levels = ("DDR", "L2", "L1[0]") if buffer.direct else ("DDR", "L2")
-            for level in levels:
-                name = buffer.name if level == "DDR" else f"{buffer.name}_{level[:2]}"
-                lines.append(f"buffer {name} : {level} (size = {size}, align = 64)")
+        """NEM text of the launch; its other names differ from those of buffers."""
+        names = {buffer.name for buffer in self.buffers}
+
+        def fresh(name: str) -> str:
+            while name in names:
+                name += "_"
+            names.add(name)
+            return name
+
+        lines = [f"program {self.name}_launch:", "#! kernels launch.kern"]
+        regions: dict[tuple[str, str], str] = {}
+        operands = [buffer for buffer in self.buffers if buffer.name in words]
+        for buffer in operands:
+            count = words[buffer.name]
+            size = count // buffer.words * buffer.itemsize
+            for level in ("DDR", "L2", "L1[0]") if buffer.direct else ("DDR", "L2"):
+                place = buffer.name if level == "DDR" else fresh(f"{buffer.name}_{level[:2]}")
+                region = regions[buffer.name, level[:2]] = fresh(f"r_{place}")
+                lines.append(f"buffer {place} : {level} (size = {size}, align = 64)")
                 lines.append(
-                    f"let r_{name} = region({name}, 0, {size}) elem={buffer.elem}, "
-                    f"shape=[{words[buffer.name]}], layout=N"
+                    f"let {region} = region({place}, 0, {size}) elem={buffer.elem}, shape=[{count}], layout=N"
                 )
-                placed[buffer.name] = f"r_{name}"
+        near = {buffer.name: regions[buffer.name, "L1" if buffer.direct else "L2"] for buffer in operands}
         tokens = []
-        for buffer in self.buffers:
-            if buffer.access not in TAKES_DATA:
+
+        def move(opcode: str, to: str, source: str, deps: Sequence[str]) -> str:
+            token = fresh(f"to_{to}")
+            after = f", deps=[{', '.join(deps)}]" if deps else ""
+            lines.append(f"{token} = {opcode}.async(dst={to}, src={source}{after})")
+            return token
+
+        for buffer in operands:
+            if not buffer.takes_data:
                 continue
-            name = buffer.name
-            lines.append(f"t1_{name} = transfer.async(dst=r_{name}_L2, src=r_{name})")
-            tokens.append(f"t1_{name}")
+            token = move("transfer", regions[buffer.name, "L2"], regions[buffer.name, "DD"], [])
             if buffer.direct:
-                lines.append(
-                    f"t2_{name} = transfer.async(dst=r_{name}_L1, src=r_{name}_L2, deps=[t1_{name}])"
-                )
-                tokens[-1] = f"t2_{name}"
-        reads = [placed[b.name] for b in self.buffers if b.access in TAKES_DATA]
-        writes = [b for b in self.buffers if b.access in GIVES_DATA]
-        launch = "launch = compute.async"
-        launch += f" in {', '.join(reads)}" if reads else ""
-        launch += f" out {', '.join(placed[b.name] for b in writes)}"
+                token = move("transfer", near[buffer.name], regions[buffer.name, "L2"], [token])
+            tokens.append(token)
+        lists = {
+            "in": [near[b.name] for b in operands if b.takes_data],
+            "out": [near[b.name] for b in operands if b.gives_data],
+        }
+        launched = fresh("launch")
+        launch = f"{launched} = compute.async"
+        launch += "".join(f" {side} {', '.join(named)}" for side, named in lists.items() if named)
         launch += f' op="{self.name}"'
         launch += f" grid=[{', '.join(map(str, grid))}]" if grid else ""
         launch += f" args=[{', '.join(map(str, args))}]" if args else ""
         lines.append(f"{launch} deps=[{', '.join(tokens)}]" if tokens else launch)
-        for buffer in writes:
-            name, token = buffer.name, "launch"
+        for buffer in operands:
+            if not buffer.gives_data:
+                continue
+            token = launched
             if buffer.direct:
-                lines.append(f"o1_{name} = store.async(dst=r_{name}_L2, src=r_{name}_L1, deps=[launch])")
-                token = f"o1_{name}"
-            lines.append(f"o2_{name} = transfer.async(dst=r_{name}, src=r_{name}_L2, deps=[{token}])")
+                token = move("store", regions[buffer.name, "L2"], near[buffer.name], [token])
+            move("transfer", regions[buffer.name, "DD"], regions[buffer.name, "L2"], [token])
         return "\n".join(lines) + "\n"
 
 
@@ -233,10 +257,13 @@ def kernel(path: StrPath, name: str | None = None) -> Kernel:
     UserError
         With every mistake in the file, and for a name that it does not have.
     """
-    known = dict(_core.load_kernels(os.fspath(path)))
+    place = path_text(path)
+    known = dict(_core.load_kernels(place))
+    if not known:
+        raise UserError(f"{place}: there is no kernel in it. Fix: write one.")
     if name is None and len(known) == 1:
         name = next(iter(known))
     if name is None or name not in known:
         asked = "it has several kernels" if name is None else f"no kernel `{name}`"
-        raise UserError(f"{os.fspath(path)}: {asked}. Fix: name one of {', '.join(known)}.")
-    return Kernel(Path(path), name, tuple(Buffer(*row) for row in known[name]))
+        raise UserError(f"{place}: {asked}. Fix: name one of {', '.join(known)}.")
+    return Kernel(Path(path), name, tuple(Buffer(*row) for row in known[name]), Path(path).read_bytes())

@@ -117,6 +117,9 @@ std::string Debugger::go(const Words& words) {
     if (over_) throw UserError("the run is over. Fix: quit, and begin again.");
     const bool counts = verb == "cycle" || words.size() > 1;
     const uint64_t count = counts ? debug::number_at(words, 1) : 1;
+    if (verb == "step" && kernels().empty())
+        throw UserError(
+            "the program launches no kernel, so it has no statements. Fix: go on by task or cycle.");
     if (count == 0) throw UserError(fmt::format("{} 0 goes nowhere. Fix: give 1 or more.", verb));
     const uint64_t from = !timed() ? simulation_.state().completed : simulation_.now();
     left_ = verb == "cycle" ? from + std::min(count, UINT64_MAX - from) : count;
@@ -226,7 +229,8 @@ void Debugger::ended(const Worker& worker) {
     }
     workers_.erase(std::remove(workers_.begin(), workers_.end(), &worker), workers_.end());
     last_.erase(&worker);
-    for (Watch& w : watches_) w.bytes.erase(&worker);
+    for (Watch& w : watches_)
+        if (w.code == &worker.code()) w.bytes.erase(first_byte(w, &worker));
     if (worker_ == &worker) worker_ = nullptr;
 }
 

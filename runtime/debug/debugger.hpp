@@ -53,8 +53,8 @@ class Debugger : public values::kernel::LaunchProbe {
         uint32_t buffer = 0;
         uint64_t address = 0, count = 0;
         uint32_t number = 0;
-        /// When last looked at; of workgroup memory, for each that executes the kernel.
-        std::map<const Worker*, std::vector<uint8_t>> bytes;
+        /// When last looked at; of a buffer, for each place that it has in launches under way.
+        std::map<const uint8_t*, std::vector<uint8_t>> bytes;
         std::string text() const;
     };
     enum class Goal : uint8_t { stay, go, statements, task, cycles };
@@ -85,9 +85,11 @@ class Debugger : public values::kernel::LaunchProbe {
     std::string remove(const Words& words);
     std::string choose_lane(const Words& words);
     std::string choose_group(const Words& words);
+    debug::Kernels kernels() const;
     void place_in_kernels(Breakpoint& breakpoint) const;
     std::string why_stopped();
     std::string changed_bytes(const Worker* worker);
+    static const uint8_t* first_byte(const Watch& watch, const Worker* worker);
     std::vector<uint8_t> watched(const Watch& watch, const Worker* worker) const;
     bool stops_at(const Breakpoint& breakpoint, const Worker& worker) const;
     bool is_meant(const Worker& worker) const;

@@ -49,14 +49,20 @@ std::string Debugger::add_breakpoint(const Words& words) {
     return b.text();
 }
 
-/// Finds the statements of a line or region.
-void Debugger::place_in_kernels(Breakpoint& b) const {
+/// That the program launches.
+debug::Kernels Debugger::kernels() const {
     debug::Kernels kernels;
     for (const BoundTask& task : simulation_.program().tasks) {
         if (!task.launches()) continue;
         const kernel::Code* const code = task.launch->code.get();
         if (std::find(kernels.begin(), kernels.end(), code) == kernels.end()) kernels.push_back(code);
     }
+    return kernels;
+}
+
+/// Finds the statements of a line or region.
+void Debugger::place_in_kernels(Breakpoint& b) const {
+    const debug::Kernels kernels = this->kernels();
     const std::vector<debug::Statements> found = b.kind == Breakpoint::Kind::line
                                                      ? debug::statements_of(kernels, debug::line_of(b.name))
                                                      : debug::regions_of(kernels, b.name);
@@ -89,16 +95,19 @@ std::string Debugger::add_watch(const Words& words) {
     w.address = debug::number_at(words, 2);
     w.count = debug::count_at(words, 3);
     w.number = numbers_ + 1;
-    const Worker* owner = nullptr;
     if (!debug::read_place(w.place, w.memory)) {
         w.buffer = find_buffer(w.place);
         w.code = &worker().code();
-        if (w.code->buffers[w.buffer].is_workgroup()) owner = worker_;
     }
-    w.bytes[owner] = watched(w, worker_);
+    w.bytes[first_byte(w, worker_)] = watched(w, worker_);
     ++numbers_;
     watches_.push_back(w);
     return w.text();
+}
+
+/// Where the worker's launch has the buffer; null: it is a memory.
+const uint8_t* Debugger::first_byte(const Watch& w, const Worker* worker) {
+    return w.code == nullptr ? nullptr : worker->bytes(w.buffer).data;
 }
 
 /// Throws UserError outside of what is there.
@@ -116,9 +125,8 @@ std::vector<uint8_t> Debugger::watched(const Watch& w, const Worker* worker) con
 std::string Debugger::changed_bytes(const Worker* worker) {
     for (Watch& w : watches_) {
         if (w.code != nullptr && (worker == nullptr || &worker->code() != w.code)) continue;
-        const bool own = w.code != nullptr && w.code->buffers[w.buffer].is_workgroup();
         std::vector<uint8_t> now = watched(w, worker);
-        const auto [held, is_new] = w.bytes.try_emplace(own ? worker : nullptr, now);
+        const auto [held, is_new] = w.bytes.try_emplace(first_byte(w, worker), now);
         if (is_new || now == held->second) continue;
         std::string text =
             fmt::format("{}: was {}, is {}", w.text(), debug::hex_text(held->second), debug::hex_text(now));

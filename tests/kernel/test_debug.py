@@ -95,6 +95,32 @@ class Debug(Launch):
         self.assertIn("00 00 00 00 03 00 00 00 6a 00 00 00 09 00 00 00", said)
         self.assertTrue(said[-1].startswith("the program is finished at cycle "), said)
 
+    def test_a_watch_over_two_launches(self) -> None:
+        """A buffer of the second one is another place, not a change."""
+        command = self.prepare(KERNEL, self.case(grid=(1,), args=(3,)))
+        program = self.work / "p.nem"
+        again = 'again = compute.async in r_o_L1 out r_x_L1 op="k" grid=[1] args=[3] deps=[launch]\n'
+        lines = program.read_text().splitlines(keepends=True)
+        program.write_text("".join(line for line in lines if not line.startswith("o")) + again)
+        verbs = ["break line 4", "continue", "watch x 4 4", "delete 1", "watch o 4 4"]
+        said = self.answers(command, *verbs, *["continue"] * 3)
+        self.assertIn("3: o 4 4: was 00 00 00 00, is 03 00 00 00", said)
+        self.assertIn("3: o 4 4: was 00 00 00 00, is 09 00 00 00", said)  # zeros at the start of the second
+        self.assertFalse(any("2: x 4 4: was" in line for line in said), said)
+
+    def test_steps_without_kernels(self) -> None:
+        """There is nothing to step."""
+        program = self.work / "p.nem"
+        program.write_text("program p:\nbuffer a : DDR (size = 16)\nbuffer b : L2 (size = 16)\n"
+                           "let x = region(a, 0, 16) elem=u32, shape=[4], layout=N\n"
+                           "let y = region(b, 0, 16) elem=u32, shape=[4], layout=N\n"
+                           "t = transfer.async(dst=y, src=x)\n")  # fmt: skip
+        command = [KPUSIM, "debug", str(program), "--fill", "zeros", "--platform", "npm_lite"]
+        said = self.answers(command, "step", "break line 2", "task")
+        self.assertIn("error: the program launches no kernel, so it has no statements.", said[1])
+        self.assertIn("error: the program launches no kernel. Fix: break at a task or a cycle.", said[2])
+        self.assertIn("the program is finished at cycle ", said[3])
+
     def test_mistakes(self) -> None:
         """They cost nothing; the session goes on."""
         for verb, text in (

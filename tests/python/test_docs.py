@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,30 @@ def test_debugging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner.run(doctest.DocTestParser().get_doctest(block, {}, "debugging.md", "debugging.md", 0))
     assert runner.tries > 3
     assert runner.failures == 0
+
+
+def test_kernel_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its examples run; there is one of each statement and operation; what is refused is named."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/kernel_language.md").read_text(encoding="utf-8")
+    blank = re.sub(r"^```.*$", "", text, flags=re.MULTILINE)
+    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    runner.run(doctest.DocTestParser().get_doctest(blank, {}, "kernel_language.md", None, 0))
+    assert runner.tries > 90
+    assert runner.failures == 0
+    shown = "".join(re.findall(r"^>>>.*|^\.\.\. .*", text, re.MULTILINE))
+    listed = subprocess.run(
+        [os.environ["KPUSIM"], "list", "kernels", "--json"], check=True, capture_output=True
+    )
+    rows = json.loads(listed.stdout)
+    unseen = {"assign": "v = v", "store": "o[", "load": "x[", "variable": "sum", "cast": "u32("}
+    assert len(rows) > 140
+    for row in rows:
+        where = text if row["meaning"] == "refused" else shown
+        symbol = re.fullmatch(r"(?:a )?(\W+?) ?[ab]", row["form"])
+        word = unseen.get(row["name"], symbol.group(1) if symbol else row["name"])
+        found = word in where if not word.isidentifier() else re.search(rf"\b{word}\b", where)
+        assert found, row
 
 
 def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
