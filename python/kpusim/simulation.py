@@ -10,6 +10,7 @@ from typing import Literal
 import numpy.typing as npt
 
 from kpusim import _core
+from kpusim.arguments import plain_text
 from kpusim.arrays import Array, host_array
 from kpusim.backend import Adapter, ComputeBackend
 from kpusim.errors import ArgumentError, Diagnostic, HazardWarning, SimulationError, UserError
@@ -254,12 +255,16 @@ class Simulation:
         return None if row is None else CompletedTask(**row)
 
     def debug(self, verbs: Iterable[str]) -> list[str]:
-        """Run by the verbs of ``kpusim debug``; the answer to each.
+        """Run by the verbs of ``kpusim debug``, in a text or one by one; the answer to each.
 
         A generator gets the answer to a verb from its ``yield``. With the verbs the session is over: a
         simulation that stands between tasks can go on there, one that stands inside of a kernel is back at
         its beginning.
         """
+        if isinstance(verbs, str):
+            verbs = verbs.splitlines()
+        if not isinstance(verbs, Iterable):
+            raise ArgumentError(f"verbs={verbs!r} are none. Fix: give a list of str, or a generator.")
         self._need_inputs()
         self._generation += 1
         answers: list[str] = []
@@ -269,8 +274,8 @@ class Simulation:
             answers.append(answer)
             try:
                 if isinstance(source, Generator):
-                    return str(source.send(answer if len(answers) > 1 else None))
-                return next(source)
+                    return plain_text(source.send(answer if len(answers) > 1 else None), "verb")
+                return plain_text(next(source), "verb")
             except StopIteration:
                 return None
 

@@ -60,7 +60,10 @@ int debug(const DebugOptions& options) {
 
 void add_debug(CLI::App& app, int& exit_code) {
     auto options = std::make_shared<DebugOptions>();
-    auto* command = app.add_subcommand("debug", "run a program by verbs of standard input: stop, step, look");
+    auto* command =
+        app.add_subcommand("debug",
+                           "run a program by verbs of standard input: stop, step, look; the verb help has "
+                           "them all");
     command->add_option("program", options->program, program_help())->required();
     options->device.add_to(*command);
     add_row_options(*command, compiler::front_end_options(), options->front_end);

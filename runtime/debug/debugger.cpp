@@ -38,6 +38,8 @@ Debugger::Debugger(Simulation& simulation, Dialogue dialogue, const std::atomic<
     : simulation_(simulation), dialogue_(std::move(dialogue)), interrupt_(interrupt) {}
 
 void Debugger::run() {
+    if (simulation_.options().mode == Mode::timing)
+        throw UserError("a debugger shows values, and timing mode has none. Fix: use mode values+timing.");
     if (simulation_.status() != RunStatus::paused) simulation_.reset();
     {
         const Scope looks(*this);

@@ -54,16 +54,18 @@ bool has_origins(const Code& code) {
                        [](const kernel::CodeStatement& s) { return s.kind == kernel::Kind::line; });
 }
 
+void refuse_none(const Kernels& kernels) {
+    if (kernels.empty()) throw UserError("the program launches no kernel. Fix: break at a task or a cycle.");
+}
+
 [[noreturn]] void no_line(const Kernels& kernels, const Line& wanted) {
     std::map<std::string, std::set<uint64_t>> lines;
     for (const Code* code : kernels)
         each_line(*code, [&](uint32_t, const Line& line) { lines[line.file].insert(line.number); });
     if (lines.empty())
         throw UserError(
-            kernels.empty()
-                ? "the program launches no kernel. Fix: break at a task or a cycle."
-                : "kernels of a container have no lines. Fix: break at a region, or debug what `kpusim "
-                  "disasm` writes.");
+            "kernels of a container have no lines. Fix: break at a region, or debug what `kpusim disasm` "
+            "writes.");
     std::vector<std::string> known;
     for (const auto& [file, numbers] : lines) {
         if (known.size() == most_names) break;
@@ -103,6 +105,7 @@ Line line_of(const std::string& text) {
 }
 
 std::vector<Statements> statements_of(const Kernels& kernels, const Line& line) {
+    refuse_none(kernels);
     std::vector<Statements> found;
     bool any = false;
     for (const Code* code : kernels) {
@@ -120,6 +123,7 @@ std::vector<Statements> statements_of(const Kernels& kernels, const Line& line) 
 }
 
 std::vector<Statements> regions_of(const Kernels& kernels, const std::string& name) {
+    refuse_none(kernels);
     std::vector<Statements> found;
     std::set<std::string> known;
     bool any = false;
@@ -136,10 +140,11 @@ std::vector<Statements> regions_of(const Kernels& kernels, const std::string& na
     if (any) return found;
     std::vector<std::string> names(known.begin(), known.end());
     if (names.size() > most_names) names.resize(most_names);
-    throw UserError(
-        names.empty()
-            ? fmt::format("no region `{}`: kernels of this program have none. Fix: break at a line.", name)
-            : fmt::format("no region `{}`. Fix: name one of {}.", name, fmt::join(names, ", ")));
+    throw UserError(names.empty()
+                        ? fmt::format("no region `{}`: kernels of this program have none. Fix: break at a "
+                                      "line, a task or a cycle.",
+                                      name)
+                        : fmt::format("no region `{}`. Fix: name one of {}.", name, fmt::join(names, ", ")));
 }
 
 }  // namespace kpu::runtime::debug

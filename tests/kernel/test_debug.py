@@ -116,10 +116,11 @@ class Debug(Launch):
                            "let y = region(b, 0, 16) elem=u32, shape=[4], layout=N\n"
                            "t = transfer.async(dst=y, src=x)\n")  # fmt: skip
         command = [KPUSIM, "debug", str(program), "--fill", "zeros", "--platform", "npm_lite"]
-        said = self.answers(command, "step", "break line 2", "task")
+        said = self.answers(command, "step", "break line 2", "break region r", "task")
         self.assertIn("error: the program launches no kernel, so it has no statements.", said[1])
         self.assertIn("error: the program launches no kernel. Fix: break at a task or a cycle.", said[2])
-        self.assertIn("the program is finished at cycle ", said[3])
+        self.assertEqual(said[3], said[2])
+        self.assertIn("the program is finished at cycle ", said[4])
 
     def test_mistakes(self) -> None:
         """They cost nothing; the session goes on."""

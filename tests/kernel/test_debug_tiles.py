@@ -246,6 +246,50 @@ class Unseen(Launch):
                 for verbs in (steps, ["watch l1[0] 0 16", *["continue"] * 12, "delete 1"]):
                     self.assertEqual(self.end(command, *verbs), alone)
 
+    def test_random_sessions(self) -> None:
+        """Whatever is asked, the program ends as it does alone."""
+        simt = """kernel k workgroup(4) (x: read u32[], o: output u32[], t: workgroup u32[4], n: u32):
+            t[lid.x] = x[gid.x] + n
+            barrier
+            let row = atomic_add(o[0], t[3 - lid.x])
+            region "rows":
+                loop i in 0..gid.x:
+                    row = row + i
+                endloop
+            endregion
+            o[gid.x + 8] = row
+        endkernel"""
+        random = np.random.default_rng(1)
+        numbers = ["0", "1", "3", "8", "16", "999", "18446744073709551615", "-1", "x"]
+
+        def verb() -> str:
+            name = random.choice(["row", "t", "o", "x", "i", "s", "q"])
+            a, b = random.choice(numbers, 2)
+            line, some = random.integers(1, 16), random.integers(1, 60)
+            return str(random.choice([
+                f"break line {line}", "break region rows", f"break cycle {9 * some}", "break task launch",
+                f"watch {name} {a} {b}", f"watch l1[0] {a} {b}", f"delete {a}", "continue", "step",
+                f"step {line}", "task", f"cycle {some}", f"group {a}", "group", f"lane {a}", "lane",
+                "print", f"print {name}", f"print {name}[{a}]", f"print {name}[{a}, 0..{b}]", f"lanes {name}",
+                f"bytes {name} {a} {b}", "where", "units", "tasks", "list", "help",
+            ]))  # fmt: skip
+
+        cleared = ["group", "lane", *(f"delete {i}" for i in range(1, 30))]
+        cases = (
+            (
+                KERNEL,
+                {"reads": {"x": X}, "writes": {"o": np.zeros(64, np.float32)}, "grid": (), "far": ("x",)},
+            ),
+            (simt, {"grid": (2,), "args": (3,)}),
+        )
+        for kernel, options in cases:
+            command = self.prepare(kernel, self.case(**options))
+            alone = self.alone(command, "o")
+            for session in range(30):
+                verbs = [verb() for _ in range(20)]
+                with self.subTest(session, verbs=verbs):
+                    self.assertEqual(self.end(command, *verbs, *cleared), alone)
+
     def test_tiles(self) -> None:
         """A kernel on tiles, with copies on their way."""
         command = self.prepare(

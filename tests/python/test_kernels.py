@@ -136,3 +136,16 @@ def test_a_debugger_is_interrupted(stopped: kpusim.Simulation, tmp_path: Path) -
     with pytest.raises(KeyboardInterrupt):
         simulation.debug(["continue", "where"])
     assert simulation.cycle == 0
+
+
+def test_a_debugger_refuses(stopped: kpusim.Simulation) -> None:
+    """What are no verbs, and a mode without values; a text has a verb in each line."""
+    assert stopped.debug("break line 4\ncontinue\nprint j")[2] == "j = 0"
+    with pytest.raises(kpusim.UserError, match="verbs=5 are none"):
+        stopped.debug(5)  # type: ignore[arg-type]
+    with pytest.raises(kpusim.UserError, match="verb 5 is no text"):
+        stopped.debug([5])  # type: ignore[list-item]
+    copies = stopped.program
+    timing = kpusim.Simulation(copies, mode="timing")
+    with pytest.raises(kpusim.UserError, match="a debugger shows values, and timing mode has none"):
+        timing.debug(["continue"])
