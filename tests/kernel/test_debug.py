@@ -5,8 +5,13 @@ usage: KPUSIM=path/to/kpusim python3 -m unittest test_debug
 
 from __future__ import annotations
 
+import os
+import pty
+import signal
 import subprocess
+import time
 import unittest
+from pathlib import Path
 
 from test_launch import KPUSIM, Launch
 
@@ -293,6 +298,72 @@ class Debug(Launch):
         self.assertIn(
             "1: t 4 4: was 01 00 00 00, is 00 00 00 00", said
         )  # the next workgroup begins with zeros
+
+    def endless(self) -> list[str]:
+        """A program whose kernel does not end."""
+        kernel = KERNEL.replace("o[i] = sum", "while sum < 1000: o[i] = sum endwhile")
+        command = self.prepare(kernel, self.case(grid=(1,), args=(3,)))
+        return [command[0], "debug", *command[2:]]
+
+    def busy(self, process: int) -> None:
+        """Waits until it computes."""
+
+        def ticks() -> int:
+            return int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11])
+
+        least = ticks() + 10
+        while ticks() < least:
+            time.sleep(0.01)
+
+    def test_interrupts(self) -> None:
+        """Of a script: it is over; what was found is said. So does the end of its time."""
+        pipe = subprocess.PIPE
+        for options, code, text in (
+            ([], 130, ""),
+            (["--timeout", "1"], 2, "error: stopped after 1 seconds."),
+        ):
+            command = [*self.endless(), *options]
+            with (
+                self.subTest(code),
+                subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process,
+            ):
+                assert process.stdin is not None
+                process.stdin.write(b"continue\nprint i\n")
+                process.stdin.flush()
+                self.busy(process.pid)
+                if code == 130:
+                    process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, code)
+                self.assertIn("interrupted\ncycle ", out.decode())
+                self.assertNotIn("i = ", out.decode())
+                self.assertIn(text, err.decode())
+
+    def test_a_terminal(self) -> None:
+        """There is a prompt; Ctrl-C stops the program, and then the session."""
+        command = self.endless()
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execv(command[0], command)
+        said = ""
+
+        def until(text: str) -> None:
+            nonlocal said
+            while text not in said:
+                said += os.read(terminal, 4096).decode()
+            said = said[said.index(text) + len(text) :]
+
+        until("at the beginning\r\n(kpusim) ")
+        os.write(terminal, b"continue\n")
+        self.busy(pid)
+        os.write(terminal, b"\x03")
+        until("interrupted\r\ncycle ")
+        until("(kpusim) ")
+        os.write(terminal, b"print n\n")
+        until("n = 3\r\n(kpusim) ")
+        os.write(terminal, b"\x03")
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 130)
+        os.close(terminal)
 
     def test_a_program_is_a_file(self) -> None:
         """Standard input has the verbs."""
