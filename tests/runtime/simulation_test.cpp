@@ -99,6 +99,15 @@ TEST_P(EveryExample, SteppingChangesNothing) {
     }
     EXPECT_GT(tasks, 5u);
     EXPECT_EQ(by_task.stats().to_json(true), whole.stats().to_json(true));
+    auto bounded = make(GetParam());
+    for (RunStatus status = RunStatus::paused; status == RunStatus::paused;) {
+        const Cycles before = bounded.now();
+        status = bounded.step_task(&completed, nullptr, 100);
+        const bool reached = bounded.now() == before + 100;
+        EXPECT_LE(bounded.now(), before + 100);
+        EXPECT_TRUE(reached || completed.serial != runtime::Completion::none);
+    }
+    EXPECT_EQ(bounded.stats().to_json(true), whole.stats().to_json(true));
 }
 
 // A second run and a run after reset repeat the first.
