@@ -25,6 +25,7 @@ struct DebugOptions {
 std::optional<std::string> next_verb(const std::string& answer) {
     const bool person = isatty(STDIN_FILENO) != 0;
     if (!answer.empty()) print_out(answer + "\n");
+    const EndsAtOnce at_once;
     if (interrupted && (!person || time_is_up())) return std::nullopt;
     interrupted = false;
     if (person) print_out("(kpusim) ");

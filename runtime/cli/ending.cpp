@@ -95,4 +95,7 @@ KeepsPartialResults::~KeepsPartialResults() {
     if (seconds > 0) set_timer(0);
 }
 
+EndsAtOnce::EndsAtOnce() { keeps_results = false; }
+EndsAtOnce::~EndsAtOnce() { keeps_results = true; }
+
 }  // namespace kpu::cli

@@ -26,4 +26,13 @@ class KeepsPartialResults {
     KeepsPartialResults& operator=(const KeepsPartialResults&) = delete;
 };
 
+/// Within the life of one of those: nothing runs meanwhile, so that a signal ends the process at once.
+class EndsAtOnce {
+  public:
+    EndsAtOnce();
+    ~EndsAtOnce();
+    EndsAtOnce(const EndsAtOnce&) = delete;
+    EndsAtOnce& operator=(const EndsAtOnce&) = delete;
+};
+
 }  // namespace kpu::cli

@@ -309,7 +309,9 @@ class Debug(Launch):
         """Waits until it computes."""
 
         def ticks() -> int:
-            return int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11])
+            state, *numbers = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+            self.assertNotEqual(state, "Z", "it has ended")
+            return int(numbers[10])
 
         least = ticks() + 10
         while ticks() < least:
@@ -318,10 +320,7 @@ class Debug(Launch):
     def test_interrupts(self) -> None:
         """Of a script: it is over; what was found is said. So does the end of its time."""
         pipe = subprocess.PIPE
-        for options, code, text in (
-            ([], 130, ""),
-            (["--timeout", "1"], 2, "error: stopped after 1 seconds."),
-        ):
+        for options, code, text in (([], 130, ""), (["--timeout", "2"], 2, "error: stopped after 2 seconds")):
             command = [*self.endless(), *options]
             with (
                 self.subTest(code),
@@ -330,12 +329,11 @@ class Debug(Launch):
                 assert process.stdin is not None
                 process.stdin.write(b"continue\nprint i\n")
                 process.stdin.flush()
-                self.busy(process.pid)
                 if code == 130:
+                    self.busy(process.pid)
                     process.send_signal(signal.SIGINT)
                 out, err = process.communicate(timeout=60)
                 self.assertEqual(process.returncode, code)
-                self.assertIn("interrupted\ncycle ", out.decode())
                 self.assertNotIn("i = ", out.decode())
                 self.assertIn(text, err.decode())
 
