@@ -12,9 +12,9 @@ namespace kpu::lower {
 namespace {
 
 constexpr double accumulator_bytes = 4;
-constexpr double interference = 0.02, exposed_drain = 0.1;
+constexpr double interference = 0.08, exposed_drain = 0.1;
 /// Many iterations in flight delay each other's transfers: cycles of each, for every one beyond the usual number.
-constexpr double crowding = 1.5;
+constexpr double crowding = 7;
 constexpr int uncrowded = 4;
 
 /// Cycles of the units that move data.
