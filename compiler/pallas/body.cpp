@@ -326,13 +326,24 @@ void Body::sort(const Equation& e) {
         result(e, fmt::format("permute{{{}}}({}, {})", dimension, in(e, i), order), i);
 }
 
+/// Whole numbers in the order of floats by sign and bits: -NaN, -inf .. -0, 0 .. inf, NaN.
+std::string Body::total_order(const Equation& e) {
+    const Type type = type_of(e.in.at(0)).type;
+    if (type != Type::f32 && type != Type::f16 && type != Type::bf16) return in(e, 0);
+    const Type whole = type == Type::f32 ? Type::i32 : Type::i16;
+    const int64_t sign = kernel::tile_bytes(type) * 8 - 1;
+    const std::string bits = out_.let(fmt::format("bitcast{{{}}}({})", kernel::name_of(whole), in(e, 0)));
+    return fmt::format("{0} ^ shr_logical({0} >> {1}, {2})", bits,
+                       literal(whole, static_cast<uint64_t>(sign)), literal(whole, 1));
+}
+
 void Body::top_k(const Equation& e) {
     const Shape shape = type_of(e.in.at(0)).shape;
     if (shape.empty()) refuse(e, "a scalar has no order. Fix: give it an array.");
     const size_t last = shape.size() - 1;
     Shape limits = shape;
     limits[last] = e.number("k");
-    const std::string order = out_.let(fmt::format("sort_index{{{}, 1}}({})", last, in(e, 0)));
+    const std::string order = out_.let(fmt::format("sort_index{{{}, 1}}({})", last, total_order(e)));
     const std::string first = out_.let(fmt::format(
         "slice{}({})", braces(strung({Shape(shape.size(), 0), limits, Shape(shape.size(), 1)})), order));
     result(e, fmt::format("permute{{{}}}({}, {})", last, in(e, 0), first), 0);

@@ -30,6 +30,7 @@ class Body {
     bool reduction(const Equation& e);
     void gather(const Equation& e);
     void sort(const Equation& e);
+    std::string total_order(const Equation& e);
     void top_k(const Equation& e);
     void bitcast_last(const Equation& e);
     void result(const Equation& e, const std::string& value, size_t at = 0);

@@ -298,10 +298,17 @@ def sorted_values(form: Json, kind: Json, *values: Any) -> Any:
 
 
 def top(form: Json, kind: Json, x: Any) -> Any:
-    """The largest, and where they stand; the first of equals."""
+    """The largest by sign and bits, and where they stand; the first of equals."""
     del kind
-    order = np.argsort(-x.astype(np.float64), axis=-1, kind="stable")[..., : form["k"]]
+    key = x.astype(np.int64) if x.dtype.kind in "biu" else by_bits(x)
+    order = np.argsort(-key, axis=-1, kind="stable")[..., : form["k"]]
     return [np.take_along_axis(x, order, axis=-1), order]
+
+
+def by_bits(x: Any) -> Any:
+    """Whole numbers in the total order of floats: -NaN, -inf .. -0, 0 .. inf, NaN."""
+    bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").astype(np.int64)
+    return np.where(bits < 0, np.iinfo(f"i{x.dtype.itemsize}").min - bits - 1, bits)
 
 
 def dot(form: Json, kind: Json, a: Any, b: Any) -> Any:

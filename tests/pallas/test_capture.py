@@ -106,6 +106,15 @@ def test_no_call() -> None:
     assert "no pallas_call" in refusal(lambda x: x)
 
 
+def test_no_elements() -> None:
+    """Arguments and results without any."""
+    nothing = jax.ShapeDtypeStruct((0, 128), jnp.float32)
+    assert "without elements, of shape (0, 128)" in refusal(call(lambda x, o: None), nothing)
+    assert "without elements, of shape (0, 128)" in refusal(call(lambda x, o: None, out=nothing))
+    with pytest.raises(UserError, match="without elements"):
+        kpusim.pallas.run(call(lambda x, o: None))(np.zeros((0, 128), np.float32))
+
+
 def test_captured_array() -> None:
     """jax refuses it; we say what to do."""
     table = jnp.arange(128, dtype=jnp.float32)
@@ -235,6 +244,7 @@ def test_every_case_is_a_primitive_with_a_test() -> None:
         "copy",
         "debug_print",
         "delay",
+        "trace_value",
     }
     there = set(equations.HANDLERS) & set(internals.PRIMITIVES.values())
     assert sorted(there - used - without) == []

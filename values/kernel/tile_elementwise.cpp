@@ -129,6 +129,27 @@ float next_after(float from, float to) {
     return float_of(away ? bits + 1 : bits - 1);
 }
 
+/// The same among the numbers of a type of 16 bits.
+Tile next_after_narrow(const Tile& a, const Tile& b) {
+    Tile result(a.type, a.shape.empty() ? b.shape : a.shape);
+    const Tile wide_a = widened(a), wide_b = widened(b);
+    const float *from = wide_a.as<float>(), *to = wide_b.as<float>();
+    const uint16_t *from_bits = a.as<uint16_t>(), *to_bits = b.as<uint16_t>();
+    const size_t count = result.count(), a_step = a.count() == count, b_step = b.count() == count;
+    uint16_t* out = result.make_as<uint16_t>();
+    for (size_t i = 0; i < count; ++i) {
+        const float x = from[i * a_step], y = to[i * b_step];
+        const unsigned bits = from_bits[i * a_step], other = to_bits[i * b_step];
+        const unsigned next = x != x || y != y     ? (a.type == Type::f16 ? 0x7e00u : 0x7fc0u)
+                              : x == y             ? other
+                              : x == 0             ? (other & 0x8000u) | 1
+                              : (x < y) == (x > 0) ? bits + 1
+                                                   : bits - 1;
+        out[i] = static_cast<uint16_t>(next);
+    }
+    return result;
+}
+
 template <typename Loop>
 bool compute_floats(Op op, Loop&& loop) {
     switch (op) {
@@ -165,6 +186,7 @@ bool compares(Op op) {
 
 Tile binary_tile(Op op, const Tile& a, const Tile& b) {
     if (a.type == Type::f16 || a.type == Type::bf16) {
+        if (op == Op::next_after) return next_after_narrow(a, b);
         const Tile wide = binary_tile(op, widened(a), widened(b));
         return wide.type == Type::f32 ? convert_tile(wide, a.type) : wide;
     }

@@ -57,7 +57,9 @@ class Capture:
     def array(self, role: str, shape: Sequence[int], dtype: Any, name: str = "") -> int:
         """A new array."""
         if 0 in shape:
-            raise Refused(f"an array without elements, of shape {tuple(shape)}")
+            raise UserError(
+                f"an array without elements, of shape {tuple(shape)}: nothing to compute. Fix: leave the call out."
+            )
         name = self.free_name(name or "t")
         self.arrays.append(
             {
@@ -149,6 +151,8 @@ class Capture:
             return values[: len(equation.outvars)]
         if name == "split":
             return self.split(equation, values, place)
+        if name in moves.AT and all(isinstance(value, Known) for value in values[moves.AT[name] :]):
+            return [self.at_place(equation, values, place)]
         if name in moves.MOVES:
             return [self.moved(equation, moves.MOVES[name](equation), values, place)]
         raise Refused(
@@ -162,6 +166,26 @@ class Capture:
         target = self.array("between", out.shape, out.dtype)
         for part in parts:
             self.move(part.move, self.stored(values[part.operand]), target, place)
+        return View(target, tuple(out.shape))
+
+    def at_place(self, equation: Any, values: list[Value], place: str) -> View:
+        """A part taken or replaced at a place that is known, as loops of jax around calls do it."""
+        arrays = moves.AT[equation.primitive.name]
+        whole, part = self.stored(values[0]), equation.invars[arrays - 1].aval.shape
+        out = equation.outvars[0].aval
+        size = out.shape if arrays == 1 else part
+        room = [dim - count for dim, count in zip(whole.shape, size, strict=True)]
+        starts = [
+            min(max(int(start.value), 0), most)  # clamped, as jax does
+            for start, most in zip(values[arrays:], room, strict=True)
+            if isinstance(start, Known)
+        ]
+        target = self.array("between", out.shape, out.dtype)
+        if arrays == 1:
+            self.move(moves.sliced(whole.shape, starts, [1] * len(starts), size), whole, target, place)
+        else:
+            self.move(moves.whole(whole.shape), whole, target, place)
+            self.move(moves.placed(whole.shape, starts, size), self.stored(values[1]), target, place)
         return View(target, tuple(out.shape))
 
     def split(self, equation: Any, values: list[Value], place: str) -> list[Value]:

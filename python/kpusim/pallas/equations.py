@@ -54,6 +54,74 @@ def same(equation: Equation) -> Sequence[Atom]:
     return equation.atoms[: len(equation.source.outvars)]
 
 
+@handles("platform_index")
+def platform_index(equation: Equation) -> Sequence[Atom]:
+    """Which branch the platform takes: that of a host, whose values are ours."""
+    names = equation.params["platforms"]
+    found = next(i for i, some in enumerate(names) if some is None or "cpu" in some)
+    return [literal(found, np.dtype(np.int32))]
+
+
+@handles("eq_to", "le_to", "lt_to")
+def total_order(equation: Equation) -> Sequence[Atom]:
+    """Comparison of floats by sign and bits: -NaN, -inf .. -0, 0 .. inf, NaN."""
+    op = equation.source.primitive.name.removesuffix("_to")
+    return equation.emit(op, [ordered(equation, i) for i in range(2)])
+
+
+def ordered(equation: Equation, operand: int) -> Atom:
+    """A whole number in the place of a float: bits, below those of positive ones where the sign is set."""
+    atom, dtype = equation.atoms[operand], np.dtype(equation.dtype(operand))
+    if np.issubdtype(dtype, np.integer) or dtype == np.bool_:
+        return atom
+    whole = np.dtype(f"int{8 * dtype.itemsize}")
+    kind = [(equation.shape(operand), whole)]
+    bits = equation.emit("bitcast_convert_type", [atom], kind)[0]
+    sign = equation.emit("shift_right_arithmetic", [bits, literal(8 * dtype.itemsize - 1, whole)], kind)
+    mask = equation.emit("shift_right_logical", [*sign, literal(1, whole)], kind)
+    return equation.emit("xor", [bits, *mask], kind)[0]
+
+
+@handles("pack_elementwise")
+def pack_elementwise(equation: Equation) -> Sequence[Atom]:
+    """Narrow elements of several arrays in one, the first in the lowest bits."""
+    shape = equation.shape(0)
+    packed, bits, unsigned = packing(equation, equation.dtype(0))
+    whole = np.dtype(f"uint{bits}")
+    change = "convert_element_type" if np.issubdtype(packed, np.integer) else "bitcast_convert_type"
+    parts: list[Atom] = []
+    for number, atom in enumerate(equation.atoms):
+        narrow = equation.emit("convert_element_type", [atom], [(shape, packed)])
+        if packed != whole:
+            narrow = equation.emit(change, narrow, [(shape, whole)])
+        wide = equation.emit("convert_element_type", narrow, [(shape, unsigned)])
+        parts += equation.emit("shift_left", [*wide, literal(number * bits, unsigned)], [(shape, unsigned)])
+    while len(parts) > 1:
+        parts = [*equation.emit("or", parts[:2], [(shape, unsigned)]), *parts[2:]]
+    return parts
+
+
+@handles("unpack_elementwise")
+def unpack_elementwise(equation: Equation) -> Sequence[Atom]:
+    """One of the arrays that were packed, widened."""
+    packed, bits, unsigned = packing(equation, equation.params["unpacked_dtype"])
+    shape, atoms = equation.shape(0), equation.atoms
+    if equation.dtype(0) != unsigned:
+        atoms = equation.emit("convert_element_type", atoms, [(shape, unsigned)])
+    place = literal(int(equation.params["index"]) * bits, unsigned)
+    moved = equation.emit("shift_right_logical", [*atoms, place], [(shape, unsigned)])
+    narrow = equation.emit("convert_element_type", moved, [(shape, np.dtype(f"uint{bits}"))])
+    change = "convert_element_type" if np.issubdtype(packed, np.integer) else "bitcast_convert_type"
+    return equation.emit("convert_element_type", equation.emit(change, narrow, [(shape, packed)]))
+
+
+def packing(equation: Equation, unpacked: Any) -> tuple[Any, int, Any]:
+    """The narrow type, its bits, and the type of what holds several."""
+    packed = np.dtype(equation.params["packed_dtype"])
+    jx.element_type(packed)
+    return packed, 8 * packed.itemsize, np.dtype(f"uint{8 * np.dtype(unpacked).itemsize}")
+
+
 @handles("square")
 def square(equation: Equation) -> Sequence[Atom]:
     """x * x."""
@@ -109,6 +177,13 @@ def reduce_precision(equation: Equation) -> Sequence[Atom]:
 def iota(equation: Equation) -> Sequence[Atom]:
     """Counting along a dimension."""
     return equation.emit("iota", [], dimension=int(equation.params["dimension"]))
+
+
+@handles("broadcast_to")
+def broadcast_to(equation: Equation) -> Sequence[Atom]:
+    """The same, the dimensions that there are being the last ones."""
+    rank, own = len(equation.params["shape"]), len(equation.shape(0))
+    return equation.emit("broadcast_in_dim", equation.atoms, dims=list(range(rank - own, rank)))
 
 
 @handles("broadcast_in_dim")
@@ -286,10 +361,21 @@ def sort(equation: Equation) -> Sequence[Atom]:
 @handles("top_k")
 def top_k(equation: Equation) -> Sequence[Atom]:
     """The largest of the last axis, with their places."""
-    axis = equation.params.get("axis", -1)
-    if axis not in (-1, len(equation.shape(0)) - 1):
-        raise Refused(f"`top_k` along axis {axis}, not the last")
-    return equation.emit("top_k", equation.atoms, k=int(equation.params["k"]))
+    shape, rank, k = list(equation.shape(0)), len(equation.shape(0)), int(equation.params["k"])
+    axis = int(equation.params.get("axis", -1)) % rank
+    if axis == rank - 1:
+        return equation.emit("top_k", equation.atoms, k=k)
+    order = list(range(rank))
+    order[axis], order[-1] = order[-1], order[axis]  # there and back
+    turned = [shape[i] for i in order]
+    last = equation.emit("transpose", equation.atoms, [(turned, equation.dtype(0))], permutation=order)
+    turned[-1] = k
+    kinds = [(turned, var.aval.dtype) for var in equation.source.outvars]
+    shape[axis] = k
+    return [
+        equation.emit("transpose", [atom], [(shape, kind[1])], permutation=order)[0]
+        for atom, kind in zip(equation.emit("top_k", last, kinds, k=k), kinds, strict=True)
+    ]
 
 
 @handles("dot_general")
@@ -323,7 +409,7 @@ def roll(equation: Equation) -> Sequence[Atom]:
     return equation.emit("roll", equation.atoms, axis=int(params["axis"]), **more)
 
 
-@handles("debug_print", "delay")
+@handles("debug_print", "delay", "trace_value")
 def dropped(equation: Equation) -> Sequence[Atom]:
     """Nothing here: the caller is told."""
     equation.body.notes.dropped.setdefault(equation.source.primitive.name, equation.place)

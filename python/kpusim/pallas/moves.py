@@ -80,6 +80,12 @@ def sliced(shape: Sequence[int], start: Sequence[int], step: Sequence[int], size
     return Move(plain(size), apart, strides(size), int(offset))
 
 
+def placed(shape: Sequence[int], start: Sequence[int], size: Sequence[int]) -> Move:
+    """An array as a part of one of `shape`."""
+    there = sliced(shape, start, [1] * len(start), size)
+    return Move(there.size, there.to_stride, there.from_stride, 0, there.from_offset)
+
+
 def into_row(shape: Sequence[int], index: int) -> Move:
     """An array as one row of a larger one."""
     return Move(plain(shape), strides(shape), strides(shape), 0, index * product(shape))
@@ -177,6 +183,8 @@ def pad(equation: Any) -> list[Part]:
     return [fill, Part(0, Move(shape, strides(shape), apart, 0, offset))]
 
 
+#: Primitives whose places are operands, and how many operands stand before these.
+AT = {"dynamic_slice": 1, "dynamic_update_slice": 2}
 #: What each primitive moves.
 MOVES: dict[str, Callable[[Any], list[Part]]] = {
     "transpose": transpose,

@@ -3,12 +3,18 @@
 from kernels import (  # noqa: F401  (enter their cases)
     algorithms,
     blocks,
+    callers,
     control,
     copies,
     elementwise,
+    narrow,
+    nests,
     networks,
+    places,
     shapes,
+    transfers,
     tutorials,
+    windows,
 )
 from kernels.case import CASES, Case
 
