@@ -278,6 +278,13 @@ TEST(Tile, WaitsWithoutEndNameWhatCounts) {
                 testing::MatchesRegex("a.py:2, .*deadlock: .*; a.py:1, .* counts at `s.0.`. Fix: .*"));
     EXPECT_THAT(copies("line(\"a.py:1\")\n" + copy + "line(\"a.py:2\")\nwait(s, 0i32, 36i32)").error,
                 testing::MatchesRegex("a.py:2, .*deadlock: .*; last that counted was a.py:1, .*. Fix: .*"));
+    EXPECT_THAT(
+        copies("line(\"a.py:1\")\nasync_copy(x, t, window{8, 2}(0i32), window{8, 2}(0i32), s[0])\n"
+               "line(\"a.py:2\")\nasync_copy(x, t, window{8, 4}(4i32), window{8, 4}(4i32), s[0])\n"
+               "wait(s, 0i32, 16i32)\nline(\"a.py:3\")\nwait(s, 1i32, 8i32)")
+            .error,
+        testing::MatchesRegex("a.py:3, .*deadlock: .*; a.py:1, .* counts at `s.0.`; a.py:2, .* counts at "
+                              "`s.0.`. Fix: .*"));
     EXPECT_THAT(copies("wait(s, 0i32, -4i32)").error, testing::HasSubstr("it waits for -4. Fix:"));
 }
 

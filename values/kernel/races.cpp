@@ -21,14 +21,31 @@ std::string invocation_text(const Code& code, const std::array<uint64_t, 3>& gri
     return fmt::format("invocation ({}, {}, {})", ids.gid[0], ids.gid[1], ids.gid[2]);
 }
 
+/// Statements that write a buffer, if not this element, or not in time: perhaps one of them was meant to.
+std::string writers_of(const Code& code, uint32_t buffer) {
+    std::string text;
+    size_t told = 0;
+    for (uint32_t i = 0; i < code.statements.size() && told < 2; ++i) {
+        const kpu::kernel::CodeStatement& s = code.statements[i];
+        const bool stores =
+            (s.kind == kpu::kernel::Kind::store || s.kind == kpu::kernel::Kind::masked_store) &&
+            s.buffer == buffer;
+        if (!stores && !(s.kind == kpu::kernel::Kind::async_copy && s.other == buffer)) continue;
+        text += fmt::format("; {} writes others of it", code.where(i));
+        ++told;
+    }
+    return text;
+}
+
 RaceText unwritten_text(const Code& code, const KernelRace& race) {
     const std::string element = fmt::format("`{}[{}]`", code.buffers[race.buffer].name, race.element);
     const char* const does =
         race.kind == Kind::unwritten_leaves ? "writes back" : "decides, or finds its place, by";
-    const std::string what = race.statement == race.other
-                                 ? fmt::format("{}, which nobody wrote", element)
-                                 : fmt::format("what depends on {}, which {}, reads and nobody wrote",
-                                               element, code.where(race.other));
+    const std::string what =
+        race.statement == race.other
+            ? fmt::format("{}, which nobody wrote{}", element, writers_of(code, race.buffer))
+            : fmt::format("what depends on {}, which {}, reads and nobody wrote", element,
+                          code.where(race.other));
     return {fmt::format("{}, {} {}", code.where(race.statement), does, what),
             "write all that is read, or select other values where nothing was written"};
 }

@@ -29,7 +29,9 @@ const TileCopy& TileCopies::start(TileCopy copy, const std::vector<Bytes>& stora
     if (copy.unwritten != nullptr && leaves)
         report_unwritten(KernelRace::Kind::unwritten_leaves, copy.statement,
                          *std::exchange(copy.unwritten, nullptr));
-    semaphores_[{copy.semaphore, copy.index}].statement = copy.statement;
+    Semaphore& semaphore = semaphores_[{copy.semaphore, copy.index}];
+    semaphore.statement = copy.statement;
+    semaphore.statements.insert(copy.statement);
     on_their_way_.push_back(std::move(copy));
     return on_their_way_.back();
 }
@@ -38,6 +40,7 @@ void TileCopies::signal(uint32_t statement, uint32_t semaphore, int64_t index, i
     Semaphore& signalled = semaphores_[{semaphore, index}];
     signalled.count += amount;
     signalled.statement = statement;
+    signalled.statements.insert(statement);
 }
 
 int64_t TileCopies::count(uint32_t semaphore, int64_t index) const {
@@ -81,7 +84,8 @@ std::string TileCopies::who_counts_elsewhere(uint32_t semaphore, int64_t index) 
     for (const TileCopy& copy : on_their_way_)
         if (copy.semaphore == semaphore) tell(copy.statement, copy.index);
     for (const auto& [place, one] : semaphores_)
-        if (place.first == semaphore && one.count != 0) tell(one.statement, place.second);
+        if (place.first == semaphore && one.count != 0)
+            for (const uint32_t statement : one.statements) tell(statement, place.second);
     return text;
 }
 
@@ -93,7 +97,10 @@ void TileCopies::wait(uint32_t semaphore, int64_t index, int64_t amount, const s
         signal(copy->statement, semaphore, index, static_cast<int64_t>(copy->counts));
         on_their_way_.erase(copy);
     }
-    if (amount > 0) semaphores_[{semaphore, index}].count -= amount;
+    if (amount <= 0) return;
+    Semaphore& waited = semaphores_[{semaphore, index}];
+    waited.count -= amount;
+    if (waited.count == 0) waited.statements.clear();
 }
 
 void TileCopies::arrive(const TileCopy& copy, const std::vector<Bytes>& storage) {

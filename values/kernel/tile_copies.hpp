@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "values/kernel/races.hpp"
 #include "values/kernel/tile_unwritten.hpp"
@@ -58,7 +59,8 @@ class TileCopies {
     uint64_t started_ = 0;
     struct Semaphore {
         int64_t count = 0;
-        uint32_t statement = 0;  ///< that last added to it
+        uint32_t statement = 0;         ///< that last added to it
+        std::set<uint32_t> statements;  ///< that did since it was 0
     };
     std::map<std::pair<uint32_t, int64_t>, Semaphore> semaphores_;  ///< by buffer and index
     std::vector<KernelRace> races_;

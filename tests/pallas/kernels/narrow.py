@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -195,11 +196,11 @@ whole(
 )
 
 # several narrow elements in a wide one: no interpreter of jax has these
-PACKED = integers(8, 128, low=-(2**31), high=2**31 - 1, seed="packed")
+PACKED = integers(8, 128, low=-(2**31), high=2**31 - 1, seed="packed").view(np.uint32)
 
 
 def parts(x: np.ndarray, bits: int) -> list[np.ndarray]:
-    return [(x.view(np.uint32) >> (bits * i)).astype(f"u{bits // 8}") for i in range(32 // bits)]
+    return [(x >> np.uint32(bits * i)).astype(f"u{bits // 8}") for i in range(32 // bits)]
 
 
 def packed(*values: np.ndarray) -> np.ndarray:
@@ -239,3 +240,13 @@ whole(
     PACKED,
     check=lambda x: [part.view(BF16).astype(np.float32) for part in parts(x, 16)],
 )
+if jax.__version__ != "0.9.2":  # which takes uint32 only
+    whole(
+        "unpack_uint8",
+        lambda x: tuple(
+            pltpu.unpack_elementwise(x, index=i, packed_dtype=jnp.uint8, unpacked_dtype=jnp.int16)
+            for i in range(2)
+        ),
+        integers(8, 128, low=-(2**15), high=2**15 - 1, seed="packed", dtype=np.int16),
+        check=lambda x: [(x.view(np.uint16) >> (8 * i)).astype(np.uint8).astype(np.int16) for i in range(2)],
+    )
