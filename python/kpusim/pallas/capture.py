@@ -58,7 +58,7 @@ class Capture:
         """A new array."""
         if 0 in shape:
             raise UserError(
-                f"an array without elements, of shape {tuple(shape)}: nothing to compute. Fix: leave the call out."
+                f"an array without elements, of shape {tuple(shape)}. Fix: leave the call out."
             )
         name = self.free_name(name or "t")
         self.arrays.append(
