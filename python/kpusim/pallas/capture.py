@@ -57,9 +57,7 @@ class Capture:
     def array(self, role: str, shape: Sequence[int], dtype: Any, name: str = "") -> int:
         """A new array."""
         if 0 in shape:
-            raise UserError(
-                f"an array without elements, of shape {tuple(shape)}. Fix: leave the call out."
-            )
+            raise UserError(f"an array without elements, of shape {tuple(shape)}. Fix: leave the call out.")
         name = self.free_name(name or "t")
         self.arrays.append(
             {
