@@ -16,6 +16,7 @@ import numpy as np
 import numpy_reference
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 from kernels.algorithms import EXAMPLES
 from kernels.case import floats
 from kpusim import UserError
@@ -71,6 +72,29 @@ def test_vmap(engine: str) -> None:
     many = np.stack([X, X + 1, X * 3])
     assert np.array_equal(jax.vmap(kpusim.pallas.run(doubled))(many), many * 2)
     assert np.array_equal(jax.jit(jax.vmap(kpusim.pallas.run(doubled)))(many), many * 2)
+
+
+def test_vmap_of_copies(engine: str) -> None:
+    """Refs in ANY have no windows: a call for each row, also where one operand is the same for all."""
+
+    def kernel(x: Any, y: Any, o: Any, memory: Any, semaphore: Any) -> None:
+        pltpu.async_copy(x, memory, semaphore).wait()
+        o[...] = memory[...] * 2 + y[...]
+
+    def function(x: Any, y: Any) -> Any:
+        return pl.pallas_call(
+            kernel,
+            in_specs=[pl.BlockSpec(memory_space=pl.ANY), pl.BlockSpec()],
+            out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+            scratch_shapes=[pltpu.VMEM(x.shape, x.dtype), pltpu.SemaphoreType.DMA],
+        )(x, y)
+
+    many = np.stack([X, X + 1, X * 3])
+    mapped = jax.vmap(kpusim.pallas.run(function), in_axes=(0, None))
+    assert np.array_equal(mapped(many, X), many * 2 + X)
+    assert np.array_equal(jax.jit(mapped)(many, X), many * 2 + X)
+    with pytest.raises(UserError, match=r"put it around kpusim\.pallas\.run"):
+        kpusim.pallas.run(jax.vmap(function))(many, many)
 
 
 def test_scan(engine: str) -> None:

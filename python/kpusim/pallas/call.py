@@ -143,7 +143,7 @@ def check_whole(mapping: Any, vmapped: Sequence[int]) -> None:
     """A ref in HBM or ANY is the whole array."""
     sizes = [getattr(size, "block_size", 1) for size in mapping.block_shape]
     if math.prod(sizes) != math.prod(mapping.array_aval.shape):
-        why = " (vmap adds a squeezed dimension)" if vmapped else ""
+        why = ": vmap makes one; put it around kpusim.pallas.run, or take jax.lax.map" if vmapped else ""
         raise Refused(f"a block of an operand in HBM or ANY that is not the whole array{why}")
 
 

@@ -145,6 +145,12 @@ def at_place_of(equation: Any) -> Any:
     return source_info_util.user_context(equation.source_info.traceback)
 
 
+def leaves_in_ddr(equation: Any) -> bool:
+    """Whether a call has refs that stay where they are, and are only copied."""
+    spaces = (getattr(var.aval, "memory_space", None) for var in equation.params["jaxpr"].invars)
+    return any(SPACES.get(str(space)) in ("any", "hbm") for space in spaces)
+
+
 def place_of(equation: Any) -> str:
     """Where an equation was written: ``file:line (function)``; empty if jax does not know.
 
