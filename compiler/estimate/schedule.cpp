@@ -25,6 +25,9 @@ struct Unit {
     bool free = true;
     double entrance = 0;  ///< the next task's operands may enter
     double ended = 0;     ///< its last task completes: they do so in order
+    // of its last task
+    uint32_t task = 0;
+    double worked = 0, drain = 0;
 };
 
 /// A time in which a task computes or moves, for the account of operations.
@@ -61,7 +64,11 @@ class Schedule : execution::ControlListener {
              const std::map<uint32_t, double>& lane_operations)
         : program_(program),
           target_(target),
+          lane_operations_(lane_operations),
           times_(task_times(program, target, lane_operations)),
+          instances_(program.tasks.size(), 0),
+          own_cycles_(program.tasks.size(), 0),
+          activity_(program, target.platform),
           load_(target.engines.size(), 0),
           dispatch_(target.engines.size(), 0),
           sharing_(first_engine_link + target.engines.size(), l2_ports),
@@ -79,7 +86,11 @@ class Schedule : execution::ControlListener {
             advance(next);
         }
         if (!controller_.finished()) throw InternalError("a compiled program does not come to its end");
-        return account();
+        Estimate result = account();
+        for (Unit& unit : units_) own_drain(unit, now_);
+        const Course course{now_, std::move(instances_), std::move(own_cycles_), activity_.on(now_)};
+        result.energy = energy_of(program_, target_, course, lane_operations_);
+        return result;
     }
 
   private:
@@ -140,7 +151,9 @@ class Schedule : execution::ControlListener {
         return queues_.size() - 1;
     }
 
-    void on_issue(TaskInstance&) override {}
+    void on_issue(TaskInstance& instance) override {
+        ++instances_[program_.statements[instance.statement].index];
+    }
     void on_ready(TaskInstance& instance) override {
         queues_[queue_of_[program_.statements[instance.statement].index]].ready.push(&instance);
     }
@@ -222,6 +235,12 @@ class Schedule : execution::ControlListener {
         const double late = std::max(0.0, now_ + time.operands - begin);
         const double worked = begin + time.fill + time.steady;
         const double end = std::max(unit.ended, worked + late + time.drain + time.result);
+        own_drain(unit, now_);
+        const uint32_t index = program_.statements[task.instance->statement].index;
+        own_cycles_[index] += std::max(0.0, worked - std::max(begin, unit.worked));
+        unit.task = index;
+        unit.worked = worked + late;
+        unit.drain = time.drain;
         unit.entrance = begin + time.occupancy + late;
         unit.ended = end;
         add(task, now_, begin, true);
@@ -231,6 +250,12 @@ class Schedule : execution::ControlListener {
         add(task, worked + late + time.drain, end, true);
         if (time.overlaps) push(std::max(now_, unit.entrance - time.lead), What::release, &task);
         push(end, What::complete, &task);
+    }
+
+    /// A task's drain lies below the fill of the next one, as far as that starts before its end.
+    void own_drain(Unit& unit, double next) {
+        own_cycles_[unit.task] += std::clamp(next - unit.worked, 0.0, unit.drain);
+        unit.drain = 0;
     }
 
     void add(const Running& task, double from, double to, bool memory) {
@@ -291,6 +316,7 @@ class Schedule : execution::ControlListener {
         if (!task.time->overlaps) unit.free = true;
         if (task.partner >= 0) units_[static_cast<size_t>(task.partner)].free = true;
         if (unit.engine >= 0) --load_[static_cast<size_t>(unit.engine)];
+        activity_.add(program_.statements[task.instance->statement].index, task.start, now_);
         controller_.completed(*task.instance);
         spare_.push_back(&task);
     }
@@ -335,7 +361,11 @@ class Schedule : execution::ControlListener {
 
     const BoundProgram& program_;
     const lower::Target& target_;
-    std::vector<TaskTime> times_;  ///< by task
+    const std::map<uint32_t, double>& lane_operations_;
+    std::vector<TaskTime> times_;      ///< by task
+    std::vector<uint64_t> instances_;  ///< by task: issued
+    std::vector<double> own_cycles_;   ///< by task
+    Activity activity_;
     std::vector<Unit> units_;
     std::vector<Queue> queues_;
     std::vector<size_t> queue_of_;  ///< by task

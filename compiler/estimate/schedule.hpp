@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "compiler/estimate/energy.hpp"
 #include "compiler/lower/target.hpp"
 #include "isa/bound_program.hpp"
 
@@ -14,6 +15,7 @@ namespace kpu::estimate {
 struct Estimate {
     double cycles = 0;            ///< until the last task is complete
     std::vector<double> charged;  ///< by BoundProgram::ops, as ops.csv charges them; sums to `cycles`
+    Energy energy;
 };
 
 /// `lane_operations`: of each launch of a kernel, by statement. Deterministic.

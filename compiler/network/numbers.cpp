@@ -37,11 +37,6 @@ std::vector<double> numbers(std::string_view text, std::string_view option) {
     return result;
 }
 
-double mac_pj(const traces::EnergyPrices& prices, ElemType elem) {
-    const std::string action = fmt::format("mac.{}", kpu::name_of(elem));
-    return prices.actions[prices.find(traces::Component::array, action)].energy_pj;
-}
-
 graph::Supports supports_of(const lower::Target& target) {
     return [&target](std::string_view opcode, const std::vector<ElemType>& inputs,
                      const std::vector<ElemType>& outputs) { return target.takes(opcode, inputs, outputs); };
@@ -271,15 +266,13 @@ void Numbers::report(const lower::Lowered& lowered, ElemType precision) const {
     for (size_t i = 0; i < mix_->layers.size(); ++i) {
         for (const graph::NodeId n : mix_->layers[i].nodes) layers.emplace(names_[n], i);
     }
-    const traces::EnergyPrices prices = platforms::energy_prices(target_.platform);
     std::vector<precision::Cost> costs(mix_->layers.size());
-    for (const lower::LoweredOp& op : lowered.ops) {
-        const auto layer = layers.find(op.op.source.name);
+    for (const proto::Op& op : lowered.module.program.op()) {
+        const auto layer = layers.find(op.id());
         if (layer == layers.end()) continue;
         precision::Cost& cost = costs[layer->second];
-        cost.cycles += op.tiling.cycles;
-        if (op.macs > 0 && prices.not_modelled.empty())
-            cost.energy_pj += double(op.macs) * mac_pj(prices, op.elem);
+        cost.cycles += static_cast<double>(op.estimated_cycles());
+        cost.energy_pj += op.estimated_energy_pj();
     }
     const bool csv = path.size() > 4 && path.compare(path.size() - 4, 4, ".csv") == 0;
     write_file(path, precision::report(*mix_, precision, costs, csv));

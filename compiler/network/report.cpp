@@ -92,9 +92,12 @@ void state_estimates(Compiled& compiled, const lower::Target& target) {
     const BoundProgram bound =
         bind(std::shared_ptr<const Module>(std::shared_ptr<void>(), &module), {}, target.limits);
     const estimate::Estimate of = estimate::estimate(bound, target, compiled.lowered.lane_operations);
-    for (int i = 0; i < module.program.op_size(); ++i)
-        module.program.mutable_op(i)->set_estimated_cycles(
-            static_cast<uint64_t>(std::llround(of.charged[static_cast<size_t>(i)])));
+    for (int i = 0; i < module.program.op_size(); ++i) {
+        proto::Op& op = *module.program.mutable_op(i);
+        op.set_estimated_cycles(static_cast<uint64_t>(std::llround(of.charged[static_cast<size_t>(i)])));
+        op.set_estimated_energy_pj(std::round(of.energy.by_op[static_cast<size_t>(i)]));
+    }
+    module.program.set_estimated_total_energy_uj(std::round(of.energy.total_pj) * 1e-6);
     module.program.set_estimated_total_cycles(static_cast<uint64_t>(std::llround(of.cycles)));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "compiler/graph/supports.hpp"
 
@@ -10,6 +11,7 @@ namespace kpu::precision {
 namespace {
 
 constexpr size_t layer_samples = 2, whole_samples = 8;
+constexpr size_t most_tries = 24;  ///< of layers one by one
 
 class Search {
   public:
@@ -38,17 +40,22 @@ class Search {
         mix_.met = decibel(mix_.narrow_noise) >= question_.bound_db;
         if (mix_.met) return mix_;
         const std::vector<size_t> allowed = candidates();
-        double reached = noise_of(allowed);
         std::vector<size_t> chosen = allowed;
-        if (reached > mix_.narrow_noise) {  // wider types that add nothing good
-            chosen.clear();
-            reached = mix_.narrow_noise;
-        }
+        double reached = noise_of(allowed);
         mix_.met = decibel(reached) >= question_.bound_db;
+        if (!mix_.met) {
+            const auto [helpful, left] = helpful_of(allowed);
+            if (left < reached) {
+                chosen = helpful;
+                reached = left;
+            }
+            mix_.met = decibel(reached) >= question_.bound_db;
+        }
         size_t below = 0, enough = chosen.size();
+        const std::vector<size_t> order = chosen;
         while (mix_.met && enough - below > 1) {
             const size_t middle = below + (enough - below) / 2;
-            const std::vector<size_t> fewer(allowed.begin(), allowed.begin() + std::ptrdiff_t(middle));
+            const std::vector<size_t> fewer(order.begin(), order.begin() + std::ptrdiff_t(middle));
             const double noise = noise_of(fewer);
             if (decibel(noise) >= question_.bound_db) {
                 enough = middle;
@@ -64,6 +71,23 @@ class Search {
     }
 
   private:
+    /// Of layers, one after the other, those that take noise from what is left, and what then is left. Some add noise: a
+    /// wider product no longer takes back the mean shift of what it reads.
+    std::pair<std::vector<size_t>, double> helpful_of(const std::vector<size_t>& layers) const {
+        std::vector<size_t> helpful;
+        double left = mix_.narrow_noise;
+        for (size_t i = 0; i < std::min(layers.size(), most_tries); ++i) {
+            helpful.push_back(layers[i]);
+            const double noise = noise_of(helpful);
+            if (noise < left) {
+                left = noise;
+            } else {
+                helpful.pop_back();
+            }
+        }
+        return {std::move(helpful), left};
+    }
+
     /// All layers but one in f32; that one in `type`, none: as the network is compiled.
     double noise_alone(size_t layer, ElemType type) const {
         graph::Graph marked = *question_.exact;
@@ -77,7 +101,7 @@ class Search {
         return yardstick_.noise(question_.alone(marked), layer_samples, question_.corrects_means);
     }
 
-    double noise_of(const std::vector<size_t>& wide) {
+    double noise_of(const std::vector<size_t>& wide) const {
         graph::Graph marked = *question_.exact;
         Mix choice;
         choice.layers = mix_.layers;

@@ -54,7 +54,7 @@ std::vector<Row> rows_of(const Mix& mix, ElemType precision, const std::vector<C
 std::string csv_of(const std::vector<Row>& rows, ElemType precision) {
     std::string text = fmt::format(
         "layer,type,macs,precision,snr_{}_db,wider,snr_wider_db,noise_share,cycles,cycles_share,"
-        "mac_energy_share\n",
+        "energy_share\n",
         precision_name(precision));
     for (const Row& row : rows)
         text += fmt::format("{},{},{},{},{},{},{},{:.6f},{:.0f},{:.6f},{:.6f}\n", csv_field(row.layer->name),
@@ -100,9 +100,8 @@ std::string report(const Mix& mix, ElemType precision, const std::vector<Cost>& 
     }
     if (shown < rows.size()) text += fmt::format("and {} that add less\n", rows.size() - shown);
     return text +
-           "\ndB: signal to noise of the outputs if this layer alone had the type. energy: of "
-           "multiply-accumulates; "
-           "cycles: predicted.\n";
+           "\ndB: signal to noise of the outputs if this layer alone had the type. cycles and "
+           "dynamic energy: predicted.\n";
 }
 
 }  // namespace kpu::precision

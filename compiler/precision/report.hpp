@@ -8,7 +8,7 @@ namespace kpu::precision {
 /// What a layer takes of the device as it is compiled.
 struct Cost {
     double cycles = 0;     ///< predicted
-    double energy_pj = 0;  ///< of its multiply-accumulates
+    double energy_pj = 0;  ///< predicted, dynamic
 };
 
 /// The error that each layer adds to the outputs, in either precision, with its share of cycles and energy: one page,

@@ -32,7 +32,11 @@ struct Forms {
 class Rewriter {
   public:
     Rewriter(const Graph& from, const Plan& plan, const QuantizeOptions& options)
-        : from_(from), plan_(plan), options_(options), forms_(from.values.size()) {
+        : from_(from),
+          plan_(plan),
+          options_(options),
+          users_(graph::users(from)),
+          forms_(from.values.size()) {
         to_.name = from.name;
     }
 
@@ -210,12 +214,7 @@ class Rewriter {
             elem == ElemType::none ? sums : add("dequantize", {sums}, {}, out.name, elem, {});
     }
 
-    /// No node reads it.
-    bool is_only_output(ValueId id) const {
-        return std::none_of(from_.nodes.begin(), from_.nodes.end(), [id](const Node& node) {
-            return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
-        });
-    }
+    bool is_only_output(ValueId id) const { return users_[id].empty(); }
 
     /// The type that sums become on the device; none: the host makes floats of them. Outputs are f32 where the
     /// device can.
@@ -403,6 +402,7 @@ class Rewriter {
     const Graph& from_;
     const Plan& plan_;
     const QuantizeOptions& options_;
+    std::vector<std::vector<graph::NodeId>> users_;  ///< by value
     std::vector<Forms> forms_;
     Source source_;  ///< of the node being rewritten: what is inserted is charged to it
     Graph to_;

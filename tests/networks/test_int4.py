@@ -344,8 +344,11 @@ class GroupTest(unittest.TestCase):
         # beside them: biases in either type, tiles at whole lines
         self.assertLess(abs(saved - (weights / 2 - scales)), 0.05 * weights)
 
-    def nbits(self, symmetric: bool, scales: type, seed: int) -> list[int]:
-        """Write a MatMulNBits node, [5, 200] times [200, 33] in blocks of 32; its scales as bits."""
+    def nbits(self, symmetric: bool, scales: type, seed: int, **told: int) -> list[int]:
+        """Write a MatMulNBits node, [5, 200] times [200, 33] in blocks of 32; its scales as bits.
+
+        Its attributes are those, but for what is `told`.
+        """
         rng = np.random.default_rng(seed)
         k, n, size = 200, 33, 32
         blocks = -(-k // size)
@@ -357,9 +360,8 @@ class GroupTest(unittest.TestCase):
             zeros = rng.integers(0, 256, (n, (blocks + 1) // 2)).astype(np.uint8)
             tensors.append(onnx.numpy_helper.from_array(zeros, "z"))
             inputs.append("z")
-        node = helper.make_node(
-            "MatMulNBits", inputs, ["y"], "product", domain="com.microsoft", K=k, N=n, bits=4, block_size=size
-        )
+        attributes = {"K": k, "N": n, "bits": 4, "block_size": size} | told
+        node = helper.make_node("MatMulNBits", inputs, ["y"], "product", domain="com.microsoft", **attributes)
         elem = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(scales))
         value = helper.make_tensor_value_info
         graph = helper.make_graph(
@@ -408,6 +410,21 @@ class GroupTest(unittest.TestCase):
                 )
                 floats = np.load(out / "outputs" / "y.npy").astype(np.float32)
                 self.assertGreater(decibel(floats, right), 50)
+
+    def test_nbits_of_sizes_that_are_none(self) -> None:
+        """Sizes that overflow, or that the data does not fit, end in an error that names them."""
+        most = 2**63 - 1
+        for told in (
+            *({"block_size": size} for size in (most, most - 1, 2**62, 2**31 + 2, 64, 15, 0, -16)),
+            *({name: size} for name in ("K", "N") for size in (most, 2**62, 2**31 + 1, 0, -1)),
+        ):
+            with self.subTest(**told):
+                self.nbits(True, np.float32, 0, **told)
+                told_back = self.refused("swkpu-v2").stderr
+                self.assertIn("product", told_back)
+                ((name, size),) = told.items()
+                wanted = rf"{name}.* {size}\b" if size != 64 else r"do not fit \[33,200\] in blocks of 64"
+                self.assertRegex(told_back, wanted)
 
     def test_given_blocks(self) -> None:
         """Blocks of a QDQ model stay where the device takes them, of a transposed Gemm and a Conv too."""

@@ -231,7 +231,7 @@ class Mixed(Folder):
             )  # fmt: skip
         layers = list(csv.DictReader(table.read_text().splitlines()))
         self.assertEqual([row["layer"] for row in layers], ["conv1", "conv2", "classify"])
-        for column in ("noise_share", "cycles_share", "mac_energy_share"):
+        for column in ("noise_share", "cycles_share", "energy_share"):
             self.assertAlmostEqual(sum(float(row[column]) for row in layers), 1, 4)
         for row in layers:
             self.assertGreater(float(row["snr_wider_db"]), float(row["snr_int8_db"]) + 10)

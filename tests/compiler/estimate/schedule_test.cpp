@@ -14,12 +14,17 @@ namespace {
 
 const std::string examples = std::string(KPUSIM_SOURCE_DIR) + "/examples/";
 
-double simulated(const std::shared_ptr<const Module>& module, const platforms::Platform& platform) {
+runtime::Simulation simulation_of(const std::shared_ptr<const Module>& module,
+                                  const platforms::Platform& platform) {
     runtime::SimulationOptions options;
     options.mode = runtime::Mode::timing;
     runtime::Simulation simulation(module, &platform, options);
     EXPECT_EQ(simulation.run(), execution::RunStatus::finished);
-    return double(simulation.now());
+    return simulation;
+}
+
+double simulated(const std::shared_ptr<const Module>& module, const platforms::Platform& platform) {
+    return double(simulation_of(module, platform).now());
 }
 
 compiler::Input network(const std::string& platform, const std::string& precision) {
@@ -44,6 +49,34 @@ TEST_P(Network, TotalIsNearTheSimulationAndTheSumOfOperations) {
     double sum = 0;
     for (const proto::Op& op : program.op()) sum += double(op.estimated_cycles());
     EXPECT_NEAR(sum, total, program.op_size());  // each is rounded
+}
+
+TEST_P(Network, EnergyIsNearTheSimulation) {
+    const compiler::Input input = network(GetParam().first, GetParam().second);
+    const KPUProgram& program = input.module->program;
+    runtime::Simulation simulation = simulation_of(input.module, *input.platform);
+    EXPECT_NEAR(program.estimated_total_energy_uj() / simulation.stats().real("energy.total_uj"), 1, 0.05);
+    double predicted = 0, dynamic = 0;
+    for (const proto::Op& op : program.op()) predicted += op.estimated_energy_pj();
+    for (const traces::OpRow& row : simulation.op_rows()) {
+        if (row.id == "__background") continue;
+        dynamic += row.energy_pj;
+        if (row.energy_pj > 1000) EXPECT_NEAR(row.estimated_energy_pj / row.energy_pj, 1, 0.1) << row.id;
+    }
+    EXPECT_NEAR(predicted / dynamic, 1, 0.05);
+}
+
+// Beyond what the table describes there is no energy, predicted or not.
+TEST(Energy, IsNotPredictedWhereItIsNotModelled) {
+    Diagnostics notes;
+    compiler::DeviceChoice device;
+    device.platform = "swkpu-v1";
+    device.overrides = {{"engine.l1.bytes_per_cycle", "65536"}};
+    const compiler::Input input =
+        compiler::load_for_device(compiler::Source::of_file(examples + "networks/digits_cnn.onnx"),
+                                  {{"precision", "fp16"}}, device, notes);
+    EXPECT_GT(input.module->program.estimated_total_cycles(), 0u);
+    EXPECT_EQ(input.module->program.estimated_total_energy_uj(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Network,
