@@ -254,6 +254,7 @@ class Schedule : execution::ControlListener {
 
     /// A task's drain lies below the fill of the next one, as far as that starts before its end.
     void own_drain(Unit& unit, double next) {
+        if (unit.drain == 0) return;  // it had no task
         own_cycles_[unit.task] += std::clamp(next - unit.worked, 0.0, unit.drain);
         unit.drain = 0;
     }
