@@ -183,12 +183,16 @@ std::string_view npy_dtype(ElemType type) {
             return "|i1";
         case ElemType::u8:
         case ElemType::posit8:
+        case ElemType::posit8_es1:
+        case ElemType::posit8_es2:
             return "|u1";
         case ElemType::i16:
             return "<i2";
         case ElemType::u16:
         case ElemType::bf16:
         case ElemType::posit16:
+        case ElemType::posit16_es0:
+        case ElemType::posit16_es2:
             return "<u2";
         case ElemType::i32:
             return "<i4";

@@ -21,7 +21,13 @@ constexpr std::array<TypeRow, elem_type_count> type_rows = {{{"none", 0},
                                                              {"bf16", 16},
                                                              {"f32", 32},
                                                              {"posit8", 8},
-                                                             {"posit16", 16}}};
+                                                             {"posit16", 16},
+                                                             {"", 0},
+                                                             {"", 0},
+                                                             {"posit8_es1", 8},
+                                                             {"posit8_es2", 8},
+                                                             {"posit16_es0", 16},
+                                                             {"posit16_es2", 16}}};
 constexpr std::array<std::string_view, 3> level_names = {"DDR", "L2", "L1"};
 
 }  // namespace
@@ -32,12 +38,19 @@ std::string_view name_of(ElemType type) { return type_rows[static_cast<size_t>(t
 
 std::optional<ElemType> parse_elem_type(std::string_view name) {
     for (size_t i = 1; i < type_rows.size(); ++i) {
-        if (type_rows[i].name == name) return static_cast<ElemType>(i);
+        if (type_rows[i].bits > 0 && type_rows[i].name == name) return static_cast<ElemType>(i);
     }
     return std::nullopt;
 }
 
-bool is_float(ElemType type) { return type >= ElemType::f16 && type <= ElemType::posit16; }
+bool is_float(ElemType type) { return type >= ElemType::f16; }
+
+bool is_posit(ElemType type) { return type >= ElemType::posit8; }
+
+ElemType without_es(ElemType type) {
+    if (!is_posit(type)) return type;
+    return bit_width(type) == 8 ? ElemType::posit8 : ElemType::posit16;
+}
 
 bool is_integer(ElemType type) { return type >= ElemType::i4 && type <= ElemType::u32; }
 

@@ -19,17 +19,24 @@ enum class ElemType : uint8_t {
     f16 = 8,
     bf16 = 9,
     f32 = 10,
-    posit8 = 11,
-    posit16 = 12,
+    posit8 = 11,   ///< es 0
+    posit16 = 12,  ///< es 1
+    posit8_es1 = 15,
+    posit8_es2 = 16,
+    posit16_es0 = 17,
+    posit16_es2 = 18,
 };
-constexpr int elem_type_count = 13;
+constexpr int elem_type_count = 19;  ///< with places that are reserved: they have no name and no bits
 
 /// Bits of one element: i4 4, i8 u8 posit8 8, i16 u16 f16 bf16 posit16 16, i32 u32 f32 32; none 0.
 int bit_width(ElemType type);
 std::string_view name_of(ElemType type);
 std::optional<ElemType> parse_elem_type(std::string_view name);
-bool is_float(ElemType type);    ///< f16, bf16, f32, posit8, posit16
+bool is_float(ElemType type);    ///< f16, bf16, f32, posits
 bool is_integer(ElemType type);  ///< i4 .. u32
+bool is_posit(ElemType type);
+/// posit8 or posit16 for those of any es: what devices have rates and prices of. Other types stay.
+ElemType without_es(ElemType type);
 
 /// Bytes that hold `elements` densely packed elements (two i4 share a byte).
 uint64_t packed_bytes(ElemType type, uint64_t elements);

@@ -147,7 +147,7 @@ void Binder::bind_tensors() {
                            spec.name, needed, spec.offset, home.name, home.size));
             continue;
         }
-        if (!bind_host_type(tensor, spec)) continue;
+        if (!bind_host_type(tensor, spec) || !bind_inferences(tensor, pos)) continue;
         const bool has_data = tensor.data() > 0;
         if (has_data && program_.data(static_cast<int>(tensor.data()) - 1).buffer().empty()) {
             static const DataSection none;
@@ -164,6 +164,20 @@ void Binder::bind_tensors() {
         if (tensor.role() == proto::Tensor::INPUT || weight_from_host) result_.inputs.push_back(spec);
         if (tensor.role() == proto::Tensor::OUTPUT) result_.outputs.push_back(std::move(spec));
     }
+}
+
+/// Of a program that repeats itself, what the host gives and takes is there once for each inference. False: reported.
+bool Binder::bind_inferences(const proto::Tensor& tensor, const SourcePos& pos) {
+    const uint64_t inferences = program_.inferences();
+    const bool of_host = tensor.role() == proto::Tensor::INPUT || tensor.role() == proto::Tensor::OUTPUT;
+    if (inferences == 0 || !of_host) return true;
+    const bool fits = tensor.shape_size() > 0 && static_cast<uint64_t>(tensor.shape(0)) == inferences;
+    if (fits && inferences <= max_inferences) return true;
+    error(pos, fmt::format("the program says that it makes {} inferences, but tensor `{}` is not there for "
+                           "each of at most {}. "
+                           "Fix: make its first dimension that, or take `inferences` out of the program.",
+                           inferences, tensor.id(), max_inferences));
+    return false;
 }
 
 /// What the host's array becomes. False: reported.

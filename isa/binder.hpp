@@ -80,6 +80,7 @@ class Binder {
 
     // bind_host.cpp
     void bind_tensors();
+    bool bind_inferences(const proto::Tensor& tensor, const SourcePos& pos);
     bool bind_host_type(const proto::Tensor& tensor, TensorSpec& spec);
     void bind_buffer_io();
     void bind_data();

@@ -21,6 +21,7 @@ constexpr int max_rank = 6;
 constexpr int max_loop_depth = 64;
 constexpr uint64_t max_level_bytes = uint64_t{1}
                                      << 40;  ///< no device of ours has more; larger sizes are mistakes
+constexpr uint64_t max_inferences = 1024;    ///< of a program that repeats itself
 constexpr int max_expr_stack = 64;           ///< operands on the stack of a postfix expression
 
 /// Dense list of up to max_rank integers: a shape, strides.

@@ -141,6 +141,35 @@ std::vector<TypeVariant> resolve_variants(const proto::Platform& platform, Diagn
     return variants;
 }
 
+namespace {
+
+/// Whoever has posits of a width has them with any es, one in all operands of a task.
+void add_other_es(std::vector<TypeVariant>& variants) {
+    constexpr ElemType others[] = {ElemType::posit8_es1, ElemType::posit8_es2, ElemType::posit16_es0,
+                                   ElemType::posit16_es2};
+    const size_t own = variants.size();
+    for (const ElemType type : others) {
+        const ElemType plain = without_es(type);
+        for (size_t i = 0; i < own; ++i) {
+            TypeVariant variant = variants[i];
+            bool changed = false;
+            for (TypeVariant::Binding& binding : variant.bindings) {
+                if (binding.absent || binding.any || binding.type != plain) continue;
+                binding.type = type;
+                changed = true;
+            }
+            if (!changed) continue;
+            const std::string from(name_of(plain)), to(name_of(type));
+            for (size_t at = variant.name.find(from); at != std::string::npos;
+                 at = variant.name.find(from, at + to.size()))
+                variant.name.replace(at, from.size(), to);
+            variants.push_back(std::move(variant));
+        }
+    }
+}
+
+}  // namespace
+
 DeviceLimits limits_of(const Platform& platform) {
     DeviceLimits limits;
     limits.name = platform.name();
@@ -171,12 +200,14 @@ DeviceLimits limits_of(const Platform& platform) {
     Diagnostics diagnostics;
     limits.variants = resolve_variants(platform, diagnostics);
     if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
+    add_other_es(limits.variants);
     return limits;
 }
 
 DeviceLimits agnostic_limits() {
     DeviceLimits limits;
     limits.variants = nem::all_variants(known_families());
+    add_other_es(limits.variants);
     return limits;
 }
 

@@ -35,6 +35,8 @@ class Driver {
     virtual Cycles now() const = 0;  ///< without a model: an estimate of the time of what was executed
     virtual uint64_t completed() const = 0;
     virtual uint64_t completions(uint32_t statement) const = 0;
+    /// When the last instance of a statement completed; nothing without a model.
+    virtual std::optional<Cycles> completed_at(uint32_t) const { return std::nullopt; }
     virtual Completion last_completion() const = 0;  ///< after at least one
     /// Fills in the units and tasks of `state`.
     virtual void describe(State& state) const = 0;

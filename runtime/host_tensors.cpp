@@ -70,12 +70,11 @@ void put_random(char* out, ElemType type, uint64_t random) {
             return put(out, values::bf16_of(unit_value(random)));
         case ElemType::f32:
             return put(out, static_cast<float>(unit_value(random)));
-        case ElemType::posit8:
-        case ElemType::posit16:
-            return values::store_float(type, reinterpret_cast<uint8_t*>(out), 0, unit_value(random));
         case ElemType::i4:
             return put(out, static_cast<int8_t>(static_cast<int>(random & 15) - 8));
         default:
+            if (is_posit(type))
+                return values::store_float(type, reinterpret_cast<uint8_t*>(out), 0, unit_value(random));
             std::memcpy(out, &random, static_cast<size_t>(bit_width(type) / 8));
     }
 }

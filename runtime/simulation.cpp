@@ -11,6 +11,7 @@
 #include "isa/verify.hpp"
 #include "runtime/driver.hpp"
 #include "runtime/host_tensors.hpp"
+#include "runtime/throughput.hpp"
 #include "traces/event_log.hpp"
 #include "values/compute.hpp"
 #include "values/memory_image.hpp"
@@ -54,15 +55,6 @@ void add_precisions(std::vector<traces::OpRow>& ops, const KPUProgram& program) 
     for (traces::OpRow& row : ops) {
         if (const auto found = known.find(row.id); found != known.end()) row.precision = found->second;
     }
-}
-
-/// Of a program that does a stated number of inferences in one run; after a run with time.
-void add_throughput(traces::StatSet& stats, uint64_t batch) {
-    if (batch == 0 || !stats.contains("time.total_us") || stats.real("time.total_us") <= 0) return;
-    const double each = stats.real("time.total_us") / static_cast<double>(batch);
-    stats.set("throughput.inferences", batch, "count", "inferences in this run (--batch)");
-    stats.set("throughput.us_per_inference", each, "us", "time.total_us / throughput.inferences");
-    stats.set("throughput.inferences_per_s", 1e6 / each, "1/s", "throughput.inferences / time.total_us");
 }
 
 /// Operations whose work another does have a row too, which points there: whoever looks for a node finds it.
@@ -192,7 +184,7 @@ struct Simulation::Impl {
         start().finish(stats, ops);
         add_fused_rows(ops, module->program);
         add_precisions(ops, module->program);
-        add_throughput(stats, module->program.batch());
+        add_throughput(stats, program, *driver);
         closed = true;
     }
 

@@ -28,6 +28,10 @@ class TimedDriver final : public Driver {
     Cycles now() const override { return device_.now(); }
     uint64_t completed() const override { return device_.state().completed; }
     uint64_t completions(uint32_t statement) const override { return device_.completions(statement); }
+    std::optional<Cycles> completed_at(uint32_t statement) const override {
+        if (device_.completions(statement) == 0) return std::nullopt;
+        return device_.completed_at(statement);
+    }
     Completion last_completion() const override {
         const auto last = device_.last_completed();
         Completion completion{last.serial, last.statement,

@@ -54,6 +54,11 @@ class Report : private TextLines {
                  grouped(integer("throughput.inferences")), time_text(real("throughput.us_per_inference")),
                  real("throughput.inferences_per_s"));
         }
+        if (stats_.contains("throughput.step_us")) {
+            line("  one by one   the first after {}, then one each {}: {:.1f} in a second",
+                 time_text(real("throughput.first_us")), time_text(real("throughput.step_us")),
+                 real("throughput.steady_inferences_per_s"));
+        }
         if (stats_.contains("cycles.compute")) {
             line("  of it        compute {}, memory stall {}, other {}",
                  percent(real("cycles.compute"), total), percent(real("cycles.memory_stall"), total),

@@ -1,6 +1,7 @@
 // Posits of up to 16 bits. Arithmetic is that of floats: operands become f32 exactly, results are rounded once.
 #include "values/posit.hpp"
 
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -16,6 +17,15 @@ std::vector<float> table_of(PositFormat format) {
     for (uint32_t pattern = 0; pattern < table.size(); ++pattern)
         table[pattern] = f32_of_posit(format, pattern);
     return table;
+}
+
+std::array<std::vector<float>, elem_type_count> tables_of_types() {
+    std::array<std::vector<float>, elem_type_count> tables;
+    for (size_t i = 0; i < tables.size(); ++i) {
+        const auto type = static_cast<ElemType>(i);
+        if (is_posit(type) && bit_width(type) > 0) tables[i] = table_of(posit_format(type));
+    }
+    return tables;
 }
 
 /// The pattern of a positive number without its sign bit, long enough to need no rounding.
@@ -87,14 +97,9 @@ uint32_t posit_of(PositFormat format, double value) {
     return value < 0 ? 2 * sign_bit - magnitude : magnitude;
 }
 
-float f32_of_posit8(uint8_t pattern) {
-    static const std::vector<float> table = table_of(posit8_format);
-    return table[pattern];
-}
-
-float f32_of_posit16(uint16_t pattern) {
-    static const std::vector<float> table = table_of(posit16_format);
-    return table[pattern];
+float f32_of_posit(ElemType type, uint32_t pattern) {
+    static const std::array<std::vector<float>, elem_type_count> tables = tables_of_types();
+    return tables[static_cast<size_t>(type)][pattern];
 }
 
 }  // namespace kpu::values

@@ -13,10 +13,23 @@ struct PositFormat {
     int es;
 };
 
-/// What the element types stand for. posit16 of es 2 is that of the standard.
-constexpr PositFormat posit8_format{8, 0}, posit16_format{16, 1};
-
-constexpr bool is_posit(ElemType type) { return type == ElemType::posit8 || type == ElemType::posit16; }
+/// What an element type stands for. Those of es 2 are the standard's.
+constexpr PositFormat posit_format(ElemType type) {
+    switch (type) {
+        case ElemType::posit8:
+            return {8, 0};
+        case ElemType::posit8_es1:
+            return {8, 1};
+        case ElemType::posit8_es2:
+            return {8, 2};
+        case ElemType::posit16_es0:
+            return {16, 0};
+        case ElemType::posit16_es2:
+            return {16, 2};
+        default:
+            return {16, 1};
+    }
+}
 
 /// Exact; NaR is the positive quiet NaN. Up to 16 bits, and es up to 3: with 4 the largest posit16 is no f32.
 float f32_of_posit(PositFormat format, uint32_t pattern);
@@ -25,8 +38,7 @@ float f32_of_posit(PositFormat format, uint32_t pattern);
 /// largest number: those become the least and the largest. Infinities and NaN are NaR, -0 is zero.
 uint32_t posit_of(PositFormat format, double value);
 
-/// The same for the element types, by tables.
-float f32_of_posit8(uint8_t pattern);
-float f32_of_posit16(uint16_t pattern);
+/// The same for an element type, by a table.
+float f32_of_posit(ElemType type, uint32_t pattern);
 
 }  // namespace kpu::values

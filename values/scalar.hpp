@@ -91,13 +91,12 @@ inline float load_float(ElemType type, const uint8_t* data, int64_t index) {
             return f32_of_bf16(load<uint16_t>(data, index));
         case ElemType::f32:
             return load<float>(data, index);
-        case ElemType::posit8:
-            return f32_of_posit8(load<uint8_t>(data, index));
-        case ElemType::posit16:
-            return f32_of_posit16(load<uint16_t>(data, index));
         default:
-            throw InternalError("float read of a type that is not a float");
+            break;
     }
+    if (!is_posit(type)) throw InternalError("float read of a type that is not a float");
+    if (bit_width(type) == 8) return f32_of_posit(type, load<uint8_t>(data, index));
+    return f32_of_posit(type, load<uint16_t>(data, index));
 }
 
 /// Rounds once to the element type.
@@ -109,13 +108,13 @@ inline void store_float(ElemType type, uint8_t* data, int64_t index, double valu
             return store(data, index, bf16_of(value));
         case ElemType::f32:
             return store(data, index, f32_of(value));
-        case ElemType::posit8:
-            return store(data, index, static_cast<uint8_t>(posit_of(posit8_format, value)));
-        case ElemType::posit16:
-            return store(data, index, static_cast<uint16_t>(posit_of(posit16_format, value)));
         default:
-            throw InternalError("float write of a type that is not a float");
+            break;
     }
+    if (!is_posit(type)) throw InternalError("float write of a type that is not a float");
+    const uint32_t pattern = posit_of(posit_format(type), value);
+    if (bit_width(type) == 8) return store(data, index, static_cast<uint8_t>(pattern));
+    return store(data, index, static_cast<uint16_t>(pattern));
 }
 
 /// Every supported element is exact in binary64.

@@ -127,7 +127,7 @@ class Counter {
         const proto::Clock& clock = target_.platform.clock();
         const double ratio = clock.has_array_mhz() ? clock.array_mhz() / clock.core_mhz() : 1;
         const double all = double(array.rows * array.cols) * own_cycles * ratio;
-        const ElemType type = b.elem == ElemType::i4 ? b.elem : a.elem;
+        const ElemType type = b.elem == ElemType::i4 ? b.elem : without_es(a.elem);
         book(Component::array, "mac." + std::string(name_of(type)), macs);
         book(Component::array, "pe.shift", active);
         book(Component::array, "pe.idle", std::max(0.0, all - active));

@@ -23,8 +23,7 @@ int64_t power_of_two(int64_t n) {
 
 /// Types that kernels have.
 bool moves(ElemType type) {
-    const bool posit = type == ElemType::posit8 || type == ElemType::posit16;
-    return type != ElemType::i4 && !posit && (is_float(type) || is_integer(type));
+    return type != ElemType::i4 && !is_posit(type) && (is_float(type) || is_integer(type));
 }
 bool computes(ElemType type) { return type == ElemType::f32 || type == ElemType::i32; }
 bool is_f32(ElemType type) { return type == ElemType::f32; }

@@ -136,33 +136,10 @@ class Evaluation {
         double times = 1;
         for (size_t a = 0; a < op().axes.size(); ++a) {
             const bool once = tiling_.hoisted[i] && op().axes[a].walk == Walk::loop;
-            if (!once && op().axes[a].walk != Walk::sum && !follows_axis(i, a))
+            if (!once && op().axes[a].walk != Walk::sum && !follows_axis(op(), i, a))
                 times *= double(tiling_.rounds(op(), a));
         }
         return times;
-    }
-    bool follows_axis(size_t i, size_t axis) const {
-        for (const Window& window : op().operands[i].windows) {
-            if (window.axis == static_cast<int>(axis)) return true;
-        }
-        return false;
-    }
-    bool overlaps(size_t i) const {
-        for (const Window& window : op().operands[i].windows) {
-            if (window.axis >= 0 && window.slides() && tiling_.tiles(op(), size_t(window.axis)) > 1)
-                return true;
-        }
-        return false;
-    }
-    /// Iterations of one loop must not leave the same tile.
-    bool by_tiles(size_t i) const {
-        if (overlaps(i)) return false;
-        for (size_t a = 0; a < op().axes.size(); ++a) {
-            if (op().axes[a].walk == Walk::loop && tiling_.rounds(op(), a) > 1 && !follows_axis(i, a) &&
-                !tiling_.hoisted[i])
-                return false;
-        }
-        return true;
     }
     uint64_t whole_bytes(size_t i) const { return packed_bytes(value(i).elem, value(i).elements()); }
 
@@ -182,7 +159,7 @@ class Evaluation {
         }
         std::sort(saved.begin(), saved.end());
         for (const auto& [again, i] : saved) {
-            tiling_.keep[i] = by_tiles(i) ? Keep::tiles : Keep::whole;
+            tiling_.keep[i] = leaves_tiles(op(), tiling_, i) ? Keep::tiles : Keep::whole;
             const uint64_t size = kept_bytes(request_.graph, op(), tiling_, i);
             if (tiling_.kept_bytes + size > request_.spare_bytes) {
                 tiling_.keep[i] = Keep::no;
@@ -370,7 +347,7 @@ class Evaluation {
     double distinct(size_t operand) const {
         double lanes = 1;
         for (size_t a = 0; a < op().axes.size(); ++a) {
-            if (follows_axis(operand, a)) lanes *= double(tiling_.split[a]);
+            if (follows_axis(op(), operand, a)) lanes *= double(tiling_.split[a]);
         }
         return lanes;
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/lower/constants.hpp"
+#include "compiler/lower/held.hpp"
 #include "compiler/lower/memory.hpp"
 #include "compiler/lower/order.hpp"
 #include "compiler/lower/throttle.hpp"
@@ -30,10 +31,12 @@ struct Places {
     Order& order;
     Throttle& throttle;
 
-    builder::Buffer weights{}, table{}, l2{}, ddr{};
+    builder::Buffer weights{}, table{}, l2{}, held{}, ddr{};
     std::map<uint32_t, builder::Buffer> own{};     ///< by storage: inputs and outputs of the host
     std::map<Block, int64_t> table_places{};       ///< small constants: byte offsets in the table
     std::vector<builder::Buffer> l1{}, staging{};  ///< by engine: its L1, and as much of L2
+    bool any_held = false;
+    bool holds(uint32_t buffer) const { return any_held && buffer == held.index; }
     uint64_t arena_bytes = 0;                      ///< half of an L1: stages take turns
     std::map<uint32_t, double> lane_operations{};  ///< of launches of kernels, by statement
     uint32_t turns = 0;                            ///< stages so far
@@ -49,7 +52,9 @@ struct Mapping {
     const Tiling& tiling;
     const std::vector<Home>& homes;     ///< by operand
     const std::vector<uint64_t>& kept;  ///< by operand: address in L2, if it is kept there
-    uint32_t number;                    ///< of the operation
+    Held& held;
+    uint32_t number;         ///< of the operation
+    uint64_t inference = 0;  ///< whose inputs and outputs these are
 };
 
 /// The tasks of a group in the two parts that groups take turns in: what a stage loads beforehand (constants), and

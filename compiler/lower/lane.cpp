@@ -96,6 +96,8 @@ void Lane::end(const Expr& t, const Expr& slot) {
 void Lane::copy_kept() {
     for (size_t i = 0; i < op_.operands.size(); ++i) {
         if (tiling_.keep[i] != Keep::whole) continue;
+        Held& held = shared_.mapping.held;
+        if (held.holds(i) && !held.there.insert({static_cast<int64_t>(i)}).second) continue;
         const auto [to, from] = tiles_.whole(i);
         move(to, from, false);
     }
@@ -114,7 +116,11 @@ Task Lane::finish(Task task, const std::vector<Span>& reads, const std::vector<S
         if (std::none_of(before.begin(), before.end(), same)) before.push_back(other);
     }
     task.after(before).op(shared_.mapping.number);
-    places_.order.add(task, reads, writes);
+    std::vector<Span> changing;  // each tile that is held is written once: nobody waits for its readers
+    for (const Span& span : reads) {
+        if (!places_.holds(span.buffer)) changing.push_back(span);
+    }
+    places_.order.add(task, changing, writes);
     issued.push_back(task);
     return task;
 }
@@ -179,7 +185,9 @@ Tile Lane::in_l2(size_t operand, const Expr& slot, int64_t part, Staged& staged,
     const std::vector<int64_t> identity = tiles_.identity(operand, part);
     if (tiling_.keep[operand] != Keep::no) {
         Tile kept = tiles_.kept(operand, t);
-        if (tiling_.keep[operand] == Keep::tiles && shared_.kept.insert(identity).second)
+        Held& held = shared_.mapping.held;
+        auto& there = held.holds(operand) ? held.there : shared_.kept;
+        if (tiling_.keep[operand] == Keep::tiles && there.insert(identity).second)
             fetch(operand, kept, tiles_.at_home(operand, t));
         return kept;
     }

@@ -9,6 +9,7 @@
 #include "base/diagnostics.hpp"
 #include "compiler/graph/data.hpp"
 #include "compiler/lower/flatten.hpp"
+#include "compiler/lower/held.hpp"
 #include "compiler/lower/op_records.hpp"
 #include "compiler/lower/tiles.hpp"
 #include "platforms/platform.hpp"
@@ -41,6 +42,7 @@ class Lowering {
             plan_memory(graph_, std::move(groups), {resident_bytes_, target_.ddr_bytes}, guide_.wishes);
         find_homes();
         for (size_t i = 0; i < result_.ops.size(); ++i) choose(result_.ops[i], result_.memory.spare[i]);
+        if (guide_.inferences > 1) hold();
         declare_buffers();
         carry_kernels();
         emit();
@@ -163,17 +165,24 @@ class Lowering {
                                tile_align);
     }
 
+    uint64_t host_bytes(const Storage& storage) const {
+        return guide_.inferences > 1 ? guide_.inferences * host_step(storage) : storage.bytes;
+    }
+
     void declare_buffers() {
         const MemoryPlan& memory = result_.memory;
         for (uint32_t s = 0; s < memory.storages.size(); ++s) {
             const Storage& storage = memory.storages[s];
             if (storage.input || storage.output)
-                places_.own.emplace(s, make_buffer(fmt::format("host_{}", s), Level::ddr, storage.bytes));
+                places_.own.emplace(s,
+                                    make_buffer(fmt::format("host_{}", s), Level::ddr, host_bytes(storage)));
         }
         places_.weights = make_buffer("weights", Level::ddr, 0);
         if (memory.ddr_bytes > 0) places_.ddr = make_buffer("activations", Level::ddr, memory.ddr_bytes);
         if (table_used_ > 0) places_.table = make_buffer("table", Level::l2, table_used_);
         if (memory.l2_bytes > 0) places_.l2 = make_buffer("resident", Level::l2, memory.l2_bytes);
+        places_.any_held = result_.held_bytes > 0;
+        if (places_.any_held) places_.held = make_buffer("held", Level::l2, result_.held_bytes);
         for (size_t e = 0; e < target_.engines.size(); ++e) {
             places_.staging.push_back(make_buffer(fmt::format("staging_{}", e), Level::l2, 2 * arena_bytes_));
             places_.l1.push_back(program_.l1_buffer(fmt::format("l1_{}", e), static_cast<int64_t>(e),
@@ -266,12 +275,7 @@ class Lowering {
                 axis.quantum = target_.engines[0].array().cols();
             if (axis.name == "m") axis.quantum = target_.engines[0].array().rows();
         }
-        std::vector<Dims> strides;
-        for (const TileOperand& operand : op.op.operands) {
-            const bool window = operand.place != Place::internal && !graph_.value(operand.value).constant();
-            strides.push_back(window ? result_.memory.views[operand.value].strides
-                                     : row_major(shape_of(graph_.value(operand.value))));
-        }
+        const std::vector<Dims> strides = strides_at_home(graph_, result_.memory, op.op);
         const MappingWish wish = guide_.wishes.of(op.op.source.name);
         op.tiling =
             choose_tiling({graph_, op.op, target_, op.homes, strides, arena_bytes_, spare.bytes, first, &wish,
@@ -287,6 +291,25 @@ class Lowering {
             next += kept_bytes(graph_, op.op, op.tiling, i);
         }
         if (op.tiling.kept_bytes > 0) result_.memory.l2_bytes = std::max(result_.memory.l2_bytes, next);
+    }
+
+    /// Weights stay where they fit beside what one inference has in L2.
+    void hold() {
+        const uint64_t staging = 2 * arena_bytes_ * target_.engines.size();
+        const uint64_t taken = staging + align_up(table_used_) + align_up(result_.memory.l2_bytes);
+        if (taken < target_.l2_bytes)
+            result_.held_bytes = hold_weights(graph_, result_.ops, target_.l2_bytes - taken);
+        for (size_t i = 0; i < result_.ops.size(); ++i) {
+            LoweredOp& op = result_.ops[i];
+            std::vector<Home> homes = op.homes;
+            for (size_t operand = 0; operand < homes.size(); ++operand) {
+                if (op.held.holds(operand)) homes[operand] = Home::l2;
+            }
+            const std::vector<Dims> strides = strides_at_home(graph_, result_.memory, op.op);
+            op.later = op.tiling;
+            evaluate({graph_, op.op, target_, homes, strides, arena_bytes_, result_.memory.spare[i].bytes},
+                     op.later);
+        }
     }
 
     // ---- tasks
@@ -307,12 +330,17 @@ class Lowering {
     void emit() {
         const uint32_t setup = program_.op("__setup", "Setup");
         load_table(setup);
-        std::vector<Stage> stages;
+        std::vector<uint32_t> numbers;
         OpRecords records(program_, graph_, result_.memory);
-        for (LoweredOp& op : result_.ops) {
-            const uint32_t number = records.add(op);
-            for (Stage& stage : stages_of(places_, {op.op, op.tiling, op.homes, op.kept, number}))
-                stages.push_back(std::move(stage));
+        for (const LoweredOp& op : result_.ops) numbers.push_back(records.add(op));
+        std::vector<Stage> stages;
+        for (uint64_t inference = 0; inference < guide_.inferences; ++inference) {
+            for (size_t i = 0; i < result_.ops.size(); ++i) {
+                LoweredOp& op = result_.ops[i];
+                for (Stage& stage : stages_of(
+                         places_, {op.op, op.tiling, op.homes, op.kept, op.held, numbers[i], inference}))
+                    stages.push_back(std::move(stage));
+            }
         }
         // constants of the next stage come while this one computes
         if (!stages.empty()) stages[0].prologue();
@@ -383,6 +411,7 @@ class Lowering {
             strides.push_back(view.strides[from]);
         }
         if (value.shape.rank == 0) shape.clear(), strides.clear();
+        if (guide_.inferences > 1) repeat(port, shape, strides);
         proto::Tensor& tensor = program_.tensor(port.name, role, value.elem, shape, buffer,
                                                 view.offset * bit_width(value.elem) / 8);
         for (const int64_t stride : strides) tensor.add_stride(stride);
@@ -390,7 +419,25 @@ class Lowering {
         if (value.quant && value.quant.kind != proto::Quant::PER_TENSOR && !port.perm.empty())
             tensor.mutable_quant()->set_axis(std::find(port.perm.begin(), port.perm.end(), value.quant.axis) -
                                              port.perm.begin());
+        if (value.quant && value.quant.kind != proto::Quant::PER_TENSOR && guide_.inferences > 1)
+            tensor.mutable_quant()->set_axis(tensor.quant().axis() + 1);
         tensor.set_host_elem(host_elem(port));
+    }
+    /// A first dimension: the inferences. A constant output is the same in all.
+    void repeat(const graph::Port& port, std::vector<int64_t>& shape, std::vector<int64_t>& strides) const {
+        const graph::Value& value = graph_.value(port.value);
+        if (shape.size() >= max_rank)
+            throw UserError(
+                fmt::format("`{}` has {} dimensions, and --inferences would give it one more than {}. Fix: "
+                            "compile one inference.",
+                            port.name, shape.size(), max_rank));
+        int64_t step = 0;
+        if (!value.constant()) {
+            const Storage& storage = result_.memory.storages[result_.memory.views[port.value].storage];
+            step = static_cast<int64_t>(host_step(storage)) * 8 / bit_width(value.elem);
+        }
+        shape.insert(shape.begin(), static_cast<int64_t>(guide_.inferences));
+        strides.insert(strides.begin(), step);
     }
     static proto::HostElem host_elem(const graph::Port& port) {
         if (port.host == graph::HostType::int64) return proto::HOST_I64;
@@ -425,11 +472,12 @@ class Lowering {
         KPUProgram& message = program_.message();
         result_.weight_bytes = constants_.size();
         message.set_weight_bytes(constants_.size());
-        message.set_peak_sram_bytes(result_.memory.l2_bytes + table_used_ +
+        if (guide_.inferences > 1) message.set_inferences(guide_.inferences);
+        message.set_peak_sram_bytes(result_.memory.l2_bytes + result_.held_bytes + table_used_ +
                                     2 * arena_bytes_ * 2 * target_.engines.size());
         uint64_t host = 0;
         for (const Storage& storage : result_.memory.storages)
-            host += storage.input || storage.output ? storage.bytes : 0;
+            host += storage.input || storage.output ? host_bytes(storage) : 0;
         message.set_peak_dram_bytes(result_.memory.ddr_bytes + host + constants_.size());
         message.set_activation_bytes(result_.memory.ddr_bytes + host + result_.memory.l2_bytes);
         message.set_target_name(target_.platform.name());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
+#include "compiler/lower/held.hpp"
 #include "compiler/lower/memory.hpp"
 #include "compiler/lower/target.hpp"
 #include "compiler/lower/wishes.hpp"
@@ -20,6 +21,8 @@ struct LoweredOp {
     Tiling tiling;
     std::vector<Home> homes;     ///< by operand
     std::vector<uint64_t> kept;  ///< by operand: its address in L2, if the tiling keeps it there
+    Held held;                   ///< what of that stays for later inferences, in a buffer of its own
+    Tiling later;  ///< of inferences behind the first: the same tiles, what is held stands in L2
     uint64_t macs = 0;
     /// What it computes in: the type of its product's first factor, else of its anchor's result.
     ElemType elem = ElemType::none;
@@ -29,7 +32,8 @@ struct LoweredOp {
 /// What a user tells of the mapping, and asks of it.
 struct Guide {
     MappingWishes wishes;
-    std::string explain;  ///< the operation whose considered tilings are kept; empty: none
+    uint64_t inferences = 1;  ///< one after the other, with inputs and outputs of their own
+    std::string explain;      ///< the operation whose considered tilings are kept; empty: none
 };
 
 struct Lowered {
@@ -38,6 +42,7 @@ struct Lowered {
     MemoryPlan memory;
     graph::Graph graph;  ///< with the copies that lowering put in
     uint64_t weight_bytes = 0;
+    uint64_t held_bytes = 0;                     ///< of L2: weights that stay
     std::map<uint32_t, double> lane_operations;  ///< of launches of kernels, by statement
 };
 

@@ -350,6 +350,16 @@ GroupList groups_of(const Graph& graph) {
     return result;
 }
 
+std::vector<Dims> strides_at_home(const Graph& graph, const MemoryPlan& memory, const TileOp& op) {
+    std::vector<Dims> strides;
+    for (const TileOperand& operand : op.operands) {
+        const bool window = operand.place != Place::internal && !graph.value(operand.value).constant();
+        strides.push_back(window ? memory.views[operand.value].strides
+                                 : row_major(shape_of(graph.value(operand.value))));
+    }
+    return strides;
+}
+
 void insert_copies(Graph& graph) {
     std::vector<Node> nodes = std::move(graph.nodes);
     graph.nodes.clear();

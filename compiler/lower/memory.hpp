@@ -19,6 +19,9 @@ struct Storage {
     uint64_t traffic = 0;                ///< bytes that groups write to it and read from it
 };
 
+/// Bytes from one inference's to the next's, of what the host gives or takes.
+inline uint64_t host_step(const Storage& storage) { return align_up(storage.bytes); }
+
 /// A value as a window of its storage.
 struct View {
     uint32_t storage = 0;
@@ -57,6 +60,9 @@ struct MemoryPlan {
     };
     std::vector<Gap> spare;
 };
+
+/// Of the operands of an operation: elements, where they stand at home.
+std::vector<Dims> strides_at_home(const graph::Graph& graph, const MemoryPlan& memory, const TileOp& op);
 
 /// Copies where a value cannot share bytes: a concatenation's input that others made, a reshape of a window.
 void insert_copies(graph::Graph& graph);

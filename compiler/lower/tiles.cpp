@@ -172,9 +172,9 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
     const builder::Buffer buffer = buffer_of(view.storage, storage);
     const int64_t width = bit_width(of.elem) / 8;
     const Expr start = bytes(offset(operand, view.strides, tile.first, t) + Expr(view.offset), of.elem) +
-                       Expr(static_cast<int64_t>(storage.address));
+                       Expr(base_of(storage));
     const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(view.strides));
-    std::vector<int64_t> origin{view.storage, view.offset};
+    std::vector<int64_t> origin{view.storage, base_of(storage), view.offset};
     origin.insert(origin.end(), view.strides.begin(), view.strides.end());
     Span span{buffer.index, 0,          0,          false,    frame_of(std::move(origin)),
               tile.first,   tile.reach, tile.shape, tile.step};
@@ -184,8 +184,8 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
         last += (tile.first[d] + tile.reach[d] - 1) * view.strides[d];
         elements *= tile.reach[d];
     }
-    span.lo = static_cast<int64_t>(storage.address) + first * width;
-    span.hi = static_cast<int64_t>(storage.address) + (last + 1) * width;
+    span.lo = base_of(storage) + first * width;
+    span.hi = base_of(storage) + (last + 1) * width;
     span.dense = last + 1 - first == elements;
     for (size_t d = 0; d < tile.first.rank; ++d) span.dense = span.dense && tile.step[d] <= tile.shape[d];
     return {places_.program.region("", buffer, start, type_of), span};
@@ -194,6 +194,16 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
 builder::Buffer Tiles::buffer_of(uint32_t index, const Storage& storage) const {
     if (storage.input || storage.output) return places_.own.at(index);
     return storage.home == Home::l2 ? places_.l2 : places_.ddr;
+}
+
+const builder::Buffer& Tiles::buffer_of_kept(size_t operand) const {
+    return held_.holds(operand) ? places_.held : places_.l2;
+}
+
+/// In its buffer. What the host gives and takes is there for each inference.
+int64_t Tiles::base_of(const Storage& storage) const {
+    const bool of_host = storage.input || storage.output;
+    return static_cast<int64_t>(storage.address + (of_host ? inference_ * host_step(storage) : 0));
 }
 
 uint32_t Tiles::frame_of(std::vector<int64_t> origin) const {
@@ -223,6 +233,7 @@ Tile Tiles::constant_tile(size_t operand, const Box& tile, const Expr& t) const 
 /// Tile behind tile, or laid out as the whole tensor is.
 Tile Tiles::kept(size_t operand, const Expr& t) const {
     const graph::Value& of = value(operand);
+    const builder::Buffer& buffer = buffer_of_kept(operand);
     const auto lo = static_cast<int64_t>(kept_[operand]);
     const auto hi = lo + static_cast<int64_t>(kept_bytes(places_.graph, op_, tiling_, operand));
     const uint32_t frame = frame_of({-1, lo, op_.operands[operand].value});
@@ -231,10 +242,10 @@ Tile Tiles::kept(size_t operand, const Expr& t) const {
         const Dims strides = row_major(shape_of(of));
         const Expr start = bytes(offset(operand, strides, tile.first, t), of.elem) + Expr(lo);
         const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(strides));
-        return {places_.program.region("", places_.l2, start, type_of),
-                {places_.l2.index, lo, hi, false, frame, tile.first, tile.reach, tile.shape, tile.step}};
+        return {places_.program.region("", buffer, start, type_of),
+                {buffer.index, lo, hi, false, frame, tile.first, tile.reach, tile.shape, tile.step}};
     }
-    Span span{places_.l2.index, lo, hi, false, frame, tile.first, tile.first, tile.first, tile.first};
+    Span span{buffer.index, lo, hi, false, frame, tile.first, tile.first, tile.first, tile.first};
     Expr number(0);
     for (size_t d = 0; d < tile.first.rank; ++d) {
         const int axis = op_.operands[operand].windows[d].axis;
@@ -248,16 +259,16 @@ Tile Tiles::kept(size_t operand, const Expr& t) const {
         if (run.count > 1) number = number + index(static_cast<size_t>(axis), t) * Expr(run.stride);
     }
     const Expr start = number * Expr(slot_size(operand)) + Expr(lo);
-    return {places_.program.region("", places_.l2, start, type(operand, tile.shape, false)), span};
+    return {places_.program.region("", buffer, start, type(operand, tile.shape, false)), span};
 }
 
 std::pair<Tile, Tile> Tiles::whole(size_t operand) const {
     const graph::Value& of = value(operand);
+    const builder::Buffer& buffer = buffer_of_kept(operand);
     const auto lo = static_cast<int64_t>(kept_[operand]);
     const auto size = static_cast<int64_t>(packed_bytes(of.elem, of.elements()));
     const builder::TensorType packed = builder::tensor(of.elem, exprs(shape_of(of)));
-    Tile to{places_.program.region("", places_.l2, lo, packed),
-            {places_.l2.index, lo, lo + size, true, 0, {}, {}}};
+    Tile to{places_.program.region("", buffer, lo, packed), {buffer.index, lo, lo + size, true, 0, {}, {}}};
     if (of.constant()) {
         const Expr start(places_.constants.place(places_.constants.whole(op_.operands[operand].value)));
         return {to,
@@ -266,15 +277,14 @@ std::pair<Tile, Tile> Tiles::whole(size_t operand) const {
     }
     const View& view = places_.memory.views[op_.operands[operand].value];
     const Storage& storage = places_.memory.storages[view.storage];
-    const builder::Buffer buffer = buffer_of(view.storage, storage);
-    const auto base = static_cast<int64_t>(storage.address),
-               width = static_cast<int64_t>(bit_width(of.elem) / 8);
+    const builder::Buffer home = buffer_of(view.storage, storage);
+    const auto base = base_of(storage), width = static_cast<int64_t>(bit_width(of.elem) / 8);
     int64_t last = view.offset;
     for (size_t d = 0; d < shape_of(of).rank; ++d) last += (shape_of(of)[d] - 1) * view.strides[d];
     return {to,
-            {places_.program.region("", buffer, base + view.offset * width,
+            {places_.program.region("", home, base + view.offset * width,
                                     type(operand, shape_of(of), false).strides(exprs(view.strides))),
-             {buffer.index, base + view.offset * width, base + (last + 1) * width, false, 0, {}, {}}}};
+             {home.index, base + view.offset * width, base + (last + 1) * width, false, 0, {}, {}}}};
 }
 
 Tile Tiles::piece(const Tile& tile, int64_t number, int64_t count) const {

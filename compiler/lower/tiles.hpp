@@ -25,6 +25,8 @@ class Tiles {
           tiling_(mapping.tiling),
           homes_(mapping.homes),
           kept_(mapping.kept),
+          held_(mapping.held),
+          inference_(mapping.inference),
           engine_(engine) {}
 
     /// Takes this part of the arenas for the stage.
@@ -90,6 +92,8 @@ class Tiles {
     builder::TensorType type(size_t operand, const Dims& shape, bool quantised) const;
     proto::Quant tile_quant(size_t operand) const;
     builder::Buffer buffer_of(uint32_t index, const Storage& storage) const;
+    const builder::Buffer& buffer_of_kept(size_t operand) const;
+    int64_t base_of(const Storage& storage) const;
     uint32_t frame_of(std::vector<int64_t> origin) const;
     Tile constant_tile(size_t operand, const Box& tile, const builder::Expr& t) const;
     Tile in_slot(size_t operand, const builder::Buffer& buffer, const builder::Expr& slot, int64_t part,
@@ -101,6 +105,8 @@ class Tiles {
     const Tiling& tiling_;
     const std::vector<Home>& homes_;
     const std::vector<uint64_t>& kept_;
+    const Held& held_;
+    uint64_t inference_;
     size_t engine_;
     std::vector<Position> positions_;
     std::vector<int64_t> offsets_;  ///< in L1 and staging

@@ -92,6 +92,25 @@ uint64_t kept_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& t
     return tiles * align_up(tile_bytes(graph, op, operand, tiling.tile));
 }
 
+bool follows_axis(const TileOp& op, size_t operand, size_t axis) {
+    const std::vector<Window>& windows = op.operands[operand].windows;
+    return std::any_of(windows.begin(), windows.end(),
+                       [axis](const Window& window) { return window.axis == static_cast<int>(axis); });
+}
+
+bool leaves_tiles(const TileOp& op, const Tiling& tiling, size_t operand) {
+    for (const Window& window : op.operands[operand].windows) {
+        const bool cut = window.axis >= 0 && tiling.tiles(op, static_cast<size_t>(window.axis)) > 1;
+        if (cut && window.slides()) return false;
+    }
+    for (size_t a = 0; a < op.axes.size(); ++a) {
+        if (op.axes[a].walk == Walk::loop && tiling.rounds(op, a) > 1 && !follows_axis(op, operand, a) &&
+            !tiling.hoisted[operand])
+            return false;
+    }
+    return true;
+}
+
 int64_t Tiling::lanes() const {
     int64_t lanes = 1;
     for (const int64_t along : split) lanes *= along;

@@ -112,6 +112,11 @@ Dims tile_shape(const graph::Graph& graph, const TileOp& op, size_t operand,
 uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
                     const std::vector<int64_t>& tile);
 
+bool follows_axis(const TileOp& op, size_t operand, size_t axis);
+/// Whether an operand's tiles can be left in L2 one by one: they do not overlap, and no two iterations of a loop leave the
+/// same one.
+bool leaves_tiles(const TileOp& op, const Tiling& tiling, size_t operand);
+
 /// Of L2, for what Tiling::keep says of an operand.
 uint64_t kept_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand);
 

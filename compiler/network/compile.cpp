@@ -86,8 +86,18 @@ class Compilation {
         lower::Guide guide;
         if (const std::string& path = request_.options.text("mapping"); !path.empty())
             guide.wishes = read_mapping(path);
+        if (request_.options.given("inferences")) guide.inferences = inferences_of_user();
         guide.explain = request_.options.text("explain-mapping");
         return guide;
+    }
+
+    uint64_t inferences_of_user() const {
+        const int64_t inferences = request_.options.integer("inferences");
+        if (inferences < 1 || inferences > static_cast<int64_t>(max_inferences))
+            throw UserError(
+                fmt::format("--inferences {}: a program makes 1 to {} inferences. Fix: use one of these.",
+                            inferences, max_inferences));
+        return static_cast<uint64_t>(inferences);
     }
 
     ElemType choose_precision() {

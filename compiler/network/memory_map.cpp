@@ -53,11 +53,27 @@ Band tiles(const Compiled& compiled, uint64_t bytes) {
     return band;
 }
 
+/// Weights that stay in L2 from one inference to the next.
+Band held(const Compiled& compiled) {
+    Band band{"L2, weights that stay", compiled.lowered.held_bytes, {}};
+    const size_t last = compiled.lowered.ops.size() - 1;
+    for (const lower::LoweredOp& op : compiled.lowered.ops) {
+        for (size_t i = 0; i < op.op.operands.size(); ++i) {
+            if (op.held.holds(i))
+                band.boxes.push_back({compiled.lowered.graph.value(op.op.operands[i].value).name, op.kept[i],
+                                      lower::kept_bytes(compiled.lowered.graph, op.op, op.tiling, i), 0,
+                                      last});
+        }
+    }
+    return band;
+}
+
 std::vector<Band> bands_of(const Compiled& compiled, const lower::Target& target) {
     const lower::MemoryPlan& memory = compiled.lowered.memory;
     std::vector<Band> bands{tiles(compiled, target.l1_bytes)};
     if (memory.l2_bytes > 0)
         bands.push_back(arena(compiled, "L2, tensors between operations", lower::Home::l2, memory.l2_bytes));
+    if (compiled.lowered.held_bytes > 0) bands.push_back(held(compiled));
     if (memory.ddr_bytes > 0)
         bands.push_back(
             arena(compiled, "DDR, tensors between operations", lower::Home::ddr, memory.ddr_bytes));

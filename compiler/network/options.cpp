@@ -5,12 +5,13 @@ namespace kpu::network {
 std::vector<OptionRow> option_rows() {
     return {
         {"precision",
-         "type of the products: f32, fp16, bf16, int8, int4 (weights of 4 bits, activations of 8), posit8, "
-         "posit16; "
+         "type of the products: f32, fp16, bf16, int8, int4 (weights of 4 bits, activations of 8), posit8 "
+         "(of es 0; posit8_es1, posit8_es2), posit16 (of es 1; posit16_es0, posit16_es2); "
          "without it the widest float type of the device",
          ValueKind::choice,
          "",
-         {"f32", "fp16", "bf16", "int8", "int4", "posit8", "posit16"}},
+         {"f32", "fp16", "bf16", "int8", "int4", "posit8", "posit8_es1", "posit8_es2", "posit16",
+          "posit16_es0", "posit16_es2"}},
         {"group-size",
          "of int4: input channels of a weight that have one scale, for each output channel; the last group "
          "of a "
@@ -33,7 +34,7 @@ std::vector<OptionRow> option_rows() {
          ValueKind::text},
         {"keep",
          "operations in a type of their own: NAME=TYPE,..., with * and ? in names; types f32, fp16, bf16, "
-         "posit8, posit16",
+         "posit8, posit16, and those of another es",
          ValueKind::text},
         {"accuracy",
          "least signal to noise of the outputs, in dB, on the samples: the compiler widens the operations "
@@ -60,6 +61,11 @@ std::vector<OptionRow> option_rows() {
         {"batch",
          "inferences in one run: size of the dynamic first dimension of the inputs; the report says how many "
          "the device does in a second",
+         ValueKind::integer},
+        {"inferences",
+         "inferences one after the other in one run, each with inputs and outputs of its own along a new "
+         "first dimension; "
+         "weights stay in L2 where they fit",
          ValueKind::integer},
         {"layout",
          "order of dimensions of pictures on the host: as the model has it, or NHWC",

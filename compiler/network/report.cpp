@@ -42,12 +42,13 @@ struct Bound {
     double cycles;
 };
 
-/// Cycles below which no schedule with these tiles comes, and the resource that needs them.
-Bound bound_of(const lower::LoweredOp& op, const lower::Target& target) {
-    const Bound bounds[] = {{"array", peak_cycles(op, target)},
-                            {"vector", op.tiling.vector},
-                            {"dma", op.tiling.dma},
-                            {"dram", op.tiling.dram}};
+/// Cycles below which no schedule with these tiles comes, and the resource that needs them; of so many inferences.
+Bound bound_of(const lower::LoweredOp& op, const lower::Target& target, uint64_t inferences = 1) {
+    const double later = inferences > 1 ? double(inferences - 1) : 0;
+    const Bound bounds[] = {{"array", (1 + later) * peak_cycles(op, target)},
+                            {"vector", op.tiling.vector + later * op.later.vector},
+                            {"dma", op.tiling.dma + later * op.later.dma},
+                            {"dram", op.tiling.dram + later * op.later.dram}};
     return *std::max_element(std::begin(bounds), std::end(bounds),
                              [](const Bound& a, const Bound& b) { return a.cycles < b.cycles; });
 }
@@ -79,7 +80,7 @@ void state_bounds(Compiled& compiled, const lower::Target& target) {
     std::map<std::string, proto::Op*> messages;
     for (proto::Op& op : *program.mutable_op()) messages.emplace(op.id(), &op);
     for (const lower::LoweredOp& op : compiled.lowered.ops) {
-        const Bound bound = bound_of(op, target);
+        const Bound bound = bound_of(op, target, program.inferences());
         proto::Op& message = *messages.at(op.op.source.name);
         message.set_bound(bound.name);
         message.set_bound_cycles(message.bound_cycles() + static_cast<uint64_t>(bound.cycles));

@@ -102,7 +102,7 @@ graph::Data rounded(const graph::Value& value, ElemType elem) {
     std::vector<double> elements = graph::numbers(value);
     const double limit = largest(elem);
     for (double& element : elements) {
-        if (std::isfinite(element) || (values::is_posit(elem) && std::isinf(element)))
+        if (std::isfinite(element) || (is_posit(elem) && std::isinf(element)))
             element = std::clamp(element, -limit, limit);
     }
     return graph::make_numbers(elem, elements);

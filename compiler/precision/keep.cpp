@@ -26,7 +26,7 @@ Wish wish_of(std::string_view text) {
     if (wish.pattern.empty() || !is_float(wish.type)) {
         throw UserError(
             fmt::format("--keep: `{}` is not OPERATION=TYPE. Fix: write such as conv1=fp16; types are f32, "
-                        "fp16, bf16, posit8, posit16.",
+                        "fp16, bf16, posit8, posit16, posit8_es1, posit8_es2, posit16_es0, posit16_es2.",
                         text));
     }
     return wish;
@@ -45,8 +45,7 @@ ElemType type_named(std::string_view name) {
     if (name == "f32") return ElemType::f32;
     if (name == "fp16") return ElemType::f16;
     if (name == "bf16") return ElemType::bf16;
-    if (name == "posit8") return ElemType::posit8;
-    if (name == "posit16") return ElemType::posit16;
+    if (const auto type = parse_elem_type(name); type && is_posit(*type)) return *type;
     return name == "int8" ? ElemType::i8 : name == "int4" ? ElemType::i4 : ElemType::none;
 }
 

@@ -54,11 +54,15 @@ class ReservedWords {
   public:
     ReservedWords() noexcept {
         for (const Reserved& entry : reserved) add(entry.name, entry.word);
-        for (size_t i = 1; i < elem_type_count; ++i) add(name_of(static_cast<ElemType>(i)), Word::elem_type);
+        for (size_t i = 1; i < elem_type_count; ++i) {
+            const auto type = static_cast<ElemType>(i);
+            if (bit_width(type) > 0 && name_of(type).size() <= longest) add(name_of(type), Word::elem_type);
+        }
     }
 
     Word find(std::string_view name) const {
-        if (name.size() > longest) return Word::none;
+        if (name.size() > longest)  // posits of another es are the only such words
+            return name[0] == 'p' && parse_elem_type(name) ? Word::elem_type : Word::none;
         const uint64_t key = key_of(name);
         for (size_t slot = slot_of(key);; slot = (slot + 1) % slots_.size()) {
             if (slots_[slot].key == key) return slots_[slot].word;

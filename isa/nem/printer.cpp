@@ -90,6 +90,7 @@ class Printer {
         fields.set_estimated_total_cycles(p_.estimated_total_cycles());
         fields.set_estimated_total_energy_uj(p_.estimated_total_energy_uj());
         fields.set_batch(p_.batch());
+        fields.set_inferences(p_.inferences());
         if (fields.ByteSizeLong() > 0) line("#! program " + json_text(fields));
         for (const proto::Param& param : p_.param())
             line(fmt::format("#! param {} = {} in [{}..{}]", param.name(), param.default_value(), param.min(),

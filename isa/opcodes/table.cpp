@@ -61,7 +61,7 @@ std::string_view energy_action(const OpcodeSpec& spec, ElemType type) {
     const std::string_view key = spec.energy.back();
     if (key.substr(0, component.size()) != component) throw InternalError("not an opcode of a vector unit");
     if (key != opcodes::per_element.back()) return key.substr(component.size());
-    switch (type) {
+    switch (without_es(type)) {
         case ElemType::i16:
         case ElemType::u16:
             return "op.i16";

@@ -194,9 +194,10 @@ void ArrayUnit::plan_energy(const Work& work, TaskPlan& plan) const {
     // at rate r an element does r MACs in a cycle in which it is active
     const auto active = static_cast<uint64_t>(double(plan.work) * double(plan.processing_elements) *
                                               double(plan.unit_cycles_q16) / double(plan.peak_q16));
-    plan.energy = {{Component::array, "mac." + std::string(name_of(type)), plan.work, Basis::task},
-                   {Component::array, "pe.shift", active, Basis::active},
-                   {Component::array, "pe.idle", active, Basis::idle}};
+    plan.energy = {
+        {Component::array, "mac." + std::string(name_of(without_es(type))), plan.work, Basis::task},
+        {Component::array, "pe.shift", active, Basis::active},
+        {Component::array, "pe.idle", active, Basis::idle}};
 }
 
 /// MACs of a type per core cycle, of all arrays of the device.

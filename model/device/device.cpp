@@ -375,6 +375,7 @@ Device::Completed Device::last_completed() const {
     return {last.serial, last.statement, last.loops, last.unit, last.start, last.end};
 }
 uint64_t Device::completions(uint32_t statement) const { return impl_->arbiter->completions(statement); }
+Cycles Device::completed_at(uint32_t statement) const { return impl_->arbiter->completed_at(statement); }
 Device::State Device::state() const { return impl_->state(); }
 std::string Device::explain_deadlock() const { return impl_->controller->explain_block(); }
 void Device::finish(traces::StatSet& stats) { impl_->finish(stats); }

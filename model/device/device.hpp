@@ -69,6 +69,7 @@ class Device {
     };
     Completed last_completed() const;
     uint64_t completions(uint32_t statement) const;  ///< completed instances of a task statement
+    Cycles completed_at(uint32_t statement) const;   ///< when the last of them completed
 
     struct UnitState {
         uint16_t unit = traces::no_unit;

@@ -133,7 +133,9 @@ void TaskArbiter::note_completion(const TaskCommand& command) {
     const execution::TaskInstance& task = *command.task;
     last_ = {task.serial, task.statement, task.loops, command.unit, command.report.start, command.report.end};
     if (completions_.size() <= task.statement) completions_.resize(task.statement + 1);
-    ++completions_[task.statement];
+    Completions& completions = completions_[task.statement];
+    ++completions.count;
+    completions.last = command.report.end;
 }
 
 uint32_t TaskArbiter::sequencer_of(const TaskQueue& wanted, uint16_t unit) const {

@@ -68,7 +68,11 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
     const std::vector<TaskCommand*>& running() const { return running_; }
     /// Completed instances of a statement.
     uint64_t completions(uint32_t statement) const {
-        return statement < completions_.size() ? completions_[statement] : 0;
+        return statement < completions_.size() ? completions_[statement].count : 0;
+    }
+    /// When the last of them completed.
+    Cycles completed_at(uint32_t statement) const {
+        return statement < completions_.size() ? completions_[statement].last : 0;
     }
 
   private:
@@ -121,7 +125,11 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
     std::vector<const ProductRequest*> products_;  ///< that no array has yet
     std::vector<Launch> launches_;                 ///< in order of start
     CompletedTask last_;
-    std::vector<uint64_t> completions_;  ///< by statement, as far as needed
+    struct Completions {
+        uint64_t count = 0;
+        Cycles last = 0;
+    };
+    std::vector<Completions> completions_;  ///< by statement, as far as needed
     sc_core::sc_event arbitrate_;
 };
 

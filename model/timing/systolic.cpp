@@ -166,7 +166,8 @@ GemmShape gemm_shape(const BoundProgram& program, const BoundTask& task) {
 }
 
 std::string rate_name(ElemType a, ElemType b) {
-    return a == b ? std::string(name_of(a)) : fmt::format("{}x{}", name_of(a), name_of(b));
+    return a == b ? std::string(name_of(without_es(a)))
+                  : fmt::format("{}x{}", name_of(without_es(a)), name_of(without_es(b)));
 }
 
 SystolicArray array_for(const proto::SystolicArray& array, ElemType a, ElemType b) {

@@ -276,6 +276,7 @@ def compile(
     dims: Mapping[str, int] | None = None,
     *,
     batch: int | None = None,
+    inferences: int | None = None,
     keep: Keep | None = None,
     accuracy: Accuracy | None = None,
     wide_share: float | None = None,
@@ -300,6 +301,9 @@ def compile(
         Sizes of dynamic dimensions by their name; others are 1.
     batch : int, optional
         Inferences in one run: the size of the dynamic first dimension of the inputs.
+    inferences : int, optional
+        Inferences one after the other in one run, along a new first dimension of inputs and outputs;
+        weights stay in L2 where they fit.
     keep : mapping of str to str, or str, optional
         Types of operations by name or pattern, such as ``{"conv1": "fp16"}``.
     accuracy : float or "best", optional
@@ -333,6 +337,8 @@ def compile(
         options["dim"] = dims
     if batch is not None:
         options["batch"] = batch
+    if inferences is not None:
+        options["inferences"] = inferences
     mixing = Mixing(
         keep=keep,
         accuracy=accuracy,

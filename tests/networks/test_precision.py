@@ -186,6 +186,35 @@ class Mixed(Folder):
         np.testing.assert_array_equal(logits(whole), logits(wide))
         self.assertEqual({row["precision"] for row in rows(whole).values() if row["macs"] != "0"}, {"f32"})
 
+    def test_other_es(self) -> None:
+        """Posits of each es: near ONNX Runtime (three times what was measured), the same without timing."""
+        bounds = {"posit8_es1": 6.4e-2, "posit8_es2": 9.6e-2, "posit16_es0": 3.7e-4, "posit16_es2": 4.8e-4}
+        want = expected(DIGITS, str(EXAMPLES / "images.npy"))
+        for elem, bound in bounds.items():
+            with self.subTest(elem):
+                device = ["--platform", "swkpu-v2", "--precision", elem]
+                out = self.run_digits(elem, *device)
+                self.assertLess(test_networks.worst(logits(out), want), bound)
+                self.assertEqual({row["precision"] for row in rows(out).values()} - {""}, {elem})
+                functional = self.run_digits(f"{elem}_f", *device, "--mode", "functional")
+                self.assertEqual(logits(functional).tobytes(), logits(out).tobytes())
+                self.clean(DIGITS, *device)
+                program, text, again = (self.folder / f"{elem}.{end}" for end in ("kpu", "nem", "again.kpu"))
+                done("compile", DIGITS, *device, "-o", str(program))
+                done("disasm", str(program), "-o", str(text))
+                self.assertIn(f"elem={elem}", text.read_text())
+                done("asm", str(text), "-o", str(again))
+                self.assertEqual(again.read_bytes(), program.read_bytes())
+        mixed = self.run_digits(
+            "mixed", "--platform", "swkpu-v2", "--precision", "posit8", "--keep", "conv2=posit16_es2"
+        )
+        self.assertEqual(rows(mixed)["conv2"]["precision"], "posit16_es2")
+        narrow = self.run_digits("narrow", "--platform", "swkpu-v2", "--precision", "posit8")
+        self.assertLess(self.error(mixed), self.error(narrow))
+        self.refused(
+            "`swkpu-v1` have no posit8_es2 products", "--platform", "swkpu-v1", "--precision", "posit8_es2"
+        )
+
     def test_wrong_wishes(self) -> None:
         """What is no wish, names nothing, or is not there."""
         self.refused(r"--keep: `conv1` is not OPERATION=TYPE", *FP16, "--keep", "conv1")

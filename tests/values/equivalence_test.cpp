@@ -56,7 +56,9 @@ constexpr FloatTypes float_types[] = {{ElemType::f16, ElemType::f16, ElemType::f
                                       {ElemType::f16, ElemType::bf16, ElemType::f32},
                                       {ElemType::posit8, ElemType::posit8, ElemType::posit8},
                                       {ElemType::posit16, ElemType::posit16, ElemType::posit16},
-                                      {ElemType::posit8, ElemType::posit16, ElemType::f32}};
+                                      {ElemType::posit8, ElemType::posit16, ElemType::f32},
+                                      {ElemType::posit8_es2, ElemType::posit8_es2, ElemType::posit8_es2},
+                                      {ElemType::posit16_es2, ElemType::posit16_es0, ElemType::posit8_es1}};
 struct IntTypes {
     ElemType a, b, y;
 };
@@ -213,9 +215,10 @@ TEST_F(Equivalence, GroupedWeights) {
     }
 }
 
-constexpr ElemType all_types[] = {ElemType::i4,   ElemType::i8,  ElemType::i16,    ElemType::i32,
-                                  ElemType::u8,   ElemType::u16, ElemType::u32,    ElemType::f16,
-                                  ElemType::bf16, ElemType::f32, ElemType::posit8, ElemType::posit16};
+constexpr ElemType all_types[] = {
+    ElemType::i4,     ElemType::i8,      ElemType::i16,        ElemType::i32,        ElemType::u8,
+    ElemType::u16,    ElemType::u32,     ElemType::f16,        ElemType::bf16,       ElemType::f32,
+    ElemType::posit8, ElemType::posit16, ElemType::posit8_es2, ElemType::posit16_es0};
 constexpr int64_t counts[] = {1, 7, 16, 513, 1100};
 
 // relu and add on every type, quantised per tensor, per channel or not.

@@ -126,7 +126,9 @@ INSTANTIATE_TEST_SUITE_P(AllEs, Formats,
 // twice, which f32 holds and posit8 does not; with its opposite they are zero, not what a rounded sum would leave.
 TEST(Posit, ProductsAccumulateInF32) {
     Operand a(ElemType::posit8, {1, 3}), b(ElemType::posit8, {3, 1}), y(ElemType::posit8, {1, 1});
-    const auto posit8 = [](double value) { return static_cast<uint8_t>(posit_of(posit8_format, value)); };
+    const auto posit8 = [](double value) {
+        return static_cast<uint8_t>(posit_of(posit_format(ElemType::posit8), value));
+    };
     a.set<uint8_t>({posit8(64), posit8(64), posit8(1.5)});
     b.set<uint8_t>({posit8(64), posit8(-64), posit8(0.5)});
     for (const auto& backend : {make_reference_backend().release(), make_fast_backend().release()}) {

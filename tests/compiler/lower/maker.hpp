@@ -152,19 +152,38 @@ struct Result {
     Cycles cycles = 0;
 };
 
+/// So many inferences, one after the other, each on inputs of its own: what they give, one behind the other.
+inline std::vector<std::string> expected_of(Maker& maker, uint64_t inferences,
+                                            std::vector<std::string>& inputs) {
+    const Graph& graph = maker.graph();
+    const auto backend = values::make_fast_backend();
+    graph::GraphExecutor executor(graph, *backend);
+    std::vector<std::string> outputs(graph.outputs.size());
+    inputs.assign(graph.inputs.size(), "");
+    for (uint64_t n = 0; n < inferences; ++n) {
+        std::vector<Data> arrays;
+        for (const graph::Port& port : graph.inputs)
+            arrays.push_back(maker.numbers(graph.value(port.value).shape, port.elem));
+        for (size_t i = 0; i < arrays.size(); ++i) inputs[i] += bits(arrays[i]);
+        const std::vector<Data> made = executor.run(arrays);
+        for (size_t o = 0; o < made.size(); ++o) outputs[o] += bits(made[o]);
+    }
+    return outputs;
+}
+
 /// Compiles, runs in both modes, compares with the graph's own values.
-inline Result run(Maker& maker, const std::string& device, const platforms::Overrides& overrides = {}) {
+inline Result run_several(Maker& maker, const std::string& device, const platforms::Overrides& overrides,
+                          uint64_t inferences) {
     const Graph graph = maker.graph();
     graph::check(graph);
-    std::vector<Data> inputs;
-    for (const graph::Port& port : graph.inputs)
-        inputs.push_back(maker.numbers(graph.value(port.value).shape, port.elem));
-    const auto backend = values::make_fast_backend();
-    const std::vector<Data> expected = graph::GraphExecutor(graph, *backend).run(inputs);
+    std::vector<std::string> inputs;
+    const std::vector<std::string> expected = expected_of(maker, inferences, inputs);
 
     const platforms::Platform platform = platforms::load(device, overrides);
     const Target target(platform);
-    Result result{lower(graph, target), 0};
+    Guide guide;
+    guide.inferences = inferences;
+    Result result{lower(graph, target, guide), 0};
     const auto module = std::make_shared<const Module>(result.lowered.module);
     for (const runtime::Mode mode : {runtime::Mode::functional, runtime::Mode::values_timing}) {
         runtime::SimulationOptions options;
@@ -177,17 +196,25 @@ inline Result run(Maker& maker, const std::string& device, const platforms::Over
             array.dtype = npy_dtype(graph.inputs[i].elem);
             const Dims& shape = graph.value(graph.inputs[i].value).shape;
             array.shape.assign(shape.begin(), shape.end());
-            array.data = bits(inputs[i]);
+            if (inferences > 1) array.shape.insert(array.shape.begin(), static_cast<int64_t>(inferences));
+            array.data = inputs[i];
             simulation.set_input(graph.inputs[i].name, array);
         }
         EXPECT_EQ(simulation.run(), execution::RunStatus::finished) << simulation.deadlock_report();
         for (size_t o = 0; o < expected.size(); ++o) {
             const NpyArray got = simulation.output(graph.outputs[o].name);
-            EXPECT_TRUE(got.data == bits(expected[o])) << graph.outputs[o].name << " on " << device;
+            EXPECT_TRUE(got.data == expected[o])
+                << graph.outputs[o].name << " on " << device << ", inferences: " << inferences;
         }
         result.cycles = simulation.now();
     }
     return result;
+}
+
+/// One inference; beside it two, which share their weights.
+inline Result run(Maker& maker, const std::string& device, const platforms::Overrides& overrides = {}) {
+    run_several(maker, device, overrides, 2);
+    return run_several(maker, device, overrides, 1);
 }
 
 }  // namespace kpu::lower::testing

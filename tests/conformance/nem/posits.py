@@ -1,7 +1,7 @@
 """Posits by exact fractions: a part of the oracle, see arithmetic.py.
 
 Patterns are read by the text of the posit standard, bit by bit, and numbers are rounded by comparing
-fractions; nothing is shared with the simulator. posit8 has es 0, posit16 es 1.
+fractions; nothing is shared with the simulator.
 """
 
 from __future__ import annotations
@@ -11,6 +11,16 @@ import functools
 from fractions import Fraction
 
 ES = {8: 0, 16: 1}
+"""What posit8 and posit16 have; element types of another es say it."""
+FORMATS = {
+    "posit8": (8, 0),
+    "posit8_es1": (8, 1),
+    "posit8_es2": (8, 2),
+    "posit16": (16, 1),
+    "posit16_es0": (16, 0),
+    "posit16_es2": (16, 2),
+}
+"""Bits and es of the element types."""
 
 
 def decoded(pattern: int, bits: int, es: int) -> Fraction | None:
@@ -35,26 +45,21 @@ def decoded(pattern: int, bits: int, es: int) -> Fraction | None:
 
 
 @functools.cache
-def magnitudes(bits: int) -> list[Fraction]:
-    """The positive numbers: that of pattern i + 1 at i."""
-    return [decoded(p, bits, ES[bits]) or Fraction(0) for p in range(1, 1 << (bits - 1))]
-
-
-@functools.cache
-def ties(bits: int) -> list[Fraction]:
+def ties(bits: int, es: int) -> list[Fraction]:
     """Between pattern i + 1 and the next: the pattern with one more bit that lies there."""
-    return [decoded(2 * p + 1, bits + 1, ES[bits]) or Fraction(0) for p in range(1, (1 << (bits - 1)) - 1)]
+    return [decoded(2 * p + 1, bits + 1, es) or Fraction(0) for p in range(1, (1 << (bits - 1)) - 1)]
 
 
-def encoded(value: Fraction | None, bits: int) -> int:
+def encoded(value: Fraction | None, bits: int, es: int | None = None) -> int:
     """The pattern of a number, rounded once; None is NaR."""
+    es = ES[bits] if es is None else es
     if value is None:
         return 1 << (bits - 1)
     if value == 0:
         return 0
     if value < 0:
-        return (1 << bits) - encoded(-value, bits)
-    between = ties(bits)
+        return (1 << bits) - encoded(-value, bits, es)
+    between = ties(bits, es)
     at = bisect.bisect_left(between, value)  # ties below the number
     pattern = at + 1
     if at < len(between) and between[at] == value and pattern % 2 == 1:

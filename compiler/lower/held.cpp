@@ -1,0 +1,48 @@
+#include "compiler/lower/held.hpp"
+
+#include <algorithm>
+
+#include "compiler/lower/lower.hpp"
+
+namespace kpu::lower {
+namespace {
+
+/// Cycles of DRAM to those of what else the operation needs.
+double held_up(const LoweredOp& op) {
+    const Tiling& tiling = op.tiling;
+    return tiling.dram / std::max({tiling.array, tiling.vector, tiling.dma, 1.0});
+}
+
+void hold(const graph::Graph& graph, LoweredOp& op, uint64_t room, uint64_t& next) {
+    for (size_t i = 0; i < op.op.operands.size(); ++i) {
+        const graph::Value& value = graph.value(op.op.operands[i].value);
+        if (!value.constant() || op.op.operands[i].place != Place::input || op.homes[i] != Home::ddr)
+            continue;
+        Tiling tiling = op.tiling;
+        tiling.keep[i] = leaves_tiles(op.op, tiling, i) ? Keep::tiles : Keep::whole;
+        if (tiling.keep[i] == Keep::whole && bit_width(value.elem) < 8) continue;
+        const uint64_t size = kept_bytes(graph, op.op, tiling, i);
+        if (size > room - next) continue;
+        op.tiling.keep[i] = tiling.keep[i];
+        op.kept[i] = next;
+        op.held.operands[i] = true;
+        next += size;
+    }
+}
+
+}  // namespace
+
+uint64_t hold_weights(const graph::Graph& graph, std::vector<LoweredOp>& ops, uint64_t room) {
+    std::vector<LoweredOp*> order;
+    for (LoweredOp& op : ops) {
+        op.held.operands.assign(op.op.operands.size(), false);
+        order.push_back(&op);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [](const LoweredOp* a, const LoweredOp* b) { return held_up(*a) > held_up(*b); });
+    uint64_t used = 0;
+    for (LoweredOp* op : order) hold(graph, *op, room, used);
+    return used;
+}
+
+}  // namespace kpu::lower

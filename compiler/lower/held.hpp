@@ -1,0 +1,24 @@
+#pragma once
+// Weights that stay in L2 from one inference to the next.
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+
+namespace kpu::lower {
+
+/// Of one operation.
+struct Held {
+    std::vector<bool> operands;            ///< by operand
+    std::set<std::vector<int64_t>> there;  ///< tiles that the first inference left, while tasks are made
+    bool holds(size_t operand) const { return operand < operands.size() && operands[operand]; }
+};
+
+struct LoweredOp;
+
+/// Gives weights places among `room` bytes of L2, which they keep for the whole program: those of the operations that DRAM
+/// holds up most come first. Changes where the operations keep them; their tiles stay. Result: bytes.
+uint64_t hold_weights(const graph::Graph& graph, std::vector<LoweredOp>& ops, uint64_t room);
+
+}  // namespace kpu::lower
