@@ -15,6 +15,18 @@ TEST(Shipped, Names) {
                                              "npm_quad_cstl", "swkpu-v1", "swkpu-v2", "tile32"));
 }
 
+/// Those that a file states: posits of another es come to the posits of their width.
+std::vector<TypeVariant> own_variants(const DeviceLimits& limits) {
+    std::vector<TypeVariant> own;
+    for (const TypeVariant& variant : limits.variants) {
+        const auto derived = [](const TypeVariant::Binding& binding) {
+            return !binding.absent && !binding.any && without_es(binding.type) != binding.type;
+        };
+        if (std::none_of(variant.bindings.begin(), variant.bindings.end(), derived)) own.push_back(variant);
+    }
+    return own;
+}
+
 /// Every shipped platform loads, validates, has prices and limits, and its written form loads to the same
 /// bytes.
 TEST(Shipped, LoadAndRoundTrip) {
@@ -27,7 +39,7 @@ TEST(Shipped, LoadAndRoundTrip) {
         EXPECT_EQ(to_textproto(parse_textproto(text, "again")), text);
         const DeviceLimits limits = limits_of(platform);
         EXPECT_FALSE(limits.agnostic);
-        EXPECT_EQ(limits.variants.size(), static_cast<size_t>(platform.variant_size()));
+        EXPECT_EQ(own_variants(limits).size(), static_cast<size_t>(platform.variant_size()));
         EXPECT_GE(limits.variants.size(), 17u);
         EXPECT_FALSE(energy_prices(platform).actions.empty());
     }
@@ -196,7 +208,8 @@ TEST(Shipped, AgnosticLimits) {
     const DeviceLimits limits = agnostic_limits();
     EXPECT_TRUE(limits.agnostic);
     size_t extensions = 0, future = 0, conditions = 0, unsigned_elements = 0;
-    for (const TypeVariant& variant : limits.variants) {
+    const std::vector<TypeVariant> variants = own_variants(limits);
+    for (const TypeVariant& variant : variants) {
         extensions += variant.family == "gemm.acc" || variant.family == "conv2d.acc" ||
                       variant.family == "gemm.group" || variant.family == "conv2d.group" ||
                       variant.family == "requant" || variant.family == "gemm.float_bias" ||
@@ -214,7 +227,7 @@ TEST(Shipped, AgnosticLimits) {
     EXPECT_EQ(future, 4u * (6 + 3 + 2 + 4) + 6 + 6 + 6);  // four convolutions, reductions, searches, sums
     EXPECT_EQ(conditions, 11u + 5u + 1u);
     EXPECT_EQ(unsigned_elements, 4u * 3);
-    EXPECT_EQ(limits.variants.size() - extensions - future - conditions - unsigned_elements, 17u + 48u);
+    EXPECT_EQ(variants.size() - extensions - future - conditions - unsigned_elements, 17u + 48u);
 }
 
 }  // namespace
