@@ -4,6 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
+/// The next loop's iterations do not depend on each other. Clang, which only builds fuzzers, warns where it cannot use that.
+#ifdef __clang__
+#define KPUSIM_INDEPENDENT
+#else
+#define KPUSIM_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 namespace kpu::values::kernel {
 
 inline bool has_wide_instructions() {
@@ -14,12 +21,12 @@ inline bool has_wide_instructions() {
 /// Places stand for themselves: a column is another one, or the very same.
 template <typename Step>
 [[gnu::target("avx2,fma")]] void each_wide(size_t count, const Step& step) {
-#pragma GCC ivdep
+    KPUSIM_INDEPENDENT
     for (size_t i = 0; i < count; ++i) step(i);
 }
 template <typename Step>
 void each_narrow(size_t count, const Step& step) {
-#pragma GCC ivdep
+    KPUSIM_INDEPENDENT
     for (size_t i = 0; i < count; ++i) step(i);
 }
 /// step(i) for each place i below count.
