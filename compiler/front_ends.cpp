@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "compiler/device_directive.hpp"
+#include "isa/kernel/text.hpp"
 
 namespace kpu::compiler {
 namespace {
@@ -121,7 +122,7 @@ Input load_for_device(const Source& source, const GivenOptions& options, const D
 std::shared_ptr<const Module> load_program(const Source& source, const GivenOptions& options,
                                            const std::vector<std::string>& search_paths, Diagnostics& notes) {
     auto module = load(recognise(source), source, options, search_paths, nullptr, notes).module;
-    if (module == nullptr) refuse_devices(source.origin());
+    if (module == nullptr) refuse_no_program(source);
     return module;
 }
 
@@ -130,11 +131,14 @@ std::shared_ptr<const Module> load_program(const std::string& path,
     return load_program(Source::of_file(path), {}, search_paths, notes);
 }
 
-void refuse_devices(const std::string& origin) {
+void refuse_no_program(const Source& source) {
     throw UserError(
-        fmt::format("{}: this file declares devices, not a program. Fix: pass it with --platform, and "
-                    "name a program here.",
-                    origin));
+        source.origin() + ": " +
+        (kernel::is_kernel_text(source.bytes())
+             ? "this file holds kernels, not a program. Fix: name it in a program's "
+               "`#! kernels` line and that program here, or call them from Python, kpusim.kernel(FILE)."
+             : "this file declares devices, not a program. Fix: pass it with --platform, "
+               "and name a program here."));
 }
 
 }  // namespace kpu::compiler

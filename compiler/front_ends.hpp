@@ -40,13 +40,13 @@ struct Input {
 Input load_for_device(const Source& source, const GivenOptions& options, const DeviceChoice& device,
                       Diagnostics& notes, std::vector<NodeSupport>* nodes = nullptr);
 
-/// The program alone. Throws UserError, also for a file of devices.
+/// The program alone. Throws UserError, also for a file of devices or kernels.
 std::shared_ptr<const Module> load_program(const Source& source, const GivenOptions& options,
                                            const std::vector<std::string>& search_paths, Diagnostics& notes);
 std::shared_ptr<const Module> load_program(const std::string& path,
                                            const std::vector<std::string>& search_paths, Diagnostics& notes);
-/// Throws the UserError for a file of devices where a program is needed.
-[[noreturn]] void refuse_devices(const std::string& origin);
+/// Throws the UserError for a file of devices or kernels where a program is needed.
+[[noreturn]] void refuse_no_program(const Source& source);
 
 /// Notes which of the changes that a program needs are made, those that `overrides` does not have already,
 /// and gives all overrides.

@@ -1,4 +1,4 @@
-// Front end: NEM text. A text of devices instead of a program is checked, and gives no module.
+// Front end: NEM text. A text of devices or of kernels instead of a program is checked, and gives no module.
 #include "compiler/front_end.hpp"
 
 #include <algorithm>
@@ -6,6 +6,8 @@
 
 #include "base/text.hpp"
 #include "compiler/nem_text/write_text.hpp"
+#include "isa/kernel/code.hpp"
+#include "isa/kernel/text.hpp"
 #include "isa/nem/nem.hpp"
 #include "platforms/variants.hpp"
 
@@ -61,7 +63,18 @@ bool recognise_text(std::string_view head, std::string_view /*file_name*/) {
     return true;  // comments alone
 }
 
+void check_kernels(const Source& source, Diagnostics& notes) {
+    const auto kernels = kernel::parse(source.bytes(), source.origin(), notes);
+    if (!notes.has_errors())
+        for (const kernel::Source& one : kernels) kernel::analyse(one, notes);
+    if (notes.has_errors()) throw UserError(notes);
+}
+
 Loaded load_text(const Source& source, const LoadRequest& request, Diagnostics& notes) {
+    if (kernel::is_kernel_text(source.bytes())) {
+        check_kernels(source, notes);
+        return {};
+    }
     auto document =
         nem::parse(source.bytes(), source.origin(), platforms::file_loader(request.search_paths), notes);
     if (notes.has_errors()) throw UserError(notes);

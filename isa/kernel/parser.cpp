@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/text.hpp"
 #include "isa/kernel/expression_reader.hpp"
@@ -38,6 +39,8 @@ class KernelReader : public ExpressionReader {
         body_ = &source.body;
         const Token name = expect_name("the kernel's name");
         source.start = {name.line, name.column};
+        if (!names_.insert(name.text).second)
+            fail(name, fmt::format("a second kernel {}. Fix: rename one.", quoted(name)));
         body_->set_name(std::string(name.text));
         body_->set_rules("gpu");
         if (accept("rules")) {
@@ -268,9 +271,16 @@ class KernelReader : public ExpressionReader {
     proto::KernelBody* body_ = nullptr;
     std::vector<Block> blocks_;
     std::vector<Source> kernels_;
+    std::unordered_set<std::string_view> names_;
 };
 
 }  // namespace
+
+bool is_kernel_text(std::string_view text) {
+    Lexer lexer(text);
+    if (!lexer.take().is("kernel") || lexer.take().kind != TokenKind::name) return false;
+    return lexer.peek().is("workgroup") || lexer.peek().is("rules");
+}
 
 std::vector<Source> parse(std::string_view text, const std::string& path, Diagnostics& diagnostics) {
     if (text.size() > max_text_bytes) {

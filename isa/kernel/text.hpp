@@ -27,6 +27,9 @@ struct Source {
     std::vector<Place> buffers, statements;  ///< parallel to the body's, or empty
 };
 
+/// Whether a text holds kernels, by its first words.
+bool is_kernel_text(std::string_view text);
+
 /// Every kernel of a text. Mistakes go to `diagnostics`; the kernels are then incomplete.
 std::vector<Source> parse(std::string_view text, const std::string& path, Diagnostics& diagnostics);
 

@@ -199,11 +199,6 @@ void ProgramReader::read_statement() {
     if (accept(';')) return;
     if (token.is(Word::in))
         fail(token, "`in` without an opcode. Fix: the opcode before it ends with .async or .sync");
-    if (token.is_name("kernel") && peek(1).kind == TokenKind::name)
-        fail(token,
-             "a file of kernels is no program. Fix: name it in a program, `#! kernels FILE.kern`, and launch "
-             "them "
-             "there; or call them from Python, kpusim.kernel(FILE)");
     if (token.kind != TokenKind::name || token.word != Word::none || (!named && !is_task))
         fail(token,
              fmt::format("expected a statement, found {}. Fix: start with const, buffer, let, loop, wait, a "

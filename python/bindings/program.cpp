@@ -27,7 +27,7 @@ Program make_program(compiler::Source source, GivenOptions options, std::vector<
     compiler::Loaded loaded =
         compiler::load(front_end, source, options, program.search_paths,
                        program.platform ? &program.platform->resolved : nullptr, program.findings);
-    if (loaded.module == nullptr) compiler::refuse_devices(source.origin());
+    if (loaded.module == nullptr) compiler::refuse_no_program(source);
     program.module = std::move(loaded.module);
     if (program.platform) {
         auto changed = compiler::with_changes(program.platform->overrides, loaded.changes, source.origin(),

@@ -52,7 +52,7 @@ void compile(const CompileOptions& options) {
     const auto source = compiler::Source::of_file(options.input);
     const auto [front_end, module, platform] =
         compiler::load_for_device(source, options.front_end, options.device.choice(), diagnostics);
-    if (module == nullptr) compiler::refuse_devices(source.origin());
+    if (module == nullptr) compiler::refuse_no_program(source);
     if (platform) verify(module, platforms::limits_of(*platform), {}, diagnostics);
     print_findings(diagnostics);
     if (diagnostics.has_errors()) throw UserError(fmt::format("{}: nothing is written.", source.origin()));

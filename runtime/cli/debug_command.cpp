@@ -41,7 +41,7 @@ int debug(const DebugOptions& options) {
     const auto source = compiler::Source::of_file(options.program);
     const auto loaded =
         compiler::load_for_device(source, options.front_end, options.device.choice(), diagnostics);
-    if (loaded.module == nullptr) compiler::refuse_devices(source.origin());
+    if (loaded.module == nullptr) compiler::refuse_no_program(source);
     runtime::SimulationOptions settings;
     if (options.mode == "functional") settings.mode = runtime::Mode::functional;
     settings.params = options.params.bindings();

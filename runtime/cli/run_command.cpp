@@ -221,7 +221,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     const auto source = compiler::Source::of_file(options.program);
     const auto [front_end, module, platform] =
         compiler::load_for_device(source, options.front_end, options.device.choice(), diagnostics);
-    if (module == nullptr) compiler::refuse_devices(source.origin());
+    if (module == nullptr) compiler::refuse_no_program(source);
     if (!front_end->has_values && options.mode != "timing") {
         if (options.mode_given) {
             throw UserError(fmt::format("{}: a {} has no data to compute with. Fix: leave out --mode.",

@@ -195,6 +195,21 @@ class Errors(Launch):
         """Named, not as if the program named none."""
         self.refused("# nothing", "no kernel `k`: the program's file k.kern has no kernels. Fix:")
 
+    def test_a_file_of_kernels_alone(self) -> None:
+        """`check` checks it; there is nothing to run."""
+        file = self.work / "k.kern"
+        check = [KPUSIM, "check", str(file)]
+        file.write_text("# mine\n" + self.good)
+        self.assertEqual(self.run_it(check), "")
+        for verb in ("run", "debug", "disasm"):
+            self.assertIn(
+                "this file holds kernels, not a program. Fix:", self.run_it([KPUSIM, verb, str(file)], 1)
+            )
+        file.write_text(self.good.replace("= x[gid.x]", "= y"))
+        self.assertIn(f"{file}:1:57: error: kernel `k`, `o[gid.x] = y`: reference to", self.run_it(check, 1))
+        file.write_text(self.good + "\n" + self.good)
+        self.assertIn(f"{file}:2:8: error: a second kernel `k`. Fix: rename one.", self.run_it(check, 1))
+
     def test_a_missing_file(self) -> None:
         """Named, with the fix."""
         command = self.prepare(self.good, self.case())

@@ -122,8 +122,6 @@ TEST(messages, form_of_statements) {
         {"const E = (1", "expected `)` to close the parenthesis"},
         {"device other", "`device` must stand before the first statement"},
         {"frobnicate", "expected a statement, found `frobnicate`"},
-        {"kernel k workgroup(1) (x: read u32[]):",
-         "a file of kernels is no program. Fix: name it in a program"},
         {"loop i in [0..3]: buffer E : DDR (size = i) endloop", "buffer E depends on a loop variable"},
         {"x = relu.async in a out a t=\"abc", "unterminated string"},
         {"x = relu.async in a out a t=\"a\\qc\"", "unknown escape"},
