@@ -43,7 +43,7 @@ struct Places {
     std::map<size_t, Loads> loads{};               ///< by engine
     std::vector<builder::Task> streams{};          ///< loads of large constants from DDR, in order
     std::map<std::vector<int64_t>, uint32_t>
-        frames{};  ///< numbers of Span::frame, by storage, offset, strides
+        frames{};  ///< numbers of Span::frame, by storage, offset, strides (-1 of dimensions of size 1)
 };
 
 /// A group and its choice of tiles.

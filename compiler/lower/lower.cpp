@@ -31,15 +31,19 @@ class Lowering {
     Lowering(Graph graph, const Target& target, const Guide& guide)
         : graph_(std::move(graph)), target_(target), guide_(guide), program_(graph_.name) {}
 
-    Lowered run() {
+    Room room() {
         insert_copies(graph_);
-        GroupList groups = groups_of(graph_);
-        check_types(groups.ranges);
-        describe_groups(groups);
+        groups_ = groups_of(graph_);
+        check_types(groups_.ranges);
+        describe_groups();
         fill_table();
         divide_l2();
-        result_.memory =
-            plan_memory(graph_, std::move(groups), {resident_bytes_, target_.ddr_bytes}, guide_.wishes);
+        return {resident_bytes_, target_.ddr_bytes};
+    }
+
+    Lowered run() {
+        const Room of_tensors = room();
+        result_.memory = plan_memory(graph_, groups_, of_tensors, guide_.wishes);
         find_homes();
         for (size_t i = 0; i < result_.ops.size(); ++i) choose(result_.ops[i], result_.memory.spare[i]);
         if (guide_.inferences > 1) hold();
@@ -84,10 +88,11 @@ class Lowering {
         }
     }
 
-    void describe_groups(const GroupList& groups) {
-        for (const NodeRange& group : groups.ranges) {
+    void describe_groups() {
+        for (const NodeRange& group : groups_.ranges) {
             LoweredOp op;
-            op.op = describe(graph_, group.first, group.last, groups.internal);
+            op.op = describe(graph_, group.first, group.last, groups_.internal);
+            op.strips = graph_.nodes[group.first].strips;
             result_.ops.push_back(std::move(op));
         }
     }
@@ -493,6 +498,7 @@ class Lowering {
     const Target& target_;
     const Guide& guide_;
     builder::Program program_;
+    GroupList groups_;
     Lowered result_;
     Constants constants_{graph_};
     Order order_;
@@ -505,6 +511,11 @@ class Lowering {
 
 Lowered lower(Graph graph, const Target& target, const Guide& guide) {
     return Lowering(std::move(graph), target, guide).run();
+}
+
+Room room_of_tensors(const Graph& graph, const Target& target) {
+    const Guide nothing_asked;
+    return Lowering(graph, target, nothing_asked).room();
 }
 
 }  // namespace kpu::lower

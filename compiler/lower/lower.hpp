@@ -24,6 +24,7 @@ struct LoweredOp {
     Held held;                   ///< what of that stays for later inferences, in a buffer of its own
     Tiling later;  ///< of inferences behind the first: the same tiles, what is held stands in L2
     uint64_t macs = 0;
+    uint32_t strips = 0;  ///< it is one of so many that its operation is cut into; 0: all of it
     /// What it computes in: the type of its product's first factor, else of its anchor's result.
     ElemType elem = ElemType::none;
     std::vector<Tiling> considered;  ///< the tilings that fit, of the operation that Guide::explain names
@@ -50,5 +51,8 @@ struct Lowered {
 /// no variant of the device takes it, its smallest tiles do not fit, DDR is full,
 /// what is wished is illegal.
 Lowered lower(graph::Graph graph, const Target& target, const Guide& guide = {});
+
+/// What a device leaves for the tensors of a graph.
+Room room_of_tensors(const graph::Graph& graph, const Target& target);
 
 }  // namespace kpu::lower

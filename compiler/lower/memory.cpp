@@ -17,8 +17,6 @@ using graph::ValueId;
 
 namespace {
 
-bool is(const Node& node, std::string_view opcode) { return node.spec().name == opcode; }
-
 bool ascending(const Node& slice) {
     const std::vector<int64_t>& steps = slice.attrs.find("steps")->ints;
     return std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step > 0; });
@@ -215,17 +213,6 @@ class Views {
     std::vector<Storage> storages_;
 };
 
-Node copy_of(Graph& graph, ValueId value, const graph::Source& source) {
-    std::vector<int64_t> perm;
-    for (int64_t d = 0; d < shape_of(graph.value(value)).rank; ++d) perm.push_back(d);
-    graph::NodeOptions options;
-    options.source = source;
-    options.output = graph.value(value).name + ".copy";
-    options.quant = graph.value(value).quant;
-    return graph.make_node("transpose", {value}, graph::attributes({graph::ints("perm", std::move(perm))}),
-                           std::move(options));
-}
-
 class Planner {
   public:
     Planner(const Graph& graph, GroupList groups, const Room& room, const MappingWishes& wishes)
@@ -323,6 +310,17 @@ class Planner {
 
 }  // namespace
 
+Node copy_of(Graph& graph, ValueId value, const graph::Source& source) {
+    std::vector<int64_t> perm;
+    for (int64_t d = 0; d < shape_of(graph.value(value)).rank; ++d) perm.push_back(d);
+    graph::NodeOptions options;
+    options.source = source;
+    options.output = graph.value(value).name + ".copy";
+    options.quant = graph.value(value).quant;
+    return graph.make_node("transpose", {value}, graph::attributes({graph::ints("perm", std::move(perm))}),
+                           std::move(options));
+}
+
 GroupList groups_of(const Graph& graph) {
     GroupList result;
     const std::vector<Node>& nodes = graph.nodes;
@@ -375,6 +373,8 @@ void insert_copies(Graph& graph) {
                                  shape_of(graph.value(node.outputs[0])));
             if (!copy) continue;
             graph.nodes.push_back(copy_of(graph, value, node.source));
+            graph.nodes.back().strip = node.strip;
+            graph.nodes.back().strips = node.strips;
             node.inputs[i] = graph.nodes.back().outputs[0];
         }
         graph.nodes.push_back(std::move(node));
@@ -383,6 +383,25 @@ void insert_copies(Graph& graph) {
 
 MemoryPlan plan_memory(const Graph& graph, GroupList groups, const Room& room, const MappingWishes& wishes) {
     return Planner(graph, std::move(groups), room, wishes).run();
+}
+
+uint64_t ddr_traffic(const Graph& graph, const MemoryPlan& memory) {
+    const auto in_ddr = [&](ValueId id) {
+        if (graph.value(id).constant()) return true;
+        return !memory.internal[id] && memory.storages[memory.views[id].storage].home != Home::l2;
+    };
+    uint64_t sum = 0;
+    for (const NodeRange& group : memory.groups) {
+        for (NodeId n = group.first; n < group.last; ++n) {
+            for (const auto* list : {&graph.nodes[n].inputs, &graph.nodes[n].outputs}) {
+                for (const ValueId id : *list) {
+                    const graph::Value& value = graph.value(id);
+                    if (in_ddr(id)) sum += packed_bytes(value.elem, value.elements());
+                }
+            }
+        }
+    }
+    return sum;
 }
 
 }  // namespace kpu::lower

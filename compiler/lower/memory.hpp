@@ -64,6 +64,11 @@ struct MemoryPlan {
 /// Of the operands of an operation: elements, where they stand at home.
 std::vector<Dims> strides_at_home(const graph::Graph& graph, const MemoryPlan& memory, const TileOp& op);
 
+/// Bytes that groups read from DDR and write to it if each reads its operands once.
+uint64_t ddr_traffic(const graph::Graph& graph, const MemoryPlan& memory);
+
+/// A node that copies a value, for the operation `source`.
+graph::Node copy_of(graph::Graph& graph, graph::ValueId value, const graph::Source& source);
 /// Copies where a value cannot share bytes: a concatenation's input that others made, a reshape of a window.
 void insert_copies(graph::Graph& graph);
 /// Throws UserError when DDR is too small.

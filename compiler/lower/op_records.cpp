@@ -5,6 +5,17 @@ namespace kpu::lower {
 using graph::ValueId;
 
 uint32_t OpRecords::add(const LoweredOp& op) {
+    if (op.strips == 0) return add_new(op);
+    const auto [known, fresh] = striped_.emplace(op.op.source.name, 0);
+    if (fresh) return known->second = add_new(op);
+    proto::Op& message = *program_.message().mutable_op(static_cast<int>(known->second) - 1);
+    for (proto::OpAttribute& attribute : *message.mutable_attribute()) {
+        if (attribute.name() == "macs") attribute.set_i(attribute.i() + static_cast<int64_t>(op.macs));
+    }
+    return known->second;
+}
+
+uint32_t OpRecords::add_new(const LoweredOp& op) {
     const uint32_t number = program_.op(op.op.source.name, op.op.source.type);
     proto::Op& message = *program_.message().mutable_op(static_cast<int>(number) - 1);
     message.set_schedule_order(static_cast<int32_t>(number) - 1);
@@ -71,6 +82,11 @@ void OpRecords::add_attributes(const LoweredOp& op, proto::Op& message) const {
     proto::OpAttribute& macs = *message.add_attribute();
     macs.set_name("macs");
     macs.set_i(static_cast<int64_t>(op.macs));
+    if (op.strips > 0) {
+        proto::OpAttribute& strips = *message.add_attribute();
+        strips.set_name("strips");
+        strips.set_i(op.strips);
+    }
     for (const TileOperand& operand : op.op.operands) {
         const graph::Value& value = graph_.value(operand.value);
         if (!value.constant() || operand.place != Place::input) continue;

@@ -1,5 +1,6 @@
 #pragma once
 // What a program says of its operations.
+#include <map>
 #include <string>
 
 #include "compiler/lower/lower.hpp"
@@ -11,19 +12,21 @@ class OpRecords {
   public:
     OpRecords(builder::Program& program, const graph::Graph& graph, const MemoryPlan& memory)
         : program_(program), graph_(graph), memory_(memory) {}
-    /// The number by which tasks name the operation.
+    /// The number by which tasks name the operation. Strips are one operation: its tiles are those of the first one.
     uint32_t add(const LoweredOp& op);
     /// What the host calls a value: an input or output, or another view of an input's bytes.
     const std::string& host_name(graph::ValueId id) const;
 
   private:
-    /// The attributes of the anchor; its type as `precision`; its work as `macs`; each constant operand as `weight
+    uint32_t add_new(const LoweredOp& op);
+    /// The attributes of the anchor; its type as `precision`; its work as `macs`; how many `strips` it is cut into; each constant operand as `weight
     /// NAME`: element type, shape, scales.
     void add_attributes(const LoweredOp& op, proto::Op& message) const;
 
     builder::Program& program_;
     const graph::Graph& graph_;
     const MemoryPlan& memory_;
+    std::map<std::string, uint32_t> striped_;  ///< numbers of operations that are cut, by name
 };
 
 }  // namespace kpu::lower

@@ -14,8 +14,8 @@ struct Span {
     uint32_t buffer = 0;
     int64_t lo = 0, hi = 0;
     bool dense = true;  ///< all bytes from lo to hi
-    /// Tensors with the same number have the same origin, shape and strides, so that boxes can be compared; 0: bytes
-    /// only.
+    /// Tensors with the same number have the same origin, and the same strides along dimensions larger than 1, so that boxes
+    /// can be compared; 0: bytes only.
     uint32_t frame = 0;
     Dims first, count;  ///< the box, in elements of each dimension
     /// What repeats in it: `size` elements every `step` along each dimension; step 0: all elements.

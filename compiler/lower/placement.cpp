@@ -85,7 +85,14 @@ class Placer {
             consider(by_worth(best, false));
             consider(by_worth(best, true));
         }
-        for (const size_t s : left_out(best)) consider(first(best, s));
+        // a storage that enters may make room elsewhere by what it drives out
+        for (uint64_t before = 0; least > 0 && before != least && tries_ > 0;) {
+            before = least;
+            for (const size_t s : left_out(best)) consider(first(best, s));
+            for (const size_t s : left_out(best)) {
+                if (tries_ > 0) consider(without_neighbour(best, s));
+            }
+        }
         finish(best);
     }
 
@@ -131,8 +138,28 @@ class Placer {
         return order;
     }
 
+    /// A storage that is left out comes first, and that of those living with it in L2 last which costs least.
+    std::vector<size_t> without_neighbour(const std::vector<size_t>& order, size_t s) {
+        std::vector<size_t> best = first(order, s);
+        uint64_t least = traffic(best);
+        for (const size_t other : order) {
+            const bool together =
+                storages_[other].first <= storages_[s].last && storages_[s].first <= storages_[other].last;
+            if (other == s || !together || wished_[other] != Home::none || !may_enter_l2(other)) continue;
+            std::vector<size_t> trial = first(order, s);
+            trial.erase(std::find(trial.begin(), trial.end(), other));
+            trial.push_back(other);
+            const uint64_t found = traffic(trial);
+            if (found >= least) continue;
+            least = found;
+            best = std::move(trial);
+        }
+        return best;
+    }
+
     /// Bytes that go through DDR where storages get places in L2 in this order.
     uint64_t traffic(const std::vector<size_t>& order) {
+        --tries_;
         Arena l2(room_.l2);
         uint64_t sum = 0;
         for (const size_t s : order)
@@ -183,6 +210,8 @@ class Placer {
     std::vector<Storage>& storages_;
     const std::vector<Home>& wished_;
     const Room& room_;
+    int tries_ =
+        600;  ///< orders that may still be looked at: some tenths of a second for the largest networks
 };
 
 }  // namespace

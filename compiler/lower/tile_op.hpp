@@ -2,6 +2,7 @@
 // What lowering knows of a group of nodes: the space it iterates over, and which part of each operand a tile of
 // that space touches. Everything behind it (choice of tiles, memory, tasks) is the same for all opcodes.
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
@@ -67,6 +68,8 @@ struct TileOp {
 
 /// The dimensions of a value as operands have them: a scalar counts as one dimension of 1.
 Dims shape_of(const graph::Value& value);
+
+inline bool is(const graph::Node& node, std::string_view opcode) { return node.spec().name == opcode; }
 
 /// The kernel that computes a node.
 const kernels::Instance& kernel_of(const graph::Graph& graph, const graph::Node& node);

@@ -175,7 +175,9 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
                        Expr(base_of(storage));
     const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(view.strides));
     std::vector<int64_t> origin{view.storage, base_of(storage), view.offset};
-    origin.insert(origin.end(), view.strides.begin(), view.strides.end());
+    const Dims whole = shape_of(of);
+    // a dimension of size 1 may have any stride: that of another dimension would make two shapes one frame
+    for (size_t d = 0; d < whole.rank; ++d) origin.push_back(whole[d] == 1 ? -1 : view.strides[d]);
     Span span{buffer.index, 0,          0,          false,    frame_of(std::move(origin)),
               tile.first,   tile.reach, tile.shape, tile.step};
     int64_t first = view.offset, last = view.offset, elements = 1;

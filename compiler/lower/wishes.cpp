@@ -106,9 +106,15 @@ MappingWish MappingWishes::of(const std::string& name) const {
         for (const auto& [axis, across] : wish.engines) result.engines[axis] = across;
         if (wish.in_flight) result.in_flight = wish.in_flight;
         if (wish.output) result.output = wish.output;
+        if (wish.strips) result.strips = wish.strips;
         if (wish.fuse) result.fuse = wish.fuse;
     }
     return result;
+}
+
+bool MappingWishes::any_strips() const {
+    return std::any_of(wishes_.begin(), wishes_.end(),
+                       [](const MappingWish& wish) { return wish.strips.value_or(1) > 1; });
 }
 
 void MappingWishes::check(const graph::Graph& graph) const {

@@ -16,6 +16,7 @@ struct MappingWish {
     std::map<std::string, int64_t> engines;  ///< by axis: neighbouring tiles worked on at once
     std::optional<int64_t> in_flight;        ///< iterations, each with a slot of its own in L1
     std::optional<Home> output;              ///< l2 or ddr
+    std::optional<int64_t> strips;           ///< 1: it is not cut into strips
     std::optional<bool> fuse;                ///< false: nothing is fused behind it, nor it behind another
     bool fixes_tiles() const { return !tile.empty() || !engines.empty() || in_flight; }
 };
@@ -28,6 +29,8 @@ class MappingWishes {
 
     bool empty() const { return wishes_.empty(); }
     MappingWish of(const std::string& name) const;
+    /// Whether some operation is to be cut into strips.
+    bool any_strips() const;
     /// Throws UserError for a pattern that names no operation of the graph.
     void check(const graph::Graph& graph) const;
     /// Marks nodes that are not to be fused.

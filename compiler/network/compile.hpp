@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/option.hpp"
+#include "compiler/estimate/schedule.hpp"
 #include "compiler/front_end.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/lower/lower.hpp"
@@ -29,6 +30,8 @@ std::string mapping_text(const Compiled& compiled, const lower::Target& target, 
 
 /// Writes into each operation of the program what bounds it, and the cycles below which no schedule comes.
 void state_bounds(Compiled& compiled, const lower::Target& target);
+/// From a schedule of the program's tasks.
+estimate::Estimate estimate_of(const lower::Lowered& lowered, const lower::Target& target);
 /// Writes the estimates of cycles, from a schedule of the tasks: of each operation what it is charged, and the total.
 void state_estimates(Compiled& compiled, const lower::Target& target);
 

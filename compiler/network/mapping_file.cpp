@@ -53,12 +53,15 @@ class Reader {
                 result.in_flight = integer(where, value);
             } else if (field == "output") {
                 result.output = home(where, value);
+            } else if (field == "strips") {
+                result.strips = integer(where, value);
+                if (*result.strips < 1) fail(where + " is below 1", "write 1 or more");
             } else if (field == "fuse") {
                 if (!value.is_boolean()) fail(where + " is neither true nor false", "write one of them");
                 result.fuse = value.get<bool>();
             } else {
                 fail(fmt::format("`{}` has a field `{}`, which is unknown", name, field),
-                     "fields are tile, engines, in_flight, output, fuse");
+                     "fields are tile, engines, in_flight, output, strips, fuse");
             }
         }
         return result;
@@ -125,7 +128,10 @@ void write_mapping(const lower::Lowered& lowered, const std::string& path) {
     for (const lower::LoweredOp& op : lowered.ops) ++count[op.op.source.name];
     json document = json::object();
     for (const lower::LoweredOp& op : lowered.ops) {
-        if (count[op.op.source.name] == 1) document[op.op.source.name] = mapping_of(lowered, op);
+        json& mapping = document[op.op.source.name];
+        if (count[op.op.source.name] == 1) mapping = mapping_of(lowered, op);
+        if (op.strips > 0) mapping["strips"] = op.strips;  // each strip has tiles of its own
+        if (mapping.is_null()) document.erase(op.op.source.name);
     }
     write_file(path, json_text(document, 2) + "\n");
 }

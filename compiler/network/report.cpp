@@ -88,11 +88,14 @@ void state_bounds(Compiled& compiled, const lower::Target& target) {
 }
 
 /// Of operations and of the whole, by a schedule of the program's tasks.
+estimate::Estimate estimate_of(const lower::Lowered& lowered, const lower::Target& target) {
+    const std::shared_ptr<const Module> lent(std::shared_ptr<void>(), &lowered.module);
+    return estimate::estimate(bind(lent, {}, target.limits), target, lowered.lane_operations);
+}
+
 void state_estimates(Compiled& compiled, const lower::Target& target) {
     Module& module = compiled.lowered.module;
-    const BoundProgram bound =
-        bind(std::shared_ptr<const Module>(std::shared_ptr<void>(), &module), {}, target.limits);
-    const estimate::Estimate of = estimate::estimate(bound, target, compiled.lowered.lane_operations);
+    const estimate::Estimate of = estimate_of(compiled.lowered, target);
     for (int i = 0; i < module.program.op_size(); ++i) {
         proto::Op& op = *module.program.mutable_op(i);
         op.set_estimated_cycles(static_cast<uint64_t>(std::llround(of.charged[static_cast<size_t>(i)])));

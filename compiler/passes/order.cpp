@@ -227,6 +227,40 @@ size_t window_end(const Profile& profile, size_t first) {
     return best;
 }
 
+/// Steps that free more than they make run as soon as they can, if that raises no peak: less lives meanwhile, and operations
+/// that hand over to each other are neighbours.
+std::vector<size_t> eager_order(const Steps& steps) {
+    const Profile profile = profile_of(steps);
+    const uint64_t peak = profile.peak();
+    const size_t count = steps.nodes.size();
+    std::vector<uint64_t> makes(count, 0), frees(count, 0);
+    std::vector<size_t> after(count, 0);  // the first place at which a step can run and free what it does
+    for (size_t i = 0; i < count; ++i) {
+        for (const uint32_t step : steps.before[i]) after[i] = std::max<size_t>(after[i], step + 1u);
+        for (const uint32_t number : steps.arrays[i]) {
+            const Steps::Array& array = steps.all[number];
+            if (array.maker == static_cast<int32_t>(i)) makes[i] += array.bytes;
+            if (array.stays || array.users.back() != i) continue;
+            frees[i] += array.bytes;
+            if (array.users.size() > 1)
+                after[i] = std::max<size_t>(after[i], array.users[array.users.size() - 2] + 1u);
+        }
+    }
+    std::vector<size_t> order;
+    std::vector<uint64_t> before = {
+        profile.start};  // what lives before each place of `order`, and behind the last
+    for (size_t i = 0; i < count; ++i) {
+        size_t place = order.size();
+        while (frees[i] > makes[i] && place > 0 && order[place - 1] >= after[i] &&
+               before[place - 1] + makes[i] <= peak)
+            --place;
+        order.insert(order.begin() + static_cast<ptrdiff_t>(place), i);
+        before.insert(before.begin() + static_cast<ptrdiff_t>(place), before[place]);
+        for (size_t at = place + 1; at < before.size(); ++at) before[at] = before[at] + makes[i] - frees[i];
+    }
+    return order;
+}
+
 /// Steps in their new order.
 std::vector<size_t> small_order(const Steps& steps) {
     const Profile profile = profile_of(steps);
@@ -251,18 +285,28 @@ std::vector<size_t> small_order(const Steps& steps) {
 
 uint64_t peak_bytes(const Graph& graph) { return profile_of(StepBuilder(graph).run()).peak(); }
 
+namespace {
+
+void reorder(Graph& graph, const Steps& steps, const std::vector<size_t>& order) {
+    std::vector<Node> nodes;
+    for (const size_t step : order) {
+        for (const NodeId id : steps.nodes[step]) nodes.push_back(std::move(graph.nodes[id]));
+    }
+    graph.nodes = std::move(nodes);
+}
+
+}  // namespace
+
 void order(Graph& graph, const Options&) {
     // a better order has its windows elsewhere, so that another search may find more
     for (int round = 0; round < 3; ++round) {
         const Steps steps = StepBuilder(graph).run();
         const uint64_t before = profile_of(steps).peak();
-        std::vector<Node> nodes;
-        for (const size_t step : small_order(steps)) {
-            for (const NodeId id : steps.nodes[step]) nodes.push_back(std::move(graph.nodes[id]));
-        }
-        graph.nodes = std::move(nodes);
+        reorder(graph, steps, small_order(steps));
         if (peak_bytes(graph) == before) break;
     }
+    const Steps steps = StepBuilder(graph).run();
+    reorder(graph, steps, eager_order(steps));
 }
 
 }  // namespace kpu::passes

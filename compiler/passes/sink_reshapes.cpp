@@ -1,5 +1,6 @@
 // Reshapes behind products move behind the elementwise nodes and norms that follow: products of many dimensions
-// are computed as [rows, columns], and what is added and activated behind them joins their group.
+// are computed as [rows, columns], and what is added and activated behind them joins their group. Concatenations of
+// products move behind activations too.
 #include <algorithm>
 
 #include "compiler/graph/data.hpp"
@@ -141,10 +142,46 @@ class Sink {
     Dims rows_;
 };
 
+/// An elementwise node of one operand behind a concatenation of products works on each part: so it joins their groups, and
+/// their results need not be kept until all are there.
+bool compute_parts(Rewriter& rewriter, NodeId id) {
+    Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    if (!is_elementwise(node) || has_quant(graph.value(node.outputs[0]))) return false;
+    const auto concat_id = rewriter.producer_id(node.inputs[0]);
+    if (concat_id < 0 || !rewriter.read_only_by(node.inputs[0], id)) return false;
+    const Node concat = graph.nodes[static_cast<size_t>(concat_id)];
+    if (!is(concat, "concat") || has_quant(graph.value(node.inputs[0]))) return false;
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+        const graph::Value& value = graph.value(node.inputs[i]);
+        if (!value.constant() || value.elements() != 1 || value.shape.rank > 1) return false;
+    }
+    for (const ValueId part : concat.inputs) {
+        const Node* reshape = row_reshape(rewriter, part);
+        const ValueId made = reshape != nullptr ? reshape->inputs[0] : part;
+        if (!rewriter.read_only_by(part, static_cast<NodeId>(concat_id)) || !comes_of_product(rewriter, made))
+            return false;
+    }
+    std::vector<ValueId> parts;
+    for (const ValueId part : concat.inputs) {
+        std::vector<ValueId> operands = node.inputs;
+        operands[0] = part;
+        graph::NodeOptions options{
+            node.source, graph.value(part).name, graph.value(node.outputs[0]).elem, {}};
+        parts.push_back(rewriter.add(node.spec().name, std::move(operands), node.attrs, std::move(options)));
+    }
+    become(rewriter, id, "concat", std::move(parts), concat.attrs);
+    graph.nodes[id].source = concat.source;
+    return true;
+}
+
 }  // namespace
 
 void sink_reshapes(Graph& graph, const Options&) {
     Rewriter rewriter(graph);
+    for (NodeId id = 0, given = graph.nodes.size(); id < given; ++id) {
+        if (rewriter.alive(id)) compute_parts(rewriter, id);
+    }
     // each node once, in their order: a reshape moves past all that follows it
     const size_t count = graph.nodes.size();
     for (NodeId id = 0; id < count; ++id) {

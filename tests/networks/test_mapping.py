@@ -137,6 +137,8 @@ class Mappings(Folder):
             ('{"conv1": {"tile": {"y": 18446744073709551615}}}', "is beyond 64 bits"),
             ('{"conv1": {"output": "L1"}}', '`output` of `conv1` is neither "L2" nor "DDR"'),
             ('{"conv1": {"fuse": 1}}', "is neither true nor false"),
+            ('{"conv1": {"strips": 0}}', "`strips` of `conv1` is below 1. Fix: write 1 or more"),
+            ('{"conv1": {"strips": 99}}', "it cannot be cut into 99 strips"),
             ('{"conv9": {}}', "the network has no operation `conv9`"),
             ('{"conv1": {"tile": {"q": 1}}}', "it has no axis `q`. Fix: its axes are n (16),"),
             ('{"conv1": {"tile": {"y": 0}}}', "a tile of 0 along `y`. Fix: give 1 to 8"),

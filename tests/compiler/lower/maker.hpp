@@ -6,6 +6,7 @@
 
 #include "compiler/graph/execute.hpp"
 #include "compiler/lower/lower.hpp"
+#include "compiler/lower/strips.hpp"
 #include "runtime/simulation.hpp"
 #include "values/convert.hpp"
 
@@ -150,6 +151,7 @@ inline std::string bits(const Data& data) { return {reinterpret_cast<const char*
 struct Result {
     Lowered lowered;
     Cycles cycles = 0;
+    uint64_t dram_bytes = 0;
 };
 
 /// So many inferences, one after the other, each on inputs of its own: what they give, one behind the other.
@@ -171,9 +173,9 @@ inline std::vector<std::string> expected_of(Maker& maker, uint64_t inferences,
     return outputs;
 }
 
-/// Compiles, runs in both modes, compares with the graph's own values.
+/// Compiles, in strips where there are wishes for them, runs in both modes, compares with the graph's own values.
 inline Result run_several(Maker& maker, const std::string& device, const platforms::Overrides& overrides,
-                          uint64_t inferences) {
+                          uint64_t inferences, const MappingWishes* strips = nullptr) {
     const Graph graph = maker.graph();
     graph::check(graph);
     std::vector<std::string> inputs;
@@ -183,7 +185,9 @@ inline Result run_several(Maker& maker, const std::string& device, const platfor
     const Target target(platform);
     Guide guide;
     guide.inferences = inferences;
-    Result result{lower(graph, target, guide), 0};
+    if (strips != nullptr) guide.wishes = *strips;
+    const std::optional<Graph> cut = strips == nullptr ? std::nullopt : in_strips(graph, target, *strips);
+    Result result{lower(cut ? *cut : graph, target, guide)};
     const auto module = std::make_shared<const Module>(result.lowered.module);
     for (const runtime::Mode mode : {runtime::Mode::functional, runtime::Mode::values_timing}) {
         runtime::SimulationOptions options;
@@ -201,20 +205,25 @@ inline Result run_several(Maker& maker, const std::string& device, const platfor
             simulation.set_input(graph.inputs[i].name, array);
         }
         EXPECT_EQ(simulation.run(), execution::RunStatus::finished) << simulation.deadlock_report();
+        EXPECT_EQ(simulation.hazards().count(), 0u) << device;
         for (size_t o = 0; o < expected.size(); ++o) {
             const NpyArray got = simulation.output(graph.outputs[o].name);
             EXPECT_TRUE(got.data == expected[o])
                 << graph.outputs[o].name << " on " << device << ", inferences: " << inferences;
         }
         result.cycles = simulation.now();
+        if (mode == runtime::Mode::functional) continue;
+        const traces::StatSet& stats = simulation.stats();
+        result.dram_bytes = stats.integer("bytes.dram.read") + stats.integer("bytes.dram.write");
     }
     return result;
 }
 
 /// One inference; beside it two, which share their weights.
-inline Result run(Maker& maker, const std::string& device, const platforms::Overrides& overrides = {}) {
-    run_several(maker, device, overrides, 2);
-    return run_several(maker, device, overrides, 1);
+inline Result run(Maker& maker, const std::string& device, const platforms::Overrides& overrides = {},
+                  const MappingWishes* strips = nullptr) {
+    run_several(maker, device, overrides, 2, strips);
+    return run_several(maker, device, overrides, 1, strips);
 }
 
 }  // namespace kpu::lower::testing

@@ -109,6 +109,27 @@ TEST(Layout, TransposesPassReshapesOfNeighbours) {
     EXPECT_THAT(b.graph.outputs[0].perm, ElementsAre(0, 2, 1));
 }
 
+TEST(Layout, ActivationsOfJoinedProductsJoinTheProducts) {
+    for (const bool shared : {false, true}) {
+        Builder b(1);
+        const ValueId x = b.graph.add_input("image", ElemType::f32, graph::dims({1, 3, 8, 6}));
+        std::vector<ValueId> heads;
+        for (const int64_t channels : {4, 12}) {
+            const ValueId y = b.conv(x, channels, 3, 1);
+            heads.push_back(b.node("reshape", {y}, attributes({ints("target_shape", {1, channels, 48})})));
+        }
+        const ValueId joined = b.node("concat", heads, attributes({graph::integer("axis", 1)}));
+        output(b.graph, b.node("sigmoid", {joined}));
+        if (shared) output(b.graph, b.node("tanh", {heads[0]}));  // the part has another reader
+        Random random(11);
+        const auto inputs = random_inputs(b.graph, random);
+        const auto before = outputs_of(b.graph, inputs);
+        run_passes(b.graph, options(), Stage::rewrite);
+        EXPECT_LE(difference(before, outputs_of(b.graph, inputs)), 1e-6) << to_text(b.graph);
+        EXPECT_EQ(count(b.graph, "sigmoid"), shared ? 1u : 2u) << to_text(b.graph);
+    }
+}
+
 TEST(Layout, TransposesDoNotPassReshapesOfOthers) {
     for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1, 32, 6}, {24, 8}}) {
         Builder b(1);

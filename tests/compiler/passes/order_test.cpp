@@ -125,6 +125,29 @@ TEST(Order, PeakCountsWhatLivesTogether) {
     EXPECT_EQ(peak_bytes(c.graph), 80u);  // input and output; what is between stays on chip
 }
 
+TEST(Order, WhatShrinksRunsAtOnce) {
+    Builder b(1);
+    const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({40}));
+    const auto half = [&](ValueId of) {
+        return b.node("slice", {of},
+                      graph::attributes({graph::ints("starts", {0}), graph::ints("ends", {4}),
+                                         graph::ints("axes", {0}), graph::ints("steps", {1})}));
+    };
+    const auto twice = [&](ValueId of) {
+        return b.node("concat", {of, of}, graph::attributes({graph::integer("axis", 0)}));
+    };
+    // what is read late lives all the while, though no order has a lower peak: that is where the largest is made
+    const ValueId large = b.node("exp", {x});
+    const ValueId largest = half(twice(twice(x)));
+    ValueId y = b.node("tanh", {largest});
+    for (int i = 0; i < 3; ++i) y = b.node("tanh", {y});
+    output(b.graph, b.node("add", {half(large), y}));
+    const uint64_t before = peak_bytes(b.graph);
+    order(b.graph, options());
+    EXPECT_LE(peak_bytes(b.graph), before);
+    EXPECT_EQ(opcodes_of(b.graph).rfind("exp slice", 0), 0u) << to_text(b.graph);
+}
+
 TEST(Order, GroupsStayTogether) {
     for (uint64_t seed = 0; seed < 30; ++seed) {
         Graph graph = random_conv_net(seed);
