@@ -82,8 +82,9 @@ class Compilation {
             return double(lower::ddr_traffic(of.graph, of.memory));
         };
         const double allowed = traffic(cut) <= 0.75 * traffic(whole) ? 1.01 : 1;
-        return estimate_of(cut, target_).cycles <= allowed * estimate_of(whole, target_).cycles ? std::move(cut)
-                                                                                            : std::move(whole);
+        return estimate_of(cut, target_).cycles <= allowed * estimate_of(whole, target_).cycles
+                   ? std::move(cut)
+                   : std::move(whole);
     }
 
     static void print(std::string_view pass, const graph::Graph& graph) {

@@ -115,6 +115,16 @@ class Pictures {
     }
 };
 
+/// What is found without a wish.
+Result run_in_strips(Maker& maker, const MappingWishes& wishes = {}) {
+    return run(maker, "swkpu-v1", small, &wishes);
+}
+
+bool is_cut(const Result& result) {
+    const std::vector<LoweredOp>& ops = result.lowered.ops;
+    return std::any_of(ops.begin(), ops.end(), [](const LoweredOp& op) { return op.strips > 0; });
+}
+
 class RandomStrips : public ::testing::TestWithParam<uint32_t> {};
 
 TEST_P(RandomStrips, KeepTheirValues) {
@@ -149,16 +159,6 @@ MappingWishes wishes(const std::string& pattern, int64_t strips) {
     wish.pattern = pattern;
     wish.strips = strips;
     return MappingWishes({wish});
-}
-
-/// What is found without a wish.
-Result run_in_strips(Maker& maker, const MappingWishes& wishes = {}) {
-    return run(maker, "swkpu-v1", small, &wishes);
-}
-
-bool is_cut(const Result& result) {
-    const std::vector<LoweredOp>& ops = result.lowered.ops;
-    return std::any_of(ops.begin(), ops.end(), [](const LoweredOp& op) { return op.strips > 0; });
 }
 
 TEST(Strips, TensorsOfAChainStayOnChip) {
