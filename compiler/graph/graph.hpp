@@ -77,8 +77,7 @@ struct Node {
     uint32_t group = 0;
     bool anchor = false;  ///< the node of its group that the others are attached to
     bool alone = false;   ///< fusion leaves it out
-    /// Of an operation that is cut into `strips` strips, the one that it computes, from 1 on; 0: all of it.
-    uint32_t strip = 0, strips = 0;
+    uint32_t strips = 0;  ///< it computes one of so many strips of its operation; 0: all of it
     /// The float type that it is computed in, whatever the network is compiled to; none: that of the network.
     ElemType kept = ElemType::none;
 

@@ -57,8 +57,6 @@ class Cutter {
 
     void append(Node added) {
         added.strips = static_cast<uint32_t>(chain_.strips);
-        added.strip =
-            std::min(static_cast<uint32_t>(strip_ + 1), added.strips);  // joins are part of the last one
         to_.nodes.push_back(std::move(added));
     }
 

@@ -373,7 +373,6 @@ void insert_copies(Graph& graph) {
                                  shape_of(graph.value(node.outputs[0])));
             if (!copy) continue;
             graph.nodes.push_back(copy_of(graph, value, node.source));
-            graph.nodes.back().strip = node.strip;
             graph.nodes.back().strips = node.strips;
             node.inputs[i] = graph.nodes.back().outputs[0];
         }

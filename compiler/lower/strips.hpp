@@ -10,7 +10,7 @@ namespace kpu::lower {
 
 /// The graph with chains cut whose tensors would else go through DDR, so that each strip of them stays in the room that
 /// tensors have in L2. What the graph computes stays the same, bit for bit. Rows that the next strip needs too
-/// are copied, not computed again. Nodes of strips say which they are (Node::strip); their source stays.
+/// are copied, not computed again. Nodes of strips say so (Node::strips); their source stays.
 /// Nothing: it is better as it is. Throws UserError where strips that are wished cannot be made.
 std::optional<graph::Graph> in_strips(const graph::Graph& graph, const Target& target,
                                       const MappingWishes& wishes = {});
