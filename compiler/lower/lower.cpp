@@ -514,8 +514,7 @@ Lowered lower(Graph graph, const Target& target, const Guide& guide) {
 }
 
 Room room_of_tensors(const Graph& graph, const Target& target) {
-    const Guide nothing_asked;
-    return Lowering(graph, target, nothing_asked).room();
+    return Lowering(graph, target, {}).room();
 }
 
 }  // namespace kpu::lower
