@@ -513,8 +513,6 @@ Lowered lower(Graph graph, const Target& target, const Guide& guide) {
     return Lowering(std::move(graph), target, guide).run();
 }
 
-Room room_of_tensors(const Graph& graph, const Target& target) {
-    return Lowering(graph, target, {}).room();
-}
+Room room_of_tensors(const Graph& graph, const Target& target) { return Lowering(graph, target, {}).room(); }
 
 }  // namespace kpu::lower
