@@ -1,4 +1,4 @@
-"""Networks keep arrays of 16x16 and 128x128 busy, with little traffic; a small one runs MobileNetV2 within a published figure.
+"""Networks keep arrays of 16x16 and 128x128 busy; a small one runs MobileNetV2 within a published figure.
 
 usage: test_cycles.py KPUSIM [unittest arguments]
 """
@@ -24,7 +24,7 @@ BF16_BY_EIGHT = ("--precision", "bf16", "--batch", "8")
 
 
 def stats(network: str, device: tuple[str, ...], numbers: tuple[str, ...]) -> dict[str, Any]:
-    """What a run takes on a device, which may have settings; without values. Beside it `bytes.compulsory` (page.py)."""
+    """What a run takes on a device, which may have settings; without values. And `bytes.compulsory` (page.py)."""
     model = page.export(network, MODELS)
     with tempfile.TemporaryDirectory() as name:
         program, listing, out = (Path(name) / part for part in ("network.kpu", "network.nem", "run"))
