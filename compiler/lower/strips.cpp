@@ -49,8 +49,9 @@ struct Planned {
 
 class Planner {
   public:
-    Planner(const Steps& steps, const Planned& planned, const MappingWishes& wishes, uint64_t l2_bytes)
-        : steps_(steps), planned_(planned), wishes_(wishes), l2_bytes_(l2_bytes) {}
+    Planner(const Steps& steps, const Planned& planned, const MappingWishes& wishes,
+            const std::set<std::string>& left_out, uint64_t l2_bytes)
+        : steps_(steps), planned_(planned), wishes_(wishes), left_out_(left_out), l2_bytes_(l2_bytes) {}
 
     /// Chains that do not overlap, in order, with the greatest saving of all such sets.
     std::vector<Chain> best() {
@@ -100,6 +101,7 @@ class Planner {
     /// Strips that the user wants of a step; 0: it is open. Tiles and homes that are fixed are those of a whole.
     int64_t wished(size_t step) const {
         if (steps_.all()[step].renames) return 0;
+        if (left_out_.count(view(step).source.name) > 0) return 1;
         const MappingWish wish = wishes_.of(view(step).source.name);
         return wish.strips.value_or(wish.fixes_tiles() || wish.output ? 1 : 0);
     }
@@ -236,8 +238,16 @@ class Planner {
     const Steps& steps_;
     const Planned& planned_;
     const MappingWishes& wishes_;
+    const std::set<std::string>& left_out_;
     uint64_t l2_bytes_;
 };
+
+std::set<std::string> operations_of(const Steps& steps, const Chain& chain) {
+    std::set<std::string> names;
+    for (size_t step = chain.first; step <= chain.last; ++step)
+        names.insert(steps.graph().nodes[steps.all()[step].nodes.first].source.name);
+    return names;
+}
 
 /// Nodes of one name need not all be cut: some may stand outside of the chain.
 void check_wishes(const Graph& graph, const MappingWishes& wishes) {
@@ -259,23 +269,26 @@ void check_wishes(const Graph& graph, const MappingWishes& wishes) {
 
 }  // namespace
 
-std::optional<Graph> in_strips(const Graph& graph, const Target& target, const MappingWishes& wishes) {
+std::optional<InStrips> in_strips(const Graph& graph, const Target& target, const MappingWishes& wishes,
+                                  const std::set<std::string>& left_out) {
     const Room room = room_of_tensors(graph, target);
     const Planned planned(graph, room, wishes);
     const Steps steps(graph);
-    std::optional<Graph> best;
+    std::optional<InStrips> best;
     uint64_t least = planned.traffic();
     for (const uint64_t percent :
          {95, 80, 65}) {  // first fit leaves gaps: a plan with more room to spare may fit better
-        const std::vector<Chain> chains = Planner(steps, planned, wishes, room.l2 * percent / 100).best();
+        const std::vector<Chain> chains =
+            Planner(steps, planned, wishes, left_out, room.l2 * percent / 100).best();
         if (chains.empty()) continue;
-        Graph candidate = with_strips(steps, chains);
-        const uint64_t traffic = Planned(candidate, room, wishes).traffic();
+        InStrips candidate{with_strips(steps, chains), {}};
+        const uint64_t traffic = Planned(candidate.graph, room, wishes).traffic();
         if (traffic + least_saving > least && !(wishes.any_strips() && !best)) continue;
         least = traffic;
+        for (const Chain& chain : chains) candidate.chains.push_back(operations_of(steps, chain));
         best = std::move(candidate);
     }
-    check_wishes(best ? *best : graph, wishes);
+    check_wishes(best ? best->graph : graph, wishes);
     return best;
 }
 

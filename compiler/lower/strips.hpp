@@ -1,6 +1,9 @@
 #pragma once
 // Strips: which chains of a graph are cut, and the graph in which they are.
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "compiler/graph/graph.hpp"
 #include "compiler/lower/target.hpp"
@@ -8,11 +11,18 @@
 
 namespace kpu::lower {
 
-/// The graph with chains cut whose tensors would else go through DDR, so that each strip of them stays in the room that
+struct InStrips {
+    graph::Graph graph;
+    std::vector<std::set<std::string>> chains;  ///< names of the operations of each chain that is cut
+};
+
+/// A graph with chains cut whose tensors would else go through DDR, so that each strip of them stays in the room that
 /// tensors have in L2. What the graph computes stays the same, bit for bit. Rows that the next strip needs too
 /// are copied, not computed again. Nodes of strips say so (Node::strips); their source stays.
 /// Nothing: it is better as it is. Throws UserError where strips that are wished cannot be made.
-std::optional<graph::Graph> in_strips(const graph::Graph& graph, const Target& target,
-                                      const MappingWishes& wishes = {});
+/// `left_out`: operations that are not cut.
+std::optional<InStrips> in_strips(const graph::Graph& graph, const Target& target,
+                                  const MappingWishes& wishes = {},
+                                  const std::set<std::string>& left_out = {});
 
 }  // namespace kpu::lower

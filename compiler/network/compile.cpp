@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/text_output.hpp"
-#include "compiler/lower/strips.hpp"
+#include "compiler/network/best_strips.hpp"
 #include "compiler/network/mapping_file.hpp"
 #include "compiler/network/numbers.hpp"
 #include "compiler/passes/passes.hpp"
@@ -53,7 +53,7 @@ class Compilation {
         guide.wishes.check(graph_);
         guide.wishes.mark_alone(graph_);
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
-        result.lowered = lower_best(guide);
+        result.lowered = lower_in_best_strips(graph_, target_, guide);
         result.lowered.module.program.set_precision(std::string(precision::precision_name(result.precision)));
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.module.program.mutable_device()->set_path(target_.platform.name());
@@ -71,22 +71,6 @@ class Compilation {
     }
 
   private:
-    /// In strips where they take no more cycles; a hundredth more where they spare a quarter of DRAM's traffic.
-    lower::Lowered lower_best(const lower::Guide& guide) {
-        std::optional<graph::Graph> strips = lower::in_strips(graph_, target_, guide.wishes);
-        if (!strips) return lower::lower(std::move(graph_), target_, guide);
-        lower::Lowered cut = lower::lower(std::move(*strips), target_, guide);
-        if (guide.wishes.any_strips()) return cut;
-        lower::Lowered whole = lower::lower(std::move(graph_), target_, guide);
-        const auto traffic = [](const lower::Lowered& of) {
-            return double(lower::ddr_traffic(of.graph, of.memory));
-        };
-        const double allowed = traffic(cut) <= 0.75 * traffic(whole) ? 1.01 : 1;
-        return estimate_of(cut, target_).cycles <= allowed * estimate_of(whole, target_).cycles
-                   ? std::move(cut)
-                   : std::move(whole);
-    }
-
     static void print(std::string_view pass, const graph::Graph& graph) {
         std::fputs(fmt::format("# after {}\n{}\n", pass, graph::to_text(graph)).c_str(), stderr);
     }

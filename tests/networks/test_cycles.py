@@ -24,7 +24,7 @@ BF16_BY_EIGHT = ("--precision", "bf16", "--batch", "8")
 
 
 def stats(network: str, device: tuple[str, ...], numbers: tuple[str, ...]) -> dict[str, Any]:
-    """What a run takes on a device, which may have settings; without values. And `bytes.compulsory` (page.py)."""
+    """What a run takes on a device, which may have settings; no values. And `bytes.compulsory` (page.py)."""
     model = page.export(network, MODELS)
     with tempfile.TemporaryDirectory() as name:
         program, listing, out = (Path(name) / part for part in ("network.kpu", "network.nem", "run"))

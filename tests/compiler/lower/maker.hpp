@@ -186,8 +186,8 @@ inline Result run_several(Maker& maker, const std::string& device, const platfor
     Guide guide;
     guide.inferences = inferences;
     if (strips != nullptr) guide.wishes = *strips;
-    const std::optional<Graph> cut = strips == nullptr ? std::nullopt : in_strips(graph, target, *strips);
-    Result result{lower(cut ? *cut : graph, target, guide)};
+    const std::optional<InStrips> cut = strips == nullptr ? std::nullopt : in_strips(graph, target, *strips);
+    Result result{lower(cut ? cut->graph : graph, target, guide)};
     const auto module = std::make_shared<const Module>(result.lowered.module);
     for (const runtime::Mode mode : {runtime::Mode::functional, runtime::Mode::values_timing}) {
         runtime::SimulationOptions options;
