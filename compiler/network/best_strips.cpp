@@ -14,7 +14,8 @@ namespace {
 
 /// Of a network's cycles, what all of its DRAM's time is worth: the most that strips may cost, for the energy that they spare.
 constexpr double worth_of_dram = 0.02;
-constexpr int most_rounds = 2;  ///< in which chains that do not pay are left out; each lowers the network once more
+constexpr int most_rounds =
+    2;  ///< in which chains that do not pay are left out; each lowers the network once more
 
 struct Cost {
     double cycles = 0, dram = 0;
@@ -30,7 +31,8 @@ struct Candidate {
         const estimate::Estimate estimate = estimate_of(lowered, target);
         all.cycles = estimate.cycles;
         for (int i = 0; i < lowered.module.program.op_size(); ++i)
-            by_operation[lowered.module.program.op(i).id()].cycles += estimate.charged[static_cast<size_t>(i)];
+            by_operation[lowered.module.program.op(i).id()].cycles +=
+                estimate.charged[static_cast<size_t>(i)];
         for (const lower::LoweredOp& op : lowered.ops) {
             by_operation[op.op.source.name].dram += op.tiling.dram;
             all.dram += op.tiling.dram;
@@ -68,7 +70,8 @@ class Choice {
 
   private:
     double price(const Cost& of) const {
-        return of.cycles / of_whole_.cycles + (of_whole_.dram > 0 ? worth_of_dram * of.dram / of_whole_.dram : 0);
+        return of.cycles / of_whole_.cycles +
+               (of_whole_.dram > 0 ? worth_of_dram * of.dram / of_whole_.dram : 0);
     }
 
     bool pays(const Candidate& cut, const std::set<std::string>& chain) const {
