@@ -33,9 +33,10 @@ struct Planned {
     Graph graph;
     MemoryPlan memory;
 
-    Planned(const Graph& of, const Room& room, const MappingWishes& wishes) : graph(of) {
+    /// Homes that are wished are those of the graph that is lowered in the end.
+    Planned(const Graph& of, const Room& room) : graph(of) {
         insert_copies(graph);
-        memory = plan_memory(graph, groups_of(graph), room, wishes);
+        memory = plan_memory(graph, groups_of(graph), room, {});
     }
     const Storage& storage(ValueId id) const { return memory.storages[memory.views[id].storage]; }
 
@@ -272,18 +273,19 @@ void check_wishes(const Graph& graph, const MappingWishes& wishes) {
 std::optional<InStrips> in_strips(const Graph& graph, const Target& target, const MappingWishes& wishes,
                                   const std::set<std::string>& left_out) {
     const Room room = room_of_tensors(graph, target);
-    const Planned planned(graph, room, wishes);
+    const Planned planned(graph, room);
     const Steps steps(graph);
     std::optional<InStrips> best;
     uint64_t least = planned.traffic();
-    for (const uint64_t percent :
-         {95, 80, 65}) {  // first fit leaves gaps: a plan with more room to spare may fit better
+    // first fit leaves gaps: a plan with more room to spare may fit better; but it has more strips, which take longer
+    for (const uint64_t percent : {95, 80, 65}) {
+        const uint64_t gain = std::max(least_saving, best ? planned.traffic() / 20 : 0);
         const std::vector<Chain> chains =
             Planner(steps, planned, wishes, left_out, room.l2 * percent / 100).best();
         if (chains.empty()) continue;
         InStrips candidate{with_strips(steps, chains), {}};
-        const uint64_t traffic = Planned(candidate.graph, room, wishes).traffic();
-        if (traffic + least_saving > least && !(wishes.any_strips() && !best)) continue;
+        const uint64_t traffic = Planned(candidate.graph, room).traffic();
+        if (traffic + gain > least && !(wishes.any_strips() && !best)) continue;
         least = traffic;
         for (const Chain& chain : chains) candidate.chains.push_back(operations_of(steps, chain));
         best = std::move(candidate);
