@@ -174,6 +174,30 @@ TEST(Strips, TensorsOfAChainStayOnChip) {
     EXPECT_LE(cut.dram_bytes, uncut.dram_bytes - tensors * 3 / 4);
 }
 
+/// Twelve heads whose scores are 144 KB.
+void attention(Maker& maker) {
+    const int64_t heads = 12, rows = 64, columns = 96, width = 16;
+    const auto product = [&](ValueId a, ValueId b) {
+        return maker.graph().add_node("gemm", {a, b}, attributes({graph::type("accum_type", ElemType::f32)}),
+                                      maker.named("MatMul"));
+    };
+    const ValueId scores = product(maker.input({heads, rows, width}), maker.input({heads, width, columns}));
+    const ValueId shares =
+        maker.graph().add_node("softmax", {scores}, attributes({integer("axis", 2)}), maker.named("Softmax"));
+    maker.output(product(shares, maker.input({heads, columns, width})));
+}
+
+TEST(Strips, ScoresOfAttentionStayOnChip) {
+    Maker maker(ElemType::f16, 4), same(ElemType::f16, 4);
+    attention(maker);
+    attention(same);
+    const Result cut = run_in_strips(maker), uncut = run(same, "swkpu-v1", small);
+    EXPECT_TRUE(is_cut(cut));
+    const uint64_t scores = 12 * 64 * 96 * 2, rest = 2 * 12 * 16 * (2 * 64 + 2 * 96);
+    EXPECT_GE(uncut.dram_bytes, rest + 4 * scores);
+    EXPECT_LE(cut.dram_bytes, rest + rest / 10);
+}
+
 TEST(Strips, AreOneOperationOfTheProgram) {
     Maker maker(ElemType::i8, 3);
     six_convolutions(maker);
