@@ -75,8 +75,6 @@ class Lowering {
         Diagnostics found;
         auto kernels = kernel::parse(lowered.text, where, found);
         if (found.has_errors() || kernels.size() != 1) throw UserError(found);
-        // mistakes of operations, in the words of the kernel they became
-        if (kernel::analyse(kernels[0], found) == nullptr) throw UserError(found);
         *file.add_kernel() = kernels[0].body;
         const std::string name = kernels[0].body.name();
         kernel::Source& source = kernels_.emplace_back();  // without places in a text that nobody sees

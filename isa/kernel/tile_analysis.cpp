@@ -35,6 +35,7 @@ class TileAnalysis {
             add_statement();
         if (errors_ == 0) check_semaphores();
         if (errors_ > 0) return nullptr;
+        find_dead_tiles(*code_, *tiles_);
         code_->tiles = tiles_;
         return code_;
     }

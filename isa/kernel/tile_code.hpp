@@ -39,7 +39,8 @@ struct TileExpr {
 /// Beside the CodeStatement of the same number, which has kind, variable, buffers and extents.
 struct TileStatement {
     std::array<ExprIndex, 3> expr{no_expr, no_expr, no_expr};
-    uint32_t semaphore = 0;  ///< buffer: of async_copy, signal, wait
+    uint32_t semaphore = 0;                 ///< buffer: of async_copy, signal, wait
+    uint32_t dead_begin = 0, dead_end = 0;  ///< of TileCode::dead: variables that nothing after it reads
 };
 
 struct TileCode {
@@ -47,6 +48,7 @@ struct TileCode {
     std::vector<TileStatement> statements;
     std::vector<Shape> variables;  ///< shapes
     std::vector<bool> semaphores;  ///< by buffer: signals and copies count there
+    std::vector<uint32_t> dead;    ///< variables, in the order of the statements that read them last
 };
 
 /// Whether some statement has a `dot`.
@@ -67,6 +69,8 @@ std::vector<Shape> lists_of(const Shape& dims, size_t from, size_t count);
 
 /// Resolves a kernel of rule set xla. Null after a mistake.
 std::shared_ptr<const Code> analyse_tiles(const Source& source, Diagnostics& diagnostics);
+/// Fills TileCode::dead.
+void find_dead_tiles(const Code& code, TileCode& tiles);
 /// As first_data_dependence(), for tiles.
 std::optional<uint32_t> first_data_dependence_of_tiles(const Code& code);
 

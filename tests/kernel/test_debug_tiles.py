@@ -128,6 +128,23 @@ class Tiles(Launch):
             "error: the workgroup has 1 invocations. Fix: give 0 to 0.",
         ])  # fmt: skip
 
+    def test_what_nothing_reads_any_more(self) -> None:
+        """It is still there for who looks."""
+        kernel = KERNEL.replace(
+            "let last = most", "let all = t[window{2, 2, 16}()] let last = all let more = last"
+        )
+        said = self.session(
+            "break line other.py:10",
+            "continue",
+            "step",
+            "step",
+            "print all[1, 0..2, 14..16]",
+            kernel=kernel,
+            mode="functional",
+        )
+        self.assertIn("`let more = last`", said[-4])
+        self.assertEqual(said[-3:], ["all[1, 0..2, 14..16] =", "  [1, 0] 46 47", "  [1, 1] 62 63"])
+
     def test_excerpts(self) -> None:
         """The first rows and columns, and the last ones."""
         kernel = KERNEL.replace("let last = most", "let all = t[window{2, 2, 16}()] let last = all")

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 
+#include "isa/kernel/tile_code.hpp"
 #include "tests/kernel/support.hpp"
 
 namespace kpu::kernel_test {
@@ -48,6 +50,39 @@ TEST(Tile, ShiftsTakeUnsignedAmounts) {
     EXPECT_EQ(compute("x >> z", "i32", eights, amounts), std::vector<int32_t>(5, -1));
     EXPECT_EQ(compute("x << z", "i8", std::vector<int8_t>{1}, {8}), std::vector<int8_t>{0});
     EXPECT_EQ(compute("x >> z", "i8", std::vector<int8_t>{-8}, {8}), std::vector<int8_t>{-1});
+}
+
+TEST(Tile, MemoryOfWhatNothingReadsAnyMore) {
+    const auto code = code_of(R"(kernel k rules(xla) workgroup(1) (x: read f32[4], y: write f32[4]):
+    let a = x[window{4}()]
+    let b = a + a
+    let unused = b * 2.0
+    let c = b - 1.0
+    loop i in 0i32..2i32:
+        let d = c + b
+        c = d * d
+    endloop
+    let e = 1.0 < 2.0
+    if e:
+        y[window{4}()] = c
+    endif
+    y[window{4}()] = c + 1.0
+endkernel
+)");
+    std::map<std::string, std::vector<std::string>> dead;
+    for (uint32_t s = 0; s < code->statements.size(); ++s)
+        for (uint32_t i = code->tiles->statements[s].dead_begin; i < code->tiles->statements[s].dead_end; ++i)
+            dead[kpu::kernel::statement_text(code->body.statement(static_cast<int>(s)))].push_back(
+                code->variables[code->tiles->dead[i]].name);
+    // b is read in a loop, which begins again, e by a block
+    EXPECT_EQ(dead, (decltype(dead){{"let b = a + a", {"a"}},
+                                    {"let unused = b * 2.0", {"unused"}},
+                                    {"c = d * d", {"d"}},
+                                    {"y[window{4}()] = c + 1.0", {"c"}}}));
+    EXPECT_EQ(
+        read<float>(run_one(*code, {blob(std::vector<float>{0, 1, 2, 3}), Blob(16)}, {1, 1, 1}, {}, false)
+                        .buffers[1]),
+        (std::vector<float>{2, 122, 2810, 16130}));
 }
 
 TEST(Tile, QuotientsThatDoNotExist) {

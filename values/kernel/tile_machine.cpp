@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/diagnostics.hpp"
+#include "values/kernel/probe.hpp"
 
 namespace kpu::values::kernel {
 
@@ -158,7 +159,14 @@ void TileMachine::execute() {
         default:
             throw InternalError("a statement that tiles do not have");
     }
+    release(t);
     ++next_;
+}
+
+/// Frees what no later statement reads; a debugger still shows it.
+void TileMachine::release(const TileStatement& t) {
+    if (t.dead_begin == t.dead_end || LaunchProbe::current() != nullptr) return;
+    for (uint32_t i = t.dead_begin; i < t.dead_end; ++i) variables_[tiles_.dead[i]] = Tile();
 }
 
 void TileMachine::branch(const CodeStatement& s, const TileStatement& t) {

@@ -45,6 +45,7 @@ class TileMachine {
     void store(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
     void copy(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
     void set_loop_variable(const Frame& frame);
+    void release(const kpu::kernel::TileStatement& t);
     int64_t semaphore_index(const kpu::kernel::TileStatement& t, ExprIndex index);
 
     Tile value(ExprIndex index);
