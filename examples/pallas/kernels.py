@@ -355,19 +355,25 @@ def wrong(example: Example, results: Any) -> str:
     return ""
 
 
+def cycle_row(name: str, run: Any) -> str:
+    """A line of the table: cycles, and in how many of them the device computed, or waited for memory."""
+    cycles = [int(run.stats[f"cycles.{part}"]) for part in ("total", "compute", "memory_stall")]
+    return "| " + " | ".join([name, *map(str, cycles)]) + " |"
+
+
 def main(names: list[str]) -> int:
     """Run the examples of these names, or all."""
     import kpusim.pallas
 
     failed = 0
-    print(f"{'kernel':24}{'cycles':>10}")
+    print("| kernel | cycles | compute | waits for memory |\n|---|---|---|---|")
     for name, example in examples().items():
         if names and name not in names:
             continue
         results = kpusim.pallas.run(example.function, platform="tile32")(*example.operands)
         problem = wrong(example, results)
         failed += bool(problem)
-        print(f"{name:24}{kpusim.pallas.last_run().cycles:10}{problem and '  WRONG: ' + problem}")
+        print(cycle_row(name, kpusim.pallas.last_run()) + (problem and f" WRONG: {problem}"))
     return failed
 
 

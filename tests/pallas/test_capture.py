@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import kpusim.pallas
 import numpy as np
@@ -113,6 +114,18 @@ def test_no_elements() -> None:
     assert "without elements, of shape (0, 128)" in refusal(call(lambda x, o: None, out=nothing))
     with pytest.raises(UserError, match="without elements"):
         kpusim.pallas.run(call(lambda x, o: None))(np.zeros((0, 128), np.float32))
+
+
+def test_dynamic_shape() -> None:
+    """Sizes that are symbols, in whatever jax makes of them."""
+    (rows,) = jax.export.symbolic_shape("rows")
+    doubled = call(
+        lambda x, o: o.__setitem__(..., x[...] * 2), out=jax.ShapeDtypeStruct((rows, 128), jnp.float32)
+    )
+    assert "an argument of shape (rows, 128)" in refusal(
+        doubled, jax.ShapeDtypeStruct((rows, 128), jnp.float32)
+    )
+    assert "dynamically-shaped" in refusal(doubled)
 
 
 def test_captured_array() -> None:

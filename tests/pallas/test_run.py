@@ -149,11 +149,13 @@ def test_inspect() -> None:
 @pytest.mark.device
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name: str) -> None:
-    """With time, against NumPy."""
+    """Values against NumPy; cycles, against the table of docs/pallas.md."""
     example = EXAMPLES[name]
     results = kpusim.pallas.run(example.function, platform="tile32")(*example.operands)
     examples = sys.modules["pallas_examples"]
     assert examples.wrong(example, results) == ""
+    page = Path(__file__).resolve().parents[2] / "docs/pallas.md"
+    assert examples.cycle_row(name, kpusim.pallas.last_run()) in page.read_text().splitlines()
 
 
 @pytest.mark.device

@@ -315,6 +315,10 @@ def folded(equation: Any, values: Sequence[Value]) -> list[Value]:
 def traced(function: Callable[..., Any], shapes: Sequence[Any]) -> tuple[Any, Any]:
     """The jaxpr of a function and the tree of its results; nothing is run."""
     jx.release()
+    for leaf in jax.tree_util.tree_leaves(shapes):
+        shape: tuple[Any, ...] = np.shape(leaf)
+        if not all(isinstance(size, (int, np.integer)) for size in shape):
+            raise UserError(f"an argument of shape {shape}. Fix: give shapes of plain numbers.")
     with jx.tpu_described():
         try:
             closed, tree = jax.make_jaxpr(function, return_shape=True)(*shapes)

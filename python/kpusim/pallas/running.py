@@ -21,8 +21,9 @@ from kpusim.program import StrPath
 from kpusim.run import Run
 from kpusim.simulation import Mode, Simulation
 
-#: Device of a run that names none.
+#: Device of a run that names none; read with the package, so that no first call waits for it.
 PLATFORM = "tile32"
+DEFAULT = Platform.load(PLATFORM)
 LAST: list[Run] = []
 
 
@@ -56,6 +57,8 @@ class Device:
     @cached_property
     def loaded(self) -> Platform:
         """The device, read once."""
+        if self.platform == PLATFORM:
+            return DEFAULT
         return self.platform if isinstance(self.platform, Platform) else Platform.load(self.platform)
 
     def call(self, equation: Any, operands: Sequence[Any]) -> list[Any]:
