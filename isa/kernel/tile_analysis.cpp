@@ -490,8 +490,7 @@ bool spread_through_tiles(Code& code) {
 
 std::shared_ptr<const Code> analyse_tiles(const Source& source, Diagnostics& diagnostics) {
     const std::shared_ptr<Code> code = TileAnalysis(source, diagnostics).run();
-    if (code == nullptr) return nullptr;
-    while (spread_through_tiles(*code)) {
+    while (code != nullptr && spread_through_tiles(*code)) {
     }
     return code;
 }
