@@ -118,8 +118,8 @@ def two_pipelines(x: Any, y: Any, product: Any, doubled: Any) -> None:
 
 @kernel(
     "pipeline_in_pipeline",
-    [integers(4, 16, 128, seed="pp")],
-    shape(4, 16, 128, dtype=I32),
+    [integers(4, 32, 128, seed="pp")],
+    shape(4, 32, 128, dtype=I32),
     how=TPU,
     in_specs=[ANY],
     out_specs=ANY,
@@ -134,7 +134,7 @@ def nested_pipeline(x: Any, o: Any, steps: Any) -> None:
         def inner(a: Any, b: Any) -> None:
             b[...] = a[...] + n + pl.program_id(0)
 
-        pltpu.emit_pipeline(inner, grid=(2,), in_specs=[spec(8, 128, at=lambda j: (j, 0))], out_specs=[ROWS])(
+        pltpu.emit_pipeline(inner, grid=(4,), in_specs=[spec(8, 128, at=lambda j: (j, 0))], out_specs=[ROWS])(
             x.at[n], o.at[n]
         )
         steps[0] = n + 1
