@@ -2,6 +2,7 @@
 // the run says that the order of workgroups decides. KPUSIM_RANDOM_KERNELS=100000 for more of them, from
 // number KPUSIM_FIRST_KERNEL on.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
 #include <map>
@@ -27,44 +28,36 @@ uint64_t number_of(const char* variable, uint64_t otherwise) {
     return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : otherwise;
 }
 
-/// Operands of random kernels, in order, as regions have them.
-struct Operand {
-    const char *name, *elem;
-    uint64_t elem_bytes;
-    bool is_read;
-};
-constexpr Operand operands[] = {{"u", "u32", 4, true}, {"i", "i32", 4, true}, {"f", "f32", 4, true},
-                                {"w", "u32", 4, true}, {"b", "u32", 4, true}, {"h", "i16", 2, true},
-                                {"o", "f32", 4, false}};
-
 /// From L2 to L1, the launch, and back to L2.
 std::string program_of(const RandomKernel& kernel) {
     std::string declared, loads, tokens, reads, writes, stores;
-    for (size_t i = 0; i < std::size(operands); ++i) {
-        const Operand& o = operands[i];
+    for (size_t i = 0; i < std::size(random_buffers); ++i) {
+        const RandomBuffer& o = random_buffers[i];
         const size_t bytes = kernel.buffers[i].size();
         for (const char* place : {"_in", "_out", "_l1"}) {
             const bool l1 = std::string(place) == "_l1";
             if (!o.is_read && std::string(place) == "_in") continue;
+            if (!o.is_written && std::string(place) == "_out") continue;
             declared += fmt::format(
                 "buffer {0}{1} : {2} (size = {3})\nlet r_{0}{1} = region({0}{1}, 0, {3}) elem={4}, "
                 "shape=[{5}], "
                 "layout=N\n",
                 o.name, place, l1 ? "L1[0]" : "L2", bytes, o.elem, bytes / o.elem_bytes);
         }
-        writes += fmt::format("{}r_{}_l1", writes.empty() ? "" : ", ", o.name);
-        stores += fmt::format("s_{0} = store.async(dst=r_{0}_out, src=r_{0}_l1, deps=[launch])\n", o.name);
+        if (o.is_written) writes += fmt::format("{}r_{}_l1", writes.empty() ? "" : ", ", o.name);
+        if (o.is_written)
+            stores +=
+                fmt::format("s_{0} = store.async(dst=r_{0}_out, src=r_{0}_l1, deps=[launch])\n", o.name);
         if (!o.is_read) continue;
         loads += fmt::format("t_{0} = transfer.async(dst=r_{0}_l1, src=r_{0}_in)\n", o.name);
         tokens += fmt::format("{}t_{}", tokens.empty() ? "" : ", ", o.name);
         reads += fmt::format("{}r_{}_l1", reads.empty() ? "" : ", ", o.name);
     }
     return fmt::format(
-        "program random:\n#! kernels k.kern\n{}{}launch = compute.async in {} out {} op=\"r\" grid=[{}, {}, "
-        "{}] "
+        "program random:\n#! kernels k.kern\n{}{}launch = compute.async in {} out {} op=\"r\" grid=[{}] "
         "args=[{}] deps=[{}]\n{}",
-        declared, loads, reads, writes, kernel.grid[0], kernel.grid[1], kernel.grid[2], kernel.scalars[0],
-        tokens, stores);
+        declared, loads, reads, writes, fmt::join(kernel.grid, ", "), fmt::join(kernel.scalars, ", "), tokens,
+        stores);
 }
 
 std::shared_ptr<const Module> module_of(const RandomKernel& kernel) {
@@ -88,11 +81,11 @@ Ran run_program(const std::shared_ptr<const Module>& module, const RandomKernel&
                 const platforms::Platform& platform) {
     Ran ran;
     Simulation simulation(module, &platform, {});
-    for (size_t i = 0; i < std::size(operands); ++i) {
-        const Operand& o = operands[i];
+    for (size_t i = 0; i < std::size(random_buffers); ++i) {
+        const RandomBuffer& o = random_buffers[i];
         if (!o.is_read) continue;
         NpyArray array;
-        array.dtype = fmt::format("<{}{}", o.elem[0], o.elem_bytes);
+        array.dtype = o.dtype;
         array.shape = {static_cast<int64_t>(kernel.buffers[i].size() / o.elem_bytes)};
         array.data.assign(kernel.buffers[i].begin(), kernel.buffers[i].end());
         simulation.set_input(fmt::format("{}_in", o.name), array);
@@ -103,9 +96,12 @@ Ran run_program(const std::shared_ptr<const Module>& module, const RandomKernel&
         ran.error = error.what();
         return ran;
     }
-    for (const Operand& o : operands) {
+    for (size_t i = 0; i < std::size(random_buffers); ++i) {
+        const RandomBuffer& o = random_buffers[i];
+        ran.buffers.push_back(kernel.buffers[i]);
+        if (!o.is_written) continue;
         const std::string bytes = simulation.output(fmt::format("{}_out", o.name)).data;
-        ran.buffers.emplace_back(bytes.begin(), bytes.end());
+        ran.buffers.back().assign(bytes.begin(), bytes.end());
     }
     ran.hazards = simulation.hazards().count();
     ran.findings = simulation.run_findings().to_string();

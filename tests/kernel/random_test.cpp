@@ -16,7 +16,7 @@ TEST(KernelRandom, TheFastPathIsTheInterpreter) {
     uint64_t faults = 0, outside = 0, steps = 0;
     const uint64_t count = kernels_to_run();
     for (uint64_t seed = 0; seed < count && !::testing::Test::HasFailure(); ++seed) {
-        const RandomKernel kernel = random_kernel(seed);
+        const RandomKernel kernel = seed % 4 == 3 ? tame_kernel(seed) : random_kernel(seed);
         SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + kernel.text);
         const auto code = code_of(kernel.text);
         const Launched fast = run_one(*code, kernel.buffers, kernel.grid, kernel.scalars, false, 200000);
