@@ -15,7 +15,8 @@ namespace kpu::kernel {
 using Access = proto::KernelBuffer::Access;
 
 constexpr uint64_t max_workgroup_bytes = 67108864;
-constexpr uint64_t tile_alignment = 64;  ///< of workgroup buffers of rule set xla, bytes
+/// Of workgroup buffers of rule set xla, bytes: a word of memory at least, at most a burst of the shipped platforms.
+constexpr uint64_t least_tile_alignment = 64, tile_alignment = 512;
 constexpr uint64_t max_workgroup_invocations = 65536;
 constexpr uint32_t subgroup_lanes = 32;
 constexpr uint64_t max_copy_bytes = uint64_t{1} << 40;  ///< no memory of a device is larger
@@ -36,6 +37,7 @@ struct CodeBuffer {
     bool starts_zero() const {
         return access == proto::KernelBuffer::WRITE || access == proto::KernelBuffer::OUTPUT;
     }
+    uint64_t declared_bytes() const { return (uint64_t{count} * storage_bits(type) + 7) / 8; }
     uint64_t elements_in(uint64_t bytes) const { return bytes * 8 / storage_bits(type); }
 };
 
@@ -88,8 +90,8 @@ struct Code {
 
     uint32_t invocations() const { return workgroup[0] * workgroup[1] * workgroup[2]; }
     uint64_t workgroup_bytes() const;
-    /// Of a workgroup buffer, up to the next one: those of rule set xla begin at words of memory.
-    uint64_t room_of(const CodeBuffer& buffer) const;
+    /// Where a workgroup buffer begins, those before it ending at `used`: one of rule set xla where its bursts are whole.
+    uint64_t begin_of(const CodeBuffer& buffer, uint64_t used) const;
     const std::string& name() const { return body.name(); }
     /// "kernel `k`, line 3, `y[i] = x[i]`": a statement in messages; with a `line`, that comes first instead.
     std::string where(uint32_t statement) const;

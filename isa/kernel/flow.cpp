@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "isa/kernel/analysis.hpp"
@@ -153,15 +154,17 @@ std::optional<uint32_t> first_order_dependence(const Code& code) {
 }
 
 uint64_t Code::workgroup_bytes() const {
-    uint64_t bytes = 0;
+    uint64_t used = 0;
     for (const CodeBuffer& buffer : buffers)
-        if (buffer.is_workgroup()) bytes += room_of(buffer);
-    return bytes;
+        if (buffer.is_workgroup()) used = begin_of(buffer, used) + buffer.declared_bytes();
+    return used;
 }
 
-uint64_t Code::room_of(const CodeBuffer& buffer) const {
-    const uint64_t bytes = (uint64_t{buffer.count} * storage_bits(buffer.type) + 7) / 8;
-    return body.rules() == "xla" ? (bytes + tile_alignment - 1) / tile_alignment * tile_alignment : bytes;
+uint64_t Code::begin_of(const CodeBuffer& buffer, uint64_t used) const {
+    if (body.rules() != "xla") return used;
+    uint64_t alignment = least_tile_alignment;
+    while (alignment < std::min(buffer.declared_bytes(), tile_alignment)) alignment *= 2;
+    return (used + alignment - 1) / alignment * alignment;
 }
 
 std::string Code::where(uint32_t statement) const {

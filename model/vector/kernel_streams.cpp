@@ -127,13 +127,14 @@ uint64_t KernelUnit::workgroup_begin(const TaskCommand& given) const {
 std::vector<KernelBufferPlace> KernelUnit::places_of(const TaskCommand& given) const {
     const BoundTask& task = *given.task->task;
     std::vector<KernelBufferPlace> places;
-    uint64_t free = workgroup_begin(given);
+    const uint64_t begin = workgroup_begin(given);
+    uint64_t used = 0;
     size_t next = 0;
     for (const kernel::CodeBuffer& buffer : task.launch->code->buffers) {
         if (buffer.is_workgroup()) {
-            const uint64_t bytes = uint64_t{buffer.count} * kernel::storage_bits(buffer.type) / 8;
-            places.push_back({Level::l1, place().engine, free, bytes});
-            free += task.launch->code->room_of(buffer);
+            used = task.launch->code->begin_of(buffer, used);
+            places.push_back({Level::l1, place().engine, begin + used, buffer.declared_bytes()});
+            used += buffer.declared_bytes();
             continue;
         }
         const BoundLaunch::Operand& operand = task.launch->operands[next++];

@@ -211,7 +211,8 @@ bool KernelUnit::multiplies(Cycles now) {
 void KernelUnit::ask_for(Product& wanted, Cycles now) {
     Run& run = *run_;
     stop_work();
-    wanted.address = workgroup_begin(*run.command) + run.code().workgroup_bytes();
+    const uint64_t used = workgroup_begin(*run.command) + run.code().workgroup_bytes();
+    wanted.address = (used + kernel::tile_alignment - 1) / kernel::tile_alignment * kernel::tile_alignment;
     wanted.op = run.command->task->task->op;
     request_.product = wanted;
     request_.task = run.command->task;

@@ -376,5 +376,25 @@ TEST(Tile, TextIsLossless) {
     EXPECT_EQ(kpu::kernel::print(code_of(text)->body), text);
 }
 
+/// At multiples of the power of two that holds them, of 64 at least and of 512 at most; without holes in rule set gpu.
+TEST(Tile, WorkgroupBuffersBeginWhereTheirBurstsAreWhole) {
+    const auto begins = [](const std::string& rules) {
+        const auto code =
+            code_of("kernel k " + rules +
+                    "workgroup(1) (s: workgroup u32[1], a: workgroup f32[33], r: workgroup u32[2], b: "
+                    "workgroup f32[16384], c: workgroup i8[65]):\nendkernel\n");
+        std::vector<uint64_t> found;
+        uint64_t used = 0;
+        for (const kpu::kernel::CodeBuffer& buffer : code->buffers) {
+            found.push_back(code->begin_of(buffer, used));
+            used = found.back() + buffer.declared_bytes();
+        }
+        EXPECT_EQ(code->workgroup_bytes(), used);
+        return found;
+    };
+    EXPECT_EQ(begins("rules(xla) "), (std::vector<uint64_t>{0, 256, 448, 512, 66048}));
+    EXPECT_EQ(begins(""), (std::vector<uint64_t>{0, 4, 136, 144, 65680}));
+}
+
 }  // namespace
 }  // namespace kpu::kernel_test

@@ -11,7 +11,7 @@ Memory::Memory(const Code& code, const std::vector<Bytes>& storage) : workgroup_
     size_t next = 0;
     for (const CodeBuffer& buffer : code.buffers) {
         Bytes bytes;
-        const uint64_t declared = (uint64_t{buffer.count} * kpu::kernel::storage_bits(buffer.type) + 7) / 8;
+        const uint64_t declared = buffer.declared_bytes();
         if (buffer.is_workgroup()) {
             bytes = {workgroup_.data() + used, declared};
             used += declared;

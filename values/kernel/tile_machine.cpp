@@ -60,8 +60,9 @@ TileMachine::TileMachine(const Code& code, const std::vector<uint64_t>& scalars,
             storage_.push_back(storage.at(next++));
             continue;
         }
+        at = code.begin_of(buffer, at);
         storage_.push_back({workgroup_.data() + at, size});
-        at += code.room_of(buffer);
+        at += buffer.declared_bytes();
     }
     for (size_t i = 0; i < scalars.size(); ++i)
         variables_[code.scalars[i]] = Tile::scalar(code.variables[code.scalars[i]].type, scalars[i]);
