@@ -73,7 +73,7 @@ class Placer {
         : plan_(plan), storages_(plan.storages), wished_(wished), room_(room) {}
 
     void run() {
-        std::vector<size_t> best = program_order();
+        std::vector<size_t> best = legal(program_order());
         uint64_t least = traffic(best);
         const auto consider = [&](std::vector<size_t> order) {
             const uint64_t found = traffic(order);
@@ -82,8 +82,8 @@ class Placer {
             best = std::move(order);
         };
         if (least > 0) {
-            consider(by_worth(best, false));
-            consider(by_worth(best, true));
+            consider(legal(by_worth(best, false)));
+            consider(legal(by_worth(best, true)));
         }
         // a storage that enters may make room elsewhere by what it drives out
         for (uint64_t before = 0; least > 0 && before != least && tries_ > 0;) {
@@ -130,11 +130,25 @@ class Placer {
         return order;
     }
 
+    /// Those that are fixed and find no place come first, again and again until all have one.
+    std::vector<size_t> legal(std::vector<size_t> order) const {
+        constexpr int most_rounds = 300;
+        for (int round = 0; round < most_rounds; ++round) {
+            Arena l2(room_.l2);
+            const auto fails = [&](size_t s) {
+                return may_enter_l2(s) && !l2.place(storages_[s]) && wished_[s] == Home::l2;
+            };
+            const auto failing = std::find_if(order.begin(), order.end(), fails);
+            if (failing == order.end()) break;
+            std::rotate(order.begin(), failing, failing + 1);
+        }
+        return order;
+    }
+
     std::vector<size_t> first(std::vector<size_t> order, size_t s) const {
         order.erase(std::find(order.begin(), order.end(), s));
-        const auto place = std::find_if(order.begin(), order.end(),
-                                        [this](size_t other) { return wished_[other] != Home::l2; });
-        order.insert(place, s);
+        const auto open = [this](size_t other) { return wished_[other] != Home::l2; };
+        order.insert(open(s) ? std::find_if(order.begin(), order.end(), open) : order.begin(), s);
         return order;
     }
 
@@ -157,13 +171,17 @@ class Placer {
         return best;
     }
 
-    /// Bytes that go through DDR where storages get places in L2 in this order.
+    /// Bytes that go through DDR where storages get places in L2 in this order; more than any where one that is fixed there gets
+    /// none.
     uint64_t traffic(const std::vector<size_t>& order) {
+        constexpr uint64_t illegal = uint64_t{1} << 48;
         --tries_;
         Arena l2(room_.l2);
         uint64_t sum = 0;
-        for (const size_t s : order)
-            sum += may_enter_l2(s) && l2.place(storages_[s]) ? 0 : storages_[s].traffic;
+        for (const size_t s : order) {
+            if (may_enter_l2(s) && l2.place(storages_[s])) continue;
+            sum += wished_[s] == Home::l2 ? illegal : storages_[s].traffic;
+        }
         return sum;
     }
 

@@ -68,6 +68,13 @@ TEST(Placement, FixedHomesStay) {
     EXPECT_THROW(planned({storage(6, 0, 3, 9)}, {5 * page, 5 * page}), UserError);
 }
 
+TEST(Placement, FixedHomesNeedNotBeTakenInTheOrderOfTheProgram) {
+    // the second one behind the first one would leave no row of 6 pages
+    const MemoryPlan plan = planned({storage(4, 0, 1, 8), storage(3, 0, 3, 6), storage(6, 2, 3, 12)},
+                                    {10 * page, 100 * page}, {Home::l2, Home::l2, Home::l2});
+    EXPECT_EQ(traffic(plan), 0u);
+}
+
 /// The least traffic of any set of storages that L2 could hold by their bytes alone: no plan is better.
 uint64_t least_traffic(const std::vector<Storage>& storages, uint64_t l2) {
     uint64_t least = UINT64_MAX;
@@ -113,6 +120,9 @@ TEST(Placement, RandomStoragesNeverOverlapAndAreNearTheBest) {
             }
         }
         EXPECT_LE(plan.l2_bytes, 8 * page);
+        std::vector<Home> homes;
+        for (const Storage& of : plan.storages) homes.push_back(of.home);
+        EXPECT_EQ(traffic(planned(storages, {8 * page, 100 * page}, homes)), traffic(plan)) << round;
         found += traffic(plan);
         best += least_traffic(storages, 8 * page);
         for (const Storage& of : storages) all += of.traffic / page;
