@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,6 +34,15 @@ struct NodeSupport {
     std::string reason;  ///< why it cannot be imported; empty: it can
 };
 
+/// What a simulation of a program says.
+struct Simulated {
+    double cycles = 0;
+    std::vector<double> charged;  ///< by operation of the program, as ops.csv charges them
+};
+/// Runs a program without values. The compiler knows no model: who has one gives this.
+using Simulate = std::function<Simulated(const std::shared_ptr<const Module>& program,
+                                         const platforms::Platform& platform)>;
+
 /// What a front end is given beside the file.
 struct LoadRequest {
     OptionValues options;                           ///< of its rows
@@ -40,6 +50,7 @@ struct LoadRequest {
     const platforms::Platform* platform = nullptr;  ///< null: a program for any device
     /// Where every node of a network is told, also if it cannot be loaded; null: nobody asks.
     std::vector<NodeSupport>* nodes = nullptr;
+    Simulate simulate;  ///< null: nothing can be simulated
 };
 
 /// A front end: a form of program files, and how to make a program of it.

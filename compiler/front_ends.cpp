@@ -78,10 +78,10 @@ const FrontEnd& recognise(const Source& source) {
 
 Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options,
             const std::vector<std::string>& search_paths, const platforms::Platform* platform,
-            Diagnostics& notes, std::vector<NodeSupport>* nodes) {
+            Diagnostics& notes, std::vector<NodeSupport>* nodes, const Simulate& simulate) {
     check_options(front_end, options, source.origin());
-    return front_end.load(source, {OptionValues(front_end.options, options), search_paths, platform, nodes},
-                          notes);
+    return front_end.load(
+        source, {OptionValues(front_end.options, options), search_paths, platform, nodes, simulate}, notes);
 }
 
 platforms::Overrides with_changes(platforms::Overrides overrides, const std::vector<PlatformChange>& changes,
@@ -101,13 +101,13 @@ Input load_for_device(const Source& source, const GivenOptions& options, const D
     Input input;
     input.front_end = &recognise(source);
     const FrontEnd& front_end = *input.front_end;
-    const auto& [chosen, overrides, search_paths] = device;
+    const auto& [chosen, overrides, search_paths, simulate] = device;
     const std::string platform =
         chosen.empty() && front_end.for_device ? std::string(front_end.default_platform) : chosen;
     if (front_end.for_device && !platform.empty())
         input.platform = platforms::load(platform, overrides, search_paths, &notes);
     Loaded loaded = load(front_end, source, options, search_paths,
-                         input.platform ? &*input.platform : nullptr, notes, nodes);
+                         input.platform ? &*input.platform : nullptr, notes, nodes, simulate);
     input.module = std::move(loaded.module);
     if (input.module == nullptr) return input;
     if (!input.platform) {

@@ -21,13 +21,15 @@ const FrontEnd& recognise(const Source& source);
 /// front end does not have.
 Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options,
             const std::vector<std::string>& search_paths, const platforms::Platform* platform,
-            Diagnostics& notes, std::vector<NodeSupport>* nodes = nullptr);
+            Diagnostics& notes, std::vector<NodeSupport>* nodes = nullptr,
+            const Simulate& simulate = nullptr);
 
 /// What a user says of the device of a program.
 struct DeviceChoice {
     std::string platform;  ///< name or file; empty: what the program asks for, if anything
     platforms::Overrides overrides;
     std::vector<std::string> search_paths;
+    Simulate simulate = nullptr;  ///< as LoadRequest::simulate
 };
 
 /// A program, from whatever front end its file belongs to, and the platform that it meets.

@@ -339,6 +339,7 @@ class Schedule : execution::ControlListener {
         Estimate result;
         result.cycles = now_;
         result.charged.assign(program_.ops.size(), 0);
+        result.bounds = bounds(program_, target_, instances_, lane_operations_);
         std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
             return std::tie(a.from, a.serial, a.memory) < std::tie(b.from, b.serial, b.memory);
         });

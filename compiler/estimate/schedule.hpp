@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "compiler/estimate/bound.hpp"
 #include "compiler/estimate/energy.hpp"
 #include "compiler/lower/target.hpp"
 #include "isa/bound_program.hpp"
@@ -16,6 +17,7 @@ struct Estimate {
     double cycles = 0;            ///< until the last task is complete
     std::vector<double> charged;  ///< by BoundProgram::ops, as ops.csv charges them; sums to `cycles`
     Energy energy;
+    std::vector<Bound> bounds;  ///< by BoundProgram::ops
 };
 
 /// `lane_operations`: of each launch of a kernel, by statement. Deterministic.

@@ -127,22 +127,15 @@ class TaskTimes {
         return {double(bytes.total_bytes()) / run, run, bytes.dims > 0 ? bytes.stride_bytes[0] : 0};
     }
 
-    /// How much slower bursts are that stay in one group of banks, as those of short rows may that lie a multiple of all
-    /// groups apart.
-    double same_group(const lower::Runs& of, double burst) const {
-        if (of.count <= 1) return 1;
-        const auto groups = static_cast<int64_t>(std::max(1u, device_.bank_groups()));
-        const auto step = static_cast<int64_t>(std::max(1.0, std::round(double(of.stride) / burst)));
-        const double visited = std::ceil(of.bytes / burst) * double(groups) / double(std::gcd(step, groups));
-        return std::max(1.0,
-                        double(device_.tccd_l()) / (device_.burst_nck() * std::min(double(groups), visited)));
-    }
-
     /// Cycles of DRAM's pins, and how much longer it takes as its rows do not lie in all channels.
     double pin_cycles(const lower::Runs& of, double& share) const {
-        constexpr double burst = 64;
-        const double moved = of.count * std::ceil(of.bytes / burst) * burst / target_.ddr_bytes_per_cycle *
-                             same_group(of, burst);
+        constexpr double burst = lower::dram_burst_bytes;
+        // tiles begin at multiples of their rows: where a row is no whole bursts, few begin with one
+        const int64_t apart = std::gcd(of.stride, static_cast<int64_t>(of.bytes));
+        const double touched =
+            of.count > 1 ? lower::dram_bursts(of.bytes, apart) : std::ceil(of.bytes / burst);
+        const double moved =
+            of.count * touched * burst / target_.ddr_bytes_per_cycle * target_.same_group(of);
         // rows of a channel's banks are opened while data of others moves; a bank opens one in tRC
         const double page = target_.ddr_page_bytes, channels = double(target_.ddr_channels);
         const double stride = double(of.stride) / channels;
@@ -154,9 +147,9 @@ class TaskTimes {
         share = 1;
         if (of.count > 1) {
             const int64_t period = target_.ddr_channels * target_.ddr_interleave;
-            const int64_t apart = std::gcd(of.stride, period);
+            const int64_t spread = std::gcd(of.stride, period);
             const double blocks = std::ceil(of.bytes / double(target_.ddr_interleave));
-            const double starts = double(period) / double(std::max(apart, target_.ddr_interleave));
+            const double starts = double(period) / double(std::max(spread, target_.ddr_interleave));
             share = std::min(1.0, blocks * starts / double(target_.ddr_channels));
         }
         return std::max(moved, pages);

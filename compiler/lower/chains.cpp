@@ -60,7 +60,7 @@ Steps::Steps(const Graph& graph)
     size_t group = 0;
     for (NodeId n = 0; n < graph.nodes.size();) {
         const bool works = group < groups.ranges.size() && groups.ranges[group].first == n;
-        steps_.push_back({works ? groups.ranges[group++] : NodeRange{n, n + 1}, !works});
+        steps_.push_back({works ? groups.ranges[group++] : NodeRange{n, n + 1, {}}, !works});
         const size_t step = steps_.size() - 1;
         made_.emplace_back();
         read_.emplace_back();

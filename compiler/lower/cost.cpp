@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
-#include "compiler/lower/tiling.hpp"
+#include "compiler/lower/tile_runs.hpp"
 #include "model/timing/vector.hpp"
 
 namespace kpu::lower {
@@ -295,54 +294,6 @@ class Evaluation {
 
     // ---- traffic
 
-    /// Runs of memory that a tile consists of; constants are packed as their tiles are.
-    Runs runs(size_t operand) const {
-        const Dims& strides = request_.strides[operand];
-        const Dims tile = tile_shape(request_.graph, op(), operand, tiling_.tile);
-        const bool packed = value(operand).constant() && !tiling_.follows(op(), operand, Walk::loop);
-        int64_t run = 1, stride = 0;
-        for (size_t d = tile.rank; d-- > 0;) {
-            if (tile[d] == 1) continue;
-            if (packed || (stride == 0 && strides[d] == run)) {
-                run *= tile[d];
-            } else if (stride == 0) {
-                stride = strides[d];
-            }
-        }
-        const double count = double(tile.product()) / double(run);
-        return {count, double(bytes(operand)) / count, stride * bit_width(value(operand).elem) / 8};
-    }
-    /// Cycles of DRAM for a tile: whole bursts of each row, in the channels that they lie in.
-    double pin_cycles(size_t operand) const {
-        constexpr double burst = 64;
-        const Target& target = request_.target;
-        const Runs of = runs(operand);
-        const double moved = of.count * std::ceil(of.bytes / burst) * burst;
-        const double pages = of.count > 1 ? of.count * target.ddr_row_cycles / double(target.ddr_channels) *
-                                                std::min(1.0, double(of.stride) / target.ddr_page_bytes)
-                                          : 0;
-        return moved / target.ddr_bytes_per_cycle / channel_share(operand) + pages;
-    }
-    /// Rows that lie a multiple of all channels apart begin in the same channel.
-    double channel_share(size_t operand) const {
-        const Target& target = request_.target;
-        const Runs of = runs(operand);
-        if (of.count <= 1) return 1;
-        const Dims whole = shape_of(value(operand));
-        const Dims tile = tile_shape(request_.graph, op(), operand, tiling_.tile);
-        double beside = 1;  // lanes that work on the same rows
-        for (size_t d = tile.rank; d-- > 0;) {
-            if (tile[d] == whole[d]) continue;
-            const int axis = op().operands[operand].windows[d].axis;
-            if (axis >= 0) beside = double(tiling_.split[static_cast<size_t>(axis)]);
-            break;
-        }
-        const int64_t period = target.ddr_channels * target.ddr_interleave;
-        const int64_t apart = std::gcd(of.stride, period);
-        const double blocks = std::ceil(of.bytes * beside / double(target.ddr_interleave));
-        const double starts = double(period) / double(std::max(apart, target.ddr_interleave));
-        return std::min(1.0, blocks * starts / double(target.ddr_channels));
-    }
     /// Lanes that need a tile of their own.
     double distinct(size_t operand) const {
         double lanes = 1;
@@ -355,7 +306,7 @@ class Evaluation {
     /// In L2: tiles from DDR stand there packed, unless the whole tensor does.
     Runs runs_in_l2(size_t i) const {
         const bool packed = request_.homes[i] == Home::ddr && tiling_.keep[i] != Keep::whole;
-        return packed ? Runs{1, double(bytes(i)), 0} : runs(i);
+        return packed ? Runs{1, double(bytes(i)), 0} : at_home_.runs(i);
     }
 
     void count_lane(size_t i, Traffic& of) const {
@@ -389,8 +340,8 @@ class Evaluation {
         const double share = tiling_.keep[i] == Keep::no ? 1 : 1 / times_read(i);
         const double times = (tiling_.hoisted[i] ? double(stages_) : double(iterations_ * stages_)) * parts *
                              distinct(i) * share;
-        const double unit = mover.unit_cycles(runs(i)), link = mover.link_cycles(runs(i));
-        const double pins = pin_cycles(i);
+        const double unit = mover.unit_cycles(at_home_.runs(i)), link = mover.link_cycles(at_home_.runs(i));
+        const double pins = at_home_.pin_cycles(i);
         of.system_link += times * link;
         of.system_units += times * unit / mover.units;
         of.ddr += times * pins;
@@ -474,13 +425,18 @@ class Evaluation {
     double tasks() const { return double(tiling_.tasks(op(), request_.homes)); }
     /// Stages that find no entries beside those of the stage before them start when it has ended.
     bool flushes() const { return 2 * tasks() * tiling_.depth > entries(); }
-    /// Iterations whose tasks find entries in the token table.
-    double in_flight() const { return std::clamp(entries() / tasks(), 1.0, double(tiling_.depth)); }
+    /// Iterations whose tasks find entries in the token table. Short stages take turns in the halves of L1.
+    double in_flight() const {
+        const bool turns = stages_ > 1 && iterations_ <= tiling_.depth && !exclusive();
+        const double slots = turns ? 2 * double(iterations_) : double(tiling_.depth);
+        return std::clamp(entries() / tasks(), 1.0, slots);
+    }
     /// Its constants cannot come before the last operation has left L1.
     bool exclusive() const { return tiling_.l1_bytes() > request_.arena_bytes; }
 
     const TilingRequest& request_;
     Tiling& tiling_;
+    const TileRuns at_home_{request_, tiling_};
     int64_t iterations_ = 1, stages_ = 1, parts_ = 1;  ///< of the lane with the most
     double array_ = 0;                                 ///< cycles of all products of a lane
     double chain_ = 0;                                 ///< of one tile, part after part, from start to end

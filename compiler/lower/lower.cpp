@@ -34,6 +34,7 @@ class Lowering {
     Room room() {
         insert_copies(graph_);
         groups_ = groups_of(graph_);
+        guide_.wishes.check(graph_, groups_.ranges);
         check_types(groups_.ranges);
         describe_groups();
         fill_table();
@@ -92,6 +93,7 @@ class Lowering {
         for (const NodeRange& group : groups_.ranges) {
             LoweredOp op;
             op.op = describe(graph_, group.first, group.last, groups_.internal);
+            op.op.name = group.name;
             op.strips = graph_.nodes[group.first].strips;
             result_.ops.push_back(std::move(op));
         }
@@ -220,7 +222,7 @@ class Lowering {
 
     /// Unless the axes that go into one are fixed.
     void flatten_pixels(LoweredOp& op) {
-        const MappingWish wish = guide_.wishes.of(op.op.source.name);
+        const MappingWish wish = guide_.wishes.of(op.op.name);
         for (const char* axis : {"n", "y", "x"}) {
             if (wish.tile.count(axis) > 0 || wish.engines.count(axis) > 0) return;
         }
@@ -235,14 +237,16 @@ class Lowering {
 
     void choose(LoweredOp& op, const MemoryPlan::Gap& spare) {
         flatten_pixels(op);
-        const bool first = &op == result_.ops.data();
+        const auto number = static_cast<size_t>(&op - result_.ops.data());
+        const bool first = number == 0;
+        const Tiling* known = guide_.tilings.empty() ? nullptr : &guide_.tilings.at(number);
         std::optional<LoweredOp> wider = with_wide_addend(op);
-        if (wider) choose_tiles(*wider, spare, first);
+        if (wider && (known == nullptr || known->cuts_sum(op.op))) choose_tiles(*wider, spare, first, known);
         if (wider && wider->tiling.cuts_sum(wider->op)) {
             op = std::move(*wider);
         } else {
             if (wider) graph_.values.pop_back();
-            choose_tiles(op, spare, first);
+            choose_tiles(op, spare, first, known);
         }
         keep(op, spare);
         const Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
@@ -272,7 +276,8 @@ class Lowering {
         return wider;
     }
 
-    void choose_tiles(LoweredOp& op, const MemoryPlan::Gap& spare, bool first) {
+    /// `known`: what an earlier search found; null: it is searched.
+    void choose_tiles(LoweredOp& op, const MemoryPlan::Gap& spare, bool first, const Tiling* known) {
         const bool cut = sums_can_be_cut(op);
         for (Axis& axis : op.op.axes) {
             if (axis.walk == Walk::sum && !cut) axis.whole = true;
@@ -281,10 +286,24 @@ class Lowering {
             if (axis.name == "m") axis.quantum = target_.engines[0].array().rows();
         }
         const std::vector<Dims> strides = strides_at_home(graph_, result_.memory, op.op);
-        const MappingWish wish = guide_.wishes.of(op.op.source.name);
-        op.tiling =
-            choose_tiling({graph_, op.op, target_, op.homes, strides, arena_bytes_, spare.bytes, first, &wish,
-                           op.op.source.name == guide_.explain ? &op.considered : nullptr});
+        const MappingWish wish = guide_.wishes.of(op.op.name);
+        const TilingRequest request{graph_,
+                                    op.op,
+                                    target_,
+                                    op.homes,
+                                    strides,
+                                    arena_bytes_,
+                                    spare.bytes,
+                                    first,
+                                    &wish,
+                                    op.op.name == guide_.explain ? &op.considered : nullptr,
+                                    std::max<size_t>(1, guide_.keep)};
+        if (known == nullptr) {
+            op.fastest = fastest_tilings(request);
+            op.tiling = op.fastest[0];
+        } else if (op.tiling = *known; !evaluate(request, op.tiling)) {
+            throw InternalError("lower: a tiling of an earlier search does not fit");
+        }
     }
 
     /// Gives places to what stays in L2 during the operation.
@@ -335,15 +354,14 @@ class Lowering {
     void emit() {
         const uint32_t setup = program_.op("__setup", "Setup");
         load_table(setup);
-        std::vector<uint32_t> numbers;
         OpRecords records(program_, graph_, result_.memory);
-        for (const LoweredOp& op : result_.ops) numbers.push_back(records.add(op));
+        for (LoweredOp& op : result_.ops) op.number = static_cast<int>(records.add(op)) - 1;
         std::vector<Stage> stages;
         for (uint64_t inference = 0; inference < guide_.inferences; ++inference) {
-            for (size_t i = 0; i < result_.ops.size(); ++i) {
-                LoweredOp& op = result_.ops[i];
+            for (LoweredOp& op : result_.ops) {
+                const auto number = static_cast<uint32_t>(op.number) + 1;
                 for (Stage& stage : stages_of(
-                         places_, {op.op, op.tiling, op.homes, op.kept, op.held, numbers[i], inference}))
+                         places_, {op.op, op.tiling, op.homes, op.kept, op.held, number, inference}))
                     stages.push_back(std::move(stage));
             }
         }

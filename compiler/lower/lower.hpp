@@ -25,8 +25,10 @@ struct LoweredOp {
     Tiling later;  ///< of inferences behind the first: the same tiles, what is held stands in L2
     uint64_t macs = 0;
     uint32_t strips = 0;  ///< it is one of so many that its operation is cut into; 0: all of it
+    int number = 0;       ///< of the program's operations; strips of one have the same
     /// What it computes in: the type of its product's first factor, else of its anchor's result.
     ElemType elem = ElemType::none;
+    std::vector<Tiling> fastest;     ///< of the search, `tiling` first; Guide::keep of them
     std::vector<Tiling> considered;  ///< the tilings that fit, of the operation that Guide::explain names
 };
 
@@ -35,6 +37,8 @@ struct Guide {
     MappingWishes wishes;
     uint64_t inferences = 1;  ///< one after the other, with inputs and outputs of their own
     std::string explain;      ///< the operation whose considered tilings are kept; empty: none
+    size_t keep = 1;          ///< tilings that are kept of each operation
+    std::vector<Tiling> tilings;  ///< by operation, of an earlier search of this graph: nothing is searched
 };
 
 struct Lowered {

@@ -1,9 +1,12 @@
 #include "compiler/lower/memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "compiler/lower/placement.hpp"
 #include "compiler/lower/wishes.hpp"
@@ -293,7 +296,7 @@ class Planner {
         if (wishes_.empty()) return;
         for (const NodeRange& group : plan_.groups) {
             for (NodeId n = group.first; n < group.last; ++n) {
-                const Home wish = wishes_.output_of(graph_.nodes[group.first]);
+                const Home wish = wishes_.of(group.name).output.value_or(Home::none);
                 for (const ValueId id : graph_.nodes[n].outputs) {
                     if (!plan_.internal[id] && wish != Home::none) wished_[plan_.views[id].storage] = wish;
                 }
@@ -324,10 +327,26 @@ Node copy_of(Graph& graph, ValueId value, const graph::Source& source) {
 GroupList groups_of(const Graph& graph) {
     GroupList result;
     const std::vector<Node>& nodes = graph.nodes;
+    std::set<std::string> names;
+    std::map<std::string, int> count;  ///< by name of the source
+    const auto unique = [&](const std::string& source) {
+        for (int& number = count[source];;) {
+            std::string name = ++number == 1 ? source : fmt::format("{}:{}", source, number);
+            if (names.insert(name).second) return name;
+        }
+    };
+    std::map<std::string, std::string> striped;  ///< names of what is cut, by that of the source
+    const auto name_of = [&](const Node& node) {
+        if (node.strips == 0) return unique(node.source.name);
+        std::string& name = striped[node.source.name];
+        if (name.empty()) name = unique(node.source.name);
+        return name;
+    };
     for (NodeId n = 0; n < nodes.size();) {
         NodeId last = n + 1;
         while (nodes[n].group != 0 && last < nodes.size() && nodes[last].group == nodes[n].group) ++last;
-        if (last > n + 1 || !renames(graph, nodes[n])) result.ranges.push_back({n, last});
+        if (last > n + 1 || !renames(graph, nodes[n]))
+            result.ranges.push_back({n, last, name_of(nodes[n])});
         n = last;
     }
     result.internal.assign(graph.values.size(), false);

@@ -29,9 +29,11 @@ struct View {
     Dims strides;        ///< elements; of shape_of(value)
 };
 
-/// Nodes [first, last) of the graph.
+/// Nodes [first, last) of the graph, which become one operation.
 struct NodeRange {
     graph::NodeId first = 0, last = 0;
+    /// That of the anchor's source; NAME:2, NAME:3, ... of further ones of that source. Strips of one have the same.
+    std::string name;
 };
 
 /// What becomes tasks; nodes that only rename bytes are in none.

@@ -6,7 +6,7 @@ using graph::ValueId;
 
 uint32_t OpRecords::add(const LoweredOp& op) {
     if (op.strips == 0) return add_new(op);
-    const auto [known, fresh] = striped_.emplace(op.op.source.name, 0);
+    const auto [known, fresh] = striped_.emplace(op.op.name, 0);
     if (fresh) return known->second = add_new(op);
     proto::Op& message = *program_.message().mutable_op(static_cast<int>(known->second) - 1);
     for (proto::OpAttribute& attribute : *message.mutable_attribute()) {
@@ -16,7 +16,7 @@ uint32_t OpRecords::add(const LoweredOp& op) {
 }
 
 uint32_t OpRecords::add_new(const LoweredOp& op) {
-    const uint32_t number = program_.op(op.op.source.name, op.op.source.type);
+    const uint32_t number = program_.op(op.op.name, op.op.source.type);
     proto::Op& message = *program_.message().mutable_op(static_cast<int>(number) - 1);
     message.set_schedule_order(static_cast<int32_t>(number) - 1);
     for (const graph::Source& source : op.op.fused) {

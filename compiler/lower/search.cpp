@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <optional>
 
 #include "base/diagnostics.hpp"
 #include "compiler/lower/wishes.hpp"
@@ -56,7 +55,7 @@ class Search {
         if (request.wish != nullptr) fixed_ = fix(request, *request.wish);
     }
 
-    Tiling run() {
+    std::vector<Tiling> run() {
         for (size_t a = 0; a < tiling_.tile.size(); ++a) {
             const Axis& axis = request_.op.axes[a];
             tiling_.tile[a] = fixed_.tile[a] != 0 ? fixed_.tile[a] : axis.extent;
@@ -71,8 +70,8 @@ class Search {
             }
         }
         choose_sums(0);
-        if (!best_) refuse();
-        return *best_;
+        if (best_.empty()) refuse();
+        return std::move(best_);
     }
 
   private:
@@ -103,7 +102,7 @@ class Search {
             tiling_.tile[axis] = size;
             choose_sums(next + 1);
             const bool shorter = size > 1 && !request_.op.axes[axis].whole;
-            if (!shorter || (best_ && size <= shortest_part)) break;
+            if (!shorter || (!best_.empty() && size <= shortest_part)) break;
         }
     }
 
@@ -218,17 +217,33 @@ class Search {
         const bool fits = evaluate(request_, tiling_);
         least_ = std::min(least_, tiling_.l1_bytes());
         if (fits && request_.considered != nullptr) request_.considered->push_back(tiling_);
-        if (fits && (!best_ || tiling_.cycles < best_->cycles)) best_ = tiling_;
+        if (fits) enter();
         return fits;
     }
 
+    /// Behind those that are as fast; of the same tiles on the same engines only the fastest.
+    void enter() {
+        const auto same = [&](const Tiling& of) {
+            return of.tile == tiling_.tile && of.split == tiling_.split;
+        };
+        const auto twin = std::find_if(best_.begin(), best_.end(), same);
+        if (twin != best_.end()) {
+            if (tiling_.cycles >= twin->cycles) return;
+            best_.erase(twin);
+        } else if (best_.size() == request_.keep) {
+            if (tiling_.cycles >= best_.back().cycles) return;
+            best_.pop_back();
+        }
+        const auto slower = [&](const Tiling& of) { return of.cycles > tiling_.cycles; };
+        best_.insert(std::find_if(best_.begin(), best_.end(), slower), tiling_);
+    }
+
     [[noreturn]] void refuse_padding(size_t axis) const {
-        throw UserError(
-            fmt::format("{} ({}): the mapping that is fixed for it is illegal: with tiles of {} along `{}` "
-                        "one lies in the "
-                        "padding alone, or the last is too small. Fix: choose another size.",
-                        request_.op.source.name, request_.op.source.type, fixed_.tile[axis],
-                        request_.op.axes[axis].name));
+        throw UserError(fmt::format(
+            "{} ({}): the mapping that is fixed for it is illegal: with tiles of {} along `{}` "
+            "one lies in the "
+            "padding alone, or the last is too small. Fix: choose another size.",
+            request_.op.name, request_.op.source.type, fixed_.tile[axis], request_.op.axes[axis].name));
     }
 
     [[noreturn]] void refuse() const {
@@ -236,31 +251,31 @@ class Search {
             throw UserError(fmt::format(
                 "{} ({}): the mapping that is fixed for it is illegal: there are fewer tiles than "
                 "engines or iterations in flight. Fix: give fewer of them, or smaller tiles.",
-                request_.op.source.name, request_.op.source.type));
+                request_.op.name, request_.op.source.type));
         }
         if (request_.wish != nullptr && request_.wish->fixes_tiles()) {
-            throw UserError(fmt::format(
-                "{} ({}): SRAM memory exceeded: {} bytes required, {} bytes available for the "
-                "tiles that are fixed for it. Fix: give smaller tiles or fewer in flight.",
-                request_.op.source.name, request_.op.source.type, least_, 2 * request_.arena_bytes));
+            throw UserError(
+                fmt::format("{} ({}): SRAM memory exceeded: {} bytes required, {} bytes available for the "
+                            "tiles that are fixed for it. Fix: give smaller tiles or fewer in flight.",
+                            request_.op.name, request_.op.source.type, least_, 2 * request_.arena_bytes));
         }
         throw UserError(fmt::format(
             "{} ({}): SRAM memory exceeded: {} bytes required, {} bytes available for its smallest tiles. "
             "Fix: choose a "
             "device with a larger L1 (--set engine.l1.size_bytes=N), or make the operation smaller.",
-            request_.op.source.name, request_.op.source.type, least_, 2 * request_.arena_bytes));
+            request_.op.name, request_.op.source.type, least_, 2 * request_.arena_bytes));
     }
 
     const TilingRequest& request_;
     FixedTiling fixed_;
     Tiling tiling_;
     std::vector<size_t> sums_, free_, rows_;
-    std::optional<Tiling> best_;
+    std::vector<Tiling> best_;  ///< the fastest first
     uint64_t least_ = std::numeric_limits<uint64_t>::max();
 };
 
 }  // namespace
 
-Tiling choose_tiling(const TilingRequest& request) { return Search(request).run(); }
+std::vector<Tiling> fastest_tilings(const TilingRequest& request) { return Search(request).run(); }
 
 }  // namespace kpu::lower

@@ -48,6 +48,11 @@ bool binds(const TypeVariant::Binding& binding, const std::vector<OperandSpec>& 
 
 }  // namespace
 
+double dram_bursts(double bytes, int64_t apart) {
+    const auto step = double(std::gcd(apart, dram_burst_bytes));
+    return (std::ceil(bytes / step) * step + dram_burst_bytes - step) / dram_burst_bytes;
+}
+
 /// At `width` bytes a cycle. Transfers are cut at the ends of runs and where either side has a multiple of the burst,
 /// and every piece takes whole cycles.
 double Mover::burst_cycles(const Runs& runs, double width) const {
@@ -91,11 +96,21 @@ Target::Target(const platforms::Platform& of)
     ddr_row_cycles =
         closed * device.trc() * 2 / platform.ddr().data_rate_mtps() * platform.clock().core_mhz();
     ddr_page_bytes = double(device.row_bytes()) * device.bank_groups();
+    ddr_bank_groups = std::max(1u, device.bank_groups());
+    ddr_group_cycles = double(device.tccd_l()) / device.burst_nck();
     ddr_channels = std::max(1u, platform.ddr().channels());
     ddr_interleave = std::max(1u, platform.ddr().channel_interleave_bytes());
     l2_bytes_per_cycle = double(platform.l2().ports()) * platform.l2().bytes_per_cycle();
     dispatch_cycles = platform.sequencer().dispatch_cycles();
     ddr_latency_cycles = (platform.ddr().controller_latency_ns() + 50.0) * platform.clock().core_mhz() / 1000;
+}
+
+double Target::same_group(const Runs& of) const {
+    if (of.count <= 1) return 1;
+    const auto step = static_cast<int64_t>(std::max(1.0, std::round(double(of.stride) / dram_burst_bytes)));
+    const double visited = std::ceil(of.bytes / dram_burst_bytes) * double(ddr_bank_groups) /
+                           double(std::gcd(step, ddr_bank_groups));
+    return std::max(1.0, ddr_group_cycles / std::min(double(ddr_bank_groups), visited));
 }
 
 int64_t Target::units_at_once(bool from_ddr) const {

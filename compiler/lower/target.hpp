@@ -32,6 +32,10 @@ struct Mover {
     double burst_cycles(const Runs& runs, double width) const;
 };
 
+constexpr int64_t dram_burst_bytes = 64;
+/// Bursts of DRAM that a run of memory touches, on average, if runs begin at multiples of `apart` bytes.
+double dram_bursts(double bytes, int64_t apart);
+
 /// Bytes from which on constants are loaded one after the other, perhaps in pieces.
 constexpr uint64_t large_constant = 64 << 10;
 
@@ -52,7 +56,12 @@ struct Target {
     double l2_bytes_per_cycle = 0;                 ///< all its ports
     uint32_t dispatch_cycles = 0;                  ///< of a task, by the sequencer
     double ddr_latency_cycles = 0;
+    int64_t ddr_bank_groups = 1;
+    double ddr_group_cycles = 1;  ///< between bursts of one group of banks, in bursts
 
+    /// How much slower bursts of DRAM are that stay in one group of banks, as those of short rows may that lie a multiple of
+    /// all groups apart.
+    double same_group(const Runs& of) const;
     /// Units that it takes to draw all that DRAM, or L2 with an engine's link, gives.
     int64_t units_at_once(bool from_ddr) const;
     /// A large constant of one of `lanes` engines comes in so many pieces, each by a unit of its own.

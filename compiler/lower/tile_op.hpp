@@ -62,7 +62,8 @@ struct TileOp {
     std::vector<TileOperand> operands;
     std::vector<TileNode> nodes;
     size_t anchor = 0;     ///< of `nodes`
-    graph::Source source;  ///< what the operation is called
+    std::string name;      ///< of the operation: NodeRange::name
+    graph::Source source;  ///< of its anchor
     std::vector<graph::Source> fused;
 };
 

@@ -64,6 +64,9 @@ struct Tiling {
     /// Of them, what each resource would take alone.
     double array = 0, vector = 0, dma = 0, dram = 0;
 
+    bool same_mapping(const Tiling& o) const {
+        return tile == o.tile && split == o.split && depth == o.depth && hoisted == o.hoisted;
+    }
     int64_t lanes() const;
     int64_t tiles(const TileOp& op, size_t axis) const {
         return (op.axes[axis].extent + tile[axis] - 1) / tile[axis];
@@ -98,6 +101,7 @@ struct TilingRequest {
     bool first = false;                ///< of the program: nothing is computed while its constants come
     const MappingWish* wish = nullptr;          ///< what the user fixes
     std::vector<Tiling>* considered = nullptr;  ///< gets every tiling that fits
+    size_t keep = 1;                            ///< how many the search returns
 };
 
 /// Of everything that moves between L1, L2 and DDR, bytes: transfers are cut where either side has a multiple of its
@@ -129,8 +133,8 @@ ElemType accumulator_of(const graph::Graph& graph, const TileOp& op);
 /// Bytes, places and predicted time of a tiling whose tile, split, depth and hoisted are set. False: it does not fit.
 bool evaluate(const TilingRequest& request, Tiling& tiling);
 
-/// The fastest of the tilings considered. Throws UserError "SRAM memory exceeded: ..." when none fits, and for a wish that
-/// is illegal.
-Tiling choose_tiling(const TilingRequest& request);
+/// The fastest of the tilings considered, at most `request.keep`, the fastest first. Throws UserError "SRAM memory exceeded:
+/// ..." when none fits, and for a wish that is illegal.
+std::vector<Tiling> fastest_tilings(const TilingRequest& request);
 
 }  // namespace kpu::lower

@@ -81,7 +81,7 @@ class Fixing {
 
     [[noreturn]] void refuse(const std::string& what, const std::string& fix) const {
         throw UserError(fmt::format("{} ({}): the mapping that is fixed for it is illegal: {}. Fix: {}.",
-                                    op_.source.name, op_.source.type, what, fix));
+                                    op_.name, op_.source.type, what, fix));
     }
 
     const TileOp& op_;
@@ -117,10 +117,13 @@ bool MappingWishes::any_strips() const {
                        [](const MappingWish& wish) { return wish.strips.value_or(1) > 1; });
 }
 
-void MappingWishes::check(const graph::Graph& graph) const {
+void MappingWishes::check(const graph::Graph& graph, const std::vector<NodeRange>& operations) const {
     for (const MappingWish& wish : wishes_) {
-        const auto named = [&](const graph::Node& node) { return names(wish, node.source.name); };
-        if (std::any_of(graph.nodes.begin(), graph.nodes.end(), named)) continue;
+        const auto node = [&](const graph::Node& of) { return names(wish, of.source.name); };
+        const auto operation = [&](const NodeRange& of) { return names(wish, of.name); };
+        if (std::any_of(graph.nodes.begin(), graph.nodes.end(), node) ||
+            std::any_of(operations.begin(), operations.end(), operation))
+            continue;
         throw UserError(
             fmt::format("--mapping: the network has no operation `{}`. Fix: give a name of ops.csv, or a "
                         "pattern with `*`; --write-mapping lists all.",
@@ -130,10 +133,6 @@ void MappingWishes::check(const graph::Graph& graph) const {
 
 void MappingWishes::mark_alone(graph::Graph& graph) const {
     for (graph::Node& node : graph.nodes) node.alone = !of(node.source.name).fuse.value_or(true);
-}
-
-Home MappingWishes::output_of(const graph::Node& anchor) const {
-    return wishes_.empty() ? Home::none : of(anchor.source.name).output.value_or(Home::none);
 }
 
 FixedTiling fix(const TilingRequest& request, const MappingWish& wish) { return Fixing(request, wish).run(); }

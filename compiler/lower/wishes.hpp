@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/lower/memory.hpp"
 #include "compiler/lower/tiling.hpp"
 
 namespace kpu::lower {
@@ -31,12 +32,10 @@ class MappingWishes {
     MappingWish of(const std::string& name) const;
     /// Whether some operation is to be cut into strips.
     bool any_strips() const;
-    /// Throws UserError for a pattern that names no operation of the graph.
-    void check(const graph::Graph& graph) const;
+    /// Throws UserError for a pattern that names neither an operation nor a node.
+    void check(const graph::Graph& graph, const std::vector<NodeRange>& operations) const;
     /// Marks nodes that are not to be fused.
     void mark_alone(graph::Graph& graph) const;
-    /// By group of nodes: the home that is wished for what it makes; none where nothing is.
-    Home output_of(const graph::Node& anchor) const;
 
   private:
     std::vector<MappingWish> wishes_;  ///< shorter patterns first

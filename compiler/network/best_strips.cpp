@@ -21,20 +21,20 @@ struct Cost {
     double cycles = 0, dram = 0;
 };
 
-/// A lowered network and what it costs, in all and by the name of the operation.
-struct Candidate {
-    lower::Lowered lowered;
-    std::map<std::string, Cost> by_operation;
+/// What a graph costs when it is lowered, in all and by the name of the node.
+struct Costs {
+    std::map<std::string, Cost> by_node;
     Cost all;
 
-    Candidate(lower::Lowered of, const lower::Target& target) : lowered(std::move(of)) {
+    Costs(const graph::Graph& graph, const lower::Target& target, const lower::Guide& guide) {
+        const lower::Lowered lowered = lower::lower(graph, target, guide);
         const estimate::Estimate estimate = estimate_of(lowered, target);
         all.cycles = estimate.cycles;
-        for (int i = 0; i < lowered.module.program.op_size(); ++i)
-            by_operation[lowered.module.program.op(i).id()].cycles +=
-                estimate.charged[static_cast<size_t>(i)];
+        std::set<int> seen;  // strips of an operation are charged together
         for (const lower::LoweredOp& op : lowered.ops) {
-            by_operation[op.op.source.name].dram += op.tiling.dram;
+            Cost& cost = by_node[op.op.source.name];
+            if (seen.insert(op.number).second) cost.cycles += estimate.charged[static_cast<size_t>(op.number)];
+            cost.dram += op.tiling.dram;
             all.dram += op.tiling.dram;
         }
     }
@@ -42,30 +42,35 @@ struct Candidate {
 
 class Choice {
   public:
-    Choice(const graph::Graph& graph, const lower::Target& target, const lower::Guide& guide)
-        : graph_(graph), target_(target), guide_(guide) {}
+    Choice(graph::Graph graph, const lower::Target& target, const lower::Guide& guide)
+        : graph_(std::move(graph)), target_(target), guide_(guide) {}
 
-    lower::Lowered run() {
+    graph::Graph run() {
         std::optional<lower::InStrips> strips = lower::in_strips(graph_, target_, guide_.wishes);
-        if (!strips) return lower::lower(graph_, target_, guide_);
-        if (guide_.wishes.any_strips()) return lower::lower(std::move(strips->graph), target_, guide_);
-        Candidate best(lower::lower(graph_, target_, guide_), target_);
-        whole_ = best.by_operation;
-        of_whole_ = best.all;
+        if (!strips) return std::move(graph_);
+        if (guide_.wishes.any_strips()) return std::move(strips->graph);
+        const Costs whole(graph_, target_, guide_);
+        whole_ = whole.by_node;
+        of_whole_ = whole.all;
+        double least = price(whole.all);
+        std::optional<graph::Graph> best;
         std::set<std::string> left_out;
         for (int round = 0; strips && round <= most_rounds; ++round) {
-            Candidate cut(lower::lower(std::move(strips->graph), target_, guide_), target_);
+            const Costs cut(strips->graph, target_, guide_);
             bool all_pay = true;
             for (const std::set<std::string>& chain : strips->chains) {
                 if (pays(cut, chain)) continue;
                 all_pay = false;
                 left_out.insert(chain.begin(), chain.end());
             }
-            if (price(cut.all) < price(best.all)) best = std::move(cut);
+            if (price(cut.all) < least) {
+                least = price(cut.all);
+                best = std::move(strips->graph);
+            }
             if (all_pay || round == most_rounds) break;
             strips = lower::in_strips(graph_, target_, guide_.wishes, left_out);
         }
-        return std::move(best.lowered);
+        return best ? *std::move(best) : std::move(graph_);
     }
 
   private:
@@ -74,7 +79,7 @@ class Choice {
                (of_whole_.dram > 0 ? worth_of_dram * of.dram / of_whole_.dram : 0);
     }
 
-    bool pays(const Candidate& cut, const std::set<std::string>& chain) const {
+    bool pays(const Costs& cut, const std::set<std::string>& chain) const {
         const auto price_in = [&](const std::map<std::string, Cost>& costs) {
             double sum = 0;
             for (const std::string& name : chain) {
@@ -82,21 +87,20 @@ class Choice {
             }
             return sum;
         };
-        return price_in(cut.by_operation) < price_in(whole_);
+        return price_in(cut.by_node) < price_in(whole_);
     }
 
-    const graph::Graph& graph_;
+    graph::Graph graph_;
     const lower::Target& target_;
     const lower::Guide& guide_;
-    std::map<std::string, Cost> whole_;  ///< of the network without strips, by operation
+    std::map<std::string, Cost> whole_;  ///< of the network without strips, by node
     Cost of_whole_;
 };
 
 }  // namespace
 
-lower::Lowered lower_in_best_strips(const graph::Graph& graph, const lower::Target& target,
-                                    const lower::Guide& guide) {
-    return Choice(graph, target, guide).run();
+graph::Graph in_best_strips(graph::Graph graph, const lower::Target& target, const lower::Guide& guide) {
+    return Choice(std::move(graph), target, guide).run();
 }
 
 }  // namespace kpu::network

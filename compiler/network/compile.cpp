@@ -6,6 +6,7 @@
 
 #include "base/text_output.hpp"
 #include "compiler/network/best_strips.hpp"
+#include "compiler/network/effort.hpp"
 #include "compiler/network/mapping_file.hpp"
 #include "compiler/network/numbers.hpp"
 #include "compiler/passes/passes.hpp"
@@ -50,14 +51,13 @@ class Compilation {
         if (quantize::is_quantized(graph_) && (wanted == "all" || wanted == "quantize"))
             print("quantize", graph_);
         const lower::Guide guide = guide_of_user();
-        guide.wishes.check(graph_);
         guide.wishes.mark_alone(graph_);
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
-        result.lowered = lower_in_best_strips(graph_, target_, guide);
+        result.lowered = lower_with_effort(in_best_strips(std::move(graph_), target_, guide), target_, guide,
+                                           request_.options.text("effort")[0] - '0', request_.simulate);
         result.lowered.module.program.set_precision(std::string(precision::precision_name(result.precision)));
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.module.program.mutable_device()->set_path(target_.platform.name());
-        state_bounds(result, target_);
         state_estimates(result, target_);
         numbers.report(result.lowered, result.precision);
         explain(result);
@@ -143,8 +143,7 @@ class Compilation {
     void explain(const Compiled& result) const {
         const std::string& wanted = request_.options.text("explain-mapping");
         if (wanted.empty()) return;
-        std::fputs(mapping_text(result, target_, wanted == "all" ? std::string_view() : wanted).c_str(),
-                   stderr);
+        std::fputs(mapping_text(result, wanted == "all" ? std::string_view() : wanted).c_str(), stderr);
     }
 
     graph::Graph graph_;

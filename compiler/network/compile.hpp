@@ -26,13 +26,12 @@ Compiled compile(graph::Graph graph, const compiler::LoadRequest& request, const
 
 /// One line for each operation: type, MACs, tiles, predicted cycles, what bounds them, how far that is from the bound.
 /// `only`: the operation of this name; empty: all.
-std::string mapping_text(const Compiled& compiled, const lower::Target& target, std::string_view only);
+std::string mapping_text(const Compiled& compiled, std::string_view only);
 
-/// Writes into each operation of the program what bounds it, and the cycles below which no schedule comes.
-void state_bounds(Compiled& compiled, const lower::Target& target);
-/// From a schedule of the program's tasks.
+/// From a schedule of the program's tasks: of each operation what it is charged, what bounds it and the cycles below which
+/// nothing comes; the total.
 estimate::Estimate estimate_of(const lower::Lowered& lowered, const lower::Target& target);
-/// Writes the estimates of cycles, from a schedule of the tasks: of each operation what it is charged, and the total.
+/// Writes that into the program.
 void state_estimates(Compiled& compiled, const lower::Target& target);
 
 /// Where each tensor lives and when: a picture if the name ends in .html, else a table.

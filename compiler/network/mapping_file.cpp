@@ -124,14 +124,9 @@ json mapping_of(const lower::Lowered& lowered, const lower::LoweredOp& op) {
 lower::MappingWishes read_mapping(const std::string& path) { return Reader(path).read(); }
 
 void write_mapping(const lower::Lowered& lowered, const std::string& path) {
-    std::map<std::string, int> count;
-    for (const lower::LoweredOp& op : lowered.ops) ++count[op.op.source.name];
     json document = json::object();
-    for (const lower::LoweredOp& op : lowered.ops) {
-        json& mapping = document[op.op.source.name];
-        if (count[op.op.source.name] == 1) mapping = mapping_of(lowered, op);
-        if (op.strips > 0) mapping["strips"] = op.strips;  // each strip has tiles of its own
-        if (mapping.is_null()) document.erase(op.op.source.name);
+    for (const lower::LoweredOp& op : lowered.ops) {  // each strip has tiles of its own
+        document[op.op.name] = op.strips > 0 ? json{{"strips", op.strips}} : mapping_of(lowered, op);
     }
     write_file(path, json_text(document, 2) + "\n");
 }

@@ -23,9 +23,7 @@ struct Band {
     std::vector<Box> boxes;
 };
 
-std::string name_of_op(const Compiled& compiled, size_t op) {
-    return compiled.lowered.ops[op].op.source.name;
-}
+std::string name_of_op(const Compiled& compiled, size_t op) { return compiled.lowered.ops[op].op.name; }
 
 Band arena(const Compiled& compiled, const std::string& name, lower::Home home, uint64_t bytes) {
     Band band{name, bytes, {}};

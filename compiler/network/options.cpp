@@ -72,6 +72,13 @@ std::vector<OptionRow> option_rows() {
          ValueKind::choice,
          "model",
          {"model", "NHWC"}},
+        {"effort",
+         "how mappings are found: 1 by closed forms of each operation, 2 the best few compared by schedules "
+         "of the "
+         "program's tasks, 3 by simulations as well",
+         ValueKind::choice,
+         "2",
+         {"1", "2", "3"}},
         {"print-after", "prints the graph after this pass, or after each (all)", ValueKind::text},
         {"dot", "writes the graph, as it is lowered, as a picture in Graphviz's language", ValueKind::text},
         {"export-qdq", "writes the quantized graph as an ONNX model (QDQ), for other runtimes",

@@ -24,9 +24,9 @@ Program make_program(compiler::Source source, GivenOptions options, std::vector<
     } else if (front_end.for_device && !front_end.default_platform.empty()) {
         program.platform = resolve({std::string(front_end.default_platform), false, {}, {}, {}});
     }
-    compiler::Loaded loaded =
-        compiler::load(front_end, source, options, program.search_paths,
-                       program.platform ? &program.platform->resolved : nullptr, program.findings);
+    compiler::Loaded loaded = compiler::load(front_end, source, options, program.search_paths,
+                                             program.platform ? &program.platform->resolved : nullptr,
+                                             program.findings, nullptr, runtime::simulate_trials());
     if (loaded.module == nullptr) compiler::refuse_no_program(source);
     program.module = std::move(loaded.module);
     if (program.platform) {

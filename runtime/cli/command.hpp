@@ -11,6 +11,7 @@
 #include "base/diagnostics.hpp"
 #include "compiler/front_ends.hpp"
 #include "isa/bound_program.hpp"
+#include "runtime/trials/simulate.hpp"
 #include "traces/event_file.hpp"
 #include "traces/formats.hpp"
 #include "traces/run_folder.hpp"
@@ -55,7 +56,9 @@ struct DeviceOptions {
     std::vector<std::string> search_paths;
     void add_to(CLI::App& command);
     platforms::Overrides overrides() const;
-    compiler::DeviceChoice choice() const { return {platform, overrides(), search_paths}; }
+    compiler::DeviceChoice choice() const {
+        return {platform, overrides(), search_paths, runtime::simulate_trials()};
+    }
 };
 inline constexpr const char* retarget_help =
     "takes a program compiled for another device, if all of it is legal on this one";

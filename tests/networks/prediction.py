@@ -6,6 +6,7 @@ Prints a row for each model on each device. Operations below half a percent of a
 sum only: what they are charged is mostly what their neighbours leave over.
 `--within 0.1 0.07 0.15 0.05` fails when a total is off by more than 10 %, the median error of operations is
 above 7 %, one of ten is off by more than 15 %, or the energy of a network is off by more than 5 %.
+Always an error: an operation that took less time than the bound that is stated for it, and two of one name.
 """
 
 from __future__ import annotations
@@ -54,6 +55,15 @@ def compare(kpusim: str, model: Path, platform: str, precision: str) -> Compared
     head = next(line for line in text.stdout.splitlines() if line.startswith("#! program "))
     told = json.loads(head.removeprefix("#! program "))
     total = int(stats["cycles.total"])
+    names = [row["op"] for row in rows]
+    if len(set(names)) < len(names):
+        raise SystemExit(f"{model} on {platform}: operations have the same name")
+    for row in rows:
+        if int(row["bound_cycles"] or 0) > int(row["span_cycles"]):
+            raise SystemExit(
+                f"{model} on {platform} in {precision}: {row['op']} took {row['span_cycles']} cycles, less "
+                f"than its bound of {row['bound_cycles']} ({row['bound']})"
+            )
     estimated = [(float(row["estimated_cycles"] or 0), int(row["charged_cycles"])) for row in rows]
     large = [abs(guess / real - 1) for guess, real in estimated if guess > 0 and real > SHARE * total]
     energy = told.get("estimated_total_energy_uj", 0) / stats["energy.total_uj"]

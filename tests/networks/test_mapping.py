@@ -67,8 +67,9 @@ class Mappings(Folder):
             self.assertEqual(program.read_bytes(), (self.folder / f"{device}.kpu").read_bytes())
 
     def test_one_field_moves_one_operation(self) -> None:
-        """Tiles, engines, places and fusion are those of the file; the rest stays as it was."""
-        program, said = self.compile("npm_lite", {"conv2": {"tile": {"y": 1, "o": 16}, "in_flight": 2}})
+        """Tiles, engines, places and fusion are those of the file, which also holds the others."""
+        moved = {"tile": {"y": 1, "o": 16}, "in_flight": 2}
+        program, said = self.compile("npm_lite", {**self.chosen["npm_lite"], "conv2": moved})
         self.assertEqual(said, "")
         self.assertEqual(self.run_program(program), self.outputs["npm_lite"])
         again = self.folder / "again.json"
@@ -125,6 +126,23 @@ class Mappings(Folder):
                     taken += 1
                     self.assertEqual(self.run_program(program), self.outputs[device])
         self.assertGreater(taken, RANDOM)
+
+    def test_effort(self) -> None:
+        """More of it is not slower, gives the same bits, and always the same program."""
+        for device in self.chosen:
+            counted = []
+            for effort in ("2", "3", "3"):
+                program = self.folder / f"effort{effort}.kpu"
+                done("compile", DIGITS, *INT8, "--platform", device, "--effort", effort, "-o", str(program),
+                     "--force")  # fmt: skip
+                again = program.read_bytes()
+                self.assertEqual(self.run_program(program), self.outputs[device])
+                counted.append((cycles(program.with_suffix("")), again))
+            self.assertLessEqual(counted[1][0], counted[0][0])
+            self.assertEqual(counted[1], counted[2])
+        wrong = command("check", DIGITS, *INT8, "--effort", "4")
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn("Fix:", wrong.stderr)
 
     def test_refusals(self) -> None:
         """What is illegal says where and why; nothing is written."""

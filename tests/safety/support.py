@@ -64,7 +64,7 @@ OTHERS = set(
     "--channels --channel-interleave --ranks --data-rate --dim --batch --precision --calibrate --percentile "
     "--boundary --layout --image-mean --image-std --print-after --explain-mapping --dot --memory-map "
     "--export-qdq --retarget --core-mhz --max-steps --calibration-method --keep --accuracy --wide-share "
-    "--report-accuracy --write-mapping --group-size --inferences".split()
+    "--report-accuracy --write-mapping --group-size --inferences --effort".split()
 )
 
 

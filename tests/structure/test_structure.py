@@ -54,10 +54,11 @@ USES = {
     "model/device": "model/accounting model/*",
     "runtime": "model/device traces/*",
     "runtime/schedule_engine": "runtime compiler/*",
+    "runtime/trials": "runtime compiler",
     "runtime/what_if": "runtime",
     "runtime/debug": "runtime",
-    "runtime/cli": "runtime/schedule_engine runtime/what_if runtime/debug analysis explain traces/*",
-    "python": "runtime/schedule_engine runtime/what_if runtime/debug compiler/onnx analysis explain traces/*",
+    "runtime/cli": "runtime/* analysis explain traces/*",
+    "python": "runtime/* compiler/onnx analysis explain traces/*",
 }
 NO_SOURCES = {"tests", "cmake", "docs", "examples", "editors", "scripts"}
 

@@ -81,6 +81,18 @@ TEST(Energy, IsNotPredictedWhereItIsNotModelled) {
     EXPECT_EQ(input.module->program.estimated_total_energy_uj(), 0);
 }
 
+/// No operation is through before its work is done at the peak of each resource.
+TEST_P(Network, BoundsAreBelowTheSimulation) {
+    const compiler::Input input = network(GetParam().first, GetParam().second);
+    runtime::Simulation simulation = simulation_of(input.module, *input.platform);
+    size_t bounded = 0;
+    for (const traces::OpRow& row : simulation.op_rows()) {
+        EXPECT_LE(row.bound_cycles, row.span_cycles) << row.id << " " << row.bound;
+        bounded += row.bound_cycles > 0 ? 1 : 0;
+    }
+    EXPECT_GE(bounded, 5u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Network,
                          ::testing::Values(Device("swkpu-v1", "int8"), Device("swkpu-v1", "fp16"),
                                            Device("swkpu-v2", "bf16"), Device("tile32", "f32"),

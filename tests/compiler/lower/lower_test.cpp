@@ -32,6 +32,42 @@ TEST_P(Lower, ConvolutionsWithEpilogues) {
     }
 }
 
+TEST(LowerNames, OperationsOfOneSourceHaveNamesOfTheirOwn) {
+    Maker maker(ElemType::f32, 1);
+    ValueId x = maker.input({4, 40});
+    for (int i = 0; i < 3; ++i) {
+        x = maker.gemm(x, 40);
+        maker.graph().nodes.back().source = {"cell", "LSTM"};
+    }
+    maker.output(x);
+    const Target target(platforms::load("tile32"));
+    MappingWish wish;
+    wish.pattern = "cell:2";
+    wish.output = Home::ddr;
+    wish.tile["n"] = 8;
+    Guide guide;
+    guide.wishes = MappingWishes({wish});
+    const Lowered lowered = lower(maker.graph(), target, guide);
+    ASSERT_EQ(lowered.ops.size(), 3u);
+    const char* names[] = {"cell", "cell:2", "cell:3"};
+    for (size_t i = 0; i < 3; ++i) {
+        const TileOp& op = lowered.ops[i].op;
+        EXPECT_EQ(op.name, names[i]);
+        EXPECT_EQ(lowered.module.program.op(lowered.ops[i].number).id(), names[i]);
+        for (size_t a = 0; a < op.axes.size(); ++a) {
+            if (op.axes[a].name != "n") continue;
+            EXPECT_EQ(lowered.ops[i].tiling.tile[a] == 8, i == 1);
+        }
+        for (size_t o = 0; o < op.operands.size(); ++o) {
+            if (op.operands[o].place != Place::output || i == 2) continue;
+            EXPECT_EQ(lowered.ops[i].homes[o] == Home::ddr, i == 1);
+        }
+    }
+    wish.pattern = "cell:4";
+    guide.wishes = MappingWishes({wish});
+    EXPECT_THROW(lower(maker.graph(), target, guide), UserError);
+}
+
 TEST_P(Lower, RowsOfPaddingAlone) {
     Maker maker(GetParam().elem, 5);
     const ValueId x = maker.input({2, 40, 40, 24});
