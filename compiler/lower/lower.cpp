@@ -360,8 +360,8 @@ class Lowering {
         for (uint64_t inference = 0; inference < guide_.inferences; ++inference) {
             for (LoweredOp& op : result_.ops) {
                 const auto number = static_cast<uint32_t>(op.number) + 1;
-                for (Stage& stage : stages_of(
-                         places_, {op.op, op.tiling, op.homes, op.kept, op.held, number, inference}))
+                for (Stage& stage :
+                     stages_of(places_, {op.op, op.tiling, op.homes, op.kept, op.held, number, inference}))
                     stages.push_back(std::move(stage));
             }
         }

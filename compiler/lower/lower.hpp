@@ -35,9 +35,9 @@ struct LoweredOp {
 /// What a user tells of the mapping, and asks of it.
 struct Guide {
     MappingWishes wishes;
-    uint64_t inferences = 1;  ///< one after the other, with inputs and outputs of their own
-    std::string explain;      ///< the operation whose considered tilings are kept; empty: none
-    size_t keep = 1;          ///< tilings that are kept of each operation
+    uint64_t inferences = 1;      ///< one after the other, with inputs and outputs of their own
+    std::string explain;          ///< the operation whose considered tilings are kept; empty: none
+    size_t keep = 1;              ///< tilings that are kept of each operation
     std::vector<Tiling> tilings;  ///< by operation, of an earlier search of this graph: nothing is searched
 };
 

@@ -345,8 +345,7 @@ GroupList groups_of(const Graph& graph) {
     for (NodeId n = 0; n < nodes.size();) {
         NodeId last = n + 1;
         while (nodes[n].group != 0 && last < nodes.size() && nodes[last].group == nodes[n].group) ++last;
-        if (last > n + 1 || !renames(graph, nodes[n]))
-            result.ranges.push_back({n, last, name_of(nodes[n])});
+        if (last > n + 1 || !renames(graph, nodes[n])) result.ranges.push_back({n, last, name_of(nodes[n])});
         n = last;
     }
     result.internal.assign(graph.values.size(), false);

@@ -33,7 +33,8 @@ struct Costs {
         std::set<int> seen;  // strips of an operation are charged together
         for (const lower::LoweredOp& op : lowered.ops) {
             Cost& cost = by_node[op.op.source.name];
-            if (seen.insert(op.number).second) cost.cycles += estimate.charged[static_cast<size_t>(op.number)];
+            if (seen.insert(op.number).second)
+                cost.cycles += estimate.charged[static_cast<size_t>(op.number)];
             cost.dram += op.tiling.dram;
             all.dram += op.tiling.dram;
         }
