@@ -200,26 +200,6 @@ class Lowering {
 
     // ---- tiles
 
-    /// A sum can be cut where the device has the accumulating form, and a way back from the accumulator.
-    bool sums_can_be_cut(const LoweredOp& op) const {
-        const TileNode& anchor = op.op.nodes[op.op.anchor];
-        const Node& node = graph_.nodes[anchor.node];
-        if (node.spec().group_scales) return true;  // its output is the accumulator
-        const bool product = node.spec().op_class == OpcodeClass::gemm;
-        if (!product && node.spec().name != "conv2d" && node.spec().name != "conv2d.acc") return false;
-        if (node.spec().accumulates && anchor.inputs.size() > 2) return false;
-        const ElemType a = graph_.value(node.inputs[0]).elem, b = graph_.value(node.inputs[1]).elem;
-        const ElemType sums = is_float(a) ? ElemType::f32 : ElemType::i32;
-        const ElemType y = graph_.value(node.outputs[0]).elem;
-        const char* opcode = product ? "gemm.acc" : "conv2d.acc";
-        if (!target_.takes(opcode, {a, b}, {sums}) || !target_.takes(opcode, {a, b, sums}, {sums}))
-            return false;
-        if (y != sums && !target_.takes(is_float(a) ? "cast" : "requant", {sums}, {y})) return false;
-        if (anchor.inputs.size() < 3) return true;
-        const size_t addend = anchor.inputs[2];
-        return op.homes[addend] == Home::table || graph_.value(op.op.operands[addend].value).elem == sums;
-    }
-
     /// Unless the axes that go into one are fixed.
     void flatten_pixels(LoweredOp& op) {
         const MappingWish wish = guide_.wishes.of(op.op.name);
@@ -278,7 +258,7 @@ class Lowering {
 
     /// `known`: what an earlier search found; null: it is searched.
     void choose_tiles(LoweredOp& op, const MemoryPlan::Gap& spare, bool first, const Tiling* known) {
-        const bool cut = sums_can_be_cut(op);
+        const bool cut = sums_can_be_cut(graph_, op.op, op.homes, target_);
         for (Axis& axis : op.op.axes) {
             if (axis.walk == Walk::sum && !cut) axis.whole = true;
             if (axis.walk != Walk::sum && (axis.name == "n" || axis.name == "o") && axis.independent)

@@ -183,4 +183,23 @@ ElemType accumulator_of(const graph::Graph& graph, const TileOp& op) {
     return graph.value(node.outputs[0]).elem == sums ? ElemType::none : sums;
 }
 
+bool sums_can_be_cut(const graph::Graph& graph, const TileOp& op, const std::vector<Home>& homes,
+                     const Target& target) {
+    const TileNode& anchor = op.nodes[op.anchor];
+    const graph::Node& node = graph.nodes[anchor.node];
+    if (node.spec().group_scales) return true;  // its output is the accumulator
+    const bool product = node.spec().op_class == OpcodeClass::gemm;
+    if (!product && node.spec().name != "conv2d" && node.spec().name != "conv2d.acc") return false;
+    if (node.spec().accumulates && anchor.inputs.size() > 2) return false;
+    const ElemType a = graph.value(node.inputs[0]).elem, b = graph.value(node.inputs[1]).elem;
+    const ElemType sums = is_float(a) ? ElemType::f32 : ElemType::i32;
+    const ElemType y = graph.value(node.outputs[0]).elem;
+    const char* opcode = product ? "gemm.acc" : "conv2d.acc";
+    if (!target.takes(opcode, {a, b}, {sums}) || !target.takes(opcode, {a, b, sums}, {sums})) return false;
+    if (y != sums && !target.takes(is_float(a) ? "cast" : "requant", {sums}, {y})) return false;
+    if (anchor.inputs.size() < 3) return true;
+    const size_t addend = anchor.inputs[2];
+    return homes[addend] == Home::table || graph.value(op.operands[addend].value).elem == sums;
+}
+
 }  // namespace kpu::lower

@@ -129,6 +129,9 @@ uint64_t macs_of(const graph::Graph& graph, const TileOp& op);
 
 /// The accumulator that a cut sum continues in; none: the output itself has that type.
 ElemType accumulator_of(const graph::Graph& graph, const TileOp& op);
+/// A sum can be cut where the device has the accumulating form, and a way back from the accumulator.
+bool sums_can_be_cut(const graph::Graph& graph, const TileOp& op, const std::vector<Home>& homes,
+                     const Target& target);
 
 /// Bytes, places and predicted time of a tiling whose tile, split, depth and hoisted are set. False: it does not fit.
 bool evaluate(const TilingRequest& request, Tiling& tiling);

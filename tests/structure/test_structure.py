@@ -57,8 +57,10 @@ USES = {
     "runtime/trials": "runtime compiler",
     "runtime/what_if": "runtime",
     "runtime/debug": "runtime",
-    "runtime/cli": "runtime/* analysis explain traces/*",
-    "python": "runtime/* compiler/onnx analysis explain traces/*",
+    "runtime/cli": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug analysis explain "
+    "traces/*",
+    "python": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug compiler/onnx analysis "
+    "explain traces/*",
 }
 NO_SOURCES = {"tests", "cmake", "docs", "examples", "editors", "scripts"}
 
