@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "isa/binder.hpp"
+#include "isa/kernel/form.hpp"
 
 namespace kpu {
 namespace {
@@ -43,14 +44,13 @@ bool same_place(const BoundRegion& a, const BoundRegion& b) {
 void Binder::bind_kernels() {
     size_t number = 0;
     for (const proto::KernelFile& file : program_.kernel_file()) {
+        uint32_t line = 1;
         for (const proto::KernelBody& body : file.kernel()) {
-            const bool has_places = number < module_.source.kernels.size();
+            const bool was_read = number < module_.source.kernels.size();
             kernel::Source made;
-            if (!has_places) {
-                made.path = module_.origin;
-                made.body = body;
-            }
-            const kernel::Source& source = has_places ? module_.source.kernels[number] : made;
+            if (!was_read) made = kernel::printed(body, module_.origin + "/" + file.path(), line);
+            ++line;  // a blank one between kernels
+            const kernel::Source& source = was_read ? module_.source.kernels[number] : made;
             ++number;
             if (auto code = kernel::analyse(source, diagnostics_))
                 kernels_.emplace(body.name(), std::move(code));

@@ -1,5 +1,5 @@
 #pragma once
-// What only a body that came as bytes can do wrong, beside its form (check_form in text.hpp).
+// Bodies that came as bytes: what only they can do wrong, beside their form (check_form in text.hpp), and their text.
 #include <string>
 
 #include "isa/kernel/text.hpp"
@@ -8,5 +8,9 @@ namespace kpu::kernel {
 
 /// That the body holds nothing which its text cannot: it is printed and read back. Throws UserError.
 void check_text(const proto::KernelBody& body, const std::string& origin);
+
+/// A kernel that was read from no text, with the places that its statements have in its print(), which begins at `line`
+/// of the file; `line` is then that behind it.
+Source printed(const proto::KernelBody& body, const std::string& path, uint32_t& line);
 
 }  // namespace kpu::kernel

@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
+#include "isa/kernel/form.hpp"
 #include "isa/kernel/operations.hpp"
 #include "isa/kernel/text.hpp"
 
@@ -177,6 +179,8 @@ std::string buffer_text(const proto::KernelBuffer& buffer) {
     return text;
 }
 
+constexpr int most_on_one_line = 4;  ///< buffers in the head
+
 std::string head_text(const proto::KernelBody& body) {
     std::string size = std::to_string(body.workgroup(0));
     const int axes = body.workgroup(2) != 1 ? 3 : body.workgroup(1) != 1 ? 2 : 1;
@@ -187,7 +191,7 @@ std::string head_text(const proto::KernelBody& body) {
     const std::string between = ",\n" + std::string(8, ' ');
     for (int i = 0; i < body.buffer_size(); ++i) {
         const std::string next = buffer_text(body.buffer(i));
-        if (i > 0) text += body.buffer_size() > 4 ? between : ", ";
+        if (i > 0) text += body.buffer_size() > most_on_one_line ? between : ", ";
         text += next;
     }
     return text + "):\n";
@@ -220,24 +224,22 @@ std::string statement_text(const proto::KernelStatement& s) {
     }
 }
 
-std::string print(const proto::KernelBody& body) {
-    std::string out = head_text(body);
+namespace {
+
+/// Calls `line(depth, statement)` for each statement, and `line(depth, word)` for each `else:` and end of a block.
+template <typename Line>
+void each_line(const proto::KernelBody& body, Line&& line) {
     struct Open {
         uint32_t end, else_begin;
         std::string_view word;
     };
     std::vector<Open> open;
-    const auto line = [&](size_t depth, std::string_view text) {
-        out.append(4 * (depth + 1), ' ');
-        out.append(text);
-        out += '\n';
-    };
     const auto count = static_cast<uint32_t>(body.statement_size());
     for (uint32_t i = 0; i <= count; ++i) {
         const auto say_else = [&] {
             if (open.empty() || open.back().else_begin != i || i == 0) return;
             open.back().else_begin = 0;
-            line(open.size() - 1, "else:");
+            line(open.size() - 1, std::string_view("else:"));
         };
         say_else();
         while (!open.empty() && open.back().end == i) {
@@ -248,11 +250,40 @@ std::string print(const proto::KernelBody& body) {
         }
         if (i == count) break;
         const proto::KernelStatement& statement = body.statement(static_cast<int>(i));
-        line(open.size(), statement_text(statement));
+        line(open.size(), statement);
         const StatementKind& kind = *find_statement_kind(statement.kind());
         if (!kind.end.empty()) open.push_back({statement.body_end(), statement.else_begin(), kind.end});
     }
+}
+
+}  // namespace
+
+std::string print(const proto::KernelBody& body) {
+    std::string out = head_text(body);
+    each_line(body, [&](size_t depth, const auto& what) {
+        out.append(4 * (depth + 1), ' ');
+        if constexpr (std::is_same_v<std::decay_t<decltype(what)>, std::string_view>)
+            out += what;
+        else
+            out += statement_text(what);
+        out += '\n';
+    });
     return out + "endkernel\n";
+}
+
+Source printed(const proto::KernelBody& body, const std::string& path, uint32_t& line) {
+    Source source;
+    source.body = body;
+    source.path = path;
+    source.start = {line, 8};
+    line += static_cast<uint32_t>(body.buffer_size() > most_on_one_line ? body.buffer_size() : 1);
+    each_line(body, [&](size_t depth, const auto& what) {
+        if constexpr (!std::is_same_v<std::decay_t<decltype(what)>, std::string_view>)
+            source.statements.push_back({line, static_cast<uint32_t>(4 * (depth + 1) + 1)});
+        ++line;
+    });
+    ++line;
+    return source;
 }
 
 }  // namespace kpu::kernel

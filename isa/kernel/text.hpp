@@ -19,7 +19,7 @@ struct Place {
     uint32_t line = 0, column = 0;
 };
 
-/// A kernel with the places of its parts in the text it was read from; none for those of containers.
+/// A kernel with the places of its parts in the text it was read from, or of one that was in none in what is printed.
 struct Source {
     proto::KernelBody body;
     std::string path;

@@ -62,10 +62,7 @@ void refuse_none(const Kernels& kernels) {
     std::map<std::string, std::set<uint64_t>> lines;
     for (const Code* code : kernels)
         each_line(*code, [&](uint32_t, const Line& line) { lines[line.file].insert(line.number); });
-    if (lines.empty())
-        throw UserError(
-            "kernels of a container have no lines. Fix: break at a region, or debug what `kpusim disasm` "
-            "writes.");
+    if (lines.empty()) throw UserError("no kernel has a statement. Fix: break at a task or a cycle.");
     std::vector<std::string> known;
     for (const auto& [file, numbers] : lines) {
         if (known.size() == most_names) break;

@@ -288,6 +288,25 @@ class Errors(Launch):
             )
             self.run_it([*command, "--mode", mode, "--allow-hazards"])
 
+    def test_kernels_of_a_container_have_the_lines_that_disasm_writes(self) -> None:
+        """In findings, in mistakes, and in the table of statements."""
+        first = "kernel first workgroup(1) (o: output u32[]): if true: o[0] = 1 endif endkernel "
+        command = self.prepare(first + self.good, self.case(grid=(33,)))
+        self.run_it([KPUSIM, "asm", str(self.work / "p.nem"), "-o", str(self.work / "p.kpu")])
+        (self.work / "k.kern").unlink()
+        self.run_it([KPUSIM, "disasm", str(self.work / "p.kpu"), "-o", str(self.work / "q.nem")])
+        text = self.run_it(
+            [*(str(self.work / "p.kpu") if part.endswith("p.nem") else part for part in command), "-o",
+             str(self.work / "out")]
+        )  # fmt: skip
+        statement = "o[gid.x] = x[gid.x]"
+        line = 1 + (self.work / "k.kern").read_text().splitlines().index(f"    {statement}")
+        self.assertGreater(line, 6)
+        self.assertIn(f"kernel `k`, line {line}, `{statement}`: load outside", text)
+        kept = (self.work / "out" / "program.kern").read_text().splitlines()
+        self.assertEqual(kept[line - 1].strip(), statement)
+        self.assertIn(f'"k","",{line},', (self.work / "out" / "kernels.csv").read_text())
+
     def test_disasm_keeps_other_kernels(self) -> None:
         """A file of kernels that stands there already is not replaced by another one."""
         self.prepare(self.good, self.case())

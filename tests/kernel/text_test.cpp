@@ -1,4 +1,5 @@
 // Text to kernel and back; no input makes the reader fall over.
+#include <algorithm>
 #include <random>
 
 #include "isa/container.hpp"
@@ -180,6 +181,26 @@ TEST(KernelText, RandomKernelsGoThereAndBack) {
         const auto again = read_text(printed);
         EXPECT_EQ(again[0].body.SerializeAsString(), kernels[0].body.SerializeAsString()) << text;
         EXPECT_EQ(print(again[0].body), printed);
+    }
+}
+
+/// The places of a kernel that was read from no text are those of its text.
+TEST(KernelText, PrintedKernelsHaveTheirPlaces) {
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+        const auto kernel = read_text(random_kernel(seed).text)[0];
+        const std::string above = seed % 2 == 0 ? "" : "\n\n\n", text = above + print(kernel.body);
+        const auto read = read_text(text)[0];
+        uint32_t line = static_cast<uint32_t>(above.size()) + 1;
+        const auto printed = kpu::kernel::printed(kernel.body, "p.kern", line);
+        EXPECT_EQ(printed.path, "p.kern");
+        EXPECT_EQ(printed.start.line, read.start.line);
+        EXPECT_EQ(printed.start.column, read.start.column);
+        ASSERT_EQ(printed.statements.size(), read.statements.size());
+        for (size_t i = 0; i < read.statements.size(); ++i) {
+            EXPECT_EQ(printed.statements[i].line, read.statements[i].line) << text;
+            EXPECT_EQ(printed.statements[i].column, read.statements[i].column) << text;
+        }
+        EXPECT_EQ(line, 1 + std::count(text.begin(), text.end(), '\n'));
     }
 }
 
