@@ -164,9 +164,9 @@ def on_device(function: Callable[..., Any], device: Device) -> Callable[..., Any
 
     def wrapper(*arguments: Any) -> Any:
         leaves, tree = jax.tree_util.tree_flatten(arguments)
-        shapes = [jax.ShapeDtypeStruct(np.shape(leaf), dtype_of(leaf)) for leaf in leaves]
-        key = (tree, tuple((shape.shape, shape.dtype) for shape in shapes))
+        key = (tree, tuple((np.shape(leaf), dtype_of(leaf)) for leaf in leaves))
         if key not in captured:
+            shapes = [jax.ShapeDtypeStruct(*of_leaf) for of_leaf in key[1]]
             closed, results = traced(function, jax.tree_util.tree_unflatten(tree, shapes))
             captured[key] = closed, jax.tree_util.tree_structure(results)
         closed, results = captured[key]
