@@ -41,6 +41,7 @@ class TileAnalysis {
     }
 
   private:
+    struct SaidAbove {};  ///< thrown for names whose `let` is wrong
     struct Scope {
         uint32_t end;
         std::vector<std::string> names;
@@ -102,16 +103,18 @@ class TileAnalysis {
         CodeStatement statement;
         TileStatement tiles;
         statement.kind = find_statement_kind(source.kind())->kind;
+        bool resolved = false;
         try {
             for (int i = 0; i < source.expression_size(); ++i)
                 tiles.expr[static_cast<size_t>(i)] = resolve(source.expression(i));
             resolve_statement(source, statement, tiles);
+            resolved = true;
+        } catch (const SaidAbove&) {
         } catch (const TileMistake& mistake) {
             error(mistake.what());
-            // later uses of the name are no further mistakes
-            if (statement.kind == Kind::let && visible_.count(source.name()) == 0)
-                declare(source.name(), Type::none, {}, Variable::Kind::let, statement);
         }
+        if (!resolved && statement.kind == Kind::let && visible_.count(source.name()) == 0)
+            declare(source.name(), Type::none, {}, Variable::Kind::let, statement);
         if (!statement_kind(statement.kind).end.empty()) {
             statement.body_end = source.body_end();
             statement.else_begin = source.else_begin() != 0 ? source.else_begin() : source.body_end();
@@ -294,7 +297,6 @@ class TileAnalysis {
     }
     void need_index(ExprIndex index) const {
         const TileExpr& expr = at(index);
-        if (expr.type == Type::none && expr.op == Op::variable) return;  // its own mistake is reported
         if (!expr.shape.empty() || (expr.type != Type::i32 && expr.type != Type::u32))
             throw TileMistake(fmt::format("{} is no index. Fix: use an i32 or u32 scalar.",
                                           tile_text(expr.type, expr.shape)));
@@ -376,9 +378,7 @@ class TileAnalysis {
             expr.place = found->second;
             expr.type = code_->variables[expr.place].type;
             expr.shape = tiles_->variables[expr.place];
-            if (expr.type == Type::none)
-                throw TileMistake(fmt::format(
-                    "variable `{}` has no type, as said above. Fix: repair its let.", token.name()));
+            if (expr.type == Type::none) throw SaidAbove();
             return;
         }
         if (row.syntax == Syntax::load) {

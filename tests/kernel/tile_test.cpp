@@ -1,6 +1,7 @@
 // Operations on tiles, rule set xla: values of docs/kernels.md and of measured XLA.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -83,6 +84,24 @@ endkernel
         read<float>(run_one(*code, {blob(std::vector<float>{0, 1, 2, 3}), Blob(16)}, {1, 1, 1}, {}, false)
                         .buffers[1]),
         (std::vector<float>{2, 122, 2810, 16130}));
+}
+
+TEST(Tile, AMistakeIsSaidOnce) {
+    const std::string errors =
+        errors_of(R"(kernel k rules(xla) workgroup(1) (x: read f32[4], y: write f32[4]):
+    let a = x[window{4}()] ^ x[window{4}()]
+    let b = a + 1.0
+    loop i in 0i32..2i32:
+        let c = b * b
+        b = c
+    endloop
+    y[window{4}()] = b
+    y[window{4}()] = missing
+endkernel
+)");
+    EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n') + (errors.back() != '\n'), 2) << errors;
+    EXPECT_THAT(errors, testing::HasSubstr("`bit_xor`: not defined for `f32`"));
+    EXPECT_THAT(errors, testing::HasSubstr("undeclared variable `missing`"));
 }
 
 TEST(Tile, QuotientsThatDoNotExist) {
