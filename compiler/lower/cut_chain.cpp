@@ -51,9 +51,13 @@ class Cutter {
     bool inside(ValueId id) const { return chain_.dims.count(id) > 0; }
     Rows needed(ValueId id) const { return chain_.needed.at(id)[strip_]; }
     Rows fresh(ValueId id) const { return chain_.fresh.at(id)[strip_]; }
-    const graph::Source& source_of(ValueId id) const {
-        return node(static_cast<size_t>(steps_.maker(id))).source;
+    /// Its strips keep the name of an operation, also where several have one source.
+    graph::Source source_at(size_t step) const {
+        graph::Source source = node(step).source;
+        if (!steps_.all()[step].renames) source.name = steps_.all()[step].nodes.name;
+        return source;
     }
+    graph::Source source_of(ValueId id) const { return source_at(static_cast<size_t>(steps_.maker(id))); }
 
     void append(Node added) {
         added.strips = static_cast<uint32_t>(chain_.strips);
@@ -112,7 +116,7 @@ class Cutter {
     /// What was computed of a value joins the rows that the last strip left; what the next one needs is put aside.
     void publish(ValueId id, ValueId computed) {
         const size_t dim = chain_.dims.at(id);
-        const graph::Source& source = source_of(id);
+        const graph::Source source = source_of(id);
         const int64_t lo = needed(id).lo, hi = needed(id).hi;
         ValueId current = computed;
         if (const auto tail = tails_.find(id); tail != tails_.end()) {
@@ -173,6 +177,7 @@ class Cutter {
             patch(added, op, tile, axis, range);
             nodes.push_back(std::move(added));
         }
+        nodes[0].source = source_at(step);
         for (Node& added : nodes) append(std::move(added));
         for (const TileNode& tile : op.nodes) {
             for (const size_t o : tile.outputs) {

@@ -390,7 +390,9 @@ void insert_copies(Graph& graph) {
                 copy = !reshaped(shape_of(graph.value(value)), views.view(value).strides,
                                  shape_of(graph.value(node.outputs[0])));
             if (!copy) continue;
-            graph.nodes.push_back(copy_of(graph, value, node.source));
+            graph::Source source = node.source;
+            if (node.strips == 0) source.name += "/copy";  // strips are one operation, with their copies
+            graph.nodes.push_back(copy_of(graph, value, source));
             graph.nodes.back().strips = node.strips;
             node.inputs[i] = graph.nodes.back().outputs[0];
         }

@@ -102,8 +102,9 @@ class Planner {
     /// Strips that the user wants of a step; 0: it is open. Tiles and homes that are fixed are those of a whole.
     int64_t wished(size_t step) const {
         if (steps_.all()[step].renames) return 0;
-        if (left_out_.count(view(step).source.name) > 0) return 1;
-        const MappingWish wish = wishes_.of(view(step).source.name);
+        const std::string& name = steps_.all()[step].nodes.name;
+        if (left_out_.count(name) > 0) return 1;
+        const MappingWish wish = wishes_.of(name);
         return wish.strips.value_or(wish.fixes_tiles() || wish.output ? 1 : 0);
     }
     bool refused(size_t step) const { return wished(step) == 1; }
@@ -245,26 +246,22 @@ class Planner {
 
 std::set<std::string> operations_of(const Steps& steps, const Chain& chain) {
     std::set<std::string> names;
-    for (size_t step = chain.first; step <= chain.last; ++step)
-        names.insert(steps.graph().nodes[steps.all()[step].nodes.first].source.name);
+    for (size_t step = chain.first; step <= chain.last; ++step) {
+        if (!steps.all()[step].renames) names.insert(steps.all()[step].nodes.name);
+    }
     return names;
 }
 
-/// Nodes of one name need not all be cut: some may stand outside of the chain.
 void check_wishes(const Graph& graph, const MappingWishes& wishes) {
-    std::set<std::string> cut;
-    for (const Node& node : graph.nodes) {
-        if (node.strips > 0 && wishes.of(node.source.name).strips == node.strips)
-            cut.insert(node.source.name);
-    }
-    for (const Node& node : graph.nodes) {
-        const int64_t wished = wishes.of(node.source.name).strips.value_or(1);
-        if (wished <= 1 || cut.count(node.source.name) > 0) continue;
+    for (const NodeRange& group : groups_of(graph).ranges) {
+        const Node& node = graph.nodes[group.first];
+        const int64_t wished = wishes.of(group.name).strips.value_or(1);
+        if (wished <= 1 || wished == node.strips) continue;
         throw UserError(
             fmt::format("{} ({}): the mapping that is fixed for it is illegal: it cannot be cut into {} "
                         "strips together with "
                         "its neighbours. Fix: choose fewer, or leave it open.",
-                        node.source.name, node.source.type, wished));
+                        group.name, node.source.type, wished));
     }
 }
 

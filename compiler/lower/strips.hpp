@@ -18,7 +18,8 @@ struct InStrips {
 
 /// A graph with chains cut whose tensors would else go through DDR, so that each strip of them stays in the room that
 /// tensors have in L2. What the graph computes stays the same, bit for bit. Rows that the next strip needs too
-/// are copied, not computed again. Nodes of strips say so (Node::strips); their source stays.
+/// are copied, not computed again. Nodes of strips say so (Node::strips), and their source is the
+/// operation.
 /// Nothing: it is better as it is. Throws UserError where strips that are wished cannot be made.
 /// `left_out`: operations that are not cut.
 std::optional<InStrips> in_strips(const graph::Graph& graph, const Target& target,

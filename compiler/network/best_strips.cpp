@@ -21,9 +21,9 @@ struct Cost {
     double cycles = 0, dram = 0;
 };
 
-/// What a graph costs when it is lowered, in all and by the name of the node.
+/// What a graph costs when it is lowered, in all and by operation.
 struct Costs {
-    std::map<std::string, Cost> by_node;
+    std::map<std::string, Cost> by_operation;
     Cost all;
 
     Costs(const graph::Graph& graph, const lower::Target& target, const lower::Guide& guide) {
@@ -32,7 +32,7 @@ struct Costs {
         all.cycles = estimate.cycles;
         std::set<int> seen;  // strips of an operation are charged together
         for (const lower::LoweredOp& op : lowered.ops) {
-            Cost& cost = by_node[op.op.source.name];
+            Cost& cost = by_operation[op.op.name];
             if (seen.insert(op.number).second)
                 cost.cycles += estimate.charged[static_cast<size_t>(op.number)];
             cost.dram += op.tiling.dram;
@@ -51,7 +51,7 @@ class Choice {
         if (!strips) return std::move(graph_);
         if (guide_.wishes.any_strips()) return std::move(strips->graph);
         const Costs whole(graph_, target_, guide_);
-        whole_ = whole.by_node;
+        whole_ = whole.by_operation;
         of_whole_ = whole.all;
         double least = price(whole.all);
         std::optional<graph::Graph> best;
@@ -88,13 +88,13 @@ class Choice {
             }
             return sum;
         };
-        return price_in(cut.by_node) < price_in(whole_);
+        return price_in(cut.by_operation) < price_in(whole_);
     }
 
     graph::Graph graph_;
     const lower::Target& target_;
     const lower::Guide& guide_;
-    std::map<std::string, Cost> whole_;  ///< of the network without strips, by node
+    std::map<std::string, Cost> whole_;  ///< of the network without strips, by operation
     Cost of_whole_;
 };
 
