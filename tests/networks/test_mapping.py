@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+import page
 import test_networks
 from test_networks import DIGITS, EXAMPLES, Folder, command, cycles, done, rows
 
@@ -187,6 +188,29 @@ class Mappings(Folder):
         times = [int(line[0]) for line in listed if line and line[0].isdigit()]
         self.assertGreater(len(times), 3)
         self.assertEqual(times, sorted(times))
+
+
+class Strips(Folder):
+    """A network whose tensors are too large for the L2 of the device."""
+
+    def test_what_is_written_is_read(self) -> None:
+        """The same operations are cut into as many strips, and values stay."""
+        model = str(page.export("small_unet", page.ROOT / "build" / "networks"))
+        options = ["--platform", "npm_lite", "--precision", "int8", "--calibrate", "random:1"]
+        written, mapping = [], self.folder / "given.json"
+        outputs = []
+        for more in ([], ["--mapping", str(mapping)]):
+            name = f"unet{len(written)}"
+            program, file = self.folder / f"{name}.kpu", self.folder / f"{name}.json"
+            done("compile", model, *options, *more, "--write-mapping", str(file), "-o", str(program))
+            done("run", str(program), "--fill", "random:1", "--mode", "functional", "--quiet",
+                 "-o", str(self.folder / name))  # fmt: skip
+            outputs.append([path.read_bytes() for path in (self.folder / name / "outputs").iterdir()])
+            written.append(json.loads(file.read_text()))
+            mapping.write_text(file.read_text())
+        self.assertTrue(any("strips" in fixed for fixed in written[0].values()))
+        self.assertEqual(written[0], written[1])
+        self.assertEqual(outputs[0], outputs[1])
 
 
 if __name__ == "__main__":
