@@ -154,12 +154,12 @@ void Lane::stream(size_t operand, const Tile& to, const Tile& from) {
     const uint64_t bytes = tile_bytes(places_.graph, op_, operand, tiling_.tile);
     const bool queues = from_ddr && bytes >= large_constant;
     const auto at_once = static_cast<size_t>(places_.target.units_at_once(true));
-    const int64_t pieces = places_.target.pieces(from_ddr, bytes, tiling_.lanes());
-    for (int64_t number = 0; number < pieces; ++number) {
+    const int64_t count = places_.target.pieces(from_ddr, bytes, tiling_.lanes());
+    const std::vector<Tile> parts = tiles_.pieces(from, count), ends = tiles_.pieces(to, count);
+    for (size_t number = 0; number < parts.size(); ++number) {
         std::vector<Task> others;
         if (queues && streams.size() >= at_once) others.push_back(streams[streams.size() - at_once]);
-        const Task task =
-            move(tiles_.piece(to, number, pieces), tiles_.piece(from, number, pieces), false, others);
+        const Task task = move(ends[number], parts[number], false, others);
         if (queues) streams.push_back(task);
     }
 }

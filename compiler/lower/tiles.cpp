@@ -289,8 +289,8 @@ std::pair<Tile, Tile> Tiles::whole(size_t operand) const {
              {home.index, base + view.offset * width, base + (last + 1) * width, false, 0, {}, {}}}};
 }
 
-Tile Tiles::piece(const Tile& tile, int64_t number, int64_t count) const {
-    if (count == 1) return tile;
+std::vector<Tile> Tiles::pieces(const Tile& tile, int64_t count) const {
+    if (count == 1) return {tile};
     const proto::Region region = places_.program.message().region(static_cast<int>(tile.region.index()));
     if (region.stride_size() > 0 || region.offset().token_size() != 1)
         throw InternalError("lower: pieces of a tile that is not dense, or moves");
@@ -298,12 +298,16 @@ Tile Tiles::piece(const Tile& tile, int64_t number, int64_t count) const {
     for (const proto::Expr& size : region.shape()) elements *= static_cast<uint64_t>(size.token(0).value());
     const auto bytes = static_cast<int64_t>(packed_bytes(static_cast<ElemType>(region.elem()), elements));
     const auto each = static_cast<int64_t>(align_up(static_cast<uint64_t>((bytes + count - 1) / count)));
-    const int64_t first = number * each, size = std::min(each, bytes - first);
-    Span span = tile.span;
-    if (span.hi > span.lo) span.lo += first, span.hi = span.lo + size;
-    return {places_.program.bytes("", builder::Buffer{region.buffer()},
-                                  region.offset().token(0).value() + first, size),
-            span};
+    std::vector<Tile> result;
+    for (int64_t first = 0; first < bytes; first += each) {
+        const int64_t size = std::min(each, bytes - first);
+        Span span = tile.span;
+        if (span.hi > span.lo) span.lo += first, span.hi = span.lo + size;
+        result.push_back({places_.program.bytes("", builder::Buffer{region.buffer()},
+                                                region.offset().token(0).value() + first, size),
+                          span});
+    }
+    return result;
 }
 
 Tile Tiles::in_slot(size_t operand, const builder::Buffer& buffer, const Expr& slot, int64_t part,

@@ -54,8 +54,8 @@ class Tiles {
     Tile kept(size_t operand, const builder::Expr& t) const;
     /// There, and at home.
     std::pair<Tile, Tile> whole(size_t operand) const;
-    /// Bytes [number, number + 1) / count of a dense tile that does not move.
-    Tile piece(const Tile& tile, int64_t number, int64_t count) const;
+    /// A dense tile that does not move, in `count` parts of about the same bytes; in fewer if it is small.
+    std::vector<Tile> pieces(const Tile& tile, int64_t count) const;
     /// In L1, or the same place of the staging part of L2; `part` of a cut sum.
     Tile in_l1(size_t operand, const builder::Expr& slot, int64_t part) const;
     Tile staged(size_t operand, const builder::Expr& slot, int64_t part) const;

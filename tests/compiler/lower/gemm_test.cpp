@@ -147,6 +147,16 @@ TEST(Gemm, InputsThatAreReadAgainStayOnChip) {
     EXPECT_GE(share_of_peak(sides, times_of(sides, ElemType::i8, platform, true).simulated, platform), 0.85);
 }
 
+/// Large weights come in pieces; the last columns are less than one piece of the others.
+TEST(Gemm, OneColumnMoreThanLargeTiles) {
+    const platforms::Platform platform = platforms::load("core128-hbm2", {});
+    for (const int64_t columns : {129, 257, 385, 513, 514, 640, 1025}) {
+        const Sides sides{256, columns, 256};
+        const Times times = times_of(sides, ElemType::bf16, platform, true);
+        EXPECT_NEAR(times.predicted / times.simulated, 1, 0.3) << columns;
+    }
+}
+
 /// Four arrays of 128x128, each in an engine, with four stacks of HBM2.
 platforms::Overrides four_engines(int64_t engines) {
     return {{"engine.count", std::to_string(engines)},
