@@ -8,6 +8,7 @@
 #include "isa/nem/nem.hpp"
 #include "isa/verify.hpp"
 #include "python/bindings/bindings.hpp"
+#include "runtime/trials/simulate.hpp"
 
 namespace kpu::bindings {
 namespace {
