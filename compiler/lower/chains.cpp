@@ -272,10 +272,10 @@ class RowFinder {
             if (fresh[s].count() <= 0) return false;
         }
         for (const auto& [id, follow] : of.outputs) {
-            const auto scaled = [&, step_of = follow.window.step](const std::vector<Rows>& from) {
+            const auto scaled = [by = follow.window.step, all = extent(id)](const std::vector<Rows>& from) {
                 std::vector<Rows> result;
                 for (const Rows& rows : from)
-                    result.push_back({rows.lo * step_of, std::min(rows.hi * step_of, extent(id))});
+                    result.push_back({rows.lo * by, std::min(rows.hi * by, all)});
                 return result;
             };
             chain_.needed[id] = scaled(range);
