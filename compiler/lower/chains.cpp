@@ -274,8 +274,7 @@ class RowFinder {
         for (const auto& [id, follow] : of.outputs) {
             const auto scaled = [by = follow.window.step, all = extent(id)](const std::vector<Rows>& from) {
                 std::vector<Rows> result;
-                for (const Rows& rows : from)
-                    result.push_back({rows.lo * by, std::min(rows.hi * by, all)});
+                for (const Rows& rows : from) result.push_back({rows.lo * by, std::min(rows.hi * by, all)});
                 return result;
             };
             chain_.needed[id] = scaled(range);
