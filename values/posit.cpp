@@ -1,7 +1,6 @@
 // Posits of up to 16 bits. Arithmetic is that of floats: operands become f32 exactly, results are rounded once.
 #include "values/posit.hpp"
 
-#include <array>
 #include <cmath>
 #include <vector>
 
@@ -19,13 +18,11 @@ std::vector<float> table_of(PositFormat format) {
     return table;
 }
 
-std::array<std::vector<float>, elem_type_count> tables_of_types() {
-    std::array<std::vector<float>, elem_type_count> tables;
-    for (size_t i = 0; i < tables.size(); ++i) {
-        const auto type = static_cast<ElemType>(i);
-        if (is_posit(type) && bit_width(type) > 0) tables[i] = table_of(posit_format(type));
-    }
-    return tables;
+/// Made when the type is first met.
+template <ElemType type>
+const std::vector<float>& table() {
+    static const std::vector<float> numbers = table_of(posit_format(type));
+    return numbers;
 }
 
 /// The pattern of a positive number without its sign bit, long enough to need no rounding.
@@ -98,8 +95,20 @@ uint32_t posit_of(PositFormat format, double value) {
 }
 
 float f32_of_posit(ElemType type, uint32_t pattern) {
-    static const std::array<std::vector<float>, elem_type_count> tables = tables_of_types();
-    return tables[static_cast<size_t>(type)][pattern];
+    switch (type) {
+        case ElemType::posit8:
+            return table<ElemType::posit8>()[pattern];
+        case ElemType::posit8_es1:
+            return table<ElemType::posit8_es1>()[pattern];
+        case ElemType::posit8_es2:
+            return table<ElemType::posit8_es2>()[pattern];
+        case ElemType::posit16_es0:
+            return table<ElemType::posit16_es0>()[pattern];
+        case ElemType::posit16_es2:
+            return table<ElemType::posit16_es2>()[pattern];
+        default:
+            return table<ElemType::posit16>()[pattern];
+    }
 }
 
 }  // namespace kpu::values

@@ -56,10 +56,8 @@ class Bounds {
     /// MACs of a core cycle, of one array.
     double peak(const BoundTask& task) const {
         const auto elem = [&](size_t i) { return program_.regions[task.inputs[i]].elem; };
-        const proto::Clock& clock = target_.platform.clock();
-        const double faster = clock.has_array_mhz() ? clock.array_mhz() / clock.core_mhz() : 1;
         const timing::SystolicArray of = timing::array_for(engine(task).array(), elem(0), elem(1));
-        return double(of.peak_q16()) / 65536 * faster;
+        return double(of.peak_q16()) / 65536 * target_.array_cycles;
     }
 
     void move(const BoundTask& task, double times, Work& work) const {

@@ -124,9 +124,7 @@ class Counter {
         const timing::SystolicArray array = timing::array_for(engine(task).array(), a.elem, b.elem);
         const timing::SystolicTime time = timing::systolic_time(array, timing::gemm_shape(program_, task));
         const double macs = double(task.macs), active = macs / array.rate;
-        const proto::Clock& clock = target_.platform.clock();
-        const double ratio = clock.has_array_mhz() ? clock.array_mhz() / clock.core_mhz() : 1;
-        const double all = double(array.rows * array.cols) * own_cycles * ratio;
+        const double all = double(array.rows * array.cols) * own_cycles * target_.array_cycles;
         const ElemType type = b.elem == ElemType::i4 ? b.elem : without_es(a.elem);
         book(Component::array, "mac." + std::string(name_of(type)), macs);
         book(Component::array, "pe.shift", active);

@@ -52,8 +52,7 @@ class TaskTimes {
 
     TaskTime product(const BoundTask& task) const {
         const proto::SystolicArray& parameters = engine(task).array();
-        const proto::Clock& clock = target_.platform.clock();
-        const double ratio = clock.has_array_mhz() ? clock.core_mhz() / clock.array_mhz() : 1;
+        const double ratio = 1 / target_.array_cycles;
         const timing::SystolicArray array =
             timing::array_for(parameters, input(task, 0).elem, input(task, 1).elem);
         const timing::SystolicTime time = timing::systolic_time(array, timing::gemm_shape(program_, task));
@@ -144,14 +143,7 @@ class TaskTimes {
         const double visited = double(banks) / double(std::gcd(step, banks));
         const double opened = of.count > 1 ? of.count / channels * std::min(1.0, stride / page) : 0;
         const double pages = opened * row_cycles_ / visited;
-        share = 1;
-        if (of.count > 1) {
-            const int64_t period = target_.ddr_channels * target_.ddr_interleave;
-            const int64_t spread = std::gcd(of.stride, period);
-            const double blocks = std::ceil(of.bytes / double(target_.ddr_interleave));
-            const double starts = double(period) / double(std::max(spread, target_.ddr_interleave));
-            share = std::min(1.0, blocks * starts / double(target_.ddr_channels));
-        }
+        share = target_.channel_share(of);
         return std::max(moved, pages);
     }
 

@@ -97,7 +97,7 @@ class Planner {
   private:
     const graph::Value& value(ValueId id) const { return steps_.graph().value(id); }
     const Node& view(size_t step) const { return steps_.graph().nodes[steps_.all()[step].nodes.first]; }
-    bool joins(size_t step) const { return view(step).spec().name == "concat"; }
+    bool joins(size_t step) const { return is(view(step), "concat"); }
 
     /// Strips that the user wants of a step; 0: it is open. Tiles and homes that are fixed are those of a whole.
     int64_t wished(size_t step) const {

@@ -89,6 +89,8 @@ Target::Target(const platforms::Platform& of)
             std::min(engine.vector().operand_bytes_per_cycle(), engine.vector().result_bytes_per_cycle());
         store.units = std::max(1u, engine.vector().cstl_count());
     }
+    const proto::Clock& clock = platform.clock();
+    if (clock.has_array_mhz()) array_cycles = clock.array_mhz() / clock.core_mhz();
     ddr_bytes_per_cycle = lower::ddr_bytes_per_cycle(platform);
     const proto::DdrDevice device = platforms::ddr_device(platform);
     // several transfers at once close each other's pages at times: measured on strided tiles
@@ -111,6 +113,15 @@ double Target::same_group(const Runs& of) const {
     const double visited = std::ceil(of.bytes / dram_burst_bytes) * double(ddr_bank_groups) /
                            double(std::gcd(step, ddr_bank_groups));
     return std::max(1.0, ddr_group_cycles / std::min(double(ddr_bank_groups), visited));
+}
+
+double Target::channel_share(const Runs& of, double beside) const {
+    if (of.count <= 1) return 1;
+    const int64_t period = ddr_channels * ddr_interleave;
+    const int64_t apart = std::gcd(of.stride, period);
+    const double blocks = std::ceil(of.bytes * beside / double(ddr_interleave));
+    const double starts = double(period) / double(std::max(apart, ddr_interleave));
+    return std::min(1.0, blocks * starts / double(ddr_channels));
 }
 
 int64_t Target::units_at_once(bool from_ddr) const {

@@ -55,6 +55,7 @@ struct Target {
     int64_t ddr_channels = 1, ddr_interleave = 1;  ///< bytes of one channel before the next one's
     double l2_bytes_per_cycle = 0;                 ///< all its ports
     uint32_t dispatch_cycles = 0;                  ///< of a task, by the sequencer
+    double array_cycles = 1;                       ///< of the arrays' clock in a cycle of the core
     double ddr_latency_cycles = 0;
     int64_t ddr_bank_groups = 1;
     double ddr_group_cycles = 1;  ///< between bursts of one group of banks, in bursts
@@ -62,6 +63,9 @@ struct Target {
     /// How much slower bursts of DRAM are that stay in one group of banks, as those of short rows may that lie a multiple of
     /// all groups apart.
     double same_group(const Runs& of) const;
+    /// Part of all channels that runs of memory lie in: those a multiple of all channels apart begin in the same one. So many
+    /// lanes work on the same runs `beside` each other.
+    double channel_share(const Runs& of, double beside = 1) const;
     /// Units that it takes to draw all that DRAM, or L2 with an engine's link, gives.
     int64_t units_at_once(bool from_ddr) const;
     /// A large constant of one of `lanes` engines comes in so many pieces, each by a unit of its own.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace kpu::lower {
 
@@ -53,10 +52,7 @@ double TileRuns::burst_share(size_t operand, const Runs& of) const {
     return bursts * dram_burst_bytes / needed;
 }
 
-/// Rows that lie a multiple of all channels apart begin in the same channel.
 double TileRuns::channel_share(size_t operand, const Runs& of) const {
-    const Target& target = request_.target;
-    if (of.count <= 1) return 1;
     const Dims whole = shape_of(value(operand)), tile = tile_of(operand);
     double beside = 1;  // lanes that work on the same rows
     for (size_t d = tile.rank; d-- > 0;) {
@@ -65,11 +61,7 @@ double TileRuns::channel_share(size_t operand, const Runs& of) const {
         if (axis >= 0) beside = double(tiling_.split[static_cast<size_t>(axis)]);
         break;
     }
-    const int64_t period = target.ddr_channels * target.ddr_interleave;
-    const int64_t apart = std::gcd(of.stride, period);
-    const double blocks = std::ceil(of.bytes * beside / double(target.ddr_interleave));
-    const double starts = double(period) / double(std::max(apart, target.ddr_interleave));
-    return std::min(1.0, blocks * starts / double(target.ddr_channels));
+    return request_.target.channel_share(of, beside);
 }
 
 }  // namespace kpu::lower
