@@ -271,7 +271,7 @@ class Planner {
             for (const ValueId id : graph_.nodes[n].outputs) touch(id, groups[n]);
         }
         for (Storage& storage : storages) {
-            if (storage.input || storage.first > storage.last) storage.first = 0;
+            if (storage.input) storage.first = 0;
         }
     }
 

@@ -12,7 +12,7 @@ struct Storage {
     std::string name;  ///< of the value that it was made for
     ElemType elem = ElemType::none;
     uint64_t bytes = 0;
-    uint32_t first = 0, last = 0;  ///< groups, in order
+    uint32_t first = 0, last = 0;  ///< groups, in order; first > last: none touches it, and it has no place
     Home home = Home::ddr;
     bool input = false, output = false;  ///< the host gives or takes it: a buffer of its own
     uint64_t address = 0;                ///< in its arena: that of L2, that of DDR, or 0 in its own buffer

@@ -97,7 +97,10 @@ class Placer {
     }
 
   private:
-    bool is_open(size_t s) const { return !storages_[s].input && !storages_[s].output; }
+    bool is_open(size_t s) const {
+        const Storage& of = storages_[s];
+        return !of.input && !of.output && of.first <= of.last;
+    }
     bool may_enter_l2(size_t s) const {
         return is_open(s) && wished_[s] != Home::ddr && storages_[s].bytes <= room_.l2;
     }

@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.hpp"
 
 namespace kpu::kernel {
 namespace {
 
+// what a form of max_expression_depth is printed as: at most an operator and its parentheses a level
+constexpr int max_recursion = 2 * max_expression_depth;
 constexpr int max_tokens = 1 << 16;  // of an expression: of its depth, far more than anyone writes
 
 std::string nearest_function(std::string_view name) {
@@ -20,13 +24,11 @@ std::string nearest_function(std::string_view name) {
 }  // namespace
 
 ExpressionReader::Deeper::Deeper(ExpressionReader& reader) : reader_(reader) {
-    if (++reader.depth_ > max_expression_depth) {
-        const int depth = reader.depth_--;
-        reader.fail(reader.peek(),
-                    fmt::format("expression nesting depth {} exceeds max 128. Fix: split the expression into "
-                                "intermediate let-bindings before lowering.",
-                                depth));
-    }
+    if (++reader.recursion_ <= max_recursion) return;
+    --reader.recursion_;  // no destructor will
+    reader.fail(reader.peek(), fmt::format("parentheses and operators are nested more than {} deep. Fix: "
+                                           "split the expression into intermediate let-bindings.",
+                                           max_recursion));
 }
 
 void ExpressionReader::fail(const Token& at, std::string message) {
@@ -65,9 +67,14 @@ uint64_t ExpressionReader::expect_integer(std::string_view what, uint64_t most) 
     return next().integer;
 }
 
-proto::KernelToken& ExpressionReader::emit(Op op) {
+proto::KernelToken& ExpressionReader::emit(Op op, int operands) {
     if (expression_->token_size() == max_tokens)
         fail(peek(), fmt::format("an expression of more than {} parts. Fix: split it with let.", max_tokens));
+    const auto first = depths_.end() - operands;
+    const int depth = 1 + (operands == 0 ? 0 : *std::max_element(first, depths_.end()));
+    if (depth > max_expression_depth) fail(peek(), too_deep(depth));
+    depths_.erase(first, depths_.end());
+    depths_.push_back(depth);
     proto::KernelToken& token = *expression_->add_token();
     token.set_op(std::string(operation(op).name));
     return token;
@@ -75,28 +82,28 @@ proto::KernelToken& ExpressionReader::emit(Op op) {
 
 void ExpressionReader::read_expression(proto::KernelExpression& expression) {
     expression_ = &expression;
+    depths_.clear();
     read_infix(1);
 }
 
 void ExpressionReader::read_infix(int lowest) {
-    const Deeper guard(*this);
     read_operand();
     for (;;) {
         const Operation* row = peek().kind == TokenKind::punct ? find_infix(peek().text) : nullptr;
         if (row == nullptr || row->precedence < lowest) return;
         next();
         read_infix(row->precedence + 1);
-        emit(row->op);
+        emit(row->op, 2);
     }
 }
 
 void ExpressionReader::read_operand() {
+    const Deeper guard(*this);
     if (accept("-")) return read_minus();
     for (const Op op : {Op::bit_not, Op::logical_not}) {
         if (!accept(operation(op).symbol)) continue;
-        const Deeper guard(*this);
         read_operand();
-        emit(op);
+        emit(op, 1);
         return;
     }
     if (accept("(")) {
@@ -115,9 +122,8 @@ void ExpressionReader::read_minus() {
     const bool number =
         peek().kind == TokenKind::real || (peek().kind == TokenKind::integer && peek().suffix == "i32");
     if (number) return read_literal(next(), true);
-    const Deeper guard(*this);
     read_operand();
-    emit(Op::negate);
+    emit(Op::negate, 1);
 }
 
 void ExpressionReader::read_literal(const Token& number, bool negative) {
@@ -140,21 +146,20 @@ void ExpressionReader::read_named() {
         return emit_literal(Op::literal_bool, name.text == "true" ? 1 : 0);
     if (peek().is("(") || peek().is("{")) return read_call(name);
     if (accept("[")) {
-        const Deeper guard(*this);
         int count = 0;
         do {
             read_infix(1);
             ++count;
         } while (accept(","));
         expect("]", "after the index");
-        proto::KernelToken& token = emit(Op::load);
+        proto::KernelToken& token = emit(Op::load, count);
         token.set_name(std::string(name.text));
         if (count > 1) token.set_bits(static_cast<uint64_t>(count));
         return;
     }
     const Operation* row = peek().is(".") ? find_operation(name.text) : nullptr;
     if (row != nullptr && row->syntax == Syntax::axis) return read_axis(*row);
-    emit(Op::variable).set_name(std::string(name.text));
+    emit(Op::variable, 0).set_name(std::string(name.text));
 }
 
 void ExpressionReader::read_axis(const Operation& row) {
@@ -163,7 +168,7 @@ void ExpressionReader::read_axis(const Operation& row) {
     if (axis.text != "x" && axis.text != "y" && axis.text != "z")
         fail(axis,
              fmt::format("invocation/workgroup ID axis {} out of range. Fix: use 0, 1, or 2.", quoted(axis)));
-    emit(row.op).set_name(std::string(axis.text));
+    emit(row.op, 0).set_name(std::string(axis.text));
 }
 
 int ExpressionReader::read_arguments() {
@@ -181,7 +186,6 @@ void ExpressionReader::read_call(const Token& name) {
         emit_literal(Op::literal_f32, expect_integer("the bits of an f32", UINT32_MAX));
         return expect(")", "after the bits");
     }
-    const Deeper guard(*this);
     const std::optional<Type> type = parse_type(name.text);
     const Operation* row = type ? &operation(Op::cast) : find_operation(name.text);
     if (row != nullptr && row->syntax == Syntax::tile) return read_tile(name, *row);
@@ -217,7 +221,7 @@ void ExpressionReader::read_call(const Token& name) {
     if (count != row->operands)
         fail(name, fmt::format("{} takes {} operands, not {}. Fix: give it {}.", quoted(name), row->operands,
                                count, row->operands));
-    proto::KernelToken& token = emit(row->op);
+    proto::KernelToken& token = emit(row->op, count);
     if (type) token.set_name(std::string(name_of(*type)));
     if (!buffer.empty()) token.set_name(buffer);
 }
@@ -245,7 +249,7 @@ void ExpressionReader::read_tile(const Token& name, const Operation& row) {
     expect("(", "after the operation");
     const int count = read_arguments();
     expect(")", "after the operands");
-    proto::KernelToken& token = emit(row.op);
+    proto::KernelToken& token = emit(row.op, count);
     token.set_bits(static_cast<uint64_t>(count));
     token.set_name(type);
     for (const int64_t value : dims) token.add_dims(value);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/diagnostics.hpp"
 #include "isa/kernel/lexer.hpp"
@@ -40,13 +41,14 @@ class ExpressionReader {
     void read_tile(const Token& name, const Operation& operation);
     void read_axis(const Operation& operation);
     int read_arguments();
-    proto::KernelToken& emit(Op op);
-    void emit_literal(Op op, uint64_t bits) { emit(op).set_bits(bits); }
+    /// Adds an operation on the last `operands` values.
+    proto::KernelToken& emit(Op op, int operands);
+    void emit_literal(Op op, uint64_t bits) { emit(op, 0).set_bits(bits); }
 
-    /// Guards recursion on the depth of an expression.
+    /// Bounds the reader's own recursion.
     struct Deeper {
         explicit Deeper(ExpressionReader& reader);
-        ~Deeper() { --reader_.depth_; }
+        ~Deeper() { --reader_.recursion_; }
         Deeper(const Deeper&) = delete;
         Deeper& operator=(const Deeper&) = delete;
         ExpressionReader& reader_;
@@ -56,7 +58,8 @@ class ExpressionReader {
     std::string path_;
     Diagnostics& diagnostics_;
     proto::KernelExpression* expression_ = nullptr;
-    int depth_ = 0;
+    std::vector<int> depths_;  ///< of the values that wait for their operation
+    int recursion_ = 0;
 };
 
 }  // namespace kpu::kernel

@@ -131,10 +131,7 @@ class FormCheck {
                 depths.pop_back();
             }
             if (++depth > max_expression_depth)
-                throw UserError(
-                    fmt::format("{}: expression nesting depth {} exceeds max 128. Fix: split the "
-                                "expression into intermediate let-bindings before lowering.",
-                                where(), depth));
+                throw UserError(fmt::format("{}: {}", where(), too_deep(depth)));
             depths.push_back(depth);
         }
         if (depths.size() != 1)
@@ -146,6 +143,13 @@ class FormCheck {
 };
 
 }  // namespace
+
+std::string too_deep(int depth) {
+    return fmt::format(
+        "expression nesting depth {} exceeds max {}. Fix: split the expression into intermediate "
+        "let-bindings before lowering.",
+        depth, max_expression_depth);
+}
 
 void check_form(const proto::KernelBody& body, const std::string& origin) { FormCheck(body, origin).run(); }
 

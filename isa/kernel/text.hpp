@@ -38,6 +38,8 @@ std::string print(const proto::KernelBody& body);
 /// A statement as one line, without what its block holds.
 std::string statement_text(const proto::KernelStatement& statement);
 
+/// What is said of an expression of more than max_expression_depth.
+std::string too_deep(int depth);
 /// Names, counts, extents of blocks, operands of expressions, limits: what every reader of a body relies on.
 /// Throws UserError; `origin` and the body's name begin the message.
 void check_form(const proto::KernelBody& body, const std::string& origin);

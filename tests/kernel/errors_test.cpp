@@ -257,8 +257,8 @@ TEST(KernelErrors, AWholeExpressionTooDeepIsRefused) {
             }
         },
         UserError);
-    std::string nested(200, '('), wide = "let v = 1";
-    EXPECT_NE(errors_of(head + "let v = " + nested).find("expression nesting depth"), std::string::npos);
+    std::string nested(300, '('), wide = "let v = 1";
+    EXPECT_NE(errors_of(head + "let v = " + nested).find("nested more than 256 deep"), std::string::npos);
     for (int i = 0; i < 127; ++i) wide += " + 1";
     EXPECT_EQ(errors_of(head + wide + " endkernel"), "");
 }

@@ -16,7 +16,7 @@ BODIES = {
     "statements": ("".join(f"let v{i} = 1 " for i in range(8193)),
                    "program node count exceeds limit 8192. Fix: split"),
     "depth": ("let v = 1" + " + 1" * 128, "expression nesting depth 129 exceeds max 128. Fix: split"),
-    "parentheses": ("let v = " + "(" * 100000, "expression nesting depth"),
+    "parentheses": ("let v = " + "(" * 100000, "are nested more than 256 deep. Fix: split"),
     "buffer": ("z[0] = 1", "store to unknown buffer `z`. Fix: declare it in Program::buffers."),
     "loaded buffer": ("let v = z[0]", "load from unknown buffer `z`. Fix: declare it in Program::buffers."),
     "copied buffer": ('async_load(z, t, 0, 4, "t")',

@@ -1,5 +1,8 @@
 // Text to kernel and back; no input makes the reader fall over.
+#include <gmock/gmock.h>
+
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "isa/container.hpp"
@@ -185,6 +188,37 @@ TEST(KernelText, RandomKernelsGoThereAndBack) {
 }
 
 /// The places of a kernel that was read from no text are those of its text.
+/// However an operation is written, 128 of them in one another are read, and what is printed of them.
+TEST(KernelText, TheDeepestExpressionsReadBack) {
+    const std::array<std::pair<std::string, std::string>, 10> around = {{
+        {"-", ""},
+        {"~", ""},
+        {"neg(", ")"},
+        {"u32(", ")"},
+        {"x[", "]"},
+        {"min(1, ", ")"},
+        {"select(p, 1, ", ")"},
+        {"(", " + 1)"},
+        {"atomic_add(y[", "], 1)"},
+        {"1 + (", ")"},
+    }};
+    for (const auto& [before, after] : around) {
+        const auto nested = [&](int operations) {
+            std::string text = "1";
+            for (int i = 0; i < operations; ++i) text = before + text + after;
+            return "kernel k workgroup(1) (x: read u32[], y: read_write u32[]):\n    let v = " + text +
+                   "\nendkernel\n";
+        };
+        const auto kernels = read_text(nested(127));
+        const auto again = read_text(print(kernels[0].body));
+        EXPECT_EQ(again[0].body.SerializeAsString(), kernels[0].body.SerializeAsString()) << before;
+        Diagnostics diagnostics;
+        parse(nested(128), "k.kern", diagnostics);
+        EXPECT_THAT(diagnostics.to_string(), ::testing::HasSubstr("nesting depth 129 exceeds max 128"))
+            << before;
+    }
+}
+
 TEST(KernelText, PrintedKernelsHaveTheirPlaces) {
     for (uint64_t seed = 0; seed < 300; ++seed) {
         const auto kernel = read_text(random_kernel(seed).text)[0];

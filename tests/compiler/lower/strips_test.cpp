@@ -172,6 +172,13 @@ TEST(Strips, TensorsOfAChainStayOnChip) {
     const uint64_t tensors = 6 * 2 * 65536;
     EXPECT_GE(uncut.dram_bytes, tensors);
     EXPECT_LE(cut.dram_bytes, uncut.dram_bytes - tensors * 3 / 4);
+    // the whole tensors are no more: they have no bytes, and nobody can read them
+    EXPECT_EQ(cut.lowered.memory.ddr_bytes, 0u);
+    for (const proto::Tensor& tensor : cut.lowered.module.program.tensor()) {
+        if (tensor.role() == proto::Tensor::INTERMEDIATE) {
+            EXPECT_THAT(tensor.id(), ::testing::HasSubstr("strip"));
+        }
+    }
 }
 
 /// Twelve heads whose scores are 144 KB.
