@@ -73,8 +73,6 @@ std::string counted(const Shape& list) {
     return list.empty() ? "0" : fmt::format("{}, {}", list.size(), join(list));
 }
 
-/// Braces with numbers, or nothing.
-
 Shape strung(std::initializer_list<Shape> lists) {
     Shape all;
     for (const Shape& list : lists) all.insert(all.end(), list.begin(), list.end());
@@ -148,7 +146,8 @@ void Body::equations(const Block& block) {
 }
 
 void Body::equation(const Equation& e) {
-    if (elementwise(e) || shaped(e) || reduction(e) || access(e) || copies(e) || control(e)) return;
+    if (elementwise(e) || shaped(e) || reduction(e) || access(e) || copies(e) || control(e) || random(e))
+        return;
     refuse(e, "kernels have no such operation. Fix: compute it from others, or outside of the call.");
 }
 

@@ -64,6 +64,9 @@ class Body {
     Value places_of(const Equation& e, const Shape& shape, const Transform& transform);
     std::string semaphore(const Equation& e, const Ref& ref, std::string& index);
 
+    // random.cpp
+    bool random(const Equation& e);
+
     // control.cpp
     bool control(const Equation& e);
     void cond(const Equation& e, size_t branch, const std::string& which);

@@ -370,6 +370,8 @@ void infer_tile(TileExpr& expr, const std::vector<const TileExpr*>& in, Type typ
         expr.type = type;
         expr.shape = in[0]->shape;
     } else if (!infer_elementwise(expr, in)) {
+        if (operation(expr.op).syntax != Syntax::tile)
+            fail("rule set `xla` has no such operation. Fix: see docs/kernels.md for those on tiles.");
         infer_shaped(expr, in, type);
     }
     if (!contains(tile_types, expr.type))

@@ -265,6 +265,8 @@ TEST(Tile, MistakesAreNamed) {
                 testing::HasSubstr("operands of shapes [8] and [4]. Fix: broadcast"));
     EXPECT_THAT(mistakes("let a = x[window{4}()] + 1"),
                 testing::HasSubstr("operands of types `f32` and `u32`. Fix: cast"));
+    EXPECT_THAT(mistakes("let a = rotate_left(1, 2)"),
+                testing::HasSubstr("`rotate_left`: rule set `xla` has no such operation. Fix: see docs/"));
     EXPECT_THAT(mistakes("let a = x[window{9}()]"), testing::HasSubstr("in buffer `x` of 8 elements. Fix:"));
     EXPECT_THAT(mistakes("x[window{8}()] = x[window{8}()]"),
                 testing::HasSubstr("store target `x` is not writable. Fix:"));

@@ -379,6 +379,24 @@ def bare(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda form, kind, *values: function(*values)
 
 
+def threefry(form: Json, kind: Json, *words: Any) -> Any:
+    """Threefry-2x32-20 of Random123: words of a key, then of a counter."""
+    del form
+    mask = (1 << 32) - 1
+    key = [np.asarray(word).astype(object) for word in words[:2]]
+    key.append(key[0] ^ key[1] ^ 0x1BD11BDA)
+    left, right = (np.broadcast_to(word, kind["shape"]).astype(object) for word in words[2:])
+    left, right = (left + key[0]) & mask, (right + key[1]) & mask
+    for step, amount in enumerate((13, 15, 26, 6, 17, 29, 16, 24) * 2 + (13, 15, 26, 6)):
+        left = (left + right) & mask
+        right = (right << amount & mask | right >> 32 - amount) ^ left
+        if step % 4 == 3:
+            injection = step // 4 + 1
+            left = (left + key[injection % 3]) & mask
+            right = (right + key[(injection + 1) % 3] + injection) & mask
+    return [np.asarray(word).astype(np.uint32) for word in (left, right)]
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": simple(np.add),
     "sub": simple(np.subtract),
@@ -445,6 +463,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "dot_general": dot,
     "roll": rolled,
 }
+OPERATIONS["threefry2x32"] = threefry
 OPERATIONS |= {"reduce_" + name: reduced(name) for name in ("sum", "max", "min", "prod", "and", "or")}
 for name, function in {"eq": np.equal, "ne": np.not_equal, "lt": np.less}.items():
     OPERATIONS[name] = simple(function)

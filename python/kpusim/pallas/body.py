@@ -123,12 +123,19 @@ class Body:
     """Variables and types of one call, and what turns its jaxprs into blocks."""
 
     def __init__(
-        self, notes: Notes, handlers: Mapping[str, Handler], axes: Sequence[int], place: str
+        self,
+        notes: Notes,
+        handlers: Mapping[str, Handler],
+        axes: Sequence[int],
+        place: str,
+        options: Mapping[str, Any],
     ) -> None:
         self.notes = notes
         self.places = [place]  #: of the equations around the one that is exported
         self.handlers = handlers
         self.axes = axes  #: of the grid, as the kernel counts them
+        self.options = options  #: compiler_params
+        self.scratch: dict[str, int] = {}  #: refs that equations need and jax does not show
         self.types: dict[tuple[str, tuple[int, ...], str | None], int] = {}
         self.vars: list[int] = []
         self.spaces: dict[int, str] = {}  #: of the refs
@@ -137,11 +144,18 @@ class Body:
         """A new variable; with a space it is a ref."""
         if any(not isinstance(size, int | np.integer) for size in shape):
             raise Refused(f"a shape {tuple(shape)} that is not static")
+        shape, dtype = jx.physical(shape, dtype)
         key = (jx.element_type(dtype), tuple(int(size) for size in shape), space)
         self.vars.append(self.types.setdefault(key, len(self.types)))
         if space is not None:
             self.spaces[len(self.vars) - 1] = space
         return len(self.vars) - 1
+
+    def own(self, name: str, shape: Sequence[int], dtype: Any, space: str) -> int:
+        """A ref of the call beside those that jax knows, made when it is first asked for."""
+        if name not in self.scratch:
+            self.scratch[name] = self.variable(shape, dtype, space)
+        return self.scratch[name]
 
     def of_aval(self, aval: Any) -> int:
         """A new variable for what jax knows of a value or a ref."""

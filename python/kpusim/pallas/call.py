@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from kpusim.pallas import internals as jx
-from kpusim.pallas import refs  # noqa: F401  (enters its handlers)
-from kpusim.pallas.body import Body, Json, Notes, Refused, pruned
+from kpusim.pallas import randomness, refs  # noqa: F401  (enter their handlers)
+from kpusim.pallas.body import Body, Json, Notes, Refused, literal, pruned
 from kpusim.pallas.equations import HANDLERS
 
 #: Copies of a block that a call keeps if it does not say how many.
@@ -43,7 +45,7 @@ class Call:
             axis for axis in range(len(self.grid_mapping.grid)) if axis not in self.grid_mapping.vmapped_dims
         ]
         self.place = jx.place_of(equation) or "unknown line"
-        self.body = Body(notes, HANDLERS, axes, self.place)
+        self.body = Body(notes, HANDLERS, axes, self.place, options_of(equation.params))
 
     def form(self, arrays: Sequence[int], results: Sequence[int]) -> Json:
         """The whole."""
@@ -64,7 +66,7 @@ class Call:
             "types": self.body.table(),
             "vars": self.body.vars,
             "operands": operands,
-            "scratch": scratch,
+            "scratch": [*scratch, *self.body.scratch.values()],
             "aliases": [
                 [bounds + first, bounds + mapping.num_index_operands + mapping.num_inputs + second]
                 for first, second in self.equation.params["input_output_aliases"]
@@ -92,7 +94,8 @@ class Call:
         for position, (array, var) in enumerate(
             zip([*arrays, *results], [*self.equation.invars, *self.equation.outvars], strict=True)
         ):
-            row: Json = {"array": array, "shape": [int(size) for size in var.aval.shape]}
+            shape, _ = jx.physical(var.aval.shape, var.aval.dtype)
+            row: Json = {"array": array, "shape": [int(size) for size in shape]}
             if position < bounds:
                 rows.append({**row, "role": "bound"})
                 continue
@@ -120,8 +123,10 @@ class Call:
         results = self.body.inline(closed.jaxpr, closed.consts, [*indices, *prefetched], into)
         index_map = {"inputs": indices, "equations": into, "results": results}
         mode = mapping.pipeline_mode
+        words, _ = jx.physical((), mapping.array_aval.dtype)  # of a key, or none
+        results += [literal(0, np.int32)] * len(words)
         return {
-            "dims": [dim(size) for size in mapping.block_shape],
+            "dims": [*(dim(size) for size in mapping.block_shape), *(["blocked", size] for size in words)],
             "map": pruned(index_map, set()),
             "buffers": BUFFERS if mode is None else int(mode.buffer_count),
         }
@@ -156,6 +161,12 @@ def check_parameters(params: Any) -> None:
         raise Refused(
             f"compiler_params of {type(options).__module__.rpartition('.')[2]}: only those of the TPU dialect"
         )
+
+
+def options_of(params: Any) -> dict[str, Any]:
+    """The call's compiler_params by name."""
+    options = params.get("compiler_params")
+    return dict(options if isinstance(options, dict) else getattr(options, "__dict__", {}))
 
 
 def name_of(equation: Any) -> str:

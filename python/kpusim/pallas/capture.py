@@ -73,8 +73,8 @@ class Capture:
         """Arrays of the arguments."""
         found: list[Value] = []
         for var, name in zip(variables, names, strict=True):
-            shape = tuple(var.aval.shape)
-            found.append(View(self.array("input", shape, var.aval.dtype, name or "x"), shape))
+            shape, dtype = jx.physical(var.aval.shape, var.aval.dtype)
+            found.append(View(self.array("input", shape, dtype, name or "x"), shape))
         return found
 
     def free_name(self, wished: str) -> str:
@@ -140,6 +140,12 @@ class Capture:
         name = jx.PRIMITIVES.get(primitive)
         if name == "scan":
             return self.scan(equation, values, place)
+        if name in moves.KEYS:
+            return values
+        if any(jx.is_key(var.aval.dtype) for var in equation.invars):
+            raise Refused(
+                f"`{primitive.name}` of random keys outside of the kernels; give it keys as operands"
+            )
         if name in moves.RESHAPES and isinstance(values[0], View):
             return [View(values[0].array, tuple(equation.outvars[0].aval.shape))]
         same = (
@@ -306,10 +312,11 @@ def folds(equation: Any, values: Sequence[Value]) -> bool:
 
 def folded(equation: Any, values: Sequence[Value]) -> list[Value]:
     """Results of an equation whose operands are known."""
-    operands = [value.value for value in values if isinstance(value, Known)]
+    given = [value.value for value in values if isinstance(value, Known)]
+    operands = [jx.as_key(x, var.aval.dtype) for x, var in zip(given, equation.invars, strict=True)]
     found = equation.primitive.bind(*operands, **equation.params)
     results = found if equation.primitive.multiple_results else [found]
-    return [Known(np.asarray(result)) for result in results]
+    return [Known(np.asarray(jx.words(result))) for result in results]
 
 
 def traced(function: Callable[..., Any], shapes: Sequence[Any]) -> tuple[Any, Any]:

@@ -423,12 +423,13 @@ def ints(values: Any) -> list[int]:
 
 def coverage() -> str:
     """The primitives that kernels may consist of, as a table of the documentation."""
-    from kpusim.pallas import refs  # noqa: F401  (enters its handlers)
+    from kpusim.pallas import randomness, refs  # noqa: F401  (enter their handlers)
 
     groups = {
         "refs, copies, semaphores": "refs",
         "control flow": "refs",
         "values": "equations",
+        "random numbers": "randomness",
     }
     control = {"cond", "while", "scan", "run_scoped"}
     rows = ["| group | primitives |", "|---|---|"]

@@ -19,11 +19,15 @@ from jax._src.pallas import pallas_call as calls
 from jax._src.pallas import primitives as pallas_primitives
 from jax._src.pallas.mosaic import core as tpu_core
 from jax._src.pallas.mosaic import primitives as tpu_primitives
+from jax._src.pallas.mosaic import random as tpu_random
 from jax._src.pallas.mosaic import tpu_info
 from jax._src.state import indexing, types
 from jax._src.state import primitives as state_primitives
 
 from kpusim.errors import UserError
+
+prng = tpu_random.jax_prng  # 0.10.2 has moved it, and cut threefry2x32 out of it
+threefry2x32 = getattr(tpu_random, "threefry2x32", prng)
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,8 @@ def known_primitives() -> dict[Any, str]:
         state_primitives,
         pallas_primitives,
         tpu_primitives,
+        prng,
+        threefry2x32,
     )
     for module in modules:
         for name, value in vars(module).items():
@@ -185,6 +191,7 @@ def element_type(dtype: Any) -> str:
         "bool": "bool",
         "dma_sem": "dma_semaphore",
         "semaphore": "semaphore",
+        "barrier_semaphore": "semaphore",
     }
     name = str(dtype.name if hasattr(dtype, "name") else np.dtype(dtype).name)
     if name not in names:
@@ -193,6 +200,33 @@ def element_type(dtype: Any) -> str:
             f"elements of type {name} are not supported." + (more or f" Fix: one of {', '.join(names)}.")
         )
     return names[name]
+
+
+def physical(shape: Sequence[int], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    """Shape and type of what holds an array: a random key is its words, whatever is said of them."""
+    if is_key(dtype):
+        return (*shape, *dtype._impl.key_shape), np.dtype(np.uint32)
+    return tuple(shape), dtype
+
+
+def is_key(dtype: Any) -> bool:
+    """Whether elements are random keys."""
+    return isinstance(dtype, prng.KeyTy)
+
+
+def as_key(words: Any, dtype: Any) -> Any:
+    """The keys that have these words; other arrays as they are."""
+    return prng.random_wrap(words, impl=dtype._impl) if is_key(dtype) else words
+
+
+def words(value: Any) -> Any:
+    """The words of keys; another value as it is."""
+    return jax.random.key_data(value) if is_key(getattr(value, "dtype", None)) else value
+
+
+def is_pallas_key(kind: Any) -> bool:
+    """Whether keys of a kind seed the generator of Pallas."""
+    return bool(tpu_random.is_pallas_impl(kind))
 
 
 def opened(closed: Any) -> tuple[Any, Sequence[Any]]:

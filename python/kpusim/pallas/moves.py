@@ -11,6 +11,8 @@ from kpusim.pallas.body import Json, Refused
 
 #: Primitives that change nothing but the shape.
 RESHAPES = {"reshape", "squeeze"}
+#: From the words of random keys to these and back: keys are their words.
+KEYS = {"random_wrap", "random_unwrap"}
 #: Primitives that change nothing.
 HINTS = {"copy", "stop_gradient", "optimization_barrier"}
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from kpusim.pallas import internals as jx
-from kpusim.pallas.body import Atom, Equation, Json, Refused
+from kpusim.pallas.body import Atom, Equation, Json, Refused, literal
 from kpusim.pallas.equations import handles, ints
 
 
@@ -17,6 +18,10 @@ def ref_of(equation: Equation, ref: Any, transforms: Sequence[Any]) -> Json:
     found: Json = {"ref": equation.atom(ref)}
     if steps := [transform(equation, one) for one in transforms]:
         found["at"] = steps
+    inner = ref.aval.inner_aval
+    for step in found.get("at", ()):
+        if step[0] == "index":  # a key has words, which no index names
+            step[1] += [["slice", literal(0, np.int32), size, 1] for size in jx.physical((), inner.dtype)[0]]
     return found
 
 
@@ -143,6 +148,17 @@ def read(equation: Equation) -> Sequence[Atom]:
     """Value of a semaphore."""
     semaphore, transforms = arguments(equation)
     return equation.emit("semaphore_read", [], refs=[ref_of(equation, semaphore, transforms)])
+
+
+@handles("get_barrier_semaphore")
+def barrier(equation: Equation) -> Sequence[Atom]:
+    """The semaphore of the call's collective: on one device one like others."""
+    if equation.body.options.get("collective_id") is None:
+        raise Refused(
+            "`get_barrier_semaphore` in a call without a collective; give it "
+            "compiler_params=pltpu.CompilerParams(collective_id=0)"
+        )
+    return [equation.body.own("barrier", (), equation.source.outvars[0].aval.inner_aval.dtype, "semaphore")]
 
 
 @handles("run_scoped")

@@ -86,8 +86,9 @@ class Compiled:
 
     def bound(self, *operands: Any) -> Any:
         """The call as jax has it, and at its place."""
+        given = [jx.as_key(x, var.aval.dtype) for x, var in zip(operands, self.equation.invars, strict=True)]
         with jx.at_place_of(self.equation):
-            return jx.pallas_call_p.bind(*operands, **self.equation.params)
+            return jx.pallas_call_p.bind(*given, **self.equation.params)
 
     def __call__(self, *operands: Any) -> list[Any]:
         """Execute on the device."""
@@ -186,7 +187,8 @@ def dtype_of(leaf: Any) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """An operand of a kernel; arrays of NumPy stay that, for the device takes no others."""
+    """An operand of a kernel, of keys their words. The device takes arrays of NumPy, so those stay."""
+    value = jx.words(value)
     fits = isinstance(value, np.ndarray) and value.dtype == dtype_of(value)
     return value if fits else jax.numpy.asarray(value)
 

@@ -13,6 +13,7 @@ from kernels import (  # noqa: F401  (enter their cases)
     nests,
     networks,
     places,
+    randoms,
     scans,
     shapes,
     streams,

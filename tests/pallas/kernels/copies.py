@@ -10,7 +10,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from kernels.case import floats, integers, kernel, shape
+from kernels.case import add, floats, integers, kernel, shape
 
 X = floats(32, 128)
 ANY = pl.BlockSpec(memory_space=pl.ANY)
@@ -206,3 +206,32 @@ def hbm_space(x: Any, o: Any, memory: Any, semaphore: Any) -> None:
     pltpu.async_copy(x, memory, semaphore).wait()
     memory[...] += 1
     pltpu.async_copy(memory, o, semaphore).wait()
+
+
+def with_barrier(x: Any, o: Any) -> None:
+    """On one device nobody else signals it; two of them are the same."""
+    barrier = pltpu.get_barrier_semaphore()
+    pl.semaphore_signal(barrier, 2)
+    pl.semaphore_wait(barrier, 1)
+
+    @pl.when(pl.program_id(0) > 0)
+    def _() -> None:
+        pl.semaphore_wait(pltpu.get_barrier_semaphore(), 2)
+
+    o[...] = x[...] + 1
+
+
+def barrier_call(x: Any, interpret: Any = False) -> Any:
+    block = pl.BlockSpec((16, 128), lambda i: (i, 0))
+    return pl.pallas_call(
+        with_barrier,
+        out_shape=shape(32, 128),
+        grid=(2,),
+        in_specs=[block],
+        out_specs=block,
+        compiler_params=pltpu.CompilerParams(collective_id=3),
+        interpret=interpret,
+    )(x)
+
+
+add("barrier_semaphore", barrier_call, [X], interpreter="tpu")

@@ -1,0 +1,208 @@
+"""Random numbers in the exported form: the generator of a call, and jax's keys as their words."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from kpusim.pallas import internals as jx
+from kpusim.pallas.body import Atom, Equation, Handler, Json, Refused, literal
+from kpusim.pallas.equations import HANDLERS, handles
+
+WORD = np.dtype(np.uint32)
+#: Primitives that keys stand in as other elements do.
+MOVES = """
+    broadcast_in_dim reshape squeeze transpose concatenate rev slice split unstack stack tile dynamic_slice
+    dynamic_update_slice gather select_n
+""".split()
+
+# A generator is three words of scratch: a key, and how many draws there were since then. Its bits are
+# jax.random.bits(fold_in(key, draws), shape); each seed beyond the first is folded into the key.
+
+
+@handles("threefry2x32")
+def threefry2x32(equation: Equation) -> Sequence[Atom]:
+    """Two random words of a key and a counter of two each."""
+    return equation.emit("threefry2x32", equation.atoms)
+
+
+@handles("prng_seed")
+def prng_seed(equation: Equation) -> Sequence[Atom]:
+    """A new key for the call's generator."""
+    seeds = [
+        part
+        for atom, var in zip(equation.atoms, equation.source.invars, strict=True)
+        for part in words_of(equation, atom, var.aval)
+    ]
+    key: list[Atom] = [literal(0, WORD), seeds[0]]
+    for seed in seeds[1:]:
+        key = mixed(equation, key, [literal(0, WORD), seed])
+    for place, word in enumerate([*key, literal(0, WORD)]):
+        equation.emit("swap", [word], [], refs=[state(equation, place)])
+    return []
+
+
+@handles("prng_random_bits")
+def prng_random_bits(equation: Equation) -> Sequence[Atom]:
+    """Bits that the call's generator did not give before."""
+    shape = tuple(int(size) for size in equation.params["shape"])
+    first, second, draws = (
+        equation.emit("get", [], [((), WORD)], refs=[state(equation, place)])[0] for place in range(3)
+    )
+    after = equation.emit("add", [draws, literal(1, WORD)], [((), WORD)])
+    equation.emit("swap", after, [], refs=[state(equation, 2)])
+    key = mixed(equation, [first, second], [literal(0, WORD), draws])
+    bits = equation.emit("xor", mixed(equation, key, counted(equation, shape), shape), [(shape, WORD)])
+    return equation.emit("bitcast_convert_type", bits)
+
+
+def state(equation: Equation, place: int) -> Json:
+    """A word of the call's generator."""
+    return {
+        "ref": equation.body.own("generator", (3,), WORD, "smem"),
+        "at": [["index", [literal(place, np.int32)]]],
+    }
+
+
+def mixed(
+    equation: Equation, key: Sequence[Atom], counter: Sequence[Atom], shape: Sequence[int] = ()
+) -> list[Atom]:
+    """Two random words, or arrays of them."""
+    return equation.emit("threefry2x32", [*key, *counter], [(shape, WORD)] * 2)
+
+
+def counted(equation: Equation, shape: Sequence[int]) -> list[Atom]:
+    """Numbers of the elements, row-major: their upper and lower words."""
+    flat = equation.emit("iota", [], [((math.prod(shape),), WORD)], dimension=0)
+    return [literal(0, WORD), *equation.emit("reshape", flat, [(shape, WORD)])]
+
+
+@handles("iota_2x32_shape")
+def iota_2x32_shape(equation: Equation) -> Sequence[Atom]:
+    """The same for jax's own generators."""
+    shape = equation.source.outvars[0].aval.shape
+    high, low = counted(equation, shape)
+    return [*equation.emit("broadcast_in_dim", [high], [(shape, WORD)], dims=[]), low]
+
+
+def words_of(equation: Equation, atom: Atom, aval: Any) -> list[Atom]:
+    """The scalars of a seed: a whole number, or a key of Pallas."""
+    shape, dtype = jx.physical(aval.shape, aval.dtype)
+    if not np.issubdtype(dtype, np.integer) or (shape and aval.dtype == dtype):
+        raise Refused(f"a seed that is {aval.str_short()}; use scalars of whole numbers")
+    if not shape:
+        return equation.emit("convert_element_type", [atom], [((), WORD)])
+    flat = equation.emit("reshape", [atom], [((math.prod(shape),), WORD)])
+    return [
+        equation.emit(
+            "reshape",
+            equation.emit("slice", flat, [((1,), WORD)], start=[i], limit=[i + 1], stride=[1]),
+            [((), WORD)],
+        )[0]
+        for i in range(math.prod(shape))
+    ]
+
+
+@handles("prng_split")
+def prng_split(equation: Equation) -> Sequence[Atom]:
+    """A key of Pallas as its words."""
+    return words_of(equation, equation.atoms[0], equation.source.invars[0].aval)
+
+
+@handles("prng_join")
+def prng_join(equation: Equation) -> Sequence[Atom]:
+    """Words as a key of Pallas."""
+    parts = [equation.emit("reshape", [atom], [((1, 1), WORD)])[0] for atom in equation.atoms]
+    return equation.emit("concatenate", parts, dimension=1)
+
+
+@handles("random_wrap", "random_unwrap")
+def wrapped(equation: Equation) -> Sequence[Atom]:
+    """A key is its words."""
+    return equation.atoms
+
+
+@handles("random_seed", "random_fold_in", "random_split", "random_bits")
+def derived(equation: Equation) -> Sequence[Atom]:
+    """What jax's implementation of the kind of key computes of its words."""
+    params, source = equation.params, equation.source
+    name = source.primitive.name.removeprefix("random_")
+    kind = params["impl"] if name == "seed" else source.invars[0].aval.dtype._impl
+    functions: dict[str, Callable[..., Any]] = {
+        "seed": kind.seed,
+        "fold_in": kind.fold_in,
+        "split": lambda key: kind.split(key, params["shape"]),
+        "bits": lambda key: kind.random_bits(key, params["bit_width"], params["shape"]),
+    }
+    function = functions[name]
+    for _ in source.invars[0].aval.shape:
+        function = jax.vmap(function)
+    kinds = [(var.aval.shape, var.aval.dtype) for var in source.invars]
+    if not jx.is_pallas_key(kind):
+        kinds = [jx.physical(*one) for one in kinds]
+    return inlined(equation, function, kinds)
+
+
+def for_keys(handler: Handler) -> Handler:
+    """A handler of moves that knows keys, too."""
+
+    @functools.wraps(handler)
+    def either(equation: Equation) -> Sequence[Atom]:
+        holds_key = any(jx.is_key(var.aval.dtype) for var in equation.source.invars)
+        return moved_keys(equation) if holds_key else handler(equation)
+
+    return either
+
+
+HANDLERS.update({name: for_keys(HANDLERS[name]) for name in MOVES})
+
+
+def moved_keys(equation: Equation) -> Sequence[Atom]:
+    """An operation on arrays of keys, which only moves them: the same for each of their words."""
+    source = equation.source
+    function = functools.partial(source.primitive.bind, **source.params)
+    are_keys = [jx.is_key(var.aval.dtype) for var in source.invars]
+    for _ in next(var.aval.dtype for var in source.invars if jx.is_key(var.aval.dtype))._impl.key_shape:
+        function = jax.vmap(function, in_axes=[-1 if is_key else None for is_key in are_keys], out_axes=-1)
+    return inlined(equation, function, [jx.physical(var.aval.shape, var.aval.dtype) for var in source.invars])
+
+
+def inlined(
+    equation: Equation, function: Callable[..., Any], operands: Sequence[tuple[Any, Any]]
+) -> list[Atom]:
+    """What jax makes of a function of operands of these shapes and types."""
+    closed = jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(*operand) for operand in operands))
+    results = equation.body.inline(closed.jaxpr, closed.consts, equation.atoms, equation.into)
+    return [
+        result
+        if jx.physical((), aval.dtype)[1] == jx.physical((), var.aval.dtype)[1]
+        else equation.emit("bitcast_convert_type", [result])[0]
+        for result, aval, var in zip(results, closed.out_avals, equation.source.outvars, strict=True)
+    ]
+
+
+@handles("stochastic_round")
+def stochastic_round(equation: Equation) -> Sequence[Atom]:
+    """The lower half of a float rounded by random bits: carried up where their sum overflows it."""
+    shape, target = equation.shape(0), np.dtype(equation.params["target_dtype"])
+    if equation.dtype(0) != np.float32 or jx.element_type(target) != "bf16":
+        raise Refused("`stochastic_round` of other types than f32 to bf16")
+    value, noise = equation.atoms
+    half = np.dtype(np.uint16)
+    whole = [(shape, WORD)]
+    bits = equation.emit("bitcast_convert_type", [value], whole)
+    lower = equation.emit("and", [noise, literal(0xFFFF, WORD)], whole)
+    moved = equation.emit(
+        "shift_right_logical", [*equation.emit("add", [*bits, *lower], whole), literal(16, WORD)], whole
+    )
+    narrow = equation.emit("convert_element_type", moved, [(shape, half)])
+    finite = equation.emit("is_finite", [value], [(shape, np.bool_)])
+    nonzero = equation.emit("ne", [value, literal(0, np.float32)], [(shape, np.bool_)])  # a subnormal is 0
+    chosen = equation.emit("and", [*finite, *nonzero], [(shape, np.bool_)])
+    plain = equation.emit("convert_element_type", [value])
+    return equation.emit("select_n", [*chosen, *plain, *equation.emit("bitcast_convert_type", narrow)])
