@@ -129,12 +129,8 @@ class TaskTimes {
     /// Cycles of DRAM's pins, and how much longer it takes as its rows do not lie in all channels.
     double pin_cycles(const lower::Runs& of, double& share) const {
         constexpr double burst = lower::dram_burst_bytes;
-        // tiles begin at multiples of their rows: where a row is no whole bursts, few begin with one
-        const int64_t apart = std::gcd(of.stride, static_cast<int64_t>(of.bytes));
-        const double touched =
-            of.count > 1 ? lower::dram_bursts(of.bytes, apart) : std::ceil(of.bytes / burst);
         const double moved =
-            of.count * touched * burst / target_.ddr_bytes_per_cycle * target_.same_group(of);
+            of.count * target_.dram_bursts(of) * burst / target_.ddr_bytes_per_cycle * target_.same_group(of);
         // rows of a channel's banks are opened while data of others moves; a bank opens one in tRC
         const double page = target_.ddr_page_bytes, channels = double(target_.ddr_channels);
         const double stride = double(of.stride) / channels;
@@ -147,12 +143,30 @@ class TaskTimes {
         return std::max(moved, pages);
     }
 
+    /// Where runs begin, in the first two iterations of loops.
+    void find_beginnings(const BoundRegion& from, const BoundRegion& to, lower::Runs& source,
+                         lower::Runs& destination) const {
+        const int64_t cut = target_.cut_bytes;
+        bool alike = cut > 0 && (source.count == 1) == (destination.count == 1) &&
+                     (source.stride - destination.stride) % cut == 0;
+        for (const int64_t iteration : {0, 1}) {
+            LoopValues loops;
+            for (size_t depth = 0; depth < loops.inline_values.size(); ++depth) loops.push(iteration);
+            const int64_t a = from.address.eval(loops), b = to.address.eval(loops);
+            source.apart = std::gcd(source.apart, a);
+            destination.apart = std::gcd(destination.apart, b);
+            alike = alike && (a - b) % cut == 0;
+        }
+        source.alike = destination.alike = alike;
+    }
+
     TaskTime transfer(const BoundTask& task) const {
         const BoundRegion &from = input(task, 0), &to = output(task);
         const bool of_system = task.unit == UnitKind::sdma;
         const lower::Mover& mover = of_system ? target_.system : task.stores() ? target_.store : target_.dma;
         const proto::Dma& dma = of_system ? target_.platform.system_dma() : engine(task).dma();
-        const lower::Runs source = runs(footprint_of(from, 0)), destination = runs(footprint_of(to, 0));
+        lower::Runs source = runs(footprint_of(from, 0)), destination = runs(footprint_of(to, 0));
+        find_beginnings(from, to, source, destination);
         const lower::Runs& cut = source.count >= destination.count ? source : destination;
         TaskTime of;
         of.moves = true;

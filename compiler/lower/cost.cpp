@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "compiler/lower/staging.hpp"
 #include "compiler/lower/tile_runs.hpp"
 #include "model/timing/vector.hpp"
 
@@ -39,8 +40,9 @@ class Evaluation {
         count_bytes();
         if (tiling_.l1_bytes() > 2 * request_.arena_bytes) return false;
         find_kept();
+        tiling_.staged.assign(op().operands.size(), {});
         predict();
-        return true;
+        return choose_staging(), true;
     }
 
   private:
@@ -166,6 +168,16 @@ class Evaluation {
                 tiling_.kept_bytes += size;
             }
         }
+    }
+
+    /// What comes in fewer pieces from and to DDR has gaps in L2, and is read from there in more.
+    void choose_staging() {
+        Tiling trial = tiling_;
+        trial.staged = staged_strides(request_, tiling_);
+        if (trial.staged == tiling_.staged) return;
+        std::swap(tiling_, trial);
+        predict();
+        if (tiling_.cycles >= trial.cycles) tiling_ = std::move(trial);
     }
 
     // ---- work
@@ -303,10 +315,23 @@ class Evaluation {
         return lanes;
     }
 
-    /// In L2: tiles from DDR stand there packed, unless the whole tensor does.
+    /// In L2: tiles from DDR stand there packed or with gaps, unless the whole tensor does.
     Runs runs_in_l2(size_t i) const {
         const bool packed = request_.homes[i] == Home::ddr && tiling_.keep[i] != Keep::whole;
-        return packed ? Runs{1, double(bytes(i)), 0} : at_home_.runs(i);
+        if (packed && tiling_.staged[i].rank == 0) return {1, double(bytes(i))};
+        Runs of = at_home_.runs(i);
+        if (packed) of.stride = staged_stride(i);
+        of.alike = false;
+        return of;
+    }
+    /// Bytes between its rows.
+    int64_t staged_stride(size_t i) const {
+        const Dims tile = tile_shape(request_.graph, op(), i, tiling_.tile);
+        const Dims packed = row_major(tile), &strides = tiling_.staged[i];
+        for (size_t d = tile.rank; d-- > 0;) {
+            if (tile[d] > 1 && strides[d] != packed[d]) return strides[d] * bit_width(value(i).elem) / 8;
+        }
+        return 0;
     }
 
     void count_lane(size_t i, Traffic& of) const {

@@ -192,7 +192,7 @@ Tile Lane::in_l2(size_t operand, const Expr& slot, int64_t part, Staged& staged,
         return kept;
     }
     if (const auto found = staged.find(identity); found != staged.end()) return found->second;
-    Tile there = tiles_.staged(operand, slot, part);
+    Tile there = tiles_.staged(operand, slot, part, t);
     fetch(operand, there, tiles_.at_home(operand, t));
     staged.emplace(identity, there);
     return there;
@@ -204,7 +204,7 @@ void Lane::keep(size_t operand, const Tile& tile, const Expr& slot, const Expr& 
         move(home, tile, true);
         return;
     }
-    const Tile staged = tiles_.staged(operand, slot, 0);
+    const Tile staged = tiles_.staged(operand, slot, 0, t);
     move(staged, tile, true);
     move(home, staged, false);
 }

@@ -48,22 +48,19 @@ bool binds(const TypeVariant::Binding& binding, const std::vector<OperandSpec>& 
 
 }  // namespace
 
-double dram_bursts(double bytes, int64_t apart) {
-    const auto step = double(std::gcd(apart, dram_burst_bytes));
-    return (std::ceil(bytes / step) * step + dram_burst_bytes - step) / dram_burst_bytes;
-}
-
 /// At `width` bytes a cycle. Transfers are cut at the ends of runs and where either side has a multiple of the burst,
 /// and every piece takes whole cycles.
 double Mover::burst_cycles(const Runs& runs, double width) const {
     const auto size = static_cast<int64_t>(burst), run = static_cast<int64_t>(runs.bytes);
-    if (runs.count <= 1 || (run % size == 0 && runs.stride % size == 0)) {
+    const int64_t here = runs.here(), there = runs.there();
+    if (here % size == 0 && (runs.alike || there % size == 0)) {
         const double full = std::floor(runs.bytes / burst);
         return runs.count *
                (full * std::ceil(burst / width) + std::ceil((runs.bytes - full * burst) / width));
     }
-    const double pieces = 1 + crossings(runs.bytes, runs.stride, size) + crossings(runs.bytes, run, size);
-    const auto apart = static_cast<double>(std::gcd(std::gcd(run, runs.stride), static_cast<int64_t>(width)));
+    const double pieces =
+        1 + crossings(runs.bytes, here, size) + (runs.alike ? 0 : crossings(runs.bytes, there, size));
+    const auto apart = static_cast<double>(std::gcd(std::gcd(run, here), static_cast<int64_t>(width)));
     return runs.count * std::max(pieces, runs.bytes / width + pieces * (width - apart) / (2 * width));
 }
 
@@ -102,9 +99,24 @@ Target::Target(const platforms::Platform& of)
     ddr_group_cycles = double(device.tccd_l()) / device.burst_nck();
     ddr_channels = std::max(1u, platform.ddr().channels());
     ddr_interleave = std::max(1u, platform.ddr().channel_interleave_bytes());
+    // both sides' bursts, as the memory system has them
+    cut_bytes = std::min<int64_t>(platform.system_dma().burst_bytes(), ddr_interleave);
+    const int64_t of_l2 =
+        std::max<int64_t>(platform.system_dma().burst_bytes(), platform.l2().interleave_bytes());
+    if (cut_bytes < dram_burst_bytes || of_l2 % cut_bytes != 0 || int64_t{tile_align} % of_l2 != 0)
+        cut_bytes = 0;
     l2_bytes_per_cycle = double(platform.l2().ports()) * platform.l2().bytes_per_cycle();
     dispatch_cycles = platform.sequencer().dispatch_cycles();
     ddr_latency_cycles = (platform.ddr().controller_latency_ns() + 50.0) * platform.clock().core_mhz() / 1000;
+}
+
+double Target::dram_bursts(const Runs& of) const {
+    const auto step = double(std::gcd(of.here(), dram_burst_bytes));
+    const double touched = (std::ceil(of.bytes / step) * step + dram_burst_bytes - step) / dram_burst_bytes;
+    if (of.alike || cut_bytes == 0) return touched;
+    const double within =
+        1 - double(std::gcd(std::gcd(of.here(), of.there()), dram_burst_bytes)) / dram_burst_bytes;
+    return touched + within * crossings(of.bytes, of.there(), cut_bytes);
 }
 
 double Target::same_group(const Runs& of) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -10,11 +11,17 @@
 
 namespace kpu::lower {
 
-/// Runs of memory that a tile consists of. On the other side of its transfer it stands packed.
+/// Runs of memory that a tile consists of. On the other side of its transfer it stands packed, if they are not alike.
 struct Runs {
     double count = 1, bytes = 0;  ///< of one of them
     int64_t stride = 0;           ///< bytes from one to the next
+    int64_t apart = 0;   ///< what the first one's beginning is a multiple of, from tile to tile; 0: anything
+    bool alike = false;  ///< on the other side of its transfer runs begin as far from a burst's end
     double all() const { return count * bytes; }
+    /// What runs begin at multiples of; 0: at whole bursts.
+    int64_t here() const { return count > 1 ? std::gcd(stride, apart) : apart; }
+    /// The same on the other side, where they are packed.
+    int64_t there() const { return count > 1 ? static_cast<int64_t>(bytes) : 0; }
 };
 
 /// Units that move data: bytes in rows, each cut into bursts.
@@ -32,9 +39,10 @@ struct Mover {
     double burst_cycles(const Runs& runs, double width) const;
 };
 
+/// Of everything that moves between L1, L2 and DDR, bytes: transfers are cut where either side has a multiple of its
+/// burst, so both sides begin alike.
+constexpr uint64_t tile_align = 512;
 constexpr int64_t dram_burst_bytes = 64;
-/// Bursts of DRAM that a run of memory touches, on average, if runs begin at multiples of `apart` bytes.
-double dram_bursts(double bytes, int64_t apart);
 
 /// Bytes from which on constants are loaded one after the other, perhaps in pieces.
 constexpr uint64_t large_constant = 64 << 10;
@@ -58,8 +66,12 @@ struct Target {
     double array_cycles = 1;                       ///< of the arrays' clock in a cycle of the core
     double ddr_latency_cycles = 0;
     int64_t ddr_bank_groups = 1;
+    int64_t cut_bytes =
+        0;  ///< transfers between DDR and L2 are cut at its multiples; 0: at others of each side
     double ddr_group_cycles = 1;  ///< between bursts of one group of banks, in bursts
 
+    /// Bursts of DRAM that each run takes on average: those that it touches, and those that the other side's cuts split.
+    double dram_bursts(const Runs& of) const;
     /// How much slower bursts of DRAM are that stay in one group of banks, as those of short rows may that lie a multiple of
     /// all groups apart.
     double same_group(const Runs& of) const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/lower/staging.hpp"
+
 namespace kpu::lower {
 
 Runs TileRuns::runs(size_t operand) const {
@@ -20,7 +22,9 @@ Runs TileRuns::runs(size_t operand) const {
     }
     const double count = double(tile.product()) / double(run);
     const auto bytes = double(tile_bytes(request_.graph, request_.op, operand, tiling_.tile));
-    return {count, bytes / count, stride * bit_width(value(operand).elem) / 8};
+    return {count, bytes / count, stride * bit_width(value(operand).elem) / 8,
+            apart_at_home(request_, tiling_, operand),
+            !tiling_.staged.empty() && tiling_.staged[operand].rank > 0};
 }
 
 double TileRuns::pin_cycles(size_t operand) const {
@@ -35,7 +39,7 @@ double TileRuns::pin_cycles(size_t operand) const {
 
 /// Bytes of whole bursts over bytes that are needed, of all tiles: the last runs of a row may be shorter.
 double TileRuns::burst_share(size_t operand, const Runs& of) const {
-    double bursts = dram_bursts(of.bytes, of.count > 1 ? of.stride : static_cast<int64_t>(of.bytes));
+    double bursts = request_.target.dram_bursts(of);
     double needed = of.bytes;
     const Dims whole = shape_of(value(operand)), tile = tile_of(operand);
     for (size_t d = tile.rank; of.count > 1 && d-- > 0;) {
@@ -45,7 +49,9 @@ double TileRuns::burst_share(size_t operand, const Runs& of) const {
         const auto axis = static_cast<size_t>(window.axis);
         const int64_t extent = request_.op.axes[axis].extent, size = tiling_.tile[axis];
         const double full = double(extent / size), rest = of.bytes * double(extent % size) / double(size);
-        bursts = full * bursts + (rest > 0 ? dram_bursts(rest, of.stride) : 0);
+        Runs last = of;
+        last.bytes = rest;
+        bursts = full * bursts + (rest > 0 ? request_.target.dram_bursts(last) : 0);
         needed = full * needed + rest;
         break;
     }

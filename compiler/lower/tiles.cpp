@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/lower/staging.hpp"
+
 namespace kpu::lower {
 
 using builder::Expr;
@@ -38,21 +40,18 @@ void Tiles::place_operands(int64_t base) {
     for (size_t i = 0; i < op_.operands.size(); ++i) {
         if (tiling_.place[i] != i || in_table(i)) continue;
         offsets_[i] = next;
-        next += slot_size(i) * slots(i);
+        next += slot_size(i) * tiling_.slots(op_, i);
     }
     accumulator_ = next;
+    staged_offsets_ = offsets_;
+    const auto with_gaps = [](const Dims& strides) { return strides.rank > 0; };
+    if (std::none_of(tiling_.staged.begin(), tiling_.staged.end(), with_gaps)) return;
+    staged_offsets_ = staged_offsets(places_.graph, op_, tiling_, homes_);
+    for (int64_t& offset : staged_offsets_) offset += base;
 }
 
 int64_t Tiles::slot_size(size_t i) const {
     return static_cast<int64_t>(align_up(tile_bytes(places_.graph, op_, i, tiling_.tile)));
-}
-
-int64_t Tiles::slots(size_t i) const {
-    return tiling_.hoisted[i] ? parts(i) : tiling_.depth * parts_in_flight(i);
-}
-
-int64_t Tiles::parts_in_flight(size_t i) const {
-    return tiling_.hoisted[i] ? parts(i) : std::min<int64_t>(parts(i), 2);
 }
 
 int64_t Tiles::set_position(const std::vector<Run>& runs) {
@@ -310,27 +309,61 @@ std::vector<Tile> Tiles::pieces(const Tile& tile, int64_t count) const {
     return result;
 }
 
-Tile Tiles::in_slot(size_t operand, const builder::Buffer& buffer, const Expr& slot, int64_t part,
-                    bool quantised) const {
+Tiles::Slots Tiles::slots_in_l1(size_t operand) const {
     const size_t at = tiling_.place[operand];
-    const int64_t size = slot_size(at), count = slots(at), inner = parts_in_flight(at);
-    const int64_t fixed = offsets_[at] + part % inner * size * (tiling_.hoisted[at] ? 1 : tiling_.depth);
-    const bool moves = count > 1 && !tiling_.hoisted[at];
-    const Expr start = moves ? slot * Expr(size) + Expr(fixed) : Expr(fixed);
+    return {offsets_[at], slot_size(at)};
+}
+
+Tile Tiles::in_slot(size_t operand, const builder::Buffer& buffer, const Slots& slots, const Expr& slot,
+                    int64_t part, const builder::TensorType& type_of, const Expr& shift) const {
+    const size_t at = tiling_.place[operand];
+    const int64_t size = slots.size, inner = tiling_.parts_in_flight(op_, at);
+    const int64_t fixed = slots.first + part % inner * size * (tiling_.hoisted[at] ? 1 : tiling_.depth);
+    const bool moves = tiling_.slots(op_, at) > 1 && !tiling_.hoisted[at];
+    const Expr first = shift.is_literal() ? Expr(fixed + shift.literal()) : shift + Expr(fixed);
+    const Expr start = moves ? slot * Expr(size) + first : first;
     Span span{buffer.index, fixed, fixed + size * (moves ? tiling_.depth : 1), true, 0, {}, {}};
     if (moves && slot.is_literal()) {
         span.lo += slot.literal() * size;
         span.hi = span.lo + size;
     }
-    return {places_.program.region("", buffer, start, type(operand, box(operand).shape, quantised)), span};
+    return {places_.program.region("", buffer, start, type_of), span};
 }
 
 Tile Tiles::in_l1(size_t operand, const Expr& slot, int64_t part) const {
-    return in_slot(operand, places_.l1[engine_], slot, part, true);
+    return in_slot(operand, places_.l1[engine_], slots_in_l1(operand), slot, part,
+                   type(operand, box(operand).shape, true), Expr(0));
 }
 
-Tile Tiles::staged(size_t operand, const Expr& slot, int64_t part) const {
-    return in_slot(operand, places_.staging[engine_], slot, part, false);
+Tile Tiles::staged(size_t operand, const Expr& slot, int64_t part, const Expr& t) const {
+    const builder::Buffer& buffer = places_.staging[engine_];
+    const builder::TensorType packed = type(operand, box(operand).shape, false);
+    const Dims& strides = tiling_.staged[operand];
+    const size_t at = tiling_.place[operand];
+    const auto size = static_cast<int64_t>(staged_bytes(places_.graph, op_, tiling_, at));
+    const Slots slots{staged_offsets_[at], size};
+    if (strides.rank == 0) return in_slot(operand, buffer, slots, slot, part, packed, Expr(0));
+    return in_slot(operand, buffer, slots, slot, part, packed.strides(exprs(strides)),
+                   home_offset(operand, t));
+}
+
+/// Of a tile at home, from the last place at which transfers are cut.
+Expr Tiles::home_offset(size_t operand, const Expr& t) const {
+    const View& view = places_.memory.views[op_.operands[operand].value];
+    const Box tile = box(operand);
+    const int64_t width = bit_width(value(operand).elem) / 8, cut = places_.target.cut_bytes;
+    int64_t fixed = base_of(places_.memory.storages[view.storage]) + view.offset * width;
+    Expr moving(0);
+    bool moves = false;
+    for (size_t d = 0; d < tile.first.rank; ++d) {
+        const int64_t stride = view.strides[d] * width;
+        fixed += tile.first[d] * stride;
+        if (count_along(operand, d) == 1 || step(operand, d) * stride % cut == 0) continue;
+        const Expr along = index(static_cast<size_t>(op_.operands[operand].windows[d].axis), t);
+        moving = moving + along * Expr(step(operand, d) * stride % cut);
+        moves = true;
+    }
+    return moves ? (moving + Expr(fixed % cut)) % Expr(cut) : Expr(fixed % cut);
 }
 
 Tile Tiles::in_table_of(size_t operand, ElemType elem, const Expr& t) const {
@@ -356,7 +389,9 @@ Tile Tiles::sum_tile(size_t y, const builder::TensorType& type, const Expr& slot
 }
 
 Tile Tiles::accumulator(size_t y, ElemType sums, const Expr& slot) const {
-    if (sums == value(y).elem) return in_slot(y, places_.l1[engine_], slot, 0, false);
+    if (sums == value(y).elem)
+        return in_slot(y, places_.l1[engine_], slots_in_l1(y), slot, 0, type(y, box(y).shape, false),
+                       Expr(0));
     return sum_tile(y, builder::tensor(sums, exprs(box(y).shape)), slot);
 }
 

@@ -56,9 +56,9 @@ class Tiles {
     std::pair<Tile, Tile> whole(size_t operand) const;
     /// A dense tile that does not move, in `count` parts of about the same bytes; in fewer if it is small.
     std::vector<Tile> pieces(const Tile& tile, int64_t count) const;
-    /// In L1, or the same place of the staging part of L2; `part` of a cut sum.
+    /// In L1, or in the staging part of L2; `part` of a cut sum.
     Tile in_l1(size_t operand, const builder::Expr& slot, int64_t part) const;
-    Tile staged(size_t operand, const builder::Expr& slot, int64_t part) const;
+    Tile staged(size_t operand, const builder::Expr& slot, int64_t part, const builder::Expr& t) const;
     /// A small constant, read where it stands in L2.
     Tile in_table_of(size_t operand, ElemType elem, const builder::Expr& t) const;
     /// What a cut sum of output `y` continues in.
@@ -80,8 +80,6 @@ class Tiles {
     };
 
     int64_t slot_size(size_t operand) const;
-    int64_t parts_in_flight(size_t operand) const;
-    int64_t slots(size_t operand) const;
     Box box(size_t operand) const;
     int64_t count_along(size_t operand, size_t d) const;
     int64_t step(size_t operand, size_t d) const;
@@ -96,8 +94,15 @@ class Tiles {
     int64_t base_of(const Storage& storage) const;
     uint32_t frame_of(std::vector<int64_t> origin) const;
     Tile constant_tile(size_t operand, const Box& tile, const builder::Expr& t) const;
-    Tile in_slot(size_t operand, const builder::Buffer& buffer, const builder::Expr& slot, int64_t part,
-                 bool quantised) const;
+    /// Slots of an operand's tiles, one behind the other.
+    struct Slots {
+        int64_t first, size;
+    };
+    Slots slots_in_l1(size_t operand) const;
+    /// `shift`: where the tile begins in its slot.
+    Tile in_slot(size_t operand, const builder::Buffer& buffer, const Slots& slots, const builder::Expr& slot,
+                 int64_t part, const builder::TensorType& type_of, const builder::Expr& shift) const;
+    builder::Expr home_offset(size_t operand, const builder::Expr& t) const;
     Tile sum_tile(size_t y, const builder::TensorType& type, const builder::Expr& slot) const;
 
     Places& places_;
@@ -109,7 +114,8 @@ class Tiles {
     uint64_t inference_;
     size_t engine_;
     std::vector<Position> positions_;
-    std::vector<int64_t> offsets_;  ///< in L1 and staging
+    std::vector<int64_t> offsets_;         ///< in L1
+    std::vector<int64_t> staged_offsets_;  ///< in the staging part of L2
     int64_t accumulator_ = 0;
 };
 

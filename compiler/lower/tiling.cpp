@@ -149,6 +149,14 @@ int64_t Tiling::parts(const TileOp& op, size_t operand) const {
     return parts;
 }
 
+int64_t Tiling::parts_in_flight(const TileOp& op, size_t operand) const {
+    return hoisted[operand] ? parts(op, operand) : std::min<int64_t>(parts(op, operand), 2);
+}
+
+int64_t Tiling::slots(const TileOp& op, size_t operand) const {
+    return parts_in_flight(op, operand) * (hoisted[operand] ? 1 : depth);
+}
+
 bool Tiling::cuts_sum(const TileOp& op) const {
     for (size_t a = 0; a < tile.size(); ++a) {
         if (op.axes[a].walk == Walk::sum && tiles(op, a) > 1) return true;

@@ -58,6 +58,8 @@ struct Tiling {
     uint64_t slot_bytes = 0;     ///< in L1, of one iteration
     std::vector<Keep> keep;      ///< by operand
     uint64_t kept_bytes = 0;     ///< in L2
+    /// By operand: strides (elements) of its tiles in L2 between DDR and L1; no dimensions: they stand there packed.
+    std::vector<Dims> staged;
     uint64_t l1_bytes() const { return hoisted_bytes + static_cast<uint64_t>(depth) * slot_bytes; }
 
     double cycles = 0;  ///< predicted for the whole operation
@@ -83,6 +85,9 @@ struct Tiling {
     int64_t tasks(const TileOp& op, const std::vector<Home>& homes) const;
     /// Parts of the sum that an operand consists of.
     int64_t parts(const TileOp& op, size_t operand) const;
+    /// Parts of an operand that have places of their own in one iteration, and places in all.
+    int64_t parts_in_flight(const TileOp& op, size_t operand) const;
+    int64_t slots(const TileOp& op, size_t operand) const;
     /// How many tiles ahead of the one computed on loads run: those of other slots in flight, or the constants of the
     /// next stage.
     uint32_t prefetch_distance(const TileOp& op) const;
@@ -104,9 +109,6 @@ struct TilingRequest {
     size_t keep = 1;                            ///< how many the search returns
 };
 
-/// Of everything that moves between L1, L2 and DDR, bytes: transfers are cut where either side has a multiple of its
-/// burst, so both sides begin alike.
-constexpr uint64_t tile_align = 512;
 constexpr uint64_t small_align = 64;  ///< of what is shorter than a few bursts
 inline uint64_t align_up(uint64_t bytes, uint64_t to = tile_align) { return (bytes + to - 1) / to * to; }
 
