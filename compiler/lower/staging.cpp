@@ -80,8 +80,9 @@ uint64_t staged_bytes(const graph::Graph& graph, const TileOp& op, const Tiling&
     int64_t elements = 1;
     for (size_t d = 0; d < tile.rank; ++d) elements += strides[d] * (tile[d] - 1);
     // it begins anywhere within a burst
-    return align_up(packed_bytes(graph.value(op.operands[operand].value).elem,
-                                 static_cast<uint64_t>(elements)) + tile_align);
+    return align_up(
+        packed_bytes(graph.value(op.operands[operand].value).elem, static_cast<uint64_t>(elements)) +
+        tile_align);
 }
 
 std::vector<int64_t> staged_offsets(const graph::Graph& graph, const TileOp& op, const Tiling& tiling,
@@ -94,8 +95,7 @@ std::vector<int64_t> staged_offsets(const graph::Graph& graph, const TileOp& op,
     int64_t next = 0;
     for (size_t i = 0; i < used.size(); ++i) {
         offsets.push_back(next);
-        if (used[i])
-            next += static_cast<int64_t>(staged_bytes(graph, op, tiling, i)) * tiling.slots(op, i);
+        if (used[i]) next += static_cast<int64_t>(staged_bytes(graph, op, tiling, i)) * tiling.slots(op, i);
     }
     offsets.push_back(next);
     return offsets;

@@ -49,7 +49,8 @@ TEST(StagingOf, ResultsBeginAlikeOnBothSides) {
     const Result result = run(maker, "tile32");
     ASSERT_TRUE(has_gaps(result.lowered.ops.at(0)));
     const platforms::Platform platform = platforms::load("tile32");
-    const BoundProgram program = bind(std::make_shared<const Module>(result.lowered.module), {}, platforms::limits_of(platform));
+    const BoundProgram program =
+        bind(std::make_shared<const Module>(result.lowered.module), {}, platforms::limits_of(platform));
     size_t results = 0;
     for (const BoundTask& task : program.tasks) {
         if (!task.moves()) continue;
