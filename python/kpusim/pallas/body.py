@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import numpy as np
 
 from kpusim.errors import UserError
@@ -110,6 +111,21 @@ class Equation:
                 found[name] = value
         self.into.append(found)
         return list(new)
+
+    def inlined(
+        self, function: Callable[..., Any], kinds: Sequence[tuple[Sequence[int], Any]] | None = None
+    ) -> list[Atom]:
+        """What jax makes of a function of the operands, taken as of these shapes and types."""
+        if kinds is None:
+            kinds = [(var.aval.shape, var.aval.dtype) for var in self.source.invars]
+        closed = jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(*kind) for kind in kinds))
+        results = self.body.inline(closed.jaxpr, closed.consts, self.atoms, self.into)
+        return [
+            result
+            if jx.physical((), aval.dtype)[1] == jx.physical((), var.aval.dtype)[1]
+            else self.emit("bitcast_convert_type", [result])[0]
+            for result, aval, var in zip(results, closed.out_avals, self.source.outvars, strict=True)
+        ]
 
     def atom(self, value: Any) -> Atom:
         """A variable or literal of jax, or a whole number of the host."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kpusim.pallas import internals as jx
-from kpusim.pallas import randomness, refs  # noqa: F401  (enter their handlers)
+from kpusim.pallas import randomness, refs, scattering  # noqa: F401  (enter their handlers)
 from kpusim.pallas.body import Body, Json, Notes, Refused, literal, pruned
 from kpusim.pallas.equations import HANDLERS
 

@@ -48,7 +48,7 @@ def add_any(equation: Equation) -> Sequence[Atom]:
     return equation.emit("add", equation.atoms)
 
 
-@handles("stop_gradient", "copy", "optimization_barrier", "multiple_of")
+@handles("stop_gradient", "copy", "optimization_barrier", "multiple_of", "add_dependency")
 def same(equation: Equation) -> Sequence[Atom]:
     """A hint: its results are its operands."""
     return equation.atoms[: len(equation.source.outvars)]
@@ -423,12 +423,13 @@ def ints(values: Any) -> list[int]:
 
 def coverage() -> str:
     """The primitives that kernels may consist of, as a table of the documentation."""
-    from kpusim.pallas import randomness, refs  # noqa: F401  (enter their handlers)
+    from kpusim.pallas import randomness, refs, scattering  # noqa: F401  (enter their handlers)
 
     groups = {
         "refs, copies, semaphores": "refs",
         "control flow": "refs",
         "values": "equations",
+        "scatters": "scattering",
         "random numbers": "randomness",
     }
     control = {"cond", "while", "scan", "run_scoped"}

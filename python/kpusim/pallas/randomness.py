@@ -145,7 +145,7 @@ def derived(equation: Equation) -> Sequence[Atom]:
     kinds = [(var.aval.shape, var.aval.dtype) for var in source.invars]
     if not jx.is_pallas_key(kind):
         kinds = [jx.physical(*one) for one in kinds]
-    return inlined(equation, function, kinds)
+    return equation.inlined(function, kinds)
 
 
 def for_keys(handler: Handler) -> Handler:
@@ -169,21 +169,7 @@ def moved_keys(equation: Equation) -> Sequence[Atom]:
     are_keys = [jx.is_key(var.aval.dtype) for var in source.invars]
     for _ in next(var.aval.dtype for var in source.invars if jx.is_key(var.aval.dtype))._impl.key_shape:
         function = jax.vmap(function, in_axes=[-1 if is_key else None for is_key in are_keys], out_axes=-1)
-    return inlined(equation, function, [jx.physical(var.aval.shape, var.aval.dtype) for var in source.invars])
-
-
-def inlined(
-    equation: Equation, function: Callable[..., Any], operands: Sequence[tuple[Any, Any]]
-) -> list[Atom]:
-    """What jax makes of a function of operands of these shapes and types."""
-    closed = jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(*operand) for operand in operands))
-    results = equation.body.inline(closed.jaxpr, closed.consts, equation.atoms, equation.into)
-    return [
-        result
-        if jx.physical((), aval.dtype)[1] == jx.physical((), var.aval.dtype)[1]
-        else equation.emit("bitcast_convert_type", [result])[0]
-        for result, aval, var in zip(results, closed.out_avals, equation.source.outvars, strict=True)
-    ]
+    return equation.inlined(function, [jx.physical(var.aval.shape, var.aval.dtype) for var in source.invars])
 
 
 @handles("stochastic_round")

@@ -15,6 +15,7 @@ from kernels import (  # noqa: F401  (enter their cases)
     places,
     randoms,
     scans,
+    scatters,
     shapes,
     streams,
     transfers,
