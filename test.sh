@@ -9,5 +9,6 @@ scripts/python_install.sh
 say "testing"
 ctest --test-dir build/release --output-on-failure -j "$(nproc)" "$@"
 [ $# -gt 0 ] && exit
+export FUZZ_SEED=1
 scripts/fuzz.sh 60 nem kpu sched kern
 scripts/fuzz.sh 0 onnx # its hour has not been run yet: what is kept must pass

@@ -4,14 +4,17 @@
 #   scripts/fuzz.sh [SECONDS [TARGET...]]  each target (default: all) runs so long on its kept corpus (default 60; 0: only
 #                               what is kept), all at once; what they find new stays in build/fuzz/corpus, a crash in
 #                               build/fuzz/crashes (exit 1)
+#                               FUZZ_SEED=1 walks the same way each time, as ./test.sh does: what it says of a change must
+#                               not depend on luck
 #   scripts/fuzz.sh --keep      adds found inputs of up to 900 bytes to tests/fuzz/corpus and drops what adds no coverage:
 #                               run it, look, commit
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 install_packages "${command_packages[@]}" clang libclang-rt-14-dev llvm
 build fuzz
 
-# An input may take 10 s and 2 GiB, far more than any needs. The entropic schedule costs more than our targets do.
-limits=(-entropic=0 -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1)
+# Seed 0 is another one each time. An input may take 10 s and 2 GiB, far more than any needs. The entropic schedule
+# costs more than our targets do.
+limits=(-seed="${FUZZ_SEED:-0}" -entropic=0 -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1)
 
 fuzz() { # TARGET SECONDS
     local kind="$1" seconds="$2" options=()

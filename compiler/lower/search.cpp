@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/diagnostics.hpp"
+#include "compiler/lower/searches.hpp"
 #include "compiler/lower/wishes.hpp"
 
 namespace kpu::lower {
@@ -276,6 +277,11 @@ class Search {
 
 }  // namespace
 
-std::vector<Tiling> fastest_tilings(const TilingRequest& request) { return Search(request).run(); }
+std::vector<Tiling> fastest_tilings(const TilingRequest& request) {
+    const auto search = [&] { return Search(request).run(); };
+    const bool fixed = request.wish != nullptr && request.wish->fixes_tiles();
+    if (fixed || request.considered != nullptr) return search();
+    return request.target.searches->find(content_of(request), search);
+}
 
 }  // namespace kpu::lower

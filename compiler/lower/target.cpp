@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "compiler/kernels/operations.hpp"
+#include "compiler/lower/searches.hpp"
 
 namespace kpu::lower {
 namespace {
@@ -70,7 +71,10 @@ double Mover::unit_cycles(const Runs& runs) const {
 double Mover::link_cycles(const Runs& runs) const { return burst_cycles(runs, link); }
 
 Target::Target(const platforms::Platform& of)
-    : limits(platforms::limits_of(of)), platform(of), engines(platforms::engines_of(of)) {
+    : limits(platforms::limits_of(of)),
+      platform(of),
+      engines(platforms::engines_of(of)),
+      searches(std::make_shared<Searches>()) {
     l1_bytes = limits.l1_bytes;
     for (const proto::Engine& engine : engines)
         l1_bytes = std::min<uint64_t>(l1_bytes, engine.l1().size_bytes());

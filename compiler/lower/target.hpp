@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -47,6 +48,8 @@ constexpr int64_t dram_burst_bytes = 64;
 /// Bytes from which on constants are loaded one after the other, perhaps in pieces.
 constexpr uint64_t large_constant = 64 << 10;
 
+class Searches;
+
 /// What lowering needs to know of a device.
 struct Target {
     explicit Target(const platforms::Platform& platform);
@@ -54,7 +57,8 @@ struct Target {
     DeviceLimits limits;
     platforms::Platform platform;
     std::vector<proto::Engine> engines;
-    uint64_t l1_bytes = 0;  ///< of the smallest engine
+    std::shared_ptr<Searches> searches;  ///< what was found for it, and is not searched again
+    uint64_t l1_bytes = 0;               ///< of the smallest engine
     uint64_t l2_bytes = 0, ddr_bytes = 0;
     Mover dma, store, system;        ///< of an engine, L2 to L1 and back; of all, DDR to L2 and back
     double ddr_bytes_per_cycle = 0;  ///< of a core cycle, at DRAM's pins, refreshes taken off

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/diagnostics.hpp"
+#include "base/parallel.hpp"
 #include "compiler/network/compile.hpp"
 
 namespace kpu::network {
@@ -17,12 +18,14 @@ using lower::Tiling;
 
 /// Mappings of each operation that are compared: as many as make programs of so many statements in all.
 constexpr size_t least_compared = 8, most_compared = 16, compared_statements = 1 << 15;
+constexpr size_t most_programs = 4;  ///< in memory at once
 
 /// Cycles of a program, and those that each of its operations is charged.
 struct Judge {
     std::function<compiler::Simulated(const Lowered&)> cycles;
     double error = 0;         ///< less of a gain, relative, says nothing
     bool of_kernels = false;  ///< it knows how long kernels take: that depends on values
+    size_t at_once = 1;       ///< programs that threads may ask it about
 };
 
 /// In the program, beside what is computed before and behind it, an operation may take another time than alone. So whole
@@ -39,31 +42,28 @@ class Comparison {
             open_.push_back(judge_.of_kernels || kernels::find(anchor.opcode) == nullptr);
             mappings_.push_back(op.fastest);
             considered_.push_back(op.considered);
+            charged_as_.push_back(static_cast<size_t>(op.number));
         }
-        least_number_.assign(mappings_.size(), 0);
-        least_.assign(mappings_.size(), std::numeric_limits<double>::infinity());
-        const std::vector<size_t> known = least_number_;
-        const auto statements = static_cast<size_t>(std::max(1, first.module.program.statement_size()));
-        const size_t compared = std::clamp(compared_statements / statements, least_compared, most_compared);
-        enter(std::move(first), 0);
-        for (size_t number = 1; number < compared; ++number) {
-            const auto has = [&](const std::vector<Tiling>& of) { return of.size() > number; };
-            if (std::none_of(mappings_.begin(), mappings_.end(), has)) break;
-            enter(lowered(std::vector<size_t>(mappings_.size(), number)), number);
+        const std::vector<compiler::Simulated> of = judged(first);
+        size_t best = 0;
+        for (size_t number = 1; number < of.size(); ++number) {
+            if (of[number].cycles < of[best].cycles * (1 - judge_.error)) best = number;
         }
-        if (least_number_ != known) {
-            Lowered program = lowered(least_number_);
-            const double cycles = judge_.cycles(program).cycles;
-            take(std::move(program), cycles, least_number_);
+        std::vector<size_t> numbers = least_charged(of);
+        std::optional<Lowered> program;
+        if (numbers != all(0)) program = lowered(numbers);
+        if (!program || judge_.cycles(*program).cycles >= of[best].cycles * (1 - judge_.error)) {
+            numbers = all(best);
+            program = best == 0 ? std::move(first) : lowered(numbers);
         }
-        for (size_t i = 0; i < best_->ops.size(); ++i) {
-            std::vector<Tiling>& of = mappings_[i];
-            const auto chosen = of.begin() + static_cast<std::ptrdiff_t>(place(i, numbers_[i]));
-            std::rotate(of.begin(), chosen, chosen + 1);
-            best_->ops[i].fastest = std::move(of);
-            best_->ops[i].considered = std::move(considered_[i]);
+        for (size_t i = 0; i < program->ops.size(); ++i) {
+            std::vector<Tiling>& fastest = mappings_[i];
+            const auto chosen = fastest.begin() + static_cast<std::ptrdiff_t>(place(i, numbers[i]));
+            std::rotate(fastest.begin(), chosen, chosen + 1);
+            program->ops[i].fastest = std::move(fastest);
+            program->ops[i].considered = std::move(considered_[i]);
         }
-        return std::move(*best_);
+        return *std::move(program);
     }
 
   private:
@@ -71,28 +71,41 @@ class Comparison {
         return open_[op] ? std::min(number, mappings_[op].size() - 1) : 0;
     }
     /// With the mapping of this number of each operation, or its last one.
-    Lowered lowered(const std::vector<size_t>& numbers) {
+    Lowered lowered(const std::vector<size_t>& numbers) const {
         lower::Guide guide = guide_;
         for (size_t i = 0; i < mappings_.size(); ++i)
             guide.tilings.push_back(mappings_[i][place(i, numbers[i])]);
         return lower::lower(graph_, target_, guide);
     }
 
-    void enter(Lowered program, size_t number) {
-        const compiler::Simulated of = judge_.cycles(program);
-        for (size_t i = 0; i < mappings_.size(); ++i) {
-            const double charged = of.charged[static_cast<size_t>(program.ops[i].number)];
-            if (place(i, number) != number || charged >= least_[i] * (1 - judge_.error)) continue;
-            least_[i] = charged;
-            least_number_[i] = number;
-        }
-        take(std::move(program), of.cycles, std::vector<size_t>(mappings_.size(), number));
+    std::vector<size_t> all(size_t number) const { return std::vector<size_t>(mappings_.size(), number); }
+
+    /// Of the program in which each operation has its first mapping, of that of second ones, and so on.
+    std::vector<compiler::Simulated> judged(const Lowered& first) const {
+        const auto statements = static_cast<size_t>(std::max(1, first.module.program.statement_size()));
+        size_t most = 1;
+        for (const std::vector<Tiling>& of : mappings_) most = std::max(most, of.size());
+        most = std::min(most, std::clamp(compared_statements / statements, least_compared, most_compared));
+        std::vector<compiler::Simulated> result(most);
+        parallel_for(most, workers_for(most, judge_.at_once), [&](size_t, size_t number) {
+            result[number] = judge_.cycles(number == 0 ? first : lowered(all(number)));
+        });
+        return result;
     }
-    void take(Lowered program, double cycles, std::vector<size_t> numbers) {
-        if (best_ && cycles >= cycles_ * (1 - judge_.error)) return;
-        best_.emplace(std::move(program));
-        cycles_ = cycles;
-        numbers_ = std::move(numbers);
+
+    /// By operation: its mapping that was charged least, each in its program.
+    std::vector<size_t> least_charged(const std::vector<compiler::Simulated>& of) const {
+        std::vector<size_t> numbers = all(0);
+        std::vector<double> least(mappings_.size(), std::numeric_limits<double>::infinity());
+        for (size_t number = 0; number < of.size(); ++number) {
+            for (size_t i = 0; i < mappings_.size(); ++i) {
+                const double charged = of[number].charged[charged_as_[i]];
+                if (place(i, number) != number || charged >= least[i] * (1 - judge_.error)) continue;
+                least[i] = charged;
+                numbers[i] = number;
+            }
+        }
+        return numbers;
     }
 
     const graph::Graph& graph_;
@@ -102,11 +115,7 @@ class Comparison {
     std::vector<bool> open_;                     ///< by operation: its mappings are compared
     std::vector<std::vector<Tiling>> mappings_;  ///< by operation
     std::vector<std::vector<Tiling>> considered_;
-    std::vector<size_t> least_number_;  ///< by operation: the mapping that was charged least
-    std::vector<double> least_;         ///< cycles of that
-    std::optional<Lowered> best_;       ///< of all programs
-    double cycles_ = 0;
-    std::vector<size_t> numbers_;  ///< of its mappings
+    std::vector<size_t> charged_as_;  ///< by operation: its number in programs
 };
 
 /// The module is lent: it outlives the call.
@@ -122,12 +131,12 @@ Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::
         estimate::Estimate result = estimate_of(of, target);
         return {result.cycles, std::move(result.charged)};
     };
-    Lowered second =
-        Comparison(graph, target, guide, {estimate, error_of_estimate, false}).run(std::move(first));
+    Lowered second = Comparison(graph, target, guide, {estimate, error_of_estimate, false, most_programs})
+                         .run(std::move(first));
     if (effort == 2) return second;
     if (!simulate) throw UserError("--effort 3: nothing here can simulate. Fix: use --effort 2.");
     const auto simulated = [&](const Lowered& of) { return simulate(lent(of.module), target.platform); };
-    return Comparison(graph, target, guide, {simulated, 0, true}).run(std::move(second));
+    return Comparison(graph, target, guide, {simulated, 0, true, 1}).run(std::move(second));
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 #include "compiler/quantize/ranges.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <numeric>
-#include <thread>
+#include <utility>
 
+#include "base/parallel.hpp"
 #include "compiler/graph/data.hpp"
 #include "compiler/graph/execute.hpp"
 #include "values/scalar.hpp"
@@ -54,38 +53,27 @@ Range range_of_f32(const float* numbers, uint64_t count) {
 template <class Notes, class Look>
 std::vector<Notes> run_all(const Graph& graph, const Samples& samples, const Notes& empty, const Look& look) {
     constexpr size_t most_workers = 8;  // each holds the values of a sample
-    const size_t processors = std::max(1U, std::thread::hardware_concurrency());
-    std::vector<Notes> notes(std::min({samples.count(), processors, most_workers}), empty);
-    std::atomic<size_t> next{0};
-    std::vector<std::pair<size_t, std::exception_ptr>> errors(notes.size());
-    const auto work = [&](size_t worker) {
-        const auto engine = values::make_fast_backend();
-        graph::GraphExecutor executor(graph, *engine);
-        for (size_t sample = next++; sample < samples.count(); sample = next++) {
-            try {
-                const std::vector<graph::Data> arrays = samples.load(sample);
-                std::vector<graph::Data> inputs;
-                for (size_t k = 0; k < graph.inputs.size(); ++k)
-                    inputs.push_back(graph::from_host(graph, graph.inputs[k], arrays[k]));
-                executor.run(inputs, [&](ValueId id, const values::Tensor& tensor) {
-                    if (is_float(tensor.type)) look(notes[worker], id, tensor);
-                });
-            } catch (...) {
-                errors[worker] = {sample, std::current_exception()};
-                next = samples.count();
-                return;
-            }
-        }
+    struct Worker {
+        Worker(const Graph& graph, Notes notes_)
+            : engine(values::make_fast_backend()), executor(graph, *engine), notes(std::move(notes_)) {}
+        std::unique_ptr<values::ComputeBackend> engine;
+        graph::GraphExecutor executor;
+        Notes notes;
     };
-    std::vector<std::thread> threads;
-    for (size_t worker = 1; worker < notes.size(); ++worker) threads.emplace_back(work, worker);
-    if (!notes.empty()) work(0);
-    for (std::thread& thread : threads) thread.join();
-    // samples are taken in order, so the first bad one is always among them
-    std::sort(errors.begin(), errors.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
-    for (const auto& [sample, error] : errors) {
-        if (error) std::rethrow_exception(error);
-    }
+    std::vector<std::unique_ptr<Worker>> workers(workers_for(samples.count(), most_workers));
+    for (auto& worker : workers) worker = std::make_unique<Worker>(graph, empty);
+    parallel_for(samples.count(), workers.size(), [&](size_t number, size_t sample) {
+        Worker& worker = *workers[number];
+        const std::vector<graph::Data> arrays = samples.load(sample);
+        std::vector<graph::Data> inputs;
+        for (size_t k = 0; k < graph.inputs.size(); ++k)
+            inputs.push_back(graph::from_host(graph, graph.inputs[k], arrays[k]));
+        worker.executor.run(inputs, [&](ValueId id, const values::Tensor& tensor) {
+            if (is_float(tensor.type)) look(worker.notes, id, tensor);
+        });
+    });
+    std::vector<Notes> notes;
+    for (auto& worker : workers) notes.push_back(std::move(worker->notes));
     return notes;
 }
 

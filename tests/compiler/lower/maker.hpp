@@ -2,6 +2,7 @@
 // Graphs for tests of lowering, and what is asked of every lowered program.
 #include <gmock/gmock.h>
 
+#include <map>
 #include <random>
 
 #include "compiler/graph/execute.hpp"
@@ -173,6 +174,16 @@ inline std::vector<std::string> expected_of(Maker& maker, uint64_t inferences,
     return outputs;
 }
 
+/// The device as it is after all networks that were lowered for it before: what was searched for them is known.
+inline const Target& used_target(const std::string& device, const platforms::Overrides& overrides) {
+    static std::map<std::string, Target> used;
+    std::string key = device;
+    for (const auto& [path, value] : overrides) key += "," + path + "=" + value;
+    const auto found = used.find(key);
+    if (found != used.end()) return found->second;
+    return used.emplace(key, Target(platforms::load(device, overrides))).first->second;
+}
+
 /// Compiles, in strips where there are wishes for them, runs in both modes, compares with the graph's own values.
 inline Result run_several(Maker& maker, const std::string& device, const platforms::Overrides& overrides,
                           uint64_t inferences, const MappingWishes* strips = nullptr) {
@@ -188,6 +199,9 @@ inline Result run_several(Maker& maker, const std::string& device, const platfor
     if (strips != nullptr) guide.wishes = *strips;
     const std::optional<InStrips> cut = strips == nullptr ? std::nullopt : in_strips(graph, target, *strips);
     Result result{lower(cut ? cut->graph : graph, target, guide)};
+    const Lowered again = lower(cut ? cut->graph : graph, used_target(device, overrides), guide);
+    EXPECT_EQ(again.module.program.SerializeAsString(), result.lowered.module.program.SerializeAsString())
+        << device << ": what was searched before changes the program";
     const auto module = std::make_shared<const Module>(result.lowered.module);
     for (const runtime::Mode mode : {runtime::Mode::functional, runtime::Mode::values_timing}) {
         runtime::SimulationOptions options;
