@@ -8,8 +8,16 @@ namespace {
 
 void share_evenly(std::vector<Flow*> open, size_t resources) {
     std::vector<double> used(resources, 0), asked(resources, 0);
+    const auto reads = [](const Flow* flow) { return flow->demand[ddr_pins] > 0 && flow->turning == 0; };
+    const auto closes = [](const Flow* flow) { return flow->closing > 0; };
+    const bool turns = std::any_of(open.begin(), open.end(), reads);
+    const bool closed = std::count_if(open.begin(), open.end(), closes) > 1;
+    const auto demand = [turns, closed](const Flow* flow, size_t r) {
+        if (r != ddr_pins) return flow->demand[r];
+        return flow->demand[r] + (turns ? flow->turning : 0) + (closed ? flow->closing : 0);
+    };
     for (const Flow* flow : open) {
-        for (size_t r = 0; r < resources; ++r) asked[r] += flow->demand[r] / flow->bytes;
+        for (size_t r = 0; r < resources; ++r) asked[r] += demand(flow, r) / flow->bytes;
     }
     while (!open.empty()) {
         // bytes per cycle at which the next resource is full, or the next flow as fast as it can be
@@ -22,7 +30,7 @@ void share_evenly(std::vector<Flow*> open, size_t resources) {
         const auto stops = [&](const Flow* flow) {
             if (flow->bytes / flow->alone <= level * near) return true;
             for (size_t r = 0; r < resources; ++r) {
-                if (flow->demand[r] > 0 && (1 - used[r]) <= level * asked[r] * near) return true;
+                if (demand(flow, r) > 0 && (1 - used[r]) <= level * asked[r] * near) return true;
             }
             return false;
         };
@@ -31,8 +39,8 @@ void share_evenly(std::vector<Flow*> open, size_t resources) {
         for (auto it = rest; it != open.end(); ++it) (*it)->rate = level / (*it)->bytes;
         for (auto it = rest; it != open.end(); ++it) {
             for (size_t r = 0; r < resources; ++r) {
-                asked[r] -= (*it)->demand[r] / (*it)->bytes;
-                used[r] += (*it)->demand[r] * (*it)->rate;
+                asked[r] -= demand(*it, r) / (*it)->bytes;
+                used[r] += demand(*it, r) * (*it)->rate;
             }
         }
         if (rest == open.end()) break;  // cannot be: the lowest level stops somebody

@@ -12,14 +12,19 @@ struct Flow {
     double issue = 1;            ///< cycles in which its unit asks for all of it
     double window = 0;           ///< bytes that it may ask for and not have yet
     std::vector<double> demand;  ///< by resource
-    double begin = 0;            ///< when its unit begins to ask
-    double left = 1;             ///< share that is still to come
-    double rate = 0;             ///< share per cycle
-    double ahead = 0;            ///< bytes that others asked for before it began, and do not have yet
+    double closing = 0;          ///< the same, of rows that lie apart, beside another one with such rows
+    double turning = 0;  ///< of a flow that writes to DRAM: what it takes more of the pins while others read
+    double begin = 0;    ///< when its unit begins to ask
+    double left = 1;     ///< share that is still to come
+    double rate = 0;     ///< share per cycle
+    double ahead = 0;    ///< bytes that others asked for before it began, and do not have yet
 
     /// Bytes that it has asked for and does not have: they wait where the way is narrow.
     double queued(double now) const;
 };
+
+/// DRAM's pins, of the resources.
+constexpr size_t ddr_pins = 0;
 
 /// Flows through resources that serve who asks first. A flow that begins finds the queue of the others before it;
 /// then, as each asks for more when it gets some, all get the same bytes per cycle, but none more than it can take, nor a

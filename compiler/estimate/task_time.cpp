@@ -126,8 +126,8 @@ class TaskTimes {
         return {double(bytes.total_bytes()) / run, run, bytes.dims > 0 ? bytes.stride_bytes[0] : 0};
     }
 
-    /// Cycles of DRAM's pins, and how much longer it takes as its rows do not lie in all channels.
-    double pin_cycles(const lower::Runs& of, double& share) const {
+    /// What a flow takes of DRAM's pins, and how much longer it takes as its rows do not lie in all channels.
+    void add_pins(const lower::Runs& of, bool reads, Flow& flow) const {
         constexpr double burst = lower::dram_burst_bytes;
         const double moved =
             of.count * target_.dram_bursts(of) * burst / target_.ddr_bytes_per_cycle * target_.same_group(of);
@@ -139,8 +139,11 @@ class TaskTimes {
         const double visited = double(banks) / double(std::gcd(step, banks));
         const double opened = of.count > 1 ? of.count / channels * std::min(1.0, stride / page) : 0;
         const double pages = opened * row_cycles_ / visited;
-        share = target_.channel_share(of);
-        return std::max(moved, pages);
+        const double pins = std::max(moved, pages);
+        flow.demand[ddr_pins] += pins;
+        if (!reads) flow.turning = pins * target_.ddr_turning;
+        if (of.count > 1) flow.closing = std::max(0.0, moved + target_.closed_pages(of) - pins);
+        flow.alone = std::max(flow.alone, pins / target_.channel_share(of));
     }
 
     /// Where runs begin, in the first two iterations of loops.
@@ -180,10 +183,7 @@ class TaskTimes {
         for (const BoundRegion* side : {&from, &to}) {
             const bool read = side == &from;
             if (side->level == Level::ddr) {
-                double share = 1;
-                const double pins = pin_cycles(read ? source : destination, share);
-                flow.demand[ddr_pins] += pins;
-                flow.alone = std::max(flow.alone, pins / share);
+                add_pins(read ? source : destination, read, flow);
                 of.behind += target_.ddr_latency_cycles;
             } else if (side->level == Level::l2) {
                 flow.demand[l2_ports] += flow.bytes / target_.l2_bytes_per_cycle;

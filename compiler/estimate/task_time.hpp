@@ -23,7 +23,7 @@ struct TaskTime {
     Flow flow;
 };
 
-constexpr size_t ddr_pins = 0, system_link = 1, l2_ports = 2, first_engine_link = 3;
+constexpr size_t system_link = 1, l2_ports = 2, first_engine_link = 3;
 
 /// Times of all tasks of a program, by BoundProgram::tasks.
 std::vector<TaskTime> task_times(const BoundProgram& program, const lower::Target& target,

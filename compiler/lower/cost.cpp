@@ -13,6 +13,8 @@ namespace {
 
 constexpr double accumulator_bytes = 4;
 constexpr double interference = 0.08, exposed_drain = 0.1;
+/// An iteration takes longer at times; where that leaves no room between those in flight, the others wait for a part of it.
+constexpr double longer = 1.3, waited = 0.1;
 /// Many iterations in flight delay each other's transfers: cycles of each, for every one beyond the usual number.
 constexpr double crowding = 7;
 constexpr int uncrowded = 4;
@@ -427,13 +429,15 @@ class Evaluation {
         const double through = parts_ > 1 ? std::max({chain_ + vector_tile, of.loads, of.ddr_loads}) : whole;
         // nothing is computed while a stage that takes both halves of L1 loads what it needs beforehand
         const double alone = exclusive() ? of.hoisted : 0;
+        const double turns = iterations * through / in_flight();
+        const double late = iterations_ > tiling_.depth ? longer * turns : 0;
         const double steady =
-            std::max(tiling_.dram, alone + std::max({tiling_.array, tiling_.vector, tiling_.dma,
-                                                     iterations * through / in_flight()}));
+            std::max(tiling_.dram, alone + std::max({tiling_.array, tiling_.vector, tiling_.dma, turns}));
         // what else is busy gets in the way at times
         const double others = tiling_.array + tiling_.vector + tiling_.dma + tiling_.dram - steady;
         tiling_.cycles = steady + std::max(of.first_l2, of.first_unit) + of.first_l1 + ends + vector_tile +
                          of.out_once + interference * std::max(0.0, others) +
+                         waited * std::max(0.0, late - steady) +
                          crowding * std::max(0, tiling_.depth - uncrowded) * iterations;
         if (flushes()) tiling_.cycles += double(stages_ - 1) * (through - chain_);
         // parts of a sum follow each other through one accumulator; their drains show while no other tile has operands

@@ -6,6 +6,7 @@
 
 #include "compiler/kernels/operations.hpp"
 #include "compiler/lower/searches.hpp"
+#include "platforms/ddr.hpp"
 
 namespace kpu::lower {
 namespace {
@@ -101,6 +102,13 @@ Target::Target(const platforms::Platform& of)
     ddr_page_bytes = double(device.row_bytes()) * device.bank_groups();
     ddr_bank_groups = std::max(1u, device.bank_groups());
     ddr_group_cycles = double(device.tccd_l()) / device.burst_nck();
+    // so many writes are done before reads go on: from write to read data, and back
+    const proto::DdrController& usual = platforms::default_ddr_controller();
+    const proto::DdrController& own = platform.ddr().controller();
+    const double at_once = double(own.has_write_high() ? own.write_high() : usual.write_high()) -
+                           double(own.has_write_low() ? own.write_low() : usual.write_low());
+    const double turning = double(device.twtr_l()) + device.rd_to_wr() + device.cwl() - device.burst_nck();
+    ddr_turning = std::max(0.0, turning) / (at_once * device.burst_nck());
     ddr_channels = std::max(1u, platform.ddr().channels());
     ddr_interleave = std::max(1u, platform.ddr().channel_interleave_bytes());
     // both sides' bursts, as the memory system has them
@@ -121,6 +129,12 @@ double Target::dram_bursts(const Runs& of) const {
     const double within =
         1 - double(std::gcd(std::gcd(of.here(), of.there()), dram_burst_bytes)) / dram_burst_bytes;
     return touched + within * crossings(of.bytes, of.there(), cut_bytes);
+}
+
+double Target::closed_pages(const Runs& of) const {
+    if (of.count <= 1) return 0;
+    return of.count * ddr_row_cycles / double(ddr_channels) *
+           std::min(1.0, double(of.stride) / ddr_page_bytes);
 }
 
 double Target::same_group(const Runs& of) const {

@@ -31,9 +31,7 @@ double TileRuns::pin_cycles(size_t operand) const {
     const Target& target = request_.target;
     const Runs of = runs(operand);
     const double moved = of.all() * burst_share(operand, of) * target.same_group(of);
-    const double pages = of.count > 1 ? of.count * target.ddr_row_cycles / double(target.ddr_channels) *
-                                            std::min(1.0, double(of.stride) / target.ddr_page_bytes)
-                                      : 0;
+    const double pages = target.closed_pages(of);
     return moved / target.ddr_bytes_per_cycle / channel_share(operand, of) + pages;
 }
 

@@ -126,13 +126,13 @@ Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::
     guide.keep = effort > 1 ? most_compared : 1;
     Lowered first = lower::lower(graph, target, guide);
     if (effort == 1) return first;
-    constexpr double error_of_estimate = 0.03;
+    constexpr double no_gain = 0.001;  // of the schedule: below it the order of the search stands
     const auto estimate = [&](const Lowered& of) -> compiler::Simulated {
         estimate::Estimate result = estimate_of(of, target);
         return {result.cycles, std::move(result.charged)};
     };
-    Lowered second = Comparison(graph, target, guide, {estimate, error_of_estimate, false, most_programs})
-                         .run(std::move(first));
+    Lowered second =
+        Comparison(graph, target, guide, {estimate, no_gain, false, most_programs}).run(std::move(first));
     if (effort == 2) return second;
     if (!simulate) throw UserError("--effort 3: nothing here can simulate. Fix: use --effort 2.");
     const auto simulated = [&](const Lowered& of) { return simulate(lent(of.module), target.platform); };

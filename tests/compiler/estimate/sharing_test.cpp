@@ -52,6 +52,17 @@ TEST(Sharing, ThoseThatBeginTogetherGetTheSame) {
     EXPECT_NEAR(ends[1], 200, 1e-6);
 }
 
+// A written byte takes 0.15 cycles of the pins beside one that is read, 0.1 alone: both get 4 bytes per cycle until the
+// first has all of its 400, then the other 10.
+TEST(Sharing, WritesTakeLongerWhileOthersRead) {
+    Flow writes = flow(1000, 100, 100);
+    writes.turning = 50;
+    const std::vector<double> ends = ends_of({flow(400, 100, 100), writes}, {0, 0});
+    EXPECT_NEAR(ends[0], 100, 1e-6);
+    EXPECT_NEAR(ends[1], 160, 1e-6);
+    EXPECT_NEAR(ends_of({writes, writes}, {0, 0})[1], 200, 1e-6);
+}
+
 // 2 bytes per cycle are all that the first can take, the other gets the other 8.
 TEST(Sharing, WhatOneCannotUseTheOtherGets) {
     const std::vector<double> ends = ends_of({flow(200, 2, 1e9), flow(800, 100, 100)}, {0, 0});
