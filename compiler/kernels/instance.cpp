@@ -42,8 +42,8 @@ Instance make(const Operation& operation, ElemType data) {
     Diagnostics found;
     const std::vector<kernel::Source> kernels = kernel::parse(text, "operators.kern", found);
     for (const kernel::Source& source : kernels) {
-        if (found.has_errors() || source.body.name() != name) continue;
-        Instance result{source.body, kernel::analyse(source, found)};
+        if (found.has_errors() || source.body->name() != name) continue;
+        Instance result{*source.body, kernel::analyse(source, found)};
         if (result.code != nullptr) return result;
     }
     throw InternalError(fmt::format("kernel {}: {}", name, UserError(std::move(found)).what()));

@@ -75,10 +75,10 @@ class Lowering {
         Diagnostics found;
         auto kernels = kernel::parse(lowered.text, where, found);
         if (found.has_errors() || kernels.size() != 1) throw UserError(found);
-        *file.add_kernel() = kernels[0].body;
-        const std::string name = kernels[0].body.name();
+        *file.add_kernel() = *kernels[0].body;
+        const std::string name = kernels[0].body->name();
         kernel::Source& source = kernels_.emplace_back();  // without places in a text that nobody sees
-        source.body = std::move(kernels[0].body);
+        source.body = kernels[0].body;
         source.path = origin_;
         std::vector<builder::Region> inputs, outputs;
         for (const KernelOperand& operand : lowered.operands) {

@@ -9,7 +9,7 @@
 namespace kpu::kernel {
 
 Analysis::Analysis(const Source& source, Diagnostics& diagnostics)
-    : source_(source), body_(source.body), diagnostics_(diagnostics), code_(std::make_shared<Code>()) {}
+    : source_(source), body_(*source.body), diagnostics_(diagnostics), code_(std::make_shared<Code>()) {}
 
 SourcePos Analysis::pos() const {
     if (in_head_ || current_ >= source_.statements.size())
@@ -36,7 +36,7 @@ void Analysis::warning(std::string message) {
 }
 
 std::shared_ptr<Code> Analysis::run() {
-    code_->body = body_;
+    code_->body = source_.body;
     code_->path = source_.path;
     code_->places = source_.statements;
     check_head();
@@ -432,7 +432,7 @@ void Analysis::refuse_dispatch(const proto::KernelStatement& s) {
 }
 
 std::shared_ptr<const Code> analyse(const Source& source, Diagnostics& diagnostics) {
-    if (source.body.rules() == "xla") return analyse_tiles(source, diagnostics);
+    if (source.body->rules() == "xla") return analyse_tiles(source, diagnostics);
     const std::shared_ptr<Code> code = Analysis(source, diagnostics).run();
     if (code == nullptr) return nullptr;
     Diagnostics flow;

@@ -74,9 +74,9 @@ struct CodeStatement {
 struct TileCode;
 
 struct Code {
-    proto::KernelBody body;
-    std::string path;           ///< of its text, for messages
-    std::vector<Place> places;  ///< of statements; may be empty
+    std::shared_ptr<const proto::KernelBody> body;  ///< the source's own
+    std::string path;                               ///< of its text, for messages
+    std::vector<Place> places;                      ///< of statements; may be empty
     std::array<uint32_t, 3> workgroup{1, 1, 1};
     std::vector<CodeBuffer> buffers;  ///< without the scalars
     std::vector<uint32_t> scalars;    ///< variables that the launch binds, in order
@@ -92,7 +92,7 @@ struct Code {
     uint64_t workgroup_bytes() const;
     /// Where a workgroup buffer begins, those before it ending at `used`: one of rule set xla where its bursts are whole.
     uint64_t begin_of(const CodeBuffer& buffer, uint64_t used) const;
-    const std::string& name() const { return body.name(); }
+    const std::string& name() const { return body->name(); }
     /// "kernel `k`, line 3, `y[i] = x[i]`": a statement in messages; with a `line`, that comes first instead.
     std::string where(uint32_t statement) const;
     /// Names of the regions around a statement, outermost first, joined by /; empty: none.

@@ -161,14 +161,14 @@ uint64_t Code::workgroup_bytes() const {
 }
 
 uint64_t Code::begin_of(const CodeBuffer& buffer, uint64_t used) const {
-    if (body.rules() != "xla") return used;
+    if (body->rules() != "xla") return used;
     uint64_t alignment = least_tile_alignment;
     while (alignment < std::min(buffer.declared_bytes(), tile_alignment)) alignment *= 2;
     return (used + alignment - 1) / alignment * alignment;
 }
 
 std::string Code::where(uint32_t statement) const {
-    const std::string text = statement_text(body.statement(static_cast<int>(statement)));
+    const std::string text = statement_text(body->statement(static_cast<int>(statement)));
     if (const std::string origin = line_of(statement); !origin.empty())
         return fmt::format("{}, kernel `{}`, `{}`", origin, name(), text);
     const std::string line =
@@ -180,7 +180,7 @@ std::string Code::where(uint32_t statement) const {
 
 std::string Code::line_of(uint32_t statement) const {
     for (uint32_t i = statement; i-- > 0;)
-        if (statements[i].kind == Kind::line) return body.statement(static_cast<int>(i)).tag();
+        if (statements[i].kind == Kind::line) return body->statement(static_cast<int>(i)).tag();
     return "";
 }
 
@@ -188,7 +188,7 @@ std::string Code::region_of(uint32_t statement) const {
     std::string names;
     for (uint32_t i = 0; i < statement; ++i) {
         if (statements[i].kind != Kind::region || statements[i].body_end <= statement) continue;
-        names += (names.empty() ? "" : "/") + body.statement(static_cast<int>(i)).name();
+        names += (names.empty() ? "" : "/") + body->statement(static_cast<int>(i)).name();
     }
     return names;
 }

@@ -42,7 +42,7 @@ class FormCheck {
         Diagnostics unread;
         const std::vector<Source> again = parse(print(body_), origin_, unread);
         if (unread.has_errors() || again.size() != 1 ||
-            again[0].body.SerializeAsString() != body_.SerializeAsString())
+            again[0].body->SerializeAsString() != body_.SerializeAsString())
             fail("content",
                  "has what its text cannot hold. Fix: leave fields empty that the statement, "
                  "operation or buffer does not use.");
@@ -143,6 +143,11 @@ class FormCheck {
 };
 
 }  // namespace
+
+std::shared_ptr<proto::KernelBody> new_body() {
+    const auto arena = std::make_shared<google::protobuf::Arena>();
+    return {arena, google::protobuf::Arena::CreateMessage<proto::KernelBody>(arena.get())};
+}
 
 std::string too_deep(int depth) {
     return fmt::format(

@@ -36,7 +36,7 @@ class KernelReader : public ExpressionReader {
         kernels_.emplace_back();
         Source& source = kernels_.back();
         source.path = path();
-        body_ = &source.body;
+        body_ = source.body.get();
         const Token name = expect_name("the kernel's name");
         source.start = {name.line, name.column};
         if (!names_.insert(name.text).second)

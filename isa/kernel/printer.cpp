@@ -273,7 +273,7 @@ std::string print(const proto::KernelBody& body) {
 
 Source printed(const proto::KernelBody& body, const std::string& path, uint32_t& line) {
     Source source;
-    source.body = body;
+    *source.body = body;
     source.path = path;
     source.start = {line, 8};
     line += static_cast<uint32_t>(body.buffer_size() > most_on_one_line ? body.buffer_size() : 1);

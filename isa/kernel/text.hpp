@@ -1,5 +1,6 @@
 #pragma once
 // Kernel text (.kern): docs/kernels.md has the language.
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,9 +20,12 @@ struct Place {
     uint32_t line = 0, column = 0;
 };
 
+/// An empty body in an arena of its own: those of large kernels have tens of thousands of parts, so they are shared.
+std::shared_ptr<proto::KernelBody> new_body();
+
 /// A kernel with the places of its parts in the text it was read from, or of one that was in none in what is printed.
 struct Source {
-    proto::KernelBody body;
+    std::shared_ptr<proto::KernelBody> body = new_body();
     std::string path;
     Place start;
     std::vector<Place> buffers, statements;  ///< parallel to the body's, or empty

@@ -14,10 +14,10 @@ namespace {
 class TileAnalysis {
   public:
     TileAnalysis(const Source& source, Diagnostics& diagnostics)
-        : source_(source), body_(source.body), diagnostics_(diagnostics) {}
+        : source_(source), body_(*source.body), diagnostics_(diagnostics) {}
 
     std::shared_ptr<Code> run() {
-        code_->body = body_;
+        code_->body = source_.body;
         code_->path = source_.path;
         code_->places = source_.statements;
         for (int i = 0; i < body_.buffer_size(); ++i) add_buffer(body_.buffer(i));
@@ -44,7 +44,7 @@ class TileAnalysis {
     struct SaidAbove {};  ///< thrown for names whose `let` is wrong
     struct Scope {
         uint32_t end;
-        std::vector<std::string> names;
+        std::vector<std::string_view> names;  ///< the body's
     };
 
     void error(const std::string& message) {
@@ -96,7 +96,7 @@ class TileAnalysis {
 
     void add_statement() {
         while (scopes_.size() > 1 && scopes_.back().end == current_) {
-            for (const std::string& name : scopes_.back().names) visible_.erase(name);
+            for (const std::string_view name : scopes_.back().names) visible_.erase(name);
             scopes_.pop_back();
         }
         const proto::KernelStatement& source = body_.statement(static_cast<int>(current_));
@@ -443,7 +443,7 @@ class TileAnalysis {
     Diagnostics& diagnostics_;
     std::shared_ptr<Code> code_ = std::make_shared<Code>();
     std::shared_ptr<TileCode> tiles_ = std::make_shared<TileCode>();
-    std::unordered_map<std::string, uint32_t> buffers_, visible_;
+    std::unordered_map<std::string_view, uint32_t> buffers_, visible_;
     std::unordered_set<uint32_t> stored_;
     std::vector<Scope> scopes_;
     uint32_t current_ = 0;

@@ -249,7 +249,7 @@ void ProgramReader::read_kernels(const MetaLine& line, std::string_view text) {
     kernels.set_path(name);
     Diagnostics found;
     for (kernel::Source& source : kernel::parse(file->text, file->path, found)) {
-        *kernels.add_kernel() = source.body;
+        *kernels.add_kernel() = *source.body;
         module_.source.kernels.push_back(std::move(source));
     }
     for (const Diagnostic& diagnostic : found.all()) context_.diagnostics.add(diagnostic);

@@ -27,7 +27,7 @@ std::vector<traces::KernelRow> KernelProfile::rows() const {
             row.kernel = code.name();
             row.region = code.region_of(s);
             if (s < code.places.size()) row.line = code.places[s].line;
-            row.statement = kernel::statement_text(code.body.statement(static_cast<int>(s)));
+            row.statement = kernel::statement_text(code.body->statement(static_cast<int>(s)));
             row.executions = costs[s].executions;
             row.lanes = costs[s].lanes;
             row.busy_cycles = costs[s].busy;

@@ -10,7 +10,7 @@ namespace {
 py::list operands_of(const kernel::Code& code) {
     py::list rows;
     size_t next = 0;
-    for (const proto::KernelBuffer& declared : code.body.buffer()) {
+    for (const proto::KernelBuffer& declared : code.body->buffer()) {
         const bool scalar = declared.access() == proto::KernelBuffer::SCALAR;
         const bool direct = !scalar && code.buffers[next++].direct;
         std::string access = proto::KernelBuffer::Access_Name(declared.access());
@@ -27,7 +27,7 @@ py::list load_kernels(const std::string& path) {
     py::list rows;
     for (const kernel::Source& source : kernel::parse(text, path, diagnostics)) {
         if (diagnostics.has_errors()) break;
-        kernel::check_form(source.body, path);
+        kernel::check_form(*source.body, path);
         if (const auto code = kernel::analyse(source, diagnostics))
             rows.append(py::make_tuple(code->name(), operands_of(*code)));
     }

@@ -40,7 +40,7 @@ void each_line(const Code& code, Visit&& visit) {
     Line origin;
     for (uint32_t i = 0; i < code.statements.size(); ++i) {
         if (code.statements[i].kind == kernel::Kind::line) {
-            origin = origin_of(code.body.statement(static_cast<int>(i)).tag());
+            origin = origin_of(code.body->statement(static_cast<int>(i)).tag());
             continue;
         }
         if (origin.number > 0) visit(i, origin);
@@ -82,7 +82,7 @@ void refuse_none(const Kernels& kernels) {
 
 std::string path_of(const Code& code, uint32_t region) {
     const std::string outer = code.region_of(region),
-                      &name = code.body.statement(static_cast<int>(region)).name();
+                      &name = code.body->statement(static_cast<int>(region)).name();
     return outer.empty() ? name : outer + "/" + name;
 }
 
@@ -130,7 +130,7 @@ std::vector<Statements> regions_of(const Kernels& kernels, const std::string& na
             if (code->statements[i].kind != kernel::Kind::region) continue;
             const std::string path = path_of(*code, i);
             known.insert(path);
-            if (path == name || code->body.statement(static_cast<int>(i)).name() == name)
+            if (path == name || code->body->statement(static_cast<int>(i)).name() == name)
                 here[i] = any = true;
         }
     }

@@ -37,7 +37,7 @@ void check_round_trip(const kpu::proto::KernelBody& body) {
     kpu::Diagnostics diagnostics;
     const std::vector<Source> again = parse(print(body), "<again>", diagnostics);
     if (diagnostics.has_errors() || again.size() != 1) broken("its text is read", body);
-    if (again[0].body.SerializeAsString() != body.SerializeAsString()) broken("its text reads back", body);
+    if (again[0].body->SerializeAsString() != body.SerializeAsString()) broken("its text reads back", body);
 }
 
 struct Outcome {
@@ -79,19 +79,19 @@ void check_runs(const Code& code) {
         for (size_t i = 0; i < blob.size(); ++i) blob[i] = static_cast<uint8_t>(i * 37);
     }
     const Outcome fast = run(code, buffers, false), reference = run(code, buffers, true);
-    if (fast.failed != reference.failed) broken("both ways fail, or none", code.body);
+    if (fast.failed != reference.failed) broken("both ways fail, or none", *code.body);
     if (fast.failed || !fast.result.complete || !reference.result.complete) return;
-    if (fast.buffers != reference.buffers) broken("both ways leave the same bytes", code.body);
-    if (fast.result.steps != reference.result.steps) broken("both ways take the same steps", code.body);
+    if (fast.buffers != reference.buffers) broken("both ways leave the same bytes", *code.body);
+    if (fast.result.steps != reference.result.steps) broken("both ways take the same steps", *code.body);
     for (const auto& race : fast.result.races) race_text(code, fast.result.grid, race);
 }
 
 void check_kernel(const Source& source) {
-    check_form(source.body, "<fuzz>");
-    check_round_trip(source.body);
+    check_form(*source.body, "<fuzz>");
+    check_round_trip(*source.body);
     kpu::Diagnostics diagnostics;
     const auto code = analyse(source, diagnostics);
-    if ((code == nullptr) != diagnostics.has_errors()) broken("a refusal has a reason", source.body);
+    if ((code == nullptr) != diagnostics.has_errors()) broken("a refusal has a reason", *source.body);
     if (code == nullptr) return;
     first_data_dependence(*code);
     check_runs(*code);
@@ -109,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     try {
         Source source;
-        if (source.body.ParseFromArray(data, static_cast<int>(size))) check_kernel(source);
+        if (source.body->ParseFromArray(data, static_cast<int>(size))) check_kernel(source);
     } catch (const kpu::UserError&) {
     }
     return 0;

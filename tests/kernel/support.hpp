@@ -21,7 +21,7 @@ inline std::shared_ptr<const Code> code_of(const std::string& text) {
     Diagnostics diagnostics;
     const auto kernels = kpu::kernel::parse(text, "t.kern", diagnostics);
     if (kernels.size() != 1 || diagnostics.has_errors()) throw UserError(diagnostics);
-    kpu::kernel::check_form(kernels[0].body, "t.kern");
+    kpu::kernel::check_form(*kernels[0].body, "t.kern");
     const auto code = kpu::kernel::analyse(kernels[0], diagnostics);
     if (code == nullptr) throw UserError(diagnostics);
     return code;

@@ -26,8 +26,8 @@ std::vector<kpu::kernel::Source> read_text(const std::string& text) {
 void expect_stable(const std::string& canonical) {
     const auto kernels = read_text(canonical);
     ASSERT_EQ(kernels.size(), 1u);
-    EXPECT_EQ(print(kernels[0].body), canonical);
-    kpu::kernel::check_form(kernels[0].body, "t.kern");
+    EXPECT_EQ(print(*kernels[0].body), canonical);
+    kpu::kernel::check_form(*kernels[0].body, "t.kern");
 }
 
 TEST(KernelText, EveryConstructIsWrittenAsItIsRead) {
@@ -91,13 +91,13 @@ TEST(KernelText, LineEndsMeanNothing) {
         "kernel k # a kernel\n workgroup\n(\n1\n)\n(o:\noutput u32\n[1])\n:\nif\ntrue:\no[0]\n=\n1 else :\no "
         "[ 0 ] = 2 "
         "endif\n\n\nendkernel\n# end");
-    EXPECT_EQ(print(one[0].body), print(many[0].body));
+    EXPECT_EQ(print(*one[0].body), print(*many[0].body));
 }
 
 TEST(KernelText, WordsOfStatementsMayBeNames) {
     const auto kernels = read_text(
         "kernel k workgroup(1) (wait: output u32[1]): let store = 1 store = 2 wait[0] = store endkernel");
-    EXPECT_EQ(print(kernels[0].body),
+    EXPECT_EQ(print(*kernels[0].body),
               "kernel k workgroup(1) (wait: output u32[1]):\n    let store = 1\n    store = 2\n    wait[0] = "
               "store\nendkernel\n");
 }
@@ -119,7 +119,7 @@ TEST(KernelText, EveryOperationIsReadByItsName) {
 TEST(KernelText, BodiesThatTextCannotHoldAreRefused) {
     const auto kernels =
         read_text("kernel k workgroup(1) (o: output u32[1]): if true: o[0] = 1 endif endkernel");
-    const proto::KernelBody good = kernels[0].body;
+    const proto::KernelBody good = *kernels[0].body;
     const std::pair<const char*, void (*)(proto::KernelBody&)> wrong[] = {
         {"unused field", [](proto::KernelBody& b) { b.mutable_statement(1)->set_number(3); }},
         {"unused bits",
@@ -180,10 +180,10 @@ TEST(KernelText, RandomKernelsGoThereAndBack) {
     for (uint64_t seed = 0; seed < 300; ++seed) {
         const std::string text = random_kernel(seed).text;
         const auto kernels = read_text(text);
-        const std::string printed = print(kernels[0].body);
+        const std::string printed = print(*kernels[0].body);
         const auto again = read_text(printed);
-        EXPECT_EQ(again[0].body.SerializeAsString(), kernels[0].body.SerializeAsString()) << text;
-        EXPECT_EQ(print(again[0].body), printed);
+        EXPECT_EQ(again[0].body->SerializeAsString(), kernels[0].body->SerializeAsString()) << text;
+        EXPECT_EQ(print(*again[0].body), printed);
     }
 }
 
@@ -210,8 +210,8 @@ TEST(KernelText, TheDeepestExpressionsReadBack) {
                    "\nendkernel\n";
         };
         const auto kernels = read_text(nested(127));
-        const auto again = read_text(print(kernels[0].body));
-        EXPECT_EQ(again[0].body.SerializeAsString(), kernels[0].body.SerializeAsString()) << before;
+        const auto again = read_text(print(*kernels[0].body));
+        EXPECT_EQ(again[0].body->SerializeAsString(), kernels[0].body->SerializeAsString()) << before;
         Diagnostics diagnostics;
         parse(nested(128), "k.kern", diagnostics);
         EXPECT_THAT(diagnostics.to_string(), ::testing::HasSubstr("nesting depth 129 exceeds max 128"))
@@ -222,10 +222,10 @@ TEST(KernelText, TheDeepestExpressionsReadBack) {
 TEST(KernelText, PrintedKernelsHaveTheirPlaces) {
     for (uint64_t seed = 0; seed < 300; ++seed) {
         const auto kernel = read_text(random_kernel(seed).text)[0];
-        const std::string above = seed % 2 == 0 ? "" : "\n\n\n", text = above + print(kernel.body);
+        const std::string above = seed % 2 == 0 ? "" : "\n\n\n", text = above + print(*kernel.body);
         const auto read = read_text(text)[0];
         uint32_t line = static_cast<uint32_t>(above.size()) + 1;
-        const auto printed = kpu::kernel::printed(kernel.body, "p.kern", line);
+        const auto printed = kpu::kernel::printed(*kernel.body, "p.kern", line);
         EXPECT_EQ(printed.path, "p.kern");
         EXPECT_EQ(printed.start.line, read.start.line);
         EXPECT_EQ(printed.start.column, read.start.column);
@@ -253,7 +253,7 @@ TEST(KernelText, DamagedTextIsReportedNeverMore) {
         Diagnostics diagnostics;
         for (const auto& source : parse(text, "t.kern", diagnostics)) {
             if (diagnostics.has_errors()) break;
-            kpu::kernel::check_form(source.body, "t.kern");
+            kpu::kernel::check_form(*source.body, "t.kern");
             kpu::kernel::analyse(source, diagnostics);
         }
         for (const Diagnostic& d : diagnostics.all()) {

@@ -73,7 +73,7 @@ endkernel
     std::map<std::string, std::vector<std::string>> dead;
     for (uint32_t s = 0; s < code->statements.size(); ++s)
         for (uint32_t i = code->tiles->statements[s].dead_begin; i < code->tiles->statements[s].dead_end; ++i)
-            dead[kpu::kernel::statement_text(code->body.statement(static_cast<int>(s)))].push_back(
+            dead[kpu::kernel::statement_text(code->body->statement(static_cast<int>(s)))].push_back(
                 code->variables[code->tiles->dead[i]].name);
     // b is read in a loop, which begins again, e by a block
     EXPECT_EQ(dead, (decltype(dead){{"let b = a + a", {"a"}},

@@ -16,7 +16,7 @@ inline void run_kernel(const LoweredCall& lowered, std::vector<Blob>& arrays, bo
     Diagnostics found;
     const auto kernels = kernel::parse(lowered.text, "kernel", found);
     if (found.has_errors()) throw UserError(found);
-    kernel::check_form(kernels[0].body, "kernel");
+    kernel::check_form(*kernels[0].body, "kernel");
     const auto code = kernel::analyse(kernels[0], found);
     if (code == nullptr) throw UserError(found);
     std::vector<values::kernel::Bytes> storage;

@@ -17,6 +17,7 @@ from kernels import (  # noqa: F401  (enter their cases)
     scans,
     scatters,
     shapes,
+    strangers,
     streams,
     transfers,
     tutorials,
