@@ -394,7 +394,7 @@ TEST(Tile, TextIsLossless) {
         "    line(\"k.py:3 (k)\")\n    let a = reduce_sum{0}(bitcast{f32}(iota{i32, 0, 8}()))\n"
         "    async_copy(x, t, clipped{8, 4}(6i32), window{8, 4}(0i32), s[0i32])\n"
         "    signal(s, 0i32, 1i32)\n    wait(s, 0i32, 17i32)\nendkernel\n";
-    EXPECT_EQ(kpu::kernel::print(code_of(text)->body), text);
+    EXPECT_EQ(kpu::kernel::print(*code_of(text)->body), text);
 }
 
 /// At multiples of the power of two that holds them, of 64 at least and of 512 at most; without holes in rule set gpu.
