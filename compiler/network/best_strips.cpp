@@ -13,7 +13,7 @@ namespace kpu::network {
 namespace {
 
 /// Of a network's cycles, what all of its DRAM's time is worth: the most that strips may cost, for the energy that they spare.
-constexpr double worth_of_dram = 0.02;
+constexpr double worth_of_dram = 0.04;
 /// In which chains that do not pay are left out; each lowers the network once more.
 constexpr int most_rounds = 2;
 
