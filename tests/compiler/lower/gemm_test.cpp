@@ -202,6 +202,20 @@ TEST(Gemm, AnArrayOfFourTimesTheSidesIsEightTimesAsFast) {
     EXPECT_GE(cycles("16"), 8 * cycles("64"));
 }
 
+/// What is chosen for less hardware is a choice for more.
+TEST(Gemm, OneEngineIsAChoiceAmongTwo) {
+    const Target target(platforms::load("tile32", {{"engine.count", "2"}}));
+    Guide guide;
+    guide.explain = "product";
+    const Lowered lowered = lower(product({256, 256, 256}, ElemType::i8), target, guide);
+    const LoweredOp& op = lowered.ops.at(0);
+    const std::vector<Tiling>& considered = op.considered;
+    for (const int64_t lanes : {1, 2}) {
+        const auto has = [&](const Tiling& of) { return of.lanes() == lanes && of.tiles(op.op, 0) > 1; };
+        EXPECT_TRUE(std::any_of(considered.begin(), considered.end(), has)) << lanes;
+    }
+}
+
 TEST(Gemm, MoreEnginesAreNotSlower) {
     for (const Sides& sides : {Sides{1024, 1024, 1024}, Sides{128, 2048, 512}, Sides{2000, 100, 1000}}) {
         double last = std::numeric_limits<double>::infinity();
