@@ -139,7 +139,7 @@ void Body::result(const Equation& e, const std::string& value, size_t at) {
 
 void Body::equations(const Block& block) {
     for (const Equation& e : block.equations) {
-        const std::string outer = out_.set_source(e.line);
+        const std::string_view outer = out_.set_source(e.line);
         equation(e);
         out_.set_source(outer);
     }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "isa/kernel/tile_code.hpp"
@@ -51,8 +52,8 @@ struct Equation {
     std::vector<Ref> refs;
     std::vector<int> out;
     std::vector<Block> blocks;
-    Json parameters;  ///< by name
-    std::string line;
+    Json parameters;        ///< by name
+    std::string_view line;  ///< one of the export's
 
     Shape list(const char* name) const;
     int64_t number(const char* name) const;
@@ -116,6 +117,7 @@ struct Array {
 };
 struct Export {
     std::string name;
+    std::vector<std::string> lines;
     std::vector<Array> arrays;
     std::vector<Step> steps;
 };

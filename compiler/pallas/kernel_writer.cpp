@@ -10,7 +10,7 @@ std::string KernelWriter::fresh(const std::string& name) {
 void KernelWriter::write_source() {
     if (source_ == written_source_) return;
     written_source_ = source_;
-    std::string plain = source_;  // a kernel's text has no other characters
+    std::string plain(source_);  // a kernel's text has no other characters
     for (char& c : plain)
         if (c < ' ' || c > '~' || c == '"') c = '?';
     body_ += fmt::format("    line(\"{}\")\n", plain);

@@ -26,7 +26,7 @@ class KernelWriter {
     /// endif, else: and the like, which are no statements.
     void close(std::string_view word) { body_ += fmt::format("    {}\n", word); }
     /// Where the statements from here on come from, in Python; gives what it was.
-    std::string set_source(std::string source) { return std::exchange(source_, std::move(source)); }
+    std::string_view set_source(std::string_view source) { return std::exchange(source_, source); }
     /// `let` of a new variable; its name.
     std::string let(const std::string& value);
     std::string fresh(const std::string& name);
@@ -37,7 +37,7 @@ class KernelWriter {
 
     std::vector<std::string> buffers_;
     std::string body_;
-    std::string source_, written_source_;
+    std::string_view source_, written_source_;  ///< of the export
     std::unordered_map<std::string, int> taken_;
 };
 

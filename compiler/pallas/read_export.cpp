@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/diagnostics.hpp"
 #include "compiler/pallas/export.hpp"
@@ -29,6 +30,7 @@ class Reader {
         for (const Json& one : list(document_, "arrays", max_arrays)) result.arrays.push_back(array(one));
         arrays_ = result.arrays.size();
         for (const Json& one : list(document_, "steps", max_steps)) result.steps.push_back(step(one));
+        result.lines = std::move(lines_);  // which stay where the equations name them
         return result;
     }
 
@@ -36,8 +38,10 @@ class Reader {
     [[noreturn]] void fail(
         const std::string& what,
         const std::string& fix = "Fix: export it again; the file was changed or cut.") const {
-        throw UserError(
-            fmt::format("{}: error: {}{}. {}", origin_, where_.empty() ? "" : where_ + ": ", what, fix));
+        std::string where = where_;
+        if (equation_ != nullptr) where = fmt::format("{}: `{}`", equation_->line, equation_->op);
+        if (!where.empty()) where += ": ";
+        throw UserError(fmt::format("{}: error: {}{}. {}", origin_, where, what, fix));
     }
 
     // ---- pieces
@@ -99,7 +103,7 @@ class Reader {
             fail(fmt::format("`{}` is no element type", name));
         return *found;
     }
-    std::string line(const Json& object) const {
+    const std::string& line(const Json& object) const {
         const int64_t index = whole(object.at("line"), 0);
         if (static_cast<size_t>(index) >= lines_.size()) fail("`line` is none of the lines");
         return lines_[static_cast<size_t>(index)];
@@ -178,8 +182,7 @@ class Reader {
         Equation result;
         result.op = text(value, "op");
         result.line = line(value);
-        const std::string outer = where_;
-        where_ = result.line + ": `" + result.op + "`";
+        const Equation* const outer = std::exchange(equation_, &result);
         result.parameters = Json::object();
         for (const auto& item : value.items()) {
             const std::string& key = item.key();
@@ -195,7 +198,7 @@ class Reader {
             else if (key != "op" && key != "line")
                 result.parameters[key] = item.value();
         }
-        where_ = outer;
+        equation_ = outer;
         return result;
     }
     Block block(const Json& value, size_t depth) {
@@ -397,6 +400,7 @@ class Reader {
     const Json& document_;
     const std::string& origin_;
     std::string where_;
+    const Equation* equation_ = nullptr;  ///< that is being read: where it stands is more exact
     std::vector<std::string> lines_;
     std::set<std::string> names_;
     size_t arrays_ = 0;
