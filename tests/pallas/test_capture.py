@@ -225,6 +225,15 @@ def test_inspection_names_what_is_missing() -> None:
     assert found.calls == ["kernel_with_others"]
 
 
+def test_what_is_made_of_others_has_its_place() -> None:
+    """Scatters and random keys are exported as several equations, with the kernel's lines."""
+    for name in ("at_columns_of_rows", "jax_random_split"):
+        case = CASES[name]
+        lines = json.loads(kpusim.pallas.source(case.function, *case.operands))["lines"]
+        assert lines
+        assert all("kernels/" in line for line in lines), lines
+
+
 def test_loops_stay_loops() -> None:
     """A scan inside a kernel is one equation, whatever its length."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,7 +120,8 @@ class Equation:
         if kinds is None:
             kinds = [(var.aval.shape, var.aval.dtype) for var in self.source.invars]
         closed = jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(*kind) for kind in kinds))
-        results = self.body.inline(closed.jaxpr, closed.consts, self.atoms, self.into)
+        with self.body.made_of_others(self.place):
+            results = self.body.inline(closed.jaxpr, closed.consts, self.atoms, self.into)
         return [
             result
             if jx.physical((), aval.dtype)[1] == jx.physical((), var.aval.dtype)[1]
@@ -151,6 +153,7 @@ class Body:
         self.handlers = handlers
         self.axes = axes  #: of the grid, as the kernel counts them
         self.options = options  #: compiler_params
+        self.made_at = ""  #: place of an equation that is made of others, which have no place of their own
         self.scratch: dict[str, int] = {}  #: refs that equations need and jax does not show
         self.types: dict[tuple[str, tuple[int, ...], str | None], int] = {}
         self.vars: list[int] = []
@@ -166,6 +169,16 @@ class Body:
         if space is not None:
             self.spaces[len(self.vars) - 1] = space
         return len(self.vars) - 1
+
+    @contextlib.contextmanager
+    def made_of_others(self, place: str) -> Iterator[None]:
+        """While what an equation is made of is exported: that has its place."""
+        outer = self.made_at
+        self.made_at = outer or place
+        try:
+            yield
+        finally:
+            self.made_at = outer
 
     def own(self, name: str, shape: Sequence[int], dtype: Any, space: str) -> int:
         """A ref of the call beside those that jax knows, made when it is first asked for."""
@@ -230,7 +243,7 @@ class Body:
     def export(self, source: Any, scope: dict[Any, Atom], into: list[Json]) -> Sequence[Atom]:
         """Append what one equation becomes. What is refused is noted, and the export goes on to find more."""
         name = jx.PRIMITIVES.get(source.primitive)
-        place = jx.place_of(source) or self.places[-1]
+        place = self.made_at or jx.place_of(source) or self.places[-1]
         self.places.append(place)
         try:
             if source.primitive in jx.INLINED:
