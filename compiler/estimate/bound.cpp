@@ -10,9 +10,20 @@
 namespace kpu::estimate {
 namespace {
 
-enum Resource : size_t { array, vector, dma, engine_links, l2, system_dma, system_link, pins, resources };
-constexpr std::array<std::string_view, resources> names = {"array", "vector", "dma",  "dma",
-                                                           "dma",   "dram",   "dram", "dram"};
+enum Resource : size_t {
+    array,
+    vpus,
+    cstls,  // vector units that also store
+    dma,
+    engine_links,
+    l2,
+    system_dma,
+    system_link,
+    pins,
+    resources
+};
+constexpr std::array<std::string_view, resources> names = {"array", "vector", "vector", "dma", "dma",
+                                                           "dma",   "dram",   "dram",   "dram"};
 using Work = std::array<double, resources>;  ///< cycles in which each resource can do it
 
 class Bounds {
@@ -33,14 +44,17 @@ class Bounds {
         if (task.unit == UnitKind::nmu) {
             work[array] += times * double(task.macs) / peak(task) / units;
         } else if (task.launches()) {
-            work[vector] += times * lane_operations_.at(statement) / engine(task).vector().lanes() / units;
+            work[vector_of(task)] +=
+                times * lane_operations_.at(statement) / engine(task).vector().lanes() / units;
         } else {
-            work[vector] +=
+            work[vector_of(task)] +=
                 times * double(timing::vector_time(engine(task).vector(), program_, task).steady) / units;
         }
     }
 
   private:
+    /// Those that also store are units of their own: they work beside the others.
+    static Resource vector_of(const BoundTask& task) { return task.unit == UnitKind::cstl ? cstls : vpus; }
     const proto::Engine& engine(const BoundTask& task) const {
         return target_.engines[static_cast<size_t>(std::max(task.engine, 0))];
     }
@@ -65,7 +79,8 @@ class Bounds {
         const double bytes = times * double(footprint_of(from, 0).total_bytes());
         const bool system = task.unit == UnitKind::sdma, on_vector = computes(task.unit);
         const lower::Mover& mover = system ? target_.system : task.stores() ? target_.store : target_.dma;
-        work[system ? system_dma : on_vector ? vector : dma] += bytes / mover.port / unit_count(task.unit);
+        const Resource by = system ? system_dma : on_vector ? vector_of(task) : dma;
+        work[by] += bytes / mover.port / unit_count(task.unit);
         bool ddr = false;
         for (const BoundRegion* side : {&from, &to}) {
             ddr = ddr || side->level == Level::ddr;
