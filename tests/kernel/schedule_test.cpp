@@ -48,6 +48,18 @@ TEST(KernelSchedule, LanesMeetBehindLoops) {
     EXPECT_EQ(read(w.buffers[0]), (List{0, 2, 4, 6}));
 }
 
+/// What has no statements takes no steps, so nothing would end it.
+TEST(KernelSchedule, TripsOfAnEmptyLoopTakeNoTime) {
+    const Launched r = run(
+        "kernel k workgroup(4) (c: read_write u32[1], o: output u32[4]): "
+        "loop i in 0..4294967295: endloop if lid.x != 1: loop i in lid.x..4294967290 + lid.x: endloop endif "
+        "let d = atomic_add(c[0], 1) loop i in atomic_add(c[0], 10)..4294967295: endloop o[lid.x] = d "
+        "endkernel",
+        {Blob(4), Blob(16)});
+    EXPECT_EQ(read(r.buffers[1]), (List{0, 1, 2, 3}));
+    EXPECT_EQ(read(r.buffers[0])[0], 44u);  // bounds are read once
+}
+
 TEST(KernelSchedule, LanesThatReturnedDoNotCount) {
     const Launched r =
         run("kernel k workgroup(8) (o: output u32[8], t: workgroup u32[8]): if lid.x >= 4: return endif "

@@ -247,6 +247,7 @@ void Batch::enter_loop() {
     const std::vector<uint32_t> first(from.words, from.words + lanes_.size());
     const Values to = evaluate_column(s.expr[1]);
     ++next_;
+    if (next_ == s.body_end) return;  // trips of an empty body would be no steps
     const auto alike = [&](const uint32_t* words) {
         return std::all_of(words, words + lanes_.size(), [&](uint32_t word) { return word == words[0]; });
     };

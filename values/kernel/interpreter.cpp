@@ -140,7 +140,7 @@ class Stepper {
     void loop() {
         const auto from = static_cast<uint32_t>(value(0)), to = static_cast<uint32_t>(value(1));
         lane_.frames_.back().next = s_.body_end;
-        if (from >= to) return;
+        if (from >= to || s_.body_end == index_ + 1) return;  // trips of an empty body would be no steps
         lane_.variables_[s_.variable] = from;
         lane_.frames_.push_back(
             {index_ + 1, s_.body_end, index_, Invocation::Frame::Kind::loop, 0, from, to});
