@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,7 +29,10 @@ void parallel_for(size_t count, size_t workers, const std::function<void(size_t,
         }
     };
     std::vector<std::thread> threads;
-    for (size_t worker = 1; worker < workers; ++worker) threads.emplace_back(work, worker);
+    try {
+        for (size_t worker = 1; worker < workers; ++worker) threads.emplace_back(work, worker);
+    } catch (const std::system_error&) {  // no more threads are to be had: those there are do all of it
+    }
     if (workers > 0) work(0);
     for (std::thread& thread : threads) thread.join();
     // pieces are begun in order, so the first one that throws is always among them

@@ -1,6 +1,8 @@
 #include "base/parallel.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <numeric>
@@ -45,6 +47,19 @@ TEST(Parallel, TheFirstErrorIsThrown) {
         }
         EXPECT_LT(begun, 1000);
     }
+}
+
+/// Ends its process: 0 where work is done by a user (root has no such limit) who may have no further threads.
+void work_without_threads() {
+    const rlimit none{0, 0};
+    if (setrlimit(RLIMIT_NPROC, &none) != 0 || (getuid() == 0 && setuid(65534) != 0)) _exit(1);
+    std::atomic<size_t> done{0};
+    parallel_for(100, 4, [&](size_t worker, size_t) { done += worker == 0 ? 1 : 1000; });
+    _exit(done == 100 ? 0 : 2);
+}
+
+TEST(ParallelDeathTest, WithoutThreadsTheCallerDoesAll) {
+    EXPECT_EXIT(work_without_threads(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
