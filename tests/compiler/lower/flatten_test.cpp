@@ -8,10 +8,6 @@ namespace {
 
 using namespace testing;
 
-struct Case {
-    ElemType elem;
-    const char* device;
-};
 constexpr Case cases[] = {{ElemType::f32, "tile32"}, {ElemType::i8, "swkpu-v1"}, {ElemType::i8, "npm_mid"}};
 
 /// Residuals and outputs of a 1x1 convolution are cut with it, along all pixels at once; a row of 13 pixels is no fill.

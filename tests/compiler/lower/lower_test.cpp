@@ -9,11 +9,6 @@ namespace {
 
 using namespace testing;
 
-struct Case {
-    ElemType elem;
-    const char* device;
-};
-
 class Lower : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Lower, ConvolutionsWithEpilogues) {

@@ -22,6 +22,12 @@ using graph::ints;
 using graph::NodeOptions;
 using graph::ValueId;
 
+/// What graphs of a type are lowered for.
+struct Case {
+    ElemType elem;
+    const char* device;
+};
+
 /// Makes graphs whose numbers are small, so that sums are exact in every order.
 class Maker {
   public:

@@ -9,11 +9,6 @@ namespace {
 
 using namespace testing;
 
-struct Case {
-    ElemType elem;
-    const char* device;
-};
-
 class Staging : public ::testing::TestWithParam<Case> {};
 
 bool has_gaps(const LoweredOp& op) {
