@@ -48,7 +48,8 @@ void Binder::bind_kernels() {
         for (const proto::KernelBody& body : file.kernel()) {
             const bool was_read = number < module_.source.kernels.size();
             kernel::Source made;
-            if (!was_read) made = kernel::printed(body, module_.origin + "/" + file.path(), line);
+            if (!was_read)
+                made = kernel::printed(module_.shared(body), module_.origin + "/" + file.path(), line);
             ++line;  // a blank one between kernels
             const kernel::Source& source = was_read ? module_.source.kernels[number] : made;
             ++number;

@@ -166,6 +166,7 @@ class Program {
     uint32_t data(const std::string& name, const std::string& buffer, std::string bytes, int64_t offset = 0);
 
     KPUProgram& message() { return module_.program; }
+    const Module& module() const { return module_; }
     /// The module as built so far. Throws UserError when the structure is wrong.
     Module build() const&;
     Module build() &&;

@@ -13,7 +13,7 @@ SourcePos position(const Module& module, const std::vector<SourceMap::Place>& pl
 }  // namespace
 
 Module::Module()
-    : arena_(std::make_unique<google::protobuf::Arena>()),
+    : arena_(std::make_shared<google::protobuf::Arena>()),
       program(*google::protobuf::Arena::CreateMessage<KPUProgram>(arena_.get())) {}
 
 Module::Module(const Module& other) : Module() { *this = other; }

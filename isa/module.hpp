@@ -42,7 +42,7 @@ struct Module {
     Module& operator=(const Module& other);  ///< of rvalues too: the messages belong to the other arena
 
   private:
-    std::unique_ptr<google::protobuf::Arena> arena_;
+    std::shared_ptr<google::protobuf::Arena> arena_;
 
   public:
     KPUProgram& program;
@@ -55,6 +55,11 @@ struct Module {
     SourcePos pos_of_buffer(size_t index) const;
     SourcePos pos_of_constant(size_t index) const;
     SourcePos pos_of_device() const { return {origin, source.device.line, source.device.column}; }
+    /// A part of `program`, which keeps the messages alive.
+    template <typename Part>
+    std::shared_ptr<Part> shared(Part& part) const {
+        return {arena_, &part};
+    }
 };
 
 }  // namespace kpu

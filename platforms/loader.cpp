@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "base/text.hpp"
 #include "platforms/extends.hpp"
@@ -167,6 +170,34 @@ Draft draft_of(const Source& source, Reading& reading) {
     return textproto_draft(source, reading);
 }
 
+/// Whether nothing but kpusim itself says what it is, so that it is the same whenever it is asked for.
+bool is_closed(const Source& source) {
+    return source.origin.front() == '<' && ends_with(source.origin, ".textproto>") &&
+           source.text.find("extends") == std::string::npos;
+}
+
+/// Shipped platforms as they were read: whoever simulates many programs asks for the same one again and again.
+class Known {
+  public:
+    std::optional<Platform> find(const std::string& origin) {
+        const std::lock_guard lock(mutex_);
+        const auto found = platforms_.find(origin);
+        return found == platforms_.end() ? std::nullopt : std::optional(found->second);
+    }
+    void keep(const std::string& origin, const Platform& platform) {
+        const std::lock_guard lock(mutex_);
+        platforms_.emplace(origin, platform);
+    }
+
+  private:
+    std::mutex mutex_;
+    std::map<std::string, Platform> platforms_;
+};
+Known& known() {
+    static auto* const platforms = new Known;  // never destroyed: threads may end after main does
+    return *platforms;
+}
+
 }  // namespace
 
 std::vector<std::string> shipped_names() {
@@ -189,7 +220,12 @@ Platform load(const std::string& name_or_path, const Overrides& overrides,
               const std::vector<std::string>& search_paths, Diagnostics* notes) {
     const Source source = find_source(name_or_path, search_paths);
     Reading reading{search_paths, notes, {}};
-    return finish(draft_of(source, reading), source.origin, overrides, notes);
+    if (!overrides.empty() || !is_closed(source))
+        return finish(draft_of(source, reading), source.origin, overrides, notes);
+    if (std::optional<Platform> platform = known().find(source.origin)) return std::move(*platform);
+    Platform platform = finish(draft_of(source, reading), source.origin, overrides, notes);
+    known().keep(source.origin, platform);
+    return platform;
 }
 
 Platform parse_textproto(std::string_view text, const std::string& origin, const Overrides& overrides) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +47,8 @@ std::vector<std::pair<std::string, std::string>> fields_of(const Platform& platf
 
 /// What verifier and control see of the platform.
 DeviceLimits limits_of(const Platform& platform);
+/// The same, kept for whoever asks again: its variants are as many texts to read.
+std::shared_ptr<const DeviceLimits> shared_limits_of(const Platform& platform);
 /// No device known: every variant of the 13 families and of kpusim_ext.
 DeviceLimits agnostic_limits();
 

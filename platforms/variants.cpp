@@ -1,9 +1,13 @@
 #include "platforms/variants.hpp"
 
 #include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <mutex>
 
 #include "base/text.hpp"
 #include "platforms/library.hpp"
@@ -202,6 +206,25 @@ DeviceLimits limits_of(const Platform& platform) {
     if (diagnostics.has_errors()) throw UserError(std::move(diagnostics));
     add_other_es(limits.variants);
     return limits;
+}
+
+std::shared_ptr<const DeviceLimits> shared_limits_of(const Platform& platform) {
+    static std::mutex mutex;
+    static std::map<std::string, std::shared_ptr<const DeviceLimits>> known;  // by the platform's bytes
+    constexpr size_t most = 16;  // beyond which someone varies the platform, and none comes again
+    std::string key;
+    {
+        google::protobuf::io::StringOutputStream stream(&key);
+        google::protobuf::io::CodedOutputStream out(&stream);
+        out.SetSerializationDeterministic(true);
+        platform.SerializeToCodedStream(&out);
+    }
+    const std::lock_guard lock(mutex);
+    const auto found = known.find(key);
+    if (found != known.end()) return found->second;
+    if (known.size() == most) known.clear();
+    return known.emplace(std::move(key), std::make_shared<const DeviceLimits>(limits_of(platform)))
+        .first->second;
 }
 
 DeviceLimits agnostic_limits() {

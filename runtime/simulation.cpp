@@ -34,15 +34,16 @@ BoundProgram verify_and_bind(const std::shared_ptr<const Module>& module, const 
     return std::move(*program);
 }
 
-DeviceLimits limits_for(const Module& module, const platforms::Platform* platform, Mode mode) {
-    if (platform != nullptr) return platforms::limits_of(*platform);
+std::shared_ptr<const DeviceLimits> limits_for(const Module& module, const platforms::Platform* platform,
+                                               Mode mode) {
+    if (platform != nullptr) return platforms::shared_limits_of(*platform);
     if (mode != Mode::functional) {
         throw UserError(
             fmt::format("{}: no platform is known, so there is no time to model. Fix: give --platform NAME "
                         "(see `kpusim list platforms`), a device directive, or --mode functional.",
                         module.origin.empty() ? "program" : module.origin));
     }
-    return platforms::agnostic_limits();
+    return std::make_shared<const DeviceLimits>(platforms::agnostic_limits());
 }
 
 void add_precisions(std::vector<traces::OpRow>& ops, const KPUProgram& program) {
@@ -108,7 +109,7 @@ struct Simulation::Impl {
     std::shared_ptr<const Module> module;
     SimulationOptions options;
     std::optional<platforms::Platform> platform;
-    DeviceLimits limits;
+    std::shared_ptr<const DeviceLimits> limits;
     Diagnostics diagnostics;
     BoundProgram program;
     HostTensors host;
@@ -118,7 +119,7 @@ struct Simulation::Impl {
     std::unique_ptr<Driver> driver;  ///< between the first step and the next reset
     RunStatus status = RunStatus::paused;
     bool closed = false;  ///< statistics are complete: the run cannot go on
-    traces::StatSet stats;
+    std::shared_ptr<traces::StatSet> stats = std::make_shared<traces::StatSet>();
     std::vector<traces::OpRow> ops;
 
     Impl(std::shared_ptr<const Module> module_in, const platforms::Platform* platform_in,
@@ -126,7 +127,7 @@ struct Simulation::Impl {
         : module(std::move(module_in)),
           options(std::move(options_in)),
           limits(limits_for(*module, platform_in, options.mode)),
-          program(verify_and_bind(module, limits, options, diagnostics)),
+          program(verify_and_bind(module, *limits, options, diagnostics)),
           host(program) {
         if (platform_in != nullptr) platform = *platform_in;
         if (options.mode == Mode::timing) {
@@ -153,7 +154,7 @@ struct Simulation::Impl {
         if (options.record_events && options.observer != nullptr)
             throw InternalError("events are kept or observed, not both");
         if (options.record_events) log = std::make_unique<traces::EventLog>();
-        DriverParts parts{program, limits, platform};
+        DriverParts parts{program, *limits, platform};
         parts.memory = memory.get();
         parts.backend = engine();
         parts.sink = log ? log.get() : options.observer;
@@ -167,7 +168,7 @@ struct Simulation::Impl {
         log.reset();
         status = RunStatus::paused;
         closed = false;
-        stats = {};
+        stats = std::make_shared<traces::StatSet>();  // the last one may be someone's
         ops.clear();
         if (memory) memory->reset();
     }
@@ -181,10 +182,10 @@ struct Simulation::Impl {
     /// Ends the run here and completes its statistics.
     void close() {
         if (closed) return;
-        start().finish(stats, ops);
+        start().finish(*stats, ops);
         add_fused_rows(ops, module->program);
         add_precisions(ops, module->program);
-        add_throughput(stats, program, *driver);
+        add_throughput(*stats, program, *driver);
         closed = true;
     }
 
@@ -384,9 +385,14 @@ void Simulation::write_region(std::string_view name, const NpyArray& array,
     write_view(impl_->whole_memory(), view, array, "array");
 }
 
-const traces::StatSet& Simulation::stats() {
+std::shared_ptr<const traces::StatSet> Simulation::shared_stats() {
     impl_->close();
     return impl_->stats;
+}
+
+const traces::StatSet& Simulation::stats() {
+    impl_->close();
+    return *impl_->stats;
 }
 
 const std::vector<traces::OpRow>& Simulation::op_rows() {

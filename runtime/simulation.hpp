@@ -129,6 +129,7 @@ class Simulation {
     /// Statistics and rows of ops.csv. Asking ends a paused run here: the next run() starts again from cycle
     /// 0.
     const traces::StatSet& stats();
+    std::shared_ptr<const traces::StatSet> shared_stats();  ///< of this run, also when another one was begun
     const std::vector<traces::OpRow>& op_rows();
     /// What the statements of kernels cost, where time was modelled.
     std::vector<traces::KernelRow> kernel_rows();

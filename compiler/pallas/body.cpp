@@ -7,64 +7,67 @@
 namespace kpu::compiler::pallas {
 namespace {
 
-/// Operations that kernels have too: how they are written there. {0}, {1}: operands.
-const std::unordered_map<std::string_view, const char*>& spellings() {
-    static const std::unordered_map<std::string_view, const char*> table = {
-        {"add", "{0} + {1}"},
-        {"sub", "{0} - {1}"},
-        {"mul", "{0} * {1}"},
-        {"div", "{0} / {1}"},
-        {"rem", "{0} % {1}"},
-        {"max", "max({0}, {1})"},
-        {"min", "min({0}, {1})"},
-        {"pow", "pow({0}, {1})"},
-        {"atan2", "atan2({0}, {1})"},
-        {"nextafter", "next_after({0}, {1})"},
-        {"and", "{0} & {1}"},
-        {"or", "{0} | {1}"},
-        {"xor", "{0} ^ {1}"},
-        {"shift_left", "{0} << {1}"},
-        {"shift_right_arithmetic", "{0} >> {1}"},
-        {"shift_right_logical", "shr_logical({0}, {1})"},
-        {"eq", "{0} == {1}"},
-        {"ne", "{0} != {1}"},
-        {"lt", "{0} < {1}"},
-        {"le", "{0} <= {1}"},
-        {"gt", "{0} > {1}"},
-        {"ge", "{0} >= {1}"},
-        {"neg", "neg({0})"},
-        {"sign", "sign({0})"},
-        {"abs", "abs({0})"},
-        {"sqrt", "sqrt({0})"},
-        {"rsqrt", "inverse_sqrt({0})"},
-        {"cbrt", "cbrt({0})"},
-        {"sin", "sin({0})"},
-        {"cos", "cos({0})"},
-        {"tan", "tan({0})"},
-        {"tanh", "tanh({0})"},
-        {"exp", "exp({0})"},
-        {"exp2", "exp2({0})"},
-        {"expm1", "expm1({0})"},
-        {"log", "log({0})"},
-        {"log1p", "log1p({0})"},
-        {"logistic", "logistic({0})"},
-        {"asin", "asin({0})"},
-        {"acos", "acos({0})"},
-        {"atan", "atan({0})"},
-        {"sinh", "sinh({0})"},
-        {"cosh", "cosh({0})"},
-        {"asinh", "asinh({0})"},
-        {"acosh", "acosh({0})"},
-        {"atanh", "atanh({0})"},
-        {"erf", "erf({0})"},
-        {"erfc", "erf{{1}}({0})"},
-        {"erf_inv", "erf_inv({0})"},
-        {"lgamma", "log_gamma({0})"},
-        {"is_finite", "is_finite({0})"},
-        {"population_count", "popcount({0})"},
-        {"clz", "clz({0})"},
-        {"floor", "floor({0})"},
-        {"ceil", "ceil({0})"}};
+/// How an operation that kernels have too is written there: before, between and behind its operands.
+struct Spelling {
+    std::string_view before, between, behind;
+};
+const std::unordered_map<std::string_view, Spelling>& spellings() {
+    static const std::unordered_map<std::string_view, Spelling> table = {
+        {"add", {"", " + ", ""}},
+        {"sub", {"", " - ", ""}},
+        {"mul", {"", " * ", ""}},
+        {"div", {"", " / ", ""}},
+        {"rem", {"", " % ", ""}},
+        {"max", {"max(", ", ", ")"}},
+        {"min", {"min(", ", ", ")"}},
+        {"pow", {"pow(", ", ", ")"}},
+        {"atan2", {"atan2(", ", ", ")"}},
+        {"nextafter", {"next_after(", ", ", ")"}},
+        {"and", {"", " & ", ""}},
+        {"or", {"", " | ", ""}},
+        {"xor", {"", " ^ ", ""}},
+        {"shift_left", {"", " << ", ""}},
+        {"shift_right_arithmetic", {"", " >> ", ""}},
+        {"shift_right_logical", {"shr_logical(", ", ", ")"}},
+        {"eq", {"", " == ", ""}},
+        {"ne", {"", " != ", ""}},
+        {"lt", {"", " < ", ""}},
+        {"le", {"", " <= ", ""}},
+        {"gt", {"", " > ", ""}},
+        {"ge", {"", " >= ", ""}},
+        {"neg", {"neg(", "", ")"}},
+        {"sign", {"sign(", "", ")"}},
+        {"abs", {"abs(", "", ")"}},
+        {"sqrt", {"sqrt(", "", ")"}},
+        {"rsqrt", {"inverse_sqrt(", "", ")"}},
+        {"cbrt", {"cbrt(", "", ")"}},
+        {"sin", {"sin(", "", ")"}},
+        {"cos", {"cos(", "", ")"}},
+        {"tan", {"tan(", "", ")"}},
+        {"tanh", {"tanh(", "", ")"}},
+        {"exp", {"exp(", "", ")"}},
+        {"exp2", {"exp2(", "", ")"}},
+        {"expm1", {"expm1(", "", ")"}},
+        {"log", {"log(", "", ")"}},
+        {"log1p", {"log1p(", "", ")"}},
+        {"logistic", {"logistic(", "", ")"}},
+        {"asin", {"asin(", "", ")"}},
+        {"acos", {"acos(", "", ")"}},
+        {"atan", {"atan(", "", ")"}},
+        {"sinh", {"sinh(", "", ")"}},
+        {"cosh", {"cosh(", "", ")"}},
+        {"asinh", {"asinh(", "", ")"}},
+        {"acosh", {"acosh(", "", ")"}},
+        {"atanh", {"atanh(", "", ")"}},
+        {"erf", {"erf(", "", ")"}},
+        {"erfc", {"erf{1}(", "", ")"}},
+        {"erf_inv", {"erf_inv(", "", ")"}},
+        {"lgamma", {"log_gamma(", "", ")"}},
+        {"is_finite", {"is_finite(", "", ")"}},
+        {"population_count", {"popcount(", "", ")"}},
+        {"clz", {"clz(", "", ")"}},
+        {"floor", {"floor(", "", ")"}},
+        {"ceil", {"ceil(", "", ")"}}};
     return table;
 }
 
@@ -87,20 +90,22 @@ void Body::refuse(const Equation& e, const std::string& why) const {
 
 std::string Body::text(const Atom& atom) const {
     if (atom.is_literal()) return literal(atom.type, atom.bits);
-    const auto found = names_.find(atom.variable);
-    if (found == names_.end())
+    const std::string& name = name_of(atom.variable);
+    if (name.empty())
         throw UserError(
             fmt::format("call `{}`: variable {} is used before it has a value. Fix: export it again; the "
                         "file was changed.",
                         call_.name, atom.variable));
-    return found->second;
+    return name;
 }
 
-VariableType Body::type_of(const Atom& atom) const {
-    if (!atom.is_literal()) return call_.type_of(atom.variable);
-    VariableType type;
-    type.type = atom.type;
-    return type;
+const VariableType& Body::type_of(const Atom& atom) const {
+    static const auto scalars = [] {
+        std::array<VariableType, kernel::type_count> types;
+        for (size_t i = 0; i < types.size(); ++i) types[i].type = static_cast<Type>(i);
+        return types;
+    }();
+    return atom.is_literal() ? scalars[static_cast<size_t>(atom.type)] : call_.type_of(atom.variable);
 }
 
 std::string Body::index(const Atom& atom) const {
@@ -110,15 +115,17 @@ std::string Body::index(const Atom& atom) const {
                                : fmt::format("i32({})", text(atom));
 }
 
-std::string Body::in(const Equation& e, size_t at) const {
+const Atom& Body::operand(const Equation& e, size_t at) const {
     if (at >= e.in.size()) refuse(e, fmt::format("operand {} is missing. Fix: export it again.", at));
-    return text(e.in[at]);
+    return e.in[at];
 }
+
+std::string Body::in(const Equation& e, size_t at) const { return text(operand(e, at)); }
 
 /// As operand of an element-wise operation: dimensions of size 1 stand beside larger ones.
 std::string Body::spread(const Equation& e, size_t at) const {
     const std::string value = in(e, at);
-    const Shape own = type_of(e.in[at]).shape, &shape = out_type(e).shape;
+    const Shape &own = type_of(e.in[at]).shape, &shape = out_type(e).shape;
     if (own.empty() || own == shape || own.size() != shape.size()) return value;
     Shape numbers = shape;
     for (size_t i = 0; i < own.size(); ++i) numbers.push_back(static_cast<int64_t>(i));
@@ -132,9 +139,9 @@ const VariableType& Body::out_type(const Equation& e, size_t at) const {
 
 void Body::result(const Equation& e, const std::string& value, size_t at) {
     if (at >= e.out.size()) refuse(e, "its result is missing. Fix: export it again.");
-    const std::string name = out_.fresh(fmt::format("v{}", e.out[at]));
-    out_.line("let {} = {}", name, value);
-    names_[e.out[at]] = name;
+    std::string name = out_.variable(e.out[at]);
+    out_.let(name, value);
+    name_variable(e.out[at], std::move(name));
 }
 
 void Body::equations(const Block& block) {
@@ -158,11 +165,16 @@ bool Body::elementwise(const Equation& e) {
         std::string b = e.in.size() > 1 ? spread(e, 1) : "";
         if (e.op == "pow" && type_of(e.in[0]).type != type_of(e.in[1]).type)
             b = fmt::format("{}({})", kernel::name_of(type_of(e.in[0]).type), b);
-        result(e, fmt::format(fmt::runtime(found->second), a, b));
+        const auto& [before, between, behind] = found->second;
+        std::string value;
+        value.reserve(before.size() + a.size() + between.size() + b.size() + behind.size());
+        value.append(before).append(a).append(between);
+        if (!between.empty()) value += b;
+        result(e, value.append(behind));
         return true;
     }
     if (e.op == "not") {
-        result(e, fmt::format("{}{}", type_of(e.in.at(0)).type == Type::boolean ? "!" : "~", in(e, 0)));
+        result(e, fmt::format("{}{}", type_of(operand(e, 0)).type == Type::boolean ? "!" : "~", in(e, 0)));
     } else if (e.op == "integer_pow") {
         result(e, fmt::format("integer_pow{{{}}}({})", e.number("y"), in(e, 0)));
     } else if (e.op == "round") {
@@ -174,7 +186,7 @@ bool Body::elementwise(const Equation& e) {
         result(e, fmt::format("{}({})", kernel::name_of(out_type(e).type), in(e, 0)));
     } else if (e.op == "select_n") {
         std::string value = spread(e, 1);
-        const VariableType which = type_of(e.in[0]);
+        const VariableType& which = type_of(e.in[0]);
         for (size_t i = 2; i < e.in.size(); ++i)
             value = which.type == Type::boolean
                         ? fmt::format("select({}, {}, {})", spread(e, 0), spread(e, i), value)
@@ -219,7 +231,7 @@ bool Body::shaped(const Equation& e) {
                                                            : "dynamic_update";
         result(e, fmt::format("{}({})", head, fmt::join(operands, ", ")));
     } else if (e.op == "roll") {
-        const bool strided = e.parameters.contains("stride");
+        const bool strided = static_cast<bool>(e.parameters.find("stride"));
         result(e,
                fmt::format("roll{{{}, {}, {}}}({}, {})", e.number("axis"), strided ? e.number("stride") : 0,
                            strided ? e.number("stride_axis") : 0, in(e, 0), in(e, 1)));
@@ -230,7 +242,8 @@ bool Body::shaped(const Equation& e) {
         const std::vector<std::string>& names = e.op == "program_id" ? indices_ : sizes_;
         if (axis >= names.size())
             refuse(e, fmt::format("the grid has no axis {}. Fix: use one of its {}.", axis, names.size()));
-        names_[e.out.at(0)] = names[axis];
+        out_type(e);  // there is a result
+        name_variable(e.out[0], names[axis]);
     } else {
         return false;
     }
@@ -239,7 +252,7 @@ bool Body::shaped(const Equation& e) {
 
 /// As jax has it: the parts of a wider element are one more last dimension.
 void Body::bitcast_last(const Equation& e) {
-    const VariableType from = type_of(e.in.at(0)), to = out_type(e);
+    const VariableType &from = type_of(operand(e, 0)), &to = out_type(e);
     const std::string type(kernel::name_of(to.type));
     if (kernel::tile_bytes(from.type) == kernel::tile_bytes(to.type))
         return result(e, fmt::format("bitcast{{{}}}({})", type, in(e, 0)));
@@ -258,15 +271,16 @@ void Body::bitcast_last(const Equation& e) {
 }
 
 void Body::gather(const Equation& e) {
-    const auto mode = e.parameters.find("mode");
-    const bool fills = mode != e.parameters.end() && *mode == "fill";
+    const Json mode = e.parameters.find("mode");
+    const bool fills = mode.is_string() && mode.string() == "fill";
     std::string fill;
     if (fills) {
-        const auto found = e.parameters.find("fill");
-        const bool good = found != e.parameters.end() && found->is_array() && found->size() == 2 &&
-                          (*found)[1].is_number_unsigned();
-        if (!good) refuse(e, "its fill is no literal. Fix: export it again.");
-        fill = ", " + literal(type_of(e.in.at(0)).type, (*found)[1].get<uint64_t>());
+        const Json found = e.parameters.find("fill");
+        const bool pair = found.is_array() && found.size() == 2;
+        const Json bits = pair ? *++found.begin() : Json();
+        if (!bits.is_integer() || bits.integer() < 0)
+            refuse(e, "its fill is no literal. Fix: export it again.");
+        fill = ", " + literal(type_of(operand(e, 0)).type, static_cast<uint64_t>(bits.integer()));
     }
     result(e, fmt::format("gather{{{}, {}, {}, {}, {}, {}, {}}}({}, {}{})", fills ? 1 : 0,
                           counted(e.list("offset_dims")), counted(e.list("collapsed_slice_dims")),
@@ -290,9 +304,9 @@ bool Body::reduction(const Equation& e) {
         }
     if (e.op == "reduce_sum" || e.op == "reduce_max" || e.op == "reduce_min" || e.op == "reduce_prod" ||
         e.op == "reduce_and" || e.op == "reduce_or") {
-        const Type type = type_of(e.in.at(0)).type;
+        const Type type = type_of(operand(e, 0)).type;
         const bool logical = type == Type::boolean && (e.op == "reduce_max" || e.op == "reduce_min");
-        const std::string name = logical ? (e.op == "reduce_max" ? "reduce_or" : "reduce_and") : e.op;
+        const std::string_view name = logical ? (e.op == "reduce_max" ? "reduce_or" : "reduce_and") : e.op;
         result(e, fmt::format("{}{}({})", name, braces(e.list("axes")), in(e, 0)));
     } else if (e.op == "argmax" || e.op == "argmin") {
         const std::string place = fmt::format("{}{{{}}}({})", e.op, e.number("axis"), in(e, 0));
@@ -327,7 +341,7 @@ void Body::sort(const Equation& e) {
 
 /// Whole numbers in the order of floats by sign and bits: -NaN, -inf .. -0, 0 .. inf, NaN.
 std::string Body::total_order(const Equation& e) {
-    const Type type = type_of(e.in.at(0)).type;
+    const Type type = type_of(operand(e, 0)).type;
     if (type != Type::f32 && type != Type::f16 && type != Type::bf16) return in(e, 0);
     const Type whole = type == Type::f32 ? Type::i32 : Type::i16;
     const int64_t sign = kernel::tile_bytes(type) * 8 - 1;
@@ -337,7 +351,7 @@ std::string Body::total_order(const Equation& e) {
 }
 
 void Body::top_k(const Equation& e) {
-    const Shape shape = type_of(e.in.at(0)).shape;
+    const Shape shape = type_of(operand(e, 0)).shape;
     if (shape.empty()) refuse(e, "a scalar has no order. Fix: give it an array.");
     const size_t last = shape.size() - 1;
     Shape limits = shape;

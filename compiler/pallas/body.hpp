@@ -6,7 +6,7 @@ namespace kpu::compiler::pallas {
 
 class Body {
   public:
-    Body(const Call& call, KernelWriter& writer) : call_(call), out_(writer) {}
+    Body(const Call& call, KernelWriter& writer) : call_(call), out_(writer), names_(call.variables.size()) {}
 
     void place_ref(int variable, RefPlace place) { refs_[variable] = std::move(place); }
     RefPlace& ref_place(int variable) { return refs_.at(variable); }
@@ -15,7 +15,9 @@ class Body {
         indices_ = std::move(indices);
         sizes_ = std::move(sizes);
     }
-    void name_variable(int variable, const std::string& name) { names_[variable] = name; }
+    void name_variable(int variable, std::string name) {
+        names_[static_cast<size_t>(variable)] = std::move(name);
+    }
     void equations(const Block& block);
     /// An atom as an expression.
     std::string text(const Atom& atom) const;
@@ -34,10 +36,12 @@ class Body {
     void top_k(const Equation& e);
     void bitcast_last(const Equation& e);
     void result(const Equation& e, const std::string& value, size_t at = 0);
+    const Atom& operand(const Equation& e, size_t at) const;
     std::string in(const Equation& e, size_t at) const;
     std::string spread(const Equation& e, size_t at) const;
     const VariableType& out_type(const Equation& e, size_t at = 0) const;
-    VariableType type_of(const Atom& atom) const;
+    const std::string& name_of(int variable) const { return names_[static_cast<size_t>(variable)]; }
+    const VariableType& type_of(const Atom& atom) const;
     std::string index(const Atom& atom) const;
     [[noreturn]] void refuse(const Equation& e, const std::string& why) const;
 
@@ -58,6 +62,7 @@ class Body {
         Type type = Type::none;
         Shape shape;
     };
+    void check_permutation(const Equation& e, size_t rank, const Shape& numbers) const;
     Value transformed(const Equation& e, const Value& x, const Transform& transform);
     std::string untransformed(const Equation& e, const Value& before, const Transform& transform,
                               const Value& after);
@@ -79,7 +84,7 @@ class Body {
     const Call& call_;
     KernelWriter& out_;
     std::unordered_map<int, RefPlace> refs_;
-    std::unordered_map<int, std::string> names_;
+    std::vector<std::string> names_;  ///< of variables; empty: it has no value yet
     std::vector<std::string> indices_, sizes_;
 };
 

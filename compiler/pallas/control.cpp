@@ -12,8 +12,8 @@ bool Body::control(const Equation& e) {
     };
     if (e.op == "cond") {
         need(1);
-        for (size_t i = 0; i < e.out.size(); ++i) names_[e.out[i]] = declared(out_type(e, i));
-        cond(e, 0, index(e.in.at(0)));
+        for (size_t i = 0; i < e.out.size(); ++i) name_variable(e.out[i], declared(out_type(e, i)));
+        cond(e, 0, index(operand(e, 0)));
     } else if (e.op == "scan") {
         need(1);
         scan(e);
@@ -56,7 +56,7 @@ void Body::cond(const Equation& e, size_t branch, const std::string& which) {
     if (!last) out_.line("if {} <= {}:", which, index_text(static_cast<int64_t>(branch)));
     equations(block);
     std::vector<std::string> names;
-    for (const int variable : e.out) names.push_back(names_.at(variable));
+    for (const int variable : e.out) names.push_back(name_of(variable));
     for (size_t i = 0; i < names.size(); ++i) out_.line("{} = {}", names[i], text(block.results[i]));
     if (last) return;
     out_.close("else:");
@@ -74,7 +74,7 @@ void Body::scan(const Equation& e) {
     std::vector<std::string> names, stacks;
     for (size_t i = 0; i < carries; ++i) {
         names.push_back(out_.let(in(e, i)));
-        names_[body.inputs[i]] = names.back();
+        name_variable(body.inputs[i], names.back());
     }
     for (size_t i = carries; i < e.out.size(); ++i) stacks.push_back(declared(out_type(e, i)));
     const std::string counter = out_.fresh("i");
@@ -89,9 +89,9 @@ void Body::scan(const Equation& e) {
     };
     for (size_t i = carries; i < e.in.size(); ++i) {
         const Shape part = call_.type_of(body.inputs[i]).shape;
-        names_[body.inputs[i]] = out_.let(
-            fmt::format("reshape{}(dynamic_slice{{{}}}({}, {}))", part.empty() ? "" : "{" + join(part) + "}",
-                        part.empty() ? "1" : "1, " + join(part), in(e, i), starts(part)));
+        name_variable(body.inputs[i],
+                      out_.let(fmt::format("reshape{}(dynamic_slice{{{}}}({}, {}))", braces(part),
+                                           part.empty() ? "1" : "1, " + join(part), in(e, i), starts(part))));
     }
     equations(body);
     for (size_t i = 0; i < stacks.size(); ++i) {
@@ -104,7 +104,8 @@ void Body::scan(const Equation& e) {
     }
     assign_all(names, {body.results.begin(), body.results.begin() + static_cast<std::ptrdiff_t>(carries)});
     out_.close("endloop");
-    for (size_t i = 0; i < e.out.size(); ++i) names_[e.out[i]] = i < carries ? names[i] : stacks[i - carries];
+    for (size_t i = 0; i < e.out.size(); ++i)
+        name_variable(e.out[i], i < carries ? names[i] : stacks[i - carries]);
 }
 
 void Body::while_loop(const Equation& e) {
@@ -115,7 +116,8 @@ void Body::while_loop(const Equation& e) {
     std::vector<std::string> names;
     for (size_t i = 0; i < e.in.size(); ++i) {
         names.push_back(out_.let(in(e, i)));
-        names_[condition.inputs[i]] = names_[body.inputs[i]] = names[i];
+        name_variable(condition.inputs[i], names[i]);
+        name_variable(body.inputs[i], names[i]);
     }
     const std::string going = out_.let("true");
     out_.line("while {}:", going);
@@ -126,7 +128,7 @@ void Body::while_loop(const Equation& e) {
     assign_all(names, body.results);
     out_.close("endif");
     out_.close("endwhile");
-    for (size_t i = 0; i < e.out.size(); ++i) names_[e.out[i]] = names[i];
+    for (size_t i = 0; i < e.out.size(); ++i) name_variable(e.out[i], names[i]);
 }
 
 void Body::run_scoped(const Equation& e) {
@@ -143,7 +145,7 @@ void Body::run_scoped(const Equation& e) {
             out_.line("forget({}, window{{{}}}())", refs_[variable].buffer, kernel::elements_of(type.shape));
     }
     equations(body);
-    for (size_t i = 0; i < e.out.size(); ++i) names_[e.out[i]] = text(body.results[i]);
+    for (size_t i = 0; i < e.out.size(); ++i) name_variable(e.out[i], text(body.results[i]));
 }
 
 }  // namespace kpu::compiler::pallas

@@ -1,16 +1,17 @@
 #pragma once
 // Exported Pallas calls, as kpusim.pallas writes them (.pallas.json): pallas.md has the form.
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/json_document.hpp"
 #include "isa/kernel/tile_code.hpp"
 
 namespace kpu::compiler::pallas {
 
-using Json = nlohmann::json;
+using Json = JsonValue;
 using kernel::Shape;
 using kernel::Type;
 
@@ -47,13 +48,13 @@ struct Block {
     std::vector<Atom> results;
 };
 struct Equation {
-    std::string op;
+    std::string_view op;
     std::vector<Atom> in;
     std::vector<Ref> refs;
     std::vector<int> out;
     std::vector<Block> blocks;
-    Json parameters;        ///< by name
-    std::string_view line;  ///< one of the export's
+    Json parameters;  ///< by name
+    std::string_view line;
 
     Shape list(const char* name) const;
     int64_t number(const char* name) const;
@@ -91,12 +92,15 @@ struct GridAxis {
 struct Call {
     std::string name, line;
     std::vector<GridAxis> grid;
-    std::vector<VariableType> variables;
+    std::vector<VariableType> types;  ///< at least one
+    std::vector<uint32_t> variables;  ///< the type of each
     std::vector<Operand> operands;
     std::vector<int> scratch;
     std::vector<std::pair<size_t, size_t>> aliases;
     Block body;
-    const VariableType& type_of(int variable) const { return variables[static_cast<size_t>(variable)]; }
+    const VariableType& type_of(int variable) const {
+        return types[variables[static_cast<size_t>(variable)]];
+    }
 };
 struct Move {
     size_t from = 0, to = 0;
@@ -117,12 +121,12 @@ struct Array {
 };
 struct Export {
     std::string name;
-    std::vector<std::string> lines;
+    std::shared_ptr<const JsonDocument> document;  ///< owns the texts and parameters of equations
     std::vector<Array> arrays;
     std::vector<Step> steps;
 };
 
 /// Throws UserError that names what is wrong and where.
-Export read_export(const std::string& bytes, const std::string& origin);
+Export read_export(std::string bytes, const std::string& origin);
 
 }  // namespace kpu::compiler::pallas

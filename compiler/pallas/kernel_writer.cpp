@@ -13,7 +13,7 @@ void KernelWriter::write_source() {
     std::string plain(source_);  // a kernel's text has no other characters
     for (char& c : plain)
         if (c < ' ' || c > '~' || c == '"') c = '?';
-    body_ += fmt::format("    line(\"{}\")\n", plain);
+    body_.append("    line(\"").append(plain).append("\")\n");
 }
 
 std::string KernelWriter::buffer(const std::string& name, const char* access, Type type, int64_t count) {
@@ -22,15 +22,34 @@ std::string KernelWriter::buffer(const std::string& name, const char* access, Ty
     return given;
 }
 
-std::string KernelWriter::let(const std::string& value) {
-    const std::string name = fresh("t");
-    line("let {} = {}", name, value);
+void KernelWriter::let(std::string_view name, std::string_view value) {
+    write_source();
+    body_.append("    let ").append(name).append(" = ").append(value).append("\n");
+}
+
+std::string KernelWriter::let(std::string_view value) {
+    const int count = temporaries_++;
+    std::string name = count == 0 ? "t" : "t_" + std::to_string(count);
+    let(name, value);
     return name;
 }
 
+std::string KernelWriter::variable(int number) {
+    const auto at = static_cast<size_t>(number);
+    if (at >= named_.size()) named_.resize(at + 1);
+    std::string name = "v" + std::to_string(number);
+    if (!named_[at]) {
+        named_[at] = true;
+        return name;
+    }
+    return fresh(name + "_");
+}
+
 std::string KernelWriter::text(const std::string& kernel) const {
-    return fmt::format("kernel {} rules(xla) workgroup(1) ({}):\n{}endkernel\n", kernel,
-                       fmt::join(buffers_, ", "), body_);
+    std::string text =
+        fmt::format("kernel {} rules(xla) workgroup(1) ({}):\n", kernel, fmt::join(buffers_, ", "));
+    text.reserve(text.size() + body_.size() + 16);
+    return text.append(body_).append("endkernel\n");
 }
 
 std::string join(const Shape& numbers) { return fmt::format("{}", fmt::join(numbers, ", ")); }

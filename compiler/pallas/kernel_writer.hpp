@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <iterator>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -21,15 +22,20 @@ class KernelWriter {
     template <typename... Parts>
     void line(fmt::format_string<Parts...> text, Parts&&... parts) {
         write_source();
-        body_ += "    " + fmt::format(text, std::forward<Parts>(parts)...) + "\n";
+        body_ += "    ";
+        fmt::format_to(std::back_inserter(body_), text, std::forward<Parts>(parts)...);
+        body_ += '\n';
     }
     /// endif, else: and the like, which are no statements.
-    void close(std::string_view word) { body_ += fmt::format("    {}\n", word); }
+    void close(std::string_view word) { body_.append("    ").append(word).append("\n"); }
     /// Where the statements from here on come from, in Python; gives what it was.
     std::string_view set_source(std::string_view source) { return std::exchange(source_, source); }
+    void let(std::string_view name, std::string_view value);
     /// `let` of a new variable; its name.
-    std::string let(const std::string& value);
+    std::string let(std::string_view value);
     std::string fresh(const std::string& name);
+    /// The same for a variable of the export.
+    std::string variable(int number);
     std::string text(const std::string& kernel) const;
 
   private:
@@ -39,6 +45,8 @@ class KernelWriter {
     std::string body_;
     std::string_view source_, written_source_;  ///< of the export
     std::unordered_map<std::string, int> taken_;
+    std::vector<bool> named_;  ///< variables of the export
+    int temporaries_ = 0;
 };
 
 /// How a bool is stored.

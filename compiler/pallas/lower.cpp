@@ -55,7 +55,8 @@ class Lowering {
         const Role role = array.role == Array::Role::input    ? proto::Tensor::INPUT
                           : array.role == Array::Role::output ? proto::Tensor::OUTPUT
                                                               : proto::Tensor::WEIGHT;
-        proto::Tensor& tensor = program_.tensor(array.name, role, elem, array.shape, array.name);
+        proto::Tensor& tensor =
+            program_.tensor(array.name, role, elem, {array.shape.begin(), array.shape.end()}, array.name);
         if (array.type == Type::boolean) tensor.set_host_elem(proto::HOST_BOOL);
         if (role == proto::Tensor::INPUT) program_.message().add_input_id(array.name);
         if (role == proto::Tensor::OUTPUT) program_.message().add_output_id(array.name);
@@ -73,13 +74,11 @@ class Lowering {
 
     void launch(const LoweredCall& lowered, const std::string& where, proto::KernelFile& file) {
         Diagnostics found;
-        auto kernels = kernel::parse(lowered.text, where, found);
+        const auto body = program_.module().shared(*file.add_kernel());
+        const auto kernels = kernel::parse(lowered.text, where, found, body);
         if (found.has_errors() || kernels.size() != 1) throw UserError(found);
-        *file.add_kernel() = *kernels[0].body;
-        const std::string name = kernels[0].body->name();
-        kernel::Source& source = kernels_.emplace_back();  // without places in a text that nobody sees
-        source.body = kernels[0].body;
-        source.path = origin_;
+        const std::string& name = body->name();
+        kernels_.push_back({body, origin_, {}, {}, {}});  // without places in a text that nobody sees
         std::vector<builder::Region> inputs, outputs;
         for (const KernelOperand& operand : lowered.operands) {
             if (operand.reads) inputs.push_back(regions_[operand.array]);

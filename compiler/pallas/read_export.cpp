@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "base/diagnostics.hpp"
@@ -16,21 +16,24 @@ constexpr size_t max_arrays = 65536, max_steps = 65536, max_variables = 1 << 20,
 
 class Reader {
   public:
-    Reader(const Json& document, const std::string& origin) : document_(document), origin_(origin) {}
+    Reader(std::shared_ptr<const JsonDocument> document, const std::string& origin)
+        : document_(std::move(document)), origin_(origin) {}
 
     Export run() {
         Export result;
-        keys(document_, {"format", "version", "jax", "name", "lines", "arrays", "steps"}, {});
-        if (text(document_, "format") != "kpusim-pallas") fail("`format` is not kpusim-pallas");
-        if (whole(document_.at("version")) != 1)
-            fail(fmt::format("version {} of the form", whole(document_.at("version"))),
-                 "Fix: export it again with this kpusim.");
-        result.name = text(document_, "name");
-        for (const Json& line : list(document_, "lines", max_variables)) lines_.push_back(word(line));
-        for (const Json& one : list(document_, "arrays", max_arrays)) result.arrays.push_back(array(one));
+        const Json root = document_->root();
+        keys(root, {"format", "version", "jax", "name", "lines", "arrays", "steps"}, {});
+        if (text(root, "format") != "kpusim-pallas") fail("`format` is not kpusim-pallas");
+        if (const int64_t version = whole(root.find("version")); version != 1)
+            fail(fmt::format("version {} of the form", version), "Fix: export it again with this kpusim.");
+        result.name = text(root, "name");
+        const Json lines = list(root, "lines", max_variables);
+        lines_.reserve(lines.size());
+        for (const Json line : lines) lines_.push_back(word(line));
+        for (const Json one : list(root, "arrays", max_arrays)) result.arrays.push_back(array(one));
         arrays_ = result.arrays.size();
-        for (const Json& one : list(document_, "steps", max_steps)) result.steps.push_back(step(one));
-        result.lines = std::move(lines_);  // which stay where the equations name them
+        for (const Json one : list(root, "steps", max_steps)) result.steps.push_back(step(one));
+        result.document = std::move(document_);  // where lines, names and parameters stand
         return result;
     }
 
@@ -46,43 +49,42 @@ class Reader {
 
     // ---- pieces
 
-    void keys(const Json& object, std::initializer_list<const char*> needed,
-              std::initializer_list<const char*> optional) const {
+    void keys(const Json& object, std::initializer_list<std::string_view> needed,
+              std::initializer_list<std::string_view> optional) const {
         if (!object.is_object()) fail("an object is missing");
-        for (const char* key : needed)
-            if (!object.contains(key)) fail(fmt::format("`{}` is missing", key));
-        for (const auto& item : object.items()) {
-            const auto is = [&](const char* key) { return item.key() == key; };
+        for (const std::string_view key : needed)
+            if (!object.find(key)) fail(fmt::format("`{}` is missing", key));
+        for (auto item = object.begin(), last = object.end(); item != last; ++item) {
+            const auto is = [&](std::string_view key) { return item.key() == key; };
             if (std::none_of(needed.begin(), needed.end(), is) &&
                 std::none_of(optional.begin(), optional.end(), is))
                 fail(fmt::format("`{}` is no key of the form", item.key()));
         }
     }
-    const Json& list(const Json& object, const char* key, size_t most) const {
-        const Json& found = object.at(key);
-        return items(found, key, most);
+    Json list(const Json& object, const char* key, size_t most) const {
+        return items(object.find(key), key, most);
     }
-    const Json& items(const Json& found, const char* what, size_t most) const {
+    Json items(const Json& found, const char* what, size_t most) const {
         if (!found.is_array()) fail(fmt::format("`{}` is no list", what));
         if (found.size() > most)
             fail(fmt::format("`{}` has more than {} members", what, most), "Fix: export a smaller program.");
         return found;
     }
-    std::string word(const Json& value) const {
+    std::string_view word(const Json& value) const {
         if (!value.is_string()) fail("a text is missing");
-        return value.get<std::string>();
+        return value.string();
     }
-    std::string text(const Json& object, const char* key) const { return word(object.at(key)); }
+    std::string_view text(const Json& object, const char* key) const { return word(object.find(key)); }
     int64_t whole(const Json& value, int64_t least = -(int64_t{1} << 40),
                   int64_t most = int64_t{1} << 40) const {
-        if (!value.is_number_integer()) fail("a whole number is missing");
-        const auto number = value.get<int64_t>();
+        if (!value.is_integer()) fail("a whole number is missing");
+        const int64_t number = value.integer();
         if (number < least || number > most) fail(fmt::format("{} is out of range", number));
         return number;
     }
     Shape numbers(const Json& value, const char* what) const {
         Shape result;
-        for (const Json& one : items(value, what, 64)) result.push_back(whole(one));
+        for (const Json one : items(value, what, 64)) result.push_back(whole(one));
         return result;
     }
     Shape shape(const Json& value) const {
@@ -97,24 +99,26 @@ class Reader {
         if (result.size() > kernel::max_tile_rank) fail("too many dimensions", "Fix: reshape it.");
         return result;
     }
-    Type type(const std::string& name) const {
+    Type type(std::string_view name) const {
         const auto found = kernel::parse_type(name);
         if (!found || !kernel::contains(kernel::tile_types, *found))
             fail(fmt::format("`{}` is no element type", name));
         return *found;
     }
-    const std::string& line(const Json& object) const {
-        const int64_t index = whole(object.at("line"), 0);
+    std::string_view line(const Json& object) const { return line_of(object.find("line")); }
+    std::string_view line_of(const Json& number) const {
+        const int64_t index = whole(number, 0);
         if (static_cast<size_t>(index) >= lines_.size()) fail("`line` is none of the lines");
         return lines_[static_cast<size_t>(index)];
     }
     int variable(const Json& value) const {
         return static_cast<int>(
-            whole(value, 0, static_cast<int64_t>(variables_ == nullptr ? 0 : variables_->size()) - 1));
+            whole(value, 0, static_cast<int64_t>(call_ == nullptr ? 0 : call_->variables.size()) - 1));
     }
     std::vector<int> variables(const Json& value, const char* what) const {
         std::vector<int> result;
-        for (const Json& one : items(value, what, max_variables)) result.push_back(variable(one));
+        result.reserve(items(value, what, max_variables).size());
+        for (const Json one : value) result.push_back(variable(one));
         return result;
     }
     Atom atom(const Json& value) const {
@@ -124,13 +128,15 @@ class Reader {
             return result;
         }
         if (value.size() != 2) fail("a literal has a type and bits");
-        result.type = type(word(value[0]));
-        result.bits = static_cast<uint64_t>(whole(value[1], 0, UINT32_MAX));
+        auto part = value.begin();
+        result.type = type(word(*part));
+        result.bits = static_cast<uint64_t>(whole(*++part, 0, UINT32_MAX));
         return result;
     }
     std::vector<Atom> atoms(const Json& value, const char* what) const {
         std::vector<Atom> result;
-        for (const Json& one : items(value, what, max_variables)) result.push_back(atom(one));
+        result.reserve(items(value, what, max_variables).size());
+        for (const Json one : value) result.push_back(atom(one));
         return result;
     }
 
@@ -139,15 +145,17 @@ class Reader {
     Transform transform(const Json& value) const {
         if (!value.is_array() || value.size() != 2) fail("a transform has a name and what it takes");
         Transform result;
-        const std::string name = word(value[0]);
+        auto part = value.begin();
+        const std::string_view name = word(*part);
+        const Json what = *++part;
         if (name == "index") {
-            for (const Json& one : items(value[1], "index", 16)) result.dims.push_back(index_dim(one));
+            for (const Json one : items(what, "index", 16)) result.dims.push_back(index_dim(one));
         } else if (name == "bitcast") {
             result.kind = Transform::Kind::bitcast;
-            result.type = type(word(value[1]));
+            result.type = type(word(what));
         } else if (name == "reshape" || name == "transpose") {
             result.kind = name == "reshape" ? Transform::Kind::reshape : Transform::Kind::transpose;
-            result.numbers = shape(value[1]);
+            result.numbers = shape(what);
         } else {
             fail(fmt::format("`{}` is no transform", name));
         }
@@ -160,44 +168,56 @@ class Reader {
             dim.start = atom(value);
             return dim;
         }
-        if (word(value[0]) != "slice") fail("an index is a slice or an atom");
-        dim.start = atom(value[1]);
-        dim.size = whole(value[2], 0, INT32_MAX);
-        dim.stride = whole(value[3], 1, INT32_MAX);
+        auto part = value.begin();
+        if (word(*part) != "slice") fail("an index is a slice or an atom");
+        dim.start = atom(*++part);
+        dim.size = whole(*++part, 0, INT32_MAX);
+        dim.stride = whole(*++part, 1, INT32_MAX);
         return dim;
     }
     Ref ref(const Json& value) const {
         keys(value, {"ref"}, {"at"});
         Ref result;
-        result.variable = variable(value.at("ref"));
-        if ((*variables_)[static_cast<size_t>(result.variable)].space.empty()) fail("a ref is a value");
-        if (value.contains("at"))
-            for (const Json& one : items(value.at("at"), "at", 64)) result.at.push_back(transform(one));
+        result.variable = variable(value.find("ref"));
+        if (call_->type_of(result.variable).space.empty()) fail("a ref is a value");
+        if (const Json at = value.find("at"))
+            for (const Json one : items(at, "at", 64)) result.at.push_back(transform(one));
         return result;
     }
 
-    Equation equation(const Json& value, size_t depth) {
-        if (!value.is_object() || !value.contains("op") || !value.contains("line"))
-            fail("an equation has `op` and `line`");
-        Equation result;
-        result.op = text(value, "op");
-        result.line = line(value);
-        const Equation* const outer = std::exchange(equation_, &result);
-        result.parameters = Json::object();
-        for (const auto& item : value.items()) {
-            const std::string& key = item.key();
-            if (key == "in")
-                result.in = atoms(item.value(), "in");
-            else if (key == "out")
-                result.out = variables(item.value(), "out");
-            else if (key == "refs")
-                for (const Json& one : items(item.value(), "refs", 16)) result.refs.push_back(ref(one));
-            else if (key == "blocks")
-                for (const Json& one : items(item.value(), "blocks", 256))
-                    result.blocks.push_back(block(one, depth + 1));
-            else if (key != "op" && key != "line")
-                result.parameters[key] = item.value();
+    /// What every equation may have; of several members with one key the last counts. The others are its parameters.
+    struct Parts {
+        Json op, line, in, out, refs, blocks;
+        explicit Parts(const Json& equation) {
+            for (auto item = equation.begin(), last = equation.end(); item != last; ++item) {
+                const std::string_view key = item.key();
+                Json* const part = key == "op"       ? &op
+                                   : key == "line"   ? &line
+                                   : key == "in"     ? &in
+                                   : key == "out"    ? &out
+                                   : key == "refs"   ? &refs
+                                   : key == "blocks" ? &blocks
+                                                     : nullptr;
+                if (part != nullptr) *part = item.value();
+            }
         }
+    };
+    Equation equation(const Json& value, size_t depth) {
+        if (!value.is_object()) fail("an equation has `op` and `line`");
+        const Parts parts(value);
+        if (!parts.op || !parts.line) fail("an equation has `op` and `line`");
+        Equation result;
+        result.op = word(parts.op);
+        result.line = line_of(parts.line);
+        result.parameters = value;
+        const Equation* const outer = std::exchange(equation_, &result);
+        if (parts.in) result.in = atoms(parts.in, "in");
+        if (parts.out) result.out = variables(parts.out, "out");
+        if (parts.refs)
+            for (const Json one : items(parts.refs, "refs", 16)) result.refs.push_back(ref(one));
+        if (parts.blocks)
+            for (const Json one : items(parts.blocks, "blocks", 256))
+                result.blocks.push_back(block(one, depth + 1));
         equation_ = outer;
         return result;
     }
@@ -205,10 +225,11 @@ class Reader {
         if (depth > max_depth) fail("blocks nest too deep", "Fix: flatten the kernel's control flow.");
         keys(value, {"inputs", "equations", "results"}, {});
         Block result;
-        result.inputs = variables(value.at("inputs"), "inputs");
-        for (const Json& one : items(value.at("equations"), "equations", max_variables))
-            result.equations.push_back(equation(one, depth));
-        result.results = atoms(value.at("results"), "results");
+        result.inputs = variables(value.find("inputs"), "inputs");
+        const Json equations = items(value.find("equations"), "equations", max_variables);
+        result.equations.reserve(equations.size());
+        for (const Json one : equations) result.equations.push_back(equation(one, depth));
+        result.results = atoms(value.find("results"), "results");
         return result;
     }
 
@@ -219,18 +240,18 @@ class Reader {
         Array result;
         result.name = text(value, "name");
         where_ = fmt::format("array `{}`", result.name);
-        if (!kernel::is_identifier(result.name) || !names_.insert(result.name).second)
+        if (!kernel::is_identifier(result.name) || !names_.insert(text(value, "name")).second)
             fail("its name is no new identifier");
         result.type = type(text(value, "type"));
-        result.shape = shape(value.at("shape"));
-        const std::string role = text(value, "role");
+        result.shape = shape(value.find("shape"));
+        const std::string_view role = text(value, "role");
         using Role = Array::Role;
         result.role = role == "input"     ? Role::input
                       : role == "output"  ? Role::output
                       : role == "between" ? Role::between
                                           : Role::constant;
         if (result.role == Role::constant && role != "constant") fail(fmt::format("`{}` is no role", role));
-        if (value.contains("data") != (result.role == Role::constant))
+        if (static_cast<bool>(value.find("data")) != (result.role == Role::constant))
             fail("constants have `data`, others do not");
         const auto bytes =
             static_cast<size_t>(kernel::elements_of(result.shape)) * kernel::tile_bytes(result.type);
@@ -239,8 +260,9 @@ class Reader {
         where_.clear();
         return result;
     }
-    std::string decoded(const std::string& text, size_t bytes) const {
+    std::string decoded(std::string_view text, size_t bytes) const {
         std::string result;
+        result.reserve(std::min(bytes, text.size()));
         uint32_t bits = 0;
         int have = 0;
         for (const char c : text) {
@@ -264,12 +286,12 @@ class Reader {
 
     Step step(const Json& value) {
         Step result;
-        if (value.is_object() && value.contains("call")) {
+        if (value.find("call")) {
             keys(value, {"call"}, {});
-            result.call = call(value.at("call"));
+            result.call = call(value.find("call"));
         } else {
             keys(value, {"move"}, {});
-            result.move = move(value.at("move"));
+            result.move = move(value.find("move"));
         }
         where_.clear();
         return result;
@@ -283,13 +305,13 @@ class Reader {
         keys(value, {"from", "to", "from_offset", "to_offset", "size", "from_stride", "to_stride", "line"},
              {});
         Move result;
-        result.from = array_index(value.at("from"));
-        result.to = array_index(value.at("to"));
-        result.from_offset = whole(value.at("from_offset"));
-        result.to_offset = whole(value.at("to_offset"));
-        result.size = shape(value.at("size"));
-        result.from_stride = numbers(value.at("from_stride"), "from_stride");
-        result.to_stride = numbers(value.at("to_stride"), "to_stride");
+        result.from = array_index(value.find("from"));
+        result.to = array_index(value.find("to"));
+        result.from_offset = whole(value.find("from_offset"));
+        result.to_offset = whole(value.find("to_offset"));
+        result.size = shape(value.find("size"));
+        result.from_stride = numbers(value.find("from_stride"), "from_stride");
+        result.to_stride = numbers(value.find("to_stride"), "to_stride");
         result.line = line(value);
         if (result.from_stride.size() != result.size.size() || result.to_stride.size() != result.size.size())
             fail("strides of another rank");
@@ -303,20 +325,20 @@ class Reader {
         result.name = text(value, "name");
         result.line = line(value);
         where_ = fmt::format("call `{}`", result.name);
-        std::vector<VariableType> types;
-        for (const Json& one : items(value.at("types"), "types", max_variables))
-            types.push_back(variable_type(one));
-        for (const Json& one : items(value.at("vars"), "vars", max_variables))
-            result.variables.push_back(
-                types.empty()
-                    ? VariableType{}
-                    : types[static_cast<size_t>(whole(one, 0, static_cast<int64_t>(types.size()) - 1))]);
-        variables_ = &result.variables;
-        for (const Json& one : items(value.at("operands"), "operands", 1024))
+        for (const Json one : items(value.find("types"), "types", max_variables))
+            result.types.push_back(variable_type(one));
+        if (result.types.empty()) result.types.emplace_back();
+        const auto last_type = static_cast<int64_t>(result.types.size()) - 1;
+        const Json variables_of = items(value.find("vars"), "vars", max_variables);
+        result.variables.reserve(variables_of.size());
+        for (const Json one : variables_of)
+            result.variables.push_back(static_cast<uint32_t>(whole(one, 0, last_type)));
+        call_ = &result;
+        for (const Json one : items(value.find("operands"), "operands", 1024))
             result.operands.push_back(operand(one));
-        for (const Json& one : items(value.at("grid"), "grid", 16)) result.grid.push_back(axis(one, result));
-        result.scratch = variables(value.at("scratch"), "scratch");
-        for (const Json& one : items(value.at("aliases"), "aliases", 1024)) {
+        for (const Json one : items(value.find("grid"), "grid", 16)) result.grid.push_back(axis(one, result));
+        result.scratch = variables(value.find("scratch"), "scratch");
+        for (const Json one : items(value.find("aliases"), "aliases", 1024)) {
             const Shape pair = numbers(one, "aliases");
             const auto known = [&](int64_t i) {
                 return i >= 0 && i < static_cast<int64_t>(result.operands.size());
@@ -325,18 +347,18 @@ class Reader {
                 fail("an alias is a pair of operands");
             result.aliases.emplace_back(pair[0], pair[1]);
         }
-        result.body = block(value.at("body"), 0);
-        variables_ = nullptr;
+        result.body = block(value.find("body"), 0);
+        call_ = nullptr;
         return result;
     }
     VariableType variable_type(const Json& value) const {
         keys(value, {"type", "shape"}, {"space"});
         VariableType result;
-        const std::string name = text(value, "type");
+        const std::string_view name = text(value, "type");
         result.is_semaphore = name == "semaphore" || name == "dma_semaphore";
         if (!result.is_semaphore) result.type = type(name);
-        result.shape = shape(value.at("shape"));
-        if (value.contains("space")) result.space = text(value, "space");
+        result.shape = shape(value.find("shape"));
+        if (value.find("space")) result.space = text(value, "space");
         return result;
     }
     GridAxis axis(const Json& value, const Call& call) const {
@@ -347,7 +369,7 @@ class Reader {
         }
         keys(value, {"bound"}, {});
         result.bound =
-            static_cast<int>(whole(value.at("bound"), 0, static_cast<int64_t>(call.operands.size()) - 1));
+            static_cast<int>(whole(value.find("bound"), 0, static_cast<int64_t>(call.operands.size()) - 1));
         if (call.operands[static_cast<size_t>(result.bound)].role != Operand::Role::bound)
             fail("a bound is no such operand");
         return result;
@@ -355,9 +377,9 @@ class Reader {
     Operand operand(const Json& value) {
         keys(value, {"array", "role", "shape"}, {"ref", "block"});
         Operand result;
-        result.array = array_index(value.at("array"));
-        result.shape = shape(value.at("shape"));
-        const std::string role = text(value, "role");
+        result.array = array_index(value.find("array"));
+        result.shape = shape(value.find("shape"));
+        const std::string_view role = text(value, "role");
         using Role = Operand::Role;
         if (role == "bound")
             result.role = Role::bound;
@@ -369,16 +391,17 @@ class Reader {
             result.role = Role::output;
         else
             fail(fmt::format("`{}` is no role", role));
-        if (result.role != Role::bound) result.ref = variable(value.at("ref"));
-        if (value.contains("block")) result.block = block_spec(value.at("block"), result.shape);
+        if (result.role != Role::bound) result.ref = variable(value.find("ref"));
+        if (const Json block = value.find("block")) result.block = block_spec(block, result.shape);
         return result;
     }
     BlockSpec block_spec(const Json& value, const Shape& shape) {
         keys(value, {"dims", "map"}, {"buffers"});
         BlockSpec result;
-        for (const Json& one : items(value.at("dims"), "dims", 16)) {
-            if (!one.is_array() || one.empty()) fail("a dimension of a block has a kind");
-            const std::string kind = word(one[0]);
+        for (const Json one : items(value.find("dims"), "dims", 16)) {
+            if (!one.is_array() || one.size() == 0) fail("a dimension of a block has a kind");
+            auto part = one.begin();
+            const std::string_view kind = word(*part);
             BlockDim dim;
             if (kind == "squeezed")
                 dim.kind = BlockDim::Kind::squeezed;
@@ -386,25 +409,25 @@ class Reader {
                 dim.kind = BlockDim::Kind::element;
             else if (kind != "blocked" || one.size() != 2)
                 fail(fmt::format("`{}` is no dimension of a block", kind));
-            if (one.size() > 1) dim.size = whole(one[1], 1, INT32_MAX);
-            if (one.size() == 4) dim.low = whole(one[2], 0, INT32_MAX);
+            if (one.size() > 1) dim.size = whole(*++part, 1, INT32_MAX);
+            if (one.size() == 4) dim.low = whole(*++part, 0, INT32_MAX);
             result.dims.push_back(dim);
         }
-        result.map = block(value.at("map"), 0);
-        if (value.contains("buffers")) result.buffers = whole(value.at("buffers"), 1, 64);
+        result.map = block(value.find("map"), 0);
+        if (const Json buffers = value.find("buffers")) result.buffers = whole(buffers, 1, 64);
         if (result.dims.size() != shape.size() || result.map.results.size() != shape.size())
             fail("a block of another rank than its array");
         return result;
     }
 
-    const Json& document_;
+    std::shared_ptr<const JsonDocument> document_;
     const std::string& origin_;
     std::string where_;
     const Equation* equation_ = nullptr;  ///< that is being read: where it stands is more exact
-    std::vector<std::string> lines_;
-    std::set<std::string> names_;
+    std::vector<std::string_view> lines_;
+    std::unordered_set<std::string_view> names_;
     size_t arrays_ = 0;
-    const std::vector<VariableType>* variables_ = nullptr;
+    const Call* call_ = nullptr;  ///< that is being read
 };
 
 [[noreturn]] void no_parameter(const Equation& equation, const char* name) {
@@ -415,32 +438,32 @@ class Reader {
 }  // namespace
 
 Shape Equation::list(const char* name) const {
-    const auto found = parameters.find(name);
+    const Json found = parameters.find(name);
     Shape result;
-    if (found == parameters.end() || !found->is_array() || found->size() > 64) no_parameter(*this, name);
-    for (const Json& one : *found) {
-        if (!one.is_number_integer()) no_parameter(*this, name);
-        result.push_back(one.get<int64_t>());
+    if (!found.is_array() || found.size() > 64) no_parameter(*this, name);
+    for (const Json one : found) {
+        if (!one.is_integer()) no_parameter(*this, name);
+        result.push_back(one.integer());
     }
     return result;
 }
 int64_t Equation::number(const char* name) const {
-    const auto found = parameters.find(name);
-    if (found == parameters.end() || !found->is_number_integer()) no_parameter(*this, name);
-    return found->get<int64_t>();
+    const Json found = parameters.find(name);
+    if (!found.is_integer()) no_parameter(*this, name);
+    return found.integer();
 }
 bool Equation::flag(const char* name) const {
-    const auto found = parameters.find(name);
-    if (found == parameters.end() || !found->is_boolean()) no_parameter(*this, name);
-    return found->get<bool>();
+    const Json found = parameters.find(name);
+    if (!found.is_boolean()) no_parameter(*this, name);
+    return found.boolean();
 }
 
-Export read_export(const std::string& bytes, const std::string& origin) {
-    const Json document = Json::parse(bytes, nullptr, false);
-    if (document.is_discarded())
+Export read_export(std::string bytes, const std::string& origin) {
+    auto document = JsonDocument::parse(std::move(bytes));
+    if (document == nullptr)
         throw UserError(
             fmt::format("{}: error: this is no JSON, or is cut off. Fix: export it again.", origin));
-    return Reader(document, origin).run();
+    return Reader(std::move(document), origin).run();
 }
 
 }  // namespace kpu::compiler::pallas

@@ -84,7 +84,7 @@ void Body::direct_store(const RefView& view, const std::string& value, const std
 
 /// An operand as the mask of a window.
 std::string Body::mask(const Equation& e, size_t at, const RefView& view) {
-    const Shape own = type_of(e.in.at(at)).shape, whole = view.window_shape();
+    const Shape own = type_of(operand(e, at)).shape, whole = view.window_shape();
     const std::string value = in(e, at);
     if (own.empty() && !whole.empty()) return fmt::format("broadcast_to{}({})", braces(whole), value);
     if (own != view.shape()) refuse(e, "a mask of another shape. Fix: use one of the shape of the access.");
@@ -109,7 +109,7 @@ void Body::masked_store(const Equation& e, const Ref& ref) {
     }
     const std::string old = out_.let(load(e, ref));
     store(e, ref, out_.let(fmt::format("select({}, {}, {})", in(e, 1), in(e, 0), old)));
-    if (!e.out.empty()) names_[e.out[0]] = old;
+    if (!e.out.empty()) name_variable(e.out[0], old);
 }
 
 std::string Body::load(const Equation& e, const Ref& ref) {
@@ -193,6 +193,17 @@ Body::Value Body::places_of(const Equation& e, const Shape& shape, const Transfo
     return result;
 }
 
+void Body::check_permutation(const Equation& e, size_t rank, const Shape& numbers) const {
+    std::vector<bool> seen(rank);
+    bool good = numbers.size() == rank;
+    for (size_t i = 0; good && i < rank; ++i) {
+        const auto from = static_cast<size_t>(numbers[i]);
+        good = from < rank && !seen[from];
+        if (good) seen[from] = true;
+    }
+    if (!good) refuse(e, "no permutation of the dimensions of its ref. Fix: export it again.");
+}
+
 Body::Value Body::transformed(const Equation& e, const Value& x, const Transform& transform) {
     Value result = x;
     switch (transform.kind) {
@@ -209,8 +220,9 @@ Body::Value Body::transformed(const Equation& e, const Value& x, const Transform
             result.name = out_.let(fmt::format("reshape{}({})", braces(transform.numbers), x.name));
             break;
         case Transform::Kind::transpose:
-            for (size_t i = 0; i < x.shape.size() && i < transform.numbers.size(); ++i)
-                result.shape[i] = x.shape.at(static_cast<size_t>(transform.numbers[i]));
+            check_permutation(e, x.shape.size(), transform.numbers);
+            for (size_t i = 0; i < x.shape.size(); ++i)
+                result.shape[i] = x.shape[static_cast<size_t>(transform.numbers[i])];
             result.name = out_.let(fmt::format("transpose{}({})", braces(transform.numbers), x.name));
             break;
         case Transform::Kind::index: {
@@ -236,7 +248,7 @@ std::string Body::untransformed(const Equation& e, const Value& before, const Tr
         case Transform::Kind::transpose: {
             Shape back(transform.numbers.size());
             for (size_t i = 0; i < back.size(); ++i)
-                back.at(static_cast<size_t>(transform.numbers[i])) = static_cast<int64_t>(i);
+                back[static_cast<size_t>(transform.numbers[i])] = static_cast<int64_t>(i);
             return fmt::format("transpose{}({})", braces(back), after.name);
         }
         case Transform::Kind::index:
@@ -305,10 +317,10 @@ bool Body::copies(const Equation& e) {
         result(e, fmt::format("i32({}[{}])", counter, index));
         return true;
     }
-    const std::string amount = this->index(e.in.at(0));
+    const std::string amount = this->index(operand(e, 0));
     if (e.op == "semaphore_wait") {
         out_.line("wait({}, {}, {})", counter, index, amount);
-        if (e.parameters.contains("decrement") && !e.flag("decrement"))
+        if (e.parameters.find("decrement") && !e.flag("decrement"))
             out_.line("signal({}, {}, {})", counter, index, amount);
     } else {
         out_.line("signal({}, {}, {})", counter, index, amount);

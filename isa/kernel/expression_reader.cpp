@@ -38,7 +38,7 @@ void ExpressionReader::fail(const Token& at, std::string message) {
 
 bool ExpressionReader::accept(std::string_view text) {
     if (!peek().is(text)) return false;
-    next();
+    lexer_.skip();
     return true;
 }
 
@@ -76,7 +76,8 @@ proto::KernelToken& ExpressionReader::emit(Op op, int operands) {
     depths_.erase(first, depths_.end());
     depths_.push_back(depth);
     proto::KernelToken& token = *expression_->add_token();
-    token.set_op(std::string(operation(op).name));
+    const std::string_view name = operation(op).name;
+    token.set_op(name.data(), name.size());
     return token;
 }
 
@@ -91,7 +92,7 @@ void ExpressionReader::read_infix(int lowest) {
     for (;;) {
         const Operation* row = peek().kind == TokenKind::punct ? find_infix(peek().text) : nullptr;
         if (row == nullptr || row->precedence < lowest) return;
-        next();
+        lexer_.skip();
         read_infix(row->precedence + 1);
         emit(row->op, 2);
     }
@@ -99,16 +100,15 @@ void ExpressionReader::read_infix(int lowest) {
 
 void ExpressionReader::read_operand() {
     const Deeper guard(*this);
-    if (accept("-")) return read_minus();
-    for (const Op op : {Op::bit_not, Op::logical_not}) {
-        if (!accept(operation(op).symbol)) continue;
+    if (accept('-')) return read_minus();
+    if (const bool bits = accept('~'); bits || accept('!')) {
         read_operand();
-        emit(op, 1);
+        emit(bits ? Op::bit_not : Op::logical_not, 1);
         return;
     }
-    if (accept("(")) {
+    if (accept('(')) {
         read_infix(1);
-        return expect(")", "after the expression");
+        return expect(')', "after the expression");
     }
     if (peek().kind == TokenKind::integer || peek().kind == TokenKind::real)
         return read_literal(next(), false);
@@ -144,22 +144,22 @@ void ExpressionReader::read_named() {
     const Token name = next();
     if (name.text == "true" || name.text == "false")
         return emit_literal(Op::literal_bool, name.text == "true" ? 1 : 0);
-    if (peek().is("(") || peek().is("{")) return read_call(name);
-    if (accept("[")) {
+    if (peek().is('(') || peek().is('{')) return read_call(name);
+    if (accept('[')) {
         int count = 0;
         do {
             read_infix(1);
             ++count;
-        } while (accept(","));
-        expect("]", "after the index");
+        } while (accept(','));
+        expect(']', "after the index");
         proto::KernelToken& token = emit(Op::load, count);
-        token.set_name(std::string(name.text));
+        token.set_name(name.text.data(), name.text.size());
         if (count > 1) token.set_bits(static_cast<uint64_t>(count));
         return;
     }
-    const Operation* row = peek().is(".") ? find_operation(name.text) : nullptr;
+    const Operation* row = peek().is('.') ? find_operation(name.text) : nullptr;
     if (row != nullptr && row->syntax == Syntax::axis) return read_axis(*row);
-    emit(Op::variable, 0).set_name(std::string(name.text));
+    emit(Op::variable, 0).set_name(name.text.data(), name.text.size());
 }
 
 void ExpressionReader::read_axis(const Operation& row) {
@@ -168,23 +168,23 @@ void ExpressionReader::read_axis(const Operation& row) {
     if (axis.text != "x" && axis.text != "y" && axis.text != "z")
         fail(axis,
              fmt::format("invocation/workgroup ID axis {} out of range. Fix: use 0, 1, or 2.", quoted(axis)));
-    emit(row.op, 0).set_name(std::string(axis.text));
+    emit(row.op, 0).set_name(axis.text.data(), axis.text.size());
 }
 
 int ExpressionReader::read_arguments() {
     int count = 0;
-    if (peek().is(")")) return count;
+    if (peek().is(')')) return count;
     do {
         read_infix(1);
         ++count;
-    } while (accept(","));
+    } while (accept(','));
     return count;
 }
 
 void ExpressionReader::read_call(const Token& name) {
-    if (name.text == "bits" && accept("(")) {
+    if (name.text == "bits" && accept('(')) {
         emit_literal(Op::literal_f32, expect_integer("the bits of an f32", UINT32_MAX));
-        return expect(")", "after the bits");
+        return expect(')', "after the bits");
     }
     const std::optional<Type> type = parse_type(name.text);
     const Operation* row = type ? &operation(Op::cast) : find_operation(name.text);
@@ -195,21 +195,21 @@ void ExpressionReader::read_call(const Token& name) {
     if (!callable)
         fail(name, fmt::format("unknown operation {}. Fix: did you mean `{}`?", quoted(name),
                                nearest_function(name.text)));
-    expect("(", "after the operation");
+    expect('(', "after the operation");
     std::string buffer;
     int count = 0;
     if (row->syntax == Syntax::length || row->syntax == Syntax::atomic)
         buffer = std::string(expect_name("a buffer").text);
     if (row->syntax == Syntax::atomic) {
-        expect("[", "after the buffer");
+        expect('[', "after the buffer");
         read_infix(1);
-        expect("]", "after the index");
+        expect(']', "after the index");
         ++count;
-        if (accept(",")) count += read_arguments();
+        if (accept(',')) count += read_arguments();
     } else if (row->syntax != Syntax::length) {
         count = read_arguments();
     }
-    expect(")", "after the operands");
+    expect(')', "after the operands");
     if (row->op == Op::atomic_compare_exchange && count == 2)
         fail(name,
              "compare-exchange atomic is missing expected value. Fix: set Expr::Atomic.expected for "
@@ -229,26 +229,26 @@ void ExpressionReader::read_call(const Token& name) {
 void ExpressionReader::read_tile(const Token& name, const Operation& row) {
     std::vector<int64_t> dims;
     std::string type;
-    if (accept("{")) {
+    if (accept('{')) {
         if (peek().kind == TokenKind::name) {
             const Token word = next();
             if (!parse_type(word.text))
                 fail(word, fmt::format("unknown type {}. Fix: write a type or a number.", quoted(word)));
             type = std::string(word.text);
-            if (!accept(",") && !peek().is("}")) expect("}", "after the type");
+            if (!accept(',') && !peek().is('}')) expect('}', "after the type");
         }
-        while (!peek().is("}")) {
-            const bool negative = accept("-");
+        while (!peek().is('}')) {
+            const bool negative = accept('-');
             const auto value = static_cast<int64_t>(expect_integer("a number", uint64_t{1} << 40));
             if (dims.size() == 64) fail(name, "more than 64 numbers in braces. Fix: use fewer dimensions.");
             dims.push_back(negative ? -value : value);
-            if (!accept(",")) break;
+            if (!accept(',')) break;
         }
-        expect("}", "after the numbers");
+        expect('}', "after the numbers");
     }
-    expect("(", "after the operation");
+    expect('(', "after the operation");
     const int count = read_arguments();
-    expect(")", "after the operands");
+    expect(')', "after the operands");
     proto::KernelToken& token = emit(row.op, count);
     token.set_bits(static_cast<uint64_t>(count));
     token.set_name(type);

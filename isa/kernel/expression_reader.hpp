@@ -22,7 +22,15 @@ class ExpressionReader {
     const Token& peek() const { return lexer_.peek(); }
     Token next() { return lexer_.take(); }
     bool accept(std::string_view text);
+    bool accept(char punct) {
+        const bool found = peek().is(punct);
+        if (found) lexer_.skip();
+        return found;
+    }
     void expect(std::string_view text, std::string_view where);
+    void expect(char punct, std::string_view where) {
+        if (!accept(punct)) expect(std::string_view(&punct, 1), where);
+    }
     Token expect_name(std::string_view what);
     std::string expect_string(std::string_view what);
     uint64_t expect_integer(std::string_view what, uint64_t most);

@@ -11,6 +11,6 @@ void check_text(const proto::KernelBody& body, const std::string& origin);
 
 /// A kernel that was read from no text, with the places that its statements have in its print(), which begins at `line`
 /// of the file; `line` is then that behind it.
-Source printed(const proto::KernelBody& body, const std::string& path, uint32_t& line);
+Source printed(std::shared_ptr<const proto::KernelBody> body, const std::string& path, uint32_t& line);
 
 }  // namespace kpu::kernel

@@ -1,7 +1,6 @@
 #include "isa/kernel/lexer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstring>
 
@@ -38,8 +37,7 @@ const Token& Lexer::peek_second() {
 
 Token Lexer::take() {
     const Token taken = next_;
-    next_ = has_second_ ? second_ : scan();
-    has_second_ = false;
+    skip();
     return taken;
 }
 
@@ -82,10 +80,11 @@ Token Lexer::scan() {
     }
     if (is_digit(c)) return scan_number();
     if (c == '"') return scan_string();
-    constexpr std::array<std::string_view, 10> pairs = {"==", "!=", "<=", ">=", "<<",
-                                                        ">>", "&&", "||", "..", "->"};
-    const std::string_view two = text_.substr(at_, 2);
-    if (std::find(pairs.begin(), pairs.end(), two) != pairs.end()) return make(TokenKind::punct, 2);
+    const char behind = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
+    const bool pair = behind == '='   ? c == '=' || c == '!' || c == '<' || c == '>'
+                      : behind == '>' ? c == '>' || c == '-'
+                                      : behind == c && (c == '<' || c == '&' || c == '|' || c == '.');
+    if (pair) return make(TokenKind::punct, 2);
     const bool known = std::strchr("+-*/%&|^~!<>=()[]{}:,.", c) != nullptr && c != '\0';
     return make(known ? TokenKind::punct : TokenKind::bad, 1);
 }

@@ -18,6 +18,9 @@ struct Token {
     bool is(std::string_view punct_or_name) const {
         return (kind == TokenKind::punct || kind == TokenKind::name) && text == punct_or_name;
     }
+    bool is(char punct) const {
+        return kind == TokenKind::punct && text.size() == 1 && text.front() == punct;
+    }
 };
 
 class Lexer {
@@ -26,6 +29,10 @@ class Lexer {
     const Token& peek() const { return next_; }
     const Token& peek_second();
     Token take();
+    void skip() {
+        next_ = has_second_ ? second_ : scan();
+        has_second_ = false;
+    }
 
   private:
     Token scan();

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
+
+#include "base/name_index.hpp"
 
 namespace kpu::kernel {
 namespace {
@@ -374,19 +375,20 @@ const std::vector<Operation>& operations() {
 const Operation& operation(Op op) { return operations()[static_cast<size_t>(op)]; }
 
 const Operation* find_operation(std::string_view name) {
-    static const auto* const by_name = [] {
-        auto* index = new std::unordered_map<std::string_view, const Operation*>;
-        for (const Operation& row : operations()) index->emplace(row.name, &row);
-        return index;
-    }();
-    const auto found = by_name->find(name);
-    return found == by_name->end() ? nullptr : found->second;
+    static const NameIndex<Operation> index(operations(), &Operation::name);
+    return index.find(name);
 }
 
 const Operation* find_infix(std::string_view symbol) {
-    for (const Operation& row : operations())
-        if (row.syntax == Syntax::infix && row.symbol == symbol) return &row;
-    return nullptr;
+    static const std::vector<Operation> infix = [] {
+        std::vector<Operation> rows;
+        for (const Operation& row : operations())
+            if (row.syntax == Syntax::infix) rows.push_back(row);
+        return rows;
+    }();
+    static const NameIndex<Operation> index(infix, &Operation::symbol);
+    const Operation* const found = index.find(symbol);
+    return found == nullptr ? nullptr : &operation(found->op);
 }
 
 CostClass cost_of(const Operation& operation, Type type) {
@@ -402,9 +404,8 @@ const std::vector<StatementKind>& statement_kinds() {
 const StatementKind& statement_kind(Kind kind) { return statement_kinds()[static_cast<size_t>(kind)]; }
 
 const StatementKind* find_statement_kind(std::string_view name) {
-    for (const StatementKind& row : statement_kinds())
-        if (row.name == name) return &row;
-    return nullptr;
+    static const NameIndex<StatementKind> index(statement_kinds(), &StatementKind::name);
+    return index.find(name);
 }
 
 }  // namespace kpu::kernel

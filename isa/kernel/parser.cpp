@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "base/text.hpp"
 #include "isa/kernel/expression_reader.hpp"
@@ -19,8 +20,9 @@ struct Block {
 
 class KernelReader : public ExpressionReader {
   public:
-    KernelReader(Lexer& lexer, const std::string& path, Diagnostics& diagnostics)
-        : ExpressionReader(lexer, path, diagnostics) {}
+    KernelReader(Lexer& lexer, const std::string& path, Diagnostics& diagnostics,
+                 std::shared_ptr<proto::KernelBody> first)
+        : ExpressionReader(lexer, path, diagnostics), given_(std::move(first)) {}
 
     std::vector<Source> read_all() {
         try {
@@ -36,7 +38,9 @@ class KernelReader : public ExpressionReader {
         kernels_.emplace_back();
         Source& source = kernels_.back();
         source.path = path();
-        body_ = source.body.get();
+        const auto body = given_ != nullptr ? std::exchange(given_, nullptr) : new_body();
+        source.body = body;
+        body_ = body.get();
         const Token name = expect_name("the kernel's name");
         source.start = {name.line, name.column};
         if (!names_.insert(name.text).second)
@@ -44,28 +48,28 @@ class KernelReader : public ExpressionReader {
         body_->set_name(std::string(name.text));
         body_->set_rules("gpu");
         if (accept("rules")) {
-            expect("(", "before the rule set");
+            expect('(', "before the rule set");
             body_->set_rules(std::string(expect_name("a rule set").text));
-            expect(")", "after the rule set");
+            expect(')', "after the rule set");
         }
         read_workgroup();
-        expect("(", "before the buffers");
-        if (!peek().is(")")) {
+        expect('(', "before the buffers");
+        if (!peek().is(')')) {
             do read_buffer(source);
-            while (accept(","));
+            while (accept(','));
         }
-        expect(")", "after the buffers");
-        expect(":", "before the body");
+        expect(')', "after the buffers");
+        expect(':', "before the body");
         read_body(source);
     }
 
     void read_workgroup() {
         expect("workgroup", "before the workgroup's size");
-        expect("(", "before the workgroup's size");
+        expect('(', "before the workgroup's size");
         do body_->add_workgroup(static_cast<uint32_t>(expect_integer("a size", UINT32_MAX)));
-        while (accept(",") && body_->workgroup_size() < 3);
+        while (accept(',') && body_->workgroup_size() < 3);
         while (body_->workgroup_size() < 3) body_->add_workgroup(1);
-        expect(")", "after the workgroup's size");
+        expect(')', "after the workgroup's size");
     }
 
     void read_buffer(Source& source) {
@@ -73,7 +77,7 @@ class KernelReader : public ExpressionReader {
         source.buffers.push_back({name.line, name.column});
         proto::KernelBuffer& buffer = *body_->add_buffer();
         buffer.set_name(std::string(name.text));
-        expect(":", "after the name");
+        expect(':', "after the name");
         buffer.set_access(proto::KernelBuffer::SCALAR);
         const Token first = expect_name("an access or a type");
         Token type = first;
@@ -86,23 +90,23 @@ class KernelReader : public ExpressionReader {
                  fmt::format("unknown type {}. Fix: did you mean `{}`?", quoted(type), nearest_type(type)));
         buffer.set_type(std::string(type.text));
         if (buffer.access() == proto::KernelBuffer::SCALAR) return;
-        expect("[", "after the element type");
-        if (!peek().is("]")) {
+        expect('[', "after the element type");
+        if (!peek().is(']')) {
             const Token at = peek();
             buffer.set_count(static_cast<uint32_t>(expect_integer("a number of elements", UINT32_MAX)));
             if (buffer.count() == 0 && buffer.access() != proto::KernelBuffer::WORKGROUP)
                 fail(at, "a buffer of 0 elements. Fix: write [] for as many as are bound.");
         }
-        expect("]", "after the number of elements");
+        expect(']', "after the number of elements");
         if (accept("bytes")) read_range(buffer);
     }
 
     void read_range(proto::KernelBuffer& buffer) {
-        expect("(", "before the byte range");
+        expect('(', "before the byte range");
         buffer.set_range_begin(expect_integer("the first byte", UINT64_MAX));
-        expect(",", "in the byte range");
+        expect(',', "in the byte range");
         buffer.set_range_end(expect_integer("the byte after the last", UINT64_MAX));
-        expect(")", "after the byte range");
+        expect(')', "after the byte range");
     }
 
     proto::KernelBuffer::Access access_of(const Token& word) {
@@ -161,7 +165,7 @@ class KernelReader : public ExpressionReader {
         proto::KernelStatement& owner = *body_->mutable_statement(block.statement);
         if (block.kind->kind == Kind::if_ && owner.else_begin() == 0 && peek().is("else")) {
             next();
-            expect(":", "after else");
+            expect(':', "after else");
             owner.set_else_begin(static_cast<uint32_t>(body_->statement_size()));
             return true;
         }
@@ -178,18 +182,18 @@ class KernelReader : public ExpressionReader {
         const bool named =
             kind != nullptr && (!kind->parts.empty() || !kind->end.empty() || kind->kind == Kind::let ||
                                 kind->kind == Kind::return_ || kind->kind == Kind::barrier);
-        if (named && !peek().is("=") && !peek().is("[")) return read_known(first, *kind);
+        if (named && !peek().is('=') && !peek().is('[')) return read_known(first, *kind);
         proto::KernelStatement& statement = *body_->add_statement();
-        statement.set_name(std::string(first.text));
-        statement.set_kind(peek().is("[") ? "store" : "assign");
-        if (accept("[")) {
+        statement.set_name(first.text.data(), first.text.size());
+        statement.set_kind(peek().is('[') ? "store" : "assign");
+        if (accept('[')) {
             read_expression(*statement.add_expression());
-            expect("]", "after the index");
-        } else if (!peek().is("=")) {
+            expect(']', "after the index");
+        } else if (!peek().is('=')) {
             fail(first, fmt::format("{} is no statement. Fix: did you mean `{}`?", quoted(first),
                                     nearest_kind(first.text)));
         }
-        expect("=", "before the value");
+        expect('=', "before the value");
         read_expression(*statement.add_expression());
     }
 
@@ -202,11 +206,11 @@ class KernelReader : public ExpressionReader {
     void read_known(const Token& first, const StatementKind& kind) {
         proto::KernelStatement& statement = *body_->add_statement();
         const int index = body_->statement_size() - 1;
-        statement.set_kind(std::string(kind.name));
+        statement.set_kind(kind.name.data(), kind.name.size());
         switch (kind.kind) {
             case Kind::let:
                 statement.set_name(std::string(expect_name("a variable").text));
-                expect("=", "after the variable");
+                expect('=', "after the variable");
                 read_expression(*statement.add_expression());
                 break;
             case Kind::loop:
@@ -231,7 +235,7 @@ class KernelReader : public ExpressionReader {
                 read_parts(statement, kind);
         }
         if (kind.end.empty()) return;
-        expect(":", "before the block");
+        expect(':', "before the block");
         if (blocks_.size() >= max_nesting)
             fail(first, fmt::format("program nesting depth {} exceeds max 64. Fix: flatten nested "
                                     "If/Loop/Block structures or split the program before lowering.",
@@ -265,9 +269,10 @@ class KernelReader : public ExpressionReader {
                     break;
             }
         }
-        if (!first) expect(")", "after what the statement takes");
+        if (!first) expect(')', "after what the statement takes");
     }
 
+    std::shared_ptr<proto::KernelBody> given_;  ///< of the first kernel
     proto::KernelBody* body_ = nullptr;
     std::vector<Block> blocks_;
     std::vector<Source> kernels_;
@@ -282,7 +287,8 @@ bool is_kernel_text(std::string_view text) {
     return lexer.peek().is("workgroup") || lexer.peek().is("rules");
 }
 
-std::vector<Source> parse(std::string_view text, const std::string& path, Diagnostics& diagnostics) {
+std::vector<Source> parse(std::string_view text, const std::string& path, Diagnostics& diagnostics,
+                          std::shared_ptr<proto::KernelBody> body) {
     if (text.size() > max_text_bytes) {
         diagnostics.error({path, 0, 0},
                           fmt::format("the text has more than {} bytes. Fix: split it into several files.",
@@ -290,7 +296,7 @@ std::vector<Source> parse(std::string_view text, const std::string& path, Diagno
         return {};
     }
     Lexer lexer(text);
-    return KernelReader(lexer, path, diagnostics).read_all();
+    return KernelReader(lexer, path, diagnostics, std::move(body)).read_all();
 }
 
 }  // namespace kpu::kernel

@@ -271,9 +271,10 @@ std::string print(const proto::KernelBody& body) {
     return out + "endkernel\n";
 }
 
-Source printed(const proto::KernelBody& body, const std::string& path, uint32_t& line) {
+Source printed(std::shared_ptr<const proto::KernelBody> shared, const std::string& path, uint32_t& line) {
+    const proto::KernelBody& body = *shared;
     Source source;
-    *source.body = body;
+    source.body = std::move(shared);
     source.path = path;
     source.start = {line, 8};
     line += static_cast<uint32_t>(body.buffer_size() > most_on_one_line ? body.buffer_size() : 1);

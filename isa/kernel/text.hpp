@@ -25,7 +25,7 @@ std::shared_ptr<proto::KernelBody> new_body();
 
 /// A kernel with the places of its parts in the text it was read from, or of one that was in none in what is printed.
 struct Source {
-    std::shared_ptr<proto::KernelBody> body = new_body();
+    std::shared_ptr<const proto::KernelBody> body;
     std::string path;
     Place start;
     std::vector<Place> buffers, statements;  ///< parallel to the body's, or empty
@@ -34,8 +34,10 @@ struct Source {
 /// Whether a text holds kernels, by its first words.
 bool is_kernel_text(std::string_view text);
 
-/// Every kernel of a text. Mistakes go to `diagnostics`; the kernels are then incomplete.
-std::vector<Source> parse(std::string_view text, const std::string& path, Diagnostics& diagnostics);
+/// Every kernel of a text. Mistakes go to `diagnostics`; the kernels are then incomplete. The first is read into `body`
+/// where one is given, which has to be empty.
+std::vector<Source> parse(std::string_view text, const std::string& path, Diagnostics& diagnostics,
+                          std::shared_ptr<proto::KernelBody> body = nullptr);
 
 /// Text that gives the same kernel, to the byte. The body must be well formed (check_form).
 std::string print(const proto::KernelBody& body);

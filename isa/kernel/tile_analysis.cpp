@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "isa/kernel/tile_code.hpp"
+#include "isa/kernel/tile_flow.hpp"
 
 namespace kpu::kernel {
 namespace {
@@ -31,6 +32,7 @@ class TileAnalysis {
         tiles_->semaphores.resize(code_->buffers.size());
         scopes_.push_back({static_cast<uint32_t>(body_.statement_size()), {}});
         in_head_ = false;
+        reserve();
         for (current_ = 0; current_ < static_cast<uint32_t>(body_.statement_size()); ++current_)
             add_statement();
         if (errors_ == 0) check_semaphores();
@@ -59,6 +61,21 @@ class TileAnalysis {
                               statement_text(body_.statement(static_cast<int>(current_))));
         diagnostics_.error({source_.path, place.line, place.column},
                            (line.empty() ? "" : line + ", ") + subject + message);
+    }
+
+    /// Memory for all at once, since the form that was checked says how much there will be.
+    void reserve() {
+        const auto statements = static_cast<size_t>(body_.statement_size());
+        code_->statements.reserve(statements);
+        tiles_->statements.reserve(statements);
+        code_->variables.reserve(statements);
+        tiles_->variables.reserve(statements);
+        visible_.reserve(statements);
+        size_t tokens = 0;
+        for (const proto::KernelStatement& statement : body_.statement())
+            for (const proto::KernelExpression& expression : statement.expression())
+                tokens += static_cast<size_t>(expression.token_size());
+        tiles_->exprs.reserve(tokens);
     }
 
     void add_buffer(const proto::KernelBuffer& buffer) {
@@ -338,10 +355,11 @@ class TileAnalysis {
     }
 
     ExprIndex resolve(const proto::KernelExpression& expression) {
-        std::vector<ExprIndex> stack;
+        std::vector<ExprIndex>& stack = stack_;
+        stack.clear();
         for (const proto::KernelToken& token : expression.token()) {
             const Operation& row = *find_operation(token.op());
-            TileExpr expr;
+            TileExpr& expr = tiles_->exprs.emplace_back();
             expr.op = row.op;
             uint64_t operands = row.operands;
             if (row.syntax == Syntax::tile) operands = token.bits();
@@ -355,8 +373,7 @@ class TileAnalysis {
             } catch (const TileMistake& mistake) {
                 throw TileMistake(fmt::format("`{}`: {}", row.name, mistake.what()));
             }
-            stack.push_back(static_cast<ExprIndex>(tiles_->exprs.size()));
-            tiles_->exprs.push_back(std::move(expr));
+            stack.push_back(static_cast<ExprIndex>(tiles_->exprs.size() - 1));
         }
         return stack.back();
     }
@@ -368,6 +385,7 @@ class TileAnalysis {
                         : row.op == Op::literal_f32 ? Type::f32
                                                     : Type::boolean;
             if (row.op == Op::literal_u64) throw TileMistake("no u64 in rule set xla. Fix: use u32.");
+            expr.place = tiles_->literals++;
             return;
         }
         if (row.syntax == Syntax::variable) {
@@ -399,12 +417,12 @@ class TileAnalysis {
                            row.syntax == Syntax::tile;
         if (!known || row.op == Op::fma || row.op == Op::call || row.op == Op::opaque_expr)
             throw TileMistake("it is of rule set gpu. Fix: use an operation of xla.");
-        std::vector<const TileExpr*> in;
+        in_.clear();
         for (const ExprIndex operand : expr.operands) {
             need_value(operand);
-            in.push_back(&at(operand));
+            in_.push_back(&at(operand));
         }
-        infer_tile(expr, in, parse_type(token.name()).value_or(Type::none));
+        infer_tile(expr, in_, parse_type(token.name()).value_or(Type::none));
     }
 
     void resolve_window(TileExpr& expr) const {
@@ -446,75 +464,19 @@ class TileAnalysis {
     std::unordered_map<std::string_view, uint32_t> buffers_, visible_;
     std::unordered_set<uint32_t> stored_;
     std::vector<Scope> scopes_;
+    std::vector<ExprIndex> stack_;     ///< of the expression that is being resolved
+    std::vector<const TileExpr*> in_;  ///< operands of its operation
     uint32_t current_ = 0;
     bool in_head_ = true;
     size_t errors_ = 0;
 };
 
-bool tile_reads_data(const Code& code, ExprIndex root) {
-    if (root == no_expr) return false;
-    const TileExpr& expr = code.tiles->exprs[root];
-    if (expr.op == Op::load) return true;
-    if (expr.op == Op::variable) return code.variables[expr.place].from_data;
-    return std::any_of(expr.operands.begin(), expr.operands.end(),
-                       [&](ExprIndex operand) { return tile_reads_data(code, operand); });
-}
-
-bool index_reads_data(const Code& code, ExprIndex root) {
-    if (root == no_expr) return false;
-    const TileExpr& expr = code.tiles->exprs[root];
-    if ((expr.op == Op::load || expr.op == Op::window || expr.op == Op::clipped) &&
-        std::any_of(expr.operands.begin(), expr.operands.end(),
-                    [&](ExprIndex operand) { return tile_reads_data(code, operand); }))
-        return true;
-    return std::any_of(expr.operands.begin(), expr.operands.end(),
-                       [&](ExprIndex operand) { return index_reads_data(code, operand); });
-}
-
-/// One pass over all statements; true when a variable changed.
-bool spread_through_tiles(Code& code) {
-    bool changed = false;
-    for (uint32_t i = 0; i < code.statements.size(); ++i) {
-        const CodeStatement& s = code.statements[i];
-        if (s.kind != Kind::let && s.kind != Kind::assign && s.kind != Kind::loop) continue;
-        const TileStatement& t = code.tiles->statements[i];
-        Variable& variable = code.variables[s.variable];
-        if (variable.from_data || !(tile_reads_data(code, t.expr[0]) || tile_reads_data(code, t.expr[1])))
-            continue;
-        variable.from_data = changed = true;
-    }
-    return changed;
-}
-
 }  // namespace
 
 std::shared_ptr<const Code> analyse_tiles(const Source& source, Diagnostics& diagnostics) {
     const std::shared_ptr<Code> code = TileAnalysis(source, diagnostics).run();
-    while (code != nullptr && spread_through_tiles(*code)) {
-    }
+    if (code != nullptr) mark_data(*code);
     return code;
-}
-
-std::optional<uint32_t> first_data_dependence_of_tiles(const Code& code) {
-    for (uint32_t i = 0; i < code.statements.size(); ++i) {
-        const CodeStatement& s = code.statements[i];
-        const TileStatement& t = code.tiles->statements[i];
-        const bool control = s.kind == Kind::if_ || s.kind == Kind::while_ || s.kind == Kind::loop;
-        const bool counts = s.kind == Kind::signal || s.kind == Kind::wait;
-        for (const ExprIndex root : t.expr)
-            if (index_reads_data(code, root) || ((control || counts) && tile_reads_data(code, root)))
-                return i;
-        // its mask says which words are asked for
-        const bool masks = s.kind == Kind::masked_store && tile_reads_data(code, t.expr[1]);
-        const bool place =
-            s.kind == Kind::async_copy || s.kind == Kind::store || s.kind == Kind::masked_store;
-        if (masks) return i;
-        if (place && (tile_reads_data(code, t.expr[0]) ||
-                      (s.kind == Kind::async_copy &&
-                       (tile_reads_data(code, t.expr[1]) || tile_reads_data(code, t.expr[2])))))
-            return i;
-    }
-    return std::nullopt;
 }
 
 }  // namespace kpu::kernel

@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "base/few.hpp"
 #include "isa/kernel/code.hpp"
 
 namespace kpu::kernel {
 
-using Shape = std::vector<int64_t>;
+/// Most tiles have a few dimensions, and each operation has several lists of them: they cost no memory of their own.
+using Shape = Few<int64_t>;
 constexpr int64_t max_tile_elements = int64_t{1} << 26;
 constexpr size_t max_tile_rank = 16;
 constexpr size_t max_copy_rank = 6;  ///< what a descriptor has
@@ -30,8 +32,8 @@ struct TileExpr {
     Op op = Op::literal_u32;
     Type type = Type::none;  ///< of the result; none: a window
     Shape shape;             ///< of the result
-    uint32_t place = 0;      ///< variable or buffer
-    std::vector<ExprIndex> operands;
+    uint32_t place = 0;      ///< variable or buffer; of a literal, how many come before it
+    Few<ExprIndex> operands;
     Shape dims;         ///< numbers in braces; of a window: shape of the buffer, sizes and strides
     uint64_t bits = 0;  ///< of a literal
 };
@@ -48,6 +50,7 @@ struct TileCode {
     std::vector<TileStatement> statements;
     std::vector<Shape> variables;  ///< shapes
     std::vector<bool> semaphores;  ///< by buffer: signals and copies count there
+    uint32_t literals = 0;         ///< among the expressions
     std::vector<uint32_t> dead;    ///< variables, in the order of the statements that read them last
 };
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/name_index.hpp"
+
 namespace kpu::kernel {
 namespace {
 
@@ -32,9 +34,10 @@ constexpr std::array<Row, type_count> rows = {{{"none", 0},
 std::string_view name_of(Type type) { return rows[static_cast<size_t>(type)].name; }
 
 std::optional<Type> parse_type(std::string_view name) {
-    for (size_t i = 1; i < rows.size(); ++i)
-        if (rows[i].name == name) return static_cast<Type>(i);
-    return std::nullopt;
+    static const NameIndex<Row> index(rows, &Row::name);
+    const Row* const found = index.find(name);
+    if (found == nullptr || found == rows.data()) return std::nullopt;  // `none` is no type
+    return static_cast<Type>(found - rows.data());
 }
 
 unsigned storage_bits(Type type) { return rows[static_cast<size_t>(type)].bits; }

@@ -374,7 +374,7 @@ void bind_simulation(py::module_& module) {
     using runtime::Simulation;
     using Held = kpu::bindings::Simulation;
     using Release = py::call_guard<py::gil_scoped_release>;
-    py::class_<traces::StatSet>(module, "StatSet")
+    py::class_<traces::StatSet, std::shared_ptr<traces::StatSet>>(module, "StatSet")
         .def("keys", &keys, arg("prefix"))
         .def("find", &find, arg("key"));
     py::class_<Held>(module, "Simulation", py::release_gil_before_calling_cpp_dtor())
@@ -452,7 +452,9 @@ void bind_simulation(py::module_& module) {
             arg("statement"))
         .def("tasks", converted([](Simulation& s) { return tasks(s.program()); }))
         .def("regions", converted([](Simulation& s) { return regions(s.program()); }))
-        .def("stats", converted([](Simulation& s) { return s.stats(); }))
+        .def("stats", converted([](Simulation& s) {
+                 return std::const_pointer_cast<traces::StatSet>(s.shared_stats());  // Python only reads it
+             }))
         .def("ops", converted([](Simulation& s) { return to_python(s.op_rows()); }))
         .def("hazards", converted([](Simulation& s) { return to_python(s.hazards()); }))
         .def("hazard_summary", converted([](Simulation& s) {

@@ -1,12 +1,10 @@
 #include "python/bindings/supervise.hpp"
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "python/bindings/bindings.hpp"
+#include "python/bindings/workers.hpp"
 
 namespace kpu::bindings {
 namespace {
@@ -14,7 +12,7 @@ namespace {
 using runtime::RunStatus;
 
 /// How often a run looks for Ctrl-C and other signals of Python.
-constexpr std::chrono::milliseconds signal_period{50};
+constexpr int signal_period_ms = 50;
 
 }  // namespace
 
@@ -26,9 +24,6 @@ RunStatus supervise(std::atomic<bool>& interrupt, double timeout_s, const std::f
         const py::gil_scoped_release release;
         return work();
     }
-    std::mutex mutex;
-    std::condition_variable ended;
-    bool done = false;
     RunStatus status = RunStatus::paused;
     std::exception_ptr failure;
     std::optional<py::error_already_set> signal;
@@ -39,33 +34,24 @@ RunStatus supervise(std::atomic<bool>& interrupt, double timeout_s, const std::f
     };
     {
         const py::gil_scoped_release release;
-        std::thread worker([&] {
+        const std::function<void()> watched = [&] {
             simulates = true;
             try {
                 status = work();
             } catch (...) {
                 failure = std::current_exception();
             }
-            const std::lock_guard<std::mutex> lock(mutex);
-            done = true;
-            ended.notify_one();
-        });
-        std::unique_lock<std::mutex> lock(mutex);
-        while (!ended.wait_for(lock, signal_period, [&] { return done; })) {
+        };
+        Worker worker(watched);
+        while (!worker.wait(signal_period_ms)) {
             if (out_of_time()) interrupt = true;
             if (signal) continue;
-            lock.unlock();
-            {
-                const py::gil_scoped_acquire acquire;
-                if (PyErr_CheckSignals() != 0) {
-                    signal.emplace();
-                    interrupt = true;
-                }
+            const py::gil_scoped_acquire acquire;
+            if (PyErr_CheckSignals() != 0) {
+                signal.emplace();
+                interrupt = true;
             }
-            lock.lock();
         }
-        lock.unlock();
-        worker.join();
     }
     if (signal) throw std::move(*signal);
     if (failure) std::rethrow_exception(failure);

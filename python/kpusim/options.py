@@ -23,6 +23,8 @@ def split_keywords(
     """Parameters of the platform, which have dots in their names, and options of the front end."""
     overrides: dict[str, OverrideValue] = {}
     options: dict[str, OptionValue] = {}
+    if not given:
+        return overrides, options
     known = {option.name for front_end in front_ends() for option in front_end.options}
     for name, value in given.items():
         if "." in name and isinstance(value, (str, int, float)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from kpusim import _core
 from kpusim.errors import ArgumentError
@@ -86,10 +87,16 @@ class TraceFormat:
 
 def front_ends() -> list[FrontEnd]:
     """List the front ends, in the order in which a file is compared with them."""
-    return [
+    return list(known_front_ends())
+
+
+@cache
+def known_front_ends() -> tuple[FrontEnd, ...]:
+    """The same, which no one changes."""
+    return tuple(
         FrontEnd(name, description, options_of(options), for_device, default_platform, has_values)
         for name, description, options, for_device, default_platform, has_values in _core.front_end_table()
-    ]
+    )
 
 
 def trace_formats() -> list[TraceFormat]:
@@ -128,5 +135,7 @@ def given_options(
 
 def front_end_options(given: Mapping[str, OptionValue]) -> list[tuple[str, str]]:
     """Keyword arguments for any front end."""
+    if not given:
+        return []
     known = [option for front_end in front_ends() for option in front_end.options]
     return given_options(given, known, "front ends")

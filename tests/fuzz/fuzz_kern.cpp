@@ -108,8 +108,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     } catch (const kpu::UserError&) {  // a file may be wrong
     }
     try {
+        const auto body = new_body();
         Source source;
-        if (source.body->ParseFromArray(data, static_cast<int>(size))) check_kernel(source);
+        source.body = body;
+        if (body->ParseFromArray(data, static_cast<int>(size))) check_kernel(source);
     } catch (const kpu::UserError&) {
     }
     return 0;

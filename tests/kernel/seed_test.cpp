@@ -13,7 +13,7 @@ using kpu::kernel::builder::Program;
 
 std::shared_ptr<const Code> analysed(const proto::KernelBody& body) {
     kpu::kernel::Source source;
-    *source.body = body;
+    source.body = std::make_shared<proto::KernelBody>(body);
     Diagnostics diagnostics;
     auto code = kpu::kernel::analyse(source, diagnostics);
     if (code == nullptr) throw UserError(diagnostics);

@@ -225,7 +225,7 @@ TEST(KernelText, PrintedKernelsHaveTheirPlaces) {
         const std::string above = seed % 2 == 0 ? "" : "\n\n\n", text = above + print(*kernel.body);
         const auto read = read_text(text)[0];
         uint32_t line = static_cast<uint32_t>(above.size()) + 1;
-        const auto printed = kpu::kernel::printed(*kernel.body, "p.kern", line);
+        const auto printed = kpu::kernel::printed(kernel.body, "p.kern", line);
         EXPECT_EQ(printed.path, "p.kern");
         EXPECT_EQ(printed.start.line, read.start.line);
         EXPECT_EQ(printed.start.column, read.start.column);

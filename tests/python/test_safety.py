@@ -244,6 +244,35 @@ assert len(results) == 6 and len(set(results.values())) == 1
     )
 
 
+def test_runs_share_their_threads(in_subprocess: Subprocess) -> None:
+    """One run after the other takes no thread more; runs at once take one each, kept for later ones."""
+    check(
+        in_subprocess,
+        """
+def count():
+    return len(os.listdir("/proc/self/task"))
+run(x)
+before = count()
+for _ in range(5):
+    run(x)
+assert count() == before
+medium = LONG.replace("30000000", "3000")
+def simulate():
+    kpusim.simulate(medium, "npm_lite", mode="timing")
+threads = [threading.Thread(target=simulate) for _ in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert before <= count() <= before + 2, count()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    run(x)
+    os._exit(0 if count() == 2 else 1)
+assert os.waitpid(child, 0)[1] == 0
+""",
+    )
+
+
 def test_many_runs_take_no_memory(in_subprocess: Subprocess) -> None:
     """RSS is flat without the garbage collector: no cycles of references hold a simulation."""
     check(

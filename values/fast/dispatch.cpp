@@ -11,9 +11,7 @@ bool has_f16c() {
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-}  // namespace
-
-KernelList usable_kernels() {
+KernelList find_kernels() {
     KernelList list{{&baseline_kernels}, 1};
     const auto add = [&list](const Kernels& kernels) { list.items[list.count++] = &kernels; };
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) {
@@ -24,6 +22,14 @@ KernelList usable_kernels() {
             if (__builtin_cpu_supports("avx512vnni")) add(avx512_vnni_kernels);
         }
     }
+    return list;
+}
+
+}  // namespace
+
+/// Asked once: a virtual machine's host answers for the processor, which takes it its time.
+KernelList usable_kernels() {
+    static const KernelList list = find_kernels();
     return list;
 }
 

@@ -37,6 +37,8 @@ TileProduct product_of(const TileExpr& expr, const Tile& a, const Tile& b) {
     return product;
 }
 
+bool is_literal(const TileExpr& expr) { return expr.op <= Op::literal_bool; }
+
 /// Takes no step.
 bool is_note(const CodeStatement& s) { return s.kind == Kind::line || s.kind == Kind::forget; }
 
@@ -47,7 +49,7 @@ TileMachine::TileMachine(const Code& code, const std::vector<uint64_t>& scalars,
     : code_(code),
       tiles_(*code.tiles),
       variables_(code.variables.size()),
-      literals_(tiles_.exprs.size()),
+      literals_(tiles_.literals),
       unwritten_(races ? std::make_optional<UnwrittenMap>(code) : std::nullopt),
       copies_(code, unwritten_ ? &*unwritten_ : nullptr) {
     if (races) copies_.watch_races();
@@ -66,9 +68,8 @@ TileMachine::TileMachine(const Code& code, const std::vector<uint64_t>& scalars,
     }
     for (size_t i = 0; i < scalars.size(); ++i)
         variables_[code.scalars[i]] = Tile::scalar(code.variables[code.scalars[i]].type, scalars[i]);
-    for (size_t i = 0; i < tiles_.exprs.size(); ++i)
-        if (kpu::kernel::operation(tiles_.exprs[i].op).syntax == kpu::kernel::Syntax::literal)
-            literals_[i] = Tile::scalar(tiles_.exprs[i].type, tiles_.exprs[i].bits);
+    for (const TileExpr& expr : tiles_.exprs)
+        if (is_literal(expr)) literals_[expr.place] = Tile::scalar(expr.type, expr.bits);
     settle();
 }
 
@@ -220,7 +221,7 @@ std::vector<uint64_t> TileMachine::awaited() {
 
 Tile TileMachine::value(ExprIndex index) {
     const TileExpr& expr = tiles_.exprs[index];
-    if (!literals_[index].empty()) return literals_[index];
+    if (is_literal(expr)) return literals_[expr.place];
     if (expr.op == Op::variable) return variables_[expr.place];
     if (expr.op == Op::load) return load(expr);
     std::vector<Tile> operands;

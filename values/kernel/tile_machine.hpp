@@ -74,7 +74,7 @@ class TileMachine {
     std::vector<Bytes> storage_;  ///< of every buffer
     std::vector<uint8_t> workgroup_;
     std::vector<Tile> variables_;
-    std::vector<Tile> literals_;  ///< by expression
+    std::vector<Tile> literals_;  ///< by their number
     std::vector<Frame> frames_;
     std::optional<UnwrittenMap> unwritten_;  ///< nothing: nobody looks for it
     TileCopies copies_;

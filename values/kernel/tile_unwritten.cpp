@@ -230,16 +230,15 @@ class Spread {
 }  // namespace
 
 UnwrittenMap::UnwrittenMap(const kpu::kernel::Code& code) : buffers_(code.buffers.size()) {
-    using kpu::kernel::Kind;
+    std::vector<bool> is_read(buffers_.size());
+    for (const kpu::kernel::CodeStatement& s : code.statements)
+        if (s.kind == kpu::kernel::Kind::async_copy) is_read[s.buffer] = true;
+    for (const TileExpr& expr : code.tiles->exprs)
+        if (expr.op == Op::load) is_read[expr.place] = true;
     for (uint32_t i = 0; i < code.buffers.size(); ++i) {
         const kpu::kernel::CodeBuffer& buffer = code.buffers[i];
-        const bool is_read =
-            std::any_of(code.statements.begin(), code.statements.end(),
-                        [&](const auto& s) { return s.kind == Kind::async_copy && s.buffer == i; }) ||
-            std::any_of(code.tiles->exprs.begin(), code.tiles->exprs.end(),
-                        [&](const TileExpr& expr) { return expr.op == Op::load && expr.place == i; });
-        const bool semaphore = code.tiles->semaphores[i];
-        if (semaphore || !is_read || !(buffer.is_workgroup() || (buffer.starts_zero()))) continue;
+        if (code.tiles->semaphores[i] || !is_read[i] || !(buffer.is_workgroup() || (buffer.starts_zero())))
+            continue;
         buffers_[i].left = buffer.count;
         buffers_[i].elements.assign(buffer.count, not_written);
     }

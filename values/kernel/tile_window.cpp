@@ -57,29 +57,29 @@ std::vector<uint64_t> bytes_of(const ByteWindow& window) {
 }
 
 /// Where a window begins along each of its dimensions, if these are digits of one number: every stride a multiple of
-/// the next one, and no dimension so long that it reaches into the one before. Otherwise empty.
-Shape digits_of(const ByteWindow& window) {
-    Shape starts(window.sizes.size() + 1);
+/// the next one, and no dimension so long that it reaches into the one before. False: they are not.
+bool digits_of(const ByteWindow& window, Shape& starts) {
+    starts.assign(window.sizes.size() + 1, 0);
     auto rest = static_cast<int64_t>(window.first / window.element_bytes);
     for (size_t i = 0; i < window.sizes.size(); ++i) {
         const int64_t stride = window.strides[i];
-        if (stride <= 0) return {};
+        if (stride <= 0) return false;
         starts[i] = rest / stride;
         rest %= stride;
         if (i == 0) continue;
         if (window.strides[i - 1] % stride != 0 ||
             starts[i] + window.sizes[i] > window.strides[i - 1] / stride)
-            return {};
+            return false;
     }
     starts.back() = rest;
-    return starts;
+    return true;
 }
 
 /// Windows with the same strides are boxes; nothing when they are not.
 std::optional<bool> boxes_overlap(const ByteWindow& a, const ByteWindow& b) {
     if (a.strides != b.strides || a.element_bytes != b.element_bytes) return std::nullopt;
-    const Shape first = digits_of(a), second = digits_of(b);
-    if (first.empty() || second.empty()) return std::nullopt;
+    Shape first, second;
+    if (!digits_of(a, first) || !digits_of(b, second)) return std::nullopt;
     if (first.back() != second.back()) return false;
     for (size_t i = 0; i < a.sizes.size(); ++i)
         if (first[i] + a.sizes[i] <= second[i] || second[i] + b.sizes[i] <= first[i]) return false;

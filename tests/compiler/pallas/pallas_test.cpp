@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "compiler/pallas/lower.hpp"
 #include "tests/compiler/pallas/draft.hpp"
 
@@ -162,6 +164,90 @@ TEST(Pallas, MistakesAreNamed) {
                 testing::HasSubstr("`imput` is no role"));
     for (size_t length = 0; length < good.size(); length += 7)
         EXPECT_THROW(read_export(good.substr(0, length), "p.json"), UserError) << length;
+}
+
+/// Whatever an equation lacks, it is refused by name.
+TEST(Pallas, EquationsWithoutTheirPartsAreRefused) {
+    for (const char* op : {"add",
+                           "select_n",
+                           "not",
+                           "integer_pow",
+                           "round",
+                           "convert_element_type",
+                           "iota",
+                           "broadcast_in_dim",
+                           "reshape",
+                           "transpose",
+                           "slice",
+                           "bitcast",
+                           "bitcast_convert_type",
+                           "pad",
+                           "concatenate",
+                           "dynamic_slice",
+                           "roll",
+                           "gather",
+                           "program_id",
+                           "cumsum",
+                           "reduce_sum",
+                           "reduce_max",
+                           "argmax",
+                           "sort",
+                           "top_k",
+                           "dot_general",
+                           "get",
+                           "swap",
+                           "addupdate",
+                           "masked_load",
+                           "masked_swap",
+                           "dma_start",
+                           "dma_wait",
+                           "semaphore_signal",
+                           "semaphore_wait",
+                           "semaphore_read",
+                           "cond",
+                           "scan",
+                           "while",
+                           "run_scoped",
+                           "threefry2x32"}) {
+        for (const char* rest :
+             {"", R"(, "refs": [{"ref": 0}])", R"(, "axis": 0, "out": [], "even": true)",
+              R"(, "in": [["i32", 0]], "refs": [{"ref": 0}, {"ref": 1}, {"ref": 0}], "k": 1)"}) {
+            Draft draft;
+            draft.equations = fmt::format(R"({{"op": "{}", "line": 0{}}})", op, rest);
+            try {
+                lower(read_export(draft.text(), "p"), "p");
+            } catch (const UserError& error) {
+                EXPECT_THAT(error.what(), testing::HasSubstr("Fix:"));
+            }
+        }
+    }
+    Draft draft;
+    for (const char* numbers : {"[0]", "[0, 0]", "[0, 2]", "[0, 1, 2]"}) {
+        draft.equations = fmt::format(
+            R"({{"op": "get", "refs": [{{"ref": 0, "at": [["transpose", {}]]}}], "out": [2], "line": 0}})",
+            numbers);
+        EXPECT_THAT(draft.error(), testing::HasSubstr("no permutation of the dimensions")) << numbers;
+    }
+}
+
+/// Any change of a file's characters is refused, or leaves a program of good form.
+TEST(Pallas, ChangedFilesAreRefusedOrRead) {
+    const std::string good = gridded("[[\"i32\", 0], 11]", "[13, [\"i32\", 0]]").text();
+    std::mt19937 random(3);
+    for (int i = 0; i < 4000; ++i) {
+        std::string text = good;
+        for (unsigned edits = 1 + random() % 3; edits > 0; --edits) {
+            const size_t at = random() % text.size();
+            if (random() % 2 == 0)
+                text[at] = "0123456789[]{},:\"-inopv"[random() % 24];
+            else
+                text.erase(at, 1 + random() % 12);
+        }
+        try {
+            lower(read_export(text, "p"), "p");
+        } catch (const UserError&) {  // said what is wrong
+        }
+    }
 }
 
 TEST(Pallas, ProgramsAreWellFormed) {
