@@ -21,7 +21,7 @@ class JsonParser {
     bool run() {
         if (end_ - at_ >= 3 && std::string_view(at_, 3) == "\xEF\xBB\xBF") at_ += 3;  // a byte order mark
         if (document_.text_.size() >= std::numeric_limits<uint32_t>::max()) return false;
-        nodes_.reserve(std::min<size_t>(document_.text_.size() / 6, 1 << 16));  // as kpusim writes them
+        nodes_.reserve(std::min<size_t>(most_nodes(), 1 << 16));
         for (;;) {
             if (!value()) return false;
             // `value` has begun an array or object that is not empty, or has ended one or more values
@@ -50,13 +50,18 @@ class JsonParser {
     using Node = JsonDocument::Node;
     using Kind = JsonDocument::Kind;
 
+    /// What separates or opens values, of which there is at most one more.
+    size_t most_nodes() const {
+        size_t count = 1;
+        for (const char c : document_.text_) count += size_t{c == ','} + (c == ':') + (c == '[') + (c == '{');
+        return count;
+    }
     void blanks() {
         while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_;
     }
     Node& add(Kind kind) {
         Node& node = nodes_.emplace_back();
         node.kind = kind;
-        node.after = static_cast<uint32_t>(nodes_.size());
         return node;
     }
     bool word(std::string_view text, Kind kind, int64_t value) {
@@ -88,7 +93,8 @@ class JsonParser {
     }
 
     bool begin(bool object) {
-        add(object ? Kind::object : Kind::array);
+        Node& whole = add(object ? Kind::object : Kind::array);
+        whole.after = static_cast<uint32_t>(nodes_.size());
         ++at_;
         blanks();
         if (at_ == end_) return false;
@@ -174,7 +180,7 @@ class JsonParser {
         ++at_;
         Node& node = add(Kind::string);
         node.text = text.data();
-        node.size = text.size();
+        node.size = static_cast<uint32_t>(text.size());
         return true;
     }
     bool escaped(std::string& text) {

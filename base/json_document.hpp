@@ -23,14 +23,15 @@ class JsonDocument {
     friend class JsonValue;
     friend class JsonParser;
     enum class Kind : uint8_t { null, boolean, integer, real, string, array, object };
-    /// A value before its parts. Of an object: each key, as a string, before its value.
+    /// A value before its parts. Of an object: each key, as a string, before its value. There are as many as a file has
+    /// values, and memory that was never used costs more than all else: 16 bytes each.
     struct Node {
         Kind kind = Kind::null;
-        uint32_t after = 0;  ///< the node behind all parts
-        uint64_t size = 0;   ///< members, or bytes of a string
+        uint32_t size = 0;  ///< members, or bytes of a string
         union {
             int64_t integer = 0;  ///< or the value of a boolean
             const char* text;     ///< of a string
+            uint32_t after;       ///< the node behind all parts, of an array or object
         };
     };
     static const Node no_node;
@@ -70,7 +71,7 @@ class JsonValue {
         JsonValue value() const { return {document_, keyed_ ? node_ + 1 : node_}; }
         JsonValue operator*() const { return value(); }
         Iterator& operator++() {
-            node_ = value().node().after;
+            node_ = value().after();
             return *this;
         }
         bool operator!=(const Iterator& other) const { return node_ != other.node_; }
@@ -81,7 +82,7 @@ class JsonValue {
         bool keyed_;
     };
     Iterator begin() const { return {document_, document_ == nullptr ? 0 : node_ + 1, is_object()}; }
-    Iterator end() const { return {document_, node().after, is_object()}; }
+    Iterator end() const { return {document_, document_ == nullptr ? 0 : after(), is_object()}; }
 
   private:
     friend class JsonDocument;
@@ -89,6 +90,9 @@ class JsonValue {
     JsonValue(const JsonDocument* document, uint32_t node) : document_(document), node_(node) {}
     const JsonDocument::Node& node() const {
         return document_ == nullptr ? JsonDocument::no_node : document_->nodes_[node_];
+    }
+    uint32_t after() const {
+        return node().kind == Kind::array || node().kind == Kind::object ? node().after : node_ + 1;
     }
     bool is(Kind kind) const { return document_ != nullptr && node().kind == kind; }
 

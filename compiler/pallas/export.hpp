@@ -19,9 +19,9 @@ constexpr int no_variable = -1;
 
 /// A variable, or a scalar literal.
 struct Atom {
+    uint64_t bits = 0;  ///< of a literal
     int variable = no_variable;
     Type type = Type::none;  ///< of a literal
-    uint64_t bits = 0;
     bool is_literal() const { return variable == no_variable; }
 };
 

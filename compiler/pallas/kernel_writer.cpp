@@ -45,11 +45,11 @@ std::string KernelWriter::variable(int number) {
     return fresh(name + "_");
 }
 
-std::string KernelWriter::text(const std::string& kernel) const {
-    std::string text =
-        fmt::format("kernel {} rules(xla) workgroup(1) ({}):\n", kernel, fmt::join(buffers_, ", "));
-    text.reserve(text.size() + body_.size() + 16);
-    return text.append(body_).append("endkernel\n");
+std::string KernelWriter::take_text(const std::string& kernel) {
+    body_.append("endkernel\n");
+    body_.insert(0,
+                 fmt::format("kernel {} rules(xla) workgroup(1) ({}):\n", kernel, fmt::join(buffers_, ", ")));
+    return std::move(body_);
 }
 
 std::string join(const Shape& numbers) { return fmt::format("{}", fmt::join(numbers, ", ")); }

@@ -36,7 +36,10 @@ class KernelWriter {
     std::string fresh(const std::string& name);
     /// The same for a variable of the export.
     std::string variable(int number);
-    std::string text(const std::string& kernel) const;
+    /// Memory for so many statements, in one piece.
+    void reserve(size_t statements) { body_.reserve(statements * 64); }
+    /// The whole; nothing is written after it.
+    std::string take_text(const std::string& kernel);
 
   private:
     void write_source();

@@ -41,7 +41,7 @@ LoweredCall move_kernel(const Export& program, const Move& move, const std::stri
     out.line("{0}[window{{{1}}}()] = scatter({0}[window{{{1}}}()], {2}, {3})", there, to_count,
              places(out, move, move.to_offset, move.to_stride), values);
     copy(there, target, to_count);
-    return {out.text(kernel_name), {{move.from, true, false}, {move.to, !all, true}}};
+    return {out.take_text(kernel_name), {{move.from, true, false}, {move.to, !all, true}}};
 }
 
 }  // namespace kpu::compiler::pallas

@@ -30,6 +30,7 @@ class CallLowering {
         : program_(program), call_(call), body_(call, out_) {}
 
     LoweredCall run(const std::string& name) {
+        out_.reserve(std::min<size_t>(call_.body.equations.size(), 1 << 14) + 32);
         out_.set_source(call_.line);
         declare_arrays();
         place_operands();
@@ -46,7 +47,7 @@ class CallLowering {
             one_step();
         else
             steps();
-        result_.text = out_.text(name);
+        result_.text = out_.take_text(name);
         return std::move(result_);
     }
 
