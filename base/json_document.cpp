@@ -2,6 +2,7 @@
 #include "base/json_document.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -9,6 +10,18 @@
 #include <utility>
 
 namespace kpu {
+
+namespace {
+
+/// Characters that stand in a string for themselves, each a byte.
+constexpr std::array<bool, 256> make_plain() {
+    std::array<bool, 256> plain{};
+    for (unsigned c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\';
+    return plain;
+}
+constexpr std::array<bool, 256> plain = make_plain();
+
+}  // namespace
 
 class JsonParser {
   public:
@@ -120,7 +133,23 @@ class JsonParser {
         while (at_ != end_ && is_digit(*at_)) ++at_;
         return true;
     }
+    /// Numbers of so few digits that none overflows, which nearly all are.
+    bool small_number() {
+        const char* at = at_;
+        const bool negative = *at == '-';
+        at += negative ? 1 : 0;
+        const char* const first = at;
+        int64_t value = 0;
+        for (; at != end_ && is_digit(*at) && at - first < 18; ++at) value = value * 10 + (*at - '0');
+        const ptrdiff_t count = at - first;
+        if (count == 0 || (count > 1 && *first == '0')) return false;
+        if (at != end_ && (is_digit(*at) || *at == '.' || *at == 'e' || *at == 'E')) return false;
+        add(Kind::integer).integer = negative ? -value : value;
+        at_ = at;
+        return true;
+    }
     bool number() {
+        if (small_number()) return true;
         const char* const first = at_;
         const bool negative = *at_ == '-';
         if (negative) ++at_;
@@ -166,9 +195,10 @@ class JsonParser {
     /// Up to the quotation mark behind it.
     bool string() {
         const char* const first = ++at_;
-        while (at_ != end_ && *at_ != '"' && *at_ != '\\') {
-            const auto c = static_cast<unsigned char>(*at_);
-            if (c < 0x20 || (c < 0x80 ? (++at_, false) : !utf8())) return false;
+        for (;;) {
+            while (at_ != end_ && plain[static_cast<unsigned char>(*at_)]) ++at_;
+            if (at_ == end_ || *at_ == '"' || *at_ == '\\') break;
+            if (!utf8()) return false;  // control characters too
         }
         if (at_ == end_) return false;
         std::string_view text(first, static_cast<size_t>(at_ - first));

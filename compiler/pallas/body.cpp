@@ -3,72 +3,74 @@
 #include <array>
 
 #include "base/diagnostics.hpp"
+#include "base/name_index.hpp"
 
 namespace kpu::compiler::pallas {
 namespace {
 
 /// How an operation that kernels have too is written there: before, between and behind its operands.
 struct Spelling {
-    std::string_view before, between, behind;
+    std::string_view op, before, between, behind;
 };
-const std::unordered_map<std::string_view, Spelling>& spellings() {
-    static const std::unordered_map<std::string_view, Spelling> table = {
-        {"add", {"", " + ", ""}},
-        {"sub", {"", " - ", ""}},
-        {"mul", {"", " * ", ""}},
-        {"div", {"", " / ", ""}},
-        {"rem", {"", " % ", ""}},
-        {"max", {"max(", ", ", ")"}},
-        {"min", {"min(", ", ", ")"}},
-        {"pow", {"pow(", ", ", ")"}},
-        {"atan2", {"atan2(", ", ", ")"}},
-        {"nextafter", {"next_after(", ", ", ")"}},
-        {"and", {"", " & ", ""}},
-        {"or", {"", " | ", ""}},
-        {"xor", {"", " ^ ", ""}},
-        {"shift_left", {"", " << ", ""}},
-        {"shift_right_arithmetic", {"", " >> ", ""}},
-        {"shift_right_logical", {"shr_logical(", ", ", ")"}},
-        {"eq", {"", " == ", ""}},
-        {"ne", {"", " != ", ""}},
-        {"lt", {"", " < ", ""}},
-        {"le", {"", " <= ", ""}},
-        {"gt", {"", " > ", ""}},
-        {"ge", {"", " >= ", ""}},
-        {"neg", {"neg(", "", ")"}},
-        {"sign", {"sign(", "", ")"}},
-        {"abs", {"abs(", "", ")"}},
-        {"sqrt", {"sqrt(", "", ")"}},
-        {"rsqrt", {"inverse_sqrt(", "", ")"}},
-        {"cbrt", {"cbrt(", "", ")"}},
-        {"sin", {"sin(", "", ")"}},
-        {"cos", {"cos(", "", ")"}},
-        {"tan", {"tan(", "", ")"}},
-        {"tanh", {"tanh(", "", ")"}},
-        {"exp", {"exp(", "", ")"}},
-        {"exp2", {"exp2(", "", ")"}},
-        {"expm1", {"expm1(", "", ")"}},
-        {"log", {"log(", "", ")"}},
-        {"log1p", {"log1p(", "", ")"}},
-        {"logistic", {"logistic(", "", ")"}},
-        {"asin", {"asin(", "", ")"}},
-        {"acos", {"acos(", "", ")"}},
-        {"atan", {"atan(", "", ")"}},
-        {"sinh", {"sinh(", "", ")"}},
-        {"cosh", {"cosh(", "", ")"}},
-        {"asinh", {"asinh(", "", ")"}},
-        {"acosh", {"acosh(", "", ")"}},
-        {"atanh", {"atanh(", "", ")"}},
-        {"erf", {"erf(", "", ")"}},
-        {"erfc", {"erf{1}(", "", ")"}},
-        {"erf_inv", {"erf_inv(", "", ")"}},
-        {"lgamma", {"log_gamma(", "", ")"}},
-        {"is_finite", {"is_finite(", "", ")"}},
-        {"population_count", {"popcount(", "", ")"}},
-        {"clz", {"clz(", "", ")"}},
-        {"floor", {"floor(", "", ")"}},
-        {"ceil", {"ceil(", "", ")"}}};
-    return table;
+constexpr std::array<Spelling, 55> spellings = {{{"add", "", " + ", ""},
+                                                 {"sub", "", " - ", ""},
+                                                 {"mul", "", " * ", ""},
+                                                 {"div", "", " / ", ""},
+                                                 {"rem", "", " % ", ""},
+                                                 {"max", "max(", ", ", ")"},
+                                                 {"min", "min(", ", ", ")"},
+                                                 {"pow", "pow(", ", ", ")"},
+                                                 {"atan2", "atan2(", ", ", ")"},
+                                                 {"nextafter", "next_after(", ", ", ")"},
+                                                 {"and", "", " & ", ""},
+                                                 {"or", "", " | ", ""},
+                                                 {"xor", "", " ^ ", ""},
+                                                 {"shift_left", "", " << ", ""},
+                                                 {"shift_right_arithmetic", "", " >> ", ""},
+                                                 {"shift_right_logical", "shr_logical(", ", ", ")"},
+                                                 {"eq", "", " == ", ""},
+                                                 {"ne", "", " != ", ""},
+                                                 {"lt", "", " < ", ""},
+                                                 {"le", "", " <= ", ""},
+                                                 {"gt", "", " > ", ""},
+                                                 {"ge", "", " >= ", ""},
+                                                 {"neg", "neg(", "", ")"},
+                                                 {"sign", "sign(", "", ")"},
+                                                 {"abs", "abs(", "", ")"},
+                                                 {"sqrt", "sqrt(", "", ")"},
+                                                 {"rsqrt", "inverse_sqrt(", "", ")"},
+                                                 {"cbrt", "cbrt(", "", ")"},
+                                                 {"sin", "sin(", "", ")"},
+                                                 {"cos", "cos(", "", ")"},
+                                                 {"tan", "tan(", "", ")"},
+                                                 {"tanh", "tanh(", "", ")"},
+                                                 {"exp", "exp(", "", ")"},
+                                                 {"exp2", "exp2(", "", ")"},
+                                                 {"expm1", "expm1(", "", ")"},
+                                                 {"log", "log(", "", ")"},
+                                                 {"log1p", "log1p(", "", ")"},
+                                                 {"logistic", "logistic(", "", ")"},
+                                                 {"asin", "asin(", "", ")"},
+                                                 {"acos", "acos(", "", ")"},
+                                                 {"atan", "atan(", "", ")"},
+                                                 {"sinh", "sinh(", "", ")"},
+                                                 {"cosh", "cosh(", "", ")"},
+                                                 {"asinh", "asinh(", "", ")"},
+                                                 {"acosh", "acosh(", "", ")"},
+                                                 {"atanh", "atanh(", "", ")"},
+                                                 {"erf", "erf(", "", ")"},
+                                                 {"erfc", "erf{1}(", "", ")"},
+                                                 {"erf_inv", "erf_inv(", "", ")"},
+                                                 {"lgamma", "log_gamma(", "", ")"},
+                                                 {"is_finite", "is_finite(", "", ")"},
+                                                 {"population_count", "popcount(", "", ")"},
+                                                 {"clz", "clz(", "", ")"},
+                                                 {"floor", "floor(", "", ")"},
+                                                 {"ceil", "ceil(", "", ")"}}};
+
+const Spelling* spelling_of(std::string_view op) {
+    static const NameIndex<Spelling> index(spellings, &Spelling::op);
+    return index.find(op);
 }
 
 /// A list as its length and its members.
@@ -159,13 +161,12 @@ void Body::equation(const Equation& e) {
 }
 
 bool Body::elementwise(const Equation& e) {
-    const auto found = spellings().find(e.op);
-    if (found != spellings().end()) {
+    if (const Spelling* const found = spelling_of(e.op)) {
         const std::string a = spread(e, 0);
         std::string b = e.in.size() > 1 ? spread(e, 1) : "";
         if (e.op == "pow" && type_of(e.in[0]).type != type_of(e.in[1]).type)
             b = fmt::format("{}({})", kernel::name_of(type_of(e.in[0]).type), b);
-        const auto& [before, between, behind] = found->second;
+        const auto& [op, before, between, behind] = *found;
         std::string value;
         value.reserve(before.size() + a.size() + between.size() + b.size() + behind.size());
         value.append(before).append(a).append(between);

@@ -8,6 +8,8 @@ std::string KernelWriter::fresh(const std::string& name) {
 }
 
 void KernelWriter::write_source() {
+    // the same text most often, or another of the export's
+    if (source_.data() == written_source_.data() && source_.size() == written_source_.size()) return;
     if (source_ == written_source_) return;
     written_source_ = source_;
     std::string plain(source_);  // a kernel's text has no other characters

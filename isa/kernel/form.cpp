@@ -115,7 +115,8 @@ class FormCheck {
     }
 
     void check_expression(const proto::KernelExpression& expression) const {
-        std::vector<int> depths;  // of the values on the stack
+        std::vector<int>& depths = depths_;
+        depths.clear();
         for (const proto::KernelToken& token : expression.token()) {
             const Operation* row = find_operation(token.op());
             if (row == nullptr) fail("operation", "is unknown. Fix: name one of the table of operations.");
@@ -140,6 +141,7 @@ class FormCheck {
 
     const proto::KernelBody& body_;
     const std::string& origin_;
+    mutable std::vector<int> depths_;  ///< of the values on an expression's stack
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "isa/kernel/lexer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 
@@ -9,15 +10,35 @@
 namespace kpu::kernel {
 namespace {
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+/// What a character may be part of.
+enum : uint8_t { letter = 1, digit = 2, hex_digit = 4, punctuation = 8, blank = 16 };
+constexpr std::array<uint8_t, 256> make_classes() {
+    std::array<uint8_t, 256> classes{};
+    const auto add = [&](std::string_view characters, int what) {
+        for (const char c : characters) {
+            uint8_t& known = classes[static_cast<unsigned char>(c)];
+            known = static_cast<uint8_t>(known | what);
+        }
+    };
+    add("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", letter);
+    add("0123456789", digit);
+    add("0123456789abcdefABCDEF", hex_digit);
+    add("+-*/%&|^~!<>=()[]{}:,.", punctuation);
+    add(" \t\r", blank);
+    return classes;
+}
+constexpr std::array<uint8_t, 256> classes = make_classes();
+
+bool is(char c, int what) { return (classes[static_cast<unsigned char>(c)] & what) != 0; }
+bool is_letter(char c) { return is(c, letter); }
+bool is_digit(char c) { return is(c, digit); }
+bool is_hex(char c) { return is(c, hex_digit); }
 
 }  // namespace
 
 bool is_identifier(std::string_view text) {
     return !text.empty() && is_letter(text[0]) &&
-           std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c); });
+           std::all_of(text.begin(), text.end(), [](char c) { return is(c, letter | digit); });
 }
 
 std::string quoted(const Token& token) {
@@ -54,13 +75,13 @@ Token Lexer::make(TokenKind kind, size_t length) {
 void Lexer::skip_blanks() {
     while (at_ < text_.size()) {
         const char c = text_[at_];
-        if (c == '#') {
-            at_ = std::min(text_.find('\n', at_), text_.size());
+        if (is(c, blank)) {
+            ++at_;
         } else if (c == '\n') {
             line_start_ = ++at_;
             ++line_;
-        } else if (c == ' ' || c == '\t' || c == '\r') {
-            ++at_;
+        } else if (c == '#') {
+            at_ = std::min(text_.find('\n', at_), text_.size());
         } else {
             return;
         }
@@ -73,9 +94,7 @@ Token Lexer::scan() {
     const char c = text_[at_];
     if (is_letter(c)) {
         size_t length = 1;
-        while (at_ + length < text_.size() &&
-               (is_letter(text_[at_ + length]) || is_digit(text_[at_ + length])))
-            ++length;
+        while (at_ + length < text_.size() && is(text_[at_ + length], letter | digit)) ++length;
         return make(TokenKind::name, length);
     }
     if (is_digit(c)) return scan_number();
@@ -85,8 +104,7 @@ Token Lexer::scan() {
                       : behind == '>' ? c == '>' || c == '-'
                                       : behind == c && (c == '<' || c == '&' || c == '|' || c == '.');
     if (pair) return make(TokenKind::punct, 2);
-    const bool known = std::strchr("+-*/%&|^~!<>=()[]{}:,.", c) != nullptr && c != '\0';
-    return make(known ? TokenKind::punct : TokenKind::bad, 1);
+    return make(is(c, punctuation) ? TokenKind::punct : TokenKind::bad, 1);
 }
 
 /// 12, 0x1f, 7i32, 1.5, 1e-3; `0..4` is two numbers. What does not fit is no number.

@@ -251,23 +251,28 @@ def test_runs_share_their_threads(in_subprocess: Subprocess) -> None:
         """
 def count():
     return len(os.listdir("/proc/self/task"))
+def settles(most):
+    for _ in range(200):  # a thread that Python has joined is still there for a moment
+        if count() <= most:
+            return True
+        time.sleep(0.05)
 run(x)
 before = count()
 for _ in range(5):
     run(x)
-assert count() == before
+assert settles(before), count()
 medium = LONG.replace("30000000", "3000")
 def simulate():
     kpusim.simulate(medium, "npm_lite", mode="timing")
 threads = [threading.Thread(target=simulate) for _ in range(3)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
-assert before <= count() <= before + 2, count()
+assert settles(before + 2), count()
 child = os.fork()
 if child == 0:
     signal.alarm(20)
     run(x)
-    os._exit(0 if count() == 2 else 1)
+    os._exit(0 if settles(2) else 1)
 assert os.waitpid(child, 0)[1] == 0
 """,
     )
