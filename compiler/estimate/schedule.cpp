@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <queue>
 #include <tuple>
@@ -338,6 +339,7 @@ class Schedule : execution::ControlListener {
     Estimate account() {
         Estimate result;
         result.cycles = now_;
+        result.tasks = std::accumulate(instances_.begin(), instances_.end(), uint64_t{0});
         result.charged.assign(program_.ops.size(), 0);
         result.bounds = bounds(program_, target_, instances_, lane_operations_);
         std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {

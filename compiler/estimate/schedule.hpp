@@ -16,6 +16,7 @@ namespace kpu::estimate {
 struct Estimate {
     double cycles = 0;            ///< until the last task is complete
     std::vector<double> charged;  ///< by BoundProgram::ops, as ops.csv charges them; sums to `cycles`
+    uint64_t tasks = 0;           ///< that were executed
     Energy energy;
     std::vector<Bound> bounds;  ///< by BoundProgram::ops
 };

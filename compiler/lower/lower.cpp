@@ -283,6 +283,8 @@ class Lowering {
             op.tiling = op.fastest[0];
         } else if (op.tiling = *known; !evaluate(request, op.tiling)) {
             throw InternalError("lower: a tiling of an earlier search does not fit");
+        } else if (guide_.around) {
+            op.fastest = tilings_around(request, op.tiling);
         }
     }
 

@@ -28,7 +28,7 @@ struct LoweredOp {
     int number = 0;       ///< of the program's operations; strips of one have the same
     /// What it computes in: the type of its product's first factor, else of its anchor's result.
     ElemType elem = ElemType::none;
-    std::vector<Tiling> fastest;     ///< of the search, `tiling` first; Guide::keep of them
+    std::vector<Tiling> fastest;     ///< of the search, `tiling` first; Guide::keep and `around` say which
     std::vector<Tiling> considered;  ///< the tilings that fit, of the operation that Guide::explain names
 };
 
@@ -39,6 +39,7 @@ struct Guide {
     std::string explain;          ///< the operation whose considered tilings are kept; empty: none
     size_t keep = 1;              ///< tilings that are kept of each operation
     std::vector<Tiling> tilings;  ///< by operation, of an earlier search of this graph: nothing is searched
+    bool around = false;          ///< keeps also those that differ from these a little
 };
 
 struct Lowered {

@@ -28,6 +28,13 @@ std::vector<int64_t> sizes_of(const Axis& axis) {
     return sizes;
 }
 
+/// Of a sum: a cut costs an accumulator, and pays where whole sums leave room for a sliver of the outputs only.
+std::vector<int64_t> halves_of(const Axis& axis) {
+    std::vector<int64_t> sizes{axis.extent};
+    while (!axis.whole && sizes.back() > 1) sizes.push_back((sizes.back() + 1) / 2);
+    return sizes;
+}
+
 /// Also the largest sizes that fill the rows of an array 1, 2, 3, ... times, if one index takes so many of them.
 std::vector<int64_t> sizes_of_rows(const Axis& axis, int64_t each, int64_t array_rows) {
     constexpr int64_t most_fills = 16;
@@ -74,12 +81,82 @@ class Search {
         }
         choose_sums(0);
         if (best_.empty()) refuse();
-        const auto slow = [&](const Tiling& of) { return of.cycles > hopeless * best_.front().cycles; };
-        best_.erase(std::find_if(best_.begin(), best_.end(), slow), best_.end());
+        leave_hopeless(best_);
+        if (request_.keep > 1) {
+            add_deeper();
+            add_alone();
+        }
         return std::move(best_);
     }
 
+    /// A tiling, and those that differ from it in one thing: iterations in flight, or tiles one or two sizes larger or
+    /// smaller along an axis.
+    std::vector<Tiling> around(const Tiling& from) {
+        std::vector<Tiling> result{from};
+        const bool parts = hoists_parts(from);
+        const auto add = [&] {
+            hoist(parts);
+            if (legal_beside(from) && evaluate(request_, tiling_)) result.push_back(tiling_);
+        };
+        const auto most = static_cast<int>(std::min<int64_t>(iterations_of(from), deepest));
+        for (int depth = std::min(2, most); depth <= most; ++depth) {
+            tiling_ = from;
+            tiling_.depth = depth;
+            if (fixed_.depth == 0 && depth != from.depth) add();
+        }
+        for (size_t a = 0; a < from.tile.size(); ++a) {
+            for (const int64_t size : next_sizes(a, from.tile[a])) {
+                tiling_ = from;
+                tiling_.tile[a] = size;
+                if (fixed_.depth == 0)
+                    tiling_.depth = static_cast<int>(std::min<int64_t>(from.depth, iterations_of(tiling_)));
+                add();
+                if (fixed_.depth == 0 && legal_beside(from) && deepen(tiling_.depth))
+                    result.push_back(tiling_);
+            }
+        }
+        return result;
+    }
+
   private:
+    bool hoists_parts(const Tiling& tiling) const {
+        for (size_t i = 0; i < tiling.hoisted.size(); ++i) {
+            if (tiling.hoisted[i] && tiling.parts(request_.op, i) > 1) return true;
+        }
+        return false;
+    }
+
+    /// Whether its sum is cut decides about the type of its addend: that stays.
+    bool legal_beside(const Tiling& from) const {
+        for (size_t a = 0; a < tiling_.split.size(); ++a) {
+            if (tiling_.split[a] > tiling_.tiles(request_.op, a)) return false;
+        }
+        return tiling_.cuts_sum(request_.op) == from.cuts_sum(request_.op) &&
+               tiling_.depth <= iterations_of(tiling_);
+    }
+
+    int64_t iterations_of(const Tiling& tiling) const {
+        int64_t iterations = 1;
+        for (size_t a = 0; a < tiling.tile.size(); ++a) {
+            if (request_.op.axes[a].walk == Walk::loop) iterations *= tiling.rounds(request_.op, a);
+        }
+        return iterations;
+    }
+
+    std::vector<int64_t> next_sizes(size_t a, int64_t size) const {
+        constexpr std::ptrdiff_t far = 2;
+        const Axis& axis = request_.op.axes[a];
+        if (axis.whole || fixed_.tile[a] != 0) return {};
+        const std::vector<int64_t> sizes = axis.walk == Walk::sum ? halves_of(axis) : sizes_of(axis);
+        const auto smaller = std::find_if(sizes.begin(), sizes.end(), [&](int64_t of) { return of < size; });
+        std::vector<int64_t> result;
+        for (auto at = smaller - std::min(far + 1, smaller - sizes.begin());
+             at != smaller + std::min(far, sizes.end() - smaller); ++at) {
+            if (*at != size && (axis.walk == Walk::sum || touches(a, *at))) result.push_back(*at);
+        }
+        return result;
+    }
+
     /// No tile lies in the padding alone: a region has elements. The last one is as large as it must be.
     bool touches(size_t axis, int64_t size) const {
         const int64_t extent = request_.op.axes[axis].extent, last = (extent - 1) / size * size;
@@ -102,12 +179,10 @@ class Search {
     void choose_sums(size_t next) {
         if (next == sums_.size()) return choose_free(0);
         const size_t axis = sums_[next];
-        // halves: a cut costs an accumulator, and pays where whole sums leave room for a sliver of the outputs only
-        for (int64_t size = request_.op.axes[axis].extent;; size = (size + 1) / 2) {
+        for (const int64_t size : halves_of(request_.op.axes[axis])) {
             tiling_.tile[axis] = size;
             choose_sums(next + 1);
-            const bool shorter = size > 1 && !request_.op.axes[axis].whole;
-            if (!shorter || (!best_.empty() && size <= shortest_part)) break;
+            if (!best_.empty() && size <= shortest_part) break;
         }
     }
 
@@ -182,26 +257,29 @@ class Search {
 
     /// Constants that all iterations read are loaded once; parts of a sum only if that leaves room.
     void choose_hoisted() {
-        bool parts = false;
+        const bool parts = hoist(true);
+        choose_depth();
+        if (!parts) return;
+        hoist(false);
+        choose_depth();
+    }
+    /// What all iterations of the tiling read; `parts`: also parts of a sum. Whether there are such.
+    bool hoist(bool parts) {
+        bool any = false;
         tiling_.hoisted.assign(request_.op.operands.size(), false);
         for (size_t i = 0; i < tiling_.hoisted.size(); ++i) {
             if (request_.op.operands[i].place != Place::input || tiling_.follows(request_.op, i, Walk::loop))
                 continue;
             tiling_.hoisted[i] = true;
-            parts = parts || tiling_.parts(request_.op, i) > 1;
+            const bool of_parts = tiling_.parts(request_.op, i) > 1;
+            any = any || of_parts;
+            if (of_parts) tiling_.hoisted[i] = parts;
         }
-        choose_depth();
-        if (!parts) return;
-        for (size_t i = 0; i < tiling_.hoisted.size(); ++i)
-            tiling_.hoisted[i] = tiling_.hoisted[i] && tiling_.parts(request_.op, i) == 1;
-        choose_depth();
+        return any;
     }
 
     void choose_depth() {
-        int64_t iterations = 1;
-        for (size_t a = 0; a < tiling_.tile.size(); ++a) {
-            if (request_.op.axes[a].walk == Walk::loop) iterations *= tiling_.rounds(request_.op, a);
-        }
+        const int64_t iterations = iterations_of(tiling_);
         if (fixed_.depth != 0) {
             tiling_.depth = fixed_.depth;
             if (fixed_.depth <= iterations) consider();
@@ -219,25 +297,57 @@ class Search {
         const bool fits = evaluate(request_, tiling_);
         least_ = std::min(least_, tiling_.l1_bytes());
         if (fits && request_.considered != nullptr) request_.considered->push_back(tiling_);
-        if (fits) enter();
-        return fits;
+        if (!fits) return false;
+        enter(best_);
+        if (request_.target.engines.size() > 1 && tiling_.lanes() == 1) enter(alone_);
+        return true;
     }
 
     /// Behind those that are as fast; of the same tiles on the same engines only the fastest.
-    void enter() {
-        const auto same = [&](const Tiling& of) {
-            return of.tile == tiling_.tile && of.split == tiling_.split;
-        };
-        const auto twin = std::find_if(best_.begin(), best_.end(), same);
-        if (twin != best_.end()) {
+    void enter(std::vector<Tiling>& list) const {
+        const auto twin = std::find_if(list.begin(), list.end(), [&](const Tiling& of) { return same(of); });
+        if (twin != list.end()) {
             if (tiling_.cycles >= twin->cycles) return;
-            best_.erase(twin);
-        } else if (best_.size() == request_.keep) {
-            if (tiling_.cycles >= best_.back().cycles) return;
-            best_.pop_back();
+            list.erase(twin);
+        } else if (list.size() == request_.keep) {
+            if (tiling_.cycles >= list.back().cycles) return;
+            list.pop_back();
         }
         const auto slower = [&](const Tiling& of) { return of.cycles > tiling_.cycles; };
-        best_.insert(std::find_if(best_.begin(), best_.end(), slower), tiling_);
+        list.insert(std::find_if(list.begin(), list.end(), slower), tiling_);
+    }
+    bool same(const Tiling& of) const { return of.tile == tiling_.tile && of.split == tiling_.split; }
+
+    /// Closed forms see little of how long transfers wait for each other: the best few also with as many in flight as fit.
+    void add_deeper() {
+        constexpr size_t few = 6;
+        for (size_t i = 0, count = std::min(few, best_.size()); i < count; ++i) {
+            tiling_ = best_[i];
+            if (fixed_.depth == 0 && deepen(best_[i].depth)) best_.push_back(tiling_);
+        }
+    }
+    /// To the most iterations in flight that fit, more than so many.
+    bool deepen(int than) {
+        const auto most = static_cast<int>(std::min<int64_t>(iterations_of(tiling_), deepest));
+        for (tiling_.depth = most; tiling_.depth > than; --tiling_.depth) {
+            if (evaluate(request_, tiling_)) return true;
+        }
+        return false;
+    }
+
+    static void leave_hopeless(std::vector<Tiling>& list) {
+        const auto slow = [&](const Tiling& of) { return of.cycles > hopeless * list.front().cycles; };
+        list.erase(std::find_if(list.begin(), list.end(), slow), list.end());
+    }
+
+    /// Closed forms know little of what engines cost each other: what a device of one would choose is compared as well.
+    void add_alone() {
+        leave_hopeless(alone_);
+        for (Tiling& of : alone_) {
+            tiling_ = std::move(of);
+            if (std::none_of(best_.begin(), best_.end(), [&](const Tiling& known) { return same(known); }))
+                best_.push_back(std::move(tiling_));
+        }
     }
 
     [[noreturn]] void refuse_padding(size_t axis) const {
@@ -272,11 +382,16 @@ class Search {
     FixedTiling fixed_;
     Tiling tiling_;
     std::vector<size_t> sums_, free_, rows_;
-    std::vector<Tiling> best_;  ///< the fastest first
+    std::vector<Tiling> best_;   ///< the fastest first
+    std::vector<Tiling> alone_;  ///< of those on one of several engines
     uint64_t least_ = std::numeric_limits<uint64_t>::max();
 };
 
 }  // namespace
+
+std::vector<Tiling> tilings_around(const TilingRequest& request, const Tiling& from) {
+    return Search(request).around(from);
+}
 
 std::vector<Tiling> fastest_tilings(const TilingRequest& request) {
     const auto search = [&] { return Search(request).run(); };

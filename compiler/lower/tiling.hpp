@@ -142,4 +142,7 @@ bool evaluate(const TilingRequest& request, Tiling& tiling);
 /// ..." when none fits, and for a wish that is illegal.
 std::vector<Tiling> fastest_tilings(const TilingRequest& request);
 
+/// A tiling that was found, and those that fit and differ from it a little in one thing.
+std::vector<Tiling> tilings_around(const TilingRequest& request, const Tiling& from);
+
 }  // namespace kpu::lower

@@ -17,15 +17,25 @@ using lower::Lowered;
 using lower::Tiling;
 
 /// Mappings of each operation that are compared: as many as make programs of so many statements in all.
-constexpr size_t least_compared = 8, most_compared = 16, compared_statements = 1 << 15;
+constexpr size_t least_compared = 8, most_compared = 48, compared_statements = 1 << 15;
+constexpr size_t kept = 16;          ///< by a search; as many on one of several engines
 constexpr size_t most_programs = 4;  ///< in memory at once
+/// Programs that execute so many tasks in all are simulated in a moment.
+constexpr uint64_t simulated_tasks = 1 << 16;
+constexpr double near_least = 1.03;  ///< of its bounds: what comes so near to them stays as it is
 
 /// Cycles of a program, and those that each of its operations is charged.
+struct Verdict : compiler::Simulated {
+    // of a schedule
+    uint64_t tasks = 0;  ///< that it executed
+    double least = 0;    ///< cycles that the operations' bounds sum to
+};
 struct Judge {
-    std::function<compiler::Simulated(const Lowered&)> cycles;
+    std::function<Verdict(const Lowered&)> cycles;
     double error = 0;         ///< less of a gain, relative, says nothing
     bool of_kernels = false;  ///< it knows how long kernels take: that depends on values
     size_t at_once = 1;       ///< programs that threads may ask it about
+    size_t most = most_compared;
 };
 
 /// In the program, beside what is computed before and behind it, an operation may take another time than alone. So whole
@@ -44,7 +54,7 @@ class Comparison {
             considered_.push_back(op.considered);
             charged_as_.push_back(static_cast<size_t>(op.number));
         }
-        const std::vector<compiler::Simulated> of = judged(first);
+        const std::vector<Verdict> of = judged(first);
         size_t best = 0;
         for (size_t number = 1; number < of.size(); ++number) {
             if (of[number].cycles < of[best].cycles * (1 - judge_.error)) best = number;
@@ -52,6 +62,7 @@ class Comparison {
         std::vector<size_t> numbers = least_charged(of);
         std::optional<Lowered> program;
         if (numbers != all(0)) program = lowered(numbers);
+        verdict_ = of[best];
         if (!program || judge_.cycles(*program).cycles >= of[best].cycles * (1 - judge_.error)) {
             numbers = all(best);
             program = best == 0 ? std::move(first) : lowered(numbers);
@@ -65,6 +76,9 @@ class Comparison {
         }
         return *std::move(program);
     }
+
+    /// Of the fastest program, but for what was put together.
+    const Verdict& verdict() const { return verdict_; }
 
   private:
     size_t place(size_t op, size_t number) const {
@@ -81,12 +95,12 @@ class Comparison {
     std::vector<size_t> all(size_t number) const { return std::vector<size_t>(mappings_.size(), number); }
 
     /// Of the program in which each operation has its first mapping, of that of second ones, and so on.
-    std::vector<compiler::Simulated> judged(const Lowered& first) const {
+    std::vector<Verdict> judged(const Lowered& first) const {
         const auto statements = static_cast<size_t>(std::max(1, first.module.program.statement_size()));
         size_t most = 1;
         for (const std::vector<Tiling>& of : mappings_) most = std::max(most, of.size());
-        most = std::min(most, std::clamp(compared_statements / statements, least_compared, most_compared));
-        std::vector<compiler::Simulated> result(most);
+        most = std::min({most, judge_.most, std::max(least_compared, compared_statements / statements)});
+        std::vector<Verdict> result(most);
         parallel_for(most, workers_for(most, judge_.at_once), [&](size_t, size_t number) {
             result[number] = judge_.cycles(number == 0 ? first : lowered(all(number)));
         });
@@ -94,7 +108,7 @@ class Comparison {
     }
 
     /// By operation: its mapping that was charged least, each in its program.
-    std::vector<size_t> least_charged(const std::vector<compiler::Simulated>& of) const {
+    std::vector<size_t> least_charged(const std::vector<Verdict>& of) const {
         std::vector<size_t> numbers = all(0);
         std::vector<double> least(mappings_.size(), std::numeric_limits<double>::infinity());
         for (size_t number = 0; number < of.size(); ++number) {
@@ -116,27 +130,65 @@ class Comparison {
     std::vector<std::vector<Tiling>> mappings_;  ///< by operation
     std::vector<std::vector<Tiling>> considered_;
     std::vector<size_t> charged_as_;  ///< by operation: its number in programs
+    Verdict verdict_;
 };
 
 /// The module is lent: it outlives the call.
 std::shared_ptr<const Module> lent(const Module& module) { return {std::shared_ptr<void>(), &module}; }
 
+/// The best of the mappings that are known, then step by step, as long as one that differs in one thing is faster. Never
+/// slower than `first`.
+Lowered improved(const graph::Graph& graph, const lower::Target& target, const lower::Guide& guide,
+                 const Judge& judge, Lowered first) {
+    constexpr int most_steps = 2;
+    constexpr double worth = 0.005;  // of a step, to take another one
+    Lowered from = Comparison(graph, target, guide, judge).run(std::move(first));
+    for (int step = 0; step < most_steps; ++step) {
+        lower::Guide around = guide;
+        for (const lower::LoweredOp& op : from.ops) around.tilings.push_back(op.tiling);
+        around.around = true;
+        const double before = judge.cycles(from).cycles;
+        Lowered next = Comparison(graph, target, guide, judge).run(lower::lower(graph, target, around));
+        const double after = judge.cycles(next).cycles;
+        for (size_t i = 0; i < from.ops.size(); ++i) {
+            lower::LoweredOp& op = next.ops[i];
+            op.fastest = std::move(from.ops[i].fastest);
+            const bool another = !op.tiling.same_mapping(op.fastest.at(0));
+            if (another) op.fastest.insert(op.fastest.begin(), op.tiling);
+            op.considered = std::move(from.ops[i].considered);
+        }
+        from = std::move(next);
+        if (after >= (1 - worth) * before) break;
+    }
+    return from;
+}
+
 Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::Guide guide, int effort,
                  const compiler::Simulate& simulate) {
-    guide.keep = effort > 1 ? most_compared : 1;
+    guide.keep = effort > 1 ? kept : 1;
     Lowered first = lower::lower(graph, target, guide);
     if (effort == 1) return first;
     constexpr double no_gain = 0.001;  // of the schedule: below it the order of the search stands
-    const auto estimate = [&](const Lowered& of) -> compiler::Simulated {
+    const auto estimate = [&](const Lowered& of) -> Verdict {
         estimate::Estimate result = estimate_of(of, target);
-        return {result.cycles, std::move(result.charged)};
+        double least = 0;
+        for (const estimate::Bound& bound : result.bounds) least += bound.cycles;
+        return {{result.cycles, std::move(result.charged)}, result.tasks, least};
     };
-    Lowered second =
-        Comparison(graph, target, guide, {estimate, no_gain, false, most_programs}).run(std::move(first));
-    if (effort == 2) return second;
-    if (!simulate) throw UserError("--effort 3: nothing here can simulate. Fix: use --effort 2.");
-    const auto simulated = [&](const Lowered& of) { return simulate(lent(of.module), target.platform); };
-    return Comparison(graph, target, guide, {simulated, 0, true, 1}).run(std::move(second));
+    Comparison scheduled(graph, target, guide, {estimate, no_gain, false, most_programs});
+    Lowered second = scheduled.run(std::move(first));
+    if (effort == 3 && !simulate)
+        throw UserError("--effort 3: nothing here can simulate. Fix: use --effort 2.");
+    const auto simulated = [&](const Lowered& of) -> Verdict {
+        return {simulate(lent(of.module), target.platform), 0, 0};
+    };
+    const Verdict& known = scheduled.verdict();
+    const size_t most = simulated_tasks / std::max<uint64_t>(1, known.tasks);
+    const bool small = simulate && most >= least_compared && known.cycles > near_least * known.least;
+    Lowered third = small ? improved(graph, target, guide, {simulated, 0, true, 1, most}, std::move(second))
+                          : std::move(second);
+    if (effort == 2) return third;
+    return improved(graph, target, guide, {simulated, 0, true, 1}, std::move(third));
 }
 
 }  // namespace

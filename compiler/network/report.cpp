@@ -27,18 +27,21 @@ std::string tiles_text(const lower::TileOp& op, const lower::Tiling& tiling) {
 std::string considered_text(const lower::LoweredOp& op) {
     constexpr size_t shown = 12;
     std::vector<const lower::Tiling*> order;
+    const auto chosen = [&](const lower::Tiling& tiling) { return tiling.same_mapping(op.tiling); };
     for (const lower::Tiling& tiling : op.considered) order.push_back(&tiling);
+    if (std::none_of(op.considered.begin(), op.considered.end(), chosen)) order.push_back(&op.tiling);
     std::stable_sort(order.begin(), order.end(),
                      [](const auto* a, const auto* b) { return a->cycles < b->cycles; });
     std::string text = fmt::format(
         "of {} mappings considered the fastest:\n{:>12} {:>7} {:>10} {:>10} {:>10} {:>10} {:>9}  {}\n",
         order.size(), "cycles", "", "array", "vector", "dma", "dram", "L1 bytes", "tile/extent");
-    for (size_t i = 0; i < std::min(shown, order.size()); ++i) {
+    for (size_t i = 0; i < order.size(); ++i) {
         const lower::Tiling& tiling = *order[i];
+        if (i >= shown && !chosen(tiling)) continue;
         text += fmt::format("{:>12.0f} {:>+6.1f}% {:>10.0f} {:>10.0f} {:>10.0f} {:>10.0f} {:>9}  {}{}\n",
                             tiling.cycles, (tiling.cycles / order[0]->cycles - 1) * 100, tiling.array,
                             tiling.vector, tiling.dma, tiling.dram, tiling.l1_bytes(),
-                            tiles_text(op.op, tiling), tiling.same_mapping(op.tiling) ? "  <- chosen" : "");
+                            tiles_text(op.op, tiling), chosen(tiling) ? "  <- chosen" : "");
     }
     return text;
 }

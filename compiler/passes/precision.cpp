@@ -21,12 +21,14 @@ double largest(ElemType elem) {
     }
 }
 
-/// The values that stay f32: results of products that the host gets as they are, or seen through views.
+/// The values that stay f32: results of products that the host gets as they are, or seen through views. It may want them
+/// in the device's type: then they are rounded there, and DRAM moves half of the bytes.
 class WideOutputs {
   public:
-    explicit WideOutputs(Graph& graph) : rewriter_(graph), wide_(graph.values.size(), false) {
+    WideOutputs(Graph& graph, ElemType precision) : rewriter_(graph), wide_(graph.values.size(), false) {
         std::vector<NodeId> products;
         for (const graph::Port& port : graph.outputs) {
+            if (port.host == graph::HostType::same && port.elem == precision) continue;
             const std::vector<ValueId> path = path_to_product(port.value);
             if (path.empty() || wide_[path.back()]) continue;
             products.push_back(static_cast<NodeId>(rewriter_.producer_id(path.back())));
@@ -112,7 +114,7 @@ void convert(Graph& graph, ElemType precision, bool f32_outputs, const graph::Su
     if (!is_float(precision)) throw InternalError("convert: to a type that is no float");
     std::vector<bool> wide(graph.values.size(), false);
     if (f32_outputs && precision != ElemType::f32) {
-        const WideOutputs outputs(graph);
+        const WideOutputs outputs(graph, precision);
         wide.resize(graph.values.size());
         for (ValueId id = 0; id < wide.size(); ++id) wide[id] = outputs.wide(id);
     }

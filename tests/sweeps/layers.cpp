@@ -105,9 +105,8 @@ Bounds bounds_of(const Layer& layer, ElemType elem, const platforms::Platform& p
     const timing::SystolicArray array = timing::array_for(engines[0].array(), elem, elem);
     if (array.dataflow != proto::SystolicArray::os)
         throw std::invalid_argument("the bound with padding is that of output-stationary arrays");
-    const auto whole = [](uint64_t n, uint64_t side) { return double((n + side - 1) / side * side); };
-    const double peak =
-        double(array.peak_q16()) / 65536 * engines[0].array().count() * double(engines.size());
+    const double arrays = engines[0].array().count() * double(engines.size());
+    const double peak = double(array.peak_q16()) / 65536 * arrays;
     const double deep = double(shape.k * shape.groups), width = double(bit_width(elem)) / 8;
     const double inputs = product ? double(shape.m * shape.k) : double(layer.side * layer.side * layer.k);
     const double bytes = (inputs + double(shape.n) * deep + double(shape.m * size(layer.n))) * width;
@@ -126,7 +125,7 @@ Bounds bounds_of(const Layer& layer, ElemType elem, const platforms::Platform& p
     const double sram = platform.l2().bytes_per_cycle();
     Bounds bounds;
     bounds.macs = double(shape.macs()) / peak;
-    bounds.padded = whole(shape.m, array.rows) * whole(shape.n, array.cols) * deep / peak;
+    bounds.padded = double(timing::systolic_time(array, shape).occupancy) / arrays;
     bounds.dram = bytes / pins;
     bounds.ends = hop(target.system, in, pins) + hop(target.dma, in, sram) + 2 * double(array.rows) +
                   double(array.cols) + hop(target.store, out, sram) + hop(target.system, out, pins) +

@@ -28,8 +28,9 @@ struct Layer {
 graph::Graph graph_of(const std::vector<Layer>& layers, ElemType elem);
 
 struct Bounds {
-    double macs = 0;    ///< cycles: multiply-accumulates over the peak of all arrays
-    double padded = 0;  ///< cycles: the same, rows and columns filled up to whole arrays
+    double macs = 0;  ///< cycles: multiply-accumulates over the peak of all arrays
+    double padded =
+        0;  ///< cycles: the same of whole arrays, whose next results wait until the last ones have drained
     double dram = 0;  ///< cycles: input, weights and result once, over the peak of the pins, without refresh
     /// Cycles: the operands of one array's results come from DDR to L2 and from there to L1, the array is filled and drained,
     /// the results go back; each hop at its peak, with a descriptor and DDR's latency.

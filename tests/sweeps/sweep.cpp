@@ -1,6 +1,6 @@
 // Sweeps of layers over devices, one CSV row for each; sweep.py runs it and makes tables.
 //
-// usage: sweep gemms|cliffs|more|mappings PLATFORM TYPE COUNT PART PARTS
+// usage: sweep gemms|cliffs|more|mappings PLATFORM TYPE COUNT PART PARTS [EFFORT]
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -16,6 +16,7 @@ namespace {
 
 struct Part {
     size_t number, of;
+    int effort;
     bool has(size_t i) const { return i % of == number; }
 };
 
@@ -26,7 +27,7 @@ void gemms(const std::string& name, ElemType elem, size_t count, Part part) {
         if (!part.has(i)) continue;
         const Layer& layer = layers[i];
         const Bounds bounds = bounds_of(layer, elem, platform);
-        const Times times = times_of(graph_of({layer}, elem), platform);
+        const Times times = times_of(graph_of({layer}, elem), platform, part.effort);
         fmt::print("{},{},{},{:.0f},{:.0f},{:.0f},{:.0f},{:.0f},{:.0f}\n", layer.m, layer.n, layer.k,
                    bounds.macs, bounds.padded, bounds.dram, bounds.ends, times.predicted, times.simulated);
         std::fflush(stdout);
@@ -44,7 +45,7 @@ void cliffs(const std::string& name, ElemType elem, Part part) {
             for (int more = 0; more < 2; ++more) {
                 const Layer layer = layer_with(kind, c + more);
                 padded[more] = bounds_of(layer, elem, platform).padded;
-                cycles[more] = times_of(graph_of({layer}, elem), platform).simulated;
+                cycles[more] = times_of(graph_of({layer}, elem), platform, part.effort).simulated;
             }
             fmt::print("{},{},{:.0f},{:.0f},{:.4f},{:.4f}\n", layer_with(kind, c).name(),
                        layer_with(kind, c + 1).name(), cycles[0], cycles[1], cycles[1] / cycles[0],
@@ -62,9 +63,9 @@ void more(const std::string& name, ElemType elem, size_t count, Part part) {
     for (size_t i = 0; i < networks.size(); ++i) {
         if (!part.has(i)) continue;
         const graph::Graph graph = graph_of(networks[i], elem);
-        const double before = times_of(graph, platform).simulated;
+        const double before = times_of(graph, platform, part.effort).simulated;
         for (const auto& [what, overrides] : twice(platform)) {
-            const double after = times_of(graph, platforms::load(name, overrides)).simulated;
+            const double after = times_of(graph, platforms::load(name, overrides), part.effort).simulated;
             fmt::print("{}{},{},{:.0f},{:.0f},{:.4f}\n", networks[i][0].name(),
                        networks[i].size() > 1 ? " ..." : "", what, before, after, after / before);
             std::fflush(stdout);
@@ -90,7 +91,7 @@ int run(const std::vector<std::string>& args) {
     const std::string& platform = args.at(1);
     const ElemType elem = parse_elem_type(args.at(2)).value();
     const size_t count = number(3);
-    const Part part{number(4), number(5)};
+    const Part part{number(4), number(5), args.size() > 6 ? std::stoi(args[6]) : 2};
     if (what == "gemms") return gemms(platform, elem, count, part), 0;
     if (what == "cliffs") return cliffs(platform, elem, part), 0;
     if (what == "more") return more(platform, elem, count, part), 0;

@@ -68,6 +68,16 @@ TEST(Sweeps, TwiceOfAResourceIsNotSlower) {
     }
 }
 
+/// Schedules of their tasks see other winners: of these the simulation decides.
+TEST(Sweeps, SmallLayersAreNotSlowerWithTwoEngines) {
+    for (const Layer& layer : {Layer::convolution(43, 289, 48, 1), Layer::product(10, 326, 100),
+                               Layer::convolution(40, 219, 36, 1), Layer::convolution(51, 308, 9, 1)}) {
+        const double one = cycles({layer}, ElemType::f16, platforms::load("tile32"));
+        const double two = cycles({layer}, ElemType::f16, platforms::load("tile32", {{"engine.count", "2"}}));
+        EXPECT_LE(two, 1.02 * one) << layer.name();
+    }
+}
+
 TEST(Sweeps, TheChoiceIsNearTheFastestOfAllMappings) {
     for (const Layer& layer : tiny_layers(4)) {
         const Mappings of = simulate_mappings(layer, ElemType::i8, platforms::load("swkpu-v1"));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <memory>
 #include <random>
 
 #include "compiler/graph/execute.hpp"
@@ -190,6 +191,55 @@ inline const Target& used_target(const std::string& device, const platforms::Ove
     return used.emplace(key, Target(platforms::load(device, overrides))).first->second;
 }
 
+/// Runs a program to its end, strictly.
+inline std::unique_ptr<runtime::Simulation> simulated(const Graph& graph,
+                                                      const std::shared_ptr<const Module>& module,
+                                                      const platforms::Platform& platform, runtime::Mode mode,
+                                                      uint64_t inferences,
+                                                      const std::vector<std::string>& inputs) {
+    runtime::SimulationOptions options;
+    options.mode = mode;
+    options.strict = true;
+    options.random_order = mode == runtime::Mode::functional;
+    auto simulation = std::make_unique<runtime::Simulation>(module, &platform, options);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        NpyArray array;
+        array.dtype = npy_dtype(graph.inputs[i].elem);
+        const Dims& shape = graph.value(graph.inputs[i].value).shape;
+        array.shape.assign(shape.begin(), shape.end());
+        if (inferences > 1) array.shape.insert(array.shape.begin(), static_cast<int64_t>(inferences));
+        array.data = inputs[i];
+        simulation->set_input(graph.inputs[i].name, array);
+    }
+    EXPECT_EQ(simulation->run(), execution::RunStatus::finished) << simulation->deadlock_report();
+    EXPECT_EQ(simulation->hazards().count(), 0u) << platform.name();
+    return simulation;
+}
+
+/// The program with one of the tilings around that of each operation, and what those tilings must be.
+inline Module with_others(Maker& maker, const Graph& graph, const Target& target, const Lowered& lowered) {
+    Guide guide;
+    for (const LoweredOp& op : lowered.ops) guide.tilings.push_back(op.tiling);
+    guide.around = true;
+    const Lowered around = lower(graph, target, guide);
+    EXPECT_EQ(around.module.program.SerializeAsString(), lowered.module.program.SerializeAsString());
+    guide.around = false;
+    for (size_t i = 0; i < around.ops.size(); ++i) {
+        const std::vector<Tiling>& list = around.ops[i].fastest;
+        EXPECT_TRUE(list.at(0).same_mapping(guide.tilings[i]));
+        for (size_t other = 1; other < list.size(); ++other) {
+            EXPECT_EQ(list[other].split, list[0].split);
+            EXPECT_FALSE(list[other].same_mapping(list[0]));
+            int differing = 0;
+            for (size_t a = 0; a < list[0].tile.size(); ++a)
+                differing += list[other].tile[a] != list[0].tile[a] ? 1 : 0;
+            EXPECT_LE(differing, 1);
+        }
+        guide.tilings[i] = list[static_cast<size_t>(maker.pick(0, static_cast<int64_t>(list.size()) - 1))];
+    }
+    return lower(graph, target, guide).module;
+}
+
 /// Compiles, in strips where there are wishes for them, runs in both modes, compares with the graph's own values.
 inline Result run_several(Maker& maker, const std::string& device, const platforms::Overrides& overrides,
                           uint64_t inferences, const MappingWishes* strips = nullptr) {
@@ -210,31 +260,26 @@ inline Result run_several(Maker& maker, const std::string& device, const platfor
         << device << ": what was searched before changes the program";
     const auto module = std::make_shared<const Module>(result.lowered.module);
     for (const runtime::Mode mode : {runtime::Mode::functional, runtime::Mode::values_timing}) {
-        runtime::SimulationOptions options;
-        options.mode = mode;
-        options.strict = true;
-        options.random_order = mode == runtime::Mode::functional;
-        runtime::Simulation simulation(module, &platform, options);
-        for (size_t i = 0; i < inputs.size(); ++i) {
-            NpyArray array;
-            array.dtype = npy_dtype(graph.inputs[i].elem);
-            const Dims& shape = graph.value(graph.inputs[i].value).shape;
-            array.shape.assign(shape.begin(), shape.end());
-            if (inferences > 1) array.shape.insert(array.shape.begin(), static_cast<int64_t>(inferences));
-            array.data = inputs[i];
-            simulation.set_input(graph.inputs[i].name, array);
-        }
-        EXPECT_EQ(simulation.run(), execution::RunStatus::finished) << simulation.deadlock_report();
-        EXPECT_EQ(simulation.hazards().count(), 0u) << device;
+        const auto simulation = simulated(graph, module, platform, mode, inferences, inputs);
         for (size_t o = 0; o < expected.size(); ++o) {
-            const NpyArray got = simulation.output(graph.outputs[o].name);
+            const NpyArray got = simulation->output(graph.outputs[o].name);
             EXPECT_TRUE(got.data == expected[o])
                 << graph.outputs[o].name << " on " << device << ", inferences: " << inferences;
         }
-        result.cycles = simulation.now();
+        result.cycles = simulation->now();
         if (mode == runtime::Mode::functional) continue;
-        const traces::StatSet& stats = simulation.stats();
+        const traces::StatSet& stats = simulation->stats();
         result.dram_bytes = stats.integer("bytes.dram.read") + stats.integer("bytes.dram.write");
+    }
+    if (inferences == 1) {
+        const Graph& whole = cut ? cut->graph : graph;
+        const auto other = std::make_shared<const Module>(with_others(maker, whole, target, result.lowered));
+        const auto simulation =
+            simulated(graph, other, platform, runtime::Mode::functional, inferences, inputs);
+        for (size_t o = 0; o < expected.size(); ++o) {
+            EXPECT_TRUE(simulation->output(graph.outputs[o].name).data == expected[o])
+                << graph.outputs[o].name << " on " << device << ", with other tiles";
+        }
     }
     return result;
 }

@@ -83,6 +83,18 @@ TEST(Precision, OutputsLeaveTheAccumulatorsAsTheyAre) {
     EXPECT_LE(difference(outputs_of(classifier(false, false), inputs), outputs_of(graph, inputs)), 2e-3);
 }
 
+TEST(Precision, OutputsAreRoundedWhereTheHostWantsThat) {
+    for (const ElemType host : {ElemType::f16, ElemType::bf16}) {
+        Graph graph = classifier(false, false);
+        graph.outputs[0].elem = host;
+        convert(graph, ElemType::f16);
+        graph::check(graph);
+        const bool same = host == ElemType::f16;
+        EXPECT_EQ(graph.value(graph.outputs[0].value).elem, same ? ElemType::f16 : ElemType::f32);
+        EXPECT_EQ(graph.outputs[0].elem, host);
+    }
+}
+
 TEST(Precision, OtherProductsAreRounded) {
     for (int i = 0; i < 2; ++i) {
         Graph graph = classifier(i == 0, i == 1);
