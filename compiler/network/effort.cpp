@@ -17,10 +17,11 @@ using lower::Lowered;
 using lower::Tiling;
 
 /// Mappings of each operation that are compared: as many as make programs of so many statements in all.
-constexpr size_t least_compared = 8, most_compared = 48, compared_statements = 1 << 15;
-constexpr size_t kept = 16;          ///< by a search; as many on one of several engines
+constexpr size_t least_compared = 8, most_compared = 16, compared_statements = 1 << 15;
 constexpr size_t most_programs = 4;  ///< in memory at once
-/// Programs that execute so many tasks in all are simulated in a moment.
+/// Of so few operations, which execute so many tasks in all trials, also mappings behind the best are compared, and all are
+/// simulated in a moment.
+constexpr size_t few_operations = 4, compared_of_few = 48;
 constexpr uint64_t simulated_tasks = 1 << 16;
 constexpr double near_least = 1.03;  ///< of its bounds: what comes so near to them stays as it is
 
@@ -32,10 +33,10 @@ struct Verdict : compiler::Simulated {
 };
 struct Judge {
     std::function<Verdict(const Lowered&)> cycles;
-    double error = 0;         ///< less of a gain, relative, says nothing
-    bool of_kernels = false;  ///< it knows how long kernels take: that depends on values
-    size_t at_once = 1;       ///< programs that threads may ask it about
-    size_t most = most_compared;
+    double error = 0;             ///< less of a gain, relative, says nothing
+    bool of_kernels = false;      ///< it knows how long kernels take: that depends on values
+    size_t at_once = 1;           ///< programs that threads may ask it about
+    size_t most = most_compared;  ///< mappings of an operation
 };
 
 /// In the program, beside what is computed before and behind it, an operation may take another time than alone. So whole
@@ -165,7 +166,7 @@ Lowered improved(const graph::Graph& graph, const lower::Target& target, const l
 
 Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::Guide guide, int effort,
                  const compiler::Simulate& simulate) {
-    guide.keep = effort > 1 ? kept : 1;
+    guide.keep = effort > 1 ? most_compared : 1;
     Lowered first = lower::lower(graph, target, guide);
     if (effort == 1) return first;
     constexpr double no_gain = 0.001;  // of the schedule: below it the order of the search stands
@@ -175,7 +176,9 @@ Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::
         for (const estimate::Bound& bound : result.bounds) least += bound.cycles;
         return {{result.cycles, std::move(result.charged)}, result.tasks, least};
     };
-    Comparison scheduled(graph, target, guide, {estimate, no_gain, false, most_programs});
+    const bool few = first.ops.size() <= few_operations;
+    const size_t compared = few ? compared_of_few : most_compared;
+    Comparison scheduled(graph, target, guide, {estimate, no_gain, false, most_programs, compared});
     Lowered second = scheduled.run(std::move(first));
     if (effort == 3 && !simulate)
         throw UserError("--effort 3: nothing here can simulate. Fix: use --effort 2.");
@@ -183,12 +186,13 @@ Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::
         return {simulate(lent(of.module), target.platform), 0, 0};
     };
     const Verdict& known = scheduled.verdict();
-    const size_t most = simulated_tasks / std::max<uint64_t>(1, known.tasks);
-    const bool small = simulate && most >= least_compared && known.cycles > near_least * known.least;
-    Lowered third = small ? improved(graph, target, guide, {simulated, 0, true, 1, most}, std::move(second))
-                          : std::move(second);
+    const size_t most = std::min(compared, simulated_tasks / std::max<uint64_t>(1, known.tasks));
+    const bool trial = few && most >= least_compared && known.cycles > near_least * known.least;
+    Lowered third = trial && simulate
+                        ? improved(graph, target, guide, {simulated, 0, true, 1, most}, std::move(second))
+                        : std::move(second);
     if (effort == 2) return third;
-    return improved(graph, target, guide, {simulated, 0, true, 1}, std::move(third));
+    return improved(graph, target, guide, {simulated, 0, true, 1, compared}, std::move(third));
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ std::vector<OptionRow> option_rows() {
          {"model", "NHWC"}},
         {"effort",
          "how mappings are found: 1 by closed forms of each operation, 2 the best few compared by schedules "
-         "of the program's tasks, of small programs by simulations as well, 3 those of any program",
+         "of the program's tasks, of few operations by simulations as well, 3 any program by simulations",
          ValueKind::choice,
          "2",
          {"1", "2", "3"}},
