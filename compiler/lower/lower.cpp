@@ -277,7 +277,8 @@ class Lowering {
                                     first,
                                     &wish,
                                     op.op.name == guide_.explain ? &op.considered : nullptr,
-                                    std::max<size_t>(1, guide_.keep)};
+                                    std::max<size_t>(1, guide_.keep),
+                                    guide_.more};
         if (known == nullptr) {
             op.fastest = fastest_tilings(request);
             op.tiling = op.fastest[0];

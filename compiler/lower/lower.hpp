@@ -38,6 +38,7 @@ struct Guide {
     uint64_t inferences = 1;      ///< one after the other, with inputs and outputs of their own
     std::string explain;          ///< the operation whose considered tilings are kept; empty: none
     size_t keep = 1;              ///< tilings that are kept of each operation
+    bool more = false;            ///< of them also those that closed forms may underrate
     std::vector<Tiling> tilings;  ///< by operation, of an earlier search of this graph: nothing is searched
     bool around = false;          ///< keeps also those that differ from these a little
 };

@@ -82,7 +82,7 @@ class Search {
         choose_sums(0);
         if (best_.empty()) refuse();
         leave_hopeless(best_);
-        if (request_.keep > 1) {
+        if (request_.more) {
             add_deeper();
             add_alone();
         }

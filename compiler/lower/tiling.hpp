@@ -107,6 +107,8 @@ struct TilingRequest {
     const MappingWish* wish = nullptr;          ///< what the user fixes
     std::vector<Tiling>* considered = nullptr;  ///< gets every tiling that fits
     size_t keep = 1;                            ///< how many the search returns
+    bool more =
+        false;  ///< behind them, those that closed forms may underrate: deeper ones, those on one engine
 };
 
 constexpr uint64_t small_align = 64;  ///< of what is shorter than a few bursts
@@ -138,7 +140,7 @@ bool sums_can_be_cut(const graph::Graph& graph, const TileOp& op, const std::vec
 /// Bytes, places and predicted time of a tiling whose tile, split, depth and hoisted are set. False: it does not fit.
 bool evaluate(const TilingRequest& request, Tiling& tiling);
 
-/// The fastest of the tilings considered, at most `request.keep`, the fastest first. Throws UserError "SRAM memory exceeded:
+/// The fastest of the tilings considered, at most `request.keep`, the fastest first (and `request.more`). Throws UserError "SRAM memory exceeded:
 /// ..." when none fits, and for a wish that is illegal.
 std::vector<Tiling> fastest_tilings(const TilingRequest& request);
 

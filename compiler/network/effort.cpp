@@ -178,8 +178,9 @@ Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::
     };
     const bool few = first.ops.size() <= few_operations;
     const size_t compared = few ? compared_of_few : most_compared;
+    guide.more = few;
     Comparison scheduled(graph, target, guide, {estimate, no_gain, false, most_programs, compared});
-    Lowered second = scheduled.run(std::move(first));
+    Lowered second = scheduled.run(few ? lower::lower(graph, target, guide) : std::move(first));
     if (effort == 3 && !simulate)
         throw UserError("--effort 3: nothing here can simulate. Fix: use --effort 2.");
     const auto simulated = [&](const Lowered& of) -> Verdict {
