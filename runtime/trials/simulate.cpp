@@ -13,12 +13,22 @@ compiler::Simulated simulate(const std::shared_ptr<const Module>& program,
     options.mode = Mode::timing;
     options.hazards = false;
     Simulation simulation(program, &platform, options);
-    if (simulation.run() != RunStatus::finished)
-        throw UserError(simulation.deadlock_report() + "\nFix: compile with --effort 2.");
+    if (simulation.run() != RunStatus::finished) throw UserError(simulation.deadlock_report() + "\n");
     compiler::Simulated result{double(simulation.now()), {}};
     for (const traces::OpRow& row : simulation.op_rows())
         result.charged.push_back(double(row.charged_cycles));
     return result;
+}
+
+/// What stops a simulation, such as a kernel whose time depends on values, is told as what stops the compilation.
+compiler::Simulated trial(const std::shared_ptr<const Module>& program, const platforms::Platform& platform) {
+    try {
+        return simulate(program, platform);
+    } catch (const UserError& error) {
+        const std::string text = error.what();
+        throw UserError("a trial of the program, without values: " + text.substr(0, text.find("Fix: ")) +
+                        "Fix: compile with --effort 2.");
+    }
 }
 
 }  // namespace
@@ -29,7 +39,7 @@ compiler::Simulate simulate_trials() {
         std::string key = platforms::to_textproto(platform) + program->program.SerializeAsString();
         const auto found = known->find(key);
         if (found != known->end()) return found->second;
-        return known->emplace(std::move(key), simulate(program, platform)).first->second;
+        return known->emplace(std::move(key), trial(program, platform)).first->second;
     };
 }
 

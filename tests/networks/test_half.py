@@ -15,6 +15,9 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+# Kernels of newer processors keep wider numbers inside: PyTorch's error would depend on the host.
+os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2"
+
 import numpy as np
 import onnx
 import torch
