@@ -319,7 +319,7 @@ std::shared_ptr<const JsonDocument> JsonDocument::parse(std::string text) {
     return JsonParser(*document).run() ? document : nullptr;
 }
 
-const JsonDocument::Node JsonDocument::no_node;
+const JsonDocument::Node JsonDocument::no_node{};
 
 JsonValue JsonDocument::root() const { return {this, 0}; }
 
