@@ -381,10 +381,10 @@ const Operation* find_operation(std::string_view name) {
 
 const Operation* find_infix(std::string_view symbol) {
     static const std::vector<Operation> infix = [] {
-        std::vector<Operation> rows;
+        std::vector<Operation> result;
         for (const Operation& row : operations())
-            if (row.syntax == Syntax::infix) rows.push_back(row);
-        return rows;
+            if (row.syntax == Syntax::infix) result.push_back(row);
+        return result;
     }();
     static const NameIndex<Operation> index(infix, &Operation::symbol);
     const Operation* const found = index.find(symbol);
