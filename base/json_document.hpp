@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,17 +10,17 @@ namespace kpu {
 
 class JsonValue;
 
-/// A JSON text, read in one pass into one array and looked at in place: for what machines write. It takes a tenth of the
-/// time of a tree that owns its parts (base/json.hpp), and accepts the same texts.
+/// A JSON text as one array of its values: for what machines write. Read by the same library as a tree that owns its parts
+/// (base/json.hpp), so that both accept the same texts, without the memory of its own that each part takes there.
 class JsonDocument {
   public:
     /// Null where the text is no JSON, or has a number beyond double.
-    static std::shared_ptr<const JsonDocument> parse(std::string text);
+    static std::shared_ptr<const JsonDocument> parse(std::string_view text);
     JsonValue root() const;
 
   private:
     friend class JsonValue;
-    friend class JsonParser;
+    friend class JsonBuilder;
     enum class Kind : uint8_t { null, boolean, integer, real, string, array, object };
     /// A value before its parts. Of an object: each key, as a string, before its value. There are as many as a file has
     /// values, and memory that was never used costs more than all else: 16 bytes each.
@@ -36,9 +35,8 @@ class JsonDocument {
     };
     static const Node no_node;
 
-    std::string text_;
     std::vector<Node> nodes_;
-    std::deque<std::string> unescaped_;  ///< strings that do not stand in the text as they are
+    std::string strings_;  ///< one behind the other
 };
 
 /// A value of a document, which has to live as long; or none.

@@ -278,7 +278,7 @@ class Lowering {
                                     &wish,
                                     op.op.name == guide_.explain ? &op.considered : nullptr,
                                     std::max<size_t>(1, guide_.keep),
-                                    guide_.more};
+                                    result_.ops.size() <= guide_.more_up_to};
         if (known == nullptr) {
             op.fastest = fastest_tilings(request);
             op.tiling = op.fastest[0];

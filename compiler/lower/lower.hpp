@@ -35,10 +35,10 @@ struct LoweredOp {
 /// What a user tells of the mapping, and asks of it.
 struct Guide {
     MappingWishes wishes;
-    uint64_t inferences = 1;      ///< one after the other, with inputs and outputs of their own
-    std::string explain;          ///< the operation whose considered tilings are kept; empty: none
-    size_t keep = 1;              ///< tilings that are kept of each operation
-    bool more = false;            ///< of them also those that closed forms may underrate
+    uint64_t inferences = 1;  ///< one after the other, with inputs and outputs of their own
+    std::string explain;      ///< the operation whose considered tilings are kept; empty: none
+    size_t keep = 1;          ///< tilings that are kept of each operation
+    size_t more_up_to = 0;  ///< in programs of so many operations also those that closed forms may underrate
     std::vector<Tiling> tilings;  ///< by operation, of an earlier search of this graph: nothing is searched
     bool around = false;          ///< keeps also those that differ from these a little
 };

@@ -166,7 +166,7 @@ Lowered improved(const graph::Graph& graph, const lower::Target& target, const l
 
 Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::Guide guide, int effort,
                  const compiler::Simulate& simulate) {
-    guide.keep = effort > 1 ? most_compared : 1;
+    if (effort > 1) guide.keep = most_compared, guide.more_up_to = few_operations;
     Lowered first = lower::lower(graph, target, guide);
     if (effort == 1) return first;
     constexpr double no_gain = 0.001;  // of the schedule: below it the order of the search stands
@@ -178,9 +178,8 @@ Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::
     };
     const bool few = first.ops.size() <= few_operations;
     const size_t compared = few ? compared_of_few : most_compared;
-    guide.more = few;
     Comparison scheduled(graph, target, guide, {estimate, no_gain, false, most_programs, compared});
-    Lowered second = scheduled.run(few ? lower::lower(graph, target, guide) : std::move(first));
+    Lowered second = scheduled.run(std::move(first));
     if (effort == 3 && !simulate)
         throw UserError("--effort 3: nothing here can simulate. Fix: use --effort 2.");
     const auto simulated = [&](const Lowered& of) -> Verdict {

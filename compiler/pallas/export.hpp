@@ -127,6 +127,6 @@ struct Export {
 };
 
 /// Throws UserError that names what is wrong and where.
-Export read_export(std::string bytes, const std::string& origin);
+Export read_export(const std::string& bytes, const std::string& origin);
 
 }  // namespace kpu::compiler::pallas

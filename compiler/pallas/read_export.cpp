@@ -458,8 +458,8 @@ bool Equation::flag(const char* name) const {
     return found.boolean();
 }
 
-Export read_export(std::string bytes, const std::string& origin) {
-    auto document = JsonDocument::parse(std::move(bytes));
+Export read_export(const std::string& bytes, const std::string& origin) {
+    auto document = JsonDocument::parse(bytes);
     if (document == nullptr)
         throw UserError(
             fmt::format("{}: error: this is no JSON, or is cut off. Fix: export it again.", origin));
