@@ -10,6 +10,8 @@ namespace {
 constexpr size_t max_readers =
     64;  ///< of a piece that nothing orders; beyond, some races of theirs go unseen
 
+constexpr int near_steps = 8;  ///< pieces that are cheaper to walk over than to look up
+
 }  // namespace
 
 RaceHistory::RaceHistory(const BoundProgram& program)
@@ -37,18 +39,19 @@ void RaceHistory::begin(const RaceSide& task, const std::vector<Operand>& inputs
             if (!followed_[operand.region->buffer] || operand.bytes->run_bytes == 0) continue;
             Pieces& pieces = pieces_[operand.region->buffer];
             count_ -= pieces.size();
+            auto near = pieces.lower_bound(operand.bytes->address);
             for_each_run(*operand.bytes, [&](uint64_t address, uint64_t bytes) {
-                visit(pieces, address, address + bytes, *operand.region);
+                near = visit(pieces, address, address + bytes, *operand.region, near);
                 return true;
             });
             count_ += pieces.size();
         }
     };
-    each(inputs, [&](Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region) {
-        read(pieces, first, end, region);
+    each(inputs, [&](Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region, Place near) {
+        return read(pieces, first, end, region, near);
     });
-    each(outputs, [&](Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region) {
-        write(pieces, first, end, region);
+    each(outputs, [&](Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region, Place near) {
+        return write(pieces, first, end, region, near);
     });
     release(now_);
     now_ = nobody;
@@ -68,7 +71,7 @@ bool RaceHistory::has_room(const std::vector<Operand>& operands) const {
 
 uint32_t RaceHistory::new_entry(const RaceSide& task) {
     const uint32_t entry = entries_.take();
-    entries_[entry] = {task, 0};
+    entries_[entry] = {task};
     return entry;
 }
 
@@ -76,23 +79,29 @@ void RaceHistory::release(uint32_t entry) {
     if (entry != nobody && --entries_[entry].uses == 0) entries_.give_back(entry);
 }
 
-void RaceHistory::split(Pieces& pieces, uint64_t at) {
-    auto it = pieces.upper_bound(at);
-    if (it == pieces.begin()) return;
-    --it;
-    if (it->first == at || it->second.end <= at) return;
-    Piece rest = it->second;
+/// No piece goes on over `at`. Result: the first that begins there or behind.
+RaceHistory::Place RaceHistory::split(Pieces& pieces, uint64_t at, Place near) {
+    const auto behind = [&](Place it) { return it == pieces.end() || it->first >= at; };
+    int steps = near == pieces.begin() || !behind(std::prev(near)) ? near_steps : 0;
+    auto next = near;
+    for (; steps > 0 && !behind(next); --steps) ++next;
+    if (steps == 0) next = pieces.lower_bound(at);
+    if (next == pieces.begin()) return next;
+    Piece& cut = std::prev(next)->second;
+    if (cut.end <= at) return next;
+    Piece rest = cut;
     if (rest.writer != nobody) ++entries_[rest.writer].uses;
     for (const uint32_t reader : rest.readers) ++entries_[reader].uses;
-    it->second.end = at;
-    pieces.emplace_hint(std::next(it), at, std::move(rest));
+    cut.end = at;
+    return pieces.emplace_hint(next, at, std::move(rest));
 }
 
-void RaceHistory::read(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region) {
-    split(pieces, first);
-    split(pieces, end);
+RaceHistory::Place RaceHistory::read(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region,
+                                     Place near) {
     uint64_t next = first;
-    for (auto it = pieces.lower_bound(first); next < end; ++it) {
+    auto it = split(pieces, first, near);
+    split(pieces, end, it);
+    for (; next < end; ++it) {
         if (it == pieces.end() || it->first > next) {  // never touched
             Piece piece;
             piece.end = it == pieces.end() ? end : std::min(end, it->first);
@@ -104,6 +113,7 @@ void RaceHistory::read(Pieces& pieces, uint64_t first, uint64_t end, const Bound
         add_reader(piece);
         next = piece.end;
     }
+    return it;
 }
 
 /// A reader that is ordered before the one that starts now says no more than that one.
@@ -120,10 +130,10 @@ void RaceHistory::add_reader(Piece& piece) {
     ++entries_[now_].uses;
 }
 
-void RaceHistory::write(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region) {
-    split(pieces, first);
-    split(pieces, end);
-    auto it = pieces.lower_bound(first);
+RaceHistory::Place RaceHistory::write(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region,
+                                      Place near) {
+    auto it = split(pieces, first, near);
+    split(pieces, end, it);
     while (it != pieces.end() && it->first < end) {
         const Piece& piece = it->second;
         for (const uint32_t reader : piece.readers) {
@@ -141,12 +151,17 @@ void RaceHistory::write(Pieces& pieces, uint64_t first, uint64_t end, const Boun
     piece.end = end;
     piece.writer = now_;
     ++entries_[now_].uses;
-    pieces.emplace_hint(it, first, std::move(piece));
+    return std::next(pieces.emplace_hint(it, first, std::move(piece)));
 }
 
-bool RaceHistory::ordered(uint32_t earlier) const {
-    const RaceSide &a = entries_[earlier].task, &b = entries_[now_].task;
-    return order_.before(a.statement, a.loops, b.statement, b.loops);
+bool RaceHistory::ordered(uint32_t earlier) {
+    Entry& entry = entries_[earlier];
+    const RaceSide &a = entry.task, &b = entries_[now_].task;
+    if (entry.asked != b.serial) {
+        entry.asked = b.serial;
+        entry.ordered = order_.before(a.statement, a.loops, b.statement, b.loops);
+    }
+    return entry.ordered;
 }
 
 /// Whether a stands behind b when the iterations of every loop run one after the other.

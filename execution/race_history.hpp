@@ -62,6 +62,8 @@ class RaceHistory {
     struct Entry {
         RaceSide task;
         uint64_t uses = 0;
+        uint32_t asked = nobody;  ///< serial of the task that it was last compared with: a task meets the
+        bool ordered = false;     ///< same one in many pieces
     };
     struct Piece {
         uint64_t end = 0;
@@ -73,11 +75,14 @@ class RaceHistory {
     bool has_room(const std::vector<Operand>& operands) const;
     uint32_t new_entry(const RaceSide& task);
     void release(uint32_t entry);
-    void split(Pieces& pieces, uint64_t at);
-    void read(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region);
-    void write(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region);
+    /// Runs of an operand come in rising order mostly, so each is looked for from where the last one was:
+    /// `near`. What they return is where they ended.
+    using Place = Pieces::iterator;
+    Place split(Pieces& pieces, uint64_t at, Place near);
+    Place read(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region, Place near);
+    Place write(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region, Place near);
     void add_reader(Piece& piece);
-    bool ordered(uint32_t earlier) const;
+    bool ordered(uint32_t earlier);
     bool later_in_text(const RaceSide& a, const RaceSide& b) const;
     void report(HazardKind kind, uint32_t other, const BoundRegion& region, uint64_t first, uint64_t end);
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "base/number_set.hpp"
 #include "execution/carried_order.hpp"
 #include "execution/loop_facts.hpp"
-#include "execution/number_set.hpp"
 #include "isa/bound_program.hpp"
 
 namespace kpu::execution {

@@ -110,17 +110,13 @@ void Lane::queue_loads() {
 
 Task Lane::finish(Task task, const std::vector<Span>& reads, const std::vector<Span>& writes,
                   const std::vector<Task>& others) {
-    std::vector<Task> before = places_.order.before(reads, writes);
-    for (const Task& other : others) {
-        const auto same = [&](const Task& known) { return known.statement() == other.statement(); };
-        if (std::none_of(before.begin(), before.end(), same)) before.push_back(other);
-    }
+    const std::vector<Task> before = places_.order.before(reads, writes, others);
     task.after(before).op(shared_.mapping.number);
     std::vector<Span> changing;  // each tile that is held is written once: nobody waits for its readers
     for (const Span& span : reads) {
         if (!places_.holds(span.buffer)) changing.push_back(span);
     }
-    places_.order.add(task, changing, writes);
+    places_.order.add(task, before, changing, writes);
     issued.push_back(task);
     return task;
 }

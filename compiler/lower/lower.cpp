@@ -386,7 +386,7 @@ class Lowering {
             const builder::Region to =
                 program_.region("", places_.table, places_.table_places.at(block), type);
             builder::Task task = program_.transfer("", to, from).op(op);
-            places_.order.add(task, {}, {Span{places_.table.index, 0, 1, false, 0, {}, {}}});
+            places_.order.add(task, {}, {}, {Span{places_.table.index, 0, 1, false, 0, {}, {}}});
         }
     }
 
@@ -503,7 +503,7 @@ class Lowering {
     Lowered result_;
     Constants constants_{graph_};
     Order order_;
-    Throttle throttle_{program_, target_.limits.max_active_tokens};
+    Throttle throttle_{program_, order_, target_.limits.max_active_tokens};
     uint64_t table_used_ = 0, resident_bytes_ = 0, arena_bytes_ = 0;
     Places places_{program_, graph_, result_.memory, target_, constants_, order_, throttle_};
 };

@@ -40,25 +40,51 @@ bool covers(const Span& outer, const Span& inner) {
 
 }  // namespace
 
-std::vector<Task> Order::before(const std::vector<Span>& reads, const std::vector<Span>& writes) const {
-    std::vector<Task> result;
+std::vector<Task> Order::before(const std::vector<Span>& reads, const std::vector<Span>& writes,
+                                std::vector<Task> others) const {
     const auto collect = [&](const Span& span, bool write) {
         const auto found = accesses_.find(span.buffer);
         if (found == accesses_.end()) return;
         for (const Access& access : found->second) {
-            if ((write || access.write) && meet(access.span, span)) result.push_back(access.task);
+            if ((write || access.write) && meet(access.span, span)) others.push_back(access.task);
         }
     };
     for (const Span& span : reads) collect(span, false);
     for (const Span& span : writes) collect(span, true);
-    std::sort(result.begin(), result.end(),
-              [](const Task& a, const Task& b) { return a.statement() < b.statement(); });
-    const auto same = [](const Task& a, const Task& b) { return a.statement() == b.statement(); };
-    result.erase(std::unique(result.begin(), result.end(), same), result.end());
-    return result;
+    return last_of(std::move(others));
 }
 
-void Order::add(const Task& task, const std::vector<Span>& reads, const std::vector<Span>& writes) {
+std::vector<Task> Order::last_of(std::vector<Task> tasks) const {
+    std::sort(tasks.begin(), tasks.end(),
+              [](const Task& a, const Task& b) { return a.statement() > b.statement(); });
+    NumberSet known = waited_;
+    std::vector<Task> last;
+    for (const Task& task : tasks) {
+        const bool repeated = !last.empty() && last.back().statement() == task.statement();
+        if (repeated || (task.statement() < NumberSet::end && known.contains(task.statement()))) continue;
+        add_complete(task, known);
+        last.push_back(task);
+    }
+    std::reverse(last.begin(), last.end());
+    return last;
+}
+
+/// Very long programs keep what they wait for needlessly.
+void Order::add_complete(const Task& task, NumberSet& set) const {
+    set.add(complete_[task.statement()]);
+    if (task.statement() < NumberSet::end) set.insert(task.statement());
+}
+
+void Order::add_wait(const std::vector<Task>& tasks) {
+    for (const Task& task : tasks) add_complete(task, waited_);
+}
+
+void Order::add(const Task& task, const std::vector<Task>& before, const std::vector<Span>& reads,
+                const std::vector<Span>& writes) {
+    NumberSet complete = waited_;
+    for (const Task& earlier : before) add_complete(earlier, complete);
+    complete_.resize(task.statement() + 1);
+    complete_[task.statement()] = std::move(complete);
     for (const Span& span : writes) {
         // the task waited for all that it covers, so whoever waits for the task waits for them too
         std::vector<Access>& known = accesses_[span.buffer];

@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "base/number_set.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/builder.hpp"
 
@@ -26,8 +27,16 @@ struct Span {
 /// iterations of a loop do to each other is not its matter: they have slots of their own.
 class Order {
   public:
-    std::vector<builder::Task> before(const std::vector<Span>& reads, const std::vector<Span>& writes) const;
-    void add(const builder::Task& task, const std::vector<Span>& reads, const std::vector<Span>& writes);
+    /// Those that the task, which reads and writes this, must wait for; `others` among them.
+    std::vector<builder::Task> before(const std::vector<Span>& reads, const std::vector<Span>& writes,
+                                      std::vector<builder::Task> others = {}) const;
+    /// A task that waits for `before`.
+    void add(const builder::Task& task, const std::vector<builder::Task>& before,
+             const std::vector<Span>& reads, const std::vector<Span>& writes);
+    /// The program's thread waits for them: all tasks behind do.
+    void add_wait(const std::vector<builder::Task>& tasks);
+    /// The few of `tasks` that are complete only when all of them are, in the order of the text.
+    std::vector<builder::Task> last_of(std::vector<builder::Task> tasks) const;
 
   private:
     struct Access {
@@ -35,8 +44,14 @@ class Order {
         bool write;
         builder::Task task;
     };
+    void add_complete(const builder::Task& task, NumberSet& set) const;
+
     std::map<uint32_t, std::vector<Access>>
         accesses_;  ///< by buffer; those that later tasks may have to wait for
+    /// By statement: what is complete when it starts. No loop is empty, so what is known of a task is known of
+    /// all of its instances.
+    std::vector<NumberSet> complete_;
+    NumberSet waited_;  ///< by the thread
 };
 
 }  // namespace kpu::lower

@@ -16,7 +16,10 @@ void Throttle::reserve(size_t tasks) {
     for (size_t i = 0; i < waited; ++i)
         tokens.insert(tokens.end(), open_[i].tasks.begin(), open_[i].tasks.end());
     open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(waited));
+    tokens = order_.last_of(std::move(tokens));
+    if (tokens.empty()) return;
     program_.wait(tokens);
+    order_.add_wait(tokens);
 }
 
 void Throttle::after_loop(std::vector<builder::Task> tasks, size_t entries) {

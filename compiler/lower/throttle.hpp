@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "compiler/lower/order.hpp"
 #include "isa/builder.hpp"
 
 namespace kpu::lower {
@@ -11,7 +12,8 @@ namespace kpu::lower {
 class Throttle {
   public:
     /// entries: of one sequencer's table; 0: any number.
-    Throttle(builder::Program& program, size_t entries) : program_(program), entries_(entries) {}
+    Throttle(builder::Program& program, Order& order, size_t entries)
+        : program_(program), order_(order), entries_(entries) {}
 
     /// So many tasks are about to be issued, at most: waits for loops that they would leave without room.
     void reserve(size_t tasks);
@@ -25,6 +27,7 @@ class Throttle {
         size_t ahead = 0;  ///< tasks issued behind it
     };
     builder::Program& program_;
+    Order& order_;
     size_t entries_;
     std::vector<Loop> open_;  ///< that nobody waited for, oldest first
 };

@@ -1,12 +1,12 @@
 // The shared sets of numbers against std::set.
-#include "execution/number_set.hpp"
+#include "base/number_set.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
 
-namespace kpu::execution {
+namespace kpu {
 namespace {
 
 using Plain = std::set<uint32_t>;
@@ -73,4 +73,4 @@ TEST(NumberSet, HasRoomToItsEnd) {
 }
 
 }  // namespace
-}  // namespace kpu::execution
+}  // namespace kpu

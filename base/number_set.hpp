@@ -2,13 +2,13 @@
 
 #include <array>
 #include <boost/intrusive_ptr.hpp>
-#include <boost/smart_ptr/intrusive_ref_counter.hpp>
 #include <cstdint>
 
-namespace kpu::execution {
+namespace kpu {
 
 /// A set of numbers below 2^21. A tree whose parts are shared: a copy costs nothing, and sets that grow out of
 /// each other, or that have most of the numbers, take and are combined in little more than what they differ in.
+/// Sets that were copied from each other belong to one thread.
 class NumberSet {
   public:
     static constexpr uint32_t end = uint32_t{1} << 21;
@@ -20,7 +20,7 @@ class NumberSet {
     bool empty() const { return root_ == nullptr; }
     /// Adds the numbers of `other` that lie in [first, last).
     void add(const NumberSet& other, uint32_t first = 0, uint32_t last = end);
-    void remove(const NumberSet& other) { root_ = without(root_, other.root_, 0); }
+    void remove(const NumberSet& other) { root_ = without(root_.get(), other.root_.get(), 0); }
 
   private:
     static constexpr int levels = 4;       ///< of inner nodes
@@ -28,23 +28,33 @@ class NumberSet {
     static constexpr uint32_t leaf = 512;  ///< numbers
     struct Node;
     using Ref = boost::intrusive_ptr<const Node>;  ///< null: none of the numbers
-    struct Node : boost::intrusive_ref_counter<Node> {
+    struct Node {
         std::array<Ref, fan> part;          ///< of an inner node
         std::array<uint64_t, fan> words{};  ///< of a leaf
+        mutable uint32_t uses = 0;          ///< of full_node, which threads share: not counted
+
+        void take() const {
+            if (this != &full_node) ++uses;
+        }
+        void drop() const {
+            if (this != &full_node && --uses == 0) delete this;
+        }
+        friend void intrusive_ptr_add_ref(const Node* node) { node->take(); }
+        friend void intrusive_ptr_release(const Node* node) { node->drop(); }
     };
+    static const Node full_node;  ///< all of the numbers, on any level
 
     static uint32_t span(int level);
-    static const Ref& full();  ///< all of the numbers, on any level
-    static const Ref& part_of(const Node* node, uint32_t i);
+    static const Node* part_of(const Node* node, uint32_t i);
     static uint64_t word_of(const Node* node, uint32_t i);
-    static Ref made_of(Node&& node, int level, const Ref& a, const Ref& b);
-    static Ref with(const Ref& node, int level, uint32_t n);
-    static Ref unite(const Ref& a, const Ref& b, int level);
-    static Ref unite(const Ref& a, const Ref& b, int level, uint32_t base, uint32_t first, uint32_t last);
-    static Ref without(const Ref& a, const Ref& b, int level);
+    static Ref made_of(Node&& node, int level, const Node* a, const Node* b);
+    static Ref with(const Node* node, int level, uint32_t n);
+    static Ref unite(const Node* a, const Node* b, int level);
+    static Ref unite(const Node* a, const Node* b, int level, uint32_t base, uint32_t first, uint32_t last);
+    static Ref without(const Node* a, const Node* b, int level);
     static bool has_all(const Node* node, int level, uint32_t base, uint32_t first, uint32_t last);
 
     Ref root_;
 };
 
-}  // namespace kpu::execution
+}  // namespace kpu

@@ -1,8 +1,8 @@
-#include "execution/number_set.hpp"
+#include "base/number_set.hpp"
 
 #include <algorithm>
 
-namespace kpu::execution {
+namespace kpu {
 namespace {
 
 constexpr uint64_t all_bits = ~uint64_t{0};
@@ -23,43 +23,34 @@ uint32_t NumberSet::span(int level) {
     return numbers;
 }
 
-const NumberSet::Ref& NumberSet::full() {
-    static const Ref node = new Node;
-    return node;
-}
+const NumberSet::Node NumberSet::full_node;
 
-const NumberSet::Ref& NumberSet::part_of(const Node* node, uint32_t i) {
-    static const Ref nothing;
-    if (node == nullptr) return nothing;
-    return node == full().get() ? full() : node->part[i];
+const NumberSet::Node* NumberSet::part_of(const Node* node, uint32_t i) {
+    return node == nullptr || node == &full_node ? node : node->part[i].get();
 }
 
 uint64_t NumberSet::word_of(const Node* node, uint32_t i) {
     if (node == nullptr) return 0;
-    return node == full().get() ? all_bits : node->words[i];
+    return node == &full_node ? all_bits : node->words[i];
 }
 
 /// Takes a or b where they say the same, and nothing or all where that is so.
-NumberSet::Ref NumberSet::made_of(Node&& node, int level, const Ref& a, const Ref& b) {
-    const auto is = [&](const Ref& other) {
-        for (uint32_t i = 0; i < fan; ++i) {
-            const bool same = level == levels ? node.words[i] == word_of(other.get(), i)
-                                              : node.part[i] == part_of(other.get(), i);
-            if (!same) return false;
-        }
-        return true;
-    };
-    for (const Ref* known : {&a, &b})
-        if (is(*known)) return *known;
-    if (is(Ref())) return {};
-    if (is(full())) return full();
+NumberSet::Ref NumberSet::made_of(Node&& node, int level, const Node* a, const Node* b) {
+    for (const Node* known : {a, b, static_cast<const Node*>(nullptr), &full_node}) {
+        uint32_t same = 0;
+        if (level == levels)
+            while (same < fan && node.words[same] == word_of(known, same)) ++same;
+        else
+            while (same < fan && node.part[same] == part_of(known, same)) ++same;
+        if (same == fan) return known;
+    }
     return new Node(std::move(node));
 }
 
-void NumberSet::insert(uint32_t n) { root_ = with(root_, 0, n); }
+void NumberSet::insert(uint32_t n) { root_ = with(root_.get(), 0, n); }
 
-NumberSet::Ref NumberSet::with(const Ref& node, int level, uint32_t n) {
-    if (node == full()) return node;
+NumberSet::Ref NumberSet::with(const Node* node, int level, uint32_t n) {
+    if (node == &full_node) return node;
     Node changed;
     if (node != nullptr) changed = *node;
     if (level == levels) {
@@ -67,16 +58,16 @@ NumberSet::Ref NumberSet::with(const Ref& node, int level, uint32_t n) {
     } else {
         const uint32_t numbers = span(level + 1);
         Ref& part = changed.part[n / numbers];
-        part = with(part, level + 1, n % numbers);
+        part = with(part.get(), level + 1, n % numbers);
     }
-    return made_of(std::move(changed), level, node, {});
+    return made_of(std::move(changed), level, node, nullptr);
 }
 
 bool NumberSet::contains(uint32_t n) const {
     const Node* node = root_.get();
     uint32_t numbers = leaf * fan * fan * fan;
     for (int level = 0; level < levels; ++level, numbers /= fan) {
-        if (node == nullptr || node == full().get()) return node != nullptr;
+        if (node == nullptr || node == &full_node) return node != nullptr;
         node = node->part[n / numbers].get();
         n %= numbers;
     }
@@ -85,7 +76,7 @@ bool NumberSet::contains(uint32_t n) const {
 
 bool NumberSet::has_all(const Node* node, int level, uint32_t base, uint32_t first, uint32_t last) {
     const uint32_t numbers = span(level);
-    if (first >= last || last <= base || first >= base + numbers || node == full().get()) return true;
+    if (first >= last || last <= base || first >= base + numbers || node == &full_node) return true;
     if (node == nullptr) return false;
     for (uint32_t i = 0; i < fan; ++i) {
         if (level < levels) {
@@ -100,51 +91,50 @@ bool NumberSet::has_all(const Node* node, int level, uint32_t base, uint32_t fir
 
 void NumberSet::add(const NumberSet& other, uint32_t first, uint32_t last) {
     if (first >= last) return;
-    root_ = unite(root_, other.root_, 0, 0, first, last);
+    root_ = unite(root_.get(), other.root_.get(), 0, 0, first, last);
 }
 
-NumberSet::Ref NumberSet::unite(const Ref& a, const Ref& b, int level) {
-    if (a == b || b == nullptr || a == full()) return a;
-    if (a == nullptr || b == full()) return b;
+NumberSet::Ref NumberSet::unite(const Node* a, const Node* b, int level) {
+    if (a == b || b == nullptr || a == &full_node) return a;
+    if (a == nullptr || b == &full_node) return b;
     Node both;
     for (uint32_t i = 0; i < fan; ++i) {
         if (level == levels)
             both.words[i] = a->words[i] | b->words[i];
         else
-            both.part[i] = unite(a->part[i], b->part[i], level + 1);
+            both.part[i] = unite(a->part[i].get(), b->part[i].get(), level + 1);
     }
     return made_of(std::move(both), level, a, b);
 }
 
-NumberSet::Ref NumberSet::unite(const Ref& a, const Ref& b, int level, uint32_t base, uint32_t first,
+NumberSet::Ref NumberSet::unite(const Node* a, const Node* b, int level, uint32_t base, uint32_t first,
                                 uint32_t last) {
     const uint32_t numbers = span(level);
-    if (last <= base || first >= base + numbers || a == full()) return a;
+    if (last <= base || first >= base + numbers || a == &full_node) return a;
     if (first <= base && last >= base + numbers) return unite(a, b, level);
     Node both;
     for (uint32_t i = 0; i < fan; ++i) {
         if (level == levels) {
-            both.words[i] =
-                word_of(a.get(), i) | (word_of(b.get(), i) & bits_between(base + i * 64, first, last));
+            both.words[i] = word_of(a, i) | (word_of(b, i) & bits_between(base + i * 64, first, last));
         } else {
-            both.part[i] = unite(part_of(a.get(), i), part_of(b.get(), i), level + 1,
-                                 base + i * span(level + 1), first, last);
+            both.part[i] =
+                unite(part_of(a, i), part_of(b, i), level + 1, base + i * span(level + 1), first, last);
         }
     }
-    return made_of(std::move(both), level, a, {});
+    return made_of(std::move(both), level, a, nullptr);
 }
 
-NumberSet::Ref NumberSet::without(const Ref& a, const Ref& b, int level) {
+NumberSet::Ref NumberSet::without(const Node* a, const Node* b, int level) {
     if (a == nullptr || b == nullptr) return a;
-    if (a == b || b == full()) return {};
+    if (a == b || b == &full_node) return {};
     Node rest;
     for (uint32_t i = 0; i < fan; ++i) {
         if (level == levels)
-            rest.words[i] = word_of(a.get(), i) & ~word_of(b.get(), i);
+            rest.words[i] = word_of(a, i) & ~word_of(b, i);
         else
-            rest.part[i] = without(part_of(a.get(), i), part_of(b.get(), i), level + 1);
+            rest.part[i] = without(part_of(a, i), part_of(b, i), level + 1);
     }
-    return made_of(std::move(rest), level, a, {});
+    return made_of(std::move(rest), level, a, nullptr);
 }
 
-}  // namespace kpu::execution
+}  // namespace kpu
