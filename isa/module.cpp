@@ -19,6 +19,7 @@ Module::Module()
 Module::Module(const Module& other) : Module() { *this = other; }
 
 Module& Module::operator=(const Module& other) {
+    if (!arena_ || !other.arena_) throw InternalError("a moved-from Module may only be destroyed");
     program = other.program;
     source = other.source;
     data = other.data;

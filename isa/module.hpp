@@ -34,7 +34,7 @@ struct SourceMap {
 
 /// A program with what stands beside it: source places and data sections (parallel to KPUProgram.data).
 /// The program's messages live in an arena, because a megabyte of text makes a quarter of a million of them.
-/// A moved-from Module may only be destroyed.
+/// A moved-from Module may only be destroyed; assigning it, or to it, throws InternalError.
 struct Module {
     Module();
     Module(const Module& other);

@@ -62,6 +62,16 @@ TEST(Digest, KnownAnswers) {
     EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+TEST(Module, IsNotAssignedOnceItWasMoved) {
+    Module first;
+    first.program.set_name("p");
+    const Module second = std::move(first);
+    EXPECT_EQ(second.program.name(), "p");
+    EXPECT_THROW(first = second, InternalError);  // NOLINT(bugprone-use-after-move): that is the point
+    Module third;
+    EXPECT_THROW(third = first, InternalError);
+}
+
 TEST(Container, RoundTripKeepsProgramAndData) {
     // What is written is read back, and written again gives the same bytes.
     const Module module = test::relu_rows();

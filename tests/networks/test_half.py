@@ -70,34 +70,25 @@ class HalfTest(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
 
-    def compiled(self, model: Path, precision: str, x: torch.Tensor) -> Values:
-        """What the compiled network gives."""
-        name = onnx.load(model, load_external_data=False).graph.input[0].name
-        np.save(self.folder / "x.npy", x.numpy())
-        command = [
-            KPUSIM,
-            "run",
-            str(model),
-            "--platform",
-            "tile32",
-            "--precision",
-            precision,
-            "--quiet",
-            "--force",
-        ]
-        command += [
-            "--mode",
-            "functional",
-            "--input",
-            f"{name}={self.folder / 'x.npy'}",
-            "--dim",
-            f"batch={len(x)}",
-        ]
-        command += ["-o", str(self.folder / "out")]
+    def call(self, *arguments: object) -> None:
+        """Run a command that succeeds."""
+        command = [KPUSIM, *map(str, arguments), "--platform", "tile32", "--force"]
         result = subprocess.run(command, capture_output=True, text=True, timeout=300)
         self.assertEqual(result.returncode, 0, result.stderr)
-        (output,) = (self.folder / "out" / "outputs").glob("*.npy")
-        return np.load(output).astype(np.float64)
+
+    def compiled(self, model: Path, precision: str, inputs: list[torch.Tensor]) -> Values:
+        """What the compiled network gives."""
+        name = onnx.load(model, load_external_data=False).graph.input[0].name
+        program, given, out = self.folder / "network.kpu", self.folder / "x.npy", self.folder / "out"
+        batch = ["--dim", f"batch={len(inputs[0])}"]
+        self.call("compile", model, "--precision", precision, *batch, "-o", program)
+        results = []
+        for x in inputs:
+            np.save(given, x.numpy())
+            self.call("run", program, "--mode", "functional", "--input", f"{name}={given}", "-o", out)
+            (output,) = (out / "outputs").glob("*.npy")
+            results.append(np.load(output).astype(np.float64))
+        return np.concatenate(results)
 
     def check(
         self, name: str, model: Path, make: Callable[[torch.dtype], Model], inputs: list[torch.Tensor]
@@ -111,7 +102,7 @@ class HalfTest(unittest.TestCase):
             half = make(dtype)
             with torch.no_grad():
                 theirs = np.concatenate([half(x.to(dtype)).double().numpy() for x in inputs]) - right
-            ours = np.concatenate([self.compiled(model, precision, x) for x in inputs]) - right
+            ours = self.compiled(model, precision, inputs) - right
             errors = [
                 (float(np.abs(e).max()) / spread, float(np.sqrt(np.mean(e**2))) / spread)
                 for e in (ours, theirs)
