@@ -27,8 +27,15 @@ MOVES = """
 
 @handles("threefry2x32")
 def threefry2x32(equation: Equation) -> Sequence[Atom]:
-    """Two random words of a key and a counter of two each."""
-    return equation.emit("threefry2x32", equation.atoms)
+    """Two random words of a key and a counter of two each, which jax broadcasts."""
+    shape = equation.source.outvars[0].aval.shape
+    operands: list[Atom] = []
+    for atom, var in zip(equation.atoms, equation.source.invars, strict=True):
+        own = var.aval.shape
+        dims = list(range(len(shape) - len(own), len(shape)))
+        stretched = own and own != shape
+        operands += equation.emit("broadcast_in_dim", [atom], [(shape, WORD)], dims=dims) if stretched else [atom]
+    return equation.emit("threefry2x32", operands)
 
 
 @handles("prng_seed")
