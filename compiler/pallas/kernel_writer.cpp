@@ -106,6 +106,24 @@ Shape RefView::window_shape() const {
     return result;
 }
 
+bool RefView::reshape(const Shape& to) {
+    size_t kept = 0, same = 0;  // the first dimensions may stay as they are
+    for (; kept < dims.size(); ++kept) {
+        if (dims[kept].dropped) continue;
+        if (same == to.size() || dims[kept].size != to[same]) break;
+        ++same;
+    }
+    const auto rest = dims.begin() + static_cast<std::ptrdiff_t>(kept);
+    if (!std::all_of(rest, dims.end(), [](const Dim& dim) { return dim.is_whole(); })) return false;
+    Shape before;
+    for (auto dim = rest; dim != dims.end(); ++dim) before.push_back(dim->size);
+    const Shape after(to.begin() + static_cast<std::ptrdiff_t>(same), to.end());
+    if (kernel::elements_of(before) != kernel::elements_of(after)) return false;
+    dims.erase(rest, dims.end());
+    for (; same < to.size(); ++same) dims.push_back({{}, to[same], 1, false, to[same]});
+    return true;
+}
+
 std::string RefView::window() const {
     Shape shape, sizes, strides;
     std::vector<std::string> starts;
@@ -117,11 +135,11 @@ std::string RefView::window() const {
         starts.push_back(place->slot);
     }
     for (size_t i = 0; i < dims.size(); ++i) {
-        shape.push_back(place->shape[i]);
+        shape.push_back(dims[i].extent);
         sizes.push_back(dims[i].size);
         strides.push_back(dims[i].stride);
         starts.push_back(dims[i].start.text());
-        whole = whole && dims[i].size == place->shape[i] && dims[i].start.expression.empty() &&
+        whole = whole && dims[i].size == dims[i].extent && dims[i].start.expression.empty() &&
                 dims[i].start.number == 0;
     }
     if (whole) return fmt::format("window{{{}}}()", join(shape));

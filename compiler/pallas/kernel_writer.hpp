@@ -85,6 +85,11 @@ struct RefView {
         Sum start;
         int64_t size = 1, stride = 1;
         bool dropped = false;  ///< indexed by a number
+        int64_t extent = 1;    ///< of the array
+
+        bool is_whole() const {
+            return !dropped && size == extent && stride == 1 && start.expression.empty() && start.number == 0;
+        }
     };
     const RefPlace* place = nullptr;
     std::vector<Dim> dims;
@@ -93,6 +98,8 @@ struct RefView {
     /// Of its window: with the slot, and with what numbers index.
     Shape window_shape() const;
     bool is_whole() const { return shape() == window_shape(); }
+    /// Takes another shape if that only splits or joins dimensions which are whole.
+    bool reshape(const Shape& to);
     std::string window() const;
 };
 

@@ -35,8 +35,12 @@ const RefPlace& Body::place(const Equation& e, const Ref& ref) const {
 RefView Body::view(const Equation& e, const Ref& ref) const {
     RefView view;
     view.place = &place(e, ref);
-    for (const int64_t size : view.place->shape) view.dims.push_back({{}, size, 1, false});
+    for (const int64_t size : view.place->shape) view.dims.push_back({{}, size, 1, false, size});
     for (const Transform& transform : ref.at) {
+        if (transform.kind == Transform::Kind::reshape && view.reshape(transform.numbers)) {
+            ++view.applied;
+            continue;
+        }
         if (transform.kind != Transform::Kind::index) break;
         bool plain = true;
         for (const IndexDim& dim : transform.dims)
@@ -284,7 +288,9 @@ std::string Body::semaphore(const Equation& e, const Ref& ref, std::string& inde
     const RefView at = view(e, ref);
     if (at.place->type != Type::none || at.applied != ref.at.size() || count_of(at.shape()) != 1)
         refuse(e, "no single semaphore. Fix: index the array of semaphores.");
-    const Shape strides = strides_of(at.place->shape);
+    Shape extents;
+    for (const RefView::Dim& dim : at.dims) extents.push_back(dim.extent);
+    const Shape strides = strides_of(extents);
     Sum place;
     for (size_t i = 0; i < at.dims.size(); ++i) place = place.plus(at.dims[i].start, strides[i]);
     index = place.text();

@@ -30,11 +30,12 @@ class FormCheck {
         for (const proto::KernelBuffer& buffer : body_.buffer()) check_buffer(buffer);
         const auto lines = std::count_if(body_.statement().begin(), body_.statement().end(),
                                          [](const auto& statement) { return statement.kind() == "line"; });
-        if (body_.statement_size() - lines > max_statements || lines > max_lines)
+        const int most = max_statements(body_.rules());
+        if (body_.statement_size() - lines > most || lines > 3 * most)
             throw UserError(
-                fmt::format("{}: program node count exceeds limit 8192. Fix: split the program into "
+                fmt::format("{}: program node count exceeds limit {}. Fix: split the program into "
                             "smaller kernels or run an optimization pass before lowering.",
-                            where()));
+                            where(), most));
         check_statements();
     }
 

@@ -138,6 +138,7 @@ class KernelReader : public ExpressionReader {
     }
 
     void read_body(Source& source) {
+        const int most = max_statements(body_->rules());
         int nodes = 0, lines = 0;
         while (!(blocks_.empty() && peek().is("endkernel"))) {
             if (peek().kind == TokenKind::end) {
@@ -149,10 +150,11 @@ class KernelReader : public ExpressionReader {
             }
             if (close_block()) continue;
             const bool line = peek().is("line");
-            if ((line ? lines++ : nodes++) == (line ? max_lines : max_statements))
+            if ((line ? lines++ : nodes++) == (line ? 3 * most : most))
                 fail(peek(),
-                     "program node count exceeds limit 8192. Fix: split the program into smaller "
-                     "kernels or run an optimization pass before lowering.");
+                     fmt::format("program node count exceeds limit {}. Fix: split the program into smaller "
+                                 "kernels or run an optimization pass before lowering.",
+                                 most));
             source.statements.push_back({peek().line, peek().column});
             read_statement();
         }

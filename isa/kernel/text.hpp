@@ -11,8 +11,8 @@
 namespace kpu::kernel {
 
 constexpr int max_nesting = 64;
-constexpr int max_statements = 8192;  ///< of a kernel; `line` is none
-constexpr int max_lines = 3 * max_statements;
+/// Of a kernel of a rule set; `line` is none, and there may be three times as many of it.
+constexpr int max_statements(std::string_view rules) { return rules == "xla" ? 1 << 17 : 8192; }
 constexpr int max_expression_depth = 128;
 constexpr size_t max_text_bytes = size_t{1} << 24;
 

@@ -24,11 +24,9 @@ class TileAnalysis {
         for (int i = 0; i < body_.buffer_size(); ++i) add_buffer(body_.buffer(i));
         for (const uint32_t size : body_.workgroup())
             if (size != 1) error("a kernel of rule set xla has one invocation. Fix: write workgroup(1).");
-        if (code_->workgroup_bytes() > max_workgroup_bytes)
-            error(
-                fmt::format("workgroup memory requires {} bytes, exceeding the 67108864-byte reference "
-                            "budget. Fix: reduce workgroup buffer counts.",
-                            code_->workgroup_bytes()));
+        if (code_->workgroup_bytes() > max_tile_bytes)
+            error(fmt::format("workgroup memory requires {} bytes, more than {}. Fix: use smaller blocks.",
+                              code_->workgroup_bytes(), max_tile_bytes));
         tiles_->semaphores.resize(code_->buffers.size());
         scopes_.push_back({static_cast<uint32_t>(body_.statement_size()), {}});
         in_head_ = false;

@@ -172,3 +172,37 @@ def test_benchmark() -> None:
     assert columns[1][0] == "multiply_8x128"
     assert len(columns[1]) == len(columns[0])
     assert all(float(time) > 0 for time in columns[1][1:])
+
+
+def long(x: Any, o: Any) -> None:
+    """More statements than kernels of rule set gpu may have."""
+    value = x[...]
+    for i in range(5000):
+        value = value * 0.5 + float(i % 7)
+    o[...] = value
+
+
+@pytest.mark.device
+def test_long_kernels() -> None:
+    """Against the same in NumPy."""
+    x = np.random.default_rng(0).standard_normal((8, 128)).astype(np.float32)
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    found = kpusim.pallas.run(pl.pallas_call(long, out_shape=shape), mode="functional")(x)
+    for i in range(5000):
+        x = x * np.float32(0.5) + np.float32(i % 7)
+    assert np.array_equal(found, x)
+
+
+@pytest.mark.device
+def test_jax_with_its_own_checks() -> None:
+    """They refuse callbacks inside of functions with derivatives of their own."""
+
+    def double(x: Any, o: Any) -> None:
+        o[...] = x[...] * 2
+
+    x = jnp.ones((8, 128))
+    with jax.enable_checks(True):
+        function = kpusim.pallas.run(pl.pallas_call(double, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype)))
+        assert float(jax.jit(function)(x).sum()) == 2 * x.size
+        with pytest.raises(ValueError, match="callbacks do not support JVP"):
+            jax.grad(lambda x: jax.jit(function)(x).sum())(x)

@@ -33,8 +33,9 @@ def threefry2x32(equation: Equation) -> Sequence[Atom]:
     for atom, var in zip(equation.atoms, equation.source.invars, strict=True):
         own = var.aval.shape
         dims = list(range(len(shape) - len(own), len(shape)))
-        stretched = own and own != shape
-        operands += equation.emit("broadcast_in_dim", [atom], [(shape, WORD)], dims=dims) if stretched else [atom]
+        if own and own != shape:
+            (atom,) = equation.emit("broadcast_in_dim", [atom], [(shape, WORD)], dims=dims)
+        operands.append(atom)
     return equation.emit("threefry2x32", operands)
 
 

@@ -2,33 +2,70 @@
 
 from __future__ import annotations
 
+import copy as copy_module
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 
 from kpusim.pallas import internals as jx
-from kpusim.pallas.body import Atom, Equation, Json, Refused, literal
+from kpusim.pallas.body import Atom, Equation, Json, Refused, is_slice, literal
 from kpusim.pallas.equations import handles, ints
 
+FLAG = [((), np.bool_)]
 
-def ref_of(equation: Equation, ref: Any, transforms: Sequence[Any]) -> Json:
-    """A ref with its chain of transforms."""
+
+def word(value: int) -> Atom:
+    """A constant."""
+    return literal(value, np.int32)
+
+
+@dataclass
+class Stretch:
+    """A slice of a size that is known when the kernel runs; only copies have it.
+
+    Attributes
+    ----------
+    item : list
+        It in the chain of transforms: start and size are filled in for each part.
+    start : Atom
+        The first element.
+    size : Atom
+        The number of elements.
+    most : int
+        Elements of the dimension.
+    """
+
+    item: list[Any]
+    start: Atom
+    size: Atom
+    most: int
+
+
+def ref_of(
+    equation: Equation, ref: Any, transforms: Sequence[Any], stretches: list[Stretch] | None = None
+) -> Json:
+    """A ref with its chain of transforms; slices of unknown size go to `stretches`."""
     found: Json = {"ref": equation.atom(ref)}
-    if steps := [transform(equation, one) for one in transforms]:
+    if steps := [transform(equation, one, stretches) for one in transforms]:
         found["at"] = steps
     inner = ref.aval.inner_aval
     for step in found.get("at", ()):
         if step[0] == "index":  # a key has words, which no index names
-            step[1] += [["slice", literal(0, np.int32), size, 1] for size in jx.physical((), inner.dtype)[0]]
+            step[1] += [["slice", word(0), size, 1] for size in jx.physical((), inner.dtype)[0]]
     return found
 
 
-def transform(equation: Equation, one: Any) -> list[Any]:
+def transform(equation: Equation, one: Any, stretches: list[Stretch] | None) -> list[Any]:
     """One step of the chain."""
+    if stretches and not isinstance(one, jx.NDIndexer):
+        raise Refused("a slice of a size that is not static, reshaped, transposed or bitcast")
     if isinstance(one, jx.NDIndexer):
-        return ["index", [index(equation, item) for item in one.indices]]
+        items = zip(one.indices, one.shape, strict=True)
+        return ["index", [index(equation, item, size, stretches) for item, size in items]]
     if isinstance(one, jx.BitcastTransform):
         return ["bitcast", jx.element_type(one.dtype)]
     if isinstance(one, jx.ReshapeTransform):
@@ -38,13 +75,23 @@ def transform(equation: Equation, one: Any) -> list[Any]:
     raise Refused(f"a ref transform {type(one).__name__}")
 
 
-def index(equation: Equation, item: Any) -> Any:
-    """The index of one dimension."""
+def index(equation: Equation, item: Any, most: Any, stretches: list[Stretch] | None) -> Any:
+    """The index of one dimension, which has `most` elements."""
     if not isinstance(item, jx.Slice):
         return equation.atom(item)
-    if item.is_dynamic_size:
-        raise Refused("a slice of a size that is not static")
-    return ["slice", equation.atom(item.start), int(item.size), int(item.stride)]
+    start = equation.atom(item.start)
+    if not item.is_dynamic_size:
+        return ["slice", start, int(item.size), int(item.stride)]
+    if stretches is None:
+        raise Refused("a slice of a size that is not static, which copies alone have")
+    if not isinstance(most, int | np.integer):
+        raise Refused("a slice of a slice of a size that is not static")
+    size = equation.atom(item.size)
+    if item.size.aval.dtype != np.int32:
+        (size,) = equation.emit("convert_element_type", [size], [((), np.int32)])
+    found = ["slice", start, 0, int(item.stride)]
+    stretches.append(Stretch(found, start, size, int(most)))
+    return found
 
 
 def direct(equation: Equation, ref: Json) -> list[Json]:
@@ -118,8 +165,63 @@ def copy(equation: Equation) -> Sequence[Atom]:
         raise Refused("a copy to another device")
     if equation.params.get("add"):
         raise Refused("a copy that adds to its destination")
-    refs = [ref_of(equation, *part) for part in (source, target, semaphore) if part is not None]
-    return equation.emit(equation.source.primitive.name, [], [], refs=refs)
+    sides: tuple[list[Stretch], list[Stretch]] = ([], [])
+    sides_of = zip((source, target, semaphore), (*sides, None), strict=True)
+    refs = [ref_of(equation, part[0], part[1], side) for part, side in sides_of if part is not None]
+    if len(sides[0]) != len(sides[1]):
+        raise Refused("a copy of which one side alone has a slice of a size that is not static")
+    if equation.source.primitive.name == "dma_wait" and sides[1]:
+        return wait_for_bytes(equation, target, sides[1], refs)
+    in_parts(equation, list(zip(*sides, strict=True)), refs)
+    return []
+
+
+def wait_for_bytes(
+    equation: Equation, target: tuple[Any, Sequence[Any]], stretches: Sequence[Stretch], refs: Sequence[Json]
+) -> Sequence[Atom]:
+    """A wait touches no memory: all that counts are the bytes that its destination would have."""
+    ref, transforms = target
+    types = [one.dtype for one in transforms if isinstance(one, jx.BitcastTransform)]
+    size = np.dtype(types[-1] if types else ref.aval.inner_aval.dtype).itemsize
+    fixed = [item[2] for item in refs[1]["at"][-1][1] if is_slice(item) and item[2]]
+    count = word(math.prod(fixed) * size)
+    for stretch in stretches:
+        (count,) = equation.emit("mul", [count, stretch.size], [((), np.int32)])
+    return equation.emit("semaphore_wait", [count], [], refs=refs[2:], decrement=True)
+
+
+def in_parts(equation: Equation, stretches: Sequence[tuple[Stretch, ...]], refs: Sequence[Json]) -> None:
+    """The copy; along a slice of unknown size a part for each bit of that, the largest first."""
+    if not stretches:
+        equation.emit(equation.source.primitive.name, [], [], refs=copy_module.deepcopy(refs))
+        return
+    pair, *others = stretches
+    size, most = pair[0].size, min(one.most for one in pair)
+
+    def number(op: str, left: Atom, right: Atom) -> Atom:
+        return equation.emit(op, [left, right], [((), np.int32)])[0]
+
+    def part(which: Atom, ahead: Atom, count: int) -> None:
+        """Of `count` elements, `ahead` behind the start, if `which` is 1."""
+        inner = replace(equation, into=[])
+        for one in pair:
+            step = ahead if one.item[3] == 1 else number("mul", ahead, word(one.item[3]))
+            one.item[1:3] = [number("add", one.start, step), count]
+        in_parts(inner, others, refs)
+        blocks = [{"inputs": [], "equations": into, "results": []} for into in ([], inner.into)]
+        equation.emit("cond", [which], [], blocks=blocks)
+
+    bits = most.bit_length()
+    wrong = equation.emit("ne", [number("shift_right_arithmetic", size, word(bits)), word(0)], FLAG)
+    for one in pair[1:]:
+        if one.size != size:
+            differs = equation.emit("ne", [size, one.size], FLAG)
+            wrong = equation.emit("or", [*wrong, *differs], FLAG)
+    (outside,) = equation.emit("convert_element_type", wrong, [((), np.int32)])
+    part(outside, word(most), 1)  # an error of the kernel
+    for bit in reversed(range(bits)):
+        set_to = number("and", number("shift_right_logical", size, word(bit)), word(1))
+        part(set_to, number("and", size, word(-(2 << bit))), 1 << bit)
 
 
 @handles("semaphore_signal")

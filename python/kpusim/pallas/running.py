@@ -147,7 +147,8 @@ class Compiled:
                 "jax.custom_vjp whose backward pass is a kernel of its own."
             )
 
-        traced_call: Callable[..., Any] = differentiable
+        # with its own checks on, jax refuses callbacks there; without, it says that they have no gradient
+        traced_call: Callable[..., Any] = called if jax.config.jax_enable_checks else differentiable
         return traced_call
 
 

@@ -1,0 +1,154 @@
+"""Copies of slices whose sizes are known when the kernel runs, and of reshaped refs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import kpusim.pallas
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from kpusim import SimulationError, UserError
+
+pytestmark = pytest.mark.device
+ROWS, MOST, WIDTH = 40, 16, 128
+X = np.random.default_rng(0).standard_normal((ROWS, WIDTH)).astype(np.float32)
+Call = Callable[..., Any]
+
+
+def call(kernel: Call, scratch: tuple[int, ...] = (MOST, WIDTH), shape: tuple[int, ...] = X.shape) -> Call:
+    """Numbers in SMEM, operand and result in HBM, a window in VMEM."""
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1,
+        grid=(),
+        in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+        out_specs=pl.BlockSpec(memory_space=pl.ANY),
+        scratch_shapes=[pltpu.VMEM(scratch, jnp.float32), pltpu.SemaphoreType.DMA(())],
+    )
+    out = jax.ShapeDtypeStruct(shape, jnp.float32)
+    return kpusim.pallas.run(pl.pallas_call(kernel, grid_spec=spec, out_shape=out), "tile32")
+
+
+def there_and_back(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
+    """Rows n[1] to n[1] + n[0], to the same place."""
+    size, first = n[0], n[1]
+    pltpu.sync_copy(x.at[pl.ds(first, size)], window.at[pl.ds(0, size)])
+    back = pltpu.make_async_copy(window.at[pl.ds(0, size)], o.at[pl.ds(first, size)], sem)
+    back.start()
+    back.wait()
+
+
+@pytest.mark.parametrize(
+    ("size", "first"), [(0, 3), (1, 0), (2, 38), (5, 7), (11, 29), (13, 0), (15, 25), (16, 24)]
+)
+def test_sizes(size: int, first: int) -> None:
+    """Every number of rows; the others stay what they were."""
+    (found,) = (np.asarray(call(there_and_back)(jnp.asarray([size, first], jnp.int32), X)),)
+    run = kpusim.pallas.last_run()
+    assert run is not None
+    assert not run.hazards
+    assert np.array_equal(found[first : first + size], X[first : first + size])
+    assert not found[:first].any()
+    assert not found[first + size :].any()
+
+
+@pytest.mark.parametrize(("size", "first"), [(17, 0), (16, 25), (-1, 3), (64, 0), (15, 26), (2**31 - 1, 0)])
+def test_outside(size: int, first: int) -> None:
+    """A part beyond either ref, or a size that is negative, is an error."""
+    with pytest.raises(SimulationError, match=r"test_copies\.py:.*index \d+ of"):
+        call(there_and_back)(jnp.asarray([size, first], jnp.int32), X)
+
+
+def two_sizes(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
+    """Every second row, and some of its columns."""
+    rows, columns = n[0], n[1]
+    inside = window.at[pl.ds(2, rows), pl.ds(0, columns)]
+    pltpu.sync_copy(x.at[pl.ds(1, rows, 2), pl.ds(3, columns)], inside)
+    pltpu.sync_copy(inside, o.at[pl.ds(0, rows), pl.ds(5, columns)])
+    del sem
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 100), (14, 7), (9, 123), (0, 4), (4, 0)])
+def test_two_sizes(rows: int, columns: int) -> None:
+    """With a stride."""
+    found = np.asarray(call(two_sizes)(jnp.asarray([rows, columns], jnp.int32), X))
+    right = np.zeros_like(X)
+    right[:rows, 5 : 5 + columns] = X[1 : 1 + 2 * rows : 2, 3 : 3 + columns]
+    assert np.array_equal(found, right)
+
+
+def one_wait(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
+    """Four copies, and a wait for the bytes of all of them, which a ref of that many rows would have."""
+    total = 0
+    for i in range(4):
+        pltpu.make_async_copy(x.at[pl.ds(10 * i, n[i])], window.at[i, pl.ds(0, n[i])], sem).start()
+        total += n[i]
+    everything = window.at[0, pl.ds(0, total)]
+    pltpu.make_async_copy(everything, everything, sem).wait()
+    pltpu.sync_copy(window, o)
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3, 4), (8, 8, 8, 8), (0, 0, 0, 5), (0, 0, 0, 0)])
+def test_a_wait_counts_bytes(sizes: tuple[int, ...]) -> None:
+    """It does not matter whether they would fit into its ref."""
+    shape = (4, 8, WIDTH)
+    found = np.asarray(call(one_wait, shape, shape)(jnp.asarray(sizes, jnp.int32), X))
+    for i, size in enumerate(sizes):
+        assert np.array_equal(found[i, :size], X[10 * i : 10 * i + size])
+
+
+def reshaped(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
+    """Pages of 8 rows as rows, and a slot of the window as a row of all its elements."""
+    rows = x.reshape(5, 8, 4, 32).at[n[0]]
+    pltpu.sync_copy(rows.reshape(8 * 4, 32).at[pl.ds(n[1], 8)], window.at[1].reshape(8, 32))
+    pltpu.sync_copy(window.reshape(2, 4, 64).at[1], o)
+    del sem
+
+
+def test_reshaped_refs() -> None:
+    """Where whole dimensions are split and joined."""
+    found = np.asarray(call(reshaped, (2, 2, 128), (4, 64))(jnp.asarray([3, 9], jnp.int32), X))
+    right = X.reshape(5, 8 * 4, 32)[3, 9:17].reshape(4, 64)
+    assert np.array_equal(found, right)
+
+
+def cut(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
+    """Columns of a row are no whole dimension."""
+    pltpu.sync_copy(x.at[:, pl.ds(0, 64)].reshape(20, 128).at[pl.ds(0, 16)], window)
+    del n, o, sem
+
+
+def unlike(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
+    """Two sizes that only happen to be the same."""
+    pltpu.sync_copy(x.at[pl.ds(0, n[0])], window.at[pl.ds(0, n[1])])
+    pltpu.sync_copy(window, o.at[pl.ds(0, MOST)])
+    del sem
+
+
+def test_two_sizes_that_are_equal() -> None:
+    """Known when the kernel runs; others are an error."""
+    found = np.asarray(call(unlike)(jnp.asarray([6, 6], jnp.int32), X))
+    assert np.array_equal(found[:6], X[:6])
+    with pytest.raises(SimulationError, match=r"test_copies\.py"):
+        call(unlike)(jnp.asarray([6, 5], jnp.int32), X)
+
+
+def one_size(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
+    """The other side is as large as it is."""
+    pltpu.sync_copy(x.at[pl.ds(0, n[0])], window)
+    del o, sem
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [(cut, "reshaped"), (one_size, "one side alone")],
+)
+def test_refused(kernel: Call, reason: str) -> None:
+    """By what it is, with its line."""
+    with pytest.raises(UserError, match=reason) as caught:
+        call(kernel)(jnp.asarray([2, 2], jnp.int32), X)
+    assert "test_copies.py" in str(caught.value)
