@@ -137,6 +137,13 @@ def test_two_sizes_that_are_equal() -> None:
         call(unlike)(jnp.asarray([6, 5], jnp.int32), X)
 
 
+def again(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
+    """The first of some rows."""
+    pltpu.sync_copy(x.at[pl.ds(0, n[0])].at[0], window.at[0])
+    pltpu.sync_copy(x.at[pl.ds(0, n[0])].at[0], window.at[pl.ds(0, n[0])].at[0])
+    del o, sem
+
+
 def one_size(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
     """The other side is as large as it is."""
     pltpu.sync_copy(x.at[pl.ds(0, n[0])], window)
@@ -145,7 +152,7 @@ def one_size(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "reason"),
-    [(cut, "reshaped"), (one_size, "one side alone")],
+    [(cut, "reshaped"), (again, "not the last"), (one_size, "one side alone")],
 )
 def test_refused(kernel: Call, reason: str) -> None:
     """By what it is, with its line."""
