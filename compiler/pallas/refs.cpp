@@ -306,8 +306,8 @@ bool Body::copies(const Equation& e) {
         const std::string counter = semaphore(e, e.refs[2], index);
         if (from.applied != e.refs[0].at.size() || to.applied != e.refs[1].at.size())
             refuse(e,
-                   "a copy between refs that are reshaped, bitcast or indexed by arrays. Fix: slice the refs "
-                   "only.");
+                   "a copy between refs that are bitcast, transposed, indexed by arrays, or reshaped where "
+                   "dimensions are cut. Fix: slice the refs only.");
         const int64_t bytes = count_of(to.shape()) * kernel::tile_bytes(stored(to.place->type));
         if (e.op == "dma_start")
             out_.line("async_copy({}, {}, {}, {}, {}[{}])", from.place->buffer, to.place->buffer,
