@@ -52,7 +52,10 @@ void NumberSet::insert(uint32_t n) { root_ = with(root_.get(), 0, n); }
 NumberSet::Ref NumberSet::with(const Node* node, int level, uint32_t n) {
     if (node == &full_node) return node;
     Node changed;
-    if (node != nullptr) changed = *node;
+    if (node != nullptr) {  // but not its count
+        changed.part = node->part;
+        changed.words = node->words;
+    }
     if (level == levels) {
         changed.words[n / 64] |= uint64_t{1} << n % 64;
     } else {
