@@ -114,7 +114,8 @@ bool RefView::reshape(const Shape& to) {
         ++same;
     }
     const auto rest = dims.begin() + static_cast<std::ptrdiff_t>(kept);
-    if (!std::all_of(rest, dims.end(), [](const Dim& dim) { return dim.is_whole(); })) return false;
+    const auto untouched = [](const Dim& dim) { return !dim.dropped && dim.is_whole(); };
+    if (!std::all_of(rest, dims.end(), untouched)) return false;
     Shape before;
     for (auto dim = rest; dim != dims.end(); ++dim) before.push_back(dim->size);
     const Shape after(to.begin() + static_cast<std::ptrdiff_t>(same), to.end());
@@ -139,8 +140,7 @@ std::string RefView::window() const {
         sizes.push_back(dims[i].size);
         strides.push_back(dims[i].stride);
         starts.push_back(dims[i].start.text());
-        whole = whole && dims[i].size == dims[i].extent && dims[i].start.expression.empty() &&
-                dims[i].start.number == 0;
+        whole = whole && dims[i].is_whole();
     }
     if (whole) return fmt::format("window{{{}}}()", join(shape));
     return fmt::format("window{{{}, {}, {}}}({})", join(shape), join(sizes), join(strides),

@@ -88,7 +88,8 @@ struct RefView {
         int64_t extent = 1;    ///< of the array
 
         bool is_whole() const {
-            return !dropped && size == extent && stride == 1 && start.expression.empty() && start.number == 0;
+            return size == extent && (stride == 1 || size == 1) && start.expression.empty() &&
+                   start.number == 0;
         }
     };
     const RefPlace* place = nullptr;

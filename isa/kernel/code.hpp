@@ -15,8 +15,8 @@ namespace kpu::kernel {
 using Access = proto::KernelBuffer::Access;
 
 constexpr uint64_t max_workgroup_bytes = 67108864;  ///< of rule set gpu
-constexpr uint64_t max_tile_bytes = uint64_t{1}
-                                    << 30;  ///< of rule set xla; a device's L1 is the nearer limit
+/// Of rule set xla; a device's L1 is the nearer limit.
+constexpr uint64_t max_tile_bytes = uint64_t{1} << 30;
 /// Of workgroup buffers of rule set xla, bytes: a word of memory at least, at most a burst of the shipped platforms.
 constexpr uint64_t least_tile_alignment = 64, tile_alignment = 512;
 constexpr uint64_t max_workgroup_invocations = 65536;

@@ -47,7 +47,7 @@ def there_and_back(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
 )
 def test_sizes(size: int, first: int) -> None:
     """Every number of rows; the others stay what they were."""
-    (found,) = (np.asarray(call(there_and_back)(jnp.asarray([size, first], jnp.int32), X)),)
+    found = np.asarray(call(there_and_back)(jnp.asarray([size, first], jnp.int32), X))
     run = kpusim.pallas.last_run()
     assert run is not None
     assert not run.hazards

@@ -180,9 +180,9 @@ def wait_for_bytes(
     """A wait touches no memory: all that counts are the bytes that its destination would have."""
     ref, transforms = target
     types = [one.dtype for one in transforms if isinstance(one, jx.BitcastTransform)]
-    size = np.dtype(types[-1] if types else ref.aval.inner_aval.dtype).itemsize
+    _, kind = jx.physical((), types[-1] if types else ref.aval.inner_aval.dtype)
     fixed = [item[2] for item in refs[1]["at"][-1][1] if is_slice(item) and item[2]]
-    count = word(math.prod(fixed) * size)
+    count = word(math.prod(fixed) * np.dtype(kind).itemsize)
     for stretch in stretches:
         (count,) = equation.emit("mul", [count, stretch.size], [((), np.int32)])
     return equation.emit("semaphore_wait", [count], [], refs=refs[2:], decrement=True)
