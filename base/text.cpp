@@ -31,7 +31,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string_vi
     std::string_view best;
     size_t best_distance = SIZE_MAX;
     for (const std::string_view candidate : candidates) {
-        const size_t distance = edit_distance(name, candidate);
+        const bool begun = name.size() > 2 && starts_with(candidate, name);
+        const size_t distance =
+            begun ? std::min<size_t>(1, candidate.size() - name.size()) : edit_distance(name, candidate);
         if (distance < best_distance) {
             best = candidate;
             best_distance = distance;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/npy.hpp"
@@ -158,6 +159,16 @@ std::string to_host(const TensorSpec& spec, const std::string& dense) {
         put_host_integer(spec, reinterpret_cast<uint8_t*>(host.data()), i, value);
     }
     return host;
+}
+
+uint64_t not_finite(const TensorSpec& spec, const std::string& host) {
+    if (!host_has_floats(spec)) return 0;
+    const auto* data = reinterpret_cast<const uint8_t*>(host.data());
+    const auto count = static_cast<int64_t>(host.size() / host_item_bytes(spec));
+    uint64_t found = 0;
+    for (int64_t i = 0; i < count; ++i)
+        found += std::isfinite(values::load_float(host_elem(spec), data, i)) ? 0U : 1U;
+    return found;
 }
 
 std::vector<std::string> boundary_lines(const BoundProgram& program) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ size_t host_item_bytes(const TensorSpec& spec);
 std::string to_device(const TensorSpec& spec, const std::string& host, const std::string& origin);
 /// And back: rounded once, or checked.
 std::string to_host(const TensorSpec& spec, const std::string& dense);
+
+/// How many numbers of a host array are NaN or infinite.
+uint64_t not_finite(const TensorSpec& spec, const std::string& host);
 
 /// A line for each input and output that is converted or stored in another order:
 /// "image f32[1,3,224,224] -> i8 NHWC, scale 0.0186 (outside the cycles)".

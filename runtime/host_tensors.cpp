@@ -196,7 +196,12 @@ void HostTensors::set(std::string_view name, const NpyArray& array, const std::s
     Input& input = inputs_[static_cast<size_t>(&spec - program_.inputs.data())];
     input.dense = spec.converts() ? to_device(spec, array.data, origin) : array.data;
     input.set = true;
+    input.finite = not_finite(spec, array.data) == 0;
     input.made_on_place = false;
+}
+
+bool HostTensors::finite() const {
+    return std::all_of(inputs_.begin(), inputs_.end(), [](const Input& input) { return input.finite; });
 }
 
 std::vector<std::string> HostTensors::missing() const {
@@ -340,6 +345,23 @@ NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const 
         array.data = to_host(spec, array.data);
     }
     return array;
+}
+
+Diagnostics numbers_not_finite(const BoundProgram& program, const values::MemoryImage& memory) {
+    Diagnostics found;
+    for (const TensorSpec& spec : program.outputs) {
+        if (!is_float(spec.elem)) continue;
+        const uint64_t count = not_finite(spec, read_tensor(program, spec, memory).data);
+        if (count == 0) continue;
+        found.add({Severity::info,
+                   fmt::format("output `{}`: {} of {} numbers are NaN or infinite, those of the inputs are "
+                               "not. Fix: if that is not meant, compute in a type of a wider range; f16 ends "
+                               "at 65504.",
+                               spec.name, count, element_count(spec)),
+                   {},
+                   {}});
+    }
+    return found;
 }
 
 }  // namespace kpu::runtime

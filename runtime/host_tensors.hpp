@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/diagnostics.hpp"
 #include "base/npy.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/reach.hpp"
@@ -22,6 +23,7 @@ class HostTensors {
     const TensorSpec& check(std::string_view name, const NpyArray& array, const std::string& origin) const;
     void set(std::string_view name, const NpyArray& array, const std::string& origin);
     std::vector<std::string> missing() const;
+    bool finite() const;  ///< no number that was given is NaN or infinite
     void fill_zero();
     /// Integers: any value of the type, of i64 and bool 0 or 1; floats: uniform in [-1, 1), before they are
     /// quantized. Same seed, same values, on every machine.
@@ -37,6 +39,7 @@ class HostTensors {
     struct Input {
         std::string dense;  ///< as npy_dtype says: i4 one element a byte
         bool set = false;
+        bool finite = true;            ///< as the host gave it
         bool made_on_place = false;    ///< large and filled: `dense` is empty
         bool rest_missing = false;     ///< then: only what tasks reach is in memory
         bool random = false;           ///< then: its elements are random, else zero
@@ -57,6 +60,9 @@ std::vector<TensorSpec> stored_tensors(const BoundProgram& program);
 
 /// The bytes of a tensor as a dense array.
 NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const values::MemoryImage& memory);
+
+/// Of each output how many numbers are NaN or infinite: an info for those that have any.
+Diagnostics numbers_not_finite(const BoundProgram& program, const values::MemoryImage& memory);
 
 /// A region of memory as a dense array and back. Throws UserError on shapes and types that do not fit.
 NpyArray read_view(const values::MemoryImage& memory, const values::RegionView& view);

@@ -264,7 +264,13 @@ Simulation::Simulation(Simulation&&) noexcept = default;
 Simulation& Simulation::operator=(Simulation&&) noexcept = default;
 
 Diagnostics Simulation::run_findings() const {
-    return impl_->driver ? impl_->driver->findings() : Diagnostics();
+    if (!impl_->driver) return {};
+    Diagnostics found = impl_->driver->findings();
+    if (impl_->memory && impl_->status == RunStatus::finished && impl_->host.finite()) {
+        const Diagnostics numbers = numbers_not_finite(impl_->program, *impl_->memory);
+        for (const Diagnostic& finding : numbers.all()) found.add(finding);
+    }
+    return found;
 }
 
 const Diagnostics& Simulation::diagnostics() const { return impl_->diagnostics; }

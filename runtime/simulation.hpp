@@ -139,8 +139,8 @@ class Simulation {
     void place_inputs();
     /// Races and reads of unwritten bytes so far.
     const execution::HazardLog& hazards() const;
-    /// Warnings that only the run could tell: in functional mode, more tasks in flight than the device's
-    /// token table holds, so that with timing issue would stall.
+    /// What only the run could tell: in functional mode, more tasks in flight than the device's token table
+    /// holds, so that with timing issue would stall; outputs that are not finite, of inputs that are.
     Diagnostics run_findings() const;
     /// Units of the device, by the number that events give; of none before the first step, and in functional
     /// mode.

@@ -143,7 +143,7 @@ void Call::result(size_t output, ValueId value, Type type) {
 }
 
 void Call::result(size_t output, Operand operand) {
-    if (operand.known != nullptr) made_ += operand.known->size();
+    if (operand.known != nullptr) add_made(operand.known->size() * sizeof(double));
     if (output < results_.size()) results_[output] = std::move(operand);
 }
 
@@ -177,7 +177,7 @@ Sizes Call::sizes(ValueId id) const { return sizes_of(graph.value(id).shape); }
 
 ValueId Call::constant(const Known& known, ElemType to) {
     check_elements(known.shape);
-    made_ += known.size();
+    add_made(known.size() * sizeof(double));
     return graph.add_constant(source.name + "/constant", to, graph::dims(known.shape), data_of(known, to));
 }
 

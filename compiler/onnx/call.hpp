@@ -77,8 +77,9 @@ class Call {
     /// The result has so many elements along its length, the rest of it is -1.
     void counted(size_t output, ValueId count) { results_.at(output).count = count; }
     const std::vector<Operand>& results() const { return results_; }
-    /// Elements of constants that it made.
+    /// Bytes of constants that it made.
     size_t made() const { return made_; }
+    void add_made(size_t bytes) { made_ += bytes; }
 
     // ---- nodes of the graph
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "compiler/onnx/operators.hpp"
 
@@ -10,19 +11,21 @@ namespace kpu::onnx {
 namespace {
 
 constexpr int64_t most_made = int64_t{1} << 24;
+/// Of one number: weights of models that are small files.
+constexpr int64_t most_filled_bytes = int64_t{1} << 29;
 
-void check_count(double count) {
-    if (!(count <= static_cast<double>(most_made)))
-        Call::refuse(fmt::format("its {} elements are more than {}", count, most_made));
+void check_count(double count, int64_t limit) {
+    if (!(count <= static_cast<double>(limit)))
+        Call::refuse(fmt::format("its {} elements are more than {}", count, limit));
 }
 
-void check_shape(const Sizes& shape) {
+void check_shape(const Sizes& shape, int64_t limit) {
     double count = 1;
     for (const int64_t size : shape) {
         if (size < 0) Call::refuse(fmt::format("{} is no shape", text_of(shape)));
         count *= static_cast<double>(size);
     }
-    check_count(count);
+    check_count(count, limit);
 }
 
 void constant(Call& call) {
@@ -46,24 +49,40 @@ void constant(Call& call) {
     Call::refuse("its value is no dense tensor of numbers");
 }
 
-Known filled(const Known& value, const Sizes& shape) {
-    check_shape(shape);
-    const auto count = static_cast<size_t>(elements_of(shape));
-    Known result{value.type, shape, {}, {}};
-    if (result.real()) {
-        result.reals.assign(count, value.reals.at(0));
-    } else {
-        result.ints.assign(count, value.ints.at(0));
+/// Bytes of the element, again and again.
+graph::Data repeated(const graph::Data& element, size_t count) {
+    std::vector<uint8_t> bytes(count * element.size);
+    for (size_t have = 0; have < bytes.size();) {
+        const size_t next = have == 0 ? element.size : std::min(have, bytes.size() - have);
+        std::memcpy(bytes.data() + have, have == 0 ? element.bytes : bytes.data(), next);
+        have += next;
     }
-    return result;
+    return graph::make_data(std::move(bytes));
 }
 
 void constant_of_shape(Call& call) {
     const Attribute* value = call.node.find("value");
-    Known one = scalar_known(Type::f32, 0);
-    if (value != nullptr && value->tensor != nullptr) one = known_of(*value->tensor);
-    if (one.size() != 1) Call::refuse("its value is not one number");
-    call.result(0, filled(one, call.ints_of(0, "sizes")));
+    auto filled = std::make_shared<Tensor>();
+    if (value != nullptr && value->tensor != nullptr) {
+        *filled = *value->tensor;
+    } else {
+        filled->type = Type::f32;
+        filled->data = graph::make_data(std::vector<uint8_t>(sizeof(float)));
+    }
+    if (filled->elements() != 1) Call::refuse("its value is not one number");
+    if (!filled->data || filled->data.size != element_bytes(filled->type))
+        Call::refuse(fmt::format("tensors of {} are not taken", name_of(filled->type)));
+    filled->shape = call.ints_of(0, "sizes");
+    check_shape(filled->shape, most_filled_bytes / static_cast<int64_t>(filled->data.size));
+    const auto count = static_cast<size_t>(elements_of(filled->shape));
+    if (count == 0) return call.result(0, Known{filled->type, filled->shape, {}, {}});
+    call.add_made(count * filled->data.size);
+    filled->data = repeated(filled->data, count);
+    Operand operand;
+    operand.type = filled->type;
+    operand.shape = filled->shape;
+    operand.tensor = std::move(filled);
+    call.result(0, std::move(operand));
 }
 
 void shape(Call& call) {
@@ -92,7 +111,7 @@ void range(Call& call) {
     if (start.size() != 1 || limit.size() != 1 || delta.size() != 1 || delta.number(0) == 0)
         Call::refuse("start, limit and delta are not three numbers");
     const double count = std::max(0.0, std::ceil((limit.number(0) - start.number(0)) / delta.number(0)));
-    check_count(count);
+    check_count(count, most_made);
     Known result{start.type, {static_cast<int64_t>(count)}, {}, {}};
     for (int64_t i = 0; i < result.shape[0]; ++i) {
         if (result.real()) {
@@ -109,7 +128,7 @@ void eye_like(Call& call) {
     if (call.rank(0) != 2) Call::refuse("its operand is no matrix");
     const auto type = static_cast<Type>(call.integer("dtype", static_cast<int64_t>(call.type(0))));
     const int64_t rows = call.shape(0)[0], columns = call.shape(0)[1], k = call.integer("k", 0);
-    check_shape(call.shape(0));
+    check_shape(call.shape(0), most_made);
     Known result{type, {rows, columns}, {}, {}};
     for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < columns; ++c) {

@@ -11,8 +11,8 @@ namespace kpu::onnx {
 namespace {
 
 constexpr size_t most_nodes = 250'000;  ///< functions count as often as they are called
-constexpr size_t most_made = size_t{1} << 26;
-constexpr int most_depth = 64;  ///< calls of functions and branches inside each other
+constexpr size_t most_made_mib = 640;   ///< enough for VGG-19 without a weight in the file
+constexpr int most_depth = 64;          ///< calls of functions and branches inside each other
 constexpr int64_t first_opset = 7, last_opset = 28;
 
 /// Names that a node reads, those that its branches take from around them included.
@@ -263,9 +263,9 @@ void Importer::import_operator(const NodeModel& node, Scope& scope, const graph:
         row->import(call);
     }
     made_ += call.made();
-    if (made_ > most_made)
-        refuse("the nodes of the model make constants of more than {} elements. Fix: split the model.",
-               most_made);
+    if (made_ > most_made_mib << 20)
+        refuse("the nodes of the model make constants of more than {} MiB. Fix: split the model.",
+               most_made_mib);
     for (size_t i = 0; i < call.inputs(); ++i) {
         // a constant becomes one value, however many nodes read it
         if (call.has(i) && call.in(i).constant()) scope.update(node.inputs[i], call.in(i));

@@ -79,7 +79,7 @@ class Importer {
     graph::Graph graph_;
     std::unordered_set<std::string> sources_;
     std::map<std::array<std::string, 3>, const Function*> functions_;  ///< by domain, name, overload
-    size_t visited_ = 0, made_ = 0;  ///< nodes and calls; elements of constants
+    size_t visited_ = 0, made_ = 0;  ///< nodes and calls; bytes of constants
     std::set<std::string> used_dims_, told_;
     std::unordered_map<std::string, const ValueInfo*> infos_;
     std::unordered_map<std::string, int> reads_;  ///< of names, by nodes and outputs of the model

@@ -83,6 +83,11 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
         return fmt::format("{}. Fix: see `{} --help`.", misuse(command, error), name);
     const bool option = unknown.front()[0] == '-';
     const std::string word = option ? unknown.front().substr(0, unknown.front().find('=')) : unknown.front();
+    if (chosen.empty() && !option && std::filesystem::exists(word))
+        return fmt::format(
+            "`{0}` is a file, no command. Fix: `kpusim run {0}`; `kpusim --help` lists what else can be done "
+            "with it.",
+            word);
     const std::vector<std::string> names = option ? options_of(command) : commands_of(command);
     if (names.empty()) return fmt::format("`{}` is one argument too many. Fix: see `{} --help`.", word, name);
     return fmt::format("`{}` is no {} of `{}`. Fix: did you mean `{}`? `{} --help` lists them.", word,

@@ -140,6 +140,24 @@ TEST(HostBoundary, FloatsAreRoundedOnce) {
     }
 }
 
+// 1e5 is no f16: said of the output, unless the host gave numbers that are not finite.
+TEST(HostBoundary, OutputsThatAreNotFiniteAreSaid) {
+    const auto said = [](ElemType elem, const std::vector<float>& given) {
+        const Side side{elem, proto::HOST_F32, {3}};
+        Simulation simulation = simulation_of(copy(side, side));
+        simulation.set_input("x", array<float>("<f4", {3}, given), "x.npy");
+        EXPECT_EQ(simulation.run(), RunStatus::finished);
+        return simulation.run_findings().to_string();
+    };
+    EXPECT_THAT(
+        said(ElemType::f16, {1, -1e5F, 1e5F}),
+        HasSubstr("info: output `y`: 2 of 3 numbers are NaN or infinite, those of the inputs are not"));
+    EXPECT_EQ(said(ElemType::f16, {1, -1e5F, INFINITY}), "");
+    EXPECT_EQ(said(ElemType::f16, {1, -1e5F, NAN}), "");
+    EXPECT_EQ(said(ElemType::f16, {1, -6e4F, 6e4F}), "");
+    EXPECT_EQ(said(ElemType::bf16, {1, -1e5F, 1e5F}), "");
+}
+
 TEST(HostBoundary, Int64MustFitAndIsWidened) {
     const Side side{ElemType::i32, proto::HOST_I64, {3}};
     const std::vector<int64_t> given{-5, INT32_MAX, INT32_MIN};
