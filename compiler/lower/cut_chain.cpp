@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/diagnostics.hpp"
+#include "compiler/lower/transposed.hpp"
 
 namespace kpu::lower {
 
@@ -197,8 +198,15 @@ class Cutter {
     void patch(Node& added, const TileOp& op, const TileNode& tile, int axis, const Rows& range) const {
         const TileOperand& x = op.operands[tile.inputs[0]];
         const int d = dim_along(x, axis);
+        const bool transposed = is(added, "conv_transpose2d");
+        if (transposed && d >= 1) {
+            const auto dim = static_cast<size_t>(d);
+            crop_transposed(added.attrs, dim - 1, shape(added.inputs[1])[dim - 1], x.windows[dim],
+                            part_of(x.windows[dim], shape(x.value)[dim], range.lo, range.count()),
+                            shape(added.outputs[0])[dim]);
+        }
         for (BoundAttr& attribute : added.attrs.list) {
-            if (attribute.name == "pads" && d >= 1) {
+            if (attribute.name == "pads" && d >= 1 && !transposed) {
                 const auto dim = static_cast<size_t>(d);
                 const size_t count = attribute.ints.size() / 2, at = dim - 1;
                 if (at >= count) continue;

@@ -4,6 +4,7 @@
 
 #include "base/diagnostics.hpp"
 #include "compiler/lower/tile_op.hpp"
+#include "compiler/lower/transposed.hpp"
 
 namespace kpu::lower {
 
@@ -177,23 +178,27 @@ class Describer {
         if (node_.inputs.size() > spec_.addend) broadcast(spec_.addend);
     }
 
-    /// Rows and columns are cut where windows do not overlap: each element of X makes a block of Y of its own.
+    /// Rows and columns are cut where Y has `strides` for each of X.
     void transposed_convolution() {
         const Dims x = in(0), w = in(1), y = out();
         const size_t last = x.rank - 1u;
-        if (conv_groups(spec_, node_.attrs, x[last]) != 1) return batches();
+        const int64_t groups = conv_groups(spec_, node_.attrs, x[last]);
         Windows &wx = result_.inputs[0], &ww = result_.inputs[1], &wy = result_.outputs[0];
         wx[0] = wy[0] = follow(add_axis("n", y[0]));
         for (size_t d = 0; d + 1 < last; ++d) {
-            const int64_t step = ints("strides")[d];
-            if (w[d] != step || ints("dilations")[d] != 1 || y[d + 1] != x[d + 1] * step ||
-                ints("pads")[d] != 0)
-                continue;
-            const int axis = add_axis(d == 0 ? "y" : "x", x[d + 1]);
-            wx[d + 1] = follow(axis);
-            wy[d + 1] = follow(axis, step);
+            std::optional<Window> window = transposed_window(node_.attrs, d, x[d + 1], w[d], y[d + 1]);
+            if (!window) continue;
+            window->axis = add_axis(d == 0 ? "y" : "x", x[d + 1]);
+            wx[d + 1] = *window;
+            wy[d + 1] = follow(window->axis, ints("strides")[d]);
         }
-        ww[last] = wy[last] = follow(add_axis("o", y[last], Walk::unroll));
+        if (groups == 1) {
+            ww[last] = wy[last] = follow(add_axis("o", y[last], Walk::unroll));
+        } else {
+            const int axis = add_axis("g", groups, Walk::unroll);
+            wx[last] = follow(axis, x[last] / groups);
+            ww[last] = wy[last] = follow(axis, y[last] / groups);
+        }
         if (node_.inputs.size() > 2) broadcast(2);
     }
 
@@ -298,7 +303,21 @@ class Describer {
         if (spec_.name == "gather") return gather();
         if (spec_.name == "pad") return pad();
         if (spec_.name == "slice") return slice();
+        if (spec_.name == "depth_to_space") return blocks(0);
+        if (spec_.name == "space_to_depth") return blocks(1);
         batches();
+    }
+
+    /// Each pixel on one side has `block` x `block` on the other; channels stay whole.
+    void blocks(size_t wide_side) {
+        const int64_t block = node_.attrs.integer("block", 1);
+        Windows &x = result_.inputs[0], &y = result_.outputs[0];
+        const Dims few = wide_side == 0 ? in(0) : out();
+        for (size_t d = 0; d < 3; ++d) {
+            const int axis = add_axis(fmt::format("d{}", d), few[d]);
+            x[d] = follow(axis, d > 0 && wide_side == 1 ? block : 1);
+            y[d] = follow(axis, d > 0 && wide_side == 0 ? block : 1);
+        }
     }
 
     void transpose() {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/lower/transposed.hpp"
+
 namespace kpu::lower {
 
 using builder::Expr;
@@ -318,8 +320,15 @@ BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {
     // a mean counts its padding, but not what a last window asks for beyond it
     const bool counted = kind == OpcodeClass::pooling && node.attrs.integer("ceil_mode", 0) != 0 &&
                          node.attrs.integer("count_include_pad", 0) != 0;
+    const bool transposed = node.spec().name == "conv_transpose2d";
+    for (size_t d = 0; transposed && d < 2; ++d) {
+        const Window& window = op_.operands[tile.inputs[0]].windows[d + 1];
+        if (window.axis < 0) continue;
+        crop_transposed(attrs, d, tiles_.shape(tile.inputs[1])[d], window, tiles_.part(tile.inputs[0], d + 1),
+                        tiles_.part(tile.outputs[0], d + 1).size);
+    }
     for (BoundAttr& attribute : attrs.list) {
-        if (attribute.name == "pads") {
+        if (attribute.name == "pads" && !transposed) {
             // of images the first dimension is the batch, the last one channels
             const size_t count = attribute.ints.size() / 2, first = kind == OpcodeClass::view ? 0 : 1;
             for (size_t d = 0; d < count; ++d) {

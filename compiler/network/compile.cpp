@@ -35,6 +35,7 @@ class Compilation {
         passes::Options options{*backend};
         options.host_layout = request_.options.text("layout") != "NHWC";
         if (is_float(result.precision)) options.precision = result.precision;
+        options.l1_bytes = target_.l1_bytes;
         options.f32_outputs =
             target_.takes("gemm.acc", {result.precision, result.precision}, {ElemType::f32});
         const std::string& wanted = request_.options.text("print-after");

@@ -27,6 +27,8 @@ const std::vector<Pass>& pass_table() {
          Exactness::rounding, Stage::rewrite},
         {"simplify", simplify, "again, what the others have left", Exactness::bits, Stage::rewrite},
         {"precision", convert_precision, "floats become those of the device", Exactness::type, Stage::types},
+        {"fit_tiles", fit_tiles, "nodes whose smallest tile is larger than L1 become several",
+         Exactness::rounding, Stage::schedule},
         {"strided_reads", read_strided, "1x1 convolutions with strides read the pixels that they use",
          Exactness::bits, Stage::schedule},
         {"fuse", fuse, "nodes with the elementwise chain behind them become groups", Exactness::bits,

@@ -27,6 +27,8 @@ struct Options {
     bool f32_outputs = true;
     /// What the device computes: nodes that are kept in a type of their own (Node::kept) need it.
     graph::Supports supports = {};
+    /// Of an engine of the device: what its tiles must fit into. 0: not known, all nodes stay whole.
+    uint64_t l1_bytes = 0;
 };
 
 /// How much a pass may change the numbers.
@@ -39,7 +41,7 @@ enum class Exactness : uint8_t {
 enum class Stage : uint8_t {
     rewrite,   ///< makes the network simpler, whatever the device
     types,     ///< numbers become those of the device; quantisation comes here too
-    schedule,  ///< what is computed together, and in which order: no values change any more
+    schedule,  ///< what is computed together, and in which order: values change no more than by their rounding
 };
 
 struct Pass {
@@ -69,6 +71,7 @@ void fold_batch_norm(Graph& graph, const Options& options);
 void add_bias(Graph& graph, const Options& options);
 void pool_globally(Graph& graph, const Options& options);
 void convert_precision(Graph& graph, const Options& options);
+void fit_tiles(Graph& graph, const Options& options);
 void read_strided(Graph& graph, const Options& options);
 void fuse(Graph& graph, const Options& options);
 void order(Graph& graph, const Options& options);

@@ -20,6 +20,9 @@ void replace_by(Rewriter& graph, NodeId node, ValueId value);
 void become(Rewriter& graph, NodeId node, std::string_view opcode, std::vector<ValueId> operands,
             BoundAttrs attrs = {});
 
+/// An elementwise node of one operand behind a concatenation of products works on each part (sink_reshapes.cpp).
+bool compute_parts(Rewriter& graph, NodeId node);
+
 extern const std::vector<Rule> arithmetic_rules;  ///< identities, clamps, casts
 extern const std::vector<Rule> view_rules;        ///< transposes, reshapes, slices
 extern const std::vector<Rule> norm_rules;        ///< layernorm, rmsnorm, softmax

@@ -142,8 +142,9 @@ class Sink {
     Dims rows_;
 };
 
-/// An elementwise node of one operand behind a concatenation of products works on each part: so it joins their groups, and
-/// their results need not be kept until all are there.
+}  // namespace
+
+/// So it joins their groups, and their results need not be kept until all are there.
 bool compute_parts(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
@@ -174,8 +175,6 @@ bool compute_parts(Rewriter& rewriter, NodeId id) {
     graph.nodes[id].source = concat.source;
     return true;
 }
-
-}  // namespace
 
 void sink_reshapes(Graph& graph, const Options&) {
     Rewriter rewriter(graph);

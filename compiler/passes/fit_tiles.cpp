@@ -1,0 +1,198 @@
+// Nodes whose smallest tile is larger than L1: reductions, pools, resizes, mirrored padding, and the pass for all kinds.
+#include "compiler/passes/fit_tiles.hpp"
+
+#include <algorithm>
+
+#include "compiler/passes/passes.hpp"
+#include "compiler/passes/rules.hpp"
+
+namespace kpu::passes {
+namespace {
+
+/// The largest divisor of `length` that fits; 1 when none does.
+int64_t part_of(int64_t length, ElemType elem, const TileRoom& room) {
+    for (int64_t parts = 2; parts * parts <= length; ++parts) {
+        if (length % parts == 0 && room.fits(elem, length / parts)) return length / parts;
+    }
+    return 1;
+}
+
+BoundAttrs with_axes(const Node& node, std::vector<int64_t> axes, bool keep) {
+    BoundAttrs attrs = node.attrs;
+    set_ints(attrs, "axes", std::move(axes));
+    for (BoundAttr& attribute : attrs.list) {
+        if (attribute.name == "keepdims") attribute.integer = keep ? 1 : 0;
+    }
+    return attrs;
+}
+
+graph::NodeOptions like(const Graph& graph, const Node& node, ValueId value) {
+    const graph::Value& of = graph.value(value);
+    return {node.source, of.name + ".part", of.elem, of.quant};
+}
+
+/// One long dimension as two, of which the second fits.
+bool reduce_halves(Rewriter& rewriter, NodeId id, size_t d, const TileRoom& room) {
+    Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    const graph::Value x = graph.value(node.inputs[0]);
+    const int64_t part = part_of(x.shape[d], x.elem, room);
+    if (part == 1 || x.shape.rank == max_rank) return false;
+    std::vector<int64_t> target = shape_list(x.shape);
+    target[d] /= part;
+    target.insert(target.begin() + static_cast<std::ptrdiff_t>(d) + 1, part);
+    const graph::NodeOptions options = like(graph, node, node.inputs[0]);
+    const ValueId cut = rewriter.add("reshape", {node.inputs[0]},
+                                     graph::attributes({graph::ints("target_shape", target)}), options);
+    const ValueId first =
+        rewriter.add(node.spec().name, {cut}, with_axes(node, {static_cast<int64_t>(d) + 1}, false), options);
+    rewriter.replace_node(id, node.spec().name, {first}, node.attrs);
+    return true;
+}
+
+}  // namespace
+
+bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room) {
+    Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    if (!is_any(node, {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_l2"}))
+        return false;
+    const graph::Value& x = graph.value(node.inputs[0]);
+    if (has_quant(x) || has_quant(graph.value(node.outputs[0]))) return false;
+    const std::vector<bool> reduced = reduced_axes(x.shape, node.attrs);
+    std::vector<int64_t> inner;
+    int64_t elements = 1;
+    size_t first =
+        x.shape.rank;  // the outermost one of `inner`; in front of it the first that does not fit any more
+    for (size_t d = x.shape.rank; d-- > 0;) {
+        if (!reduced[d]) continue;
+        first = d;
+        if (!room.fits(x.elem, elements * x.shape[d])) break;
+        elements *= x.shape[d];
+        inner.insert(inner.begin(), static_cast<int64_t>(d));
+    }
+    if (inner.size() == static_cast<size_t>(std::count(reduced.begin(), reduced.end(), true))) return false;
+    if (elements == 1) return reduce_halves(rewriter, id, first, room);
+    const ValueId parts = rewriter.add(node.spec().name, {node.inputs[0]}, with_axes(node, inner, true),
+                                       like(graph, node, node.inputs[0]));
+    rewriter.replace_node(id, node.spec().name, {parts}, node.attrs);
+    return true;
+}
+
+bool fit_global_pool(Rewriter& rewriter, NodeId id, const TileRoom& room) {
+    Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    if (!is_any(node, {"avgpool", "maxpool"})) return false;
+    const graph::Value& x = graph.value(node.inputs[0]);
+    const Dims& y = graph.value(node.outputs[0]).shape;
+    const auto window = ints_of(node, "kernel_shape"), pads = ints_of(node, "pads");
+    const bool whole = x.shape.rank == 4 && y[1] == 1 && y[2] == 1 && window[0] == x.shape[1] &&
+                       window[1] == x.shape[2] && std::count(pads.begin(), pads.end(), 0) == 4;
+    if (!whole || has_quant(x) || window[0] == 1 || window[1] == 1 ||
+        room.fits(x.elem, window[0] * window[1]))
+        return false;
+    BoundAttrs along_x = node.attrs, along_y = node.attrs;
+    set_ints(along_x, "kernel_shape", {1, window[1]});
+    set_ints(along_y, "kernel_shape", {window[0], 1});
+    const ValueId rows =
+        rewriter.add(node.spec().name, {node.inputs[0]}, along_x, like(graph, node, node.inputs[0]));
+    rewriter.replace_node(id, node.spec().name, {rows}, along_y);
+    return true;
+}
+
+namespace {
+
+/// Whether X and Y are too large with these dimensions whole, of which one can be left for a second node.
+bool is_too_large(const graph::Value& x, const Dims& y, const std::vector<size_t>& whole,
+                  const TileRoom& room) {
+    int64_t of_x = 1, of_y = 1;
+    for (const size_t d : whole) {
+        of_x *= x.shape[d];
+        of_y *= y[d];
+    }
+    return whole.size() > 1 && !room.fits(x.elem, of_x + of_y);
+}
+
+/// Elements are repeated, so that any part of X makes a part of Y.
+bool repeats(const Node& node) {
+    const std::string_view coordinates = node.attrs.word("coordinates", "half_pixel"),
+                           rounding = node.attrs.word("nearest_mode", "round_prefer_floor");
+    return node.attrs.word("mode", "nearest") == "nearest" &&
+           (coordinates == "asymmetric" ? rounding == "floor"
+                                        : coordinates == "half_pixel" && (rounding == "round_prefer_floor" ||
+                                                                          rounding == "round_prefer_ceil"));
+}
+
+}  // namespace
+
+bool fit_resize(Rewriter& rewriter, NodeId id, const TileRoom& room) {
+    Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    if (!is(node, "resize")) return false;
+    const graph::Value& x = graph.value(node.inputs[0]);
+    const Dims& y = graph.value(node.outputs[0]).shape;
+    std::vector<size_t> whole;
+    for (size_t d = 0; d < y.rank; ++d) {
+        if (x.shape[d] != y[d] && !(repeats(node) && y[d] % x.shape[d] == 0)) whole.push_back(d);
+    }
+    if (!is_too_large(x, y, whole, room)) return false;
+    const size_t along = whole.front();
+    BoundAttrs first = node.attrs, second = node.attrs;
+    std::vector<int64_t> sizes = shape_list(x.shape);
+    sizes[along] = y[along];
+    set_ints(first, "sizes", sizes);
+    for (size_t i = 0; i < first.list.size(); ++i) {
+        if (first.list[i].name != "scales" || first.list[i].reals.empty()) continue;
+        for (size_t d = 0; d < y.rank; ++d) (d == along ? second : first).list[i].reals[d] = 1;
+    }
+    const ValueId between =
+        rewriter.add("resize", {node.inputs[0]}, first, like(graph, node, node.inputs[0]));
+    rewriter.replace_node(id, "resize", {between}, second);
+    return true;
+}
+
+bool fit_mirror(Rewriter& rewriter, NodeId id, const TileRoom& room) {
+    Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    if (!is(node, "pad") || node.attrs.word("mode", "constant") != "reflect") return false;
+    const graph::Value& x = graph.value(node.inputs[0]);
+    const Dims& y = graph.value(node.outputs[0]).shape;
+    std::vector<size_t> whole;
+    for (size_t d = 0; d < y.rank; ++d) {
+        if (x.shape[d] != y[d]) whole.push_back(d);
+    }
+    if (!is_too_large(x, y, whole, room)) return false;
+    std::vector<int64_t> first = ints_of(node, "pads"), second = first;
+    for (size_t d = 0; d < y.rank; ++d) {
+        std::vector<int64_t>& without = d == whole.front() ? second : first;
+        without[d] = without[d + y.rank] = 0;
+    }
+    BoundAttrs one = node.attrs, other = node.attrs;
+    set_ints(one, "pads", first);
+    set_ints(other, "pads", second);
+    const ValueId between = rewriter.add("pad", {node.inputs[0]}, one, like(graph, node, node.inputs[0]));
+    rewriter.replace_node(id, "pad", {between}, other);
+    return true;
+}
+
+void fit_tiles(Graph& graph, const Options& options) {
+    if (options.l1_bytes == 0) return;
+    constexpr FitRule rules[] = {fit_reduction, fit_global_pool, fit_resize, fit_mirror,
+                                 fit_softmax,   fit_norm,        fit_groups};
+    const TileRoom room(options.l1_bytes);
+    Rewriter rewriter(graph);
+    const auto changed = [&](NodeId id) {
+        return std::any_of(std::begin(rules), std::end(rules),
+                           [&](FitRule rule) { return rewriter.alive(id) && rule(rewriter, id, room); });
+    };
+    for (NodeId id = 0; id < graph.nodes.size(); ++id) {  // those that are added too
+        while (changed(id)) {
+        }
+    }
+    for (NodeId id = 0, given = graph.nodes.size(); id < given; ++id) {
+        if (rewriter.alive(id)) compute_parts(rewriter, id);
+    }
+    rewriter.finish();
+}
+
+}  // namespace kpu::passes

@@ -1,0 +1,37 @@
+#pragma once
+// Nodes whose smallest tile is larger than L1 become several that fit, each in a file with its kind.
+#include "compiler/passes/match.hpp"
+
+namespace kpu::passes {
+
+/// What two iterations in flight may need of L1.
+class TileRoom {
+  public:
+    explicit TileRoom(uint64_t l1_bytes) : l1_bytes_(l1_bytes) {}
+    /// Whether tiles with so many elements of this type, operands and results together, fit.
+    bool fits(ElemType elem, int64_t elements) const {
+        return 2 * (packed_bytes(elem, static_cast<uint64_t>(elements)) + slack) <= l1_bytes_;
+    }
+
+  private:
+    static constexpr uint64_t slack = 1024;  ///< scales, single results, alignment
+    uint64_t l1_bytes_;
+};
+
+/// Changes the node so that it fits, adding others that may not fit yet; false: it fits, or cannot be changed.
+using FitRule = bool (*)(Rewriter& rewriter, NodeId id, const TileRoom& room);
+
+/// Sums, maxima, norms of more than a tile: of parts first, then of the results.
+bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// Pools over whole images: along one dimension first.
+bool fit_global_pool(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// Resizes and mirrored padding: along one dimension first. Both are separable.
+bool fit_resize(Rewriter& rewriter, NodeId id, const TileRoom& room);
+bool fit_mirror(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// Softmax and norms of long rows: reductions, and elementwise nodes, which can be cut anywhere.
+bool fit_softmax(Rewriter& rewriter, NodeId id, const TileRoom& room);
+bool fit_norm(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// Convolutions of groups whose weights fill L1: one for each group, on slices of the channels.
+bool fit_groups(Rewriter& rewriter, NodeId id, const TileRoom& room);
+
+}  // namespace kpu::passes
