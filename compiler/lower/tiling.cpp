@@ -198,7 +198,6 @@ bool sums_can_be_cut(const graph::Graph& graph, const TileOp& op, const std::vec
     if (node.spec().group_scales) return true;  // its output is the accumulator
     const bool product = node.spec().op_class == OpcodeClass::gemm;
     if (!product && node.spec().name != "conv2d" && node.spec().name != "conv2d.acc") return false;
-    if (node.spec().accumulates && anchor.inputs.size() > 2) return false;
     const ElemType a = graph.value(node.inputs[0]).elem, b = graph.value(node.inputs[1]).elem;
     const ElemType sums = is_float(a) ? ElemType::f32 : ElemType::i32;
     const ElemType y = graph.value(node.outputs[0]).elem;
