@@ -334,6 +334,65 @@ TEST_P(Lower, TransposedConvolutionsAreCut) {
     }
 }
 
+// Windows that overlap, of any stride, padding and dilation, in rows and columns that tiles cut.
+TEST_P(Lower, OverlappingTransposedConvolutionsAreCut) {
+    for (uint32_t seed = 0; seed < 12; ++seed) {
+        Maker maker(GetParam().elem, 340 + seed);
+        const int64_t step = maker.pick(1, 3), kernel = maker.pick(1, 5), dilation = maker.pick(1, 2);
+        const int64_t reach = dilation * (kernel - 1) + 1, more = maker.pick(0, std::max(step, dilation) - 1);
+        const int64_t cut =
+            std::max<int64_t>(0, reach + more - step);  // so that Y has `step` times the rows of X
+        if (reach + more < step) continue;
+        const int64_t before = maker.pick(0, cut), groups = maker.pick(1, 2);
+        const ValueId x = maker.input({1, maker.pick(6, 24), maker.pick(6, 20), 16});
+        const ValueId w =
+            maker.constant({kernel, kernel, 16 / groups, 24}, GetParam().elem, maker.channels(3, 24));
+        const ValueId y = maker.graph().add_node(
+            "conv_transpose2d", {x, w},
+            attributes({ints("pads", {before, before, cut - before, cut - before}),
+                        ints("strides", {step, step}), ints("dilations", {dilation, dilation}),
+                        ints("output_padding", {more, more}), integer("groups", groups),
+                        graph::type("accum_type", maker.sums())}),
+            maker.named("ConvTranspose", 8));
+        ASSERT_EQ(maker.graph().value(y).shape[1], maker.graph().value(x).shape[1] * step);
+        maker.output(y);
+        const Result result = run(maker, GetParam().device, {{"engine.l1.size_bytes", "24576"}});
+        EXPECT_EQ(result.lowered.ops.at(0).op.axes.size(), 4u);  // n, y, x and o or g
+    }
+}
+
+TEST_P(Lower, BlocksOfPixelsAreCut) {
+    for (const char* opcode : {"depth_to_space", "space_to_depth"}) {
+        for (const char* mode : {"DCR", "CRD"}) {
+            Maker maker(GetParam().elem, 36);
+            const bool to_space = opcode == std::string("depth_to_space");
+            const ValueId x = to_space ? maker.input({2, 20, 30, 36}) : maker.input({2, 60, 90, 4});
+            NodeOptions options = maker.named("Blocks");
+            options.quant = maker.graph().value(x).quant;
+            maker.output(maker.graph().add_node(
+                opcode, {x}, attributes({integer("block", 3), graph::word("mode", mode)}), options));
+            run(maker, GetParam().device, little_l1);
+        }
+    }
+}
+
+TEST_P(Lower, AccumulatorsWithAnAddendAreCutAlongTheirSum) {
+    Maker maker(GetParam().elem, 73);
+    const ValueId x = maker.input({1, 9, 9, 800});
+    NodeOptions sums = maker.named("Sums");
+    sums.elem = maker.sums();
+    if (!is_float(GetParam().elem)) sums.quant = maker.channels(3, 40);
+    const ValueId w = maker.constant({3, 3, 800, 40}, GetParam().elem, sums.quant);
+    const ValueId bias = maker.constant({40}, sums.elem, {});
+    const ValueId y = maker.graph().add_node(
+        "conv2d.acc", {x, w, bias},
+        attributes({ints("pads", {1, 1, 1, 1}), ints("strides", {1, 1}), ints("dilations", {1, 1}),
+                    integer("groups", 1), graph::type("accum_type", sums.elem)}),
+        sums);
+    maker.output(y);
+    run(maker, GetParam().device, {{"engine.l1.size_bytes", "32768"}});
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Lower,
                          ::testing::Values(Case{ElemType::f32, "tile32"}, Case{ElemType::f16, "swkpu-v1"},
                                            Case{ElemType::i8, "swkpu-v1"}, Case{ElemType::i8, "edge16"},
