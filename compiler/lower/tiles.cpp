@@ -237,16 +237,21 @@ Tile Tiles::kept(size_t operand, const Expr& t) const {
     const builder::Buffer& buffer = buffer_of_kept(operand);
     const auto lo = static_cast<int64_t>(kept_[operand]);
     const auto hi = lo + static_cast<int64_t>(kept_bytes(places_.graph, op_, tiling_, operand));
-    const uint32_t frame = frame_of({-1, lo, op_.operands[operand].value});
     const Box tile = box(operand);
+    std::vector<int64_t> origin{-1, lo, op_.operands[operand].value};
     if (tiling_.keep[operand] == Keep::whole) {
+        const uint32_t frame = frame_of(std::move(origin));
         const Dims strides = row_major(shape_of(of));
         const Expr start = bytes(offset(operand, strides, tile.first, t), of.elem) + Expr(lo);
         const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(strides));
         return {places_.program.region("", buffer, start, type_of),
                 {buffer.index, lo, hi, false, frame, tile.first, tile.reach, tile.shape, tile.step}};
     }
-    Span span{buffer.index, lo, hi, false, frame, tile.first, tile.first, tile.first, tile.first};
+    // boxes count tiles: of an operation that cuts the same tensor in another way they are others
+    for (const Window& window : op_.operands[operand].windows)
+        origin.push_back(window.axis < 0 ? 0 : tiling_.tile[static_cast<size_t>(window.axis)] * window.step);
+    Span span{buffer.index, lo,         hi,         false,     frame_of(std::move(origin)),
+              tile.first,   tile.first, tile.first, tile.first};
     Expr number(0);
     for (size_t d = 0; d < tile.first.rank; ++d) {
         const int axis = op_.operands[operand].windows[d].axis;

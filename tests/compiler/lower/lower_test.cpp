@@ -361,6 +361,21 @@ TEST_P(Lower, OverlappingTransposedConvolutionsAreCut) {
     }
 }
 
+// L2 keeps tiles of the same input for each product in turn, cut differently, at the same place.
+TEST_P(Lower, ProductsThatCutOneInputDifferentlyAreOrdered) {
+    for (uint32_t seed = 0; seed < 3; ++seed) {
+        Maker maker(GetParam().elem, 80 + seed);
+        const int64_t rows = maker.pick(40, 100), depth = 64 * maker.pick(4, 14);
+        const ValueId x = maker.input({rows, depth});
+        for (int i = 0; i < 3; ++i) {
+            ValueId y = maker.gemm(x, maker.pick(20, 400));
+            if (maker.pick(0, 1) == 0) y = maker.unary("relu", y), maker.fuse(2);
+            maker.output(y);
+        }
+        run(maker, GetParam().device, {{"engine.l1.size_bytes", maker.pick(0, 1) == 0 ? "131072" : "65536"}});
+    }
+}
+
 TEST_P(Lower, BlocksOfPixelsAreCut) {
     for (const char* opcode : {"depth_to_space", "space_to_depth"}) {
         for (const char* mode : {"DCR", "CRD"}) {
