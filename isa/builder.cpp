@@ -369,14 +369,19 @@ proto::Tensor& Program::tensor(const std::string& id, proto::Tensor::Role role, 
 
 uint32_t Program::data(const std::string& name, const std::string& buffer, std::string bytes,
                        int64_t offset) {
-    proto::Data& data = *module_.program.add_data();
+    return add_data(module_, name, buffer, std::move(bytes), offset);
+}
+
+uint32_t add_data(Module& module, const std::string& name, const std::string& buffer, std::string bytes,
+                  int64_t offset) {
+    proto::Data& data = *module.program.add_data();
     data.set_name(name);
     data.set_size(bytes.size());
     data.set_sha256(sha256_hex(bytes));
     data.set_buffer(buffer);
     data.set_offset(offset);
-    module_.data.push_back(DataSection::of(std::move(bytes)));
-    return static_cast<uint32_t>(module_.program.data_size());
+    module.data.push_back(DataSection::of(std::move(bytes)));
+    return static_cast<uint32_t>(module.program.data_size());
 }
 
 Module Program::build() const& {

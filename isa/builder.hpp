@@ -180,4 +180,8 @@ class Program {
     std::vector<uint32_t> open_loops_;  ///< statements
 };
 
+/// The same as Program::data(), of a program that is built.
+uint32_t add_data(Module& module, const std::string& name, const std::string& buffer, std::string bytes,
+                  int64_t offset = 0);
+
 }  // namespace kpu::builder

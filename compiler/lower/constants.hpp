@@ -17,7 +17,10 @@ struct Block {
     bool operator<(const Block& other) const;
 };
 
-/// The bytes of constants as DDR holds them: each block dense where it is first needed, and once.
+/// Byte offsets of blocks.
+using BlockPlaces = std::map<Block, int64_t>;
+
+/// Where DDR holds constants: each block dense where it is first needed, and once.
 class Constants {
   public:
     explicit Constants(const graph::Graph& graph) : graph_(graph) {}
@@ -26,16 +29,16 @@ class Constants {
     int64_t place(const Block& block);
     /// The whole of a constant.
     Block whole(graph::ValueId value) const;
-    std::string take() { return std::move(bytes_); }
-    uint64_t size() const { return bytes_.size(); }
+    BlockPlaces take() { return std::move(places_); }
+    uint64_t size() const { return size_; }
 
   private:
-    void append(const Block& block);
-    void append_nibbles(const uint8_t* numbers, size_t count, bool low);
-
     const graph::Graph& graph_;
-    std::map<Block, int64_t> places_;
-    std::string bytes_;
+    BlockPlaces places_;
+    uint64_t size_ = 0;
 };
+
+/// The bytes that DDR holds.
+std::string bytes_of(const graph::Graph& graph, const BlockPlaces& places);
 
 }  // namespace kpu::lower

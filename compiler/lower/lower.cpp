@@ -489,10 +489,11 @@ class Lowering {
         message.set_target_name(target_.platform.name());
         message.set_target_version(target_.platform.version());
         message.set_target_hash(legality_hash(target_.limits));
-        if (constants_.size() > 0) program_.data("weights", "weights", constants_.take());
+        result_.weights = constants_.take();
         result_.module = std::move(program_).build();
         result_.lane_operations = std::move(places_.lane_operations);
         result_.graph = std::move(graph_);
+        if (guide_.weights) add_weights(result_);
     }
 
     Graph graph_;
@@ -512,6 +513,11 @@ class Lowering {
 
 Lowered lower(Graph graph, const Target& target, const Guide& guide) {
     return Lowering(std::move(graph), target, guide).run();
+}
+
+void add_weights(Lowered& lowered) {
+    if (lowered.weight_bytes == 0) return;
+    builder::add_data(lowered.module, "weights", "weights", bytes_of(lowered.graph, lowered.weights));
 }
 
 Room room_of_tensors(const Graph& graph, const Target& target) { return Lowering(graph, target, {}).room(); }

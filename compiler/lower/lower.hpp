@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
+#include "compiler/lower/constants.hpp"
 #include "compiler/lower/held.hpp"
 #include "compiler/lower/memory.hpp"
 #include "compiler/lower/target.hpp"
@@ -41,6 +42,7 @@ struct Guide {
     size_t more_up_to = 0;  ///< in programs of so many operations also those that closed forms may underrate
     std::vector<Tiling> tilings;  ///< by operation, of an earlier search of this graph: nothing is searched
     bool around = false;          ///< keeps also those that differ from these a little
+    bool weights = true;  ///< false: they have places and no bytes, in programs that are only compared
 };
 
 struct Lowered {
@@ -49,6 +51,7 @@ struct Lowered {
     MemoryPlan memory;
     graph::Graph graph;  ///< with the copies that lowering put in
     uint64_t weight_bytes = 0;
+    BlockPlaces weights;                         ///< where DDR holds blocks of the graph's constants
     uint64_t held_bytes = 0;                     ///< of L2: weights that stay
     std::map<uint32_t, double> lane_operations;  ///< of launches of kernels, by statement
 };
@@ -57,6 +60,8 @@ struct Lowered {
 /// no variant of the device takes it, its smallest tiles do not fit, DDR is full,
 /// what is wished is illegal.
 Lowered lower(graph::Graph graph, const Target& target, const Guide& guide = {});
+/// Gives a program that was lowered without them the bytes of its weights.
+void add_weights(Lowered& lowered);
 
 /// What a device leaves for the tensors of a graph.
 Room room_of_tensors(const graph::Graph& graph, const Target& target);

@@ -26,7 +26,8 @@ struct Costs {
     std::map<std::string, Cost> by_operation;
     Cost all;
 
-    Costs(const graph::Graph& graph, const lower::Target& target, const lower::Guide& guide) {
+    Costs(const graph::Graph& graph, const lower::Target& target, lower::Guide guide) {
+        guide.weights = false;
         const lower::Lowered lowered = lower::lower(graph, target, guide);
         const estimate::Estimate estimate = estimate_of(lowered, target);
         all.cycles = estimate.cycles;
