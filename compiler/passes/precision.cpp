@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/parallel.hpp"
 #include "compiler/graph/data.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/rules.hpp"
@@ -100,14 +101,40 @@ bool is_rounding(const Rewriter& rewriter, ValueId id, ElemType precision) {
 
 /// Finite numbers stay finite: a mask of -3e38 must not become an infinity, whose differences are NaN. Posits have no
 /// infinities: the largest numbers stand for those of masks, which would else be NaR.
-graph::Data rounded(const graph::Value& value, ElemType elem) {
-    std::vector<double> elements = graph::numbers(value);
+namespace {
+
+/// Elements [first, first + count) of a constant.
+graph::Data rounded_part(const graph::Value& value, ElemType elem, uint64_t first, uint64_t count) {
+    graph::Value part;
+    part.elem = value.elem;
+    part.shape = graph::dims({static_cast<int64_t>(count)});
+    part.data = value.data;
+    part.data.bytes += graph::data_bytes(value.elem, first);
+    part.data.size = graph::data_bytes(value.elem, count);
+    std::vector<double> elements = graph::numbers(part);
     const double limit = largest(elem);
     for (double& element : elements) {
         if (std::isfinite(element) || (is_posit(elem) && std::isinf(element)))
             element = std::clamp(element, -limit, limit);
     }
     return graph::make_numbers(elem, elements);
+}
+
+}  // namespace
+
+/// Part by part: binary64 of all would need several times the memory of the constant.
+graph::Data rounded(const graph::Value& value, ElemType elem) {
+    constexpr uint64_t each = 1 << 16;
+    constexpr size_t most_workers = 8;
+    const uint64_t count = value.elements();
+    const graph::NewData result = graph::new_data(graph::data_bytes(elem, count));
+    const auto parts = static_cast<size_t>((count + each - 1) / each);
+    parallel_for(parts, workers_for(parts, most_workers), [&](size_t, size_t i) {
+        const uint64_t first = i * each;
+        const graph::Data part = rounded_part(value, elem, first, std::min(each, count - first));
+        std::copy_n(part.bytes, part.size, result.bytes + graph::data_bytes(elem, first));
+    });
+    return result.data;
 }
 
 void convert(Graph& graph, ElemType precision, bool f32_outputs, const graph::Supports& supports) {
