@@ -2,19 +2,28 @@
 #include "compiler/passes/fit_tiles.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "compiler/graph/data.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/rules.hpp"
 
 namespace kpu::passes {
 namespace {
 
-/// The largest divisor of `length` that fits; 1 when none does.
+/// The largest divisor of `length` that fits and leaves fewer parts than it has elements; 1 when there is none.
 int64_t part_of(int64_t length, ElemType elem, const TileRoom& room) {
     for (int64_t parts = 2; parts * parts <= length; ++parts) {
         if (length % parts == 0 && room.fits(elem, length / parts)) return length / parts;
     }
     return 1;
+}
+
+/// Elements that fit, for parts of a length that has no such divisor.
+int64_t most_that_fit(int64_t length, ElemType elem, const TileRoom& room) {
+    int64_t most = length;
+    while (most > 1 && !room.fits(elem, most)) most = (most + 1) / 2;
+    return most;
 }
 
 BoundAttrs with_axes(const Node& node, std::vector<int64_t> axes, bool keep) {
@@ -50,6 +59,39 @@ bool reduce_halves(Rewriter& rewriter, NodeId id, size_t d, const TileRoom& room
     return true;
 }
 
+/// One long dimension in two pieces, of which the first has such a divisor.
+bool reduce_pieces(Rewriter& rewriter, NodeId id, size_t d, const TileRoom& room) {
+    Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    const graph::Value x = graph.value(node.inputs[0]);
+    const int64_t length = x.shape[d], part = most_that_fit(length, x.elem, room),
+                  first = length / part * part;
+    if (part == 1 || first == length) return false;
+    const auto axis = static_cast<int64_t>(d);
+    const graph::NodeOptions options = like(graph, node, node.inputs[0]);
+    std::vector<ValueId> results;
+    for (const auto& [from, to] : {std::pair<int64_t, int64_t>{0, first}, {first, length}}) {
+        const ValueId piece =
+            rewriter.add("slice", {node.inputs[0]},
+                         graph::attributes({graph::ints("starts", {from}), graph::ints("ends", {to}),
+                                            graph::ints("axes", {axis}), graph::ints("steps", {1})}),
+                         options);
+        ValueId result = rewriter.add(node.spec().name, {piece}, with_axes(node, {axis}, true), options);
+        if (is(node, "reduce_mean")) {  // the mean of both counts each as one half
+            const double share = 2 * static_cast<double>(to - from) / static_cast<double>(length);
+            const ValueId weight =
+                rewriter.add_constant(node.source.name + "/constant", x.elem, graph::dims({1}),
+                                      graph::make_numbers(x.elem, {share}));
+            result = rewriter.add("mul", {result, weight}, {}, options);
+        }
+        results.push_back(result);
+    }
+    const ValueId both =
+        rewriter.add("concat", results, graph::attributes({graph::integer("axis", axis)}), options);
+    rewriter.replace_node(id, node.spec().name, {both}, node.attrs);
+    return true;
+}
+
 }  // namespace
 
 bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room) {
@@ -72,7 +114,8 @@ bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room) {
         inner.insert(inner.begin(), static_cast<int64_t>(d));
     }
     if (inner.size() == static_cast<size_t>(std::count(reduced.begin(), reduced.end(), true))) return false;
-    if (elements == 1) return reduce_halves(rewriter, id, first, room);
+    if (elements == 1)
+        return reduce_halves(rewriter, id, first, room) || reduce_pieces(rewriter, id, first, room);
     const ValueId parts = rewriter.add(node.spec().name, {node.inputs[0]}, with_axes(node, inner, true),
                                        like(graph, node, node.inputs[0]));
     rewriter.replace_node(id, node.spec().name, {parts}, node.attrs);

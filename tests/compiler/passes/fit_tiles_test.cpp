@@ -12,12 +12,12 @@ namespace kpu::passes {
 namespace {
 
 using namespace testing;
-using ::testing::HasSubstr;
 using graph::attributes;
 using graph::integer;
 using graph::ints;
 using graph::reals;
 using graph::word;
+using ::testing::HasSubstr;
 
 constexpr uint64_t little = 16384;
 
@@ -65,7 +65,13 @@ TEST(FitTiles, ReductionsReduceOneDimensionFirst) {
 TEST(FitTiles, OneLongDimensionIsReducedByParts) {
     EXPECT_EQ(Single({2, 9000}).fitted("reduce_sum", over({1}, true)), "reshape reduce_sum reduce_sum");
     EXPECT_EQ(Single({9000, 3}).fitted("reduce_mean", over({0}, false)), "reshape reduce_mean reduce_mean");
-    EXPECT_EQ(Single({2, 9001}).fitted("reduce_sum", over({1}, true)), "reduce_sum");  // a prime
+    for (const char* opcode :
+         {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_l2"}) {
+        Single prime({2, 9001});
+        EXPECT_THAT(prime.fitted(opcode, over({1}, true)), HasSubstr("slice"));
+        EXPECT_EQ(count(prime.b.graph, opcode), 4u);
+        EXPECT_THAT(Single({3, 9001, 2}).fitted(opcode, over({0, 1}, false)), HasSubstr("concat"));
+    }
 }
 
 TEST(FitTiles, PoolsOverWholeImagesPoolRowsFirst) {
