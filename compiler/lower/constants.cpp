@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "compiler/graph/data.hpp"
+#include "compiler/lower/lower.hpp"
 #include "compiler/lower/tile_op.hpp"
 #include "compiler/lower/tiling.hpp"
+#include "isa/builder.hpp"
 #include "values/scalar.hpp"
 
 namespace kpu::lower {
@@ -94,6 +96,11 @@ std::string bytes_of(const graph::Graph& graph, const BlockPlaces& places) {
         append(result, graph.value(block->value), *block);
     }
     return result;
+}
+
+void add_weights(Lowered& lowered) {
+    if (lowered.weight_bytes == 0) return;
+    builder::add_data(lowered.module, "weights", "weights", bytes_of(lowered.graph, lowered.weights));
 }
 
 }  // namespace kpu::lower

@@ -515,11 +515,6 @@ Lowered lower(Graph graph, const Target& target, const Guide& guide) {
     return Lowering(std::move(graph), target, guide).run();
 }
 
-void add_weights(Lowered& lowered) {
-    if (lowered.weight_bytes == 0) return;
-    builder::add_data(lowered.module, "weights", "weights", bytes_of(lowered.graph, lowered.weights));
-}
-
 Room room_of_tensors(const Graph& graph, const Target& target) { return Lowering(graph, target, {}).room(); }
 
 }  // namespace kpu::lower
