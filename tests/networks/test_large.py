@@ -150,6 +150,25 @@ class LargeTest(unittest.TestCase):
                     self.assertEqual(got.shape, want.shape)
                     self.assertGreater(decibel(got, want), device[3])
 
+    def test_tables_are_told(self) -> None:
+        """Rows of a large table cost all of it, which is said; those of a small one do not."""
+        for rows, told in ((4000, True), (200, False)):
+            with self.subTest(rows=rows):
+                path = self.folder / "table.onnx"
+                indices = (torch.zeros(1, 4, dtype=torch.int64),)
+                torch.onnx.export(nn.Embedding(rows, 64), indices, path, dynamo=False, opset_version=17)
+                command = [KPUSIM, "compile", str(path), "--platform", "tile32", "--precision", "f32"]
+                done = subprocess.run(
+                    [*command, "-o", str(self.folder / "table.kpu"), "--force"],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
+                said = (
+                    f"all {rows * 256} bytes of its table are read, a few columns at a time, for 1024 bytes"
+                )
+                self.assertEqual(said in done.stderr, told, done.stderr)
+
 
 if __name__ == "__main__":
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
