@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/diagnostics.hpp"
+#include "compiler/graph/resizing.hpp"
 #include "compiler/lower/tile_op.hpp"
 #include "compiler/lower/transposed.hpp"
 
@@ -205,16 +206,7 @@ class Describer {
     /// Dimensions that stay as they are can be cut, and those where every element is repeated equally often.
     void resize() {
         const Dims x = in(0), y = out();
-        const auto word = [&](std::string_view name, std::string_view default_word) {
-            const BoundAttr* attribute = node_.attrs.find(name);
-            return attribute == nullptr ? std::string(default_word) : attribute->text;
-        };
-        const std::string coordinates = word("coordinates", "half_pixel"),
-                          rounding = word("nearest_mode", "round_prefer_floor");
-        const bool repeats = word("mode", "nearest") == "nearest" &&
-                             ((coordinates == "half_pixel" &&
-                               (rounding == "round_prefer_floor" || rounding == "round_prefer_ceil")) ||
-                              (coordinates == "asymmetric" && rounding == "floor"));
+        const bool repeats = graph::repeats_elements(node_.attrs);
         const BoundAttr* scales = node_.attrs.find("scales");
         for (size_t d = 0; d < y.rank; ++d) {
             const int64_t times = y[d] / x[d];

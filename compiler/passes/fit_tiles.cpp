@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/graph/data.hpp"
+#include "compiler/graph/resizing.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/rules.hpp"
 
@@ -156,16 +157,6 @@ bool is_too_large(const graph::Value& x, const Dims& y, const std::vector<size_t
     return whole.size() > 1 && !room.fits(x.elem, of_x + of_y);
 }
 
-/// Elements are repeated, so that any part of X makes a part of Y.
-bool repeats(const Node& node) {
-    const std::string_view coordinates = node.attrs.word("coordinates", "half_pixel"),
-                           rounding = node.attrs.word("nearest_mode", "round_prefer_floor");
-    return node.attrs.word("mode", "nearest") == "nearest" &&
-           (coordinates == "asymmetric" ? rounding == "floor"
-                                        : coordinates == "half_pixel" && (rounding == "round_prefer_floor" ||
-                                                                          rounding == "round_prefer_ceil"));
-}
-
 }  // namespace
 
 bool fit_resize(Rewriter& rewriter, NodeId id, const TileRoom& room) {
@@ -176,7 +167,8 @@ bool fit_resize(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     const Dims& y = graph.value(node.outputs[0]).shape;
     std::vector<size_t> whole;
     for (size_t d = 0; d < y.rank; ++d) {
-        if (x.shape[d] != y[d] && !(repeats(node) && y[d] % x.shape[d] == 0)) whole.push_back(d);
+        if (x.shape[d] != y[d] && !(graph::repeats_elements(node.attrs) && y[d] % x.shape[d] == 0))
+            whole.push_back(d);
     }
     if (!is_too_large(x, y, whole, room)) return false;
     const size_t along = whole.front();
