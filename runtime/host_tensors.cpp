@@ -196,12 +196,17 @@ void HostTensors::set(std::string_view name, const NpyArray& array, const std::s
     Input& input = inputs_[static_cast<size_t>(&spec - program_.inputs.data())];
     input.dense = spec.converts() ? to_device(spec, array.data, origin) : array.data;
     input.set = true;
-    input.finite = not_finite(spec, array.data) == 0;
+    input.converted_finite = !spec.converts() || not_finite(spec, array.data) == 0;
     input.made_on_place = false;
 }
 
 bool HostTensors::finite() const {
-    return std::all_of(inputs_.begin(), inputs_.end(), [](const Input& input) { return input.finite; });
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        const TensorSpec& spec = program_.inputs[i];
+        if (!inputs_[i].converted_finite || (!spec.converts() && not_finite(spec, inputs_[i].dense) > 0))
+            return false;
+    }
+    return true;
 }
 
 std::vector<std::string> HostTensors::missing() const {
@@ -353,13 +358,11 @@ Diagnostics numbers_not_finite(const BoundProgram& program, const values::Memory
         if (!is_float(spec.elem)) continue;
         const uint64_t count = not_finite(spec, read_tensor(program, spec, memory).data);
         if (count == 0) continue;
-        found.add({Severity::info,
+        found.info({},
                    fmt::format("output `{}`: {} of {} numbers are NaN or infinite, those of the inputs are "
                                "not. Fix: if that is not meant, compute in a type of a wider range; f16 ends "
                                "at 65504.",
-                               spec.name, count, element_count(spec)),
-                   {},
-                   {}});
+                               spec.name, count, element_count(spec)));
     }
     return found;
 }

@@ -39,7 +39,7 @@ class HostTensors {
     struct Input {
         std::string dense;  ///< as npy_dtype says: i4 one element a byte
         bool set = false;
-        bool finite = true;            ///< as the host gave it
+        bool converted_finite = true;  ///< of what was converted: as the host gave it
         bool made_on_place = false;    ///< large and filled: `dense` is empty
         bool rest_missing = false;     ///< then: only what tasks reach is in memory
         bool random = false;           ///< then: its elements are random, else zero

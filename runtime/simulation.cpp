@@ -266,10 +266,10 @@ Simulation& Simulation::operator=(Simulation&&) noexcept = default;
 Diagnostics Simulation::run_findings() const {
     if (!impl_->driver) return {};
     Diagnostics found = impl_->driver->findings();
-    if (impl_->memory && impl_->status == RunStatus::finished && impl_->host.finite()) {
-        const Diagnostics numbers = numbers_not_finite(impl_->program, *impl_->memory);
-        for (const Diagnostic& finding : numbers.all()) found.add(finding);
-    }
+    if (!impl_->memory || impl_->status != RunStatus::finished) return found;
+    const Diagnostics numbers = numbers_not_finite(impl_->program, *impl_->memory);
+    if (numbers.all().empty() || !impl_->host.finite()) return found;
+    for (const Diagnostic& finding : numbers.all()) found.add(finding);
     return found;
 }
 

@@ -194,28 +194,31 @@ class Cutter {
         return -1;
     }
 
+    static void pad(BoundAttrs& attrs, size_t at, const Part& part) {
+        for (BoundAttr& attribute : attrs.list) {
+            const size_t count = attribute.ints.size() / 2;
+            if (attribute.name != "pads" || at >= count) continue;
+            attribute.ints[at] = part.before;
+            attribute.ints[at + count] = part.behind;
+        }
+    }
+
     /// A strip at a border has the padding of that border alone.
     void patch(Node& added, const TileOp& op, const TileNode& tile, int axis, const Rows& range) const {
         const TileOperand& x = op.operands[tile.inputs[0]];
         const int d = dim_along(x, axis);
-        const bool transposed = is(added, "conv_transpose2d");
-        if (transposed && d >= 1) {
+        if (d >= 1) {
             const auto dim = static_cast<size_t>(d);
-            crop_transposed(added.attrs, dim - 1, shape(added.inputs[1])[dim - 1], x.windows[dim],
-                            part_of(x.windows[dim], shape(x.value)[dim], range.lo, range.count()),
-                            shape(added.outputs[0])[dim]);
+            const Window& window = x.windows[dim];
+            const Part part = part_of(window, shape(x.value)[dim], range.lo, range.count());
+            if (is(added, "conv_transpose2d")) {
+                crop_transposed(added.attrs, dim - 1, shape(added.inputs[1])[dim - 1], window, part,
+                                shape(added.outputs[0])[dim]);
+            } else {
+                pad(added.attrs, dim - 1, part);
+            }
         }
         for (BoundAttr& attribute : added.attrs.list) {
-            if (attribute.name == "pads" && d >= 1 && !transposed) {
-                const auto dim = static_cast<size_t>(d);
-                const size_t count = attribute.ints.size() / 2, at = dim - 1;
-                if (at >= count) continue;
-                const Window& window = x.windows[dim];
-                const int64_t lo = range.lo * window.step - window.before;
-                const int64_t hi = (range.hi - 1) * window.step - window.before + window.extent;
-                attribute.ints[at] = std::max<int64_t>(0, -lo);
-                attribute.ints[at + count] = std::max<int64_t>(0, hi - shape(x.value)[dim]);
-            }
             if (is(added, "resize") && attribute.name == "sizes") {
                 const Dims y = shape(added.outputs[0]);
                 for (size_t i = 0; i < attribute.ints.size(); ++i) attribute.ints[i] = y[i];

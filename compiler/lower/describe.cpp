@@ -172,11 +172,17 @@ class Describer {
             wx[last] = ww[last - 1] = summed("c", x[last]);
             if (spec_.group_scales) scales_of_groups(wx[last].axis, ww[last]);
         } else {
-            const int axis = add_axis("g", groups, Walk::unroll);
-            wx[last] = follow(axis, x[last] / groups);
-            ww[last] = wy[last] = follow(axis, y[last] / groups);
+            whole_groups(groups);
         }
         if (node_.inputs.size() > spec_.addend) broadcast(spec_.addend);
+    }
+
+    /// Channels of a convolution, the last dimensions, are cut between groups.
+    void whole_groups(int64_t groups) {
+        const int axis = add_axis("g", groups, Walk::unroll);
+        const Dims x = in(0), y = out();
+        result_.inputs[0].back() = follow(axis, x[x.rank - 1u] / groups);
+        result_.inputs[1].back() = result_.outputs[0].back() = follow(axis, y[y.rank - 1u] / groups);
     }
 
     /// Rows and columns are cut where Y has `strides` for each of X.
@@ -196,9 +202,7 @@ class Describer {
         if (groups == 1) {
             ww[last] = wy[last] = follow(add_axis("o", y[last], Walk::unroll));
         } else {
-            const int axis = add_axis("g", groups, Walk::unroll);
-            wx[last] = follow(axis, x[last] / groups);
-            ww[last] = wy[last] = follow(axis, y[last] / groups);
+            whole_groups(groups);
         }
         if (node_.inputs.size() > 2) broadcast(2);
     }

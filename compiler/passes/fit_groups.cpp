@@ -35,11 +35,7 @@ ValueId columns(Rewriter& rewriter, const Node& node, ValueId id, int64_t first,
     if (from.constant()) return constant_columns(rewriter, id, first, count);
     const auto last = static_cast<int64_t>(from.shape.rank) - 1;
     const graph::NodeOptions options{node.source, from.name + ".channels", from.elem, from.quant};
-    return rewriter.add(
-        "slice", {id},
-        graph::attributes({graph::ints("starts", {first}), graph::ints("ends", {first + count}),
-                           graph::ints("axes", {last}), graph::ints("steps", {1})}),
-        options);
+    return rewriter.add("slice", {id}, slice_of(last, first, first + count), options);
 }
 
 bool is_per_channel(const graph::Value& value) {

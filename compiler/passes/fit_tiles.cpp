@@ -30,9 +30,7 @@ int64_t most_that_fit(int64_t length, ElemType elem, const TileRoom& room) {
 BoundAttrs with_axes(const Node& node, std::vector<int64_t> axes, bool keep) {
     BoundAttrs attrs = node.attrs;
     set_ints(attrs, "axes", std::move(axes));
-    for (BoundAttr& attribute : attrs.list) {
-        if (attribute.name == "keepdims") attribute.integer = keep ? 1 : 0;
-    }
+    set_integer(attrs, "keepdims", keep ? 1 : 0);
     return attrs;
 }
 
@@ -72,11 +70,7 @@ bool reduce_pieces(Rewriter& rewriter, NodeId id, size_t d, const TileRoom& room
     const graph::NodeOptions options = like(graph, node, node.inputs[0]);
     std::vector<ValueId> results;
     for (const auto& [from, to] : {std::pair<int64_t, int64_t>{0, first}, {first, length}}) {
-        const ValueId piece =
-            rewriter.add("slice", {node.inputs[0]},
-                         graph::attributes({graph::ints("starts", {from}), graph::ints("ends", {to}),
-                                            graph::ints("axes", {axis}), graph::ints("steps", {1})}),
-                         options);
+        const ValueId piece = rewriter.add("slice", {node.inputs[0]}, slice_of(axis, from, to), options);
         ValueId result = rewriter.add(node.spec().name, {piece}, with_axes(node, {axis}, true), options);
         if (is(node, "reduce_mean")) {  // the mean of both counts each as one half
             const double share = 2 * static_cast<double>(to - from) / static_cast<double>(length);

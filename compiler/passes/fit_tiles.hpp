@@ -18,6 +18,12 @@ class TileRoom {
     uint64_t l1_bytes_;
 };
 
+/// Of a slice: elements [first, end) of one dimension.
+inline BoundAttrs slice_of(int64_t axis, int64_t first, int64_t end) {
+    return graph::attributes({graph::ints("starts", {first}), graph::ints("ends", {end}),
+                              graph::ints("axes", {axis}), graph::ints("steps", {1})});
+}
+
 /// Changes the node so that it fits, adding others that may not fit yet; false: it fits, or cannot be changed.
 using FitRule = bool (*)(Rewriter& rewriter, NodeId id, const TileRoom& room);
 
