@@ -242,7 +242,8 @@ double ResizeRule::position(size_t dimension, int64_t i, int64_t x_size, int64_t
         case Coordinates::align_corners:
             return exact <= 1 ? 0 : at * (from - 1) / (exact - 1);
         case Coordinates::asymmetric:
-            return at / scale;
+            // the quotient of the sizes is rounded: whole positions stay whole for `floor` without it
+            return scale == to / from ? at * from / to : at / scale;
         case Coordinates::pytorch_half_pixel:
             return exact <= 1 ? 0 : centre;
         case Coordinates::half_pixel_symmetric:

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "isa/shapes.hpp"
 #include "tests/compiler/passes/random_graphs.hpp"
@@ -102,6 +103,15 @@ TEST(FitTiles, ResizesAreSeparable) {
     EXPECT_EQ(Single({1, 20, 30, 3}).fitted("resize", given), "resize resize");
     const BoundAttrs repeated = attributes({ints("sizes", {1, 80, 90, 3}), word("mode", "nearest")});
     EXPECT_EQ(Single({1, 40, 30, 3}).fitted("resize", repeated), "resize");  // any part makes a part
+}
+
+// 27 / (54 / 46) is a little below 23 in binary64.
+TEST(FitTiles, WholePositionsOfNearestStayWhole) {
+    const BoundAttrs attrs =
+        attributes({ints("sizes", {54}), word("coordinates", "asymmetric"), reals("scales", {54.0 / 46})});
+    const ResizeRule rule = resize_rule(graph::dims({46}), graph::dims({54}), attrs);
+    for (int64_t i = 0; i < 54; ++i)
+        EXPECT_EQ(static_cast<int64_t>(std::floor(rule.position(0, i, 46, 54))), i * 46 / 54) << i;
 }
 
 TEST(FitTiles, MirroredPaddingIsSeparable) {
