@@ -29,8 +29,8 @@ using Work = std::array<double, resources>;  ///< cycles in which each resource 
 class Bounds {
   public:
     Bounds(const BoundProgram& program, const lower::Target& target,
-           const std::map<uint32_t, double>& lane_operations)
-        : program_(program), target_(target), lane_operations_(lane_operations) {
+           const std::map<uint32_t, kernels::Work>& launches)
+        : program_(program), target_(target), launches_(launches) {
         const proto::Platform& platform = target.platform;
         const proto::DdrDevice device = platforms::ddr_device(platform);
         pins_ = double(platform.ddr().data_rate_mtps()) * device.bus_width_bits() / 8 *
@@ -44,8 +44,9 @@ class Bounds {
         if (task.unit == UnitKind::nmu) {
             work[array] += times * double(task.macs) / peak(task) / units;
         } else if (task.launches()) {
-            work[vector_of(task)] +=
-                times * lane_operations_.at(statement) / engine(task).vector().lanes() / units;
+            const kernels::Work& of = launches_.at(statement);
+            work[vector_of(task)] += times * of.lane_operations / engine(task).vector().lanes() / units;
+            copy(task, times * of.copies * of.length_of_a_copy, work);
         } else {
             work[vector_of(task)] +=
                 times * double(timing::vector_time(engine(task).vector(), program_, task).steady) / units;
@@ -74,6 +75,15 @@ class Bounds {
         return double(of.peak_q16()) / 65536 * target_.array_cycles;
     }
 
+    /// What a kernel copies from DDR.
+    void copy(const BoundTask& task, double elements, Work& work) const {
+        const double bytes = elements * bit_width(program_.regions[task.outputs[0]].elem) / 8;
+        work[dma] += bytes / target_.dma.port / unit_count(UnitKind::dma);
+        work[pins] += bytes / pins_;
+        work[system_link] += bytes / target_.system.link;
+        work[engine_links] += bytes / target_.dma.link / double(target_.engines.size());
+    }
+
     void move(const BoundTask& task, double times, Work& work) const {
         const BoundRegion &from = program_.regions[task.inputs[0]], &to = program_.regions[task.outputs[0]];
         const double bytes = times * double(footprint_of(from, 0).total_bytes());
@@ -94,7 +104,7 @@ class Bounds {
 
     const BoundProgram& program_;
     const lower::Target& target_;
-    const std::map<uint32_t, double>& lane_operations_;
+    const std::map<uint32_t, kernels::Work>& launches_;
     double pins_ = 1;  ///< bytes of a core cycle
 };
 
@@ -102,8 +112,8 @@ class Bounds {
 
 std::vector<Bound> bounds(const BoundProgram& program, const lower::Target& target,
                           const std::vector<uint64_t>& instances,
-                          const std::map<uint32_t, double>& lane_operations) {
-    const Bounds of(program, target, lane_operations);
+                          const std::map<uint32_t, kernels::Work>& launches) {
+    const Bounds of(program, target, launches);
     std::vector<Work> work(program.ops.size(), Work{});
     for (uint32_t s = 0; s < program.statements.size(); ++s) {
         if (program.statements[s].kind != BoundStatement::Kind::task) continue;

@@ -19,9 +19,9 @@ struct Bound {
 /// By BoundProgram::ops: the resource that needs the most cycles for what its tasks do, which is not necessarily less than
 /// the operation is charged: operations overlap. Units share their work evenly, memories deliver at the peak of their pins,
 /// nothing is refreshed, and no descriptor, row or burst costs anything.
-/// `instances`: by BoundProgram::tasks, how often each comes; `lane_operations`: of each launch of a kernel, by statement.
+/// `instances`: by BoundProgram::tasks, how often each comes; `launches`: what kernels do, by statement.
 std::vector<Bound> bounds(const BoundProgram& program, const lower::Target& target,
                           const std::vector<uint64_t>& instances,
-                          const std::map<uint32_t, double>& lane_operations);
+                          const std::map<uint32_t, kernels::Work>& launches);
 
 }  // namespace kpu::estimate

@@ -26,14 +26,14 @@ class Counter {
           by_op_(program.ops.size(), 0) {}
 
     /// own_cycles: of an array, of all instances.
-    void count(const BoundTask& task, double instances, double own_cycles, double lane_operations) {
+    void count(const BoundTask& task, double instances, double own_cycles, const kernels::Work& work) {
         op_ = task.op;
         instances_ = instances;
         book(Component::ctrl, "instr", 1);
         if (task.moves()) {
             transfer(task);
         } else if (task.launches()) {
-            launch(task, lane_operations);
+            launch(task, work);
         } else if (task.unit == UnitKind::nmu) {
             product(task, instances > 0 ? own_cycles / instances : 0);
         } else {
@@ -153,15 +153,37 @@ class Counter {
         operand(task, output(task), false, double(footprint_of(output(task), 0).total_bytes()));
     }
 
-    /// Its lanes' operations count as those of floats; its operands as read and written once.
-    void launch(const BoundTask& task, double lane_operations) {
-        book(Component::vector, "op.f32", lane_operations);
-        for (const uint32_t i : task.inputs)
-            operand(task, program_.regions[i], true,
-                    double(footprint_of(program_.regions[i], 0).total_bytes()));
+    /// Its lanes' operations count as those of floats; its operands as read and written once, but for what it copies parts of.
+    void launch(const BoundTask& task, const kernels::Work& work) {
+        book(Component::vector, "op.f32", work.lane_operations);
+        for (const uint32_t i : task.inputs) {
+            const BoundRegion& region = program_.regions[i];
+            if (region.level == Level::l1)
+                operand(task, region, true, double(footprint_of(region, 0).total_bytes()));
+            else
+                copies(task, region, work);
+        }
         for (const uint32_t i : task.outputs)
             operand(task, program_.regions[i], false,
                     double(footprint_of(program_.regions[i], 0).total_bytes()));
+    }
+
+    /// Rows that a kernel copies to L1; their writes there are those of its result.
+    void copies(const BoundTask& task, const BoundRegion& from, const kernels::Work& work) {
+        const double row = work.length_of_a_copy * bit_width(from.elem) / 8, bytes = work.copies * row;
+        const bool ddr = from.level == Level::ddr;
+        if (ddr) {
+            const double bursts = work.copies * std::ceil(row / device_.burst_bytes());
+            book(Component::dram, "read", bursts);
+            book(Component::phy, "burst", bursts);
+            book(Component::dram, "activate", work.copies * std::ceil(row / device_.row_bytes()));
+        } else {
+            memory(task, from, true, bytes);
+        }
+        book(Component::noc, "byte", bytes * (ddr ? 2 : 1));
+        book(Component::dma, "descriptor", work.copies);
+        book(Component::dma, "burst",
+             work.copies * std::ceil(row / traces::dma_beat_group_bytes(engine(task).dma().burst_bytes())));
     }
 
     const BoundProgram& program_;
@@ -221,16 +243,16 @@ std::array<double, traces::component_count> Activity::on(double cycles) {
 }
 
 Energy energy_of(const BoundProgram& program, const lower::Target& target, const Course& course,
-                 const std::map<uint32_t, double>& lane_operations) {
+                 const std::map<uint32_t, kernels::Work>& launches) {
     const traces::EnergyPrices prices = platforms::energy_prices(target.platform);
     if (!prices.not_modelled.empty()) return {0, std::vector<double>(program.ops.size(), 0)};
     Counter counter(program, target, prices);
     for (uint32_t s = 0; s < program.statements.size(); ++s) {
         if (program.statements[s].kind != BoundStatement::Kind::task) continue;
         const uint32_t index = program.statements[s].index;
-        const auto lanes = lane_operations.find(s);
+        const auto work = launches.find(s);
         counter.count(program.tasks[index], double(course.instances[index]), course.own_cycles[index],
-                      lanes == lane_operations.end() ? 0 : lanes->second);
+                      work == launches.end() ? kernels::Work{} : work->second);
     }
     return counter.energy(course);
 }

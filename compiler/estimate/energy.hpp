@@ -47,6 +47,6 @@ struct Course {
 
 /// All 0 where the table does not describe the device (platforms/energy.md).
 Energy energy_of(const BoundProgram& program, const lower::Target& target, const Course& course,
-                 const std::map<uint32_t, double>& lane_operations);
+                 const std::map<uint32_t, kernels::Work>& launches);
 
 }  // namespace kpu::estimate

@@ -62,11 +62,11 @@ struct Queue {
 class Schedule : execution::ControlListener {
   public:
     Schedule(const BoundProgram& program, const lower::Target& target,
-             const std::map<uint32_t, double>& lane_operations)
+             const std::map<uint32_t, kernels::Work>& launches)
         : program_(program),
           target_(target),
-          lane_operations_(lane_operations),
-          times_(task_times(program, target, lane_operations)),
+          launches_(launches),
+          times_(task_times(program, target, launches)),
           instances_(program.tasks.size(), 0),
           own_cycles_(program.tasks.size(), 0),
           activity_(program, target.platform),
@@ -90,7 +90,7 @@ class Schedule : execution::ControlListener {
         Estimate result = account();
         for (Unit& unit : units_) own_drain(unit, now_);
         const Course course{now_, std::move(instances_), std::move(own_cycles_), activity_.on(now_)};
-        result.energy = energy_of(program_, target_, course, lane_operations_);
+        result.energy = energy_of(program_, target_, course, launches_);
         return result;
     }
 
@@ -341,7 +341,7 @@ class Schedule : execution::ControlListener {
         result.cycles = now_;
         result.tasks = std::accumulate(instances_.begin(), instances_.end(), uint64_t{0});
         result.charged.assign(program_.ops.size(), 0);
-        result.bounds = bounds(program_, target_, instances_, lane_operations_);
+        result.bounds = bounds(program_, target_, instances_, launches_);
         std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
             return std::tie(a.from, a.serial, a.memory) < std::tie(b.from, b.serial, b.memory);
         });
@@ -365,7 +365,7 @@ class Schedule : execution::ControlListener {
 
     const BoundProgram& program_;
     const lower::Target& target_;
-    const std::map<uint32_t, double>& lane_operations_;
+    const std::map<uint32_t, kernels::Work>& launches_;
     std::vector<TaskTime> times_;      ///< by task
     std::vector<uint64_t> instances_;  ///< by task: issued
     std::vector<double> own_cycles_;   ///< by task
@@ -388,8 +388,8 @@ class Schedule : execution::ControlListener {
 }  // namespace
 
 Estimate estimate(const BoundProgram& program, const lower::Target& target,
-                  const std::map<uint32_t, double>& lane_operations) {
-    return Schedule(program, target, lane_operations).run();
+                  const std::map<uint32_t, kernels::Work>& launches) {
+    return Schedule(program, target, launches).run();
 }
 
 }  // namespace kpu::estimate

@@ -21,8 +21,8 @@ struct Estimate {
     std::vector<Bound> bounds;  ///< by BoundProgram::ops
 };
 
-/// `lane_operations`: of each launch of a kernel, by statement. Deterministic.
+/// `launches`: what kernels do, by statement. Deterministic.
 Estimate estimate(const BoundProgram& program, const lower::Target& target,
-                  const std::map<uint32_t, double>& lane_operations);
+                  const std::map<uint32_t, kernels::Work>& launches);
 
 }  // namespace kpu::estimate

@@ -16,17 +16,17 @@ constexpr double accumulator_bytes = 4;
 class TaskTimes {
   public:
     TaskTimes(const BoundProgram& program, const lower::Target& target,
-              const std::map<uint32_t, double>& lane_operations)
+              const std::map<uint32_t, kernels::Work>& launches)
         : program_(program),
           target_(target),
-          lane_operations_(lane_operations),
+          launches_(launches),
           device_(platforms::ddr_device(target.platform)),
           row_cycles_(device_.trc() * 2.0 / target.platform.ddr().data_rate_mtps() *
                       target.platform.clock().core_mhz()) {}
 
     TaskTime of(const BoundTask& task, uint32_t statement) const {
         if (task.moves()) return transfer(task);
-        if (task.launches()) return launch(task, lane_operations_.at(statement));
+        if (task.launches()) return launch(task, launches_.at(statement));
         return task.unit == UnitKind::nmu ? product(task) : vector(task);
     }
 
@@ -111,10 +111,11 @@ class TaskTimes {
     }
 
     /// Its workgroups, side by side on all units that may take them.
-    TaskTime launch(const BoundTask& task, double lane_operations) const {
+    TaskTime launch(const BoundTask& task, const kernels::Work& work) const {
         const proto::Vector& parameters = engine(task).vector();
         TaskTime of;
-        of.steady = of.occupancy = lane_operations / parameters.lanes();
+        of.steady = of.occupancy =
+            work.lane_operations / parameters.lanes() + target_.copy_cycles(work, output(task).elem);
         of.drain = std::max(1u, parameters.pipeline_latency_cycles());
         return of;
     }
@@ -209,7 +210,7 @@ class TaskTimes {
 
     const BoundProgram& program_;
     const lower::Target& target_;
-    const std::map<uint32_t, double>& lane_operations_;
+    const std::map<uint32_t, kernels::Work>& launches_;
     const proto::DdrDevice device_;
     const double row_cycles_;  ///< from one row of a bank to its next
 };
@@ -217,8 +218,8 @@ class TaskTimes {
 }  // namespace
 
 std::vector<TaskTime> task_times(const BoundProgram& program, const lower::Target& target,
-                                 const std::map<uint32_t, double>& lane_operations) {
-    const TaskTimes times(program, target, lane_operations);
+                                 const std::map<uint32_t, kernels::Work>& launches) {
+    const TaskTimes times(program, target, launches);
     std::vector<TaskTime> result(program.tasks.size());
     for (uint32_t s = 0; s < program.statements.size(); ++s) {
         if (program.statements[s].kind != BoundStatement::Kind::task) continue;

@@ -27,6 +27,6 @@ constexpr size_t system_link = 1, l2_ports = 2, first_engine_link = 3;
 
 /// Times of all tasks of a program, by BoundProgram::tasks.
 std::vector<TaskTime> task_times(const BoundProgram& program, const lower::Target& target,
-                                 const std::map<uint32_t, double>& lane_operations);
+                                 const std::map<uint32_t, kernels::Work>& launches);
 
 }  // namespace kpu::estimate

@@ -88,7 +88,8 @@ void execute_kernel(const kernels::Operation& operation, const std::vector<value
     }
     for (const values::Tensor& tensor : outputs) take(tensor, out);
     const kernels::Launch launch = operation.launch(in, out, attrs);
-    const kernels::Instance& instance = kernels::instance_of(operation, kernels::data_type(operation, types));
+    const kernels::Instance& instance =
+        kernels::instance_of(operation, kernels::data_type(operation, types), launch);
     try {
         values::kernel::run_launch(*instance.code, {static_cast<uint64_t>(launch.workgroups), 1, 1},
                                    {launch.scalars.begin(), launch.scalars.end()}, storage, {});

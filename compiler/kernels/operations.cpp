@@ -76,7 +76,8 @@ Launch launch_top_k(const Shapes& in, const Shapes& out, const BoundAttrs& attrs
     const double stages = std::log2(double(m));
     const double pairs =
         stages * (stages + 1) / 2 * double(std::max<int64_t>(groups_of(m / 2), 1) * invocations);
-    return {rows, {n, m, k, attrs.integer("largest", 1)}, double(rows) * (72 * pairs + 12.0 * double(m + k))};
+    return {
+        rows, {n, m, k, attrs.integer("largest", 1)}, {double(rows) * (72 * pairs + 12.0 * double(m + k))}};
 }
 
 /// x [rows, n, width], indices of `depth` at the end, dims [depth].
@@ -98,7 +99,7 @@ Launch launch_gather(const Shapes& in, const Shapes& out, const BoundAttrs& /*at
     const int64_t groups = groups_of(out[0].product());
     return {groups,
             {in[0][1], in[1][1], in[0][2]},
-            double(groups * invocations) * (20.0 + 22.0 * double(in[2][0]))};
+            {double(groups * invocations) * (20.0 + 22.0 * double(in[2][0]))}};
 }
 
 std::vector<Dims> scatter_shapes(const ShapeCase& c) {
@@ -117,8 +118,9 @@ Launch launch_scatter(const Shapes& in, const Shapes& /*out*/, const BoundAttrs&
     std::vector<int64_t> scalars{n, m, width, each};
     if (const BoundAttr* how = attrs.find("how"); how != nullptr) scalars.push_back(how->integer);
     const double lanes = double(groups * invocations);
-    return {groups, std::move(scalars),
-            lanes * (9.0 * double(n) + double(m) * (22.0 + 22.0 * double(in[2][0])))};
+    return {groups,
+            std::move(scalars),
+            {lanes * (9.0 * double(n) + double(m) * (22.0 + 22.0 * double(in[2][0])))}};
 }
 
 std::vector<Dims> suppression_shapes(const ShapeCase& c) {
@@ -138,7 +140,7 @@ Launch launch_suppression(const Shapes& in, const Shapes& out, const BoundAttrs&
     // measured with scores above the limit; boxes that are gone cost less
     const double each =
         14.0 * double(n) + double(limit) * (100.0 * double(groups_of(n) * invocations) + 2000);
-    return {rows, {n, classes, limit, attrs.integer("center", 0)}, double(rows) * each};
+    return {rows, {n, classes, limit, attrs.integer("center", 0)}, {double(rows) * each}};
 }
 
 std::vector<Dims> compact_shapes(const ShapeCase& c) {
@@ -147,7 +149,21 @@ std::vector<Dims> compact_shapes(const ShapeCase& c) {
 }
 
 Launch launch_compact(const Shapes& in, const Shapes& /*out*/, const BoundAttrs& /*attrs*/) {
-    return {1, {}, double(groups_of(in[0][0]) * invocations) * (22.0 + 9.0 * double(in[1][0]))};
+    return {1, {}, {double(groups_of(in[0][0]) * invocations) * (22.0 + 9.0 * double(in[1][0]))}};
+}
+
+std::vector<Dims> rows_shapes(const ShapeCase& c) {
+    check_ranks(c, {2, 1});
+    return {dims({c.in(1)[0], c.in(0)[1]})};
+}
+
+Launch launch_rows(const Shapes& in, const Shapes& out, const BoundAttrs& /*attrs*/) {
+    const int64_t n = in[0][0], width = in[0][1], m = out[0][0];
+    Launch result;
+    result.work = {6.0 * double(m), double(m), double(width)};
+    result.sizes = {{"ROWS", n}, {"WIDTH", width}, {"COUNT", m}};
+    result.lengths = {{"X_LENGTH", n * width}, {"Y_LENGTH", m * width}};
+    return result;
 }
 
 // ---- rows
@@ -189,6 +205,16 @@ Operation gather_nd() {
     result.spec.formula = "Y[r,j,c] = X[r,index[r,j],c]";
     result.cuts = {{"rows", {0, 0, -1}, {0}}, {"width", {2, -1, -1}, {2}}, {"indices", {-1, 1, -1}, {1}}};
     result.launch = launch_gather;
+    return result;
+}
+
+Operation gather_rows() {
+    Operation result;
+    result.spec = row("gather_rows", {{"X"}, index}, {{"Y"}}, rows_shapes, one_type<moves>);
+    result.spec.formula = "Y[j,:] = X[index[j],:], row by row from where X is";
+    result.cuts = {{"indices", {-1, 0}, {0}}};
+    result.launch = launch_rows;
+    result.in_place = 0;
     return result;
 }
 
@@ -239,7 +265,8 @@ Operation compact() {
 const std::vector<Operation>& operations() {
     static const std::vector<Operation> rows{
         top_k(),          gather_nd(),           scatter("scatter_nd", one_type<moves>),
-        scatter_reduce(), non_max_suppression(), compact()};
+        scatter_reduce(), non_max_suppression(), compact(),
+        gather_rows()};
     return rows;
 }
 

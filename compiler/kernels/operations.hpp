@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "isa/bound_program.hpp"
@@ -22,11 +23,20 @@ struct Cut {
     std::vector<int> inputs, outputs;
 };
 
+/// What a launch is predicted to do.
+struct Work {
+    double lane_operations = 0;               ///< of all lanes together
+    double copies = 0, length_of_a_copy = 0;  ///< from memory, that it makes itself; elements
+};
+
 /// A launch on operands of certain shapes.
 struct Launch {
     int64_t workgroups = 1;
     std::vector<int64_t> scalars;
-    double lane_operations = 0;  ///< predicted, of all lanes together
+    Work work;
+    /// Words of the kernel's text and what stands for them: kernels that copy are made for certain sizes, and `lengths`
+    /// that follow from them.
+    std::vector<std::pair<std::string, int64_t>> sizes = {}, lengths = {};
 };
 
 /// The kernel's buffers are the operands of the row in their order, inputs first.
@@ -34,6 +44,8 @@ struct Operation {
     OpcodeSpec spec;
     std::vector<Cut> cuts;
     Launch (*launch)(const Shapes& inputs, const Shapes& outputs, const BoundAttrs& attrs) = nullptr;
+    /// The input that stays in memory, of which the kernel copies parts; -1: all are brought to L1.
+    int in_place = -1;
 };
 
 /// One row for each, in the order of their ids.
@@ -49,8 +61,8 @@ struct Instance {
     proto::KernelBody body;
     std::shared_ptr<const kernel::Code> code;
 };
-/// Made once for each type.
-const Instance& instance_of(const Operation& operation, ElemType data);
+/// Made once for each type, and for the sizes of a launch.
+const Instance& instance_of(const Operation& operation, ElemType data, const Launch& launch);
 /// The type that an operation works on: that of its first data operand; u8 if it has none.
 ElemType data_type(const Operation& operation, const std::vector<ElemType>& inputs);
 

@@ -54,7 +54,7 @@ class Evaluation {
     }
     uint64_t bytes(size_t operand) const { return tile_bytes(request_.graph, op(), operand, tiling_.tile); }
     bool in_l1(size_t operand) const {
-        return op().operands[operand].place != Place::input || request_.homes[operand] != Home::table;
+        return op().operands[operand].place != Place::input || is_moved(request_.homes[operand]);
     }
 
     void count_rounds() {
@@ -295,15 +295,20 @@ class Evaluation {
         return sum;
     }
 
-    /// Statements of all its lanes, on the units that share its workgroups.
-    double kernel_cycles(const kernels::Operation& kernel, const TileNode& node) const {
+    kernels::Launch launch_of(const kernels::Operation& kernel, const TileNode& node) const {
         kernels::Shapes in, out;
         for (const size_t i : node.inputs) in.push_back(tile_shape(request_.graph, op(), i, tiling_.tile));
         for (const size_t o : node.outputs) out.push_back(tile_shape(request_.graph, op(), o, tiling_.tile));
-        const kernels::Launch launch = kernel.launch(in, out, request_.graph.nodes[node.node].attrs);
+        return kernel.launch(in, out, request_.graph.nodes[node.node].attrs);
+    }
+
+    /// Statements of all its lanes, on the units that share its workgroups, and its copies.
+    double kernel_cycles(const kernels::Operation& kernel, const TileNode& node) const {
+        const kernels::Launch launch = launch_of(kernel, node);
         const proto::Vector& vector = request_.target.engines[0].vector();
         const double units = std::max(1u, vector.vpu_count() > 0 ? vector.vpu_count() : vector.cstl_count());
-        return launch.lane_operations / vector.lanes() / std::min(units, double(launch.workgroups));
+        return launch.work.lane_operations / vector.lanes() / std::min(units, double(launch.workgroups)) +
+               request_.target.copy_cycles(launch.work, value(node.outputs[0]).elem);
     }
 
     // ---- traffic
@@ -405,6 +410,12 @@ class Evaluation {
             if (op().operands[i].place == Place::internal || !in_l1(i)) continue;
             count_lane(i, of);
             if (request_.homes[i] == Home::ddr) count_system(i, of);
+        }
+        for (const TileNode& node : op().nodes) {
+            const kernels::Operation* kernel = kernels::find(request_.graph.nodes[node.node].opcode);
+            if (kernel == nullptr || kernel->in_place < 0) continue;
+            of.ddr += double(iterations_ * stages_ * tiling_.lanes()) *
+                      request_.target.copy_pins(launch_of(*kernel, node).work, value(node.outputs[0]).elem);
         }
         return of;
     }

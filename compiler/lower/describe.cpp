@@ -20,12 +20,12 @@ Dims shape_of(const Value& value) {
     return shape;
 }
 
-const kernels::Instance& kernel_of(const Graph& graph, const Node& node) {
+ElemType data_type(const Graph& graph, const Node& node) {
     const kernels::Operation* operation = kernels::find(node.opcode);
     if (operation == nullptr) throw InternalError("lower: an opcode is no kernel");
     std::vector<ElemType> types;
     for (const ValueId id : node.inputs) types.push_back(graph.value(id).elem);
-    return kernels::instance_of(*operation, kernels::data_type(*operation, types));
+    return kernels::data_type(*operation, types);
 }
 
 namespace {
@@ -407,7 +407,7 @@ class Group {
                 (known.place == place || place == Place::input))
                 return i;
         }
-        op_.operands.push_back({value, windows, place});
+        op_.operands.push_back({value, windows, place, false});
         return op_.operands.size() - 1;
     }
 
@@ -427,6 +427,8 @@ class Group {
         TileNode tile{id, {}, {}};
         for (size_t i = 0; i < node.inputs.size(); ++i)
             tile.inputs.push_back(operand(node.inputs[i], described.inputs[i], Place::input));
+        if (const kernels::Operation* kernel = kernels::find(node.opcode); kernel && kernel->in_place >= 0)
+            op_.operands[tile.inputs[static_cast<size_t>(kernel->in_place)]].in_place = true;
         add_outputs(tile, node, described.outputs);
         op_.nodes.push_back(std::move(tile));
     }

@@ -3,6 +3,8 @@
 // the rest. All order between tasks comes from Order; slots and arenas only decide how much can overlap.
 #include <functional>
 #include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "compiler/lower/constants.hpp"
@@ -38,7 +40,9 @@ struct Places {
     bool any_held = false;
     bool holds(uint32_t buffer) const { return any_held && buffer == held.index; }
     uint64_t arena_bytes = 0;                      ///< half of an L1: stages take turns
-    std::map<uint32_t, double> lane_operations{};  ///< of launches of kernels, by statement
+    std::map<uint32_t, kernels::Work> launches{};  ///< of kernels, by statement
+    bool needs_values = false;                     ///< the time of a kernel depends on them
+    std::set<std::string> carried{};               ///< names of kernels that the program has
     uint32_t turns = 0;                            ///< stages so far
     std::map<size_t, Loads> loads{};               ///< by engine
     std::vector<builder::Task> streams{};          ///< loads of large constants from DDR, in order

@@ -59,7 +59,7 @@ void copy_attributes(Task& task, const OpcodeSpec& spec, const BoundAttrs& attrs
 void Lane::load_hoisted(bool constants, Staged& staged) {
     beforehand_ = constants;
     for (size_t i = 0; i < op_.operands.size(); ++i) {
-        if (!tiling_.hoisted[i] || value(i).constant() != constants || homes_[i] == Home::table) continue;
+        if (!tiling_.hoisted[i] || value(i).constant() != constants || !is_moved(homes_[i])) continue;
         if (tiles_.parts(i) == 1) {
             hoisted_[i] = {load(i, Expr(0), 0, staged)};
             continue;
@@ -172,6 +172,7 @@ Tile Lane::load(size_t operand, const Expr& slot, int64_t part, const Expr& t) {
 }
 
 Tile Lane::load(size_t operand, const Expr& slot, int64_t part, Staged& staged, const Expr& t) {
+    if (homes_[operand] == Home::in_place) return tiles_.at_home(operand, t);
     const Tile from =
         homes_[operand] == Home::ddr ? in_l2(operand, slot, part, staged, t) : tiles_.at_home(operand, t);
     Tile to = tiles_.in_l1(operand, slot, part);
@@ -289,7 +290,7 @@ void Lane::run_node(const TileNode& tile, const Expr& t, const Expr& slot) {
     }
     for (size_t i = 0; i < tile.inputs.size(); ++i) {
         inputs.push_back(tiles_.as_operand(tile, i, *tiles[tile.inputs[i]]));
-        reads.push_back(tiles[tile.inputs[i]]->span);
+        for (const Span& span : known(tiles[tile.inputs[i]]->span)) reads.push_back(span);
     }
     if (const kernels::Operation* kernel = kernels::find(node.opcode)) {
         finish(launch(*kernel, tile, inputs, outputs), reads, writes);
@@ -307,10 +308,20 @@ Task Lane::launch(const kernels::Operation& kernel, const TileNode& tile, const 
     for (const size_t i : tile.inputs) in.push_back(tiles_.shape(i));
     for (const size_t o : tile.outputs) out.push_back(tiles_.shape(o));
     const kernels::Launch of = kernel.launch(in, out, node.attrs);
-    Task task = places_.program.launch(kernel_of(places_.graph, node).body.name(), inputs, outputs,
-                                       of.workgroups, of.scalars);
-    places_.lane_operations[task.statement()] = of.lane_operations;
+    const kernels::Instance& instance = kernels::instance_of(kernel, data_type(places_.graph, node), of);
+    carry(instance.body);
+    if (kernel::first_data_dependence(*instance.code)) places_.needs_values = true;
+    Task task = places_.program.launch(instance.body.name(), inputs, outputs, of.workgroups, of.scalars);
+    places_.launches[task.statement()] = of.work;
     return task;
+}
+
+/// The program has each kernel once, however many tasks launch it.
+void Lane::carry(const proto::KernelBody& body) {
+    if (!places_.carried.insert(body.name()).second) return;
+    KPUProgram& program = places_.program.message();
+    if (program.kernel_file_size() == 0) program.add_kernel_file()->set_path("operators.kern");
+    *program.mutable_kernel_file(0)->add_kernel() = body;
 }
 
 BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {

@@ -111,6 +111,8 @@ class Lane {
                          const std::vector<builder::Region>& inputs,
                          const std::vector<builder::Region>& outputs);
 
+    void carry(const proto::KernelBody& body);
+
     /// Attributes of the tile: its own padding, its own groups.
     BoundAttrs patched(const TileNode& tile, const graph::Node& node) const;
 

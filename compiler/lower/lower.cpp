@@ -49,7 +49,6 @@ class Lowering {
         for (size_t i = 0; i < result_.ops.size(); ++i) choose(result_.ops[i], result_.memory.spare[i]);
         if (guide_.inferences > 1) hold();
         declare_buffers();
-        carry_kernels();
         emit();
         finish();
         return std::move(result_);
@@ -84,9 +83,19 @@ class Lowering {
         if (target_.l2_bytes <= staging + table) {
             arena_bytes_ = (target_.l2_bytes - table) / target_.engines.size() / 2 / tile_align * tile_align;
         } else {
-            arena_bytes_ = target_.l1_bytes / 2 / tile_align * tile_align;
+            arena_bytes_ = (target_.l1_bytes - kernel_bytes()) / 2 / tile_align * tile_align;
             resident_bytes_ = target_.l2_bytes - staging - table;
         }
+    }
+
+    /// Of L1, for what kernels that copy have of their own.
+    uint64_t kernel_bytes() const {
+        for (const LoweredOp& op : result_.ops) {
+            for (const TileOperand& operand : op.op.operands) {
+                if (operand.in_place) return tile_align;
+            }
+        }
+        return 0;
     }
 
     void describe_groups() {
@@ -149,7 +158,7 @@ class Lowering {
                 if (!graph_.value(id).constant()) continue;
                 const bool table =
                     for_table(op.op, i) && enter(id, graph_.value(id).elem) && enter_addend(op, i);
-                op.homes[i] = table ? Home::table : Home::ddr;
+                op.homes[i] = table ? Home::table : op.op.operands[i].in_place ? Home::in_place : Home::ddr;
             }
         }
     }
@@ -160,7 +169,9 @@ class Lowering {
                 const TileOperand& operand = op.op.operands[i];
                 if (graph_.value(operand.value).constant() || operand.place == Place::internal) continue;
                 const Storage& storage = result_.memory.storages[result_.memory.views[operand.value].storage];
-                op.homes[i] = storage.input || storage.output ? Home::ddr : storage.home;
+                op.homes[i] = operand.in_place                  ? Home::in_place
+                              : storage.input || storage.output ? Home::ddr
+                                                                : storage.home;
             }
         }
     }
@@ -321,19 +332,6 @@ class Lowering {
 
     // ---- tasks
 
-    /// Each kernel once, however many operations launch it.
-    void carry_kernels() {
-        std::set<std::string> carried;
-        proto::KernelFile file;
-        file.set_path("operators.kern");
-        for (const Node& node : graph_.nodes) {
-            if (kernels::find(node.opcode) == nullptr) continue;
-            const proto::KernelBody& body = kernel_of(graph_, node).body;
-            if (carried.insert(body.name()).second) *file.add_kernel() = body;
-        }
-        if (!carried.empty()) *program_.message().add_kernel_file() = std::move(file);
-    }
-
     void emit() {
         const uint32_t setup = program_.op("__setup", "Setup");
         load_table(setup);
@@ -491,7 +489,8 @@ class Lowering {
         message.set_target_hash(legality_hash(target_.limits));
         result_.weights = constants_.take();
         result_.module = std::move(program_).build();
-        result_.lane_operations = std::move(places_.lane_operations);
+        result_.launches = std::move(places_.launches);
+        result_.needs_values = places_.needs_values;
         result_.graph = std::move(graph_);
         if (guide_.weights) add_weights(result_);
     }

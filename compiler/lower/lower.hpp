@@ -53,7 +53,8 @@ struct Lowered {
     uint64_t weight_bytes = 0;
     BlockPlaces weights;                         ///< where DDR holds blocks of the graph's constants
     uint64_t held_bytes = 0;                     ///< of L2: weights that stay
-    std::map<uint32_t, double> lane_operations;  ///< of launches of kernels, by statement
+    std::map<uint32_t, kernels::Work> launches;  ///< of kernels, by statement
+    bool needs_values = false;                   ///< how long some of them take depends on values
 };
 
 /// Lowers a graph for a device, whose types and opcodes it must keep to. Throws UserError that names the operation:

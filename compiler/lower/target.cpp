@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "compiler/kernels/operations.hpp"
 #include "compiler/lower/searches.hpp"
 #include "platforms/ddr.hpp"
 
@@ -152,6 +151,28 @@ double Target::channel_share(const Runs& of, double beside) const {
     const double blocks = std::ceil(of.bytes * beside / double(ddr_interleave));
     const double starts = double(period) / double(std::max(apart, ddr_interleave));
     return std::min(1.0, blocks * starts / double(ddr_channels));
+}
+
+double Target::copy_cycles(const kernels::Work& work, ElemType elem) const {
+    if (work.copies == 0) return 0;
+    const Runs row{1, double(bit_width(elem)) / 8 * work.length_of_a_copy};
+    constexpr double issue = 7;  // statements of a copy
+    const double begins = dma.descriptor_cycles + dma.row_cycles + ddr_latency_cycles + ddr_row_cycles +
+                          2 * platform.interconnect().hop_latency_cycles() +
+                          engines[0].l1().write_latency_cycles();
+    const double moves = std::max({row.bytes / dma.port / dma.units, dma.link_cycles(row),
+                                   copy_pins({0, 1, work.length_of_a_copy}, elem)});
+    // a channel begins a copy when its last one has ended; meanwhile those of other channels move, if they are not in step
+    constexpr double out_of_step = 0.4;  // measured
+    const double meanwhile = out_of_step * std::min(begins, (dma.units - 1) * moves);
+    const double rounds = std::ceil(work.copies / dma.units);
+    return issue * std::min(work.copies, dma.units) + rounds * begins + work.copies * moves -
+           (rounds - 1) * meanwhile;
+}
+
+double Target::copy_pins(const kernels::Work& work, ElemType elem) const {
+    const Runs row{1, double(bit_width(elem)) / 8 * work.length_of_a_copy};
+    return work.copies * dram_bursts(row) * dram_burst_bytes / ddr_bytes_per_cycle;
 }
 
 int64_t Target::units_at_once(bool from_ddr) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/kernels/operations.hpp"
 #include "isa/device_limits.hpp"
 #include "isa/opcodes.hpp"
 #include "model/timing/systolic.hpp"
@@ -90,6 +91,10 @@ struct Target {
     int64_t units_at_once(bool from_ddr) const;
     /// A large constant of one of `lanes` engines comes in so many pieces, each by a unit of its own.
     int64_t pieces(bool from_ddr, uint64_t bytes, int64_t lanes) const;
+
+    /// From the start of a kernel's copies of rows, anywhere in DDR, to the arrival of the last, and DRAM's part of it.
+    double copy_cycles(const kernels::Work& work, ElemType elem) const;
+    double copy_pins(const kernels::Work& work, ElemType elem) const;
 
     /// Whether some type variant of the device takes these operands (in the order of the opcode's row; absent
     /// ones left out).

@@ -49,6 +49,7 @@ struct TileOperand {
     graph::ValueId value = 0;
     std::vector<Window> windows;  ///< one for each dimension of the value; a rank-0 value has one
     Place place = Place::input;
+    bool in_place = false;  ///< a kernel copies parts of it from memory
 };
 
 /// A node of the group, its operands as indices into TileOp::operands.
@@ -72,8 +73,8 @@ Dims shape_of(const graph::Value& value);
 
 inline bool is(const graph::Node& node, std::string_view opcode) { return node.spec().name == opcode; }
 
-/// The kernel that computes a node.
-const kernels::Instance& kernel_of(const graph::Graph& graph, const graph::Node& node);
+/// The type that a kernel for the node works on.
+ElemType data_type(const graph::Graph& graph, const graph::Node& node);
 
 /// Describes the group [first, last) of graph.nodes. `internal[v]`: the value is used by this group alone.
 /// Throws UserError naming the node where an opcode cannot be lowered.

@@ -38,7 +38,7 @@ void Tiles::place_operands(int64_t base) {
     offsets_.assign(op_.operands.size(), 0);
     int64_t next = base;
     for (size_t i = 0; i < op_.operands.size(); ++i) {
-        if (tiling_.place[i] != i || in_table(i)) continue;
+        if (tiling_.place[i] != i || !moved(i)) continue;
         offsets_[i] = next;
         next += slot_size(i) * tiling_.slots(op_, i);
     }

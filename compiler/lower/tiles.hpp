@@ -41,6 +41,7 @@ class Tiles {
         return places_.graph.value(op_.operands[operand].value);
     }
     bool in_table(size_t operand) const { return homes_[operand] == Home::table; }
+    bool moved(size_t operand) const { return is_moved(homes_[operand]); }
     int64_t parts(size_t operand) const { return tiling_.parts(op_, operand); }
     /// Of all tiles that the loop gives: the same for lanes that need the same.
     std::vector<int64_t> identity(size_t operand, int64_t part) const;

@@ -133,7 +133,7 @@ int64_t Tiling::tasks(const TileOp& op, const std::vector<Home>& homes) const {
     }
     for (size_t i = 0; i < op.operands.size(); ++i) {
         const bool moved = op.operands[i].place == Place::output ||
-                           (op.operands[i].place == Place::input && !hoisted[i] && homes[i] != Home::table);
+                           (op.operands[i].place == Place::input && !hoisted[i] && is_moved(homes[i]));
         if (moved) tasks += parts(op, i) * (homes[i] == Home::ddr ? 2 : 1);
     }
     return tasks;

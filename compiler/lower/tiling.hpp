@@ -10,11 +10,14 @@ namespace kpu::lower {
 
 /// Where an operand of a group stands before or behind it.
 enum class Home : uint8_t {
-    none,   ///< made and used by one group
-    l2,     ///< on chip: one hop to L1
-    ddr,    ///< two hops, through a staging place in L2
-    table,  ///< small constants in L2, read from there by the units
+    none,      ///< made and used by one group
+    l2,        ///< on chip: one hop to L1
+    ddr,       ///< two hops, through a staging place in L2
+    table,     ///< small constants in L2, read from there by the units
+    in_place,  ///< L2 or DDR: a kernel copies parts of it to L1 itself
 };
+/// Whether tasks bring its tiles to L1.
+inline bool is_moved(Home home) { return home != Home::table && home != Home::in_place; }
 
 /// What becomes of an input from DDR that is read more than once.
 enum class Keep : uint8_t {

@@ -59,7 +59,6 @@ class Compilation {
         result.lowered.module.program.set_precision(std::string(precision::precision_name(result.precision)));
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.module.program.mutable_device()->set_path(target_.platform.name());
-        tell_of_tables(result.lowered);
         state_estimates(result, target_);
         numbers.report(result.lowered, result.precision);
         explain(result);
@@ -75,25 +74,6 @@ class Compilation {
   private:
     static void print(std::string_view pass, const graph::Graph& graph) {
         std::fputs(fmt::format("# after {}\n{}\n", pass, graph::to_text(graph)).c_str(), stderr);
-    }
-
-    /// Tables that are read whole for a few rows of them, which a device with indexed transfers would not do.
-    void tell_of_tables(const lower::Lowered& lowered) const {
-        const auto bytes = [&](graph::ValueId id) {
-            const graph::Value& value = lowered.graph.value(id);
-            return packed_bytes(value.elem, value.elements());
-        };
-        for (const graph::Node& node : lowered.graph.nodes) {
-            if (node.spec().name != "gather") continue;
-            const uint64_t table = bytes(node.inputs[0]), picked = bytes(node.outputs[0]);
-            if (table <= target_.l1_bytes || table < 4 * picked) continue;
-            notes_.info(
-                {origin_, 0, 0},
-                fmt::format(
-                    "{} ({}): all {} bytes of its table are read, a few columns at a time, for {} bytes "
-                    "of rows. Fix: where that counts, make the rows inputs of the network.",
-                    node.source.name, node.source.type, table, picked));
-        }
     }
 
     void write_qdq(const std::string& path) const {

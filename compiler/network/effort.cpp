@@ -187,7 +187,7 @@ Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::
     };
     const Verdict& known = scheduled.verdict();
     const size_t most = std::min(compared, simulated_tasks / std::max<uint64_t>(1, known.tasks));
-    const bool timed = simulate && second.lane_operations.empty();  // that of kernels may depend on values
+    const bool timed = simulate && !second.needs_values;
     const bool trial = few && most >= least_compared && known.cycles > near_least * known.least;
     Lowered third = trial && timed
                         ? improved(graph, target, guide, {simulated, 0, true, 1, most}, std::move(second))

@@ -50,7 +50,7 @@ std::string considered_text(const lower::LoweredOp& op) {
 
 estimate::Estimate estimate_of(const lower::Lowered& lowered, const lower::Target& target) {
     const std::shared_ptr<const Module> lent(std::shared_ptr<void>(), &lowered.module);
-    return estimate::estimate(bind(lent, {}, target.limits), target, lowered.lane_operations);
+    return estimate::estimate(bind(lent, {}, target.limits), target, lowered.launches);
 }
 
 void state_estimates(Compiled& compiled, const lower::Target& target) {

@@ -39,5 +39,7 @@ bool fit_softmax(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_norm(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Convolutions of groups whose weights fill L1: one for each group, on slices of the channels.
 bool fit_groups(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// Lookups in large tables: a kernel copies the rows from where they are.
+bool fit_gather(Rewriter& rewriter, NodeId id, const TileRoom& room);
 
 }  // namespace kpu::passes

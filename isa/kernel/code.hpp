@@ -108,7 +108,7 @@ struct Code {
 std::shared_ptr<const Code> analyse(const Source& source, Diagnostics& diagnostics);
 
 /// The first statement whose control flow or addresses depend on what buffers hold; nothing: time is the same
-/// for all values.
+/// for all values, but for where in DRAM copies of a fixed size begin.
 std::optional<uint32_t> first_data_dependence(const Code& code);
 
 }  // namespace kpu::kernel

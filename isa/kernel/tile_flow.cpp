@@ -6,7 +6,6 @@
 #include "isa/kernel/tile_code.hpp"
 
 namespace kpu::kernel {
-namespace {
 
 bool tile_reads_data(const Code& code, ExprIndex root) {
     if (root == no_expr) return false;
@@ -17,6 +16,8 @@ bool tile_reads_data(const Code& code, ExprIndex root) {
                        [&](ExprIndex operand) { return tile_reads_data(code, operand); });
 }
 
+namespace {
+
 bool index_reads_data(const Code& code, ExprIndex root) {
     if (root == no_expr) return false;
     const TileExpr& expr = code.tiles->exprs[root];
@@ -25,6 +26,14 @@ bool index_reads_data(const Code& code, ExprIndex root) {
                     [&](ExprIndex operand) { return tile_reads_data(code, operand); }))
         return true;
     return std::any_of(expr.operands.begin(), expr.operands.end(),
+                       [&](ExprIndex operand) { return index_reads_data(code, operand); });
+}
+
+/// Whether more than the place of the window depends on data: what is copied has the same size wherever it is.
+bool copied_window_reads_data(const Code& code, ExprIndex root) {
+    const TileExpr& window = code.tiles->exprs[root];
+    if (window.op == Op::clipped) return index_reads_data(code, root);
+    return std::any_of(window.operands.begin(), window.operands.end(),
                        [&](ExprIndex operand) { return index_reads_data(code, operand); });
 }
 
@@ -56,18 +65,19 @@ std::optional<uint32_t> first_data_dependence_of_tiles(const Code& code) {
         const TileStatement& t = code.tiles->statements[i];
         const bool control = s.kind == Kind::if_ || s.kind == Kind::while_ || s.kind == Kind::loop;
         const bool counts = s.kind == Kind::signal || s.kind == Kind::wait;
+        if (s.kind == Kind::async_copy) {
+            if (copied_window_reads_data(code, t.expr[0]) || index_reads_data(code, t.expr[1]) ||
+                tile_reads_data(code, t.expr[2]))
+                return i;
+            continue;
+        }
         for (const ExprIndex root : t.expr)
             if (index_reads_data(code, root) || ((control || counts) && tile_reads_data(code, root)))
                 return i;
         // its mask says which words are asked for
         const bool masks = s.kind == Kind::masked_store && tile_reads_data(code, t.expr[1]);
-        const bool place =
-            s.kind == Kind::async_copy || s.kind == Kind::store || s.kind == Kind::masked_store;
-        if (masks) return i;
-        if (place && (tile_reads_data(code, t.expr[0]) ||
-                      (s.kind == Kind::async_copy &&
-                       (tile_reads_data(code, t.expr[1]) || tile_reads_data(code, t.expr[2])))))
-            return i;
+        const bool place = s.kind == Kind::store || s.kind == Kind::masked_store;
+        if (masks || (place && tile_reads_data(code, t.expr[0]))) return i;
     }
     return std::nullopt;
 }

@@ -84,6 +84,7 @@ void KernelUnit::begin() {
                                 LaunchOperands::Access::in_place);
         shared.work.emplace(code, shared.operands->grid(), shared.operands->scalars(),
                             shared.operands->storage(), place().hazards);
+        if (!shared.operands->has_values()) shared.work->without_values(instance.serial);
     }
     run.room = take_room(shared.rooms[place().engine]);
     run.launch = std::make_unique<values::kernel::LaunchWorker>(*shared.work);

@@ -256,6 +256,41 @@ class Errors(Launch):
             cycles.append(json.loads((self.work / mode / "stats.json").read_text())["stats"]["cycles.total"])
         self.assertEqual(cycles[0], cycles[1])
 
+    def test_time_without_values_of_copies(self) -> None:
+        """Where they come from may depend on data, nothing else of them."""
+        copy = (
+            "async_copy(x, t, window{{32, 8, 1, 8}}({row}, 0i32), "
+            "window{{4, 8, 1, 8}}({to}, 0i32), s[{number}])"
+        )
+        kernel = (
+            "kernel k rules(xla) workgroup(1) (x: read u32[256], o: write u32[32], t: workgroup u32[32], "
+            "s: workgroup u32[4]): let i = i32(x[3i32]) loop j in 0i32..4i32: {copy} endloop "
+            "wait(s, 0i32, 128i32) o[window{{32}}()] = t[window{{32}}()] endkernel"
+        )
+        case = self.case(writes={"o": np.zeros(32, np.uint32)}, grid=None)
+        good = kernel.format(copy=copy.format(row="i + j", to="j", number="0i32"))
+        command = [*self.prepare(good, case), "--quiet"]
+        self.run_it([*command, "--mode", "values+timing", "-o", str(self.work / "known")])
+        for name in ("unknown", "again"):
+            self.run_it([*command, "--mode", "timing", "-o", str(self.work / name)])
+        cycles = [
+            json.loads((self.work / name / "stats.json").read_text())["stats"]["cycles.total"]["value"]
+            for name in ("known", "unknown", "again")
+        ]
+        self.assertEqual(cycles[1], cycles[2])
+        self.assertAlmostEqual(cycles[1] / cycles[0], 1, delta=0.1)
+        for place in (
+            {"row": "j", "to": "i", "number": "0i32"},
+            {"row": "j", "to": "j", "number": "i - 3i32"},
+        ):
+            command = self.prepare(kernel.format(copy=copy.format(**place)), case)
+            self.assertIn("depends on data", self.run_it([*command, "--mode", "timing"], 1))
+        clipped = copy.format(row="i + j", to="j", number="0i32").replace(
+            "window{32, 8, 1, 8}", "clipped{32, 8, 1, 8}"
+        )
+        command = self.prepare(kernel.format(copy=clipped), case)
+        self.assertIn("depends on data", self.run_it([*command, "--mode", "timing"], 1))
+
     def test_accesses_outside_are_listed(self) -> None:
         """A warning with statement and index; the values are zeros, and dropped."""
         command = self.prepare(self.good, self.case(grid=(33,)))

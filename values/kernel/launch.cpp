@@ -179,6 +179,7 @@ void LaunchWorker::begin_next() {
         if (!tiles_ && work_.left()) {
             work_.take();
             tiles_.emplace(work_.code_, work_.scalars_, work_.storage_, work_.watches_copies_);
+            if (work_.without_values_) tiles_->without_values(*work_.without_values_);
         }
         if (!tiles_ || tiles_->done()) stop();
         return;

@@ -49,6 +49,8 @@ class LaunchWork {
 
     /// From now on in another order.
     void shuffle(uint64_t seed);
+    /// Its operands have no values: where copies begin that depends on them is anywhere, chosen by this number.
+    void without_values(uint64_t seed) { without_values_ = seed; }
     bool left() const { return next_ < workgroups_; }
     uint64_t take() { return order_.empty() ? next_++ : order_[next_++]; }
     const Code& code() const { return code_; }
@@ -64,7 +66,8 @@ class LaunchWork {
     uint64_t next_ = 0, workgroups_ = 0;
     std::vector<uint64_t> order_;  ///< empty: as they are counted
     std::optional<RaceShadow> shadow_;
-    bool watches_copies_ = false;         ///< rule set xla
+    bool watches_copies_ = false;  ///< rule set xla
+    std::optional<uint64_t> without_values_;
     std::vector<KernelRace> copy_races_;  ///< of workers that have ended
     std::vector<OutsideAccess> outside_;  ///< of workers that have ended
     uint64_t steps_ = 0;

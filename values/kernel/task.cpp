@@ -67,6 +67,7 @@ void LaunchOperands::take_operand(size_t place, const CodeBuffer& buffer, Access
     const BoundRegion& region = *view.region;
     MemoryLevel& level = memory_.level(region.level, region.engine);
     const uint64_t bytes = bytes_of(region);
+    has_values_ = has_values_ && level.size() > 0;
     if (access == Access::in_place && level.size() > 0 && (region.dense || !region.typed()) &&
         buffer.range_end == 0) {
         storage_.push_back({level.data() + view.address, bytes});

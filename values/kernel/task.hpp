@@ -23,6 +23,8 @@ class LaunchOperands {
     const Grid& grid() const { return grid_; }
     const std::vector<uint64_t>& scalars() const { return scalars_; }
     const std::vector<Bytes>& storage() const { return storage_; }
+    /// False: some memory has no bytes, and zeros stand for them.
+    bool has_values() const { return has_values_; }
     /// What copies hold of outputs, in their order: takes it.
     std::vector<PendingWrite> take_results();
 
@@ -38,6 +40,7 @@ class LaunchOperands {
     std::vector<Bytes> storage_;
     Grid grid_{1, 1, 1};
     std::vector<uint64_t> scalars_;
+    bool has_values_ = true;
 };
 
 /// The workgroups that a launch has, known without its operands' values. At most UINT32_MAX.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/diagnostics.hpp"
+#include "isa/kernel/tile_flow.hpp"
 #include "values/kernel/probe.hpp"
 
 namespace kpu::values::kernel {
@@ -247,6 +248,18 @@ Shape TileMachine::starts_of(const TileExpr& window) {
     return starts;
 }
 
+/// Where values that are not known would decide about the place of a copy, it is anywhere: other rows of memory, as those
+/// of a lookup are.
+void TileMachine::spread(const TileExpr& window, Shape& starts) {
+    const size_t rank = starts.size();
+    for (size_t i = 0; i < window.operands.size(); ++i) {
+        const int64_t reach = (window.dims[rank + i] - 1) * window.dims[2 * rank + i];
+        if (window.dims[i] <= reach || !kpu::kernel::tile_reads_data(code_, window.operands[i])) continue;
+        const auto places = static_cast<uint64_t>(window.dims[i] - reach);
+        starts[i] = static_cast<int64_t>((*anywhere_)() % places);
+    }
+}
+
 ByteWindow TileMachine::access(uint32_t buffer, ExprIndex index) {
     const TileExpr& expr = tiles_.exprs[index];
     const unsigned bytes = kpu::kernel::tile_bytes(code_.buffers[buffer].type);
@@ -312,7 +325,9 @@ void TileMachine::forget(const CodeStatement& s, const TileStatement& t) {
 void TileMachine::copy(const CodeStatement& s, const TileStatement& t) {
     const TileExpr &from = tiles_.exprs[t.expr[0]], &to = tiles_.exprs[t.expr[1]];
     const unsigned bytes = kpu::kernel::tile_bytes(code_.buffers[s.buffer].type);
-    const Shape from_starts = starts_of(from), to_starts = starts_of(to);
+    Shape from_starts = starts_of(from);
+    const Shape to_starts = starts_of(to);
+    if (anywhere_) spread(from, from_starts);
     WindowPart source = inside_part(from, from_starts), target = inside_part(to, to_starts);
     WindowPart whole{Shape(target.low.size(), 0), to.shape};
     // dimensions agree from the last one on; what one side lacks, the other leaves out

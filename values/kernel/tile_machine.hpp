@@ -1,6 +1,7 @@
 #pragma once
 // Executes a kernel of rule set xla, a statement at a time.
 #include <optional>
+#include <random>
 #include <set>
 
 #include "values/kernel/batch.hpp"
@@ -20,6 +21,8 @@ class TileMachine {
     /// Throws SimulationError that names the statement.
     void step();
     void observe(StepObserver& observer) { observer_ = &observer; }
+    /// What values that are not known would decide about is chosen by this number.
+    void without_values(uint64_t seed) { anywhere_.emplace(seed); }
     /// Copies that have to arrive before the next statement can be executed, by number.
     std::vector<uint64_t> awaited();
     const std::vector<KernelRace>& races() const { return copies_.races(); }
@@ -66,6 +69,7 @@ class TileMachine {
 
     void forget(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
     Shape starts_of(const TileExpr& window);
+    void spread(const TileExpr& window, Shape& starts);
     ByteWindow access(uint32_t buffer, ExprIndex index);
     void count_work(const TileExpr& expr, const std::vector<Tile>& operands);
 
@@ -82,6 +86,7 @@ class TileMachine {
     uint32_t next_ = 0;
     bool done_ = false;
     StepObserver* observer_ = nullptr;
+    std::optional<std::mt19937_64> anywhere_;  ///< nothing: there are values
 };
 
 }  // namespace kpu::values::kernel

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/diagnostics.hpp"
+#include "compiler/graph/data.hpp"
 #include "tests/compiler/lower/maker.hpp"
 
 namespace kpu::lower {
@@ -388,6 +389,28 @@ TEST_P(Lower, BlocksOfPixelsAreCut) {
                 opcode, {x}, attributes({integer("block", 3), graph::word("mode", mode)}), options));
             run(maker, GetParam().device, little_l1);
         }
+    }
+}
+
+// The table alone is larger than L1; indices count from the end, too.
+TEST_P(Lower, RowsAreCopiedFromWhereTheyAre) {
+    for (const auto& [rows, width, count] : {std::tuple<int64_t, int64_t, int64_t>{3000, 40, 77},
+                                             {20000, 3, 5},
+                                             {700, 500, 130},
+                                             {90000, 1, 40}}) {
+        Maker maker(GetParam().elem, 37);
+        NodeOptions options = maker.named("Lookup");
+        const ValueId table = maker.constant({rows, width}, GetParam().elem, options.quant);
+        std::vector<double> places;
+        for (int64_t i = 0; i < count; ++i) places.push_back(double(maker.pick(-rows, rows - 1)));
+        const ValueId index = maker.graph().add_constant("index", ElemType::i32, dims({count}),
+                                                         graph::make_numbers(ElemType::i32, places));
+        const ValueId y = maker.graph().add_node("gather_rows", {table, index}, {}, options);
+        maker.output(y);
+        maker.output(maker.unary("relu", y));
+        const Result result = run(maker, GetParam().device, little_l1);
+        EXPECT_FALSE(result.lowered.needs_values);
+        EXPECT_EQ(result.lowered.ops.at(0).homes.at(0), Home::in_place);
     }
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/graph/data.hpp"
 #include "isa/shapes.hpp"
 #include "tests/compiler/passes/random_graphs.hpp"
 
@@ -103,6 +104,37 @@ TEST(FitTiles, ResizesAreSeparable) {
     EXPECT_EQ(Single({1, 20, 30, 3}).fitted("resize", given), "resize resize");
     const BoundAttrs repeated = attributes({ints("sizes", {1, 80, 90, 3}), word("mode", "nearest")});
     EXPECT_EQ(Single({1, 40, 30, 3}).fitted("resize", repeated), "resize");  // any part makes a part
+}
+
+TEST(FitTiles, RowsOfLargeTablesAreCopied) {
+    const auto looked_up = [](const std::vector<int64_t>& table, int64_t axis,
+                              const std::vector<int64_t>& places) {
+        Builder b{3};
+        const ValueId x = random_constant(b.graph, b.random, table);
+        std::vector<double> numbers;
+        const int64_t rows = table[static_cast<size_t>(axis)];
+        for (int64_t i = 0; i < graph::dims(places).product(); ++i)
+            numbers.push_back(static_cast<double>(pick(b.random, -rows, rows - 1)));
+        const ValueId index = b.graph.add_constant("index", ElemType::i32, graph::dims(places),
+                                                   graph::make_numbers(ElemType::i32, numbers));
+        output(b.graph, b.node("gather", {x, index}, attributes({integer("axis", axis)})));
+        const auto before = outputs_of(b.graph, {});
+        Options with_l1 = options();
+        with_l1.l1_bytes = little;
+        fit_tiles(b.graph, with_l1);
+        graph::check(b.graph);
+        EXPECT_EQ(difference(before, outputs_of(b.graph, {})), 0);
+        return opcodes_of(b.graph);
+    };
+    const std::string copied = "reshape gather_rows reshape";
+    EXPECT_EQ(looked_up({5000, 64}, 0, {2, 3}), copied);
+    EXPECT_EQ(looked_up({5000, 3, 7}, 0, {4}), copied);
+    EXPECT_EQ(looked_up({1, 5000, 8}, 1, {4}), copied);
+    EXPECT_EQ(looked_up({9001, 1}, 0, {50}), copied);
+    EXPECT_EQ(looked_up({9001, 1}, 0, {9000}), copied);   // a column of it exceeds L1
+    EXPECT_EQ(looked_up({500, 64}, 0, {400}), "gather");  // the table whole is less than so many rows
+    EXPECT_EQ(looked_up({3, 5000}, 1, {4}), "gather");    // columns
+    EXPECT_EQ(looked_up({20, 4}, 0, {1}), "gather");
 }
 
 // 27 / (54 / 46) is a little below 23 in binary64.
