@@ -87,6 +87,11 @@ void OpRecords::add_attributes(const LoweredOp& op, proto::Op& message) const {
         strips.set_name("strips");
         strips.set_i(op.strips);
     }
+    if (op.op.operands[op.op.nodes[op.op.anchor].inputs[0]].in_place) {  // of a table, one for each index
+        proto::OpAttribute& rows = *message.add_attribute();
+        rows.set_name("rows_read");
+        rows.set_i(graph_.value(anchor.outputs[0]).shape[0]);
+    }
     for (const TileOperand& operand : op.op.operands) {
         const graph::Value& value = graph_.value(operand.value);
         if (!value.constant() || operand.place != Place::input) continue;

@@ -41,5 +41,7 @@ bool fit_norm(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_groups(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Lookups in large tables: a kernel copies the rows from where they are.
 bool fit_gather(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// Transposed convolutions of images that do not fit: to a result of `strides` times the operand, which can be cut.
+bool fit_transposed(Rewriter& rewriter, NodeId id, const TileRoom& room);
 
 }  // namespace kpu::passes

@@ -93,13 +93,15 @@ def seconds(arguments: list[object]) -> float:
 
 
 def compulsory(listing: Path) -> int:
-    """Bytes of weights, inputs and outputs, each once, as the device stores them."""
+    """Bytes of weights (of tables, rows that are read), inputs and outputs, each once, as they are stored."""
     total = 0
     with listing.open() as lines:
         for line in lines:
             kind, _, text = line.partition(" {")
             if kind == "#! program":
                 total += int(json.loads("{" + text).get("weight_bytes", 0))
+            elif kind == "#! op" and '"rows_read"' in text:
+                total -= unread(json.loads("{" + text))
             elif kind == "#! tensor":
                 tensor = json.loads("{" + text)
                 if tensor.get("role", "INPUT") in ("INPUT", "OUTPUT"):
@@ -108,6 +110,15 @@ def compulsory(listing: Path) -> int:
                         elements *= int(extent)
                     total += elements * BITS.get(tensor["elem"], 32) // 8
     return total
+
+
+def unread(operation: dict[str, Any]) -> int:
+    """Bytes of rows of its table that a lookup does not read."""
+    attributes = {each["name"]: each for each in operation["attribute"]}
+    table = next(each for name, each in attributes.items() if name.startswith("weight "))
+    rows, width = map(int, table["ints"])
+    left = max(0, rows - int(attributes["rows_read"]["i"]))
+    return left * width * BITS.get(table["s"].upper(), 32) // 8
 
 
 def rest_of(stats: dict[str, Any]) -> str:

@@ -32,7 +32,8 @@ std::vector<Use> uses() {
                             {"scatter_nd", {{3, 7, 70}, {3, 4, 70, 1}, {1}, {3, 4, 70}}, {}, 7},
                             {"non_max_suppression", {{2, 40, 4}, {2, 3, 40}, {1}, {1}}, boxes},
                             {"non_max_suppression", {{2, 40, 4}, {2, 3, 40}, {1}, {1}}, centres},
-                            {"compact", {{75}, {2}}, {}, 75}};
+                            {"compact", {{75}, {2}}, {}, 75},
+                            {"gather_rows", {{30, 7}, {9}}, {}, 30}};
     for (int64_t how = 1; how <= 4; ++how)
         result.push_back({"scatter_reduce",
                           {{2, 7, 40}, {2, 9, 1, 1}, {1}, {2, 9, 40}},
@@ -98,7 +99,7 @@ void run_both(const Use& use, ElemType data, std::mt19937& random) {
         out.push_back(made.shape);
     }
     const kernels::Launch launch = operation.launch(in, out, use.attrs);
-    const kernels::Instance& instance = kernels::instance_of(operation, data);
+    const kernels::Instance& instance = kernels::instance_of(operation, data, launch);
     const std::vector<uint64_t> scalars(launch.scalars.begin(), launch.scalars.end());
     const values::kernel::Grid grid{static_cast<uint64_t>(launch.workgroups), 1, 1};
     Memory slow = memory;

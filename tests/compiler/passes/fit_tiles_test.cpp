@@ -106,6 +106,28 @@ TEST(FitTiles, ResizesAreSeparable) {
     EXPECT_EQ(Single({1, 40, 30, 3}).fitted("resize", repeated), "resize");  // any part makes a part
 }
 
+TEST(FitTiles, TransposedConvolutionsBecomeEven) {
+    const auto fitted = [](int64_t size, int64_t kernel, std::vector<int64_t> strides,
+                           std::vector<int64_t> pads, std::vector<int64_t> more, int64_t dilation = 1) {
+        Single of({2, size, size + 3, 6});
+        const ValueId w = random_constant(of.b.graph, of.b.random, {kernel, kernel, 6, 5});
+        return of.fitted(
+            "conv_transpose2d",
+            attributes({ints("pads", std::move(pads)), ints("strides", std::move(strides)),
+                        ints("dilations", {dilation, dilation}), ints("output_padding", std::move(more)),
+                        integer("groups", 1), graph::type("accum_type", ElemType::f32)}),
+            {w, of.vector(5)});
+    };
+    EXPECT_EQ(fitted(20, 3, {2, 2}, {0, 0, 0, 0}, {0, 0}), "pad conv_transpose2d slice");
+    EXPECT_EQ(fitted(20, 4, {2, 2}, {0, 1, 0, 1}, {0, 0}), "pad conv_transpose2d");
+    EXPECT_EQ(fitted(20, 5, {3, 2}, {1, 4, 0, 2}, {1, 1}), "pad conv_transpose2d slice");
+    EXPECT_EQ(fitted(20, 3, {2, 2}, {1, 1, 1, 1}, {0, 0}), "conv_transpose2d slice");
+    EXPECT_EQ(fitted(20, 2, {3, 3}, {0, 0, 0, 0}, {0, 0}), "conv_transpose2d slice");
+    EXPECT_EQ(fitted(20, 3, {2, 1}, {2, 0, 1, 2}, {0, 0}, 2), "pad conv_transpose2d");
+    EXPECT_EQ(fitted(20, 4, {2, 2}, {1, 1, 1, 1}, {0, 0}), "conv_transpose2d");  // even
+    EXPECT_EQ(fitted(5, 3, {2, 2}, {0, 0, 0, 0}, {0, 0}), "conv_transpose2d");   // fits
+}
+
 TEST(FitTiles, RowsOfLargeTablesAreCopied) {
     const auto looked_up = [](const std::vector<int64_t>& table, int64_t axis,
                               const std::vector<int64_t>& places) {
