@@ -75,10 +75,10 @@ bool fit_transposed(Rewriter& rewriter, NodeId id, const TileRoom& room) {
         return true;
     }
     const ValueId whole = rewriter.add(node.spec().name, operands, attrs, named(y, ".whole"));
-    rewriter.replace_node(id, "slice", {whole},
-                          graph::attributes({graph::ints("starts", {0, 0}),
-                                             graph::ints("ends", {y.shape[1], y.shape[2]}),
-                                             graph::ints("axes", {1, 2}), graph::ints("steps", {1, 1})}));
+    rewriter.replace_node(
+        id, "slice", {whole},
+        graph::attributes({graph::ints("starts", {0, 0}), graph::ints("ends", {y.shape[1], y.shape[2]}),
+                           graph::ints("axes", {1, 2}), graph::ints("steps", {1, 1})}));
     return true;
 }
 
