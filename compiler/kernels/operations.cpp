@@ -166,6 +166,48 @@ Launch launch_rows(const Shapes& in, const Shapes& out, const BoundAttrs& /*attr
     return result;
 }
 
+std::vector<Dims> grid_shapes(const ShapeCase& c) {
+    check_ranks(c, {3, 3});
+    const Dims &x = c.in(0), &grid = c.in(1);
+    if (grid[0] != x[0] || grid[2] != 2 ||
+        x[2] != c.attribute("height").integer * c.attribute("width").integer)
+        c.fail(
+            "{} do not fit together. Fix: give x [images, channels, height * width] and grid [images, "
+            "points, 2].",
+            c.operands_text());
+    return {dims({x[0], x[1], grid[1]})};
+}
+
+Launch launch_grid(const Shapes& in, const Shapes& out, const BoundAttrs& attrs) {
+    const int64_t taps = attrs.integer("taps", 2), groups = groups_of(out[0].product());
+    const double each = 110 + double(taps) * (40 + 40.0 * double(taps));
+    return {groups,
+            {attrs.integer("height", 1), attrs.integer("width", 1), in[0][1], in[1][1], taps,
+             attrs.integer("outside", 0), attrs.integer("corners", 0)},
+            {double(groups * invocations) * each}};
+}
+
+std::vector<Dims> regions_shapes(const ShapeCase& c) {
+    check_ranks(c, {3, 2, 1, 1});
+    const Dims &x = c.in(0), &rois = c.in(1);
+    if (rois[1] != 4 || rois[0] != c.in(2)[0] || c.in(3)[0] != 2 ||
+        x[2] != c.attribute("height").integer * c.attribute("width").integer)
+        c.fail(
+            "{} do not fit together. Fix: give x [images, channels, height * width], rois [regions, 4] and "
+            "an image for each.",
+            c.operands_text());
+    return {dims({rois[0], x[1], c.attribute("rows").integer * c.attribute("columns").integer})};
+}
+
+Launch launch_regions(const Shapes& in, const Shapes& out, const BoundAttrs& attrs) {
+    const int64_t samples = attrs.integer("samples", 0), groups = groups_of(out[0].product());
+    const double points = samples > 0 ? double(samples * samples) : 4;  // their number depends on the regions
+    return {groups,
+            {attrs.integer("height", 1), attrs.integer("width", 1), in[0][1], attrs.integer("rows", 1),
+             attrs.integer("columns", 1), samples, attrs.integer("largest", 0), attrs.integer("half", 0)},
+            {double(groups * invocations) * (70 + 75 * points)}};
+}
+
 // ---- rows
 
 const OperandSpec index{"index", false, OperandRole::integer}, sizes{"dims", false, OperandRole::integer};
@@ -260,13 +302,48 @@ Operation compact() {
     return result;
 }
 
+const AttrSpec high{"height", AttrKind::integer, true, "", "rows of a picture"},
+    wide{"width", AttrKind::integer, true, "", "columns of a picture"};
+
+Operation grid_sample() {
+    Operation result;
+    result.spec = row("grid_sample", {{"X"}, {"grid"}}, {{"Y"}}, grid_shapes, one_type<is_f32>);
+    result.spec.attributes = {high,
+                              wide,
+                              {"taps", AttrKind::integer, true, "", "1 nearest, 2 linear, 4 cubic"},
+                              {"outside", AttrKind::integer, true, "", "0 zeros, 1 border, 2 mirrored"},
+                              {"corners", AttrKind::integer, true, "", "1: -1 is the middle of an element"}};
+    result.spec.formula = "Y[n,c,p] = X[n,c,:] at the place grid[n,p], from the elements around it";
+    result.cuts = {{"images", {0, 0}, {0}}, {"channels", {1, -1}, {1}}, {"points", {-1, 1}, {2}}};
+    result.launch = launch_grid;
+    return result;
+}
+
+Operation roi_align() {
+    Operation result;
+    result.spec =
+        row("roi_align", {{"X"}, {"rois"}, index, {"scale"}}, {{"Y"}}, regions_shapes, one_type<is_f32>);
+    result.spec.attributes = {
+        high,
+        wide,
+        {"rows", AttrKind::integer, true, "", "of cells in a region"},
+        {"columns", AttrKind::integer, true, "", "of cells in a region"},
+        {"samples", AttrKind::integer, true, "", "of a cell along each side; 0: by its size"},
+        {"largest", AttrKind::integer, true, "", "1: the largest, not the mean"},
+        {"half", AttrKind::integer, true, "", "0: regions have at least one element"}};
+    result.spec.formula = "Y[r,c,cell] = mean of X[index[r],c,:] at points of the cell";
+    result.cuts = {{"channels", {1, -1, -1, -1}, {1}}, {"regions", {-1, 0, 0, -1}, {0}}};
+    result.launch = launch_regions;
+    return result;
+}
+
 }  // namespace
 
 const std::vector<Operation>& operations() {
     static const std::vector<Operation> rows{
         top_k(),          gather_nd(),           scatter("scatter_nd", one_type<moves>),
         scatter_reduce(), non_max_suppression(), compact(),
-        gather_rows()};
+        gather_rows(),    grid_sample(),         roi_align()};
     return rows;
 }
 

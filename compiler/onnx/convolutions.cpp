@@ -157,42 +157,95 @@ ValueId spread_convolution(Call& call, ValueId x, ValueId w, const Transposed& t
                       graph::integer("groups", t.groups), graph::type("accum_type", ElemType::f32)});
 }
 
-/// Along one dimension as along two, the first of size 1.
-void conv_transpose(Call& call) {
-    const Transposed t = transposed_of(call);
-    const bool line = t.window.rank() == 1;
-    ValueId x = call.value(0), w = call.value(1);
-    std::optional<ValueId> bias;
-    if (call.has(2)) bias = call.value(2);
+/// x [N, Cin, ...], w [Cin, Cout / groups, ...]; along one dimension as along two, the first of size 1.
+ValueId transposed_convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bias,
+                               const Transposed& t) {
     if (t.window.rank() == 3) {
         const ValueId y =
             spread_convolution(call, channels_last(call, x), transposed_weights(call, w, t.groups), t, bias);
-        return call.result(channels_first(call, y));
+        return channels_first(call, y);
     }
+    const bool line = t.window.rank() == 1;
     const auto planar = [line](Sizes list, int64_t value) {
         if (line) list.insert(list.begin(), value);
         return list;
     };
     Sizes pads = t.window.pads;
     if (line) {
-        const Sizes &of_x = call.shape(0), &of_w = call.shape(1);
+        const Sizes of_x = call.sizes(x), of_w = call.sizes(w);
         x = call.reshape(x, {of_x[0], of_x[1], 1, of_x[2]});
         w = call.reshape(w, {of_w[0], of_w[1], 1, of_w[2]});
         pads = {0, pads[0], 0, pads[1]};
     }
     std::vector<ValueId> operands{channels_last(call, x), transposed_weights(call, w, t.groups)};
     if (bias) operands.push_back(*bias);
-    ValueId y = channels_first(
+    const ValueId y = channels_first(
         call, call.emit("conv_transpose2d", operands,
                         {ints("pads", pads), ints("strides", planar(t.window.strides, 1)),
                          ints("dilations", planar(t.window.dilations, 1)),
                          ints("output_padding", planar(t.more, 0)), graph::integer("groups", t.groups),
                          graph::type("accum_type", ElemType::f32)}));
-    if (line) {
-        const Sizes s = call.sizes(y);
-        y = call.reshape(y, {s[0], s[1], s[3]});
+    const Sizes of_y = call.sizes(y);
+    return line ? call.reshape(y, {of_y[0], of_y[1], of_y[3]}) : y;
+}
+
+void conv_transpose(Call& call) {
+    const Transposed t = transposed_of(call);
+    const ValueId x = call.value(0), w = call.value(1);
+    std::optional<ValueId> bias;
+    if (call.has(2)) bias = call.value(2);
+    call.result(transposed_convolution(call, x, w, bias, t));
+}
+
+// ---- Col2Im: a transposed convolution whose windows put each channel at its own place
+
+/// The window along the image, and how many of its places there are.
+struct Columns {
+    Transposed transposed;
+    Sizes places;
+};
+
+Columns columns_of(Call& call) {
+    const Sizes image = call.ints_of(1, "image_shape"), block = call.ints_of(2, "block_shape");
+    const size_t rank = image.size();
+    if (rank < 1 || rank > 3 || block.size() != rank)
+        Call::refuse(fmt::format("along {} dimensions it is not taken", rank));
+    Columns result;
+    Window& window = result.transposed.window;
+    window = {block, call.ints("strides", Sizes(rank, 1)), call.ints("dilations", Sizes(rank, 1)),
+              call.ints("pads", Sizes(2 * rank, 0))};
+    if (window.strides.size() != rank || window.dilations.size() != rank || window.pads.size() != 2 * rank)
+        Call::refuse("its attributes have another rank than image_shape");
+    for (size_t d = 0; d < rank; ++d) {
+        if (std::min({block[d], window.strides[d], window.dilations[d], image[d]}) < 1 ||
+            std::min(window.pads[d], window.pads[d + rank]) < 0 || image[d] > INT32_MAX)
+            Call::refuse("its sizes are not positive");
+        const int64_t room = image[d] + window.pads[d] + window.pads[d + rank] - window.extent(d);
+        if (room < 0) Call::refuse("its blocks are larger than the image");
+        result.places.push_back(room / window.strides[d] + 1);
+        result.transposed.more.push_back(room % window.strides[d]);
     }
-    call.result(y);
+    return result;
+}
+
+void col2im(Call& call) {
+    Columns columns = columns_of(call);
+    const Sizes x = call.shape(0);
+    const int64_t taps = elements_of(columns.transposed.window.kernel);
+    if (x.size() != 3 || x[1] % taps != 0 || x[2] != elements_of(columns.places))
+        Call::refuse("its operand does not fit to image_shape and block_shape");
+    Sizes shape{x[0], x[1]}, kernel{x[1], 1};
+    shape.insert(shape.end(), columns.places.begin(), columns.places.end());
+    for (const int64_t size : columns.transposed.window.kernel) kernel.push_back(size);
+    Call::check_made({x[1], taps});
+    Known weights{Type::f32, kernel, {}, std::vector<double>(static_cast<size_t>(x[1] * taps), 0.0)};
+    for (int64_t row = 0; row < x[1]; ++row) weights.reals[static_cast<size_t>(row * taps + row % taps)] = 1;
+    columns.transposed.groups = x[1] / taps;
+    const ValueId data = call.value(0);
+    if (!is_float(call.elem(data))) Call::refuse("its operand is no float");
+    call.result(transposed_convolution(call, call.reshape(data, shape),
+                                       call.constant(weights, call.elem(data)), std::nullopt,
+                                       columns.transposed));
 }
 
 }  // namespace
@@ -200,6 +253,7 @@ void conv_transpose(Call& call) {
 void add_convolutions(Operators& t) {
     t.push_back({"Conv", conv});
     t.push_back({"ConvTranspose", conv_transpose});
+    t.push_back({"Col2Im", col2im, 18});
 }
 
 }  // namespace kpu::onnx

@@ -35,6 +35,7 @@ void add_quantized(Operators& table);
 void add_recurrent(Operators& table);
 void add_attention(Operators& table);
 void add_resizes(Operators& table);
+void add_sampling(Operators& table);
 void add_scatters(Operators& table);
 void add_selecting(Operators& table);
 

@@ -44,6 +44,9 @@ class Keeper {
     std::vector<bool> run() {
         const size_t count = rewriter_.graph.nodes.size();
         bool any = false;
+        for (const graph::Port& port : rewriter_.graph.inputs) {
+            if (only_kept(port.value)) hold_input(port.value);
+        }
         for (size_t n = 0; n < count; ++n) {
             const bool kept = is_kept(rewriter_.graph.nodes[n]);  // of which floats are perhaps only read
             any = hold(static_cast<NodeId>(n)) || kept || any;
@@ -62,6 +65,29 @@ class Keeper {
     bool is_float_node(const Node& node) {
         return std::any_of(node.outputs.begin(), node.outputs.end(),
                            [this](ValueId id) { return is_plain_float(value(id)); });
+    }
+
+    /// Whether nodes that are kept in f32 alone read a value of that type, perhaps seen through views.
+    bool only_kept(ValueId id) {
+        const std::vector<NodeId>& users = rewriter_.users(id);
+        if (!is_plain_float(value(id)) || value(id).elem != ElemType::f32 || rewriter_.is_output(id))
+            return false;
+        return !users.empty() && std::all_of(users.begin(), users.end(), [this](NodeId user) {
+            const Node& node = rewriter_.graph.nodes[user];
+            if (is_kept(node)) return node.kept == ElemType::f32;
+            return is_any(node, {"reshape", "transpose"}) && only_kept(node.outputs[0]);
+        });
+    }
+
+    /// It is read as the host gives it.
+    void hold_input(ValueId id) {
+        held_[id] = true;
+        for (const NodeId user : rewriter_.users(id)) {
+            Node& node = rewriter_.graph.nodes[user];
+            if (is_kept(node)) continue;
+            node.kept = ElemType::f32;
+            hold_input(node.outputs[0]);
+        }
     }
 
     /// Gives the results of a kept node their type.

@@ -85,6 +85,10 @@ def layers() -> dict[str, tuple[nn.Module, list[tuple[int, ...]]]]:
         "pixel shuffle": (nn.PixelShuffle(3), [(1, 36, 41, 50)]),
         "pixel unshuffle": (nn.PixelUnshuffle(2), [(1, 5, 82, 100)]),
         "mirrored padding": (nn.ReflectionPad2d((3, 1, 2, 4)), [(1, 5, 96, 97)]),
+        "grid sample": (
+            Function(lambda x, grid: fn.grid_sample(x, grid, align_corners=False)),
+            [(1, 5, 50, 61), (1, 40, 45, 2)],
+        ),
         "mean of images": (nn.AdaptiveAvgPool2d(1), [(1, 12, 130, 127)]),
         "sum of all": (Function(lambda x: x.abs().sum()), [(2, 9, 60, 61)]),
         "norm of images": (

@@ -23,7 +23,10 @@ std::vector<Use> uses() {
     const BoundAttrs top = attributes({integer("k", 5), integer("largest", 1)}),
                      least = attributes({integer("k", 37), integer("largest", 0)}),
                      boxes = attributes({integer("limit", 7), integer("center", 0)}),
-                     centres = attributes({integer("limit", 40), integer("center", 1)});
+                     centres = attributes({integer("limit", 40), integer("center", 1)}),
+                     regions = attributes({integer("height", 5), integer("width", 7), integer("rows", 2),
+                                           integer("columns", 3), integer("samples", 0),
+                                           integer("largest", 1), integer("half", 1)});
     std::vector<Use> result{{"top_k", {{3, 37}}, top},
                             {"top_k", {{2, 37}}, least},
                             {"top_k", {{4, 64}}, top},
@@ -33,7 +36,15 @@ std::vector<Use> uses() {
                             {"non_max_suppression", {{2, 40, 4}, {2, 3, 40}, {1}, {1}}, boxes},
                             {"non_max_suppression", {{2, 40, 4}, {2, 3, 40}, {1}, {1}}, centres},
                             {"compact", {{75}, {2}}, {}, 75},
-                            {"gather_rows", {{30, 7}, {9}}, {}, 30}};
+                            {"gather_rows", {{30, 7}, {9}}, {}, 30},
+                            {"roi_align", {{2, 3, 35}, {4, 4}, {4}, {2}}, regions, 1}};
+    for (const int64_t taps : {1, 2, 4}) {
+        for (int64_t outside = 0; outside < 3; ++outside)
+            result.push_back({"grid_sample",
+                              {{2, 3, 35}, {2, 11, 2}},
+                              attributes({integer("height", 5), integer("width", 7), integer("taps", taps),
+                                          integer("outside", outside), integer("corners", outside % 2)})});
+    }
     for (int64_t how = 1; how <= 4; ++how)
         result.push_back({"scatter_reduce",
                           {{2, 7, 40}, {2, 9, 1, 1}, {1}, {2, 9, 40}},

@@ -181,6 +181,69 @@ def suppression(d: Draft) -> Case:
     return padded(d, "NonMaxSuppression", operands, rows, 0, center_point_box=center)
 
 
+def grid_sample(d: Draft) -> Case:
+    """All modes, points inside and outside, at borders and between elements."""
+    images, height, width = d.integer(1, 3), d.integer(2, 9), d.integer(2, 9)
+    opset = d.opset(16)
+    modes = ("nearest", "bilinear", "bicubic") if opset < 20 else ("nearest", "linear", "cubic")
+    reach = d.pick([0.9, 1.3, 3.0])
+    grid = d.floats([images, d.integer(1, 6), d.integer(1, 6), 2], -reach, reach)
+    corners = d.pick([0, 1])
+    if d.chance(0.3):  # in the middle of elements
+        sizes = np.array([width, height])
+        places = d.rng.integers(-1, sizes + 1, grid.shape)
+        grid = (places / (sizes - 1) * 2 - 1 if corners else (places * 2 + 1) / sizes - 1).astype(np.float32)
+    mode = d.pick(modes)
+    if mode == "nearest":  # ties are a matter of the last bit
+        grid += np.float32(0.013)
+    padding = d.pick(["zeros", "border", "reflection"])
+    x = d.floats([images, d.integer(1, 5), height, width])
+    return case("GridSample", opset, [x, grid], mode=mode, padding_mode=padding, align_corners=corners)
+
+
+def roi_align(d: Draft) -> Case:
+    """Both modes, regions that reach beyond the picture, and small ones."""
+    images, height, width, regions = d.integer(1, 3), d.integer(3, 12), d.integer(3, 12), d.integer(1, 6)
+    opset, scale = d.opset(10), d.pick([1.0, 0.5, 0.25])
+    starts = d.floats([regions, 2], -2, 8)
+    sizes = d.floats([regions, 2], 0.1, 9)
+    rois = (np.concatenate([starts, starts + sizes], axis=1) / scale).astype(np.float32)
+    attributes: dict[str, object] = {"output_height": d.integer(1, 4), "output_width": d.integer(1, 4)}
+    attributes |= {"sampling_ratio": d.integer(0, 3), "spatial_scale": scale, "mode": d.pick(["avg", "max"])}
+    if opset >= 16:
+        attributes["coordinate_transformation_mode"] = d.pick(["half_pixel", "output_half_pixel"])
+    operands = [d.floats([images, d.integer(1, 4), height, width]), rois, d.ints([regions], 0, images - 1)]
+    return case("RoiAlign", opset, operands, **attributes)
+
+
+def affine_grid(d: Draft) -> Case:
+    """Of pictures and volumes."""
+    rank, images = d.integer(2, 3), d.integer(1, 3)
+    size = [images, d.integer(1, 4), *(d.integer(2, 7) for _ in range(rank))]
+    theta = d.floats([images, rank, rank + 1], -1.5, 1.5)
+    return case("AffineGrid", d.opset(20), [theta, whole(size)], align_corners=d.integer(0, 1))
+
+
+def col2im(d: Draft) -> Case:
+    """Blocks that overlap, with gaps, and parts of the image that none covers.
+
+    ONNX Runtime 1-D with dilations differs from its own 2-D and from the ONNX reference.
+    """
+    rank = 2 if d.chance(0.7) else 1
+    block = [d.integer(1, 4) for _ in range(rank)]
+    strides, dilations = ([d.integer(1, 3) for _ in range(rank)] for _ in range(2))
+    dilations = dilations if rank == 2 else [1]
+    pads = [d.integer(0, 2) for _ in range(2 * rank)]
+    reach = [(size - 1) * gap + 1 for size, gap in zip(block, dilations, strict=True)]
+    image = [max(1, r - pads[i] - pads[i + rank]) + d.integer(0, 8) for i, r in enumerate(reach)]
+    places = 1
+    for i, size in enumerate(image):
+        places *= (size + pads[i] + pads[i + rank] - reach[i]) // strides[i] + 1
+    x = d.floats([d.integer(1, 2), d.integer(1, 4) * int(np.prod(block)), places])
+    attributes = {"strides": strides, "dilations": dilations, "pads": pads}
+    return case("Col2Im", d.opset(18), [x, whole(image), whole(block)], **attributes)
+
+
 def unsorted(d: Draft) -> Case:
     """What torch.sort becomes, and the way back: a scatter of what was sorted."""
     shape = d.shape(2, 3, 9)
@@ -202,5 +265,9 @@ GENERATORS: dict[str, Generator] = {
     "Compress": compress,
     "Unique": unique,
     "NonMaxSuppression": suppression,
+    "GridSample": grid_sample,
+    "RoiAlign": roi_align,
+    "AffineGrid": affine_grid,
+    "Col2Im": col2im,
     "Sort": unsorted,
 }
