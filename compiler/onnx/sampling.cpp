@@ -8,7 +8,8 @@ namespace kpu::onnx {
 namespace {
 
 /// Places are matters of the last bits: they are computed in f32, whatever the network is compiled to.
-ValueId in_f32(Call& call, std::string_view opcode, std::vector<ValueId> operands, std::vector<BoundAttr> attrs) {
+ValueId in_f32(Call& call, std::string_view opcode, std::vector<ValueId> operands,
+               std::vector<BoundAttr> attrs) {
     for (ValueId& operand : operands) {
         if (call.elem(operand) != ElemType::i32) operand = call.cast(operand, ElemType::f32);
     }
@@ -38,12 +39,13 @@ void grid_sample(Call& call) {
     const Sizes x = call.shape(0), grid = call.shape(1);
     if (x.size() != 4 || grid.size() != 4) Call::refuse("it is taken of pictures (4 dimensions) only");
     if (grid[0] != x[0] || grid[3] != 2) Call::refuse("its operands do not fit together");
-    const ValueId y = in_f32(
-        call, "grid_sample",
-        {call.reshape(call.value(0), {x[0], x[1], x[2] * x[3]}),
-         call.reshape(call.value(1), {grid[0], grid[1] * grid[2], 2})},
-        {graph::integer("height", x[2]), graph::integer("width", x[3]), graph::integer("taps", taps_of(call)),
-         graph::integer("outside", outside_of(call)), graph::integer("corners", call.integer("align_corners", 0))});
+    const ValueId y =
+        in_f32(call, "grid_sample",
+               {call.reshape(call.value(0), {x[0], x[1], x[2] * x[3]}),
+                call.reshape(call.value(1), {grid[0], grid[1] * grid[2], 2})},
+               {graph::integer("height", x[2]), graph::integer("width", x[3]),
+                graph::integer("taps", taps_of(call)), graph::integer("outside", outside_of(call)),
+                graph::integer("corners", call.integer("align_corners", 0))});
     call.result(call.cast(call.reshape(y, {x[0], x[1], grid[1], grid[2]}), call.elem(call.value(0))));
 }
 
@@ -63,13 +65,13 @@ void roi_align(Call& call) {
     if (rows < 1 || columns < 1 || samples < 0) Call::refuse("its result has no size");
     Call::check_made({rois[0], x[1], rows, columns});
     const Known scale{Type::f32, {2}, {}, {call.real("spatial_scale", 1), half ? 0.5 : 0.0}};
-    const ValueId y = in_f32(
-        call, "roi_align",
-        {call.reshape(call.value(0), {x[0], x[1], x[2] * x[3]}), call.value(1),
-         call.cast(call.value(2), ElemType::i32), call.constant(scale, ElemType::f32)},
-        {graph::integer("height", x[2]), graph::integer("width", x[3]), graph::integer("rows", rows),
-         graph::integer("columns", columns), graph::integer("samples", samples),
-         graph::integer("largest", mode == "max" ? 1 : 0), graph::integer("half", half ? 1 : 0)});
+    const ValueId y =
+        in_f32(call, "roi_align",
+               {call.reshape(call.value(0), {x[0], x[1], x[2] * x[3]}), call.value(1),
+                call.cast(call.value(2), ElemType::i32), call.constant(scale, ElemType::f32)},
+               {graph::integer("height", x[2]), graph::integer("width", x[3]), graph::integer("rows", rows),
+                graph::integer("columns", columns), graph::integer("samples", samples),
+                graph::integer("largest", mode == "max" ? 1 : 0), graph::integer("half", half ? 1 : 0)});
     call.result(call.cast(call.reshape(y, {rois[0], x[1], rows, columns}), call.elem(call.value(0))));
 }
 

@@ -63,6 +63,7 @@ class Planner {
     }
 
     Plan run() {
+        find_places();
         for (size_t n = 0; n < graph_.nodes.size(); ++n) plan_.modes[n] = first_mode(n);
         for (int round = 0; round < 2; ++round) {
             follow_operands();
@@ -113,6 +114,7 @@ class Planner {
         }
         if (weighs_by_probabilities(node) && has_float_form(node))
             return "most of its probabilities are below a step";
+        if (places_[node.outputs[0]] && has_float_form(node)) return "its result says where others read";
         return is_supported(supports_, row.name, types(node, true), types(node, false))
                    ? std::string_view()
                    : "the device has no int8 form of it";
@@ -130,6 +132,24 @@ class Planner {
             id = maker.inputs[0];
         }
         return false;
+    }
+
+    /// Values that say places in pictures and nothing else, for which 256 steps would be too few.
+    void find_places() {
+        places_.assign(graph_.values.size(), false);
+        for (size_t n = graph_.nodes.size(); n-- > 0;) {
+            for (const ValueId id : graph_.nodes[n].outputs) {
+                const std::vector<NodeId>& users = users_[id];
+                places_[id] = !output_[id] && !users.empty() &&
+                              std::all_of(users.begin(), users.end(),
+                                          [&](NodeId user) { return reads_places(graph_.nodes[user], id); });
+            }
+        }
+    }
+    bool reads_places(const Node& node, ValueId id) const {
+        const std::string_view name = node.spec().name;
+        if (name == "grid_sample" || name == "roi_align") return node.inputs[1] == id;
+        return (is_light(node.spec()) || name == "cast") && places_[node.outputs[0]];
     }
 
     static bool sums_or_selects(const OpcodeSpec& row) {
@@ -377,6 +397,7 @@ class Planner {
     const Supports& supports_;
     std::vector<std::vector<NodeId>> users_;
     std::vector<int32_t> producers_;
+    std::vector<bool> places_;
     std::vector<bool> feeds_product_;
     std::vector<bool> output_;
     std::vector<ValueId> parents_;

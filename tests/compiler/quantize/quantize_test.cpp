@@ -302,6 +302,27 @@ TEST(Quantize, ProbabilitiesAreMultipliedInFloats) {
     }
 }
 
+/// What says where a picture is read is float, what goes elsewhere too is not.
+TEST(Quantize, PlacesAreFloats) {
+    for (const bool shared : {false, true}) {
+        Network net;
+        const ValueId x = net.input("x", {6, 8});
+        const ValueId places = net.op("tanh", {net.gemm(x, 2)});
+        const ValueId picture = net.reshape(net.gemm(x, 5), {1, 1, 30});
+        net.output(net.op("grid_sample", {picture, net.reshape(places, {1, 6, 2})},
+                          {graph::integer("height", 5), graph::integer("width", 6), graph::integer("taps", 2),
+                           graph::integer("outside", 0), graph::integer("corners", 0)}));
+        if (shared) net.output(places);
+        const QuantizeResult result = quantize(net.graph, *samples_of(net.graph), {});
+        graph::check(result.graph);
+        const auto count =
+            std::count_if(result.in_floats.begin(), result.in_floats.end(), [](const std::string& line) {
+                return line.find("its result says where others read") != std::string::npos;
+            });
+        EXPECT_EQ(count, shared ? 1 : 3);  // the reshape; with it the product and tanh
+    }
+}
+
 /// int4: products with constant weights have scales of groups and f32 sums; depthwise ones, and devices without, have not.
 TEST(Quantize, WeightsInGroups) {
     Network net;
