@@ -178,7 +178,11 @@ bool Binder::fits(const kernel::Code& code, const CodeBuffer& buffer, uint32_t i
                   const SourcePos& pos) {
     const BoundRegion& region = result_.regions[index];
     const ElemType wanted = elem_of(buffer.type);
-    if ((buffer.type != Type::bytes && region.elem != wanted) || region.elem == ElemType::i4) {
+    // kernels have no posits: they move them as integers, and compare them so
+    const bool as_integers =
+        is_posit(region.elem) && wanted == (bit_width(region.elem) == 8 ? ElemType::i8 : ElemType::i16);
+    if ((buffer.type != Type::bytes && region.elem != wanted && !as_integers) ||
+        region.elem == ElemType::i4) {
         error(pos,
               fmt::format(
                   "task `{}`: buffer `{}` of `{}` cannot be bound to region `{}` of {}. Fix: give the region "

@@ -161,6 +161,18 @@ size_t axis_of(const Dims& shape, const BoundAttrs& attrs) {
     return dimension(required(attrs, "axis", "a dimension of X").integer, shape, "axis");
 }
 
+SliceRange slice_range(int64_t size, int64_t start, int64_t end, int64_t step) {
+    // forwards [0, size], backwards [-1, size - 1]
+    const auto bound = [&](int64_t value) {
+        const int64_t at = value < 0 ? std::max(value, -size - 1) + size : value;
+        return step > 0 ? std::clamp<int64_t>(at, 0, size) : std::clamp<int64_t>(at, -1, size - 1);
+    };
+    step = std::clamp<int64_t>(step, -INT32_MAX, INT32_MAX);  // no sum below overflows
+    const int64_t first = bound(start), last = bound(end);
+    const int64_t count = step > 0 ? (last - first + step - 1) / step : (first - last - step - 1) / -step;
+    return {first, std::max<int64_t>(count, 0), step};
+}
+
 std::vector<SliceRange> slice_ranges(const Dims& x, const BoundAttrs& attrs) {
     const std::vector<int64_t>&starts = ints(attrs, "starts"), &ends = ints(attrs, "ends"),
           &axes = ints(attrs, "axes"), &steps = ints(attrs, "steps");
@@ -173,21 +185,14 @@ std::vector<SliceRange> slice_ranges(const Dims& x, const BoundAttrs& attrs) {
         const size_t d = dimension(axes[i], x, "axis");
         if (seen[d]) reject("axes names dimension {} twice. Fix: name it once.", d);
         seen[d] = true;
-        const int64_t size = x[d], step = steps[i];
+        const int64_t step = steps[i];
         if (step == 0 || step < -INT32_MAX || step > INT32_MAX)
             reject("steps has {}. Fix: use a step other than 0.", step);
-        // forwards [0, size], backwards [-1, size - 1]
-        const auto bound = [&](int64_t value) {
-            const int64_t at = value < 0 ? std::max(value, -size - 1) + size : value;
-            return step > 0 ? std::clamp<int64_t>(at, 0, size) : std::clamp<int64_t>(at, -1, size - 1);
-        };
-        const int64_t first = bound(starts[i]), last = bound(ends[i]);
-        const int64_t count = step > 0 ? (last - first + step - 1) / step : (first - last - step - 1) / -step;
-        if (count < 1) {
+        ranges[d] = slice_range(x[d], starts[i], ends[i], step);
+        if (ranges[d].count < 1) {
             reject("the slice of dimension {} from {} to {} by {} is empty. Fix: take at least one element.",
                    d, starts[i], ends[i], step);
         }
-        ranges[d] = {first, count, step};
     }
     return ranges;
 }

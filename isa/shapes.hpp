@@ -88,6 +88,8 @@ size_t axis_of(const Dims& shape, const BoundAttrs& attrs);
 struct SliceRange {
     int64_t first = 0, count = 0, step = 1;
 };
+/// Of a dimension of this size; a step other than 0. A slice that takes nothing has count 0.
+SliceRange slice_range(int64_t size, int64_t start, int64_t end, int64_t step);
 /// One range per dimension of X. Throws UserError on lists that do not fit, a step of 0, an empty slice.
 std::vector<SliceRange> slice_ranges(const Dims& x, const BoundAttrs& attrs);
 

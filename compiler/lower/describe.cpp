@@ -297,6 +297,7 @@ class Describer {
     void view() {
         if (spec_.name == "transpose") return transpose();
         if (spec_.name == "gather") return gather();
+        if (spec_.name == "gather_elements") return gather_elements();
         if (spec_.name == "pad") return pad();
         if (spec_.name == "slice") return slice();
         if (spec_.name == "depth_to_space") return blocks(0);
@@ -338,6 +339,13 @@ class Describer {
         }
     }
 
+    /// Y[i, j, k] = X[i, indices[i, j, k], k]: only X stays whole, along one dimension.
+    void gather_elements() {
+        output_axes();
+        result_.inputs[0] = result_.inputs[1] = result_.outputs[0];
+        result_.inputs[0][axis_of(in(0), node_.attrs)] = {};
+    }
+
     /// Dimensions that a slice leaves as they are can be cut; a reversed one is not.
     void slice() {
         const Dims x = in(0), y = out();
@@ -357,7 +365,6 @@ class Describer {
         const int axis = add_axis("n", y[0]);
         result_.inputs[0][0] = follow(axis);
         for (Windows& output : result_.outputs) output[0] = follow(axis);
-        if (spec_.name == "gather_elements") result_.inputs[1][0] = follow(axis);
         const bool variadic = spec_.variadic_inputs;
         for (size_t i = 1; variadic && i < result_.inputs.size(); ++i) result_.inputs[i][0] = follow(axis);
     }

@@ -97,7 +97,10 @@ void slice(Call& call) {
     const ValueId x = call.value(0);
     SliceSpec needed;  // a slice that takes a whole dimension is none
     for (size_t i = 0; i < spec.axes.size(); ++i) {
-        const int64_t size = call.shape(0)[static_cast<size_t>(spec.axes[i])];
+        const auto axis = static_cast<size_t>(spec.axes[i]);
+        const int64_t size = call.shape(0)[axis];
+        if (spec.steps[i] != 0 && slice_range(size, spec.starts[i], spec.ends[i], spec.steps[i]).count == 0)
+            return call.result(0, nothing(call, axis));
         if (spec.steps[i] == 1 && (spec.starts[i] == 0 || spec.starts[i] <= -size) && spec.ends[i] >= size)
             continue;
         needed.starts.push_back(spec.starts[i]);

@@ -184,7 +184,7 @@ class LargeTest(unittest.TestCase):
             names = {"input_names": ["x"], "output_names": ["y"]}
             torch.onnx.export(layer.eval(), (index,), path, dynamo=False, opset_version=17, **names)
             want = onnxruntime.InferenceSession(path).run(None, {"x": index.numpy()})[0]
-            for device in DEVICES:
+            for device in (*DEVICES, ("swkpu-v2", "posit16", 32768, 60.0)):
                 with self.subTest(lookup=name, device=device[0]):
                     got = self.run_on(device, path, {"x": index.numpy()})
                     self.assertGreater(decibel(got, np.asarray(want)), device[3])

@@ -392,6 +392,26 @@ TEST_P(Lower, BlocksOfPixelsAreCut) {
     }
 }
 
+TEST_P(Lower, IndicesOfElementsAreCut) {
+    for (const int64_t axis : {0, 1, 2}) {
+        Maker maker(GetParam().elem, 38);
+        std::vector<int64_t> shape{12, 40, 30}, places = shape;
+        places[static_cast<size_t>(axis)] += 25;
+        places[static_cast<size_t>((axis + 1) % 3)] -= 3;  // of the others, the first ones
+        const ValueId x = maker.input(shape);
+        std::vector<double> indices;
+        for (int64_t i = 0; i < dims(places).product(); ++i)
+            indices.push_back(double(maker.pick(0, shape[static_cast<size_t>(axis)] - 1)));
+        const ValueId index = maker.graph().add_constant("index", ElemType::i32, dims(places),
+                                                         graph::make_numbers(ElemType::i32, indices));
+        NodeOptions options = maker.named("Pick");
+        options.quant = maker.graph().value(x).quant;
+        maker.output(maker.graph().add_node("gather_elements", {x, index},
+                                            attributes({integer("axis", axis)}), options));
+        run(maker, GetParam().device, little_l1);
+    }
+}
+
 // The table alone is larger than L1; indices count from the end, too.
 TEST_P(Lower, RowsAreCopiedFromWhereTheyAre) {
     for (const auto& [rows, width, count] : {std::tuple<int64_t, int64_t, int64_t>{3000, 40, 77},
