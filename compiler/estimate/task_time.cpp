@@ -115,7 +115,7 @@ class TaskTimes {
         const proto::Vector& parameters = engine(task).vector();
         TaskTime of;
         of.steady = of.occupancy =
-            work.lane_operations / parameters.lanes() + target_.copy_cycles(work, output(task).elem);
+            work.lane_operations / target_.lanes_of(work) + target_.copy_cycles(work, output(task).elem);
         of.drain = std::max(1u, parameters.pipeline_latency_cycles());
         return of;
     }

@@ -9,9 +9,10 @@
 namespace kpu::kernels {
 namespace {
 
-constexpr int64_t invocations = 32;  ///< of a workgroup, in all kernels
+/// Of a workgroup: in kernels whose invocations talk to each other, and in those that have none of the others'.
+constexpr int64_t invocations = 32, many = 128;
 
-int64_t groups_of(int64_t lanes) { return (lanes + invocations - 1) / invocations; }
+int64_t groups_of(int64_t lanes, int64_t each = invocations) { return (lanes + each - 1) / each; }
 
 int64_t power_of_two(int64_t n) {
     int64_t result = 1;
@@ -74,8 +75,9 @@ Launch launch_top_k(const Shapes& in, const Shapes& out, const BoundAttrs& attrs
     const double stages = std::log2(double(m));
     const double pairs =
         stages * (stages + 1) / 2 * double(std::max<int64_t>(groups_of(m / 2), 1) * invocations);
-    return {
-        rows, {n, m, k, attrs.integer("largest", 1)}, {double(rows) * (72 * pairs + 12.0 * double(m + k))}};
+    return {rows,
+            {n, m, k, attrs.integer("largest", 1)},
+            {invocations, double(rows) * (72 * pairs + 12.0 * double(m + k))}};
 }
 
 /// x [rows, n, width], indices of `depth` at the end, dims [depth].
@@ -94,10 +96,10 @@ std::vector<Dims> gather_shapes(const ShapeCase& c) {
 }
 
 Launch launch_gather(const Shapes& in, const Shapes& out, const BoundAttrs& /*attrs*/) {
-    const int64_t groups = groups_of(out[0].product());
+    const int64_t groups = groups_of(out[0].product(), many);
     return {groups,
             {in[0][1], in[1][1], in[0][2]},
-            {double(groups * invocations) * (20.0 + 22.0 * double(in[2][0]))}};
+            {many, double(groups * many) * (20.0 + 22.0 * double(in[2][0]))}};
 }
 
 std::vector<Dims> scatter_shapes(const ShapeCase& c) {
@@ -112,13 +114,13 @@ std::vector<Dims> scatter_shapes(const ShapeCase& c) {
 
 Launch launch_scatter(const Shapes& in, const Shapes& /*out*/, const BoundAttrs& attrs) {
     const int64_t n = in[0][1], m = in[1][1], width = in[0][2], each = in[1][2];
-    const int64_t groups = groups_of(in[0][0] * width);
+    const int64_t groups = groups_of(in[0][0] * width, many);
     std::vector<int64_t> scalars{n, m, width, each};
     if (const BoundAttr* how = attrs.find("how"); how != nullptr) scalars.push_back(how->integer);
-    const double lanes = double(groups * invocations);
+    const double lanes = double(groups * many);
     return {groups,
             std::move(scalars),
-            {lanes * (9.0 * double(n) + double(m) * (22.0 + 22.0 * double(in[2][0])))}};
+            {many, lanes * (9.0 * double(n) + double(m) * (22.0 + 22.0 * double(in[2][0])))}};
 }
 
 std::vector<Dims> suppression_shapes(const ShapeCase& c) {
@@ -138,7 +140,7 @@ Launch launch_suppression(const Shapes& in, const Shapes& out, const BoundAttrs&
     // measured with scores above the limit; boxes that are gone cost less
     const double each =
         14.0 * double(n) + double(limit) * (100.0 * double(groups_of(n) * invocations) + 2000);
-    return {rows, {n, classes, limit, attrs.integer("center", 0)}, {double(rows) * each}};
+    return {rows, {n, classes, limit, attrs.integer("center", 0)}, {invocations, double(rows) * each}};
 }
 
 std::vector<Dims> compact_shapes(const ShapeCase& c) {
@@ -147,7 +149,8 @@ std::vector<Dims> compact_shapes(const ShapeCase& c) {
 }
 
 Launch launch_compact(const Shapes& in, const Shapes& /*out*/, const BoundAttrs& /*attrs*/) {
-    return {1, {}, {double(groups_of(in[0][0]) * invocations) * (22.0 + 9.0 * double(in[1][0]))}};
+    return {
+        1, {}, {invocations, double(groups_of(in[0][0]) * invocations) * (22.0 + 9.0 * double(in[1][0]))}};
 }
 
 std::vector<Dims> rows_shapes(const ShapeCase& c) {
@@ -158,7 +161,7 @@ std::vector<Dims> rows_shapes(const ShapeCase& c) {
 Launch launch_rows(const Shapes& in, const Shapes& out, const BoundAttrs& /*attrs*/) {
     const int64_t n = in[0][0], width = in[0][1], m = out[0][0];
     Launch result;
-    result.work = {6.0 * double(m), double(m), double(width)};
+    result.work = {1, 6.0 * double(m), double(m), double(width)};
     result.sizes = {{"ROWS", n}, {"WIDTH", width}, {"COUNT", m}};
     result.lengths = {{"X_LENGTH", n * width}, {"Y_LENGTH", m * width}};
     return result;
@@ -177,12 +180,12 @@ std::vector<Dims> grid_shapes(const ShapeCase& c) {
 }
 
 Launch launch_grid(const Shapes& in, const Shapes& out, const BoundAttrs& attrs) {
-    const int64_t taps = attrs.integer("taps", 2), groups = groups_of(out[0].product());
+    const int64_t taps = attrs.integer("taps", 2), groups = groups_of(out[0].product(), many);
     const double each = 110 + double(taps) * (40 + 40.0 * double(taps));
     return {groups,
             {attrs.integer("height", 1), attrs.integer("width", 1), in[0][1], in[1][1], taps,
              attrs.integer("outside", 0), attrs.integer("corners", 0)},
-            {double(groups * invocations) * each}};
+            {many, double(groups * many) * each}};
 }
 
 std::vector<Dims> regions_shapes(const ShapeCase& c) {
@@ -198,12 +201,12 @@ std::vector<Dims> regions_shapes(const ShapeCase& c) {
 }
 
 Launch launch_regions(const Shapes& in, const Shapes& out, const BoundAttrs& attrs) {
-    const int64_t samples = attrs.integer("samples", 0), groups = groups_of(out[0].product());
+    const int64_t samples = attrs.integer("samples", 0), groups = groups_of(out[0].product(), many);
     const double points = samples > 0 ? double(samples * samples) : 4;  // their number depends on the regions
     return {groups,
             {attrs.integer("height", 1), attrs.integer("width", 1), in[0][1], attrs.integer("rows", 1),
              attrs.integer("columns", 1), samples, attrs.integer("largest", 0), attrs.integer("half", 0)},
-            {double(groups * invocations) * (70 + 75 * points)}};
+            {many, double(groups * many) * (70 + 75 * points)}};
 }
 
 // ---- rows

@@ -25,6 +25,7 @@ struct Cut {
 
 /// What a launch is predicted to do.
 struct Work {
+    int64_t invocations = 32;                 ///< of a workgroup: lanes that work at once
     double lane_operations = 0;               ///< of all lanes together
     double copies = 0, length_of_a_copy = 0;  ///< from memory, that it makes itself; elements
 };

@@ -307,7 +307,8 @@ class Evaluation {
         const kernels::Launch launch = launch_of(kernel, node);
         const proto::Vector& vector = request_.target.engines[0].vector();
         const double units = std::max(1u, vector.vpu_count() > 0 ? vector.vpu_count() : vector.cstl_count());
-        return launch.work.lane_operations / vector.lanes() / std::min(units, double(launch.workgroups)) +
+        return launch.work.lane_operations / request_.target.lanes_of(launch.work) /
+                   std::min(units, double(launch.workgroups)) +
                request_.target.copy_cycles(launch.work, value(node.outputs[0]).elem);
     }
 

@@ -153,6 +153,10 @@ double Target::channel_share(const Runs& of, double beside) const {
     return std::min(1.0, blocks * starts / double(ddr_channels));
 }
 
+double Target::lanes_of(const kernels::Work& work) const {
+    return double(std::min<int64_t>(engines[0].vector().lanes(), work.invocations));
+}
+
 double Target::copy_cycles(const kernels::Work& work, ElemType elem) const {
     if (work.copies == 0) return 0;
     const Runs row{1, double(bit_width(elem)) / 8 * work.length_of_a_copy};

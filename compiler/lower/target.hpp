@@ -92,6 +92,8 @@ struct Target {
     /// A large constant of one of `lanes` engines comes in so many pieces, each by a unit of its own.
     int64_t pieces(bool from_ddr, uint64_t bytes, int64_t lanes) const;
 
+    /// Lanes that a kernel's workgroup keeps busy.
+    double lanes_of(const kernels::Work& work) const;
     /// From the start of a kernel's copies of rows, anywhere in DDR, to the arrival of the last, and DRAM's part of it.
     double copy_cycles(const kernels::Work& work, ElemType elem) const;
     double copy_pins(const kernels::Work& work, ElemType elem) const;
