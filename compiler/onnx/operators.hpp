@@ -38,6 +38,7 @@ void add_resizes(Operators& table);
 void add_sampling(Operators& table);
 void add_scatters(Operators& table);
 void add_selecting(Operators& table);
+void add_spectra(Operators& table);
 
 /// Computes the node here and now, when its operands are constants and small enough. False: it did not.
 bool fold(Call& call);

@@ -244,6 +244,31 @@ def col2im(d: Draft) -> Case:
     return case("Col2Im", d.opset(18), [x, whole(image), whole(block)], **attributes)
 
 
+def dft(d: Draft) -> Case:
+    """Forwards and back, of one side, cut and filled up."""
+    shape, parts = d.shape(2, 3, 9), d.integer(1, 2)
+    axis = d.integer(0, len(shape) - 1)
+    opset = d.opset(17)
+    length = d.integer(1, 12) if d.chance(0.4) else None
+    onesided = int(parts == 1 and d.chance())
+    inverse = 0 if onesided else d.integer(0, 1)
+    x = d.floats([*shape, parts])
+    operands: list[Operand] = [x, None if length is None else whole(length)]
+    if opset < 20:
+        return case("DFT", opset, operands, axis=axis, inverse=inverse, onesided=onesided)
+    operands.append(whole(axis))
+    return case("DFT", opset, operands, inverse=inverse, onesided=onesided)
+
+
+def stft(d: Draft) -> Case:
+    """With a window and without."""
+    length, step = d.integer(2, 16), d.integer(1, 7)
+    signal = d.floats([d.integer(1, 3), length + d.integer(0, 40), 1])
+    window = Const(d.floats([length], 0, 1)) if d.chance(0.6) else None
+    operands: list[Operand] = [signal, whole(step), window, whole(length)]
+    return case("STFT", d.opset(17), operands, onesided=d.integer(0, 1))
+
+
 def unsorted(d: Draft) -> Case:
     """What torch.sort becomes, and the way back: a scatter of what was sorted."""
     shape = d.shape(2, 3, 9)
@@ -269,5 +294,7 @@ GENERATORS: dict[str, Generator] = {
     "RoiAlign": roi_align,
     "AffineGrid": affine_grid,
     "Col2Im": col2im,
+    "DFT": dft,
+    "STFT": stft,
     "Sort": unsorted,
 }
