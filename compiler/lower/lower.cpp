@@ -80,12 +80,13 @@ class Lowering {
     void divide_l2() {
         const uint64_t staging = target_.l1_bytes * target_.engines.size();
         const uint64_t table = align_up(table_used_);
+        uint64_t own = target_.l1_bytes - kernel_bytes();
         if (target_.l2_bytes <= staging + table) {
-            arena_bytes_ = (target_.l2_bytes - table) / target_.engines.size() / 2 / tile_align * tile_align;
+            own = std::min(own, (target_.l2_bytes - table) / target_.engines.size());
         } else {
-            arena_bytes_ = (target_.l1_bytes - kernel_bytes()) / 2 / tile_align * tile_align;
             resident_bytes_ = target_.l2_bytes - staging - table;
         }
+        arena_bytes_ = own / 2 / tile_align * tile_align;
     }
 
     /// Of L1, for what kernels that copy have of their own.
