@@ -57,9 +57,11 @@ Transform transform_of(Call& call, const Sizes& shape, size_t axis) {
     if (t.parts != 1 && t.parts != 2) Call::refuse("its operand is neither real nor complex");
     const bool to_real = onesided && t.inverse;
     if (to_real && t.parts != 2) Call::refuse("the inverse of one side takes complex numbers");
-    if (onesided && !t.inverse && t.parts != 1) Call::refuse("one side of the spectrum is that of real numbers");
+    if (onesided && !t.inverse && t.parts != 1)
+        Call::refuse("one side of the spectrum is that of real numbers");
     t.length = call.has(1) ? call.integer_of(1, "dft_length") : to_real ? 2 * (shape[axis] - 1) : shape[axis];
-    if (t.length < 1 || t.length > INT32_MAX) Call::refuse(fmt::format("a length of {} is not taken", t.length));
+    if (t.length < 1 || t.length > INT32_MAX)
+        Call::refuse(fmt::format("a length of {} is not taken", t.length));
     t.size = std::min(shape[axis], to_real ? t.length / 2 + 1 : t.length);
     t.results = onesided && !t.inverse ? t.length / 2 + 1 : t.length;
     t.parts_of_result = to_real ? 1 : 2;
@@ -69,7 +71,9 @@ Transform transform_of(Call& call, const Sizes& shape, size_t axis) {
 void dft(Call& call) {
     const Sizes shape = call.shape(0);
     if (shape.size() < 2) Call::refuse("its operand has less than two dimensions");
-    const int64_t given = call.opset < 20 ? call.integer("axis", 1) : call.has(2) ? call.integer_of(2, "axis") : -2;
+    const int64_t given = call.opset < 20 ? call.integer("axis", 1)
+                          : call.has(2)   ? call.integer_of(2, "axis")
+                                          : -2;
     const size_t axis = call.axis(given, static_cast<int64_t>(shape.size())), last = shape.size() - 1;
     if (axis == last) Call::refuse("its axis is that of real and imaginary parts");
     const Transform t = transform_of(call, shape, axis);
@@ -79,8 +83,8 @@ void dft(Call& call) {
     const Sizes perm = swapped_perm(shape.size(), axis, last - 1);
     Sizes moved = call.sizes(x = call.transpose(x, perm));
     const int64_t rows = elements_of(moved) / (t.size * t.parts);
-    const ValueId y = matmul(call, call.reshape(x, {rows, t.size * t.parts}),
-                             call.constant(matrix_of(t), call.elem(x)));
+    const ValueId y =
+        matmul(call, call.reshape(x, {rows, t.size * t.parts}), call.constant(matrix_of(t), call.elem(x)));
     moved[last - 1] = t.results;
     moved[last] = t.parts_of_result;
     call.result(call.transpose(call.reshape(y, moved), perm));
@@ -99,7 +103,8 @@ void stft(Call& call) {
         const Known& given = call.known(2, "window");
         for (size_t i = 0; i < given.size(); ++i) window.push_back(given.number(i));
     }
-    t.length = t.size = call.has(3) ? call.integer_of(3, "frame_length") : static_cast<int64_t>(window.size());
+    t.length = t.size =
+        call.has(3) ? call.integer_of(3, "frame_length") : static_cast<int64_t>(window.size());
     if (window.empty()) window.assign(static_cast<size_t>(std::clamp<int64_t>(t.length, 0, shape[1])), 1);
     if (step < 1 || step > INT32_MAX || t.length < 1 || t.length > shape[1] ||
         window.size() != static_cast<size_t>(t.length))
@@ -117,9 +122,8 @@ void stft(Call& call) {
     }
     const ValueId x = call.value(0);
     if (!is_float(call.elem(x))) Call::refuse("its operand is no float");
-    const ValueId y =
-        convolution(call, call.transpose(x, {0, 2, 1}), call.constant(weights, call.elem(x)), std::nullopt,
-                    {{t.length}, {step}, {1}, {0, 0}}, 1, call.elem(x));
+    const ValueId y = convolution(call, call.transpose(x, {0, 2, 1}), call.constant(weights, call.elem(x)),
+                                  std::nullopt, {{t.length}, {step}, {1}, {0, 0}}, 1, call.elem(x));
     const int64_t frames = call.sizes(y)[2];
     call.result(call.transpose(call.reshape(y, {shape[0], t.results, 2, frames}), {0, 3, 1, 2}));
 }

@@ -69,7 +69,47 @@ bool is_plain(const Graph& graph, const Node& node) {
     return is_plain_float(graph.value(node.inputs[0])) && is_plain_float(graph.value(node.outputs[0]));
 }
 
+/// Sums of parts, and what stands before each of them.
+ValueId running_sum(Parts& parts, ValueId x, const Node& node, std::vector<int64_t> shape, size_t axis) {
+    const int64_t length = shape[axis];
+    const auto part = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(length))));
+    const int64_t count = (length + part - 1) / part, d = static_cast<int64_t>(axis);
+    std::vector<int64_t> pads(2 * shape.size(), 0), cut = shape;
+    pads[shape.size() + axis] = count * part - length;
+    shape[axis] = count * part;
+    if (shape[axis] > length)
+        x = parts.add("pad", {x},
+                      graph::attributes({graph::ints("pads", pads), graph::word("mode", "constant"),
+                                         graph::real("constant_value", 0)}));
+    cut[axis] = count;
+    cut.insert(cut.begin() + d + 1, part);
+    x = parts.reshape(x, cut);
+    const auto sums = [&](ValueId of, int64_t along, int64_t exclusive) {
+        BoundAttrs attrs = node.attrs;
+        set_integer(attrs, "axis", along);
+        set_integer(attrs, "exclusive", exclusive);
+        return parts.add("cumsum", {of}, attrs);
+    };
+    const ValueId inside = sums(x, d + 1, node.attrs.integer("exclusive", 0));
+    const ValueId before = sums(parts.reduce("reduce_sum", x, {d + 1}), d, 1);
+    const ValueId whole = parts.reshape(parts.add("add", {inside, before}), shape);
+    return shape[axis] == length ? whole : parts.add("slice", {whole}, slice_of(d, 0, length));
+}
+
 }  // namespace
+
+bool fit_running_sum(Rewriter& rewriter, NodeId id, const TileRoom& room) {
+    const Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    if (!is(node, "cumsum") || has_quant(graph.value(node.inputs[0]))) return false;
+    const graph::Value& x = graph.value(node.inputs[0]);
+    const std::vector<int64_t> shape = shape_list(x.shape);
+    const size_t axis = from_front(node.attrs.integer("axis", 0), shape.size());
+    if (room.fits(x.elem, 2 * shape[axis]) || shape.size() >= static_cast<size_t>(max_rank)) return false;
+    Parts parts(rewriter, node);
+    parts.finish(id, running_sum(parts, node.inputs[0], node, shape, axis));
+    return true;
+}
 
 bool fit_softmax(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     const Graph& graph = rewriter.graph;

@@ -34,6 +34,8 @@ bool fit_global_pool(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Resizes and mirrored padding: along one dimension first. Both are separable.
 bool fit_resize(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_mirror(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// Running sums of long rows: of parts, and of their sums.
+bool fit_running_sum(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Softmax and norms of long rows: reductions, and elementwise nodes, which can be cut anywhere.
 bool fit_softmax(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_norm(Rewriter& rewriter, NodeId id, const TileRoom& room);

@@ -85,6 +85,7 @@ def layers() -> dict[str, tuple[nn.Module, list[tuple[int, ...]]]]:
         "pixel shuffle": (nn.PixelShuffle(3), [(1, 36, 41, 50)]),
         "pixel unshuffle": (nn.PixelUnshuffle(2), [(1, 5, 82, 100)]),
         "mirrored padding": (nn.ReflectionPad2d((3, 1, 2, 4)), [(1, 5, 96, 97)]),
+        "running sum": (Function(lambda x: x.cumsum(-1)), [(3, 20011)]),
         "grid sample": (
             Function(lambda x, grid: fn.grid_sample(x, grid, align_corners=False)),
             [(1, 5, 50, 61), (1, 40, 45, 2)],

@@ -151,7 +151,7 @@ class Errors(unittest.TestCase):
     def test_unsupported(self) -> None:
         """One list of all nodes; those behind them are told apart."""
         nodes = [
-            helper.make_node("GridSample", ["x"], ["a"], name="first"),
+            helper.make_node("MaxUnpool", ["x"], ["a"], name="first"),
             helper.make_node("Nothing", ["x"], ["b"], domain="com.example"),
             relu("a", "c"),
             helper.make_node("Reshape", ["x", "i"], ["y"]),
@@ -161,7 +161,7 @@ class Errors(unittest.TestCase):
         self.expect(
             graph,
             "4 of 4 nodes",
-            "node `first` (GridSample): the operator is not known",
+            "node `first` (MaxUnpool): the operator is not known",
             "node `Nothing_1` (Nothing): the domain com.example is not known",
             "not looked at: `first` before it",
             "its target sizes are not constant",

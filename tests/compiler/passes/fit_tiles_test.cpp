@@ -181,6 +181,22 @@ TEST(FitTiles, MirroredPaddingIsSeparable) {
     EXPECT_EQ(Single({1, 40, 50, 3}).fitted("pad", pads("edge"), {}, 0), "pad");
 }
 
+TEST(FitTiles, RunningSumsAreThoseOfParts) {
+    for (const int64_t exclusive : {0, 1}) {
+        for (const int64_t reverse : {0, 1}) {
+            const auto along = [&](int64_t axis) {
+                return attributes(
+                    {integer("axis", axis), integer("exclusive", exclusive), integer("reverse", reverse)});
+            };
+            EXPECT_EQ(Single({2, 2500}).fitted("cumsum", along(1)),
+                      "reshape cumsum reduce_sum cumsum add reshape");
+            EXPECT_EQ(Single({2503, 3}).fitted("cumsum", along(0)),
+                      "pad reshape cumsum reduce_sum cumsum add reshape slice");
+            EXPECT_EQ(Single({4, 300}).fitted("cumsum", along(-1)), "cumsum");
+        }
+    }
+}
+
 TEST(FitTiles, LongRowsOfSoftmaxAreSpelledOut) {
     const auto along = [](int64_t axis) { return attributes({integer("axis", axis)}); };
     EXPECT_EQ(Single({3, 1700}).fitted("softmax", along(1)), "reduce_max sub exp reduce_sum div");
