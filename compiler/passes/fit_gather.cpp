@@ -9,8 +9,9 @@
 namespace kpu::passes {
 namespace {
 
-/// A row that a kernel copies takes about as long as so many bytes that stream.
-constexpr int64_t least_row = 512;
+/// A row that a kernel copies takes about as long as so many bytes of a table that is read as a whole, or, if it exceeds
+/// L1, a few columns at a time.
+constexpr int64_t row_of_whole = 2048, row_of_columns = 512;
 
 /// The fewest equal parts of a row that fit; 0: there are none of some size.
 int64_t parts_of_row(ElemType elem, int64_t width, const TileRoom& room) {
@@ -60,7 +61,8 @@ bool fit_gather(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     const int64_t rows = x.shape[axis], width = x.shape.product() / rows, count = index.shape.product();
     const auto bytes = static_cast<int64_t>(packed_bytes(x.elem, static_cast<uint64_t>(x.shape.product())));
     const bool column_fits = room.fits(x.elem, rows + count);
-    if (column_fits && count * std::max(bytes / rows, least_row) >= bytes) return false;
+    const int64_t least = room.fits(x.elem, x.shape.product()) ? row_of_whole : row_of_columns;
+    if (column_fits && count * std::max(bytes / rows, least) >= bytes) return false;
     const int64_t parts = parts_of_row(x.elem, width, room);
     if (parts == 0) return false;
     const Dims shape = graph::dims({rows * parts, width / parts});

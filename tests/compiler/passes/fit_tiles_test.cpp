@@ -160,6 +160,8 @@ TEST(FitTiles, RowsOfLargeTablesAreCopied) {
     EXPECT_EQ(looked_up({40, 9001}, 0, {3}), "gather");        // and have no equal parts that fit
     EXPECT_EQ(looked_up({500, 64}, 0, {400}), "gather");       // the table whole is less than so many rows
     EXPECT_EQ(looked_up({3, 5000}, 1, {4}), "gather");         // columns
+    EXPECT_EQ(looked_up({30, 50}, 0, {2}), copied);            // it fits L1, and is more than two rows cost
+    EXPECT_EQ(looked_up({30, 50}, 0, {3}), "gather");
     EXPECT_EQ(looked_up({20, 4}, 0, {1}), "gather");
 }
 
