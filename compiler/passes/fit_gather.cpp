@@ -68,8 +68,9 @@ bool fit_gather(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     const Dims shape = graph::dims({rows * parts, width / parts});
     const ValueId table =
         x.shape == shape ? node.inputs[0] : rewriter.add_constant(x.name, x.elem, shape, x.data, x.quant);
-    ValueId places = reshaped(rewriter, node, node.inputs[1], {count, 1});
-    if (parts > 1) places = places_of_parts(rewriter, node, places, parts);
+    ValueId places = node.inputs[1];
+    if (parts > 1)
+        places = places_of_parts(rewriter, node, reshaped(rewriter, node, places, {count, 1}), parts);
     places = reshaped(rewriter, node, places, {count * parts});
     const ValueId picked =
         rewriter.add("gather_rows", {table, places}, {}, {node.source, y.name + ".rows", y.elem, y.quant});
