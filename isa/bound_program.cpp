@@ -13,6 +13,14 @@ bool Dims::operator==(const Dims& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
 }
 
+std::string BoundProgram::where(const BoundTask& task) const {
+    const bool of_network = task.op < ops.size() && !ops[task.op].type.empty();
+    return fmt::format(
+        "program `{}`, {}task `{}`", name,
+        of_network ? fmt::format("operation `{}` ({}), ", ops[task.op].id, ops[task.op].type) : std::string(),
+        task.name);
+}
+
 void LoopValues::push(int64_t value) {
     if (depth < inline_values.size()) {
         inline_values[depth] = value;

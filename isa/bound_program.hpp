@@ -232,7 +232,9 @@ struct BoundProgram {
     std::vector<TensorSpec> inputs;  ///< buffers that need host data (design.md section 9)
     std::vector<TensorSpec> outputs;
     std::vector<DataImage> data;
-    std::vector<SourcePos> positions;      ///< parallel to statements, for messages; may be empty
+    std::vector<SourcePos> positions;  ///< parallel to statements, for messages; may be empty
+    /// "program `p`, operation `conv1` (Conv), task `t`", for messages; the operation of compiled networks alone.
+    std::string where(const BoundTask& task) const;
     uint64_t ddr_bytes = 0, l2_bytes = 0;  ///< used, after allocation
     std::vector<uint64_t> l1_bytes;        ///< used, per engine
     std::shared_ptr<const Module> module;  ///< keeps data sections alive

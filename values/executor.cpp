@@ -97,7 +97,7 @@ void Executor::compute(const BoundTask& task, const std::vector<Tensor>& inputs,
     try {
         backend_.execute(task.opcode, inputs, outputs, task.attrs);
     } catch (const UserError& error) {
-        throw UserError(fmt::format("program `{}`, task `{}`: {}", program_.name, task.name, error.what()));
+        throw UserError(fmt::format("{}: {}", program_.where(task), error.what()));
     }
 }
 
@@ -130,7 +130,7 @@ void Executor::run_kernel(MemoryMap& memory, const BoundTask& task, const std::v
     limits.races = kernel_races_;
     const auto done = std::make_shared<kernel::LaunchResult>();
     const auto in_task = [&](const std::exception& error) {
-        return fmt::format("program `{}`, task `{}`: {}", program_.name, task.name, error.what());
+        return fmt::format("{}: {}", program_.where(task), error.what());
     };
     try {
         *done = kernel::evaluate_launch(memory, task, inputs, outputs, loops, limits, result);

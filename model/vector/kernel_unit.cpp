@@ -68,8 +68,7 @@ void KernelUnit::wake() {
 }
 
 std::string KernelUnit::in_task(const std::exception& error) const {
-    return fmt::format("program `{}`, task `{}`: {}", place().program->name, run_->command->task->task->name,
-                       error.what());
+    return fmt::format("{}: {}", place().program->where(*run_->command->task->task), error.what());
 }
 
 void KernelUnit::begin() {

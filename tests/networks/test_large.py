@@ -206,7 +206,7 @@ class LargeTest(unittest.TestCase):
             given = ["--mode", mode, "--input", f"x={self.folder / 'x.npy'}"]
             done = subprocess.run([*command, *given], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 2)
-            self.assertIn("gather_rows", done.stderr)
+            self.assertIn("operation `/Gather` (Gather), task `gather_rows_f32_4000_64_4", done.stderr)
             self.assertIn(
                 "index 4000 of dimension 0, 1 elements, is outside of the buffer's shape [4000, 64]",
                 done.stderr,
