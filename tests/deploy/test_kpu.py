@@ -253,13 +253,12 @@ def test_compiler_errors(tmp_path: Path) -> None:
     with pytest.raises(kpu.CompilationError, match="a batch of 1, swkpu-v1 takes 0"):
         compiler.compile(MODEL, kpu.KPUConfig(max_batch_size=0))
     value = onnx.helper.make_tensor_value_info
-    row = [1, 200_000]  # a running sum needs its row whole
+    # a window needs what it covers whole
     graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("CumSum", ["x", "axis"], ["y"])],
+        [onnx.helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[600, 600])],
         "g",
-        [value("x", 1, row)],
-        [value("y", 1, row)],
-        [onnx.helper.make_tensor("axis", 7, [1], [1])],
+        [value("x", 1, [1, 1, 700, 700])],
+        [value("y", 1, [1, 1, 101, 101])],
     )
     wide = tmp_path / "wide.onnx"
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), wide)
