@@ -75,13 +75,24 @@ class Bounds {
         return double(of.peak_q16()) / 65536 * target_.array_cycles;
     }
 
-    /// What a kernel copies from DDR.
+    /// What a kernel copies from DDR to L1.
     void copy(const BoundTask& task, double elements, Work& work) const {
         const double bytes = elements * bit_width(program_.regions[task.outputs[0]].elem) / 8;
         work[dma] += bytes / target_.dma.port / unit_count(UnitKind::dma);
-        work[pins] += bytes / pins_;
-        work[system_link] += bytes / target_.system.link;
-        work[engine_links] += bytes / target_.dma.link / double(target_.engines.size());
+        pass(bytes, {Level::ddr, Level::l1}, work);
+    }
+
+    /// Bytes between two memories.
+    void pass(double bytes, std::initializer_list<Level> ends, Work& work) const {
+        bool ddr = false;
+        for (const Level end : ends) {
+            ddr = ddr || end == Level::ddr;
+            if (end == Level::ddr) work[pins] += bytes / pins_;
+            if (end == Level::l2) work[l2] += bytes / target_.l2_bytes_per_cycle;
+            if (end == Level::l1)
+                work[engine_links] += bytes / target_.dma.link / double(target_.engines.size());
+        }
+        if (ddr) work[system_link] += bytes / target_.system.link;
     }
 
     void move(const BoundTask& task, double times, Work& work) const {
@@ -91,15 +102,7 @@ class Bounds {
         const lower::Mover& mover = system ? target_.system : task.stores() ? target_.store : target_.dma;
         const Resource by = system ? system_dma : on_vector ? vector_of(task) : dma;
         work[by] += bytes / mover.port / unit_count(task.unit);
-        bool ddr = false;
-        for (const BoundRegion* side : {&from, &to}) {
-            ddr = ddr || side->level == Level::ddr;
-            if (side->level == Level::ddr) work[pins] += bytes / pins_;
-            if (side->level == Level::l2) work[l2] += bytes / target_.l2_bytes_per_cycle;
-            if (side->level == Level::l1)
-                work[engine_links] += bytes / target_.dma.link / double(target_.engines.size());
-        }
-        if (ddr) work[system_link] += bytes / target_.system.link;
+        pass(bytes, {from.level, to.level}, work);
     }
 
     const BoundProgram& program_;

@@ -83,13 +83,16 @@ class Counter {
         return bytes / run * std::ceil(run / size);
     }
 
+    void dram(bool read, double bursts, double activations) {
+        book(Component::dram, read ? "read" : "write", bursts);
+        book(Component::phy, "burst", bursts);
+        book(Component::dram, "activate", activations);
+    }
+
     void memory(const BoundTask& task, const BoundRegion& region, bool read, double bytes) {
         if (region.level == Level::ddr) {
-            const double bursts = pieces(region, device_.burst_bytes(), bytes);
-            book(Component::dram, read ? "read" : "write", bursts);
-            book(Component::phy, "burst", bursts);
-            book(Component::dram, "activate", std::ceil(pieces(region, device_.row_bytes(), bytes)));
-            return;
+            const auto pieces_of = [&](double size) { return pieces(region, size, bytes); };
+            return dram(read, pieces_of(device_.burst_bytes()), std::ceil(pieces_of(device_.row_bytes())));
         }
         const bool l1 = region.level == Level::l1;
         const proto::Sram& sram = l1 ? engine(task).l1() : target_.platform.l2();
@@ -172,14 +175,11 @@ class Counter {
     void copies(const BoundTask& task, const BoundRegion& from, const kernels::Work& work) {
         const double row = work.length_of_a_copy * bit_width(from.elem) / 8, bytes = work.copies * row;
         const bool ddr = from.level == Level::ddr;
-        if (ddr) {
-            const double bursts = work.copies * std::ceil(row / device_.burst_bytes());
-            book(Component::dram, "read", bursts);
-            book(Component::phy, "burst", bursts);
-            book(Component::dram, "activate", work.copies * std::ceil(row / device_.row_bytes()));
-        } else {
+        if (ddr)
+            dram(true, work.copies * std::ceil(row / device_.burst_bytes()),
+                 work.copies * std::ceil(row / device_.row_bytes()));
+        else
             memory(task, from, true, bytes);
-        }
         book(Component::noc, "byte", bytes * (ddr ? 2 : 1));
         book(Component::dma, "descriptor", work.copies);
         book(Component::dma, "burst",

@@ -59,7 +59,9 @@ Instance make(const Operation& operation, ElemType data, const std::string& name
     for (const kernel::Source& source : kernels) {
         if (found.has_errors() || source.body->name() != name) continue;
         Instance result{*source.body, kernel::analyse(source, found)};
-        if (result.code != nullptr) return result;
+        if (result.code == nullptr) continue;
+        result.needs_values = kernel::first_data_dependence(*result.code).has_value();
+        return result;
     }
     throw InternalError(fmt::format("kernel {}: {}", name, UserError(std::move(found)).what()));
 }

@@ -61,6 +61,7 @@ std::optional<OpcodeId> find_spec(std::string_view name);
 struct Instance {
     proto::KernelBody body;
     std::shared_ptr<const kernel::Code> code;
+    bool needs_values = false;  ///< to know how long it takes
 };
 /// Made once for each type, and for the sizes of a launch.
 const Instance& instance_of(const Operation& operation, ElemType data, const Launch& launch);

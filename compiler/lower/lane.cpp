@@ -310,7 +310,7 @@ Task Lane::launch(const kernels::Operation& kernel, const TileNode& tile, const 
     const kernels::Launch of = kernel.launch(in, out, node.attrs);
     const kernels::Instance& instance = kernels::instance_of(kernel, data_type(places_.graph, node), of);
     carry(instance.body);
-    if (kernel::first_data_dependence(*instance.code)) places_.needs_values = true;
+    places_.needs_values = places_.needs_values || instance.needs_values;
     Task task = places_.program.launch(instance.body.name(), inputs, outputs, of.workgroups, of.scalars);
     places_.launches[task.statement()] = of.work;
     return task;
