@@ -165,6 +165,29 @@ TEST(KernelOperations, NaNIsTheGreatest) {
     }
 }
 
+/// Their samples are without number, those near the picture are not.
+TEST(KernelOperations, RegionsWithoutEnd) {
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    const auto backend = values::make_fast_backend();
+    for (const int64_t largest : {0, 1}) {
+        Graph graph;
+        const ValueId x = graph.add_input("x", ElemType::f32, dims({1, 1, 4})),
+                      rois = graph.add_input("rois", ElemType::f32, dims({2, 4})),
+                      at = graph.add_constant("at", ElemType::i32, dims({2}),
+                                              data_of(std::vector<int32_t>{0, 0})),
+                      scale = graph.add_constant("scale", ElemType::f32, dims({2}),
+                                                 data_of(std::vector<float>{1, 0}));
+        const BoundAttrs attrs =
+            attributes({integer("height", 2), integer("width", 2), integer("rows", 1), integer("columns", 1),
+                        integer("samples", 0), integer("largest", largest), integer("half", 1)});
+        output(graph, graph.add_node("roi_align", {x, rois, at, scale}, attrs, named("regions")));
+        const Data regions = data_of(std::vector<float>{0, 0, inf, 1e9F, -inf, 0, inf, 1});
+        const Data result =
+            GraphExecutor(graph, *backend).run({data_of(std::vector<float>{1, 2, 3, 4}), regions})[0];
+        EXPECT_EQ(elements_of<float>(result), (std::vector<float>{0, 0}));
+    }
+}
+
 TEST(KernelOperations, IndexOutside) {
     Graph graph;
     const ValueId x = graph.add_input("x", ElemType::f32, dims({1, 4, 1})),

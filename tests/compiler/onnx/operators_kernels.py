@@ -205,8 +205,8 @@ def roi_align(d: Draft) -> Case:
     """Both modes, regions that reach beyond the picture, and small ones."""
     images, height, width, regions = d.integer(1, 3), d.integer(3, 12), d.integer(3, 12), d.integer(1, 6)
     opset, scale = d.opset(10), d.pick([1.0, 0.5, 0.25])
-    starts = d.floats([regions, 2], -2, 8)
-    sizes = d.floats([regions, 2], 0.1, 9)
+    starts = d.floats([regions, 2], d.pick([-2, -200]), 8)
+    sizes = d.floats([regions, 2], 0.1, d.pick([9, 9, 300]))
     rois = (np.concatenate([starts, starts + sizes], axis=1) / scale).astype(np.float32)
     attributes: dict[str, object] = {"output_height": d.integer(1, 4), "output_width": d.integer(1, 4)}
     attributes |= {"sampling_ratio": d.integer(0, 3), "spatial_scale": scale, "mode": d.pick(["avg", "max"])}
