@@ -57,6 +57,12 @@ class Evaluation {
         return op().operands[operand].place != Place::input || is_moved(request_.homes[operand]);
     }
 
+    /// Of what operations share, each counts as if another one had brought it: alike, they are cut alike.
+    bool from_ddr(size_t operand) const {
+        if (request_.homes[operand] != Home::shared) return request_.homes[operand] == Home::ddr;
+        return tiling_.follows(op(), operand, Walk::loop) || (!tiling_.hoisted[operand] && iterations_ > 1);
+    }
+
     void count_rounds() {
         iterations_ = stages_ = parts_ = 1;
         filled_ = covered_ = 1;
@@ -152,8 +158,7 @@ class Evaluation {
         tiling_.kept_bytes = 0;
         std::vector<std::pair<double, size_t>> saved;
         for (size_t i = 0; i < op().operands.size(); ++i) {
-            if (op().operands[i].place != Place::input || request_.homes[i] != Home::ddr ||
-                bit_width(value(i).elem) < 8)
+            if (op().operands[i].place != Place::input || !from_ddr(i) || bit_width(value(i).elem) < 8)
                 continue;
             // what is loaded while another operation runs finds that operation's tensors in L2
             if (tiling_.hoisted[i] && value(i).constant()) continue;
@@ -325,7 +330,8 @@ class Evaluation {
 
     /// In L2: tiles from DDR stand there packed or with gaps, unless the whole tensor does.
     Runs runs_in_l2(size_t i) const {
-        const bool packed = request_.homes[i] == Home::ddr && tiling_.keep[i] != Keep::whole;
+        const bool staged = request_.homes[i] == Home::ddr || request_.homes[i] == Home::shared;
+        const bool packed = staged && tiling_.keep[i] != Keep::whole;
         if (packed && tiling_.staged[i].rank == 0) return {1, double(bytes(i))};
         Runs of = at_home_.runs(i);
         if (packed) of.stride = staged_stride(i);
@@ -410,7 +416,7 @@ class Evaluation {
         for (size_t i = 0; i < op().operands.size(); ++i) {
             if (op().operands[i].place == Place::internal || !in_l1(i)) continue;
             count_lane(i, of);
-            if (request_.homes[i] == Home::ddr) count_system(i, of);
+            if (from_ddr(i)) count_system(i, of);
         }
         for (const TileNode& node : op().nodes) {
             const kernels::Operation* kernel = kernels::find(request_.graph.nodes[node.node].opcode);

@@ -11,6 +11,7 @@
 #include "compiler/lower/held.hpp"
 #include "compiler/lower/memory.hpp"
 #include "compiler/lower/order.hpp"
+#include "compiler/lower/shared.hpp"
 #include "compiler/lower/throttle.hpp"
 #include "compiler/lower/tiling.hpp"
 #include "isa/builder.hpp"
@@ -34,7 +35,8 @@ struct Places {
     Throttle& throttle;
 
     builder::Buffer weights{}, table{}, l2{}, held{}, ddr{};
-    std::map<uint32_t, builder::Buffer> own{};     ///< by storage: inputs and outputs of the host
+    std::map<uint32_t, builder::Buffer> own{};  ///< by storage: inputs and outputs of the host
+    SharedBlocks shared{memory};
     std::map<Block, int64_t> table_places{};       ///< small constants: byte offsets in the table
     std::vector<builder::Buffer> l1{}, staging{};  ///< by engine: its L1, and as much of L2
     bool any_held = false;

@@ -173,14 +173,19 @@ Tile Lane::load(size_t operand, const Expr& slot, int64_t part, const Expr& t) {
 
 Tile Lane::load(size_t operand, const Expr& slot, int64_t part, Staged& staged, const Expr& t) {
     if (homes_[operand] == Home::in_place) return tiles_.at_home(operand, t);
-    const Tile from =
-        homes_[operand] == Home::ddr ? in_l2(operand, slot, part, staged, t) : tiles_.at_home(operand, t);
+    const bool of_ddr = homes_[operand] == Home::ddr || homes_[operand] == Home::shared;
+    const Tile from = of_ddr ? in_l2(operand, slot, part, staged, t) : tiles_.at_home(operand, t);
     Tile to = tiles_.in_l1(operand, slot, part);
     fetch(operand, to, from);
     return to;
 }
 
 Tile Lane::in_l2(size_t operand, const Expr& slot, int64_t part, Staged& staged, const Expr& t) {
+    const bool again = !slot.is_literal();  // each iteration of a loop would bring it
+    if (const auto shared = tiles_.shared(operand, again)) {
+        if (shared->second) fetch(operand, shared->first, tiles_.at_home(operand, t));
+        return shared->first;
+    }
     const std::vector<int64_t> identity = tiles_.identity(operand, part);
     if (tiling_.keep[operand] != Keep::no) {
         Tile kept = tiles_.kept(operand, t);

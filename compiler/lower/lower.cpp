@@ -11,6 +11,7 @@
 #include "compiler/lower/flatten.hpp"
 #include "compiler/lower/held.hpp"
 #include "compiler/lower/op_records.hpp"
+#include "compiler/lower/shared.hpp"
 #include "compiler/lower/tiles.hpp"
 #include "platforms/platform.hpp"
 
@@ -44,9 +45,11 @@ class Lowering {
 
     Lowered run() {
         const Room of_tensors = room();
-        result_.memory = plan_memory(graph_, groups_, of_tensors, guide_.wishes);
+        result_.memory = plan_memory(graph_, groups_, of_tensors, guide_.wishes,
+                                     shared_constants(graph_, result_.ops, guide_.inferences));
         find_homes();
         for (size_t i = 0; i < result_.ops.size(); ++i) choose(result_.ops[i], result_.memory.spare[i]);
+        places_.shared.choose_blocks(graph_, result_.ops);
         if (guide_.inferences > 1) hold();
         declare_buffers();
         emit();
@@ -168,6 +171,8 @@ class Lowering {
         for (LoweredOp& op : result_.ops) {
             for (size_t i = 0; i < op.op.operands.size(); ++i) {
                 const TileOperand& operand = op.op.operands[i];
+                if (op.homes[i] == Home::ddr && result_.memory.shared.count(operand.value) > 0)
+                    op.homes[i] = Home::shared;
                 if (graph_.value(operand.value).constant() || operand.place == Place::internal) continue;
                 const Storage& storage = result_.memory.storages[result_.memory.views[operand.value].storage];
                 op.homes[i] = operand.in_place                  ? Home::in_place
@@ -318,17 +323,8 @@ class Lowering {
         const uint64_t taken = staging + align_up(table_used_) + align_up(result_.memory.l2_bytes);
         if (taken < target_.l2_bytes)
             result_.held_bytes = hold_weights(graph_, result_.ops, target_.l2_bytes - taken);
-        for (size_t i = 0; i < result_.ops.size(); ++i) {
-            LoweredOp& op = result_.ops[i];
-            std::vector<Home> homes = op.homes;
-            for (size_t operand = 0; operand < homes.size(); ++operand) {
-                if (op.held.holds(operand)) homes[operand] = Home::l2;
-            }
-            const std::vector<Dims> strides = strides_at_home(graph_, result_.memory, op.op);
-            op.later = op.tiling;
-            evaluate({graph_, op.op, target_, homes, strides, arena_bytes_, result_.memory.spare[i].bytes},
-                     op.later);
-        }
+        for (size_t i = 0; i < result_.ops.size(); ++i)
+            judge_held(graph_, target_, result_.memory, i, arena_bytes_, result_.ops[i]);
     }
 
     // ---- tasks

@@ -224,7 +224,7 @@ class Planner {
         plan_.internal = std::move(groups.internal);
     }
 
-    MemoryPlan run() {
+    MemoryPlan run(const std::vector<SharedConstant>& shared) {
         plan_.views.resize(graph_.values.size());
         for (const graph::Port& port : graph_.inputs) keep(port.value).input = true;
         for (ValueId id = 0; id < graph_.values.size(); ++id) {
@@ -235,9 +235,12 @@ class Planner {
             if (!graph_.value(port.value).constant()) keep(port.value).output = true;
         }
         plan_.storages = views_.storages();
-        find_wishes();
         count_traffic();
+        add(shared);
+        find_wishes();
         place(plan_, wished_, room_);
+        for (auto it = plan_.shared.begin(); it != plan_.shared.end();)
+            it = plan_.storages[it->second].home == Home::l2 ? std::next(it) : plan_.shared.erase(it);
         return std::move(plan_);
     }
 
@@ -253,6 +256,19 @@ class Planner {
             result[n] = group;
         }
         return result;
+    }
+
+    void add(const std::vector<SharedConstant>& shared) {
+        for (const SharedConstant& of : shared) {
+            Storage storage;
+            storage.name = graph_.value(of.value).name;
+            storage.elem = graph_.value(of.value).elem;
+            storage.bytes = of.bytes, storage.traffic = of.traffic;
+            storage.first = of.first, storage.last = of.last;
+            storage.constant = true;
+            plan_.shared[of.value] = static_cast<uint32_t>(plan_.storages.size());
+            plan_.storages.push_back(std::move(storage));
+        }
     }
 
     void find_lifetimes() {
@@ -400,8 +416,9 @@ void insert_copies(Graph& graph) {
     }
 }
 
-MemoryPlan plan_memory(const Graph& graph, GroupList groups, const Room& room, const MappingWishes& wishes) {
-    return Planner(graph, std::move(groups), room, wishes).run();
+MemoryPlan plan_memory(const Graph& graph, GroupList groups, const Room& room, const MappingWishes& wishes,
+                       const std::vector<SharedConstant>& shared) {
+    return Planner(graph, std::move(groups), room, wishes).run(shared);
 }
 
 uint64_t ddr_traffic(const Graph& graph, const MemoryPlan& memory) {

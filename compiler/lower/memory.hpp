@@ -1,5 +1,6 @@
 #pragma once
 // Where the tensors of a graph live: which share their bytes, when they are alive, and their places in L2 and DDR.
+#include <map>
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
@@ -17,6 +18,7 @@ struct Storage {
     bool input = false, output = false;  ///< the host gives or takes it: a buffer of its own
     uint64_t address = 0;                ///< in its arena: that of L2, that of DDR, or 0 in its own buffer
     uint64_t traffic = 0;                ///< bytes that groups write to it and read from it
+    bool constant = false;               ///< DDR has it anyhow
 };
 
 /// Bytes from one inference's to the next's, of what the host gives or takes.
@@ -43,6 +45,14 @@ struct GroupList {
 };
 GroupList groups_of(const graph::Graph& graph);
 
+/// A constant that several groups read, from the first of them to the last.
+struct SharedConstant {
+    graph::ValueId value = 0;
+    uint32_t first = 0, last = 0;
+    uint64_t bytes = 0;    ///< that it takes of L2
+    uint64_t traffic = 0;  ///< that it saves there
+};
+
 /// Bytes for tensors.
 struct Room {
     uint64_t l2 = 0, ddr = 0;
@@ -53,6 +63,7 @@ class MappingWishes;
 struct MemoryPlan {
     std::vector<View> views;  ///< by value; constants have none
     std::vector<Storage> storages;
+    std::map<graph::ValueId, uint32_t> shared;  ///< constants that have a storage in L2
     std::vector<NodeRange> groups;         ///< what becomes tasks; nodes that only rename bytes are in none
     std::vector<bool> internal;            ///< by value: made and used by one group
     uint64_t l2_bytes = 0, ddr_bytes = 0;  ///< of the two arenas
@@ -75,7 +86,8 @@ graph::Node copy_of(graph::Graph& graph, graph::ValueId value, const graph::Sour
 void insert_copies(graph::Graph& graph);
 /// Throws UserError when DDR is too small.
 /// `wishes`: homes that are fixed; those in L2 are placed first. Throws UserError when one finds no place there.
+/// `shared`: constants that get a place in L2 if that saves more than what else could live there.
 MemoryPlan plan_memory(const graph::Graph& graph, GroupList groups, const Room& room,
-                       const MappingWishes& wishes);
+                       const MappingWishes& wishes, const std::vector<SharedConstant>& shared = {});
 
 }  // namespace kpu::lower

@@ -32,9 +32,9 @@ class Arena {
     }
     uint64_t used() const { return used_; }
 
-    /// The largest gap while group g runs.
-    MemoryPlan::Gap gap(uint32_t g) const {
-        std::vector<const Block*> alive = alive_during(g, g);
+    /// The largest gap while groups [first, last] run.
+    MemoryPlan::Gap gap(uint32_t first, uint32_t last) const {
+        std::vector<const Block*> alive = alive_during(first, last);
         MemoryPlan::Gap largest;
         uint64_t lo = 0;
         const auto consider = [&](uint64_t hi) {
@@ -204,6 +204,7 @@ class Placer {
 
     void finish(const std::vector<size_t>& order) {
         Arena l2(room_.l2), ddr(room_.ddr);
+        std::vector<size_t> in_part;
         for (const size_t s : order) {
             Storage& storage = storages_[s];
             if (may_enter_l2(s) && l2.place(storage)) {
@@ -214,6 +215,8 @@ class Placer {
                     "bytes are for tensors), where --mapping fixes it. Fix: leave it open, or fix "
                     "others in DDR.",
                     storage.name, storage.bytes, room_.l2));
+            } else if (storage.constant) {
+                in_part.push_back(s);
             } else if (!ddr.place(storage)) {
                 throw UserError(
                     fmt::format("DRAM memory exceeded: `{}` of {} bytes finds no place in {} bytes. Fix: "
@@ -222,9 +225,18 @@ class Placer {
                                 storage.name, storage.bytes, room_.ddr));
             }
         }
+        for (const size_t s : in_part) place_part(l2, storages_[s]);
         plan_.l2_bytes = l2.used();
-        for (uint32_t g = 0; g < plan_.groups.size(); ++g) plan_.spare.push_back(l2.gap(g));
+        for (uint32_t g = 0; g < plan_.groups.size(); ++g) plan_.spare.push_back(l2.gap(g, g));
         plan_.ddr_bytes = ddr.used();
+    }
+
+    /// Of a constant that finds no place, what does: three quarters of a gap, as operations keep inputs in L2 too.
+    static void place_part(Arena& l2, Storage& storage) {
+        const uint64_t room = l2.gap(storage.first, storage.last).bytes / 4 * 3 / tile_align * tile_align;
+        if (room < storage.bytes / 8) return;
+        storage.bytes = std::min(storage.bytes, room);
+        if (l2.place(storage)) storage.home = Home::l2;
     }
 
     MemoryPlan& plan_;

@@ -89,7 +89,8 @@ std::vector<int64_t> staged_offsets(const graph::Graph& graph, const TileOp& op,
                                     const std::vector<Home>& homes) {
     std::vector<bool> used(op.operands.size(), false);
     for (size_t i = 0; i < used.size(); ++i) {
-        if (homes[i] == Home::ddr && op.operands[i].place != Place::internal) used[tiling.place[i]] = true;
+        if ((homes[i] == Home::ddr || homes[i] == Home::shared) && op.operands[i].place != Place::internal)
+            used[tiling.place[i]] = true;
     }
     std::vector<int64_t> offsets;
     int64_t next = 0;

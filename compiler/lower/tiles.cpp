@@ -231,6 +231,21 @@ Tile Tiles::constant_tile(size_t operand, const Box& tile, const Expr& t) const 
             {places_.weights.index, 0, 0, true, 0, {}, {}}};
 }
 
+std::optional<std::pair<Tile, bool>> Tiles::shared(size_t operand, bool again) const {
+    const Box tile = box(operand);
+    if (homes_[operand] != Home::shared || !(tile.shape == tile.reach)) return std::nullopt;
+    const Block block{op_.operands[operand].value, tile.first, tile.shape, value(operand).elem};
+    std::optional<int64_t> at = places_.shared.find(inference_, block);
+    const bool fresh = !at;
+    if (fresh && !again) at = places_.shared.add(inference_, block);
+    if (!at) return std::nullopt;
+    const auto size =
+        static_cast<int64_t>(packed_bytes(block.elem, static_cast<uint64_t>(tile.shape.product())));
+    return std::pair(Tile{places_.program.region("", places_.l2, Expr(*at), type(operand, tile.shape, false)),
+                          {places_.l2.index, *at, *at + size, true, 0, {}, {}}},
+                     fresh);
+}
+
 /// Tile behind tile, or laid out as the whole tensor is.
 Tile Tiles::kept(size_t operand, const Expr& t) const {
     const graph::Value& of = value(operand);

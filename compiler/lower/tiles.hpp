@@ -1,6 +1,7 @@
 #pragma once
 // The regions of a stage: where the tile of each operand stands at home, in L2 and in L1, as a function of the loop
 // variable.
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,9 @@ class Tiles {
 
     /// Outside of L1.
     Tile at_home(size_t operand, const builder::Expr& t) const;
+    /// Of a constant that several operations share: its place in L2, and whether it must be brought there. None: it moves with
+    /// the loop, or there is no room; or it is not there yet, and may not be brought (`again`: more than once).
+    std::optional<std::pair<Tile, bool>> shared(size_t operand, bool again) const;
     /// In the part of L2 that holds the tensor during this operation.
     Tile kept(size_t operand, const builder::Expr& t) const;
     /// There, and at home.

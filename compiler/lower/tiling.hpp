@@ -13,6 +13,7 @@ enum class Home : uint8_t {
     none,      ///< made and used by one group
     l2,        ///< on chip: one hop to L1
     ddr,       ///< two hops, through a staging place in L2
+    shared,    ///< a constant in DDR of which L2 keeps what is read, for other groups
     table,     ///< small constants in L2, read from there by the units
     in_place,  ///< L2 or DDR: a kernel copies parts of it to L1 itself
 };

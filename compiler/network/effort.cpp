@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -55,6 +56,7 @@ class Comparison {
             considered_.push_back(op.considered);
             charged_as_.push_back(static_cast<size_t>(op.number));
         }
+        find_classes(first);
         const std::vector<Verdict> of = judged(first);
         size_t best = 0;
         for (size_t number = 1; number < of.size(); ++number) {
@@ -108,15 +110,32 @@ class Comparison {
         return result;
     }
 
-    /// By operation: its mapping that was charged least, each in its program.
+    /// What shares a constant is in one class.
+    void find_classes(const Lowered& first) {
+        std::map<graph::ValueId, size_t> readers;
+        for (size_t i = 0; i < first.ops.size(); ++i) {
+            const lower::LoweredOp& op = first.ops[i];
+            class_.push_back(i);
+            for (size_t operand = 0; operand < op.homes.size(); ++operand) {
+                if (op.homes[operand] == lower::Home::shared)
+                    class_[i] = class_[readers.try_emplace(op.op.operands[operand].value, i).first->second];
+            }
+        }
+    }
+
+    /// By operation: its mapping that was charged least, each in its program. Those of a class are cut alike, so that each
+    /// finds what another one left in L2: their charges are summed.
     std::vector<size_t> least_charged(const std::vector<Verdict>& of) const {
         std::vector<size_t> numbers = all(0);
         std::vector<double> least(mappings_.size(), std::numeric_limits<double>::infinity());
         for (size_t number = 0; number < of.size(); ++number) {
+            std::vector<double> charged(mappings_.size(), 0);
+            for (size_t i = 0; i < mappings_.size(); ++i)
+                charged[class_[i]] += of[number].charged[charged_as_[i]];
             for (size_t i = 0; i < mappings_.size(); ++i) {
-                const double charged = of[number].charged[charged_as_[i]];
-                if (place(i, number) != number || charged >= least[i] * (1 - judge_.error)) continue;
-                least[i] = charged;
+                const size_t c = class_[i];
+                if (place(c, number) != number || charged[c] >= least[i] * (1 - judge_.error)) continue;
+                least[i] = charged[c];
                 numbers[i] = number;
             }
         }
@@ -131,6 +150,7 @@ class Comparison {
     std::vector<std::vector<Tiling>> mappings_;  ///< by operation
     std::vector<std::vector<Tiling>> considered_;
     std::vector<size_t> charged_as_;  ///< by operation: its number in programs
+    std::vector<size_t> class_;       ///< by operation: the first that it shares constants with
     Verdict verdict_;
 };
 

@@ -120,16 +120,19 @@ struct Cell {
     const Network& net;
     size_t direction = 0;
     ValueId recurrent;  ///< [hidden, gates * hidden]
-    std::optional<ValueId> input_bias, recurrent_bias, peepholes;
+    /// [gates * hidden]: of what comes from inputs (of both sums, where they are only added), of what comes from the state.
+    std::optional<ValueId> input_bias, recurrent_bias;
+    std::optional<ValueId> peepholes;
 
     const Activation& activation(size_t i) const {
         return net
             .activations[direction * (net.activations.size() / static_cast<size_t>(net.directions)) + i];
     }
-    ValueId gate(ValueId x, int64_t index) const {
-        if (net.gates == 1) return x;
-        return call.slice(x, static_cast<int64_t>(call.sizes(x).size()) - 1, index * net.hidden,
-                          (index + 1) * net.hidden);
+    ValueId gate(ValueId x, int64_t index, int64_t count = 1) const {
+        const Sizes sizes = call.sizes(x);
+        if (sizes.back() == count * net.hidden) return x;
+        return call.slice(x, static_cast<int64_t>(sizes.size()) - 1, index * net.hidden,
+                          (index + count) * net.hidden);
     }
     ValueId apply(size_t i, ValueId x) const { return activate(call, net, activation(i), x); }
     ValueId add(ValueId a, ValueId b) const { return call.binary("add", a, b); }
@@ -139,26 +142,19 @@ struct Cell {
 using Step = State (*)(const Cell& cell, ValueId inputs, const State& before);
 
 State rnn_step(const Cell& c, ValueId inputs, const State& before) {
-    ValueId sum = c.add(inputs, gemm(c.call, before.hidden, c.recurrent));
-    if (c.recurrent_bias) sum = c.add(sum, *c.recurrent_bias);
-    const ValueId hidden = c.apply(0, sum);
+    const ValueId hidden = c.apply(0, c.add(inputs, gemm(c.call, before.hidden, c.recurrent)));
     return {hidden, hidden};
 }
 
 /// Gates z, r, h.
 State gru_step(const Cell& c, ValueId inputs, const State& before) {
     const bool linear = c.call.integer("linear_before_reset", 0) != 0;
-    ValueId products = gemm(c.call, before.hidden, c.recurrent);
-    if (c.recurrent_bias) products = c.add(products, *c.recurrent_bias);
+    const ValueId products = linear ? gemm(c.call, before.hidden, c.recurrent, c.recurrent_bias)
+                                    : gemm(c.call, before.hidden, c.gate(c.recurrent, 0, 2));
     const ValueId update = c.apply(0, c.add(c.gate(inputs, 0), c.gate(products, 0)));
     const ValueId reset = c.apply(0, c.add(c.gate(inputs, 1), c.gate(products, 1)));
-    ValueId inner;
-    if (linear) {
-        inner = c.mul(reset, c.gate(products, 2));
-    } else {
-        inner = gemm(c.call, c.mul(reset, before.hidden), c.gate(c.recurrent, 2));
-        if (c.recurrent_bias) inner = c.add(inner, c.gate(*c.recurrent_bias, 2));
-    }
+    const ValueId inner = linear ? c.mul(reset, c.gate(products, 2))
+                                 : gemm(c.call, c.mul(reset, before.hidden), c.gate(c.recurrent, 2));
     const ValueId candidate = c.apply(1, c.add(c.gate(inputs, 2), inner));
     const ValueId rest = c.call.binary("sub", c.call.number(1, c.call.elem(update)), update);
     const ValueId hidden = c.add(c.mul(rest, candidate), c.mul(update, before.hidden));
@@ -167,18 +163,14 @@ State gru_step(const Cell& c, ValueId inputs, const State& before) {
 
 /// Gates i, o, f, c; peepholes i, o, f.
 State lstm_step(const Cell& c, ValueId inputs, const State& before) {
-    ValueId sum = c.add(inputs, gemm(c.call, before.hidden, c.recurrent));
-    if (c.recurrent_bias) sum = c.add(sum, *c.recurrent_bias);
+    const ValueId sum = c.add(inputs, gemm(c.call, before.hidden, c.recurrent));
+    const bool coupled = c.call.integer("input_forget", 0) != 0;
     const auto gate = [&](int64_t index, ValueId cell) {
         ValueId x = c.gate(sum, index);
-        if (c.peepholes)
-            x = c.add(
-                x,
-                c.mul(c.call.slice(*c.peepholes, 0, index * c.net.hidden, (index + 1) * c.net.hidden), cell));
+        if (c.peepholes) x = c.add(x, c.mul(c.gate(*c.peepholes, index), cell));
         return c.apply(0, x);
     };
     const ValueId input = gate(0, before.cell);
-    const bool coupled = c.call.integer("input_forget", 0) != 0;
     const ValueId forget =
         coupled ? c.call.binary("sub", c.call.number(1, c.call.elem(input)), input) : gate(2, before.cell);
     const ValueId candidate = c.apply(1, c.gate(sum, 3));
@@ -206,6 +198,8 @@ Run run_direction(Call& call, const Network& net, Step step, size_t direction, b
         const ValueId both = part(call, call.value(3), d);
         cell.input_bias = call.slice(both, 0, 0, width);
         cell.recurrent_bias = call.slice(both, 0, width, 2 * width);
+        const bool apart = net.gates == 3 && call.integer("linear_before_reset", 0) != 0;
+        if (!apart) cell.input_bias = cell.add(*cell.input_bias, *cell.recurrent_bias);
     }
     if (net.gates == 4 && call.has(7)) cell.peepholes = part(call, call.value(7), d);
     ValueId x = call.value(0);

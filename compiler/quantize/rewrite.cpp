@@ -29,6 +29,12 @@ struct Forms {
     ValueId plain = absent;                  ///< integers that stand for themselves
 };
 
+/// Weights in i4, with a scale for each group of input channels.
+struct Groups {
+    ValueId numbers = absent, scales = absent;
+    int64_t size = 0;
+};
+
 class Rewriter {
   public:
     Rewriter(const Graph& from, const Plan& plan, const QuantizeOptions& options)
@@ -265,41 +271,74 @@ class Rewriter {
                takes_groups(options_.supports, form);
     }
 
+    /// Weights in i4; those that several products read are there once.
+    Groups groups_of(ValueId id) {
+        const auto [found, is_new] = groups_.try_emplace(id);
+        if (is_new) {
+            const Value& weight = from_.value(id);
+            GroupedWeights weights =
+                has_groups(weight) ? given_groups(weight) : grouped_weights(weight, options_.group_size);
+            found->second.numbers =
+                to_.add_constant(weight.name, ElemType::i4, weight.shape, std::move(weights.data));
+            found->second.scales = to_.add_constant(weight.name + ":scales", weights.scale_elem,
+                                                    weights.scale_shape, std::move(weights.scales));
+            found->second.size = weights.group_size;
+        }
+        return found->second;
+    }
+
     /// The f32 sums of a product with i4 weights.
     ValueId grouped(const Node& node) {
-        const Value& weight = from_.value(node.inputs[1]);
-        GroupedWeights weights =
-            has_groups(weight) ? given_groups(weight) : grouped_weights(weight, options_.group_size);
-        std::vector<ValueId> operands = {
-            steps(node.inputs[0]),
-            to_.add_constant(weight.name, ElemType::i4, weight.shape, std::move(weights.data)),
-            to_.add_constant(weight.name + ":scales", weights.scale_elem, weights.scale_shape,
-                             std::move(weights.scales))};
+        const Groups weights = groups_of(node.inputs[1]);
+        std::vector<ValueId> operands = {steps(node.inputs[0]), weights.numbers, weights.scales};
         if (node.inputs.size() > 2) operands.push_back(real(node.inputs[2], ElemType::f32));
         BoundAttrs attrs;
         for (const BoundAttr& attr : node.attrs.list) {
             if (attr.name != "accum_type" && attr.name != "groups") attrs.list.push_back(attr);
         }
-        attrs.list.push_back(graph::integer("group_size", weights.group_size));
+        attrs.list.push_back(graph::integer("group_size", weights.size));
         append(node, graph::group_form(node.spec()), std::move(operands), std::move(attrs));
         const ValueId sums = to_.nodes.back().outputs[0];
         to_.value(sums).elem = ElemType::f32;
         return sums;
     }
 
+    /// Weights with a scale for each output channel; those that several products read are there once.
+    ValueId channel_steps(ValueId id) {
+        const auto [found, is_new] = weights_.try_emplace(id, absent);
+        if (is_new) {
+            const Value& weight = from_.value(id);
+            Weights weights = quantized_weights(weight, least_scales(id));
+            found->second = to_.add_constant(weight.name, ElemType::i8, weight.shape, std::move(weights.data),
+                                             std::move(weights.quant));
+        }
+        return found->second;
+    }
+
+    /// That the biases of all products with these weights ask for.
+    std::vector<double> least_scales(ValueId weight) const {
+        std::vector<double> least;
+        for (const graph::NodeId user : users_[weight]) {
+            const Node& node = from_.nodes[user];
+            if (!is_product(node.spec()) || node.inputs.size() < 3 || node.inputs[1] != weight) continue;
+            const BoundQuant& x = plan_.quants[node.inputs[0]];
+            if (x.scales.empty()) continue;  // it stays a float product
+            const Dims& out = from_.value(node.outputs[0]).shape;
+            const std::vector<double> own =
+                least_scales_for(from_.value(node.inputs[2]), x.scales[0], out[out.rank - 1U]);
+            least.resize(own.size(), 0);
+            for (size_t c = 0; c < own.size(); ++c) least[c] = std::max(least[c], own[c]);
+        }
+        return least;
+    }
+
     /// X, W and, where there is one, the bias in steps of their products.
     std::vector<ValueId> product_operands(const Node& node) {
         const Value &weight = from_.value(node.inputs[1]), &out = from_.value(node.outputs[0]);
         const Value* bias = node.inputs.size() == 3 ? &from_.value(node.inputs[2]) : nullptr;
-        const ValueId x = steps(node.inputs[0]);
-        const double x_scale = to_.value(x).quant.scales[0];
-        std::vector<ValueId> operands = {x};
+        std::vector<ValueId> operands = {steps(node.inputs[0])};
         if (weight.constant() && !plan_.given[node.inputs[1]].data) {
-            const int64_t channels = out.shape[out.shape.rank - 1U];
-            Weights weights = quantized_weights(
-                weight, bias == nullptr ? std::vector<double>() : least_scales_for(*bias, x_scale, channels));
-            operands.push_back(to_.add_constant(weight.name, ElemType::i8, weight.shape,
-                                                std::move(weights.data), std::move(weights.quant)));
+            operands.push_back(channel_steps(node.inputs[1]));
         } else {
             operands.push_back(steps(node.inputs[1]));
         }
@@ -404,6 +443,8 @@ class Rewriter {
     const QuantizeOptions& options_;
     std::vector<std::vector<graph::NodeId>> users_;  ///< by value
     std::vector<Forms> forms_;
+    std::map<ValueId, ValueId> weights_;  ///< of those that become i8 by channels
+    std::map<ValueId, Groups> groups_;
     Source source_;  ///< of the node being rewritten: what is inserted is charged to it
     Graph to_;
 };
