@@ -233,8 +233,9 @@ class Placer {
 
     /// Of a constant that finds no place, what does: three quarters of a gap, as operations keep inputs in L2 too.
     static void place_part(Arena& l2, Storage& storage) {
+        constexpr uint64_t least = 64 << 10;  // a few blocks
         const uint64_t room = l2.gap(storage.first, storage.last).bytes / 4 * 3 / tile_align * tile_align;
-        if (room < storage.bytes / 8) return;
+        if (room < std::max(storage.bytes / 8, least)) return;
         storage.bytes = std::min(storage.bytes, room);
         if (l2.place(storage)) storage.home = Home::l2;
     }

@@ -7,11 +7,10 @@
 namespace kpu::lower {
 namespace {
 
-/// Addends stay out: where a sum is cut, one of another type takes their place. So do numbers that share bytes.
+/// Addends stay out: where a sum is cut, one of another type takes their place.
 bool can_stay(const graph::Graph& graph, const TileOp& op, size_t operand) {
     const graph::Value& value = graph.value(op.operands[operand].value);
-    if (!value.constant() || op.operands[operand].place != Place::input || bit_width(value.elem) < 8)
-        return false;
+    if (!value.constant() || op.operands[operand].place != Place::input) return false;
     const TileNode& anchor = op.nodes[op.anchor];
     const OpcodeSpec& spec = graph.nodes[anchor.node].spec();
     return spec.macs == nullptr || anchor.inputs.size() <= spec.addend ||
@@ -29,6 +28,7 @@ std::vector<SharedConstant> shared_constants(const graph::Graph& graph, const st
     std::map<graph::ValueId, uint64_t> reads;
     for (uint32_t number = 0; number < ops.size(); ++number) {
         const LoweredOp& op = ops[number];
+        if (op.strips > 0) continue;  // what they hand over needs the room more
         for (size_t i = 0; i < op.op.operands.size(); ++i) {
             if (op.homes[i] != Home::ddr || !can_stay(graph, op.op, i)) continue;
             const graph::ValueId id = op.op.operands[i].value;
@@ -45,9 +45,8 @@ std::vector<SharedConstant> shared_constants(const graph::Graph& graph, const st
         const graph::Value& value = graph.value(id);
         const uint64_t bytes = packed_bytes(value.elem, value.elements());
         shared.bytes = with_gaps(bytes);
-        shared.traffic = bytes * (reads[id] - 1);
-        // that of the next inference comes while the last operation is at work
-        if (inferences > 1 && shared.first == 0) shared.last = static_cast<uint32_t>(ops.size()) - 1;
+        shared.traffic = bytes * (reads[id] * inferences - 1);
+        if (inferences > 1) shared.first = 0, shared.last = static_cast<uint32_t>(ops.size()) - 1;
         result.push_back(shared);
     }
     return result;
@@ -67,25 +66,28 @@ void SharedBlocks::choose_blocks(const graph::Graph& graph, const std::vector<Lo
     }
     const auto rarer = [](const auto& a, const auto& b) { return a.second < b.second; };
     for (const auto& [value, known] : counts)
-        blocks_[value] = std::max_element(known.begin(), known.end(), rarer)->first;
+        blocks_[value] = {std::max_element(known.begin(), known.end(), rarer)->first,
+                          shape_of(graph.value(value))};
 }
 
-std::optional<int64_t> SharedBlocks::find(uint64_t inference, const Block& block) const {
-    const auto found = places_.find({inference, block});
+std::optional<int64_t> SharedBlocks::find(const Block& block) const {
+    const auto found = places_.find(block);
     return found == places_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<int64_t> SharedBlocks::add(uint64_t inference, const Block& block) {
-    const Dims& whole = blocks_.at(block.value);
-    for (size_t d = 0; d < whole.rank; ++d) {
-        if (block.first[d] % whole[d] != 0 || block.count[d] > whole[d]) return std::nullopt;
+std::optional<int64_t> SharedBlocks::add(const Block& block) {
+    const auto& [tile, shape] = blocks_.at(block.value);
+    for (size_t d = 0; d < tile.rank; ++d) {
+        const int64_t first = block.first[d];
+        if (first % tile[d] != 0 || block.count[d] != std::min(tile[d], shape[d] - first))
+            return std::nullopt;
     }
     const Storage& storage = memory_.storages[memory_.shared.at(block.value)];
-    uint64_t& used = used_[{inference, block.value}];
+    uint64_t& used = used_[block.value];
     const uint64_t size = align_up(packed_bytes(block.elem, static_cast<uint64_t>(block.count.product())));
     if (used + size > storage.bytes) return std::nullopt;
     const auto at = static_cast<int64_t>(storage.address + used);
-    places_[{inference, block}] = at;
+    places_[block] = at;
     used += size;
     return at;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Constants that several operations read: the steps of an LSTM, strips of a convolution. Whoever reads a block of one first
-// leaves it in L2, as it stands in DDR, for those behind.
+// Constants that several operations read, such as the steps of an LSTM. Whoever reads a block of one first leaves it in L2,
+// as it stands in DDR, for those behind.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,7 +15,7 @@ namespace kpu::lower {
 struct LoweredOp;
 
 /// Those that more than one of the operations bring to L1 from DDR, with what it saves to keep them. `inferences`: how often
-/// the operations run, one behind the other.
+/// the operations run, one behind the other; what is shared stays through all.
 std::vector<SharedConstant> shared_constants(const graph::Graph& graph, const std::vector<LoweredOp>& ops,
                                              uint64_t inferences);
 
@@ -27,15 +27,18 @@ class SharedBlocks {
     void choose_blocks(const graph::Graph& graph, const std::vector<LoweredOp>& ops);
 
     /// In the L2 arena; none: it is not there yet.
-    std::optional<int64_t> find(uint64_t inference, const Block& block) const;
+    std::optional<int64_t> find(const Block& block) const;
     /// None: there is no room left, or most operations cut the constant in another way.
-    std::optional<int64_t> add(uint64_t inference, const Block& block);
+    std::optional<int64_t> add(const Block& block);
 
   private:
     const MemoryPlan& memory_;
-    std::map<graph::ValueId, Dims> blocks_;
-    std::map<std::pair<uint64_t, Block>, int64_t> places_;
-    std::map<std::pair<uint64_t, graph::ValueId>, uint64_t> used_;
+    struct Cut {
+        Dims tile, shape;
+    };
+    std::map<graph::ValueId, Cut> blocks_;
+    BlockPlaces places_;
+    std::map<graph::ValueId, uint64_t> used_;
 };
 
 }  // namespace kpu::lower

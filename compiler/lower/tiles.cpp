@@ -235,9 +235,9 @@ std::optional<std::pair<Tile, bool>> Tiles::shared(size_t operand, bool again) c
     const Box tile = box(operand);
     if (homes_[operand] != Home::shared || !(tile.shape == tile.reach)) return std::nullopt;
     const Block block{op_.operands[operand].value, tile.first, tile.shape, value(operand).elem};
-    std::optional<int64_t> at = places_.shared.find(inference_, block);
+    std::optional<int64_t> at = places_.shared.find(block);
     const bool fresh = !at;
-    if (fresh && !again) at = places_.shared.add(inference_, block);
+    if (fresh && !again) at = places_.shared.add(block);
     if (!at) return std::nullopt;
     const auto size =
         static_cast<int64_t>(packed_bytes(block.elem, static_cast<uint64_t>(tile.shape.product())));

@@ -20,6 +20,7 @@ MODELS = page.ROOT / "build" / "networks"
 
 
 INT8 = ("--precision", "int8", "--calibrate", "random:1")
+INT4 = ("--precision", "int4", "--calibrate", "random:1")
 BF16_BY_EIGHT = ("--precision", "bf16", "--batch", "8")
 
 
@@ -56,6 +57,14 @@ class Cycles(unittest.TestCase):
                 self.assert_busy(of, 256, least)
                 moved = of["bytes.dram.read"] + of["bytes.dram.write"]
                 self.assertLessEqual(moved, 1.6 * of["bytes.compulsory"])
+
+    def test_steps_share_weights(self) -> None:
+        """The steps of an LSTM read its weights from DRAM once."""
+        for device, precision in (("swkpu-v1", INT8), ("tile32", ("--precision", "fp16")), ("swkpu-v2", INT4)):
+            with self.subTest(device=device, precision=precision):
+                of = stats("lstm", (device,), precision)
+                moved = of["bytes.dram.read"] + of["bytes.dram.write"]
+                self.assertLessEqual(moved, 1.05 * of["bytes.compulsory"])
 
     def test_large_array_is_busy(self) -> None:
         """128 x 128, eight inferences at once."""

@@ -57,6 +57,19 @@ TEST(Placement, WhatIsReadOftenGoesBeforeWhatIsNot) {
     EXPECT_EQ(plan.storages[1].home, Home::l2);
 }
 
+TEST(Placement, AConstantHasAPlaceInL2InPartOrNone) {
+    const uint64_t pages = 400;
+    Storage large = storage(pages, 1, 3, 10 * pages), other = storage(100, 0, 9, 5000);
+    large.constant = true;
+    const MemoryPlan part = planned({other, large}, {400 * page, 100 * page});
+    EXPECT_EQ(part.storages[1].home, Home::l2);
+    EXPECT_EQ(part.storages[1].bytes, 225 * page);  // three quarters of what is left
+    EXPECT_EQ(part.storages[1].address, 100 * page);
+    const MemoryPlan none = planned({other, large}, {120 * page, 100 * page});
+    EXPECT_EQ(none.storages[1].home, Home::ddr);  // where it is anyhow: more than DDR has left is no error
+    EXPECT_EQ(none.ddr_bytes, 0u);
+}
+
 TEST(Placement, FixedHomesStay) {
     const MemoryPlan plan =
         planned({storage(4, 0, 3, 800), storage(3, 0, 3, 1)}, {5 * page, 100 * page}, {Home::none, Home::l2});

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "compiler/quantize/parameters.hpp"
 #include "tests/compiler/quantize/networks.hpp"
@@ -351,6 +352,30 @@ TEST(Quantize, WeightsInGroups) {
     };
     EXPECT_EQ(testing::find(quantize(net.graph, *samples_of(net.graph), options).graph, "gemm.group"),
               nullptr);
+}
+
+/// The steps of a recurrent network: one form of their weights, fine enough for each bias.
+TEST(Quantize, ProductsWithTheSameWeightsShareThem) {
+    for (const int64_t group_size : {0, 4}) {
+        Network net;
+        const ValueId w = net.weights({8, 8}, 0.5);
+        ValueId x = net.input("x", {3, 8});
+        for (const bool bias : {true, false, true}) {
+            std::vector<ValueId> operands{x, w};
+            if (bias) operands.push_back(net.weights({8}, 50));
+            x = net.op("tanh", {net.op("gemm", operands, {graph::type("accum_type", ElemType::f32)})});
+        }
+        net.output(x);
+        QuantizeOptions options;
+        options.group_size = group_size;
+        const Graph made = quantize(net.graph, *samples_of(net.graph), options).graph;
+        std::set<ValueId> weights;
+        for (const Node& node : made.nodes) {
+            if (node.spec().macs != nullptr) weights.insert(node.inputs[1]);
+        }
+        EXPECT_EQ(weights.size(), 1u) << group_size;
+        EXPECT_EQ(made.value(*weights.begin()).elem, group_size == 0 ? ElemType::i8 : ElemType::i4);
+    }
 }
 
 TEST(Quantize, FloatOutputsLeaveTheAccumulators) {
