@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "compiler/graph/data.hpp"
+#include "compiler/graph/supports.hpp"
 #include "compiler/passes/rules.hpp"
 
 namespace kpu::passes {
@@ -158,8 +159,50 @@ bool drop_double(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
+/// The product with a number that a factor is, perhaps seen through views, if nobody else reads it.
+std::optional<NodeId> scaled_by_number(const Rewriter& rewriter, ValueId factor) {
+    const Graph& graph = rewriter.graph;
+    while (true) {
+        const int32_t maker = rewriter.producer_id(factor);
+        if (maker < 0 || rewriter.users(factor).size() != 1 || rewriter.is_output(factor)) return {};
+        const Node& node = graph.nodes[static_cast<size_t>(maker)];
+        if (is(node, "mul")) {
+            const auto f = with_number(graph, node);
+            const bool scale = f && std::isfinite(f->number) && f->number != 0 &&
+                               is_float(graph.value(f->x).elem) &&
+                               graph.value(f->x).shape == graph.value(node.outputs[0]).shape;
+            return scale ? std::optional(static_cast<NodeId>(maker)) : std::nullopt;
+        }
+        if (!is_any(node, {"reshape", "transpose"})) return {};
+        factor = node.inputs[0];
+    }
+}
+
+/// (a * X) (b * Y), as attention scales queries and keys: (a * b * X) Y.
+bool merge_scales(Rewriter& rewriter, NodeId id) {
+    Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    if (!graph::is_product(node.spec()) || node.spec().op_class != OpcodeClass::gemm ||
+        !is_plain(graph, node))
+        return false;
+    std::optional<NodeId> first = scaled_by_number(rewriter, node.inputs[0]),
+                          second = scaled_by_number(rewriter, node.inputs[1]);
+    if (!first || !second || first == second) return false;
+    const auto elements = [&](NodeId scale) { return graph.value(graph.nodes[scale].outputs[0]).elements(); };
+    if (elements(*first) > elements(*second)) std::swap(first, second);
+    const WithNumber kept = *with_number(graph, graph.nodes[*first]),
+                     dropped = *with_number(graph, graph.nodes[*second]);
+    const graph::Value c = graph.value(kept.constant);
+    const std::vector<double> both(c.elements(), kept.number * dropped.number);
+    const ValueId factor = rewriter.add_constant(c.name, c.elem, c.shape, graph::make_numbers(c.elem, both));
+    become(rewriter, *first, "mul", {kept.x, factor});
+    replace_by(rewriter, *second, dropped.x);
+    return true;
+}
+
 }  // namespace
 
-const std::vector<Rule> arithmetic_rules = {drop_identity, cheapen, merge_clamps, drop_cast, drop_double};
+const std::vector<Rule> arithmetic_rules = {drop_identity, cheapen,     merge_clamps,
+                                            drop_cast,     drop_double, merge_scales};
 
 }  // namespace kpu::passes

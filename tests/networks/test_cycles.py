@@ -60,7 +60,11 @@ class Cycles(unittest.TestCase):
 
     def test_steps_share_weights(self) -> None:
         """The steps of an LSTM read its weights from DRAM once."""
-        for device, precision in (("swkpu-v1", INT8), ("tile32", ("--precision", "fp16")), ("swkpu-v2", INT4)):
+        for device, precision in (
+            ("swkpu-v1", INT8),
+            ("tile32", ("--precision", "fp16")),
+            ("swkpu-v2", INT4),
+        ):
             with self.subTest(device=device, precision=precision):
                 of = stats("lstm", (device,), precision)
                 moved = of["bytes.dram.read"] + of["bytes.dram.write"]

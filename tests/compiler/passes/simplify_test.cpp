@@ -83,6 +83,35 @@ TEST(Simplify, FindsCheaperArithmetic) {
               "mul");
 }
 
+/// As attention scales queries and keys.
+TEST(Simplify, MergesScalesOfFactors) {
+    const auto scaled = [](Builder& b, ValueId x, float number) {
+        return b.node("mul", {x, constant(b.graph, {}, {number})});
+    };
+    const auto turned = [](Builder& b, ValueId x) {
+        return b.node("transpose", {x}, attributes({ints("perm", {1, 0})}));
+    };
+    const auto product = [](Builder& b, ValueId x, ValueId y) {
+        return b.node("gemm", {x, y}, attributes({graph::type("accum_type", ElemType::f32)}));
+    };
+    EXPECT_EQ(simplified([&](Builder& b, ValueId x) {
+                  return product(b, scaled(b, x, 0.5F), turned(b, scaled(b, b.node("neg", {x}), 0.25F)));
+              }),
+              "neg transpose mul gemm");
+    // somebody else reads one of them; one is no number
+    EXPECT_EQ(simplified([&](Builder& b, ValueId x) {
+                  const ValueId half = scaled(b, x, 0.5F);
+                  output(b.graph, b.node("neg", {half}));
+                  return product(b, half, turned(b, scaled(b, x, 0.25F)));
+              }),
+              "mul neg mul transpose gemm");
+    EXPECT_EQ(simplified([&](Builder& b, ValueId x) {
+                  const ValueId each = b.node("mul", {x, constant(b.graph, {3}, {1, 2, 4})});
+                  return product(b, each, turned(b, scaled(b, x, 0.25F)));
+              }),
+              "mul mul transpose gemm");
+}
+
 TEST(Simplify, MergesIntervals) {
     EXPECT_EQ(simplified([](Builder& b, ValueId x) { return b.node("relu", {b.node("relu", {x})}); }),
               "relu");
