@@ -15,16 +15,6 @@ constexpr size_t most_made_mib = 640;   ///< enough for VGG-19 without a weight 
 constexpr int most_depth = 64;          ///< calls of functions and branches inside each other
 constexpr int64_t first_opset = 7, last_opset = 28;
 
-/// Names that a node reads, those that its branches take from around them included.
-void add_reads(const NodeModel& node, std::vector<std::string>& names) {
-    names.insert(names.end(), node.inputs.begin(), node.inputs.end());
-    for (const Attribute& attribute : node.attributes) {
-        if (attribute.graph == nullptr) continue;
-        for (const NodeModel& inner : attribute.graph->nodes) add_reads(inner, names);
-        for (const ValueInfo& output : attribute.graph->outputs) names.push_back(output.name);
-    }
-}
-
 /// Tensors without elements are taken where only their shape or their neighbours count.
 void check_elements(const Call& call) {
     const std::string& type = call.node.type;
@@ -53,7 +43,29 @@ NodeModel resolved(const NodeModel& node, const Scope& scope) {
     return result;
 }
 
+/// That a branch or body makes itself.
+std::unordered_set<std::string> names_of(const GraphModel& graph) {
+    std::unordered_set<std::string> result;
+    for (const ValueInfo& input : graph.inputs) result.insert(input.name);
+    for (const auto& tensor : graph.tensors) result.insert(tensor->name);
+    for (const NodeModel& node : graph.nodes) result.insert(node.outputs.begin(), node.outputs.end());
+    return result;
+}
+
 }  // namespace
+
+void add_reads(const NodeModel& node, std::vector<std::string>& names) {
+    names.insert(names.end(), node.inputs.begin(), node.inputs.end());
+    for (const Attribute& attribute : node.attributes) {
+        if (attribute.graph == nullptr) continue;
+        std::vector<std::string> inside;
+        for (const NodeModel& inner : attribute.graph->nodes) add_reads(inner, inside);
+        for (const ValueInfo& output : attribute.graph->outputs) inside.push_back(output.name);
+        const std::unordered_set<std::string> own = names_of(*attribute.graph);
+        std::copy_if(inside.begin(), inside.end(), std::back_inserter(names),
+                     [&](const std::string& name) { return own.count(name) == 0; });
+    }
+}
 
 const Operand* Scope::find(const std::string& name) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->parent) {
@@ -176,8 +188,19 @@ graph::Source Importer::source_of(const NodeModel& node, const Scope& scope) {
     return {result, node.type};
 }
 
-void Importer::import_node(const NodeModel& given, Scope& scope) {
+void Importer::count_node() {
     if (++visited_ > most_nodes) refuse("the model has more than {} nodes. Fix: split it.", most_nodes);
+}
+
+void Importer::count_made(const Call& call) {
+    made_ += call.made();
+    if (made_ > most_made_mib << 20)
+        refuse("the nodes of the model make constants of more than {} MiB. Fix: split the model.",
+               most_made_mib);
+}
+
+void Importer::import_node(const NodeModel& given, Scope& scope) {
+    count_node();
     const NodeModel node = scope.attributes.empty() ? given : resolved(given, scope);
     const graph::Source source = source_of(node, scope);
     if (const Function* function = find_function(node); function != nullptr) {
@@ -189,6 +212,8 @@ void Importer::import_node(const NodeModel& given, Scope& scope) {
     try {
         if (node.domain.empty() && node.type == "If") {
             import_branch(node, scope, source);
+        } else if (node.domain.empty() && (node.type == "Loop" || node.type == "Scan")) {
+            import_iterations(node, scope, source);
         } else {
             import_operator(node, scope, source);
         }
@@ -262,10 +287,7 @@ void Importer::import_operator(const NodeModel& node, Scope& scope, const graph:
         check_elements(call);
         row->import(call);
     }
-    made_ += call.made();
-    if (made_ > most_made_mib << 20)
-        refuse("the nodes of the model make constants of more than {} MiB. Fix: split the model.",
-               most_made_mib);
+    count_made(call);
     for (size_t i = 0; i < call.inputs(); ++i) {
         // a constant becomes one value, however many nodes read it
         if (call.has(i) && call.in(i).constant()) scope.update(node.inputs[i], call.in(i));

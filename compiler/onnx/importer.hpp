@@ -27,6 +27,9 @@ struct Scope {
     void update(const std::string& name, const Operand& operand);
 };
 
+/// Names that a node reads, those that its branches and bodies take from around them included.
+void add_reads(const NodeModel& node, std::vector<std::string>& names);
+
 class Importer {
   public:
     Importer(const Model& model, const ImportOptions& options, Diagnostics& notes)
@@ -60,9 +63,23 @@ class Importer {
 
     std::vector<const NodeModel*> ordered(const std::vector<NodeModel>& nodes, const Scope& scope) const;
     void import_nodes(const std::vector<NodeModel>& nodes, Scope& scope);
+    void count_node();
+    void count_made(const Call& call);
     void import_node(const NodeModel& node, Scope& scope);
     void import_operator(const NodeModel& node, Scope& scope, const graph::Source& source);
     void import_branch(const NodeModel& node, Scope& scope, const graph::Source& source);
+    /// Of a Loop or Scan.
+    struct Body {
+        const GraphModel& graph;
+        Scope common;                  ///< what is the same in all iterations, imported once
+        std::vector<NodeModel> nodes;  ///< the rest
+        std::string name;
+    };
+    Body body_of(const NodeModel& node, Scope& scope, const graph::Source& source);
+    std::vector<Operand> iteration(Body& body, int64_t number, const std::vector<Operand>& inputs);
+    void import_iterations(const NodeModel& node, Scope& scope, const graph::Source& source);
+    void import_loop(Call& call, Body body, Scope& scope);
+    void import_scan(Call& call, Body body, Scope& scope);
     void import_call(const NodeModel& node, const Function& function, Scope& scope,
                      const graph::Source& source);
     const Function* find_function(const NodeModel& node);

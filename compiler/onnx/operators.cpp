@@ -30,7 +30,8 @@ const Table& table_of_operators() {
 }  // namespace
 
 std::vector<KnownOperator> known_operators() {
-    std::vector<KnownOperator> result{{"If"}};  // a branch is no operator: the importer walks it
+    std::vector<KnownOperator> result{
+        {"If"}, {"Loop"}, {"Scan"}};  // the importer walks what is inside of them
     for (const auto& [type, row] : table_of_operators()) {
         if (!row.domain.empty()) continue;
         result.push_back({type, std::max<int64_t>(row.since, 7), row.until});

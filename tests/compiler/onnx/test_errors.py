@@ -230,6 +230,42 @@ class Errors(unittest.TestCase):
         looping.graph.node[0].op_type = "G0"
         self.expect(looping, "more than 250000 nodes")
 
+    def test_loops(self) -> None:
+        """How often they run must be known, and be no more than anybody means."""
+
+        def info(
+            name: str, kind: int = TensorProto.FLOAT, shape: tuple[int, ...] = ()
+        ) -> onnx.ValueInfoProto:
+            return helper.make_tensor_value_info(name, kind, shape)
+
+        def loop(nodes: list[onnx.NodeProto], again: str = "go", trips: str = "") -> onnx.NodeProto:
+            ends = [info(again, TensorProto.BOOL), info("s2", shape=(3,))]
+            starts = [info("i", TensorProto.INT64), info("go", TensorProto.BOOL), info("s", shape=(3,))]
+            body = helper.make_graph(nodes, "body", starts, ends)
+            return helper.make_node("Loop", [trips, "", "x"], ["y"], body=body)
+
+        add = helper.make_node("Add", ["s", "s"], ["s2"])
+        trips = numpy_helper.from_array(np.asarray(np.int64(4096)), "trips")
+        data = [add, helper.make_node("ReduceSum", ["s"], ["sum"], keepdims=0)]
+        data.append(helper.make_node("Cast", ["sum"], ["again"], to=TensorProto.BOOL))
+        self.expect(model([loop(data, "again")]), "how often it runs depends on data")
+        self.expect(model([loop([add])]), "more than 4096 iterations")
+        self.expect(model([helper.make_node("Loop", ["", "", "x"], ["y"])]), "it lacks a body")
+        self.expect(
+            model([loop([relu("s", "s2"), helper.make_node("No", ["s"], ["n"])], trips="trips")], [trips]),
+            "the operator is not known",
+        )
+        start = time.monotonic()
+        nothing = loop([], trips="trips")  # 4096 times 4096 times nothing
+        nothing.attribute[0].g.output[1].name = "s"
+        for depth in range(3):
+            inner = onnx.NodeProto.FromString(nothing.SerializeToString())
+            inner.input[2], inner.output[0] = "s", "s2"
+            inner.name = f"inner{depth}"
+            nothing = loop([inner], trips="trips")
+        self.expect(model([nothing], [trips]), "more than 250000 nodes")
+        self.assertLess(time.monotonic() - start, 60)
+
     def test_many_nodes(self) -> None:
         """More than anything has, refused in seconds."""
         start = time.monotonic()

@@ -11,6 +11,7 @@ import zlib
 from dataclasses import dataclass
 
 import operators_kernels
+import operators_loops
 import operators_math
 import operators_nets
 import operators_shapes
@@ -21,6 +22,7 @@ from oracle import by_numpy, by_runtime, problem
 GENERATORS = {
     **operators_math.GENERATORS,
     **operators_nets.GENERATORS,
+    **operators_loops.GENERATORS,
     **operators_shapes.GENERATORS,
     **operators_kernels.GENERATORS,
 }
