@@ -44,8 +44,18 @@ void check_elements(const Sizes& shape) {
 // ---- operands
 
 const Operand& Call::in(size_t i) const {
+    if (given(i).items != nullptr) refuse(fmt::format("operand {} is a sequence", i));
+    return operands_[i];
+}
+
+const Operand& Call::given(size_t i) const {
     if (!has(i)) refuse(fmt::format("operand {} is missing", i));
     return operands_[i];
+}
+
+const std::vector<Operand>& Call::sequence(size_t i) const {
+    if (given(i).items == nullptr) refuse(fmt::format("operand {} is no sequence", i));
+    return *operands_[i].items;
 }
 
 ValueId Call::value(size_t i) {
@@ -55,6 +65,7 @@ ValueId Call::value(size_t i) {
 
 ValueId Call::value(Operand& operand, const std::string& name) {
     if (operand.value) return *operand.value;
+    if (operand.items != nullptr) refuse("it is a sequence");
     const ElemType to = elem_of(operand.type);
     if (to == ElemType::none) refuse(fmt::format("tensors of {} are not taken", name_of(operand.type)));
     check_elements(operand.shape);

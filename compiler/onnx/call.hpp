@@ -35,8 +35,12 @@ class Call {
 
     size_t inputs() const { return operands_.size(); }
     bool has(size_t i) const { return i < operands_.size() && operands_[i].type != Type::undefined; }
-    /// Throws Unsupported when it is absent.
+    /// A tensor. Throws Unsupported when it is absent, or a sequence.
     const Operand& in(size_t i) const;
+    /// Whatever it is. Throws Unsupported when it is absent.
+    const Operand& given(size_t i) const;
+    /// The tensors of a sequence. Throws Unsupported when it is none.
+    const std::vector<Operand>& sequence(size_t i) const;
     Type type(size_t i) const { return in(i).type; }
     const Sizes& shape(size_t i) const { return in(i).shape; }
     int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }

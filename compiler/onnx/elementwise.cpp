@@ -220,7 +220,7 @@ void cast(Call& call) {
 
 void cast_like(Call& call) { convert(call, call.type(1)); }
 
-void identity(Call& call) { call.result(0, call.in(0)); }
+void identity(Call& call) { call.result(0, call.given(0)); }
 
 /// At inference nothing is dropped.
 void dropout(Call& call) {

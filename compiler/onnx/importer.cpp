@@ -18,7 +18,7 @@ constexpr int64_t first_opset = 7, last_opset = 28;
 /// Tensors without elements are taken where only their shape or their neighbours count.
 void check_elements(const Call& call) {
     const std::string& type = call.node.type;
-    if (!call.has(0) || elements_of(call.shape(0)) != 0) return;
+    if (!call.has(0) || call.given(0).items != nullptr || elements_of(call.shape(0)) != 0) return;
     for (const std::string_view taken : {"Concat", "Shape", "Size", "ConstantOfShape", "Identity"}) {
         if (type == taken) return;
     }
@@ -290,7 +290,7 @@ void Importer::import_operator(const NodeModel& node, Scope& scope, const graph:
     count_made(call);
     for (size_t i = 0; i < call.inputs(); ++i) {
         // a constant becomes one value, however many nodes read it
-        if (call.has(i) && call.in(i).constant()) scope.update(node.inputs[i], call.in(i));
+        if (call.has(i) && call.given(i).constant()) scope.update(node.inputs[i], call.given(i));
     }
     name_results(node, scope, call.results(), first);
     for (size_t i = 0; i < node.outputs.size(); ++i) {

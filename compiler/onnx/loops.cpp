@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t most_iterations = 4096;
 
-Operand absent_or(const Call& call, size_t i) { return call.has(i) ? call.in(i) : Operand(); }
+Operand absent_or(const Call& call, size_t i) { return call.has(i) ? call.given(i) : Operand(); }
 
 Operand operand_of_value(const Call& call, ValueId value, Type type) {
     Operand result;
@@ -51,6 +51,7 @@ void stack(Call& call, size_t output, std::vector<Operand> parts, int64_t axis, 
     const size_t along = call.axis(axis, rank);
     std::vector<ValueId> rows;
     for (Operand& part : parts) {
+        if (part.items != nullptr) Call::refuse("its iterations make sequences to be joined");
         if (part.shape != parts[0].shape) Call::refuse("its iterations make results of different shapes");
         Sizes shape = part.shape;
         shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(along), 1);
@@ -165,7 +166,7 @@ void Importer::import_scan(Call& call, Body body, Scope& scope) {
         length = own;
     }
     std::vector<Operand> carried;
-    for (size_t i = 0; i < states; ++i) carried.push_back(call.in(i));
+    for (size_t i = 0; i < states; ++i) carried.push_back(call.given(i));
     std::vector<std::vector<Operand>> made(outputs);
     for (int64_t number = 0; number < length; ++number) {
         std::vector<Operand> inputs = carried;

@@ -31,6 +31,7 @@ struct Operand {
     std::optional<graph::ValueId> count;   ///< of what it holds, where that depends on data; the rest is -1
     std::string lost;                      ///< the node that should make it and cannot
     bool sole = false;                     ///< an input of the graph that one node reads, and no output
+    std::shared_ptr<const std::vector<Operand>> items;  ///< of a sequence
     bool constant() const { return known != nullptr || tensor != nullptr; }
 };
 

@@ -13,7 +13,7 @@ std::unordered_map<std::string_view, Operator> make_table() {
     for (const auto add :
          {add_convolutions, add_pools, add_products, add_einsum, add_elementwise, add_functions, add_shapes,
           add_indexing, add_norms, add_reductions, add_quantized, add_recurrent, add_attention, add_resizes,
-          add_sampling, add_scatters, add_selecting, add_spectra})
+          add_sampling, add_scatters, add_selecting, add_sequences, add_spectra})
         add(rows);
     std::unordered_map<std::string_view, Operator> table;
     for (const Operator& row : rows) table.emplace(row.type, row);

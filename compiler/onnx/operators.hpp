@@ -37,6 +37,7 @@ void add_attention(Operators& table);
 void add_resizes(Operators& table);
 void add_sampling(Operators& table);
 void add_scatters(Operators& table);
+void add_sequences(Operators& table);
 void add_selecting(Operators& table);
 void add_spectra(Operators& table);
 

@@ -1,4 +1,4 @@
-"""Random cases of Scan and Loop: recurrent bodies with weights around, inside of, or computed in them."""
+"""Random cases of Scan, Loop and sequences: weights around bodies, inside of them, or computed in them."""
 
 from __future__ import annotations
 
@@ -112,4 +112,59 @@ def loop(d: Draft) -> Case:
     return model_case("Loop", d.opset(13), [node], operands, node.output)
 
 
-GENERATORS: dict[str, Generator] = {"Scan": scan, "Loop": loop}
+def sequence(d: Draft) -> Case:
+    """Parts of an operand, put in, taken out, looked at, joined; perhaps in a loop."""
+    shape = [d.integer(2, 6), d.integer(1, 4), d.integer(1, 4)]
+    axis, keep = d.integer(-3, 2), d.integer(0, 1)
+    extent = shape[axis]
+    operands: dict[str, Operand] = {"x": d.floats(shape)}
+    given = ["x"]
+    kind = d.pick(["ones", "equal", "sizes"])
+    if kind == "equal":
+        keep = 1  # ONNX ignores keepdims then, ONNX Runtime does not for a size of 1
+        operands["sizes"] = Const(np.asarray(np.int64(d.integer(1, extent))))
+    elif kind == "sizes":
+        first = d.integer(1, extent)
+        operands["sizes"] = Const(np.asarray([first, *([1] * (extent - first))], np.int64))
+    given += ["sizes"] if "sizes" in operands else []
+    nodes = [helper.make_node("SplitToSequence", given, ["s"], axis=axis, keepdims=keep)]
+    count = {"ones": extent, "sizes": 0, "equal": 0}[kind]
+    if kind == "equal":
+        count = -(-extent // int(operands["sizes"].array))  # type: ignore[union-attr]
+    elif kind == "sizes":
+        count = len(operands["sizes"].array)  # type: ignore[union-attr]
+
+    def constant(name: str, value: int) -> str:
+        operands[name] = Const(np.asarray(np.int64(value)))
+        return name
+
+    place = constant("place", d.integer(-count, count - 1))
+    nodes += [
+        helper.make_node("SequenceAt", ["s", place], ["taken"]),
+        helper.make_node("Neg", ["taken"], ["turned"]),
+        helper.make_node("SequenceLength", ["s"], ["length"]),
+        helper.make_node("SequenceErase", ["s", *([place] if d.chance() else [])], ["fewer"]),
+        helper.make_node("SequenceInsert", ["fewer", "turned"], ["more"]),
+        helper.make_node("SequenceInsert", ["more", "taken", constant("front", 0)], ["most"]),
+    ]
+    outputs = ["taken", "length"]
+    alike = kind == "ones" or (kind == "equal" and extent % int(operands["sizes"].array) == 0)  # type: ignore[union-attr]
+    if alike and d.chance():
+        nodes.append(
+            helper.make_node("ConcatFromSequence", ["most"], ["joined"], axis=d.integer(-2, 1), new_axis=1)
+        )
+        outputs.append("joined")
+    elif alike or keep == 1 or kind != "ones":
+        along = axis if keep or kind != "ones" else 0
+        nodes.append(helper.make_node("ConcatFromSequence", ["most"], ["joined"], axis=along))
+        outputs.append("joined")
+    if d.chance():
+        nodes += [
+            helper.make_node("SequenceConstruct", ["taken", "turned"], ["two"]),
+            helper.make_node("ConcatFromSequence", ["two"], ["both"], axis=-1),
+        ]
+        outputs.append("both")
+    return model_case("Sequence", d.opset(13), nodes, operands, outputs)
+
+
+GENERATORS: dict[str, Generator] = {"Scan": scan, "Loop": loop, "SplitToSequence": sequence}

@@ -266,6 +266,18 @@ class Errors(unittest.TestCase):
         self.expect(model([nothing], [trips]), "more than 250000 nodes")
         self.assertLess(time.monotonic() - start, 60)
 
+    def test_sequences(self) -> None:
+        """They are known where the model is imported, and nowhere else."""
+        pair = helper.make_node("SequenceConstruct", ["x", "x"], ["s"])
+        whole = helper.make_node("Identity", ["s"], ["y"])
+        self.expect(model([pair, whole]), "output `y`: it is a sequence", "leave it out")
+        self.expect(model([pair, relu("s")]), "operand 0 is a sequence")
+        self.expect(model([helper.make_node("SequenceLength", ["x"], ["y"])]), "operand 0 is no sequence")
+        place = numpy_helper.from_array(np.asarray(np.int64(2)), "place")
+        self.expect(model([pair, helper.make_node("SequenceAt", ["s", "place"], ["y"])], [place]), "position 2 is outside")
+        none = helper.make_node("SequenceEmpty", [], ["e"])
+        self.expect(model([none, helper.make_node("ConcatFromSequence", ["e"], ["y"], axis=0)]), "its sequence is empty")
+
     def test_many_nodes(self) -> None:
         """More than anything has, refused in seconds."""
         start = time.monotonic()
