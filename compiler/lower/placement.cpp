@@ -231,10 +231,14 @@ class Placer {
         plan_.ddr_bytes = ddr.used();
     }
 
-    /// Of a constant that finds no place, what does: three quarters of a gap, as operations keep inputs in L2 too.
+    /// Of a constant that finds no place, what does. Operations keep inputs in a gap too: the more often the constant is read,
+    /// the more of it is its own.
     static void place_part(Arena& l2, Storage& storage) {
         constexpr uint64_t least = 64 << 10;  // a few blocks
-        const uint64_t room = l2.gap(storage.first, storage.last).bytes / 4 * 3 / tile_align * tile_align;
+        const auto traffic = double(storage.traffic);
+        const double share = traffic / (traffic + double(storage.bytes));
+        const double gap = double(l2.gap(storage.first, storage.last).bytes);
+        const uint64_t room = static_cast<uint64_t>(share * gap) / tile_align * tile_align;
         if (room < std::max(storage.bytes / 8, least)) return;
         storage.bytes = std::min(storage.bytes, room);
         if (l2.place(storage)) storage.home = Home::l2;

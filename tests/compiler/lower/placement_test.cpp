@@ -63,7 +63,7 @@ TEST(Placement, AConstantHasAPlaceInL2InPartOrNone) {
     large.constant = true;
     const MemoryPlan part = planned({other, large}, {400 * page, 100 * page});
     EXPECT_EQ(part.storages[1].home, Home::l2);
-    EXPECT_EQ(part.storages[1].bytes, 225 * page);  // three quarters of what is left
+    EXPECT_EQ(part.storages[1].bytes, 272 * page);  // 10 parts of 11 of what is left
     EXPECT_EQ(part.storages[1].address, 100 * page);
     const MemoryPlan none = planned({other, large}, {120 * page, 100 * page});
     EXPECT_EQ(none.storages[1].home, Home::ddr);  // where it is anyhow: more than DDR has left is no error

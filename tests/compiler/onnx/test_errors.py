@@ -274,9 +274,15 @@ class Errors(unittest.TestCase):
         self.expect(model([pair, relu("s")]), "operand 0 is a sequence")
         self.expect(model([helper.make_node("SequenceLength", ["x"], ["y"])]), "operand 0 is no sequence")
         place = numpy_helper.from_array(np.asarray(np.int64(2)), "place")
-        self.expect(model([pair, helper.make_node("SequenceAt", ["s", "place"], ["y"])], [place]), "position 2 is outside")
+        self.expect(
+            model([pair, helper.make_node("SequenceAt", ["s", "place"], ["y"])], [place]),
+            "position 2 is outside",
+        )
         none = helper.make_node("SequenceEmpty", [], ["e"])
-        self.expect(model([none, helper.make_node("ConcatFromSequence", ["e"], ["y"], axis=0)]), "its sequence is empty")
+        self.expect(
+            model([none, helper.make_node("ConcatFromSequence", ["e"], ["y"], axis=0)]),
+            "its sequence is empty",
+        )
 
     def test_many_nodes(self) -> None:
         """More than anything has, refused in seconds."""
