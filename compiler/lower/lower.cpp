@@ -50,6 +50,7 @@ class Lowering {
         find_homes();
         for (size_t i = 0; i < result_.ops.size(); ++i) choose(result_.ops[i], result_.memory.spare[i]);
         places_.shared.choose_blocks(graph_, result_.ops);
+        judge_first(graph_, target_, result_.memory, arena_bytes_, result_.ops);
         if (guide_.inferences > 1) hold();
         declare_buffers();
         emit();

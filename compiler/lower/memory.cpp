@@ -90,9 +90,8 @@ class Views {
         for (const graph::Port& port : graph.inputs) fixed_.push_back(port.value);
         for (const graph::Port& port : graph.outputs) fixed_.push_back(port.value);
         std::sort(fixed_.begin(), fixed_.end());
-        const std::vector<std::vector<NodeId>> users = graph::users(graph);
         for (const Node& node : graph.nodes) {
-            if (is(node, "concat")) find_sinks(node, users);
+            if (is(node, "concat")) find_sinks(node);
         }
     }
 
@@ -125,24 +124,24 @@ class Views {
     }
 
     /// What a reshape shows, if it can be made in the place that is meant for the result.
-    std::optional<ValueId> behind(ValueId value, const std::vector<std::vector<NodeId>>& users) const {
+    std::optional<ValueId> behind(ValueId value) const {
         const int32_t producer = producers_[value];
         if (producer < 0 || std::binary_search(fixed_.begin(), fixed_.end(), value)) return std::nullopt;
         const Node& node = graph_.nodes[static_cast<size_t>(producer)];
         if (!is(node, "reshape")) return std::nullopt;
         const ValueId x = node.inputs[0];
-        const bool alone = made(x) && users[x].size() == 1 && sinks_.count(x) == 0;
+        const bool open = made(x) && sinks_.count(x) == 0 && shown_.count(x) == 0;
         const Dims from = shape_of(graph_.value(value)), to = shape_of(graph_.value(x));
-        return alone && cuts_dimensions(from, to) ? std::optional(x) : std::nullopt;
+        return open && cuts_dimensions(from, to) ? std::optional(x) : std::nullopt;
     }
 
-    void find_sinks(const Node& concat, const std::vector<std::vector<NodeId>>& users) {
+    void find_sinks(const Node& concat) {
         const size_t axis = axis_of(shape_of(graph_.value(concat.outputs[0])), concat.attrs);
         int64_t offset = 0;
         for (size_t i = 0; i < concat.inputs.size(); ++i) {
             const ValueId value = concat.inputs[i];
-            const std::optional<ValueId> x = behind(value, users);
-            if ((made(value) || x) && sinks_.count(value) == 0) {
+            const std::optional<ValueId> x = behind(value);
+            if (((made(value) && shown_.count(value) == 0) || x) && sinks_.count(value) == 0) {
                 sinks_[value] = {concat.outputs[0], i, offset, axis};
                 if (x) shown_.emplace(*x, value);
             }

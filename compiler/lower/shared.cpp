@@ -1,6 +1,7 @@
 #include "compiler/lower/shared.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/lower/lower.hpp"
 
@@ -50,6 +51,25 @@ std::vector<SharedConstant> shared_constants(const graph::Graph& graph, const st
         result.push_back(shared);
     }
     return result;
+}
+
+void judge_first(const graph::Graph& graph, const Target& target, const MemoryPlan& memory,
+                 uint64_t arena_bytes, std::vector<LoweredOp>& ops) {
+    std::set<graph::ValueId> there;
+    for (size_t number = 0; number < ops.size(); ++number) {
+        LoweredOp& op = ops[number];
+        std::vector<Home> homes = op.homes;
+        for (size_t i = 0; i < homes.size(); ++i) {
+            if (homes[i] == Home::shared && there.insert(op.op.operands[i].value).second)
+                homes[i] = Home::ddr;
+        }
+        if (homes == op.homes) continue;
+        const std::vector<Dims> strides = strides_at_home(graph, memory, op.op);
+        Tiling alone = op.tiling;
+        evaluate({graph, op.op, target, homes, strides, arena_bytes, memory.spare[number].bytes, number == 0},
+                 alone);
+        op.tiling.cycles = alone.cycles, op.tiling.dram = alone.dram;
+    }
 }
 
 void SharedBlocks::choose_blocks(const graph::Graph& graph, const std::vector<LoweredOp>& ops) {

@@ -13,11 +13,16 @@
 namespace kpu::lower {
 
 struct LoweredOp;
+struct Target;
 
 /// Those that more than one of the operations bring to L1 from DDR, with what it saves to keep them. `inferences`: how often
 /// the operations run, one behind the other; what is shared stays through all.
 std::vector<SharedConstant> shared_constants(const graph::Graph& graph, const std::vector<LoweredOp>& ops,
                                              uint64_t inferences);
+
+/// What the first reader of each takes, which brings it: Tiling::cycles and dram.
+void judge_first(const graph::Graph& graph, const Target& target, const MemoryPlan& memory,
+                 uint64_t arena_bytes, std::vector<LoweredOp>& ops);
 
 /// Byte offsets of their blocks, as they are read for the first time.
 class SharedBlocks {

@@ -23,6 +23,19 @@ std::string tiles_text(const lower::TileOp& op, const lower::Tiling& tiling) {
     return text.empty() ? "one element" : text;
 }
 
+/// Whether it finds weights that other operations read too in L2.
+std::string shared_text(const lower::Lowered& lowered, const lower::LoweredOp& op) {
+    for (size_t i = 0; i < op.homes.size(); ++i) {
+        if (op.homes[i] != lower::Home::shared) continue;
+        const graph::Value& value = lowered.graph.value(op.op.operands[i].value);
+        const uint64_t has = lowered.memory.storages[lowered.memory.shared.at(op.op.operands[i].value)].bytes;
+        const uint64_t all = packed_bytes(value.elem, value.elements());
+        if (has >= all) return ", shares weights in L2";
+        return fmt::format(", shares {:.0f}% of its weights in L2", 100 * double(has) / double(all));
+    }
+    return "";
+}
+
 /// The fastest of the mappings that were considered, each with what it would take and what takes longest.
 std::string considered_text(const lower::LoweredOp& op) {
     constexpr size_t shown = 12;
@@ -84,7 +97,7 @@ std::string mapping_text(const Compiled& compiled, std::string_view only) {
         text += fmt::format("{:<28} {:<18} {:>13} {:>12.0f} {:>7} {:>5.0f}%  {}\n", op.op.name,
                             op.op.source.type, op.macs, op.tiling.cycles, message.bound(),
                             cycles > 0 ? 100 * double(message.bound_cycles()) / cycles : 0,
-                            tiles_text(op.op, op.tiling));
+                            tiles_text(op.op, op.tiling) + shared_text(compiled.lowered, op));
         if (!op.considered.empty()) text += considered_text(op);
     }
     if (!found)

@@ -69,6 +69,20 @@ class Cycles(unittest.TestCase):
                 of = stats("lstm", (device,), precision)
                 moved = of["bytes.dram.read"] + of["bytes.dram.write"]
                 self.assertLessEqual(moved, 1.05 * of["bytes.compulsory"])
+        model = page.export("lstm", MODELS)
+        command = [
+            KPUSIM,
+            "compile",
+            model,
+            "--platform",
+            "tile32",
+            "--explain-mapping",
+            "all",
+            "-o",
+            "/dev/null",
+        ]
+        told = subprocess.run([*command, "--force"], capture_output=True, text=True, check=True).stderr
+        self.assertGreaterEqual(told.count("shares weights in L2"), 30)
 
     def test_large_array_is_busy(self) -> None:
         """128 x 128, eight inferences at once."""
