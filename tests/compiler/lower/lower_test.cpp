@@ -262,6 +262,29 @@ TEST_P(Lower, ReshapedPicturesAreMadeWhereTheyAreJoined) {
     }
 }
 
+/// The states of a recurrent network are joined, and read by the next step; one is shown twice, one joined twice.
+TEST_P(Lower, StatesAreMadeWhereTheyAreJoined) {
+    Maker maker(GetParam().elem, 19);
+    const auto joined = [&](const std::vector<ValueId>& parts) {
+        NodeOptions options = maker.named("Concat");
+        options.quant = maker.graph().value(parts[0]).quant;
+        for (const ValueId part : parts) maker.graph().value(part).quant = options.quant;
+        return maker.graph().add_node("concat", parts, attributes({integer("axis", 0)}), options);
+    };
+    ValueId state = maker.input({2, 24});
+    std::vector<ValueId> states, parts;
+    for (int step = 0; step < 3; ++step) {
+        state = maker.unary("relu", maker.binary("add", state, state));
+        states.push_back(state);
+        parts.push_back(maker.reshape(state, {1, 2, 24}));
+    }
+    maker.output(maker.unary("relu", joined(parts)));
+    EXPECT_EQ(run(maker, GetParam().device).lowered.ops.size(), 7u);  // nothing is copied
+    maker.output(
+        maker.unary("relu", joined({states[0], maker.reshape(parts[0], {2, 24}), states[1], states[1]})));
+    run(maker, GetParam().device);
+}
+
 TEST_P(Lower, PaddingIsCut) {
     for (const char* mode : {"constant", "edge"}) {
         Maker maker(GetParam().elem, 31);
