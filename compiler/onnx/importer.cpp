@@ -74,6 +74,16 @@ const Operand* Scope::find(const std::string& name) const {
     return nullptr;
 }
 
+Scope Scope::inside(std::string prefix_of_names) {
+    Scope inner;
+    inner.parent = this;
+    inner.opsets = opsets;
+    inner.prefix = std::move(prefix_of_names);
+    inner.depth = depth + 1;
+    inner.attributes = attributes;
+    return inner;
+}
+
 void Scope::update(const std::string& name, const Operand& operand) {
     for (Scope* scope = this; scope != nullptr; scope = scope->parent) {
         if (const auto found = scope->values.find(name); found != scope->values.end()) {
@@ -316,12 +326,7 @@ void Importer::import_branch(const NodeModel& node, Scope& scope, const graph::S
     const bool taken = call.number_of(0, "condition") != 0;
     const Attribute* branch = node.find(taken ? "then_branch" : "else_branch");
     if (branch == nullptr || branch->graph == nullptr) throw Unsupported("it lacks a branch");
-    Scope inner;
-    inner.parent = &scope;
-    inner.opsets = scope.opsets;
-    inner.prefix = source.name + "/";
-    inner.depth = scope.depth + 1;
-    inner.attributes = scope.attributes;
+    Scope inner = scope.inside(source.name + "/");
     add_tensors(inner, *branch->graph);
     import_nodes(branch->graph->nodes, inner);
     if (branch->graph->outputs.size() < node.outputs.size())

@@ -24,6 +24,8 @@ struct Scope {
     std::unordered_map<std::string, const Attribute*> attributes;  ///< of the call of a function
 
     const Operand* find(const std::string& name) const;
+    /// Of a branch or body in this one.
+    Scope inside(std::string prefix_of_names);
     void update(const std::string& name, const Operand& operand);
 };
 

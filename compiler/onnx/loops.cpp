@@ -65,12 +65,7 @@ void stack(Call& call, size_t output, std::vector<Operand> parts, int64_t axis, 
 Importer::Body Importer::body_of(const NodeModel& node, Scope& scope, const graph::Source& source) {
     const Attribute* attribute = node.find("body");
     if (attribute == nullptr || attribute->graph == nullptr) throw Unsupported("it lacks a body");
-    Body body{*attribute->graph, {}, {}, source.name};
-    body.common.parent = &scope;
-    body.common.opsets = scope.opsets;
-    body.common.prefix = source.name + "/";
-    body.common.depth = scope.depth + 1;
-    body.common.attributes = scope.attributes;
+    Body body{*attribute->graph, scope.inside(source.name + "/"), {}, source.name};
     add_tensors(body.common, body.graph);
     std::set<std::string> varying;
     for (const ValueInfo& input : body.graph.inputs) varying.insert(input.name);
@@ -94,12 +89,7 @@ std::vector<Operand> Importer::iteration(Body& body, int64_t number, const std::
     if (body.graph.inputs.size() != inputs.size())
         throw Unsupported(
             fmt::format("its body has {} inputs instead of {}", body.graph.inputs.size(), inputs.size()));
-    Scope inner;
-    inner.parent = &body.common;
-    inner.opsets = body.common.opsets;
-    inner.prefix = fmt::format("{}/{}/", body.name, number);
-    inner.depth = body.common.depth;
-    inner.attributes = body.common.attributes;
+    Scope inner = body.common.inside(fmt::format("{}/{}/", body.name, number));
     for (size_t i = 0; i < inputs.size(); ++i) {
         define(inner, body.graph.inputs[i].name, inputs[i]);
         inner.values.at(body.graph.inputs[i].name).sole = false;
