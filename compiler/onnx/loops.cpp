@@ -91,8 +91,9 @@ std::vector<Operand> Importer::iteration(Body& body, int64_t number, const std::
             fmt::format("its body has {} inputs instead of {}", body.graph.inputs.size(), inputs.size()));
     Scope inner = body.common.inside(fmt::format("{}/{}/", body.name, number));
     for (size_t i = 0; i < inputs.size(); ++i) {
-        define(inner, body.graph.inputs[i].name, inputs[i]);
-        inner.values.at(body.graph.inputs[i].name).sole = false;
+        Operand input = inputs[i];
+        input.sole = false;  // the body may read it more often
+        define(inner, body.graph.inputs[i].name, std::move(input));
     }
     import_nodes(body.nodes, inner);
     std::vector<Operand> results;
@@ -109,7 +110,7 @@ void Importer::import_loop(Call& call, Body body, Scope& scope) {
     const size_t states = call.node.inputs.size() - std::min<size_t>(2, call.node.inputs.size());
     if (body.graph.outputs.size() < states + 1 || call.outputs() + 1 > body.graph.outputs.size())
         throw Unsupported("its body makes fewer results than it has");
-    const int64_t most = call.has(0) ? call.integer_of(0, "trip count") : INT64_MAX;
+    const int64_t most = call.has(0) ? call.integer_of(0, "trip counts") : INT64_MAX;
     bool goes_on = !call.has(1) || call.number_of(1, "condition") != 0;
     std::vector<Operand> carried;
     for (size_t i = 0; i < states; ++i) carried.push_back(absent_or(call, i + 2));

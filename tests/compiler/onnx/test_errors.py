@@ -251,6 +251,9 @@ class Errors(unittest.TestCase):
         self.expect(model([loop(data, "again")]), "how often it runs depends on data")
         self.expect(model([loop([add])]), "more than 4096 iterations")
         self.expect(model([helper.make_node("Loop", ["", "", "x"], ["y"])]), "it lacks a body")
+        nameless = loop([add])
+        nameless.attribute[0].g.input[0].name = ""
+        self.expect(model([nameless]), "more than 4096 iterations")
         self.expect(
             model([loop([relu("s", "s2"), helper.make_node("No", ["s"], ["n"])], trips="trips")], [trips]),
             "the operator is not known",
