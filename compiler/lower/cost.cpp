@@ -152,6 +152,12 @@ class Evaluation {
     }
     uint64_t whole_bytes(size_t i) const { return packed_bytes(value(i).elem, value(i).elements()); }
 
+    /// Parts of a constant that each iteration of a stage reads anew, as L1 has no room for all of them.
+    bool serves_stage(size_t i) const {
+        return value(i).constant() && request_.homes[i] == Home::ddr && !tiling_.hoisted[i] &&
+               iterations_ > 1 && tiling_.lanes() == 1 && !tiling_.follows(op(), i, Walk::loop);
+    }
+
     /// What is read most often first.
     void find_kept() {
         tiling_.keep.assign(op().operands.size(), Keep::no);
@@ -167,7 +173,9 @@ class Evaluation {
         }
         std::sort(saved.begin(), saved.end());
         for (const auto& [again, i] : saved) {
-            tiling_.keep[i] = leaves_tiles(op(), tiling_, i) ? Keep::tiles : Keep::whole;
+            tiling_.keep[i] = serves_stage(i)                  ? Keep::stage
+                              : leaves_tiles(op(), tiling_, i) ? Keep::tiles
+                                                               : Keep::whole;
             const uint64_t size = kept_bytes(request_.graph, op(), tiling_, i);
             if (tiling_.kept_bytes + size > request_.spare_bytes) {
                 tiling_.keep[i] = Keep::no;
@@ -376,7 +384,9 @@ class Evaluation {
         const Mover& mover = target.system;
         const bool output = op().operands[i].place == Place::output;
         const double parts = double(tiling_.parts(op(), i)), size = double(bytes(i));
-        const double share = tiling_.keep[i] == Keep::no ? 1 : 1 / times_read(i);
+        const double share = tiling_.keep[i] == Keep::no      ? 1
+                             : tiling_.keep[i] == Keep::stage ? 1 / double(iterations_)
+                                                              : 1 / times_read(i);
         const double times = (tiling_.hoisted[i] ? double(stages_) : double(iterations_ * stages_)) * parts *
                              distinct(i) * share;
         const double unit = mover.unit_cycles(at_home_.runs(i)), link = mover.link_cycles(at_home_.runs(i));
@@ -408,7 +418,9 @@ class Evaluation {
     /// What must be there before the first tile can be computed, and could not come while others computed.
     bool waited_for(size_t i) const {
         if (op().operands[i].place != Place::input) return false;
-        return request_.first || !tiling_.hoisted[i] || !value(i).constant();
+        const bool beforehand =
+            tiling_.hoisted[i] || (tiling_.keep.size() > i && tiling_.keep[i] == Keep::stage);
+        return request_.first || !beforehand || !value(i).constant();
     }
 
     Traffic traffic() const {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "compiler/lower/lane.hpp"
 
@@ -33,8 +34,13 @@ std::vector<Laps> combinations(const std::vector<Laps>& choices) {
 /// Neighbouring tiles of the unrolled axes, one for each lane, and all iterations over the others.
 class StageEmitter {
   public:
-    StageEmitter(Places& places, std::shared_ptr<Shared> shared, Laps fixed, std::vector<Laps> work)
-        : places_(places), shared_(std::move(shared)), fixed_(std::move(fixed)), work_(std::move(work)) {
+    StageEmitter(Places& places, std::shared_ptr<Shared> shared, Laps fixed, std::vector<Laps> work,
+                 size_t stage)
+        : places_(places),
+          shared_(std::move(shared)),
+          fixed_(std::move(fixed)),
+          work_(std::move(work)),
+          stage_(stage) {
         const std::vector<int64_t>& split = shared_->mapping.tiling.split;
         tasks_ =
             static_cast<size_t>(shared_->mapping.tiling.tasks(shared_->mapping.op, shared_->mapping.homes));
@@ -54,6 +60,7 @@ class StageEmitter {
                 lanes_.push_back(
                     std::make_unique<Lane>(places_, *shared_, std::move(place), static_cast<size_t>(number)));
         }
+        for (const std::unique_ptr<Lane>& lane : lanes_) lane->half = static_cast<int64_t>(stage_ % 2);
     }
 
     /// Constants that all iterations share.
@@ -67,9 +74,11 @@ class StageEmitter {
             lane->set_position(*runs_of(lane->place, work_.front()));
             lane->load_hoisted(true, staged);
         }
+        keep_parts();
     }
 
     void body() {
+        bring_pending();
         if (!shared_->copied) lanes_.front()->copy_kept();
         shared_->copied = true;
         places_.throttle.reserve(hoisted_tasks(false));
@@ -95,6 +104,33 @@ class StageEmitter {
     }
 
   private:
+    /// Where they go in L2 the operation before has its tensors: the first stage's come when that has begun all it does, before
+    /// those of the second.
+    void keep_parts() {
+        const std::vector<Keep>& keep = shared_->mapping.tiling.keep;
+        if (std::find(keep.begin(), keep.end(), Keep::stage) == keep.end()) return;
+        if (stage_ == 0) {
+            shared_->pending = [this] { bring_kept(); };
+            return;
+        }
+        bring_pending();
+        bring_kept();
+    }
+    void bring_pending() {
+        if (const auto pending = std::exchange(shared_->pending, nullptr)) pending();
+    }
+    void bring_kept() {
+        const Mapping& mapping = shared_->mapping;
+        int64_t tasks = 0;
+        for (size_t i = 0; i < mapping.op.operands.size(); ++i) {
+            if (mapping.tiling.keep[i] != Keep::stage) continue;
+            const uint64_t bytes = tile_bytes(places_.graph, mapping.op, i, mapping.tiling.tile);
+            tasks += mapping.tiling.parts(mapping.op, i) * places_.target.pieces(true, bytes, 1);
+        }
+        places_.throttle.reserve(static_cast<size_t>(tasks));
+        for (const std::unique_ptr<Lane>& lane : lanes_) lane->bring_kept();
+    }
+
     /// Of one lane, before its first iteration.
     size_t hoisted_tasks(bool constants) const {
         const Mapping& mapping = shared_->mapping;
@@ -160,6 +196,7 @@ class StageEmitter {
     std::shared_ptr<Shared> shared_;
     Laps fixed_;  ///< of unrolled axes; null: the axis is in `work_`
     std::vector<Laps> work_;
+    size_t stage_;  ///< of the operation
     std::vector<std::unique_ptr<Lane>> lanes_;
     std::vector<Lane*> active_;
     size_t tasks_;       ///< of an iteration of a lane
@@ -191,7 +228,7 @@ std::vector<Stage> stages_of(Places& places, const Mapping& mapping) {
     const std::vector<Laps> work = combinations(looped);
     std::vector<Stage> stages;
     for (const Laps& fixed : combinations(unrolled)) {
-        const auto emitter = std::make_shared<StageEmitter>(places, shared, fixed, work);
+        const auto emitter = std::make_shared<StageEmitter>(places, shared, fixed, work, stages.size());
         stages.push_back({[emitter] { emitter->prologue(); }, [emitter] { emitter->body(); },
                           mapping.tiling.l1_bytes() > places.arena_bytes});
     }

@@ -70,6 +70,20 @@ void Lane::load_hoisted(bool constants, Staged& staged) {
     beforehand_ = false;
 }
 
+void Lane::bring_kept() {
+    beforehand_ = true;
+    for (size_t i = 0; i < op_.operands.size(); ++i) {
+        if (tiling_.keep[i] != Keep::stage) continue;
+        for (int64_t number = 0; number < tiles_.parts(i); ++number) {
+            const auto bring = [&] {
+                fetch(i, tiles_.kept_part(i, number, half), tiles_.at_home(i, Expr(0)));
+            };
+            tiles_.parts(i) == 1 ? bring() : at_part(number, bring);
+        }
+    }
+    beforehand_ = false;
+}
+
 void Lane::begin(const Expr& t, const Expr& slot, Staged& staged) {
     staged_ = &staged;
     sum_.reset();
@@ -187,6 +201,7 @@ Tile Lane::in_l2(size_t operand, const Expr& slot, int64_t part, Staged& staged,
         return shared->first;
     }
     const std::vector<int64_t> identity = tiles_.identity(operand, part);
+    if (tiling_.keep[operand] == Keep::stage) return tiles_.kept_part(operand, part, half);
     if (tiling_.keep[operand] != Keep::no) {
         Tile kept = tiles_.kept(operand, t);
         Held& held = shared_.mapping.held;

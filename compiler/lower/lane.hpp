@@ -1,5 +1,6 @@
 #pragma once
 // The tasks of one engine in a stage.
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@ struct Shared {
     std::shared_ptr<const std::vector<std::vector<Lap>>> laps;  ///< by axis
     std::set<std::vector<int64_t>> kept;                        ///< tiles that stand in L2 already
     bool copied = false;                                        ///< tensors that are kept whole stand there
+    std::function<void()> pending;                              ///< brings what the first stage keeps in L2
 };
 
 /// The tiles of one stage on one engine.
@@ -45,6 +47,11 @@ class Lane {
 
     /// What all iterations share: the constants of it, or the rest.
     void load_hoisted(bool constants, Staged& staged);
+
+    /// What a stage keeps in L2 comes there: Keep::stage.
+    void bring_kept();
+    /// Of such a place: stages take turns.
+    int64_t half = 0;
 
     /// What is loaded from here on waits for what was loaded before.
     void queue_loads();

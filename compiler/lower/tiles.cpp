@@ -283,6 +283,14 @@ Tile Tiles::kept(size_t operand, const Expr& t) const {
     return {places_.program.region("", buffer, start, type(operand, tile.shape, false)), span};
 }
 
+Tile Tiles::kept_part(size_t operand, int64_t number, int64_t half) const {
+    const builder::Buffer& buffer = buffer_of_kept(operand);
+    const int64_t size = slot_size(operand);
+    const int64_t lo = static_cast<int64_t>(kept_[operand]) + (half * parts(operand) + number) * size;
+    return {places_.program.region("", buffer, lo, type(operand, box(operand).shape, false)),
+            {buffer.index, lo, lo + size, true, 0, {}, {}}};
+}
+
 std::pair<Tile, Tile> Tiles::whole(size_t operand) const {
     const graph::Value& of = value(operand);
     const builder::Buffer& buffer = buffer_of_kept(operand);

@@ -57,6 +57,8 @@ class Tiles {
     std::optional<std::pair<Tile, bool>> shared(size_t operand, bool again) const;
     /// In the part of L2 that holds the tensor during this operation.
     Tile kept(size_t operand, const builder::Expr& t) const;
+    /// A part of what a stage keeps there; stages take turns in two halves.
+    Tile kept_part(size_t operand, int64_t number, int64_t half) const;
     /// There, and at home.
     std::pair<Tile, Tile> whole(size_t operand) const;
     /// A dense tile that does not move, in `count` parts of about the same bytes; in fewer if it is small.

@@ -84,6 +84,9 @@ uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
 uint64_t kept_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand) {
     const graph::Value& value = graph.value(op.operands[operand].value);
     if (tiling.keep[operand] == Keep::whole) return align_up(packed_bytes(value.elem, value.elements()));
+    if (tiling.keep[operand] == Keep::stage)  // those of this stage and of the next
+        return 2 * static_cast<uint64_t>(tiling.parts(op, operand)) *
+               align_up(tile_bytes(graph, op, operand, tiling.tile));
     uint64_t tiles = 1;
     for (const Window& window : op.operands[operand].windows) {
         if (window.axis >= 0)
@@ -134,7 +137,8 @@ int64_t Tiling::tasks(const TileOp& op, const std::vector<Home>& homes) const {
     for (size_t i = 0; i < op.operands.size(); ++i) {
         const bool moved = op.operands[i].place == Place::output ||
                            (op.operands[i].place == Place::input && !hoisted[i] && is_moved(homes[i]));
-        if (moved) tasks += parts(op, i) * (homes[i] == Home::ddr ? 2 : 1);
+        const bool brought = i < keep.size() && keep[i] == Keep::stage;
+        if (moved) tasks += parts(op, i) * (homes[i] == Home::ddr && !brought ? 2 : 1);
     }
     return tasks;
 }

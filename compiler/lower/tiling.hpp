@@ -25,6 +25,7 @@ enum class Keep : uint8_t {
     no,     ///< it comes from DDR each time
     tiles,  ///< whoever reads a tile first leaves it in L2
     whole,  ///< it is copied to L2 before the first tile: its tiles overlap
+    stage,  ///< a constant: the parts that all iterations of a stage read come to L2 while the stage before it is at work
 };
 
 /// The part of a dimension that `count` indices of an axis from `first` on touch.
