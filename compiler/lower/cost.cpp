@@ -338,8 +338,7 @@ class Evaluation {
 
     /// In L2: tiles from DDR stand there packed or with gaps, unless the whole tensor does.
     Runs runs_in_l2(size_t i) const {
-        const bool staged = request_.homes[i] == Home::ddr || request_.homes[i] == Home::shared;
-        const bool packed = staged && tiling_.keep[i] != Keep::whole;
+        const bool packed = is_in_ddr(request_.homes[i]) && tiling_.keep[i] != Keep::whole;
         if (packed && tiling_.staged[i].rank == 0) return {1, double(bytes(i))};
         Runs of = at_home_.runs(i);
         if (packed) of.stride = staged_stride(i);
@@ -418,8 +417,7 @@ class Evaluation {
     /// What must be there before the first tile can be computed, and could not come while others computed.
     bool waited_for(size_t i) const {
         if (op().operands[i].place != Place::input) return false;
-        const bool beforehand =
-            tiling_.hoisted[i] || (tiling_.keep.size() > i && tiling_.keep[i] == Keep::stage);
+        const bool beforehand = tiling_.hoisted[i] || tiling_.keep[i] == Keep::stage;
         return request_.first || !beforehand || !value(i).constant();
     }
 

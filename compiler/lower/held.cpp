@@ -45,15 +45,21 @@ uint64_t hold_weights(const graph::Graph& graph, std::vector<LoweredOp>& ops, ui
     return used;
 }
 
+Tiling with_homes(const graph::Graph& graph, const Target& target, const MemoryPlan& memory, size_t number,
+                  uint64_t arena_bytes, const LoweredOp& op, const std::vector<Home>& homes, bool first) {
+    const std::vector<Dims> strides = strides_at_home(graph, memory, op.op);
+    Tiling result = op.tiling;
+    evaluate({graph, op.op, target, homes, strides, arena_bytes, memory.spare[number].bytes, first}, result);
+    return result;
+}
+
 void judge_held(const graph::Graph& graph, const Target& target, const MemoryPlan& memory, size_t number,
                 uint64_t arena_bytes, LoweredOp& op) {
     std::vector<Home> homes = op.homes;
     for (size_t operand = 0; operand < homes.size(); ++operand) {
         if (op.held.holds(operand)) homes[operand] = Home::l2;
     }
-    const std::vector<Dims> strides = strides_at_home(graph, memory, op.op);
-    op.later = op.tiling;
-    evaluate({graph, op.op, target, homes, strides, arena_bytes, memory.spare[number].bytes}, op.later);
+    op.later = with_homes(graph, target, memory, number, arena_bytes, op, homes, false);
 }
 
 }  // namespace kpu::lower

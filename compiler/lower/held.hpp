@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
+#include "compiler/lower/tiling.hpp"
 
 namespace kpu::lower {
 
@@ -17,11 +18,13 @@ struct Held {
 
 struct LoweredOp;
 struct MemoryPlan;
-struct Target;
 
 /// Gives weights places among `room` bytes of L2, which they keep for the whole program: those of the operations that DRAM
 /// holds up most come first. Changes where the operations keep them; their tiles stay. Result: bytes.
 uint64_t hold_weights(const graph::Graph& graph, std::vector<LoweredOp>& ops, uint64_t room);
+/// The tiling of operation `number`, and what it takes where operands have other homes.
+Tiling with_homes(const graph::Graph& graph, const Target& target, const MemoryPlan& memory, size_t number,
+                  uint64_t arena_bytes, const LoweredOp& op, const std::vector<Home>& homes, bool first);
 /// Sets what operation `number` takes with what it holds in L2: LoweredOp::later.
 void judge_held(const graph::Graph& graph, const Target& target, const MemoryPlan& memory, size_t number,
                 uint64_t arena_bytes, LoweredOp& op);

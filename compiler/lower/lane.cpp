@@ -187,8 +187,8 @@ Tile Lane::load(size_t operand, const Expr& slot, int64_t part, const Expr& t) {
 
 Tile Lane::load(size_t operand, const Expr& slot, int64_t part, Staged& staged, const Expr& t) {
     if (homes_[operand] == Home::in_place) return tiles_.at_home(operand, t);
-    const bool of_ddr = homes_[operand] == Home::ddr || homes_[operand] == Home::shared;
-    const Tile from = of_ddr ? in_l2(operand, slot, part, staged, t) : tiles_.at_home(operand, t);
+    const Tile from =
+        is_in_ddr(homes_[operand]) ? in_l2(operand, slot, part, staged, t) : tiles_.at_home(operand, t);
     Tile to = tiles_.in_l1(operand, slot, part);
     fetch(operand, to, from);
     return to;

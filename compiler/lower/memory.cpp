@@ -238,8 +238,7 @@ class Planner {
         add(shared);
         find_wishes();
         place(plan_, wished_, room_);
-        for (auto it = plan_.shared.begin(); it != plan_.shared.end();)
-            it = plan_.storages[it->second].home == Home::l2 ? std::next(it) : plan_.shared.erase(it);
+        drop_constants();
         return std::move(plan_);
     }
 
@@ -267,6 +266,19 @@ class Planner {
             storage.constant = true;
             plan_.shared[of.value] = static_cast<uint32_t>(plan_.storages.size());
             plan_.storages.push_back(std::move(storage));
+        }
+    }
+
+    /// That found no place in L2: they have none.
+    void drop_constants() {
+        for (auto it = plan_.shared.begin(); it != plan_.shared.end();) {
+            Storage& storage = plan_.storages[it->second];
+            if (storage.home == Home::l2) {
+                ++it;
+                continue;
+            }
+            storage.first = 1, storage.last = 0;
+            it = plan_.shared.erase(it);
         }
     }
 

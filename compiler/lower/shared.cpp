@@ -64,10 +64,7 @@ void judge_first(const graph::Graph& graph, const Target& target, const MemoryPl
                 homes[i] = Home::ddr;
         }
         if (homes == op.homes) continue;
-        const std::vector<Dims> strides = strides_at_home(graph, memory, op.op);
-        Tiling alone = op.tiling;
-        evaluate({graph, op.op, target, homes, strides, arena_bytes, memory.spare[number].bytes, number == 0},
-                 alone);
+        const Tiling alone = with_homes(graph, target, memory, number, arena_bytes, op, homes, number == 0);
         op.tiling.cycles = alone.cycles, op.tiling.dram = alone.dram;
     }
 }

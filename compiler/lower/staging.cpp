@@ -89,8 +89,7 @@ std::vector<int64_t> staged_offsets(const graph::Graph& graph, const TileOp& op,
                                     const std::vector<Home>& homes) {
     std::vector<bool> used(op.operands.size(), false);
     for (size_t i = 0; i < used.size(); ++i) {
-        if ((homes[i] == Home::ddr || homes[i] == Home::shared) && op.operands[i].place != Place::internal)
-            used[tiling.place[i]] = true;
+        if (is_in_ddr(homes[i]) && op.operands[i].place != Place::internal) used[tiling.place[i]] = true;
     }
     std::vector<int64_t> offsets;
     int64_t next = 0;

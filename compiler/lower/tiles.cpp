@@ -232,8 +232,9 @@ Tile Tiles::constant_tile(size_t operand, const Box& tile, const Expr& t) const 
 }
 
 std::optional<std::pair<Tile, bool>> Tiles::shared(size_t operand, bool again) const {
+    if (homes_[operand] != Home::shared) return std::nullopt;
     const Box tile = box(operand);
-    if (homes_[operand] != Home::shared || !(tile.shape == tile.reach)) return std::nullopt;
+    if (!(tile.shape == tile.reach)) return std::nullopt;
     const Block block{op_.operands[operand].value, tile.first, tile.shape, value(operand).elem};
     std::optional<int64_t> at = places_.shared.find(block);
     const bool fresh = !at;

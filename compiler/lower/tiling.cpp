@@ -137,8 +137,7 @@ int64_t Tiling::tasks(const TileOp& op, const std::vector<Home>& homes) const {
     for (size_t i = 0; i < op.operands.size(); ++i) {
         const bool moved = op.operands[i].place == Place::output ||
                            (op.operands[i].place == Place::input && !hoisted[i] && is_moved(homes[i]));
-        const bool brought = i < keep.size() && keep[i] == Keep::stage;
-        if (moved) tasks += parts(op, i) * (homes[i] == Home::ddr && !brought ? 2 : 1);
+        if (moved) tasks += parts(op, i) * (homes[i] == Home::ddr && keep[i] != Keep::stage ? 2 : 1);
     }
     return tasks;
 }

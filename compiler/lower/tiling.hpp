@@ -17,6 +17,8 @@ enum class Home : uint8_t {
     table,     ///< small constants in L2, read from there by the units
     in_place,  ///< L2 or DDR: a kernel copies parts of it to L1 itself
 };
+/// Its tiles come to L1 by way of L2.
+inline bool is_in_ddr(Home home) { return home == Home::ddr || home == Home::shared; }
 /// Whether tasks bring its tiles to L1.
 inline bool is_moved(Home home) { return home != Home::table && home != Home::in_place; }
 

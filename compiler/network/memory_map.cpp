@@ -28,8 +28,7 @@ std::string name_of_op(const Compiled& compiled, size_t op) { return compiled.lo
 Band arena(const Compiled& compiled, const std::string& name, lower::Home home, uint64_t bytes) {
     Band band{name, bytes, {}};
     for (const lower::Storage& storage : compiled.lowered.memory.storages) {
-        const bool here = storage.home == home && !storage.input && !storage.output &&
-                          !(storage.constant && home == lower::Home::ddr);
+        const bool here = storage.home == home && !storage.input && !storage.output;
         if (here && storage.first <= storage.last && storage.last < compiled.lowered.ops.size())
             band.boxes.push_back({storage.name, storage.address, storage.bytes, storage.first, storage.last});
     }

@@ -145,12 +145,14 @@ size_t Call::axis(int64_t value, int64_t rank) const {
 
 // ---- results
 
-void Call::result(size_t output, ValueId value, Type type) {
-    Operand operand;
-    operand.type = type;
-    operand.shape = sizes(value);
-    operand.value = value;
-    result(output, std::move(operand));
+void Call::result(size_t output, ValueId value, Type type) { result(output, operand(value, type)); }
+
+Operand Call::operand(ValueId value, Type type) const {
+    Operand made;
+    made.type = type;
+    made.shape = sizes(value);
+    made.value = value;
+    return made;
 }
 
 void Call::result(size_t output, Operand operand) {
@@ -291,6 +293,16 @@ ValueId Call::concat(const std::vector<ValueId>& parts, int64_t axis) {
     if (parts.size() == 1) return parts[0];
     return emit("concat", parts, {graph::integer("axis", axis)}, ElemType::none,
                 graph.value(parts.at(0)).quant);
+}
+
+ValueId Call::join(std::vector<Operand>& parts, const std::string& name, size_t axis, bool is_new) {
+    std::vector<ValueId> values;
+    for (Operand& part : parts) {
+        Sizes shape = part.shape;
+        if (is_new) shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
+        values.push_back(reshape(value(part, name), shape));
+    }
+    return concat(values, static_cast<int64_t>(axis));
 }
 
 ValueId Call::pad(ValueId x, const Sizes& pads, double value) {

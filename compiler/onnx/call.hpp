@@ -74,6 +74,8 @@ class Call {
     size_t outputs() const { return node.outputs.size(); }
     bool wants(size_t output) const { return output < node.outputs.size() && !node.outputs[output].empty(); }
     void result(size_t output, ValueId value, Type type);
+    /// A value of the graph, as what a name stands for.
+    Operand operand(ValueId value, Type type) const;
     /// Of the type of the first operand.
     void result(ValueId value) { result(0, value, type(0)); }
     void result(size_t output, Known known) { result(output, operand_of(std::move(known))); }
@@ -108,6 +110,8 @@ class Call {
     ValueId expand(ValueId x, const Sizes& shape);
     ValueId slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step = 1);
     ValueId concat(const std::vector<ValueId>& parts, int64_t axis);
+    /// Operands along an axis, which may be a new one; constants get a name.
+    ValueId join(std::vector<Operand>& parts, const std::string& name, size_t axis, bool is_new);
     ValueId pad(ValueId x, const Sizes& pads, double value);
     /// reduce_NAME; a result without dimensions has none.
     ValueId reduce(std::string_view opcode, ValueId x, const Sizes& axes, bool keep);

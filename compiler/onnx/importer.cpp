@@ -297,14 +297,19 @@ void Importer::import_operator(const NodeModel& node, Scope& scope, const graph:
         check_elements(call);
         row->import(call);
     }
-    count_made(call);
     for (size_t i = 0; i < call.inputs(); ++i) {
         // a constant becomes one value, however many nodes read it
         if (call.has(i) && call.given(i).constant()) scope.update(node.inputs[i], call.given(i));
     }
-    name_results(node, scope, call.results(), first);
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-        if (call.results()[i].type != Type::undefined) define(scope, node.outputs[i], call.results()[i]);
+    give_results(call, scope, first);
+}
+
+/// What the node made, values from `first` on, gets its names.
+void Importer::give_results(const Call& call, Scope& scope, size_t first) {
+    count_made(call);
+    name_results(call.node, scope, call.results(), first);
+    for (size_t i = 0; i < call.outputs(); ++i) {
+        if (call.results()[i].type != Type::undefined) define(scope, call.node.outputs[i], call.results()[i]);
     }
 }
 

@@ -87,6 +87,7 @@ class Importer {
     const Function* find_function(const NodeModel& node);
     std::vector<Operand> operands(const NodeModel& node, const Scope& scope, std::string& lost);
     bool replace_lost(Operand& operand, const std::string& name);
+    void give_results(const Call& call, Scope& scope, size_t first);
     void name_results(const NodeModel& node, const Scope& scope, const std::vector<Operand>& results,
                       size_t first);
     graph::Source source_of(const NodeModel& node, const Scope& scope);

@@ -12,14 +12,6 @@ constexpr int64_t most_iterations = 4096;
 
 Operand absent_or(const Call& call, size_t i) { return call.has(i) ? call.given(i) : Operand(); }
 
-Operand operand_of_value(const Call& call, ValueId value, Type type) {
-    Operand result;
-    result.type = type;
-    result.shape = call.sizes(value);
-    result.value = value;
-    return result;
-}
-
 /// Part `number` along an axis, without that axis.
 Operand part_of(Call& call, size_t input, size_t axis, int64_t number) {
     Sizes shape = call.shape(input);
@@ -27,7 +19,7 @@ Operand part_of(Call& call, size_t input, size_t axis, int64_t number) {
     const ValueId whole = call.value(input);
     shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
     const ValueId part = call.slice(whole, static_cast<int64_t>(axis), number, number + 1);
-    return operand_of_value(call, call.reshape(part, shape), type);
+    return call.operand(call.reshape(part, shape), type);
 }
 
 /// The same of integers that are known: what the body computes of them is known too.
@@ -49,15 +41,11 @@ void stack(Call& call, size_t output, std::vector<Operand> parts, int64_t axis, 
     if (backwards) std::reverse(parts.begin(), parts.end());
     const auto rank = static_cast<int64_t>(parts[0].shape.size()) + 1;
     const size_t along = call.axis(axis, rank);
-    std::vector<ValueId> rows;
-    for (Operand& part : parts) {
+    for (const Operand& part : parts) {
         if (part.items != nullptr) Call::refuse("its iterations make sequences to be joined");
         if (part.shape != parts[0].shape) Call::refuse("its iterations make results of different shapes");
-        Sizes shape = part.shape;
-        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(along), 1);
-        rows.push_back(call.reshape(call.value(part, call.node.outputs[output]), shape));
     }
-    call.result(output, call.concat(rows, static_cast<int64_t>(along)), parts[0].type);
+    call.result(output, call.join(parts, call.node.outputs[output], along, true), parts[0].type);
 }
 
 }  // namespace
@@ -188,11 +176,7 @@ void Importer::import_iterations(const NodeModel& node, Scope& scope, const grap
     Body body = body_of(node, scope, source);
     node.type == "Loop" ? import_loop(call, std::move(body), scope)
                         : import_scan(call, std::move(body), scope);
-    count_made(call);
-    name_results(node, scope, call.results(), first);
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-        if (call.results()[i].type != Type::undefined) define(scope, node.outputs[i], call.results()[i]);
-    }
+    give_results(call, scope, first);
 }
 
 }  // namespace kpu::onnx

@@ -85,15 +85,10 @@ void split(Call& call) {
     int64_t first = 0;
     for (const int64_t size : sizes) {
         if (size < 1 || size > extent - first) break;
-        ValueId part = call.slice(call.value(0), static_cast<int64_t>(axis), first, first + size);
+        const ValueId part = call.slice(call.value(0), static_cast<int64_t>(axis), first, first + size);
         Sizes shape = call.sizes(part);
         if (!keep) shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
-        part = call.reshape(part, shape);
-        Operand operand;
-        operand.type = call.type(0);
-        operand.shape = shape;
-        operand.value = part;
-        items.push_back(std::move(operand));
+        items.push_back(call.operand(call.reshape(part, shape), call.type(0)));
         first += size;
     }
     if (first != extent || items.size() != sizes.size())
@@ -107,16 +102,11 @@ void join(Call& call) {
     const bool added = call.integer("new_axis", 0) != 0;
     const auto rank = static_cast<int64_t>(items[0].shape.size()) + (added ? 1 : 0);
     const size_t axis = call.axis("axis", 0, rank);
-    std::vector<ValueId> parts;
-    for (Operand& operand : items) {
+    for (const Operand& operand : items) {
         if (static_cast<int64_t>(operand.shape.size()) + (added ? 1 : 0) != rank)
             Call::refuse("its tensors have different numbers of dimensions");
-        ValueId part = call.value(operand, call.node.inputs[0]);
-        Sizes shape = operand.shape;
-        if (added) shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
-        parts.push_back(call.reshape(part, shape));
     }
-    call.result(0, call.concat(parts, static_cast<int64_t>(axis)), items[0].type);
+    call.result(0, call.join(items, call.node.inputs[0], axis, added), items[0].type);
 }
 
 // ---- optionals: what is there is the operand itself

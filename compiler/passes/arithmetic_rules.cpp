@@ -35,6 +35,13 @@ std::optional<WithNumber> with_number(const Graph& graph, const Node& node) {
     return {};
 }
 
+/// A constant like another one, of this number.
+ValueId number_like(Rewriter& rewriter, ValueId constant, double number) {
+    const graph::Value c = rewriter.graph.value(constant);
+    return rewriter.add_constant(c.name, c.elem, c.shape,
+                                 graph::make_numbers(c.elem, std::vector<double>(c.elements(), number)));
+}
+
 /// x + 0, x * 1, ...: x.
 bool drop_identity(Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
@@ -68,11 +75,7 @@ bool cheapen(Rewriter& rewriter, NodeId id) {
     const bool power_of_two = std::fabs(std::frexp(f->number, &exponent)) == 0.5;
     if (!is(node, "div") || !power_of_two || std::abs(exponent) > 14)
         return false;  // 14: f16 has its inverse
-    const graph::Value& c = graph.value(f->constant);
-    const std::vector<double> inverse(c.elements(), 1 / f->number);
-    const ValueId factor =
-        rewriter.add_constant(c.name, c.elem, c.shape, graph::make_numbers(c.elem, inverse));
-    become(rewriter, id, "mul", {f->x, factor});
+    become(rewriter, id, "mul", {f->x, number_like(rewriter, f->constant, 1 / f->number)});
     return true;
 }
 
@@ -192,10 +195,8 @@ bool merge_scales(Rewriter& rewriter, NodeId id) {
     if (elements(*first) > elements(*second)) std::swap(first, second);
     const WithNumber kept = *with_number(graph, graph.nodes[*first]),
                      dropped = *with_number(graph, graph.nodes[*second]);
-    const graph::Value c = graph.value(kept.constant);
-    const std::vector<double> both(c.elements(), kept.number * dropped.number);
-    const ValueId factor = rewriter.add_constant(c.name, c.elem, c.shape, graph::make_numbers(c.elem, both));
-    become(rewriter, *first, "mul", {kept.x, factor});
+    const double both = kept.number * dropped.number;
+    become(rewriter, *first, "mul", {kept.x, number_like(rewriter, kept.constant, both)});
     replace_by(rewriter, *second, dropped.x);
     return true;
 }
