@@ -18,6 +18,7 @@ import pytest
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton
 from kernels import CASES
 from kpusim import UserError
 from kpusim.pallas import equations, internals
@@ -116,6 +117,42 @@ def test_no_elements() -> None:
         kpusim.pallas.run(call(lambda x, o: None))(np.zeros((0, 128), np.float32))
 
 
+def unused(x: Any, other: Any) -> Any:
+    """A call with an operand that its kernel leaves alone."""
+
+    def body(x_ref: Any, other_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...]
+
+    return pl.pallas_call(body, out_shape=X)(x, other)
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (jnp.zeros((0, 8)), "an array without elements, of shape (0, 8). Fix: leave it out of the call"),
+        (jnp.zeros((8, 8), jnp.int4), "elements of type int4 are not supported. Fix: one of float32, "),
+        (jnp.zeros((8, 8), jnp.float8_e4m3fn), "elements of type float8_e4m3fn are not supported. Fix: "),
+    ],
+)
+def test_operand_is_named(other: Any, text: str) -> None:
+    """With the line of the call; of an export, the argument."""
+    with pytest.raises(UserError) as caught:
+        kpusim.pallas.run(unused)(np.zeros((8, 128), np.float32), other)
+    line = unused.__code__.co_firstlineno + 6
+    assert f"test_capture.py:{line} (unused): operand `other_ref`: {text}" in str(caught.value)
+    assert f"argument `other`: {text}" in refusal(unused, X, other)
+
+
+def test_types_of_numbers() -> None:
+    """Those of jit, where they are operands."""
+    function = lambda x, number: call(lambda a, b, o: o.__setitem__(..., a[...] * b[0]))(  # noqa: E731
+        x, jnp.broadcast_to(number, (1,))
+    )
+    for number in (2.5, np.float64(2.5), jnp.asarray(2.5)):
+        document = json.loads(kpusim.pallas.source(function, X, number))
+        assert [row["type"] for row in document["arrays"][:2]] == ["f32", "f32"]
+
+
 def test_dynamic_shape() -> None:
     """Sizes that are symbols, in whatever jax makes of them."""
     (rows,) = jax.export.symbolic_shape("rows")
@@ -155,6 +192,46 @@ def test_direct_access_to_hbm() -> None:
 
     interpreted = call(body, in_specs=[ANY], interpret=True)
     assert "cannot be referenced directly" in refusal(interpreted)
+
+
+def on_mesh(x: Any) -> Any:
+    """A kernel that is no `pallas_call`, in its last line."""
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
+    kernel = pl.kernel(pltpu.sync_copy, X, mesh=mesh)
+    return kernel(x)
+
+
+def on_mesh_of_refs(x: Any) -> Any:
+    """The same by `core_map`, in the last line of `copy`."""
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
+
+    def copy(refs: Any) -> None:
+        pl.core_map(mesh)(lambda: pltpu.sync_copy(*refs))
+
+    return pl.run_state(copy)((x, jnp.zeros_like(x)))[1]
+
+
+@pytest.mark.parametrize(("function", "line"), [(on_mesh, 4), (on_mesh_of_refs, 5)])
+def test_mesh(function: Any, line: int) -> None:
+    """By its line, under `jit` and in loops too."""
+    what = "_map`: a kernel on a mesh of cores"
+    assert what in refusal(function)
+    place = f"test_capture.py:{function.__code__.co_firstlineno + line} "
+    if function is on_mesh and jax.__version__ == "0.9.2":
+        place = "unknown line: "  # its pl.kernel keeps none
+    looped = lambda x: lax.fori_loop(0, 2, lambda _, y: function(y), x)  # noqa: E731
+    for one in (function, jax.jit(function), looped):
+        with pytest.raises(UserError, match=r"Fix: call it by pl\.pallas_call") as caught:
+            kpusim.pallas.run(one)(np.zeros((8, 128), np.float32))
+        assert place in str(caught.value)
+        assert what in str(caught.value)
+
+
+def test_another_dialect() -> None:
+    """By its name."""
+    options = triton.CompilerParams()
+    text = refusal(call(lambda x, o: o.__setitem__(..., x[...]), compiler_params=options))
+    assert "compiler_params of triton: only those of the TPU dialect" in text
 
 
 def test_remote_copy() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,128 @@ def test_scan(engine: str) -> None:
     last, firsts = function(X)
     assert np.array_equal(last, X * 8)
     assert np.array_equal(firsts, X[0, 0] * np.array([1, 2, 4], np.float32))
+
+
+def weak_arguments(interpret: Any) -> Any:
+    """A function of an array and a number that gives both to a kernel, and the number back."""
+    return lambda x, number: (doubled(x * number, interpret), number)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.int8])
+@pytest.mark.parametrize("number", [3, 2.5, True, np.float32(2.5), np.float64(2.5), jnp.asarray(2.5)])
+def test_types_of_numbers(engine: str, dtype: Any, number: Any) -> None:
+    """Those of jit: numbers of Python, and what jax makes of them, take the type of the array."""
+    x = jnp.full((8, 128), 3, dtype)
+    expected = jax.jit(weak_arguments(True))(x, number)
+    found = kpusim.pallas.run(weak_arguments(False))(x, number)
+    for one, other in zip(found, expected, strict=True):
+        assert (one.dtype, one.weak_type) == (other.dtype, other.weak_type)
+        assert np.array_equal(one, other)
+
+
+def test_types_of_later_numbers(engine: str) -> None:
+    """What was captured for a number of Python does not serve an array."""
+    function, x = kpusim.pallas.run(weak_arguments(False)), jnp.ones((8, 128), jnp.bfloat16)
+    assert function(x, 2.5)[0].dtype == jnp.bfloat16
+    assert function(x, np.float32(2.5))[0].dtype == jnp.float32
+
+
+def test_keywords(engine: str) -> None:
+    """Trees and numbers, in any order."""
+
+    def function(x: Any, *, shift: Any, factor: Any = 1.0) -> Any:
+        return doubled(x) * factor + shift["by"]
+
+    run = kpusim.pallas.run(function)
+    assert np.array_equal(run(X, shift={"by": 1}), X * 2 + 1)
+    assert np.array_equal(run(X, shift={"by": X}, factor=3.0), X * 6 + X)
+    assert np.array_equal(jax.jit(run)(factor=3.0, shift={"by": 1}, x=X), X * 6 + 1)
+    with pytest.raises(UserError, match=r"argument \['shift'\]\['by'\] is no array.*type str.*Fix: "):
+        run(X, shift={"by": "1"})
+
+
+def test_shapes_have_no_values() -> None:
+    """They are for an export."""
+    with pytest.raises(UserError, match=r"argument \[0\] is no array.*ShapeDtypeStruct.*Fix: "):
+        kpusim.pallas.run(doubled)(jax.ShapeDtypeStruct((8, 128), jnp.float32))
+
+
+def until_large(x: Any, interpret: Any = False) -> Any:
+    """As many calls as it takes; and their number."""
+
+    def trip(state: Any) -> Any:
+        return doubled(state[0], interpret), state[1] + 1
+
+    return jax.lax.while_loop(lambda state: jnp.abs(state[0]).max() < 50, trip, (x, 0))
+
+
+def if_positive(x: Any, interpret: Any = False) -> Any:
+    """One branch calls a kernel."""
+    return jax.lax.cond(x[0, 0] > 0, lambda y: doubled(y, interpret), lambda y: y, x)
+
+
+@pytest.mark.parametrize("function", [until_large, if_positive])
+def test_conditions_of_rows(engine: str, function: Any) -> None:
+    """vmap inside of `run`: rows that are done keep what they have. Outside jax has no form for it."""
+    many = np.stack([X, X * 30, -X, X / 8]).reshape(2, 2, 8, 128)
+    expected = jax.jit(jax.vmap(jax.vmap(lambda x: function(x, True))))(many)
+    mapped = kpusim.pallas.run(jax.vmap(jax.vmap(function)))
+    for run in (mapped, jax.jit(mapped)):
+        assert jax.tree_util.tree_all(jax.tree_util.tree_map(np.array_equal, run(many), expected))
+    for run in (jax.vmap(kpusim.pallas.run(function)), jax.jit(jax.vmap(kpusim.pallas.run(function)))):
+        with pytest.raises(UserError, match=r"test_run\.py:\d+ .*Fix: kpusim\.pallas\.run\(jax\.vmap\("):
+            run(many[0])
+
+
+def test_memory_space(engine: str) -> None:
+    """jax executes the constraint under jit only."""
+    function = lambda x: doubled(pltpu.with_memory_space_constraint(x, pltpu.HBM))  # noqa: E731
+    for run in (kpusim.pallas.run(function), kpusim.pallas.run(jax.jit(function))):
+        assert np.array_equal(run(X), X * 2)
+    assert np.array_equal(jax.jit(kpusim.pallas.run(function))(X), X * 2)
+
+
+def pipelined(x: Any) -> Any:
+    """A call that asks jax for the sizes of a TPU."""
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] * 2
+
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        block = pl.BlockSpec((4, 128), lambda i: (i, 0))
+        pltpu.emit_pipeline(body, grid=(2,), in_specs=[block], out_specs=[block])(x_ref, o_ref)
+
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(kernel, in_specs=[anywhere], out_specs=anywhere, out_shape=out)(x)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("around_run", [lambda function: function, jax.jit])
+def test_threads(around_run: Any) -> None:
+    """One function, captured and run by several threads at once."""
+    function = around_run(kpusim.pallas.run(pipelined))
+    begin = threading.Barrier(4)
+    wrong: list[Any] = []
+
+    def calls(factor: int) -> None:
+        begin.wait()
+        for _ in range(10):
+            try:
+                if not np.array_equal(function(X * factor), X * 2 * factor):
+                    wrong.append(factor)
+            except Exception as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=calls, args=(factor,)) for factor in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    run = kpusim.pallas.last_run()
+    assert run is not None
+    assert run.complete
 
 
 def test_gradient_is_refused(engine: str) -> None:

@@ -253,8 +253,7 @@ class Body:
                 return self.inline(jaxpr, constants, atoms, into)
             self.notes.primitives[source.primitive.name] += 1
             if name is None or name not in self.handlers:
-                other = "" if name else ", of another dialect than Pallas for TPUs"
-                raise Refused(f"primitive `{source.primitive.name}`{other}")
+                raise Refused(f"primitive `{source.primitive.name}`")
             atoms = [self.atom(var, scope) for var in source.invars]
             return self.handlers[name](Equation(self, source, atoms, scope, into, place))
         except (Refused, UserError) as error:

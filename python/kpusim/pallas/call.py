@@ -158,9 +158,8 @@ def check_parameters(params: Any) -> None:
         raise Refused("a call on a mesh")
     options = params.get("compiler_params")
     if options is not None and not isinstance(options, jx.TpuParams | dict):
-        raise Refused(
-            f"compiler_params of {type(options).__module__.rpartition('.')[2]}: only those of the TPU dialect"
-        )
+        dialect = type(options).__module__.removesuffix(".core").rpartition(".")[2]
+        raise Refused(f"compiler_params of {dialect}: only those of the TPU dialect")
 
 
 def options_of(params: Any) -> dict[str, Any]:

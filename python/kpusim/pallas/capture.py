@@ -7,7 +7,7 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +57,10 @@ class Capture:
     def array(self, role: str, shape: Sequence[int], dtype: Any, name: str = "") -> int:
         """A new array."""
         if 0 in shape:
-            raise UserError(f"an array without elements, of shape {tuple(shape)}. Fix: leave the call out.")
+            raise UserError(
+                f"an array without elements, of shape {tuple(shape)}. "
+                "Fix: leave it out of the call, and the call out if no result of it has any."
+            )
         name = self.free_name(name or "t")
         self.arrays.append(
             {
@@ -69,12 +72,15 @@ class Capture:
         )
         return len(self.arrays) - 1
 
-    def inputs(self, variables: Sequence[Any], names: Sequence[str]) -> list[Value]:
-        """Arrays of the arguments."""
+    def inputs(self, variables: Sequence[Any], names: Sequence[str], what: str = "argument") -> list[Value]:
+        """Arrays of the arguments. `what` they are is said of those that cannot be."""
         found: list[Value] = []
-        for var, name in zip(variables, names, strict=True):
+        for number, (var, name) in enumerate(zip(variables, names, strict=True)):
             shape, dtype = jx.physical(var.aval.shape, var.aval.dtype)
-            found.append(View(self.array("input", shape, dtype, name or "x"), shape))
+            try:
+                found.append(View(self.array("input", shape, dtype, name or "x"), shape))
+            except UserError as error:
+                raise UserError(f"{what} `{name or number}`: {error}") from None
         return found
 
     def free_name(self, wished: str) -> str:
@@ -159,6 +165,9 @@ class Capture:
             return [self.at_place(equation, values, place)]
         if name in moves.MOVES:
             return [self.moved(equation, moves.MOVES[name](equation), values, place)]
+        kernel = jx.kernel_in(equation)
+        if kernel is not None and kernel.primitive in jx.MESH_KERNELS:
+            raise Refused(f"{on_mesh(kernel)}; call it by pl.pallas_call")
         raise Refused(
             f"`{primitive.name}` outside of the kernels: between calls data only move; do it in a kernel, "
             "or let kpusim.pallas.run leave it to jax"
@@ -319,16 +328,24 @@ def folded(equation: Any, values: Sequence[Value]) -> list[Value]:
     return [Known(np.asarray(jx.words(result))) for result in results]
 
 
-def traced(function: Callable[..., Any], shapes: Sequence[Any]) -> tuple[Any, Any]:
+def on_mesh(kernel: Any) -> str:
+    """What is not there of a call that is no `pallas_call`."""
+    return f"`{kernel.primitive.name}`: a kernel on a mesh of cores, as of pl.kernel and pl.core_map"
+
+
+def traced(
+    function: Callable[..., Any], shapes: Sequence[Any], keywords: Mapping[str, Any] | None = None
+) -> tuple[Any, Any]:
     """The jaxpr of a function and the tree of its results; nothing is run."""
     jx.release()
-    for leaf in jax.tree_util.tree_leaves(shapes):
+    named = keywords or {}
+    for leaf in jax.tree_util.tree_leaves((shapes, named)):
         shape: tuple[Any, ...] = np.shape(leaf)
         if not all(isinstance(size, (int, np.integer)) for size in shape):
             raise UserError(f"an argument of shape {shape}. Fix: give shapes of plain numbers.")
-    with jx.tpu_described():
+    with jx.tpu_described:
         try:
-            closed, tree = jax.make_jaxpr(function, return_shape=True)(*shapes)
+            closed, tree = jax.make_jaxpr(function, return_shape=True)(*shapes, **named)
             return closed, tree
         except (ValueError, NotImplementedError) as error:
             if "captures constants" in str(error):
@@ -359,7 +376,8 @@ def captured_call(equation: Any) -> tuple[Json, Notes]:
     capture = Capture()
     names = ["bound"] * equation.params["grid_mapping"].num_dynamic_grid_bounds
     names += jx.argument_names(equation.params["jaxpr"])[: len(equation.invars) - len(names)]
-    results = capture.results(equation, capture.inputs(equation.invars, names))
+    what = f"{jx.place_of(equation) or 'unknown line'}: operand"
+    results = capture.results(equation, capture.inputs(equation.invars, names, what))
     labels = ["out"] if len(results) == 1 else [f"out{i}" for i in range(len(results))]
     if not capture.notes.unsupported:
         capture.outputs(results, labels)

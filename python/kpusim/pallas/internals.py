@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ from jax._src.ad_checkpoint import remat_p
 from jax._src.lax import lax, slicing, special
 from jax._src.lax.control_flow import conditionals, loops
 from jax._src.pallas import core as pallas_core
+from jax._src.pallas import mpmd
 from jax._src.pallas import pallas_call as calls
 from jax._src.pallas import primitives as pallas_primitives
 from jax._src.pallas.mosaic import core as tpu_core
@@ -65,6 +66,9 @@ Squeezed = pallas_core.Squeezed
 DynamicGridDim = type(pallas_core.dynamic_grid_dim)
 TpuParams = tpu_core.CompilerParams
 pallas_call_p = calls.pallas_call_p
+with_memory_space_constraint_p = pallas_core.with_memory_space_constraint_p
+#: What `pl.kernel` and `pl.core_map` make.
+MESH_KERNELS = {mpmd.mpmd_map_p, pallas_core.core_map_p}
 #: Primitives that only carry another jaxpr, and where it stands.
 INLINED = {
     pjit.jit_p: "jaxpr",
@@ -97,6 +101,7 @@ def known_primitives() -> dict[Any, str]:
         ad_util,
         debugging,
         state_primitives,
+        pallas_core,
         pallas_primitives,
         tpu_primitives,
         prng,
@@ -131,19 +136,35 @@ def release() -> Release:
     )
 
 
-@contextlib.contextmanager
-def tpu_described() -> Iterator[None]:
-    """Let ``emit_pipeline`` trace on a host: it asks for the sizes of a TPU."""
-    registry: dict[str, Any] = tpu_info.registry
-    before = registry.get("cpu")
-    registry["cpu"] = lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1)
-    try:
-        yield
-    finally:
-        if before is None:
-            del registry["cpu"]
-        else:
-            registry["cpu"] = before
+class TpuDescribed:
+    """Lets ``emit_pipeline`` trace on a host: it asks for the sizes of a TPU. Threads may trace at once."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.inside = 0
+        self.before: Any = None
+
+    def __enter__(self) -> None:
+        """The first one in describes it."""
+        registry: dict[str, Any] = tpu_info.registry
+        with self.lock:
+            if not self.inside:
+                self.before = registry.get("cpu")
+                registry["cpu"] = lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1)
+            self.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        """The last one out takes it back."""
+        registry: dict[str, Any] = tpu_info.registry
+        with self.lock:
+            self.inside -= 1
+            if not self.inside and self.before is None:
+                del registry["cpu"]
+            elif not self.inside:
+                registry["cpu"] = self.before
+
+
+tpu_described = TpuDescribed()
 
 
 def at_place_of(equation: Any) -> Any:
@@ -196,9 +217,8 @@ def element_type(dtype: Any) -> str:
     name = str(dtype.name if hasattr(dtype, "name") else np.dtype(dtype).name)
     if name not in names:
         more = " Fix: turn jax_enable_x64 off." if name in ("float64", "int64", "uint64") else ""
-        raise UserError(
-            f"elements of type {name} are not supported." + (more or f" Fix: one of {', '.join(names)}.")
-        )
+        numbers = ", ".join(one for one in names if "sem" not in one)
+        raise UserError(f"elements of type {name} are not supported.{more or f' Fix: one of {numbers}.'}")
     return names[name]
 
 
@@ -240,6 +260,14 @@ def inner_jaxprs(equation: Any) -> Iterator[Any]:
         for item in value if isinstance(value, tuple | list) else (value,):
             if isinstance(item, ClosedJaxpr | core.Jaxpr):
                 yield opened(item)[0]
+
+
+def kernel_in(equation: Any) -> Any:
+    """The first call of a kernel that it makes, itself or inside of it; None if there is none."""
+    if equation.primitive is pallas_call_p or equation.primitive in MESH_KERNELS:
+        return equation
+    inner = (kernel_in(one) for jaxpr in inner_jaxprs(equation) for one in jaxpr.eqns)
+    return next((kernel for kernel in inner if kernel is not None), None)
 
 
 def copy_parts(equation: Any) -> list[Any]:

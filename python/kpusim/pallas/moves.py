@@ -14,7 +14,7 @@ RESHAPES = {"reshape", "squeeze"}
 #: From the words of random keys to these and back: keys are their words.
 KEYS = {"random_wrap", "random_unwrap"}
 #: Primitives that change nothing.
-HINTS = {"copy", "stop_gradient", "optimization_barrier"}
+HINTS = {"copy", "stop_gradient", "optimization_barrier", "with_memory_space_constraint"}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ from jax.experimental import io_callback
 
 from kpusim.errors import UserError
 from kpusim.pallas import internals as jx
-from kpusim.pallas.capture import traced
+from kpusim.pallas.capture import on_mesh, traced
 from kpusim.pallas.program import PallasProgram, export_call
 from kpusim.platform import Platform
 from kpusim.program import StrPath
@@ -28,7 +29,7 @@ LAST: list[Run] = []
 
 
 def last_run() -> Run | None:
-    """The results of the last kernel call that was executed: outputs, cycles, causes, energy.
+    """The results of the kernel call that ended last, in whichever thread: outputs, cycles, causes, energy.
 
     Returns
     -------
@@ -66,10 +67,26 @@ class Device:
         key = (id(equation), tuple((x.shape, x.dtype) for x in operands))
         compiled = self.compiled.get(key)
         if compiled is None:
-            compiled = self.compiled[key] = Compiled(self, equation)
+            compiled = self.compiled.setdefault(key, Compiled(self, equation))
         if any(isinstance(operand, jx.Tracer) for operand in operands):
             return list(compiled.traced(*operands))
         return [jax.device_put(result) for result in compiled(*operands)]
+
+
+class Loaded:
+    """The program of a kernel call on its device."""
+
+    def __init__(self, equation: Any, device: Device) -> None:
+        self.program: PallasProgram = export_call(equation, device.loaded)
+        self.simulation = Simulation(self.program, device.loaded, mode=device.mode)
+        self.needed = {spec.name for spec in self.simulation.input_specs}  #: operands that the program reads
+        self.lock = threading.RLock()  # a warning of the run may call the function again
+
+    def run(self, arrays: Sequence[Any]) -> Run:
+        """Its results; threads take turns."""
+        given = zip(self.program.operands, arrays, strict=True)
+        with self.lock:
+            return self.simulation.run({name: array for name, array in given if name in self.needed})
 
 
 class Compiled:
@@ -78,9 +95,7 @@ class Compiled:
     def __init__(self, device: Device, equation: Any) -> None:
         self.equation = equation  # keeps its id from being used again
         self.device = device
-        self.simulation: Simulation | None = None
-        self.program: PallasProgram
-        self.needed: set[str] = set()  #: operands that the program reads
+        self.loaded: Loaded | None = None
         self.results = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in equation.outvars]
         self.traced = self.for_tracing()
 
@@ -93,14 +108,13 @@ class Compiled:
     def __call__(self, *operands: Any) -> list[Any]:
         """Execute on the device."""
         arrays = [np.asarray(operand) for operand in operands]
-        if self.simulation is None:
-            self.program = export_call(self.equation, self.device.loaded)
-            self.simulation = Simulation(self.program, self.device.loaded, mode=self.device.mode)
-            self.needed = {spec.name for spec in self.simulation.input_specs}
-        given = zip(self.program.operands, arrays, strict=True)
-        result = self.simulation.run({name: array for name, array in given if name in self.needed})
+        loaded = self.loaded
+        if loaded is None:
+            # no lock: the export computes with jax, whose threads may be those that would wait for it
+            loaded = self.loaded = Loaded(self.equation, self.device)
+        result = loaded.run(arrays)
         LAST[:] = [result]
-        found = [result.outputs[name] for name in self.program.results]
+        found = [result.outputs[name] for name in loaded.program.results]
         return [as_wanted(array, wanted) for array, wanted in zip(found, self.results, strict=True)]
 
     @staticmethod
@@ -164,41 +178,49 @@ def on_device(function: Callable[..., Any], device: Device) -> Callable[..., Any
     """The function, with its kernels on the device."""
     captured: dict[Any, Any] = {}
 
-    def wrapper(*arguments: Any) -> Any:
-        leaves, tree = jax.tree_util.tree_flatten(arguments)
-        key = (tree, tuple((np.shape(leaf), dtype_of(leaf)) for leaf in leaves))
-        if key not in captured:
-            shapes = [jax.ShapeDtypeStruct(*of_leaf) for of_leaf in key[1]]
-            closed, results = traced(function, jax.tree_util.tree_unflatten(tree, shapes))
-            captured[key] = closed, jax.tree_util.tree_structure(results)
-        closed, results = captured[key]
+    def wrapper(*arguments: Any, **keywords: Any) -> Any:
+        leaves, tree = jax.tree_util.tree_flatten((arguments, keywords))
+        key = (tree, types_of(leaves, tree))
+        found = captured.get(key)
+        if found is None:
+            shapes = [jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in key[1]]
+            closed, results = traced(function, *jax.tree_util.tree_unflatten(tree, shapes))
+            found = captured.setdefault(key, (closed, jax.tree_util.tree_structure(results)))
+        closed, results = found
         values = evaluated(closed.jaxpr, closed.consts, leaves, device)
-        return jax.tree_util.tree_unflatten(results, values)
+        # an argument that is given back is one of jax too, as of jit
+        arrays = [x if isinstance(x, jax.Array) else jax.numpy.asarray(x) for x in values]
+        return jax.tree_util.tree_unflatten(results, arrays)
 
     wrapper.__name__ = getattr(function, "__name__", "function")
     wrapper.__doc__ = function.__doc__
     return wrapper
 
 
-def dtype_of(leaf: Any) -> Any:
-    """Type of an argument as jax takes it: 64 bits become 32."""
-    return (
-        leaf.dtype if isinstance(leaf, jax.Array) else jax.dtypes.canonicalize_dtype(np.asarray(leaf).dtype)
-    )
+def types_of(leaves: Sequence[Any], tree: Any) -> tuple[tuple[Any, ...], ...]:
+    """Shape and type of each argument as jax takes it, and whether another's type prevails (`3.0`, say)."""
+    found = []
+    for number, leaf in enumerate(leaves):
+        try:
+            if isinstance(leaf, jax.ShapeDtypeStruct):  # which has a type for jax, but no values
+                raise TypeError
+            aval = jax.typeof(leaf)
+        except TypeError:
+            given = jax.tree_util.tree_unflatten(tree, leaves)
+            path, _ = jax.tree_util.tree_leaves_with_path(given)[number]
+            raise UserError(
+                f"argument {jax.tree_util.keystr(path[1:])} is no array, but of type {type(leaf).__name__}. "
+                "Fix: give an array or a number; kpusim.pallas.export takes shapes alone."
+            ) from None
+        found.append((aval.shape, aval.dtype, aval.weak_type))
+    return tuple(found)
 
 
 def as_array(value: Any) -> Any:
     """An operand of a kernel, of keys their words. The device takes arrays of NumPy, so those stay."""
     value = jx.words(value)
-    fits = isinstance(value, np.ndarray) and value.dtype == dtype_of(value)
+    fits = isinstance(value, np.ndarray) and value.dtype == jax.dtypes.canonicalize_dtype(value.dtype)
     return value if fits else jax.numpy.asarray(value)
-
-
-def holds_call(equation: Any) -> bool:
-    """Whether a kernel is called by it, or by a function inside it."""
-    return equation.primitive is jx.pallas_call_p or any(
-        holds_call(inner) for jaxpr in jx.inner_jaxprs(equation) for inner in jaxpr.eqns
-    )
 
 
 def evaluated(jaxpr: Any, constants: Sequence[Any], values: Sequence[Any], device: Device) -> list[Any]:
@@ -221,7 +243,10 @@ def step(equation: Any, values: list[Any], device: Device) -> Sequence[Any]:
     primitive, params = equation.primitive, equation.params
     if primitive is jx.pallas_call_p:
         return device.call(equation, [as_array(value) for value in values])
-    if not holds_call(equation):
+    if primitive is jx.with_memory_space_constraint_p:
+        return values  # jax has no rule to execute it
+    kernel = jx.kernel_in(equation)
+    if kernel is None:
         with equation.ctx.manager:
             found = primitive.bind(*values, **primitive.get_bind_params(params))
         return found if primitive.multiple_results else [found]
@@ -229,12 +254,29 @@ def step(equation: Any, values: list[Any], device: Device) -> Sequence[Any]:
         closed = params[jx.INLINED[primitive]]
         return evaluated(*jx.opened(closed), values, device)
     loop = LOOPS.get(jx.PRIMITIVES.get(primitive, ""))
-    if loop is None:
+    if loop is not None:
+        return in_loop(loop, equation, values, device)
+    if kernel.primitive in jx.MESH_KERNELS:
+        place = jx.place_of(kernel) or "unknown line"
+        raise UserError(f"{place}: {on_mesh(kernel)}. Fix: call it by pl.pallas_call.")
+    raise UserError(
+        f"{jx.place_of(equation)}: a kernel is called inside of `{primitive.name}`. "
+        "Fix: call it under jit, vmap, scan, cond or while_loop."
+    )
+
+
+def in_loop(loop: Loop, equation: Any, values: list[Any], device: Device) -> Sequence[Any]:
+    """A loop or a branch around calls, where vmap allows it."""
+    try:
+        return loop(equation.params, values, device)
+    except Exception as error:  # of several classes, among them this one
+        if "IO effect" not in str(error):
+            raise
         raise UserError(
-            f"{jx.place_of(equation)}: a kernel is called inside of `{primitive.name}`. "
-            "Fix: call it under jit, vmap, scan, cond or while_loop."
-        )
-    return loop(params, values, device)
+            f"{jx.place_of(equation)}: vmap gives each row its own condition of `{equation.primitive.name}`, "
+            "where jax allows no callbacks. Fix: kpusim.pallas.run(jax.vmap(function)) instead of "
+            "jax.vmap(kpusim.pallas.run(function))."
+        ) from error
 
 
 def scan(params: Any, values: list[Any], device: Device) -> Sequence[Any]:
@@ -261,9 +303,25 @@ def while_loop(params: Any, values: list[Any], device: Device) -> Sequence[Any]:
     first, second = params["cond_nconsts"], params["body_nconsts"]
     of_cond, of_body = values[:first], values[first : first + second]
     condition, body = jx.opened(params["cond_jaxpr"]), jx.opened(params["body_jaxpr"])
+
+    def goes_on(state: Sequence[Any]) -> Any:
+        return evaluated(*condition, [*of_cond, *state], device)[0]
+
+    def trip(state: Sequence[Any]) -> Sequence[Any]:
+        return evaluated(*body, [*of_body, *state], device)
+
+    def trip_of_rows(state: Sequence[Any]) -> Sequence[Any]:
+        """Rows that are done keep what they have."""
+        rows = goes_on(state)
+        return [
+            jax.numpy.where(rows.reshape(rows.shape + (1,) * (new.ndim - rows.ndim)), new, old)
+            for new, old in zip(trip(state), state, strict=True)
+        ]
+
+    of_vmap = condition[0].outvars[0].aval.shape  # of the loop: each row has its own condition
     found: Sequence[Any] = jax.lax.while_loop(
-        lambda state: evaluated(*condition, [*of_cond, *state], device)[0],
-        lambda state: evaluated(*body, [*of_body, *state], device),
+        (lambda state: goes_on(state).any()) if of_vmap else goes_on,
+        trip_of_rows if of_vmap else trip,
         values[first + second :],
     )
     return found
@@ -280,7 +338,8 @@ def cond(params: Any, values: list[Any], device: Device) -> Sequence[Any]:
     return found
 
 
-LOOPS: dict[str, Callable[..., Sequence[Any]]] = {"scan": scan, "while": while_loop, "cond": cond}
+Loop = Callable[[Any, list[Any], Device], Sequence[Any]]
+LOOPS: dict[str, Loop] = {"scan": scan, "while": while_loop, "cond": cond}
 
 
 def run(

@@ -270,6 +270,13 @@ def zerod(x: Any, interpret: Any = False) -> Any:
 add("around_0d", zerod, [np.int32(4)])
 
 
+def in_hbm(x: Any, interpret: Any = False) -> Any:
+    return twice(pltpu.with_memory_space_constraint(x, pltpu.HBM), interpret)
+
+
+add("around_memory_space", in_hbm, [integers(4, 8)], check=lambda x: x * 2 + 1)  # jax's interpreter fails
+
+
 def dyn(n: Any, x: Any, interpret: Any = False) -> Any:
     def kern(x: Any, o: Any) -> None:
         o[...] = x[...] + pl.num_programs(0)
