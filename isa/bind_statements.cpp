@@ -422,7 +422,8 @@ void Binder::count_work(BoundTask& task) const {
     if (!task.computes() || task.inputs.size() < 2) return;
     const Dims& first = result_.regions[task.inputs[0]].shape;
     const Dims& second = result_.regions[task.inputs[1]].shape;
-    if (const MacRule macs = opcode(task.opcode).macs) task.macs = macs(first, second, task.elements);
+    if (const MacRule macs = opcode(task.opcode).macs)
+        task.macs = macs(first, second, task.elements, task.attrs);
 }
 
 /// The task's own tag, else that of the innermost loop around it that has one.

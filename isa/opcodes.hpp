@@ -11,6 +11,8 @@
 
 namespace kpu {
 
+struct BoundAttrs;
+
 struct Dims;
 struct OpcodeSpec;
 class ShapeCase;
@@ -78,7 +80,8 @@ using TypeRule = bool (*)(const OpcodeSpec& spec, const std::vector<ElemType>& i
 /// (isa/shapes.hpp).
 using ShapeRule = std::vector<Dims> (*)(const ShapeCase&);
 /// Multiply-accumulates that make `results` elements.
-using MacRule = uint64_t (*)(const Dims& first, const Dims& second, uint64_t results);
+using MacRule = uint64_t (*)(const Dims& first, const Dims& second, uint64_t results,
+                             const BoundAttrs& attrs);
 
 /// One row of the opcode table (isa/opcodes/): all that parser, binder, verifier, model, energy, lists, docs
 /// and editors know of an opcode. What it computes stands in values/.

@@ -167,7 +167,7 @@ class Describer {
             wy[d + 1] = follow(axis);
             wx[d + 1] = {axis, ints("strides")[d], (w[d] - 1) * ints("dilations")[d] + 1, ints("pads")[d]};
         }
-        if (groups == 1) {
+        if (groups == 1 && node_.attrs.integer("blocks", 1) == 1) {
             ww[last] = wy[last] = follow(add_axis("o", y[last], Walk::unroll));
             wx[last] = ww[last - 1] = summed("c", x[last]);
             if (spec_.group_scales) scales_of_groups(wx[last].axis, ww[last]);

@@ -121,6 +121,16 @@ Target::Target(const platforms::Platform& of)
     ddr_latency_cycles = (platform.ddr().controller_latency_ns() + 50.0) * platform.clock().core_mhz() / 1000;
 }
 
+double Target::array_busy(const timing::SystolicTime& time, const timing::GemmShape& shape,
+                          const ProductBytes& bytes) const {
+    const proto::SystolicArray& array = engines[0].array();
+    const double operands = array.operand_bytes_per_cycle(),
+                 results = double(shape.m * shape.n * shape.groups);
+    return std::max({double(time.occupancy), double(time.a_reads) * bytes.a / operands,
+                     double(time.b_reads) * bytes.b / operands, results * bytes.sums / operands,
+                     results * bytes.result / array.result_bytes_per_cycle()});
+}
+
 double Target::dram_bursts(const Runs& of) const {
     const auto step = double(std::gcd(of.here(), dram_burst_bytes));
     const double touched = (std::ceil(of.bytes / step) * step + dram_burst_bytes - step) / dram_burst_bytes;

@@ -51,6 +51,11 @@ constexpr uint64_t large_constant = 64 << 10;
 
 class Searches;
 
+/// Bytes of each element of a product; of the sums that it begins with, 0 where there are none.
+struct ProductBytes {
+    double a = 1, b = 1, result = 1, sums = 0;
+};
+
 /// What lowering needs to know of a device.
 struct Target {
     explicit Target(const platforms::Platform& platform);
@@ -91,6 +96,10 @@ struct Target {
     int64_t units_at_once(bool from_ddr) const;
     /// A large constant of one of `lanes` engines comes in so many pieces, each by a unit of its own.
     int64_t pieces(bool from_ddr, uint64_t bytes, int64_t lanes) const;
+
+    /// Cycles of the array's clock for which a product keeps an engine's array: its own, or its ports'.
+    double array_busy(const timing::SystolicTime& time, const timing::GemmShape& shape,
+                      const ProductBytes& bytes) const;
 
     /// Lanes that a kernel's workgroup keeps busy.
     double lanes_of(const kernels::Work& work) const;

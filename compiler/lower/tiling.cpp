@@ -180,7 +180,7 @@ uint64_t macs_of(const graph::Graph& graph, const TileOp& op) {
         const graph::Node& node = graph.nodes[tile.node];
         if (node.spec().macs == nullptr) continue;
         macs += node.spec().macs(graph.value(node.inputs[0]).shape, graph.value(node.inputs[1]).shape,
-                                 graph.value(node.outputs[0]).elements());
+                                 graph.value(node.outputs[0]).elements(), node.attrs);
     }
     return macs;
 }

@@ -53,9 +53,14 @@ class Compilation {
             print("quantize", graph_);
         const lower::Guide guide = guide_of_user();
         guide.wishes.mark_alone(graph_);
+        add_device(options);
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
         result.lowered = lower_with_effort(in_best_strips(std::move(graph_), target_, guide), target_, guide,
                                            request_.options.text("effort")[0] - '0', request_.simulate);
+        if (request_.options.text("effort") == "3" && result.lowered.needs_values)
+            notes_.info({origin_, 0, 0},
+                        "what some operations take depends on values, so no mapping was "
+                        "simulated: --effort 3 chose as 2 does.");
         result.lowered.module.program.set_precision(std::string(precision::precision_name(result.precision)));
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.module.program.mutable_device()->set_path(target_.platform.name());
@@ -74,6 +79,20 @@ class Compilation {
   private:
     static void print(std::string_view pass, const graph::Graph& graph) {
         std::fputs(fmt::format("# after {}\n{}\n", pass, graph::to_text(graph)).c_str(), stderr);
+    }
+
+    /// What passes ask before they choose between forms of a node.
+    void add_device(passes::Options& options) const {
+        options.supports = supports_of(target_);
+        options.ddr_bytes_per_cycle = target_.ddr_bytes_per_cycle;
+        options.product_cycles = [&target = target_](const passes::ProductShape& of) {
+            const timing::SystolicArray array = timing::array_for(target.engines[0].array(), of.a, of.b);
+            const timing::GemmShape shape{of.m, of.n, of.k, of.groups};
+            const auto bytes = [](ElemType type) { return double(bit_width(type)) / 8; };
+            const timing::SystolicTime time = timing::systolic_time(array, shape);
+            return target.array_busy(time, shape, {bytes(of.a), bytes(of.b), bytes(of.result)}) /
+                   target.array_cycles;
+        };
     }
 
     void write_qdq(const std::string& path) const {

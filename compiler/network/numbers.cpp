@@ -37,12 +37,12 @@ std::vector<double> numbers(std::string_view text, std::string_view option) {
     return result;
 }
 
+}  // namespace
+
 graph::Supports supports_of(const lower::Target& target) {
     return [&target](std::string_view opcode, const std::vector<ElemType>& inputs,
                      const std::vector<ElemType>& outputs) { return target.takes(opcode, inputs, outputs); };
 }
-
-}  // namespace
 
 void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options& options,
                   const passes::AfterPass& after) {
@@ -179,8 +179,29 @@ void Numbers::quantize(graph::Graph& graph, ElemType precision) {
     warn_of_random(*samples);
 }
 
+/// Masks of -3e38 mean the least number there is, whatever the type. Weights do not.
+void Numbers::warn_of_large_weights(const graph::Graph& graph, ElemType precision) const {
+    const double most = passes::largest(precision);
+    for (const graph::Node& node : graph.nodes) {
+        if (!graph::is_product(node.spec()) || node.kept != ElemType::none) continue;
+        const graph::Value& w = graph.value(node.inputs[1]);
+        if (!w.constant() || w.elem != ElemType::f32) continue;
+        const auto* numbers = reinterpret_cast<const float*>(w.data.bytes);
+        const auto beyond = std::count_if(numbers, numbers + w.elements(),
+                                          [&](float x) { return std::fabs(double(x)) > most; });
+        if (beyond > 0)
+            notes_.warning(
+                {origin_, 0, 0},
+                fmt::format("{} ({}): {} of the weights `{}` are beyond {:g}, the largest {}: they "
+                            "become that. Fix: choose a --precision with a wider range, or scale the model.",
+                            node.source.name, node.source.type, beyond, w.name, most,
+                            precision::precision_name(precision)));
+    }
+}
+
 void Numbers::convert(graph::Graph& graph, ElemType precision, const passes::Options& options,
                       const passes::AfterPass& after) {
+    if (bit_width(precision) < 32) warn_of_large_weights(graph, precision);
     passes::Options with_device = options;
     with_device.supports = supports_of(target_);
     if (asked("accuracy") || asked("report-accuracy")) {

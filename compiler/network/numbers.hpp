@@ -10,6 +10,9 @@
 
 namespace kpu::network {
 
+/// What the device computes; it must outlive the result.
+graph::Supports supports_of(const lower::Target& target);
+
 class Numbers {
   public:
     Numbers(const compiler::LoadRequest& request, const std::string& origin, const lower::Target& target,
@@ -27,6 +30,7 @@ class Numbers {
     void check_options(bool quantized_already, ElemType precision) const;
     std::unique_ptr<quantize::Samples> open_samples(const graph::Graph& graph) const;
     void warn_of_random(const quantize::Samples& samples) const;
+    void warn_of_large_weights(const graph::Graph& graph, ElemType precision) const;
     quantize::QuantizeOptions quantize_options(ElemType precision) const;
     quantize::RangeOptions range_options() const;
 

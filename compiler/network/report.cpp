@@ -36,6 +36,13 @@ std::string shared_text(const lower::Lowered& lowered, const lower::LoweredOp& o
     return "";
 }
 
+/// How many groups of a convolution stand side by side in one of its task's.
+std::string merged_text(const lower::Lowered& lowered, const lower::LoweredOp& op) {
+    const graph::Node& anchor = lowered.graph.nodes[op.op.nodes[op.op.anchor].node];
+    const int64_t blocks = anchor.attrs.integer("blocks", 1);
+    return blocks == 1 ? "" : fmt::format(", {} groups in one", blocks);
+}
+
 /// The fastest of the mappings that were considered, each with what it would take and what takes longest.
 std::string considered_text(const lower::LoweredOp& op) {
     constexpr size_t shown = 12;
@@ -97,7 +104,8 @@ std::string mapping_text(const Compiled& compiled, std::string_view only) {
         text += fmt::format("{:<28} {:<18} {:>13} {:>12.0f} {:>7} {:>5.0f}%  {}\n", op.op.name,
                             op.op.source.type, op.macs, op.tiling.cycles, message.bound(),
                             cycles > 0 ? 100 * double(message.bound_cycles()) / cycles : 0,
-                            tiles_text(op.op, op.tiling) + shared_text(compiled.lowered, op));
+                            tiles_text(op.op, op.tiling) + merged_text(compiled.lowered, op) +
+                                shared_text(compiled.lowered, op));
         if (!op.considered.empty()) text += considered_text(op);
     }
     if (!found)

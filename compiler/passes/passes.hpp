@@ -14,6 +14,12 @@ namespace kpu::passes {
 using graph::Graph;
 using graph::Node;
 
+/// `groups` products of M x K by K x N.
+struct ProductShape {
+    ElemType a, b, result;
+    uint64_t m, n, k, groups;
+};
+
 struct Options {
     values::ComputeBackend& backend;  ///< folds constants
     /// Transposes at inputs and outputs are the host's: they move into Port::perm. false: they stay nodes.
@@ -29,6 +35,9 @@ struct Options {
     graph::Supports supports = {};
     /// Of an engine of the device: what its tiles must fit into. 0: not known, all nodes stay whole.
     uint64_t l1_bytes = 0;
+    /// Cycles of an engine's array for a product; empty: not known. Bytes that DRAM brings in each.
+    std::function<double(const ProductShape& product)> product_cycles = {};
+    double ddr_bytes_per_cycle = 1;
 };
 
 /// How much a pass may change the numbers.
@@ -71,6 +80,7 @@ void fold_batch_norm(Graph& graph, const Options& options);
 void add_bias(Graph& graph, const Options& options);
 void pool_globally(Graph& graph, const Options& options);
 void convert_precision(Graph& graph, const Options& options);
+void merge_groups(Graph& graph, const Options& options);
 void fit_tiles(Graph& graph, const Options& options);
 void read_strided(Graph& graph, const Options& options);
 void fuse(Graph& graph, const Options& options);
@@ -88,6 +98,8 @@ bool can_keep(const Graph& graph, const Node& node, ElemType kept, ElemType prec
               const graph::Supports& supports);
 /// Throws UserError for a node that is kept in a type which the device does not have for it.
 void check_kept(const Graph& graph, ElemType precision, const graph::Supports& supports);
+/// The largest finite number of a float type.
+double largest(ElemType elem);
 /// A float constant in another type; finite numbers stay finite.
 graph::Data rounded(const graph::Value& value, ElemType elem);
 

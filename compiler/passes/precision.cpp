@@ -9,7 +9,6 @@
 #include "values/posit.hpp"
 
 namespace kpu::passes {
-namespace {
 
 double largest(ElemType elem) {
     switch (elem) {
@@ -22,11 +21,14 @@ double largest(ElemType elem) {
     }
 }
 
+namespace {
+
 /// The values that stay f32: results of products that the host gets as they are, or seen through views. It may want them
 /// in the device's type: then they are rounded there, and DRAM moves half of the bytes.
 class WideOutputs {
   public:
-    WideOutputs(Graph& graph, ElemType precision) : rewriter_(graph), wide_(graph.values.size(), false) {
+    WideOutputs(Graph& graph, ElemType precision, const graph::Supports& supports)
+        : rewriter_(graph), supports_(supports), wide_(graph.values.size(), false) {
         std::vector<NodeId> products;
         for (const graph::Port& port : graph.outputs) {
             if (port.host == graph::HostType::same && port.elem == precision) continue;
@@ -51,7 +53,9 @@ class WideOutputs {
             if (node == nullptr || rewriter_.users(path.back()).size() != (last ? 0 : 1)) return {};
             if (!last && rewriter_.is_output(path.back())) return {};
             if (is_plain_product(*node)) return path;
-            if (!is_any(*node, {"reshape", "transpose"})) return {};
+            const bool moves = is(*node, "transpose") &&
+                               graph::is_supported(supports_, "transpose", {ElemType::f32}, {ElemType::f32});
+            if (!moves && !is(*node, "reshape")) return {};
             path.push_back(node->inputs[0]);
         }
     }
@@ -77,6 +81,7 @@ class WideOutputs {
     }
 
     Rewriter rewriter_;
+    const graph::Supports& supports_;
     std::vector<bool> wide_;
 };
 
@@ -141,7 +146,7 @@ void convert(Graph& graph, ElemType precision, bool f32_outputs, const graph::Su
     if (!is_float(precision)) throw InternalError("convert: to a type that is no float");
     std::vector<bool> wide(graph.values.size(), false);
     if (f32_outputs && precision != ElemType::f32) {
-        const WideOutputs outputs(graph, precision);
+        const WideOutputs outputs(graph, precision, supports);
         wide.resize(graph.values.size());
         for (ValueId id = 0; id < wide.size(); ++id) wide[id] = outputs.wide(id);
     }

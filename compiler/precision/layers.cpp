@@ -69,7 +69,7 @@ class Finder {
         if (node.spec().macs != nullptr)
             layer.macs +=
                 node.spec().macs(graph_.value(node.inputs[0]).shape, graph_.value(node.inputs[1]).shape,
-                                 graph_.value(node.outputs[0]).elements());
+                                 graph_.value(node.outputs[0]).elements(), node.attrs);
     }
 
     void choose_type(Layer& layer) const {

@@ -15,6 +15,10 @@ const AttrSpec accum_of_y{"accum_type", AttrKind::elem_type, false, "",
                           "accumulator type, the type of Y; may be left out"};
 const AttrSpec dilations{"dilations", AttrKind::ints, true, "", "[vertical, horizontal]"};
 const AttrSpec groups{"groups", AttrKind::integer, false, "1", "groups of input and output channels"};
+const AttrSpec blocks{
+    "blocks", AttrKind::integer, false, "1",
+    "W of a group has so many blocks on its diagonal, and zeros beside them, which count as "
+    "no work"};
 const OperandSpec w{"W"}, opt_b{"B", true}, opt_c{"C", true};
 
 /// Narrowing: Y is of the operands' kind and C is a bias. Accumulating: Y and C have the accumulator's type.
@@ -118,6 +122,10 @@ void check_channels(const ShapeCase& c, size_t spatial) {
                : spatial == 2 ? "Kh,Kw"
                               : "Kd,Kh,Kw");
     }
+    const int64_t diagonal = c.attrs.integer("blocks", 1);
+    if (diagonal < 1 || w_shape[last - 1] % diagonal != 0 || w_shape[last] / count % diagonal != 0)
+        c.fail("blocks={} does not divide the {} input and {} output channels of a group. Fix: change it.",
+               diagonal, w_shape[last - 1], w_shape[last] / count);
     const Dims* declared = c.declared();
     if (declared != nullptr && ((*declared)[0] != x_shape[0] || (*declared)[last] != w_shape[last])) {
         c.fail("{} must have the batch of X ({}) and the output channels of W ({}). Fix: change its shape.",
@@ -204,19 +212,19 @@ std::vector<Dims> transposed_conv_shape(const ShapeCase& c) {
     return {result};
 }
 
-uint64_t product_macs(const Dims& first, const Dims&, uint64_t results) {
+uint64_t product_macs(const Dims& first, const Dims&, uint64_t results, const BoundAttrs&) {
     return first.rank < 2 ? 0 : results * static_cast<uint64_t>(first[first.rank - 1u]);
 }
 
 /// W holds a window and input channels for each output channel, the last dimension.
-uint64_t conv_macs(const Dims&, const Dims& second, uint64_t results) {
+uint64_t conv_macs(const Dims&, const Dims& second, uint64_t results, const BoundAttrs& attrs) {
     if (second.rank < 2) return 0;
     for (size_t d = 0; d + 1 < second.rank; ++d) results *= static_cast<uint64_t>(second[d]);
-    return results;
+    return results / static_cast<uint64_t>(std::max<int64_t>(1, attrs.integer("blocks", 1)));
 }
 
 /// Each element of X with the whole window, results that pads drop included.
-uint64_t transposed_conv_macs(const Dims& first, const Dims& second, uint64_t) {
+uint64_t transposed_conv_macs(const Dims& first, const Dims& second, uint64_t, const BoundAttrs&) {
     if (first.rank < 2) return 0;
     return static_cast<uint64_t>(first.product() / first[first.rank - 1u] * second.product());
 }
@@ -281,10 +289,10 @@ void add_products(Table& t) {
     t.push_back(accumulating(product(
         "gemm.acc", {a, b, opt_c},
         "Y = C + sum_k A[m,k] * B[k,n] continued in order; Y and C of the accumulator type; C may be Y")));
-    t.push_back(convolution("conv2d", 2, {pads, strides, dilations, groups, accum},
+    t.push_back(convolution("conv2d", 2, {pads, strides, dilations, groups, blocks, accum},
                             "Y[n,y,x,o] = sum_{kh,kw,c} X[n, y*s+kh*d-p, x*s+kw*d-p, c] * W[kh,kw,c,o] + "
                             "B[o]; X NHWC, W HWIO"));
-    t.push_back(accumulating(convolution("conv2d.acc", 2, {pads, strides, dilations, groups, accum},
+    t.push_back(accumulating(convolution("conv2d.acc", 2, {pads, strides, dilations, groups, blocks, accum},
                                          "Y = C + conv2d(X, W) continued in order; C has the shape of Y (may "
                                          "be Y) or [Cout]")));
     t.push_back(with_group_scales(product(
@@ -301,12 +309,12 @@ void add_products(Table& t) {
     const AttrSpec strides1{"strides", AttrKind::ints, true, "", "[step]"};
     const AttrSpec dilations1{"dilations", AttrKind::ints, true, "", "[step]"};
     t.push_back(
-        future(convolution("conv1d", 1, {pads1, strides1, dilations1, groups, accum},
+        future(convolution("conv1d", 1, {pads1, strides1, dilations1, groups, blocks, accum},
                            "Y[n,x,o] = sum_{k,c} X[n, x*s+k*d-p, c] * W[k,c,o] + B[o]; X NWC, W WIO")));
     const AttrSpec pads3{"pads", AttrKind::ints, true, "", "[front, top, left, back, bottom, right]"};
     const AttrSpec strides3{"strides", AttrKind::ints, true, "", "[depth, vertical, horizontal]"};
     const AttrSpec dilations3{"dilations", AttrKind::ints, true, "", "[depth, vertical, horizontal]"};
-    t.push_back(future(convolution("conv3d", 3, {pads3, strides3, dilations3, groups, accum},
+    t.push_back(future(convolution("conv3d", 3, {pads3, strides3, dilations3, groups, blocks, accum},
                                    "Y[n,z,y,x,o] = sum_{kd,kh,kw,c} X[n, z*s+kd*d-p, y*s+kh*d-p, x*s+kw*d-p, "
                                    "c] * W[kd,kh,kw,c,o] + B[o]; X NDHWC, W DHWIO")));
     t.push_back(

@@ -161,6 +161,7 @@ GemmShape gemm_shape(const BoundProgram& program, const BoundTask& task) {
         shape.m = static_cast<uint64_t>(result.product()) / channels;
         shape.n = channels / shape.groups;
         shape.k = static_cast<uint64_t>(second.product()) / channels;
+        shape.blocks = static_cast<uint64_t>(task.attrs.integer("blocks", 1));
     }
     return shape;
 }

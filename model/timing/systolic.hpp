@@ -15,7 +15,9 @@ namespace kpu::timing {
 struct GemmShape {
     uint64_t m = 0, n = 0, k = 0;
     uint64_t groups = 1;
-    uint64_t macs() const { return m * n * k * groups; }
+    uint64_t blocks = 1;  ///< on the diagonal of K x N, which holds zeros beside them
+    /// Those with the zeros are padding.
+    uint64_t macs() const { return m * n * k * groups / blocks; }
 };
 
 /// The product an NMU task computes; a convolution is its implicit GEMM: M = batch * output pixels,

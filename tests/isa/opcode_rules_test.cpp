@@ -198,6 +198,26 @@ TEST(OpcodeRules, Convolutions) {
              "do not fit with groups=3"}});
 }
 
+// Blocks on the diagonal of W divide the channels of a group.
+TEST(OpcodeRules, BlocksOfGroups) {
+    const auto with = [](int64_t groups, int64_t blocks) {
+        return [=](Task& t) {
+            t.attr("pads", {0, 0, 0, 0}).attr("strides", {1, 1}).attr("dilations", {1, 1});
+            t.attr("groups", groups).attr("blocks", blocks).attr("accum_type", ElemType::f32);
+        };
+    };
+    const TensorType pixels = typed(f16, {1, 4, 4, 12}), w = typed(f16, {2, 2, 6, 24}),
+                     y = typed(f16, {1, 3, 3, 24});
+    expect({{"conv2d", {pixels, w}, {y}, with(2, 1), ""},
+            {"conv2d", {pixels, w}, {y}, with(2, 6), ""},
+            {"conv2d",
+             {pixels, w},
+             {y},
+             with(2, 4),
+             "blocks=4 does not divide the 6 input and 12 output channels"},
+            {"conv2d", {pixels, w}, {y}, with(2, 0), "blocks=0"}});
+}
+
 // Transposed convolutions: what strides, pads and output_padding make of the shape.
 TEST(OpcodeRules, TransposedConvolutions) {
     const auto spread = [](std::vector<int64_t> pads, std::vector<int64_t> more) {

@@ -56,7 +56,7 @@ Job random_job(const CoreInfo& core, const timing::GemmShape& shape, uint64_t se
 }
 
 std::vector<int32_t> exact_product(const Job& job) {
-    const auto [m_size, n_size, k_size, groups] = job.shape;
+    const uint64_t m_size = job.shape.m, n_size = job.shape.n, k_size = job.shape.k;
     std::vector<int32_t> values;
     for (uint64_t m = 0; m < m_size; ++m) {
         for (uint64_t n = 0; n < n_size; ++n) {

@@ -242,7 +242,23 @@ TEST(SystolicShapes, TransposedConvolutionsAreProducts) {
     EXPECT_EQ(shape.n, 4u * 4 * 5);
     EXPECT_EQ(shape.groups, 2u);
     const OpcodeSpec& spec = opcode(task.opcode);
-    EXPECT_EQ(spec.macs(program.regions[0].shape, program.regions[1].shape, 0), 18u * 4 * 80 * 2);
+    EXPECT_EQ(spec.macs(program.regions[0].shape, program.regions[1].shape, 0, task.attrs), 18u * 4 * 80 * 2);
+}
+
+// Zeros beside the blocks of weights take time like other weights, and are padding.
+TEST(SystolicArrayFor, CountsZerosBesideBlocksAsPadding) {
+    SystolicArray array;
+    array.rows = array.cols = 8;
+    GemmShape shape{64, 4, 36, 3};
+    const SystolicTime full = systolic_time(array, shape);
+    shape.blocks = 4;
+    const SystolicTime blocks = systolic_time(array, shape);
+    EXPECT_EQ(blocks.total(), full.total());
+    EXPECT_EQ(shape.macs(), 64u * 9 * 4 * 3);
+    EXPECT_EQ(full.steady - full.padding, 64u * 4 * 36 * 3 / 64);
+    EXPECT_EQ(blocks.steady - blocks.padding, 64u * 9 * 4 * 3 / 64);
+    EXPECT_EQ(blocks.a_reads, full.a_reads);
+    EXPECT_EQ(blocks.b_reads, full.b_reads);
 }
 
 // Operand types without a rate are refused by name.

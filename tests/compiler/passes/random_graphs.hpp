@@ -57,6 +57,9 @@ double difference(const std::vector<std::vector<float>>& a, const std::vector<st
 
 values::ComputeBackend& engine();
 Options options();
+/// Of a device with an output-stationary array of so many rows and columns, which has all opcodes, and a
+/// fast memory.
+Options options_of_array(uint64_t side);
 /// "conv2d relu", in order.
 std::string opcodes_of(const Graph& graph);
 size_t count(const Graph& graph, const std::string& opcode);

@@ -57,6 +57,18 @@ TEST(Passes, KeepWhatMixturesCompute) {
         ASSERT_NO_FATAL_FAILURE(check_passes(random_mixture(seed), seed, options()));
 }
 
+TEST(Passes, KeepWhatConvNetsComputeOnAnArray) {
+    size_t merged = 0;
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+        Graph graph = random_conv_net(seed);
+        ASSERT_NO_FATAL_FAILURE(check_passes(graph, seed, options_of_array(32)));
+        run_passes(graph, options_of_array(32), Stage::rewrite);
+        merge_groups(graph, options_of_array(32));
+        for (const Node& node : graph.nodes) merged += node.attrs.find("blocks") != nullptr ? 1 : 0;
+    }
+    EXPECT_GT(merged, 20u);
+}
+
 TEST(Passes, KeepTheOrderAtTheHostWhenAsked) {
     Options how = options();
     how.host_layout = false;
