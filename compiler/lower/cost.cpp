@@ -34,13 +34,22 @@ struct Traffic {
 
 class Evaluation {
   public:
-    Evaluation(const TilingRequest& request, Tiling& tiling) : request_(request), tiling_(tiling) {}
+    Evaluation(const TilingRequest& request, Tiling& tiling, TileWork& work)
+        : request_(request), tiling_(tiling), work_(work) {}
 
-    bool run() {
+    bool run(double most) {
         count_rounds();
         find_places();
         count_bytes();
         if (tiling_.l1_bytes() > 2 * request_.arena_bytes) return false;
+        if (!work_.known) {
+            work_.known = true;
+            count_array_cycles();
+            work_.vector = vector_cycles_of_tile();
+        }
+        tiling_.array = work_.array / request_.target.engines[0].array().count();
+        tiling_.vector = filled_ * double(iterations_ * stages_) * work_.vector / cstl_units();
+        if (std::max(tiling_.array, tiling_.vector) > most) return false;
         find_kept();
         tiling_.staged.assign(op().operands.size(), {});
         predict();
@@ -234,22 +243,17 @@ class Evaluation {
                           bool latency) const {
         const TileNode& anchor = op().nodes[op().anchor];
         const graph::Node& node = request_.graph.nodes[anchor.node];
-        const proto::SystolicArray& platform = request_.target.engines[0].array();
         const timing::GemmShape shape = product(tile);
         const timing::SystolicTime time = timing::systolic_time(array, shape);
-        const auto width = [&](size_t i) {
-            return double(bit_width(request_.graph.value(node.inputs[i]).elem)) / 8;
+        const auto width = [&](graph::ValueId id) {
+            return double(bit_width(request_.graph.value(id).elem)) / 8;
         };
-        const double results = double(shape.m * shape.n * shape.groups),
-                     port = platform.operand_bytes_per_cycle();
         const bool cut = tiling_.cuts_sum(op());
-        double busy = double(time.occupancy);
-        busy =
-            std::max({busy, double(time.a_reads) * width(0) / port, double(time.b_reads) * width(1) / port});
-        if (cut) busy = std::max(busy, results * accumulator_bytes / port);
-        busy = std::max(
-            busy, results * (cut ? accumulator_bytes : double(bit_width(value(anchor.outputs[0]).elem)) / 8) /
-                      platform.result_bytes_per_cycle());
+        const double busy = request_.target.array_busy(
+            time, shape,
+            {width(node.inputs[0]), width(node.inputs[1]),
+             cut ? accumulator_bytes : double(bit_width(value(anchor.outputs[0]).elem)) / 8,
+             cut ? accumulator_bytes : 0});
         if (!latency) return busy;
         return busy + double(time.total() - time.occupancy) +
                request_.target.engines[0].l1().read_latency_cycles() +
@@ -258,7 +262,7 @@ class Evaluation {
 
     /// Cycles of all tiles of the first lane, edge tiles as small as they are.
     void count_array_cycles() {
-        array_ = chain_ = 0;
+        work_.array = work_.chain = 0;
         const graph::Node& node = request_.graph.nodes[op().nodes[op().anchor].node];
         if (node.spec().macs == nullptr) return;
         const timing::SystolicArray array =
@@ -267,7 +271,7 @@ class Evaluation {
         std::vector<int64_t> tile = tiling_.tile;
         const auto walk = [&](const auto& self, size_t axis, double times) -> void {
             if (axis == op().axes.size()) {
-                array_ += times * product_cycles(array, tile, false);
+                work_.array += times * product_cycles(array, tile, false);
                 return;
             }
             const int64_t extent = op().axes[axis].extent, whole = extent / tiling_.tile[axis];
@@ -279,7 +283,7 @@ class Evaluation {
             tile[axis] = tiling_.tile[axis];
         };
         walk(walk, 0, 1);
-        chain_ = double(parts_) * product_cycles(array, tiling_.tile, true);
+        work_.chain = double(parts_) * product_cycles(array, tiling_.tile, true);
     }
 
     double vector_cycles_of_tile() const {
@@ -441,20 +445,17 @@ class Evaluation {
         const Target& target = request_.target;
         const Traffic of = traffic();
         const auto iterations = double(iterations_ * stages_);
-        const double units = std::max(1u, target.engines[0].vector().cstl_count());
         const double arrays = target.engines[0].array().count();
-        const double vector_tile = vector_cycles_of_tile();
-        count_array_cycles();
-        tiling_.array = array_ / arrays;
-        tiling_.vector = filled_ * (iterations * vector_tile / units + of.stores / target.store.units);
+        const double vector_tile = work_.vector, chain = work_.chain;
+        tiling_.vector = filled_ * (iterations * vector_tile / cstl_units() + of.stores / target.store.units);
         tiling_.dma = filled_ * std::max(of.link, of.units / target.dma.units);
         tiling_.dram = covered_ * std::max({of.ddr, of.system_link, of.system_units, of.l2});
         // an iteration's way through loading, computing and storing, of which `depth` overlap
         const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles;
-        const double whole = of.ddr_load + of.load + std::max(chain_, of.loads + of.ddr_loads) + vector_tile +
+        const double whole = of.ddr_load + of.load + std::max(chain, of.loads + of.ddr_loads) + vector_tile +
                              of.out_once + of.ddr_store + ends;
         // parts of a sum have two slots each: they come while those before them, of this tile or the last, are added
-        const double through = parts_ > 1 ? std::max({chain_ + vector_tile, of.loads, of.ddr_loads}) : whole;
+        const double through = parts_ > 1 ? std::max({chain + vector_tile, of.loads, of.ddr_loads}) : whole;
         // nothing is computed while a stage that takes both halves of L1 loads what it needs beforehand
         const double alone = exclusive() ? of.hoisted : 0;
         const double turns = iterations * through / in_flight();
@@ -467,14 +468,15 @@ class Evaluation {
                          of.out_once + interference * std::max(0.0, others) +
                          waited * std::max(0.0, late - steady) +
                          crowding * std::max(0, tiling_.depth - uncrowded) * iterations;
-        if (flushes()) tiling_.cycles += double(stages_ - 1) * (through - chain_);
+        if (flushes()) tiling_.cycles += double(stages_ - 1) * (through - chain);
         // parts of a sum follow each other through one accumulator; their drains show while no other tile has operands
         if (parts_ > 1) {
-            const double shown = tiling_.depth > 2 ? 0 : std::min(1.0, (whole - chain_) / chain_);
+            const double shown = tiling_.depth > 2 ? 0 : std::min(1.0, (whole - chain) / chain);
             tiling_.cycles +=
-                (exposed_drain + (1 - exposed_drain) * shown) * (iterations * chain_ - array_) / arrays;
+                (exposed_drain + (1 - exposed_drain) * shown) * (iterations * chain - work_.array) / arrays;
         }
     }
+    double cstl_units() const { return std::max(1u, request_.target.engines[0].vector().cstl_count()); }
     double entries() const {
         const double entries = request_.target.limits.max_active_tokens;
         return entries == 0 ? std::numeric_limits<double>::infinity() : entries;
@@ -493,15 +495,21 @@ class Evaluation {
 
     const TilingRequest& request_;
     Tiling& tiling_;
+    TileWork& work_;
     const TileRuns at_home_{request_, tiling_};
     int64_t iterations_ = 1, stages_ = 1, parts_ = 1;  ///< of the lane with the most
-    double array_ = 0;                                 ///< cycles of all products of a lane
-    double chain_ = 0;                                 ///< of one tile, part after part, from start to end
     double filled_ = 1, covered_ = 1;  ///< share of whole tiles that are worked on: by one lane, by all
 };
 
 }  // namespace
 
-bool evaluate(const TilingRequest& request, Tiling& tiling) { return Evaluation(request, tiling).run(); }
+bool evaluate(const TilingRequest& request, Tiling& tiling) {
+    TileWork work;
+    return evaluate(request, tiling, work, std::numeric_limits<double>::infinity());
+}
+
+bool evaluate(const TilingRequest& request, Tiling& tiling, TileWork& work, double most) {
+    return Evaluation(request, tiling, work).run(most);
+}
 
 }  // namespace kpu::lower

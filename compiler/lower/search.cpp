@@ -257,6 +257,7 @@ class Search {
 
     /// Constants that all iterations read are loaded once; parts of a sum only if that leaves room.
     void choose_hoisted() {
+        work_ = {};
         const bool parts = hoist(true);
         choose_depth();
         if (!parts) return;
@@ -294,13 +295,27 @@ class Search {
     }
 
     bool consider() {
-        const bool fits = evaluate(request_, tiling_);
+        const bool fits = evaluate(request_, tiling_, work_, worst_choice());
         least_ = std::min(least_, tiling_.l1_bytes());
         if (fits && request_.considered != nullptr) request_.considered->push_back(tiling_);
         if (!fits) return false;
         enter(best_);
         if (request_.target.engines.size() > 1 && tiling_.lanes() == 1) enter(alone_);
         return true;
+    }
+
+    /// More cycles than this would not enter the lists, or leave them at the end. All that fit are listed where someone wants
+    /// to see them.
+    double worst_choice() const {
+        constexpr double none = std::numeric_limits<double>::infinity();
+        if (request_.considered != nullptr) return none;
+        const auto worst = [&](const std::vector<Tiling>& list) {
+            if (list.empty()) return none;
+            const double last = list.size() < request_.keep ? none : list.back().cycles;
+            return std::min(last, hopeless * list.front().cycles);
+        };
+        const bool both = request_.target.engines.size() > 1 && tiling_.lanes() == 1;
+        return both ? std::max(worst(best_), worst(alone_)) : worst(best_);
     }
 
     /// Behind those that are as fast; of the same tiles on the same engines only the fastest.
@@ -381,6 +396,7 @@ class Search {
     const TilingRequest& request_;
     FixedTiling fixed_;
     Tiling tiling_;
+    TileWork work_;  ///< of its tiles on its engines
     std::vector<size_t> sums_, free_, rows_;
     std::vector<Tiling> best_;   ///< the fastest first
     std::vector<Tiling> alone_;  ///< of those on one of several engines

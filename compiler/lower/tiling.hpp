@@ -147,6 +147,16 @@ bool sums_can_be_cut(const graph::Graph& graph, const TileOp& op, const std::vec
 /// Bytes, places and predicted time of a tiling whose tile, split, depth and hoisted are set. False: it does not fit.
 bool evaluate(const TilingRequest& request, Tiling& tiling);
 
+/// What tilings of the same tiles on the same engines have in common, once one has fitted.
+struct TileWork {
+    bool known = false;
+    double array = 0;   ///< cycles of all products of a lane
+    double chain = 0;   ///< of one tile's, part after part, from start to end
+    double vector = 0;  ///< of one tile's other nodes
+};
+/// The same for one of many. False also where its work alone takes more than `most` cycles.
+bool evaluate(const TilingRequest& request, Tiling& tiling, TileWork& work, double most);
+
 /// The fastest of the tilings considered, at most `request.keep`, the fastest first (and `request.more`). Throws UserError "SRAM memory exceeded:
 /// ..." when none fits, and for a wish that is illegal.
 std::vector<Tiling> fastest_tilings(const TilingRequest& request);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "compiler/onnx/importer.hpp"
 
@@ -28,19 +29,37 @@ graph::HostType host_of(Type type) {
     return type == Type::boolean ? graph::HostType::boolean : graph::HostType::same;
 }
 
-/// Holds a NaN (its exponent is all ones, its mantissa is not zero).
-bool has_nan(const graph::Value& value) {
-    const uint64_t each = graph::data_bytes(value.elem, 1);
-    const uint32_t infinity = value.elem == ElemType::f32   ? 0x7f800000
-                              : value.elem == ElemType::f16 ? 0x7c00
-                                                            : 0x7f80;
-    const uint32_t magnitude = each == 4 ? 0x7fffffff : 0x7fff;
-    for (uint64_t i = 0; i < value.elements(); ++i) {
-        uint32_t bits = 0;
-        std::memcpy(&bits, value.data.bytes + i * each, each);
-        if ((bits & magnitude) > infinity) return true;
+/// Some number's bits, without its sign, are above those of infinity: a NaN. No early exit inside of a block, so that
+/// the compiler can take many numbers at once.
+template <class Bits>
+bool any_above(const uint8_t* bytes, uint64_t count, Bits infinity) {
+    constexpr uint64_t block = 4096;
+    constexpr Bits magnitude = std::numeric_limits<Bits>::max() >> 1;
+    for (uint64_t begin = 0; begin < count; begin += block) {
+        Bits found = 0;
+        for (uint64_t i = begin; i < std::min(count, begin + block); ++i) {
+            Bits bits;
+            std::memcpy(&bits, bytes + i * sizeof(Bits), sizeof(Bits));
+            found |= static_cast<Bits>((bits & magnitude) > infinity ? 1 : 0);
+        }
+        if (found != 0) return true;
     }
     return false;
+}
+
+/// Holds a NaN (its exponent is all ones, its mantissa is not zero).
+bool has_nan(const graph::Value& value) {
+    const uint8_t* bytes = value.data.bytes;
+    switch (value.elem) {
+        case ElemType::f32:
+            return any_above<uint32_t>(bytes, value.elements(), 0x7f800000);
+        case ElemType::f16:
+            return any_above<uint16_t>(bytes, value.elements(), 0x7c00);
+        case ElemType::bf16:
+            return any_above<uint16_t>(bytes, value.elements(), 0x7f80);
+        default:
+            return false;
+    }
 }
 
 /// Calls `use` with a model that is read from a mapped file.
@@ -277,7 +296,7 @@ void Importer::add_counts(const Counts& counts, const std::set<std::string>& nam
 
 void Importer::warn_of_nan() {
     for (const graph::Value& value : graph_.values) {
-        if (value.constant() && is_float(value.elem) && has_nan(value))
+        if (value.constant() && has_nan(value))
             notes_.warning(
                 {model_.origin, 0, 0},
                 fmt::format("constant `{}` holds NaN. Fix: check the training that made it.", value.name));
