@@ -8,7 +8,7 @@
 #include "base/diagnostics.hpp"
 #include "isa/footprint_runs.hpp"
 #include "isa/reach.hpp"
-#include "values/kernel/launch.hpp"
+#include "values/kernel/task.hpp"
 
 namespace kpu::execution {
 namespace {
@@ -223,7 +223,12 @@ void DataPath::task_completed(const TaskInstance& instance, const values::kernel
         executor_->note_launch(*instance.task, *launch);
         note_races(instance, launch);
     }
-    publish(*task);
+    try {
+        publish(*task);
+    } catch (const values::kernel::LaunchInterrupted&) {
+        running_.push_back(std::move(task));
+        throw;
+    }
     task->instance = nullptr;
     spare_.push_back(std::move(task));
 }

@@ -44,6 +44,10 @@ class DataPath {
     void limit_kernels(uint64_t steps) {
         if (executor_) executor_->limit_kernels(steps);
     }
+    /// What kernels look at while they run; task_completed() throws LaunchInterrupted then, and may be called again.
+    void interrupt_kernels(const std::atomic<bool>* interrupt) {
+        if (executor_) executor_->interrupt_kernels(interrupt);
+    }
     uint64_t hazard_count() const { return log_.count(); }
 
   private:

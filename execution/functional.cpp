@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "values/kernel/task.hpp"
+
 namespace kpu::execution {
 namespace {
 
@@ -31,14 +33,19 @@ RunStatus FunctionalDriver::run(uint64_t tasks, const std::atomic<bool>* interru
         controller_.start();
         note_tokens();
     }
-    for (; !ready_.empty(); --tasks) {
+    data_.interrupt_kernels(interrupt);
+    for (; halted_ != nullptr || !ready_.empty(); --tasks) {
         if (interrupt && interrupt->load(std::memory_order_relaxed)) return RunStatus::interrupted;
         if (controller_.completed_count() >= options_.max_tasks) return RunStatus::limit_reached;
         if (tasks == 0) return RunStatus::paused;
-        TaskInstance& instance = take();
-        controller_.started(instance);
-        data_.task_started(instance);
-        data_.task_completed(instance);
+        TaskInstance& instance = halted_ != nullptr ? *halted_ : start_next();
+        halted_ = &instance;
+        try {
+            data_.task_completed(instance);
+        } catch (const values::kernel::LaunchInterrupted&) {
+            return RunStatus::interrupted;
+        }
+        halted_ = nullptr;
         last_ = {instance.serial, instance.statement, instance.loops};
         ++executions_[program_.statements[instance.statement].index];
         controller_.completed(instance);
@@ -58,10 +65,12 @@ void FunctionalDriver::on_ready(TaskInstance& instance) {
     std::push_heap(ready_.begin(), ready_.end());
 }
 
-TaskInstance& FunctionalDriver::take() {
+TaskInstance& FunctionalDriver::start_next() {
     std::pop_heap(ready_.begin(), ready_.end());
     TaskInstance& instance = *ready_.back().instance;
     ready_.pop_back();
+    controller_.started(instance);
+    data_.task_started(instance);
     return instance;
 }
 

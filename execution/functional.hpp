@@ -43,7 +43,8 @@ class FunctionalDriver : private ControlListener {
     FunctionalDriver(const BoundProgram& program, values::MemoryImage& memory,
                      values::ComputeBackend& backend, const FunctionalOptions& options);
 
-    /// Runs at most `tasks` tasks; `interrupt` (may be null) is looked at before each. Throws UserError and
+    /// Runs at most `tasks` tasks; `interrupt` (may be null) is looked at before each, and in
+    /// kernels. Throws UserError and
     /// SimulationError as the controller and the arithmetic do.
     RunStatus run(uint64_t tasks = UINT64_MAX, const std::atomic<bool>* interrupt = nullptr);
 
@@ -62,7 +63,7 @@ class FunctionalDriver : private ControlListener {
   private:
     void on_issue(TaskInstance&) override {}
     void on_ready(TaskInstance& instance) override;
-    TaskInstance& take();
+    TaskInstance& start_next();
     void note_tokens();
 
     struct Ready {
@@ -77,7 +78,8 @@ class FunctionalDriver : private ControlListener {
     const FunctionalOptions options_;
     SplitMix64 random_;
     bool started_ = false;
-    std::vector<Ready> ready_;  ///< a heap, the next one on top
+    std::vector<Ready> ready_;        ///< a heap, the next one on top
+    TaskInstance* halted_ = nullptr;  ///< the one that started and was interrupted; it goes on first
     std::vector<uint64_t> executions_;
     std::vector<uint32_t> peak_tokens_;
     Completed last_;

@@ -38,6 +38,28 @@ bool same_place(const BoundRegion& a, const BoundRegion& b) {
            a.elem == b.elem && a.shape == b.shape && a.strides == b.strides;
 }
 
+/// "`w_x` 4194304, `w_out0` 65536": of its workgroup memory.
+std::string largest_buffers(const kernel::Code& code) {
+    constexpr size_t most = 4;
+    std::vector<const CodeBuffer*> list;
+    for (const CodeBuffer& buffer : code.buffers) {
+        if (buffer.is_workgroup()) list.push_back(&buffer);
+    }
+    std::stable_sort(list.begin(), list.end(), [](const CodeBuffer* a, const CodeBuffer* b) {
+        return a->declared_bytes() > b->declared_bytes();
+    });
+    std::string text;
+    for (size_t i = 0; i < std::min(most, list.size()); ++i)
+        text += fmt::format("{}`{}` {}", text.empty() ? "" : ", ", list[i]->name, list[i]->declared_bytes());
+    return text + (list.size() > most ? ", ..." : "");
+}
+
+/// Where a kernel comes from that was written in another language.
+std::string origin_of(const kernel::Code& code) {
+    const std::string line = code.statements.empty() ? "" : code.line_of(1);
+    return line.empty() ? "" : line + ": ";
+}
+
 }  // namespace
 
 /// Every kernel that the program carries, whether it is launched or not.
@@ -90,12 +112,11 @@ bool Binder::bind_launch(const proto::Task& source, BoundTask& task, const Sourc
         result_.l1_bytes.empty() ? 0 : *std::max_element(result_.l1_bytes.begin(), result_.l1_bytes.end());
     const uint64_t left = limits_.l1_bytes > used ? limits_.l1_bytes - used : 0;
     if (!limits_.agnostic && code.workgroup_bytes() > left) {
-        error(
-            pos,
-            fmt::format(
-                "workgroup memory of kernel `{}` needs {} bytes, but L1 has {} left. Fix: shrink it, or the "
-                "program's buffers.",
-                code.name(), code.workgroup_bytes(), left));
+        error(pos,
+              fmt::format("{}workgroup memory of kernel `{}` needs {} bytes, but L1 has {} left; its largest "
+                          "buffers: {}. Fix: shrink them (blocks, scratch, or their number in flight) or the "
+                          "program's buffers, or choose a device with a larger L1.",
+                          origin_of(code), code.name(), code.workgroup_bytes(), left, largest_buffers(code)));
         return false;
     }
     if (!limits_.agnostic && code.workgroup_bytes() > 0)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -82,6 +83,8 @@ class Executor {
 
     /// Lane-statements that one launch of a kernel may execute.
     void limit_kernels(uint64_t steps) { kernel_steps_ = steps; }
+    /// What kernels look at while they run (LaunchInterrupted); may be null.
+    void interrupt_kernels(const std::atomic<bool>* interrupt) { interrupt_ = interrupt; }
     /// Look for races inside kernels.
     void watch_kernels(bool races) { kernel_races_ = races; }
     /// What the launch did that was evaluated last; null: none was since this was asked.
@@ -110,6 +113,7 @@ class Executor {
     ComputeBackend& backend_;
     std::vector<std::vector<uint8_t>> scratch_;
     uint64_t kernel_steps_ = UINT64_MAX;
+    const std::atomic<bool>* interrupt_ = nullptr;
     bool kernel_races_ = false;
     std::shared_ptr<const kernel::LaunchResult> launch_;
     std::map<std::tuple<std::string, uint32_t, uint32_t, std::string>, Outside> outside_;  ///< of kernels

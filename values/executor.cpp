@@ -127,6 +127,7 @@ void Executor::run_kernel(MemoryMap& memory, const BoundTask& task, const std::v
                           std::vector<PendingWrite>& result) {
     kernel::LaunchLimits limits;
     limits.steps = kernel_steps_;
+    limits.interrupt = interrupt_;
     limits.races = kernel_races_;
     const auto done = std::make_shared<kernel::LaunchResult>();
     const auto in_task = [&](const std::exception& error) {

@@ -78,12 +78,6 @@ std::string counted(const Shape& list) {
     return list.empty() ? "0" : fmt::format("{}, {}", list.size(), join(list));
 }
 
-Shape strung(std::initializer_list<Shape> lists) {
-    Shape all;
-    for (const Shape& list : lists) all.insert(all.end(), list.begin(), list.end());
-    return all;
-}
-
 }  // namespace
 
 void Body::refuse(const Equation& e, const std::string& why) const {

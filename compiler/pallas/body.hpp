@@ -80,6 +80,8 @@ class Body {
     void run_scoped(const Equation& e);
     std::string declared(const VariableType& type);
     void assign_all(const std::vector<std::string>& names, const std::vector<Atom>& values);
+    void assign_rows(const Equation& e, const std::vector<std::string>& names,
+                     const std::vector<Atom>& values, const Shape& rows, const std::string& going);
 
     const Call& call_;
     KernelWriter& out_;

@@ -5,6 +5,15 @@
 #include "compiler/pallas/body.hpp"
 
 namespace kpu::compiler::pallas {
+namespace {
+
+Shape first_axes(size_t count) {
+    Shape axes;
+    for (size_t i = 0; i < count; ++i) axes.push_back(static_cast<int64_t>(i));
+    return axes;
+}
+
+}  // namespace
 
 bool Body::control(const Equation& e) {
     const auto need = [&](size_t blocks) {
@@ -46,6 +55,23 @@ void Body::assign_all(const std::vector<std::string>& names, const std::vector<A
             texts[i] = out_.let(texts[i]);
     for (size_t i = 0; i < names.size(); ++i)
         if (texts[i] != names[i]) out_.line("{} = {}", names[i], texts[i]);
+}
+
+/// The same where each of the first dimensions' elements says whether it goes on.
+void Body::assign_rows(const Equation& e, const std::vector<std::string>& names,
+                       const std::vector<Atom>& values, const Shape& rows, const std::string& going) {
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < names.size(); ++i) {
+        const Shape& shape = type_of(values[i]).shape;
+        if (shape.size() < rows.size() || !std::equal(rows.begin(), rows.end(), shape.begin()))
+            refuse(e, "its condition has a shape that its carries do not have. Fix: export it again.");
+        const std::string all =
+            shape.size() == rows.size()
+                ? going
+                : fmt::format("broadcast_to{}({})", braces(strung({shape, first_axes(rows.size())})), going);
+        texts.push_back(out_.let(fmt::format("select({}, {}, {})", all, text(values[i]), names[i])));
+    }
+    for (size_t i = 0; i < names.size(); ++i) out_.line("{} = {}", names[i], texts[i]);
 }
 
 void Body::cond(const Equation& e, size_t branch, const std::string& which) {
@@ -119,13 +145,24 @@ void Body::while_loop(const Equation& e) {
         name_variable(condition.inputs[i], names[i]);
         name_variable(body.inputs[i], names[i]);
     }
+    const Atom& predicate = condition.results[0];
+    const Shape rows = type_of(predicate).shape;  // what vmap makes of a loop: each row ends by itself
     const std::string going = out_.let("true");
     out_.line("while {}:", going);
     equations(condition);
-    out_.line("{} = {}", going, text(condition.results[0]));
+    std::string each;
+    if (rows.empty()) {
+        out_.line("{} = {}", going, text(predicate));
+    } else {
+        each = out_.let(text(predicate));
+        out_.line("{} = reduce_or{}({})", going, braces(first_axes(rows.size())), each);
+    }
     out_.line("if {}:", going);
     equations(body);
-    assign_all(names, body.results);
+    if (rows.empty())
+        assign_all(names, body.results);
+    else
+        assign_rows(e, names, body.results, rows, each);
     out_.close("endif");
     out_.close("endwhile");
     for (size_t i = 0; i < e.out.size(); ++i) name_variable(e.out[i], names[i]);

@@ -55,6 +55,12 @@ std::string KernelWriter::take_text(const std::string& kernel) {
 }
 
 std::string join(const Shape& numbers) { return fmt::format("{}", fmt::join(numbers, ", ")); }
+Shape strung(std::initializer_list<Shape> lists) {
+    Shape all;
+    for (const Shape& list : lists) all.insert(all.end(), list.begin(), list.end());
+    return all;
+}
+
 std::string braces(const Shape& numbers) { return numbers.empty() ? "" : "{" + join(numbers) + "}"; }
 
 std::string literal(Type type, uint64_t bits) {

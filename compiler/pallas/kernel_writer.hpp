@@ -59,7 +59,8 @@ inline Type stored(Type type) { return type == Type::boolean ? Type::u8 : type; 
 std::string literal(Type type, uint64_t bits);
 inline std::string index_text(int64_t value) { return literal(Type::i32, static_cast<uint32_t>(value)); }
 std::string join(const Shape& numbers);
-std::string braces(const Shape& numbers);  ///< "{1, 2}"; of none: nothing
+std::string braces(const Shape& numbers);          ///< "{1, 2}"; of none: nothing
+Shape strung(std::initializer_list<Shape> lists);  ///< one behind the other
 
 /// Where a ref lies: a buffer, and of several slots the one that counts now.
 struct RefPlace {

@@ -17,6 +17,7 @@ struct Window {
     std::vector<std::string> starts;  ///< variables
     std::string fresh;                ///< bool: the block was copied for this step and nobody waited yet
     std::string busy;                 ///< of an output: copies on their way
+    std::string line;                 ///< of its copies
     bool constant = false;            ///< its block is always the same
     bool is_output() const { return operand->role == Operand::Role::output; }
     int64_t bytes() const {
@@ -124,6 +125,9 @@ class CallLowering {
             window.place.buffer = out_.buffer("w_" + name, "workgroup", stored(window.place.type),
                                               kernel::elements_of(window.place.shape) * window.place.slots);
             window.semaphore = out_.buffer("s_" + name, "workgroup", Type::u32, window.place.slots);
+            const std::vector<Equation>& map = window.operand->block->map.equations;
+            window.line = fmt::format("{}, the block of `{}` where its index map says",
+                                      map.empty() ? call_.line : map.back().line, name);
         }
     }
 
@@ -254,12 +258,14 @@ class CallLowering {
                                                                 join(sizes), fmt::join(starts, ", "));
         const std::string inside = slot_window(window, slot);
         const std::string& array = arrays_.at(operand.array);
+        const std::string_view around = out_.set_source(window.line);
         if (window.is_output())
             out_.line("async_copy({}, {}, {}, {}, {}[{}])", window.place.buffer, array, inside, outside,
                       window.semaphore, slot);
         else
             out_.line("async_copy({}, {}, {}, {}, {}[{}])", array, window.place.buffer, outside, inside,
                       window.semaphore, slot);
+        out_.set_source(around);
     }
     void wait_block(const Window& window, const std::string& slot) {
         out_.line("wait({}, {}, {})", window.semaphore, slot, index_text(window.bytes()));

@@ -275,16 +275,12 @@ class TileAnalysis {
                 throw TileMistake(
                     "a side of the copy is no window. Fix: write window{shape, sizes}(start, ...).");
             check_window(i == 0 ? s.buffer : s.other, window);
-            if (window.shape.size() > max_copy_rank)
+            Shape& side = sides[i] = window.shape;
+            side.erase(std::remove(side.begin(), side.end(), 1), side.end());
+            if (side.size() > max_copy_rank)
                 throw TileMistake(
                     fmt::format("a copy of more than {} dimensions. Fix: copy it in parts.", max_copy_rank));
-            sides[i] = window.shape;
         }
-        const auto ones = [](Shape& shape) {
-            shape.erase(std::remove(shape.begin(), shape.end(), 1), shape.end());
-        };
-        ones(sides[0]);
-        ones(sides[1]);
         if (from.type != to.type || sides[0] != sides[1])
             throw TileMistake(fmt::format("copy of {} to {}. Fix: use windows of one type and size.",
                                           tile_text(from.type, sides[0]), tile_text(to.type, sides[1])));

@@ -13,7 +13,7 @@ namespace kpu::kernel {
 using Shape = Few<int64_t>;
 constexpr int64_t max_tile_elements = int64_t{1} << 26;
 constexpr size_t max_tile_rank = 16;
-constexpr size_t max_copy_rank = 6;  ///< what a descriptor has
+constexpr size_t max_copy_rank = 6;  ///< what a descriptor has, those of 1 aside
 
 int64_t elements_of(const Shape& shape);
 /// "f32[8, 128]"

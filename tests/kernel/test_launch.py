@@ -9,9 +9,11 @@ import csv
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -238,6 +240,19 @@ class Errors(Launch):
             kernel, "did not end within its limit", "--mode", "functional", "--max-steps", "1000", code=2
         )
         self.refused(kernel, "stopped at the limit of 100000 cycles", "--max-cycles", "100000", code=2)
+
+    def test_an_endless_loop_ends_when_asked(self) -> None:
+        """At its time, and by Ctrl-C, also where a whole kernel is one task."""
+        kernel = self.good.replace("o[gid.x] =", "while true: let a = 1 endwhile o[gid.x] =")
+        for mode in ("functional", "values+timing"):
+            self.refused(kernel, "stopped after 1 seconds", "--mode", mode, "--timeout", "1", code=2)
+            command = [*self.prepare(kernel, self.case()), "--mode", mode]
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+                time.sleep(1)
+                process.send_signal(signal.SIGINT)
+                _, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, errors)
+            self.assertIn(b"interrupted", errors)
 
     def test_time_without_values(self) -> None:
         """Refused where control depends on data, else the same time."""

@@ -346,15 +346,15 @@ TEST(Tile, WaitsWithoutEndNameWhatCounts) {
 
 TEST(Tile, RacesWithCopiesNameBothStatements) {
     const auto code = code_of(
-        "kernel k rules(xla) workgroup(1) (x: read i32[8], y: write i32[8], t: workgroup i32[8], s: "
+        "kernel k rules(xla) workgroup(1) (x: read i32[8], y: write i32[4], t: workgroup i32[8], s: "
         "workgroup u32[2]):\n"
         "async_copy(x, t, window{8}(), window{8}(), s[0])\nlet a = t[window{8}()]\nwait(s, 0i32, 32i32)\n"
-        "async_copy(t, y, window{8, 4}(0i32), window{8, 4}(0i32), s[0])\nt[3i32] = 5i32\nt[4i32] = "
+        "async_copy(t, y, window{8, 4}(0i32), window{4}(), s[0])\nt[3i32] = 5i32\nt[4i32] = "
         "5i32\nwait(s, 0i32, 16i32)\nendkernel\n");
-    Blob x(32), y(32);
+    Blob x(32), y(16);
     values::kernel::LaunchLimits limits;
     limits.races = true;
-    const auto result = run_launch(*code, {1, 1, 1}, {}, {{x.data(), 32}, {y.data(), 32}}, limits);
+    const auto result = run_launch(*code, {1, 1, 1}, {}, {{x.data(), 32}, {y.data(), 16}}, limits);
     using Kind = values::kernel::KernelRace::Kind;
     ASSERT_EQ(result.races.size(), 2u);
     EXPECT_EQ(result.races[0].kind, Kind::copy_destination);

@@ -159,7 +159,9 @@ TEST(TileUnwritten, ResultsThatDependOnManyAreMarked) {
 
 // ---- kernels: where it matters
 
-std::vector<KernelRace> reports(const std::string& statements, std::string* sentence = nullptr) {
+/// `of_outputs`: those of outputs that are left, else the others.
+std::vector<KernelRace> reports(const std::string& statements, std::string* sentence = nullptr,
+                                bool of_outputs = false) {
     const auto code = code_of(
         "kernel k rules(xla) workgroup(1) (x: read i32[8], y: write i32[8], t: workgroup i32[8], u: "
         "workgroup i32[8], "
@@ -168,10 +170,14 @@ std::vector<KernelRace> reports(const std::string& statements, std::string* sent
     Blob x(32, 1), y(32);
     values::kernel::LaunchLimits limits;
     limits.races = true;
-    const auto result = run_launch(*code, {1, 1, 1}, {}, {{x.data(), 32}, {y.data(), 32}}, limits);
-    if (sentence != nullptr && !result.races.empty())
-        *sentence = race_text(*code, {1, 1, 1}, result.races[0]).sentence;
-    return result.races;
+    std::vector<KernelRace> races =
+        run_launch(*code, {1, 1, 1}, {}, {{x.data(), 32}, {y.data(), 32}}, limits).races;
+    const auto other = [&](const KernelRace& race) {
+        return (race.kind == Kind::unwritten_output) != of_outputs;
+    };
+    races.erase(std::remove_if(races.begin(), races.end(), other), races.end());
+    if (sentence != nullptr && !races.empty()) *sentence = race_text(*code, {1, 1, 1}, races[0]).sentence;
+    return races;
 }
 const std::string out = "\nasync_copy(u, y, window{8}(), window{8}(), s[0])\nwait(s, 0i32, 32i32)";
 const std::string first_half = "t[window{8, 4}(0i32)] = iota{i32, 0, 4}()\n";
@@ -202,6 +208,22 @@ TEST(TileUnwritten, MattersWhereItLeaves) {
     EXPECT_EQ(reports("y[window{8}()] = t[window{8}()]").size(), 1u);
     EXPECT_EQ(reports("y[0i32] = 5i32\ny[1i32] = y[0i32]").size(), 0u);
     EXPECT_EQ(reports("y[0i32] = 5i32\ny[1i32] = y[2i32]").size(), 1u);
+}
+
+TEST(TileUnwritten, OutputsThatAreLeft) {
+    std::string sentence;
+    const auto found =
+        reports("line(\"a.py:1\")\ny[window{8, 3}(0i32)] = iota{i32, 0, 3}()", &sentence, true);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].element, 3u);
+    EXPECT_THAT(sentence,
+                testing::MatchesRegex("a.py:1, kernel `k`, `y.window.*`, does not write all of output `y`: "
+                                      "element 3 is the first that nobody wrote"));
+    EXPECT_EQ(reports("let a = t[0i32]", nullptr, true).size(), 1u);  // nothing of it
+    EXPECT_EQ(reports("y[window{8}()] = iota{i32, 0, 8}()", nullptr, true).size(), 0u);
+    EXPECT_EQ(reports("loop i in 0i32..8i32:\ny[7i32 - i] = i\nendloop", nullptr, true).size(), 0u);
+    EXPECT_EQ(reports("u[window{8}()] = iota{i32, 0, 8}()" + out, nullptr, true).size(), 0u);
+    EXPECT_EQ(reports(first_half + "u[window{8}()] = t[window{8}()]" + out, nullptr, true).size(), 0u);
 }
 
 TEST(TileUnwritten, MattersWhereItDecides) {

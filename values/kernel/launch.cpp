@@ -237,10 +237,9 @@ LaunchResult run_launch(const Code& code, const Grid& grid, const std::vector<ui
     if (limits.observer != nullptr) worker.observe(*limits.observer);
     uint64_t left = limits.steps;
     bool complete = true;
-    for (uint64_t executed = 0; !worker.done() && complete; ++executed) {
+    while (!worker.done()) {
         const uint64_t active = worker.active();
-        const bool look = (executed & 0xfff) == 0;
-        complete = active <= left && !(look && interrupted(limits));
+        complete = active <= left && !interrupted(limits);
         if (!complete) break;
         left -= active;
         worker.step();

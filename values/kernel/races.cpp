@@ -38,6 +38,11 @@ std::string writers_of(const Code& code, uint32_t buffer) {
 }
 
 RaceText unwritten_text(const Code& code, const KernelRace& race) {
+    if (race.kind == Kind::unwritten_output)
+        return {
+            fmt::format("{}, does not write all of output `{}`: element {} is the first that nobody wrote",
+                        code.where(race.statement), code.buffers[race.buffer].name, race.element),
+            "write all of it, or let the output begin as an input (an alias)"};
     const std::string element = fmt::format("`{}[{}]`", code.buffers[race.buffer].name, race.element);
     const char* const does =
         race.kind == Kind::unwritten_leaves ? "writes back" : "decides, or finds its place, by";
@@ -66,7 +71,8 @@ RaceText race_text(const Code& code, const std::array<uint64_t, 3>& grid, const 
     if (race.kind == Kind::copy_destination)
         return {fmt::format("{} touches {}, which the copy of {} changes at its wait", here, element, there),
                 "put the wait for the copy before it"};
-    if (race.kind == Kind::unwritten_leaves || race.kind == Kind::unwritten_decides)
+    if (race.kind == Kind::unwritten_leaves || race.kind == Kind::unwritten_decides ||
+        race.kind == Kind::unwritten_output)
         return unwritten_text(code, race);
     const std::string sentence =
         fmt::format("{} {} {}, which {} {}; nothing orders the two", here,

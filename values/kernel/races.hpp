@@ -16,10 +16,11 @@ struct KernelRace {
         read_after_write,
         write_after_read,
         write_after_write,
-        copy_source,       ///< written before the copy's wait
-        copy_destination,  ///< read or written before the copy's wait
-        unwritten_leaves,  ///< what depends on memory that nobody wrote is copied out of the kernel
-        unwritten_decides  ///< it is a condition, a place, or a number of a semaphore
+        copy_source,        ///< written before the copy's wait
+        copy_destination,   ///< read or written before the copy's wait
+        unwritten_leaves,   ///< what depends on memory that nobody wrote is copied out of the kernel
+        unwritten_decides,  ///< it is a condition, a place, or a number of a semaphore
+        unwritten_output    ///< an output ends with elements that nobody wrote
     };
     Kind kind = Kind::read_after_write;
     uint32_t statement = 0, other = 0;  ///< that comes later, and earlier, in the run

@@ -60,8 +60,14 @@ class StepLimitError : public SimulationError {
     using SimulationError::SimulationError;
 };
 
+/// Someone interrupted a kernel, of which nothing is left then: it can be run again.
+class LaunchInterrupted : public std::exception {
+  public:
+    const char* what() const noexcept override { return "a kernel was interrupted"; }
+};
+
 /// Runs a launch, all of it, and gives what it leaves in its outputs. Throws SimulationError where the kernel fails,
-/// StepLimitError where it goes beyond its limit.
+/// StepLimitError where it goes beyond its limit, LaunchInterrupted.
 LaunchResult evaluate_launch(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
                              const std::vector<RegionView>& outputs, const LoopValues& loops,
                              const LaunchLimits& limits, std::vector<PendingWrite>& writes);

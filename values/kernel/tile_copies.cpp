@@ -158,6 +158,28 @@ void TileCopies::report_unwritten(KernelRace::Kind kind, uint32_t statement, con
     report(race);
 }
 
+void TileCopies::report_outputs() {
+    const auto writes = [&](uint32_t statement, uint32_t buffer) {
+        const kpu::kernel::CodeStatement& s = code_.statements[statement];
+        return (s.kind == kpu::kernel::Kind::async_copy && s.other == buffer) ||
+               ((s.kind == kpu::kernel::Kind::store || s.kind == kpu::kernel::Kind::masked_store) &&
+                s.buffer == buffer);
+    };
+    for (uint32_t buffer = 0; unwritten_ != nullptr && buffer < code_.buffers.size(); ++buffer) {
+        const auto left =
+            code_.buffers[buffer].is_workgroup() ? std::nullopt : unwritten_->first_left(buffer);
+        if (!left) continue;
+        KernelRace race;
+        race.kind = KernelRace::Kind::unwritten_output;
+        race.buffer = buffer;
+        race.element = *left;
+        while (race.statement + 1 < code_.statements.size() && !writes(race.statement, buffer))
+            ++race.statement;
+        race.other = race.statement;
+        report(race);
+    }
+}
+
 void TileCopies::report(const KernelRace& race) {
     const auto known = std::find_if(races_.begin(), races_.end(), [&](const KernelRace& one) {
         return one.kind == race.kind && one.statement == race.statement && one.other == race.other &&

@@ -45,6 +45,8 @@ class TileCopies {
     bool any() const { return !on_their_way_.empty(); }
     void watch_races() { watches_ = true; }
     /// Notes what depends on memory that nobody wrote, where a statement uses it.
+    /// Outputs of which a part is left.
+    void report_outputs();
     void report_unwritten(KernelRace::Kind kind, uint32_t statement, const Unwritten& part);
     const std::vector<KernelRace>& races() const { return races_; }
 

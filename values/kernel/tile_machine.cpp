@@ -80,7 +80,10 @@ void TileMachine::step() {
         execute();
         if (observer_ != nullptr) observer_->executed(statement, 1);
         settle();
-        if (done_) copies_.check_end(statement);
+        if (done_) {
+            copies_.check_end(statement);
+            copies_.report_outputs();
+        }
     } catch (const TileFault& fault) {
         throw SimulationError(fmt::format("{}{}: {}", first_race(), code_.where(statement), fault.what()));
     }

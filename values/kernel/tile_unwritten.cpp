@@ -237,7 +237,7 @@ UnwrittenMap::UnwrittenMap(const kpu::kernel::Code& code) : buffers_(code.buffer
         if (expr.op == Op::load) is_read[expr.place] = true;
     for (uint32_t i = 0; i < code.buffers.size(); ++i) {
         const kpu::kernel::CodeBuffer& buffer = code.buffers[i];
-        if (code.tiles->semaphores[i] || !is_read[i] || !(buffer.is_workgroup() || (buffer.starts_zero())))
+        if (code.tiles->semaphores[i] || !(buffer.is_workgroup() ? is_read[i] : buffer.starts_zero()))
             continue;
         buffers_[i].left = buffer.count;
         buffers_[i].elements.assign(buffer.count, not_written);
@@ -313,6 +313,14 @@ void UnwrittenMap::write(uint32_t number, const std::vector<uint32_t>& elements,
     if (part != nullptr) buffer.last = {{}, part->statement, part->buffer, part->element};
     for (size_t i = 0; i < elements.size(); ++i)
         buffer.set(elements[i], part != nullptr && part->elements[i] != 0 ? derived : written);
+}
+
+std::optional<uint64_t> UnwrittenMap::first_left(uint32_t buffer) const {
+    const Buffer& of = buffers_[buffer];
+    if (of.left == 0) return std::nullopt;
+    const auto first = std::find(of.elements.begin(), of.elements.end(), not_written);
+    if (first == of.elements.end()) return std::nullopt;
+    return static_cast<uint64_t>(first - of.elements.begin());
 }
 
 void UnwrittenMap::forget(const ByteWindow& window) {

@@ -1,6 +1,8 @@
 #pragma once
 // Which elements of buffers and values depend on memory that nobody wrote. Such memory reads as 0; what matters is where
 // its elements end up.
+#include <optional>
+
 #include "values/kernel/tile_window.hpp"
 
 namespace kpu::kernel {
@@ -17,10 +19,13 @@ struct Unwritten {
     uint64_t element = 0;  ///< of the buffer; the first of them
 };
 
-/// The same of buffers: of workgroup memory, and of what starts as zeros and is copied from.
+/// The same of buffers: of workgroup memory that is read, and of outputs, which start as zeros.
 class UnwrittenMap {
   public:
     explicit UnwrittenMap(const kpu::kernel::Code& code);
+
+    /// The first element of a buffer that nobody wrote; none: all of it was written, or nobody looks.
+    std::optional<uint64_t> first_left(uint32_t buffer) const;
 
     /// What a statement reads there; null: all of it was written.
     std::shared_ptr<const Unwritten> read(uint32_t statement, const ByteWindow& window) const;
