@@ -72,11 +72,15 @@ std::vector<Dims> top_k_shapes(const ShapeCase& c) {
 
 Launch launch_top_k(const Shapes& in, const Shapes& out, const BoundAttrs& attrs) {
     const int64_t rows = in[0][0], n = in[0][1], m = out[2][1], k = out[0][1];
-    const double stages = std::log2(double(m));
-    const double pairs =
-        stages * (stages + 1) / 2 * double(std::max<int64_t>(groups_of(m / 2), 1) * invocations);
+    const int64_t run = power_of_two(k);
+    const double stages = std::log2(double(run));
+    const auto lanes = [](int64_t count) {
+        return double(std::max<int64_t>(groups_of(count), 1) * invocations);
+    };
+    double pairs = stages * (stages + 1) / 2 * lanes(m / 2);
+    for (int64_t count = m / 2; count >= run; count /= 2) pairs += lanes(count) + stages * lanes(count / 2);
     return {rows,
-            {n, m, k, attrs.integer("largest", 1)},
+            {n, m, k, run, attrs.integer("largest", 1)},
             {invocations, double(rows) * (72 * pairs + 12.0 * double(m + k))}};
 }
 

@@ -58,7 +58,8 @@ class Flattening {
         const Dims shape = shape_of(value(operand));
         if (value(operand).constant() || shape.rank != pixel_dims + 1) return false;
         for (size_t d = 0; d < pixel_dims; ++d) {
-            if (!(operand.windows[d] == Window{axes_[d], 1, 1, 0})) return false;
+            const bool padded = shape[d] != op_.axes[axis(d)].extent;  // behind its last element
+            if (padded || !(operand.windows[d] == Window{axes_[d], 1, 1, 0})) return false;
         }
         if (operand.place == Place::internal) return true;
         const Dims& strides = memory_.views[operand.value].strides;

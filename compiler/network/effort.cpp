@@ -212,7 +212,7 @@ Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::
     Lowered third = trial && timed
                         ? improved(graph, target, guide, {simulated, 0, true, 1, most}, std::move(second))
                         : std::move(second);
-    if (effort == 2) return third;
+    if (effort == 2 || third.needs_values) return third;
     return improved(graph, target, guide, {simulated, 0, true, 1, compared}, std::move(third));
 }
 

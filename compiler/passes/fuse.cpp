@@ -44,10 +44,14 @@ class Fusion {
 
   private:
     void grow(NodeId first) {
+        constexpr size_t most_operands = 24;  // each has a tile in L1
         std::vector<NodeId> chain{first};
+        size_t operands = graph_.nodes[first].inputs.size();
         while (true) {
             const int32_t next = next_link(chain.back());
             if (next < 0) break;
+            operands += graph_.nodes[static_cast<size_t>(next)].inputs.size() - 1;
+            if (operands > most_operands) break;
             chain.push_back(static_cast<NodeId>(next));
         }
         if (chain.size() == 1) return;

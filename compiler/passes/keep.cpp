@@ -75,7 +75,8 @@ class Keeper {
         return !users.empty() && std::all_of(users.begin(), users.end(), [this](NodeId user) {
             const Node& node = rewriter_.graph.nodes[user];
             if (is_kept(node)) return node.kept == ElemType::f32;
-            return is_any(node, {"reshape", "transpose"}) && only_kept(node.outputs[0]);
+            return is_any(node, {"reshape", "transpose"}) &&
+                   takes(rewriter_.graph, node, ElemType::f32, supports_) && only_kept(node.outputs[0]);
         });
     }
 

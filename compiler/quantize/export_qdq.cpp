@@ -346,6 +346,7 @@ class Exporter {
         if (node.attrs.find("dilations") != nullptr)
             attributes.push_back(Writer::list("dilations", ints(node, "dilations")));
         const bool mean = node.spec().name == "avgpool";
+        if (node.attrs.integer("ceil_mode", 0) != 0) attributes.push_back(Writer::integer("ceil_mode", 1));
         if (mean)
             attributes.push_back(
                 Writer::integer("count_include_pad", node.attrs.integer("count_include_pad", 0)));

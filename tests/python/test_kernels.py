@@ -149,3 +149,20 @@ def test_a_debugger_refuses(stopped: kpusim.Simulation) -> None:
     timing = kpusim.Simulation(copies, mode="timing")
     with pytest.raises(kpusim.UserError, match="a debugger shows values, and timing mode has none"):
         timing.debug(["continue"])
+
+
+def test_an_interrupted_kernel_goes_on(stopped: kpusim.Simulation, tmp_path: Path) -> None:
+    """Its time ends, and Ctrl-C comes, in the middle of a task; another run finishes it."""
+    loops = 600_000
+    (tmp_path / "sum.kern").write_text(SUM.replace("gid.x + 1", str(loops)).replace("x[j]", "x[gid.x]"))
+    simulation = kpusim.Simulation(tmp_path / "sum.nem", mode="functional")
+    simulation.set_inputs({"m": np.arange(8, dtype=np.uint32)})
+    with pytest.raises(kpusim.SimulationError, match="stopped by its timeout"):
+        simulation.run(timeout=0.05)
+    timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        simulation.run()
+    run = simulation.run()
+    assert run.complete
+    assert simulation.read("o2").ravel().tolist() == [0, loops, 2 * loops, 3 * loops]

@@ -33,11 +33,18 @@ def conv(d: Draft) -> Case:
     """Along one to three dimensions; groups, depthwise."""
     rank = d.pick([1, 2, 2, 2, 3])
     sizes, kernel = [d.integer(3, 10) for _ in range(rank)], [d.integer(1, 4) for _ in range(rank)]
-    groups, each, outs = d.pick([(1, 3, 4), (2, 2, 3), (4, 1, 1), (3, 1, 2), (1, 1, 5)])
+    if d.chance(0.2):
+        kernel = [1] * rank
+    groups, each, outs = d.pick(
+        [(1, 3, 4), (2, 2, 3), (4, 1, 1), (3, 1, 2), (1, 1, 5), (12, 1, 1), (8, 1, 2)]
+    )
     x = d.floats([d.integer(1, 2), groups * each, *sizes])
     w = d.floats([groups * outs, each, *kernel], -1, 1)
     bias = [d.weight(d.floats([groups * outs]))] if d.chance() else []
-    return case("Conv", d.opset(7), [x, d.weight(w), *bias], group=groups, **window(d, rank, kernel, sizes))
+    attributes = window(d, rank, kernel, sizes)
+    if max(kernel) == 1 and d.chance():  # as PyTorch's exporter makes of a `pad` before it
+        attributes = {"pads": [d.integer(0, 1) for _ in range(rank)] + [d.integer(0, 3) for _ in range(rank)]}
+    return case("Conv", d.opset(7), [x, d.weight(w), *bias], group=groups, **attributes)
 
 
 def conv_transpose(d: Draft) -> Case:
