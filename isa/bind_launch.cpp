@@ -57,7 +57,9 @@ std::string largest_buffers(const kernel::Code& code) {
 /// Where a kernel comes from that was written in another language.
 std::string origin_of(const kernel::Code& code) {
     const std::string line = code.statements.empty() ? "" : code.line_of(1);
-    return line.empty() ? "" : line + ": ";
+    const size_t end =
+        line.find(')');  // of the function's name; behind it what its first statement does there
+    return line.empty() ? "" : line.substr(0, end == std::string::npos ? end : end + 1) + ": ";
 }
 
 }  // namespace

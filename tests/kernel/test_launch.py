@@ -245,7 +245,9 @@ class Errors(Launch):
         """At its time, and by Ctrl-C, also where a whole kernel is one task."""
         kernel = self.good.replace("o[gid.x] =", "while true: let a = 1 endwhile o[gid.x] =")
         for mode in ("functional", "values+timing"):
-            self.refused(kernel, "stopped after 1 seconds", "--mode", mode, "--timeout", "1", code=2)
+            self.refused(
+                kernel, "after 1 seconds: results are partial", "--mode", mode, "--timeout", "1", code=2
+            )
             command = [*self.prepare(kernel, self.case()), "--mode", mode]
             with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
                 time.sleep(1)

@@ -268,8 +268,14 @@ class Call:
     def do_while(self, form: Json, *state: Any) -> Any:
         condition, body = form["blocks"]
         values = list(state)
-        while self.block(condition, values)[0]:
-            values = self.block(body, values)
+        while np.any(going := np.asarray(self.block(condition, values)[0])):
+            changed = self.block(body, values)
+            if going.ndim == 0:
+                values = list(changed)
+                continue
+            for i, (new, old) in enumerate(zip(changed, values, strict=True)):  # each row ends by itself
+                rows = going.reshape(going.shape + (1,) * (np.ndim(new) - going.ndim))
+                values[i] = np.where(rows, new, old)
         return values
 
     def do_scan(self, form: Json, *values: Any) -> Any:

@@ -50,7 +50,8 @@ def test_sizes(size: int, first: int) -> None:
     found = np.asarray(call(there_and_back)(jnp.asarray([size, first], jnp.int32), X))
     run = kpusim.pallas.last_run()
     assert run is not None
-    assert not run.hazards
+    assert [hazard.kind for hazard in run.hazards] == ["kernel"]
+    assert "does not write all of output `a_out`" in run.hazards[0].message
     assert np.array_equal(found[first : first + size], X[first : first + size])
     assert not found[:first].any()
     assert not found[first + size :].any()

@@ -355,3 +355,58 @@ def test_while_that_reads_what_its_body_changes() -> None:
     for mode in ("values+timing", "functional"):
         result = kpusim.pallas.run(call(body, out, **smem), mode=mode)(ints)  # type: ignore[arg-type]
         assert np.array_equal(np.asarray(result), ints + 5 + 15)
+
+
+# ---- outputs and blocks
+
+
+def doubled(x: Any, o: Any) -> None:
+    """Of each block."""
+    o[...] = x[...] * 2
+
+
+def half(x: Any, o: Any) -> None:
+    """Of an output that is no block."""
+    pltpu.sync_copy(x.at[pl.ds(0, 16)], o.at[pl.ds(0, 16)])
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (call(doubled, RAGGED_OUT := jax.ShapeDtypeStruct((20, 128), jnp.float32), grid=(2,),
+              in_specs=[BLOCK], out_specs=BLOCK), "the block of `out` where its index map says"),
+        (call(half, RAGGED_OUT, in_specs=[ANY], out_specs=ANY), "(half)"),
+    ],
+    ids=["blocks", "rows"],
+)  # fmt: skip
+def test_outputs_that_are_left(function: Callable[..., Any], line: str) -> None:
+    """What no step writes is told, with the first element of it."""
+    (message,) = hazards(function, RAGGED)
+    assert line in message
+    assert "does not write all of output `a_out`: element 2048 is the first that nobody wrote" in message
+
+
+def test_all_of_an_output() -> None:
+    """Three blocks of 8 rows cover 20."""
+    function = call(doubled, RAGGED_OUT, grid=(3,), in_specs=[BLOCK], out_specs=BLOCK)
+    assert not hazards(function, RAGGED)
+
+
+def test_a_block_outside() -> None:
+    """It has the line of its index map, and its operand."""
+    beyond = pl.BlockSpec((8, 128), lambda i: (i + 3, 0))
+    function = call(doubled, RAGGED_OUT, grid=(3,), in_specs=[beyond], out_specs=BLOCK)
+    with pytest.raises(
+        SimulationError, match=r"the block of `\w+` where its index map says.*index 24 of dim"
+    ):
+        kpusim.pallas.run(function)(RAGGED)
+
+
+def test_blocks_beyond_l1() -> None:
+    """The largest buffers are named, with the line of the call."""
+    x = floats(1024, 512)
+    function = call(doubled, jax.ShapeDtypeStruct(x.shape, x.dtype))
+    with pytest.raises(
+        UserError, match=r"test_faults\.py:\d+ \(<lambda>\): workgroup memory .* `w_\w+` 2097152"
+    ):
+        kpusim.pallas.run(function)(x)

@@ -47,6 +47,18 @@ def transposed(x: Any, o: Any) -> None:
 
 
 @kernel(
+    "six_dimensions",
+    [floats(2, 1, 3, 1, 1, 8)],
+    shape(2, 1, 3, 1, 1, 8),
+    grid=(2,),
+    in_specs=[spec(1, 1, 3, 1, 1, 8, at=lambda i: (i, 0, 0, 0, 0, 0))],
+    out_specs=spec(1, 1, 3, 1, 1, 8, at=lambda i: (i, 0, 0, 0, 0, 0)),
+)
+def six_dimensions(x: Any, o: Any) -> None:
+    o[...] = x[...] * 2
+
+
+@kernel(
     "program_ids",
     [],
     shape(4, 3, 8, dtype=I32),

@@ -91,6 +91,22 @@ def while_value(x: Any, n: Any, o: Any) -> None:
     o[...] = lax.while_loop(more, lambda s: (s[0] + 1, s[1] * 2 + n[0, 0]), (jnp.int32(0), x[...]))[1]
 
 
+@kernel("while_of_rows", [floats(8, 16)], shape(8, 16))
+def while_of_rows(x: Any, o: Any) -> None:
+    def doubled(row: Any) -> Any:
+        return lax.while_loop(lambda v: v.max() < 50, lambda v: v * 2, jnp.abs(row) + 1)
+
+    o[...] = jax.vmap(doubled)(x[...])
+
+
+@kernel("for_of_rows", [X], [shape(8, 128, dtype=I32), shape(8, dtype=I32)])
+def for_of_rows(x: Any, o: Any, trips: Any) -> None:
+    def grown(row: Any) -> Any:
+        return lax.fori_loop(0, row[0] % 5, lambda i, c: (c[0] + i, c[1] + 1), (row, jnp.int32(0)))
+
+    o[...], trips[...] = jax.vmap(grown)(x[...])
+
+
 @kernel("while_reads_ref", [X, N], shape(8, 128, dtype=I32))
 def while_reads(x: Any, n: Any, o: Any) -> None:
     o[...] = x[...]
