@@ -12,7 +12,6 @@
 namespace kpu {
 
 struct BoundAttrs;
-
 struct Dims;
 struct OpcodeSpec;
 class ShapeCase;
