@@ -278,10 +278,10 @@ bool Importer::replace_lost(Operand& operand, const std::string& name) {
 void Importer::import_operator(const NodeModel& node, Scope& scope, const graph::Source& source) {
     std::string lost;
     std::vector<Operand> given = operands(node, scope, lost);
-    const Operator* row = find_operator(node.type);
+    const Operator* row = find_operator(node.domain, node.type);
     const bool ours = node.domain.empty() || node.domain == "com.microsoft";
     if (!ours) throw Unsupported(fmt::format("the domain {} is not known", node.domain));
-    if (row == nullptr || row->domain != node.domain) throw Unsupported("the operator is not known");
+    if (row == nullptr) throw Unsupported("the operator is not known");
     const auto opset = scope.opsets->find("");
     if (opset == scope.opsets->end()) throw Unsupported("the model names no opset of ai.onnx");
     if (opset->second < row->since || opset->second > row->until) {

@@ -1,26 +1,26 @@
 #include "compiler/onnx/operators.hpp"
 
 #include <algorithm>
-#include <unordered_map>
+#include <map>
 
 #include "compiler/onnx/import.hpp"
 
 namespace kpu::onnx {
 namespace {
 
-std::unordered_map<std::string_view, Operator> make_table() {
+using Table = std::map<std::pair<std::string_view, std::string_view>, Operator>;  ///< by domain and type
+
+Table make_table() {
     Operators rows;
-    for (const auto add :
-         {add_convolutions, add_pools, add_products, add_einsum, add_elementwise, add_functions, add_shapes,
-          add_indexing, add_norms, add_reductions, add_quantized, add_recurrent, add_attention, add_resizes,
-          add_sampling, add_scatters, add_selecting, add_sequences, add_spectra})
+    for (const auto add : {add_convolutions, add_pools,     add_products,  add_einsum,    add_elementwise,
+                           add_functions,    add_fused,     add_shapes,    add_indexing,  add_norms,
+                           add_reductions,   add_quantized, add_recurrent, add_attention, add_resizes,
+                           add_sampling,     add_scatters,  add_selecting, add_sequences, add_spectra})
         add(rows);
-    std::unordered_map<std::string_view, Operator> table;
-    for (const Operator& row : rows) table.emplace(row.type, row);
+    Table table;
+    for (const Operator& row : rows) table.emplace(std::make_pair(row.domain, row.type), row);
     return table;
 }
-
-using Table = std::unordered_map<std::string_view, Operator>;
 
 const Table& table_of_operators() {
     static const Table table = make_table();
@@ -32,17 +32,19 @@ const Table& table_of_operators() {
 std::vector<KnownOperator> known_operators() {
     std::vector<KnownOperator> result{
         {"If"}, {"Loop"}, {"Scan"}};  // the importer walks what is inside of them
-    for (const auto& [type, row] : table_of_operators()) {
+    for (const auto& [name, row] : table_of_operators()) {
         if (!row.domain.empty()) continue;
-        result.push_back({type, std::max<int64_t>(row.since, 7), row.until});
+        result.push_back({row.type, std::max<int64_t>(row.since, 7), row.until});
     }
     std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.type < b.type; });
     return result;
 }
 
-const Operator* find_operator(std::string_view type) {
+const Operator* find_operator(std::string_view domain, std::string_view type) {
     const Table& table = table_of_operators();
-    const auto found = table.find(type);
+    auto found = table.find({domain, type});
+    // ONNX Runtime writes some of its own without a domain
+    if (found == table.end() && domain.empty()) found = table.find({"com.microsoft", type});
     return found == table.end() ? nullptr : &found->second;
 }
 

@@ -16,8 +16,8 @@ struct Operator {
     std::string_view domain = "";
 };
 
-/// Null: no such operator.
-const Operator* find_operator(std::string_view type);
+/// Of ONNX itself, domain "", or of com.microsoft. Null: no such operator.
+const Operator* find_operator(std::string_view domain, std::string_view type);
 
 using Operators = std::vector<Operator>;
 void add_convolutions(Operators& table);
@@ -26,6 +26,7 @@ void add_products(Operators& table);
 void add_einsum(Operators& table);
 void add_elementwise(Operators& table);
 void add_functions(Operators& table);
+void add_fused(Operators& table);
 void add_shapes(Operators& table);
 void add_constants(Operators& table);
 void add_indexing(Operators& table);

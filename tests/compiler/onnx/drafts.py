@@ -105,7 +105,9 @@ def model_case(
     ]
     results = [onnx.ValueInfoProto(name=output) for output in outputs]
     graph = helper.make_graph(nodes, "graph", infos, results, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    domains = [("", opset), *((node.domain, 1) for node in nodes[:1] if node.domain)]
+    sets = [helper.make_opsetid(*domain) for domain in domains]
+    model = helper.make_model(graph, opset_imports=sets, ir_version=10)
     try:
         model = onnx.shape_inference.infer_shapes(model)
     except onnx.shape_inference.InferenceError:  # functions that the test adds later

@@ -10,6 +10,7 @@ import os
 import zlib
 from dataclasses import dataclass
 
+import operators_fused
 import operators_kernels
 import operators_loops
 import operators_math
@@ -25,6 +26,7 @@ GENERATORS = {
     **operators_loops.GENERATORS,
     **operators_shapes.GENERATORS,
     **operators_kernels.GENERATORS,
+    **operators_fused.GENERATORS,
 }
 
 

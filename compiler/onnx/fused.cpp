@@ -1,0 +1,194 @@
+// Operators of com.microsoft that ONNX Runtime's optimizer joins others to: here they are those others again.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "compiler/onnx/operators.hpp"
+#include "compiler/onnx/products.hpp"
+
+namespace kpu::onnx {
+namespace {
+
+using graph::integer;
+using graph::real;
+
+/// alpha * A' * B', where ' may swap the last two dimensions.
+void fused_matmul(Call& call) {
+    if (call.integer("transBatchA", 0) != 0 || call.integer("transBatchB", 0) != 0)
+        Call::refuse("its batches are transposed");
+    const auto turned = [&](size_t i, std::string_view name) {
+        const ValueId x = call.value(i);
+        const size_t rank = call.sizes(x).size();
+        if (call.integer(name, 0) == 0 || rank < 2) return x;
+        return call.transpose(x, swapped_perm(rank, rank - 2, rank - 1));
+    };
+    const ValueId y = matmul(call, turned(0, "transA"), turned(1, "transB"));
+    const double alpha = call.real("alpha", 1);
+    call.result(alpha == 1 ? y : call.binary("mul", y, alpha));
+}
+
+/// Gelu, BiasGelu, FastGelu: of x, or of x + bias.
+void biased_gelu(Call& call) {
+    ValueId x = call.value(0);
+    if (call.has(1)) x = call.binary("add", x, call.value(1));
+    call.result(call.unary(call.node.type == "FastGelu" ? "gelu_tanh" : "gelu", x));
+}
+
+void quick_gelu(Call& call) {
+    const ValueId x = call.value(0);
+    const double alpha = call.real("alpha", 1.702F);
+    call.result(call.binary("mul", x, call.unary("sigmoid", call.binary("mul", x, alpha))));
+}
+
+/// Rows of the last dimension.
+ValueId normalised(Call& call, std::string_view opcode, ValueId x, size_t scale, size_t shift,
+                   double epsilon) {
+    const Sizes shape = call.sizes(x);
+    if (shape.empty()) Call::refuse("its operand has no dimensions to normalise");
+    const int64_t size = shape.back();
+    std::vector<ValueId> operands{call.reshape(x, {elements_of(shape) / size, size})};
+    for (const size_t i : {scale, shift}) {
+        if (i == 0 || !call.has(i)) continue;
+        if (elements_of(call.shape(i)) != size)
+            Call::refuse(fmt::format("{} does not fit to rows of {}", text_of(call.shape(i)), size));
+        operands.push_back(call.reshape(call.cast(call.value(i), call.elem(x)), {size}));
+    }
+    return call.reshape(call.emit(opcode, operands, {integer("axis", 1), real("epsilon", epsilon)}), shape);
+}
+
+/// The norm of input + skip (+ bias), and that sum as the fourth output.
+void skip_norm(Call& call) {
+    const bool layer = call.node.type == "SkipLayerNormalization";
+    const size_t bias = layer ? 4 : 3;
+    if (call.wants(1) || call.wants(2)) Call::refuse("its mean and deviation are not taken");
+    ValueId sum = call.binary("add", call.value(0), call.value(1));
+    if (call.has(bias)) sum = call.binary("add", sum, call.value(bias));
+    if (call.wants(3)) call.result(3, sum, call.type(0));
+    const double epsilon = call.real("epsilon", 1e-12F);
+    call.result(layer ? normalised(call, "layernorm", sum, 2, 3, epsilon)
+                      : normalised(call, "rmsnorm", sum, 2, 0, epsilon));
+}
+
+void simplified_norm(Call& call) {
+    if (call.wants(1)) Call::refuse("its deviation is not taken");
+    if (call.axis("axis", -1, call.rank(0)) + 1 != static_cast<size_t>(call.rank(0)))
+        Call::refuse("it is over more than the last dimension");
+    call.result(normalised(call, "rmsnorm", call.value(0), 1, 0, call.real("epsilon", 1e-5F)));
+}
+
+// ---- attention
+
+/// 0 where a key of the batch counts, else the number that stands for masked ones.
+ValueId padding_bias(Call& call, size_t operand, ElemType elem) {
+    const Sizes& shape = call.shape(operand);
+    if (shape.size() != 2) Call::refuse(fmt::format("a mask {} is not [batch, keys]", text_of(shape)));
+    const ValueId mask = call.value(operand);
+    const ValueId hidden = call.emit("equal", {mask, call.number(0, call.elem(mask))}, {}, truth);
+    const double low = call.real("mask_filter_value", -10000);
+    const ValueId bias = call.emit("where", {hidden, call.number(low, elem), call.number(0, elem)}, {}, elem);
+    return call.reshape(bias, {shape[0], 1, 1, shape[1]});
+}
+
+/// A query sees the keys up to its own, of which the last queries are the last keys.
+ValueId causal_bias(Call& call, int64_t queries, int64_t keys, ElemType elem) {
+    Call::check_made({queries, keys});
+    Known bias{Type::f64, {queries, keys}, {}, {}};
+    for (int64_t i = 0; i < queries; ++i) {
+        for (int64_t j = 0; j < keys; ++j) bias.reals.push_back(j <= i + keys - queries ? 0.0 : -INFINITY);
+    }
+    return call.constant(bias, elem);
+}
+
+/// Queries, keys and values [batch, rows, heads * size], and where masks are among the operands.
+struct Attention {
+    ValueId q, k, v;
+    int64_t heads = 1;
+    size_t mask = 0, bias = 0;
+};
+
+void attend(Call& call, const Attention& of) {
+    const auto split = [&](ValueId x) {
+        const Sizes s = call.sizes(x);
+        if (s.size() != 3 || of.heads < 1 || s[2] % of.heads != 0)
+            Call::refuse(fmt::format("an operand {} is not {} heads", text_of(s), of.heads));
+        return call.transpose(call.reshape(x, {s[0], s[1], of.heads, s[2] / of.heads}), {0, 2, 1, 3});
+    };
+    const ValueId q = split(of.q), k = split(of.k), v = split(of.v);
+    const Sizes s = call.sizes(q);
+    const ElemType elem = call.elem(q);
+    const double given = call.real("scale", 0);
+    const double scale = given != 0 ? given : 1 / std::sqrt(static_cast<double>(s[3]));
+    ValueId scores = matmul(call, call.binary("mul", q, scale), call.transpose(k, {0, 1, 3, 2}));
+    if (call.has(of.mask)) scores = call.binary("add", scores, padding_bias(call, of.mask, elem));
+    if (call.has(of.bias)) scores = call.binary("add", scores, call.value(of.bias));
+    if (call.integer("unidirectional", 0) != 0)
+        scores = call.binary("add", scores, causal_bias(call, s[2], call.sizes(k)[2], elem));
+    const ValueId y = matmul(call, call.emit("softmax", {scores}, {integer("axis", 3)}), v);
+    const Sizes rows = call.sizes(y);
+    call.result(call.reshape(call.transpose(y, {0, 2, 1, 3}), {rows[0], rows[2], rows[1] * rows[3]}));
+}
+
+/// The parts of a vector, or of a matrix's last dimension, of these sizes.
+std::vector<ValueId> parts_of(Call& call, ValueId x, const Sizes& sizes) {
+    const auto axis = static_cast<int64_t>(call.sizes(x).size()) - 1;
+    int64_t all = 0;
+    for (const int64_t size : sizes) all += size;
+    if (call.sizes(x).back() != all)
+        Call::refuse(fmt::format("{} is not the queries, keys and values", text_of(call.sizes(x))));
+    std::vector<ValueId> parts;
+    for (int64_t i = 0, first = 0; i < static_cast<int64_t>(sizes.size()); first += sizes[size_t(i)], ++i)
+        parts.push_back(call.slice(x, axis, first, first + sizes[size_t(i)]));
+    return parts;
+}
+
+void check_attention(Call& call, std::initializer_list<size_t> refused, std::string_view what) {
+    for (const size_t i : refused) {
+        if (call.has(i)) Call::refuse(fmt::format("its {} are not taken", what));
+    }
+    if (call.wants(1) || call.wants(2)) Call::refuse("its present keys and values are not taken");
+}
+
+/// query, key, value, bias of all three, key_padding_mask, attention_bias.
+void multi_head(Call& call) {
+    check_attention(call, {6, 7, 8, 9}, "past keys and values");
+    if (!call.has(1) || !call.has(2)) Call::refuse("its operands are packed in one");
+    Attention of{call.value(0), call.value(1), call.value(2), call.integer("num_heads", 0), 4, 5};
+    if (call.has(3)) {
+        const std::vector<ValueId> bias = parts_of(
+            call, call.value(3), {call.sizes(of.q).back(), call.sizes(of.k).back(), call.sizes(of.v).back()});
+        of.q = call.binary("add", of.q, bias[0]);
+        of.k = call.binary("add", of.k, bias[1]);
+        of.v = call.binary("add", of.v, bias[2]);
+    }
+    attend(call, of);
+}
+
+/// input, weights and bias of queries, keys and values side by side, mask_index, past, attention_bias.
+void joined_attention(Call& call) {
+    check_attention(call, {4, 6}, "past keys and values");
+    ValueId all = matmul(call, call.value(0), call.value(1));
+    if (call.has(2)) all = call.binary("add", all, call.value(2));
+    Sizes sizes = call.ints("qkv_hidden_sizes");
+    if (sizes.empty()) sizes.assign(3, call.sizes(all).back() / 3);
+    if (sizes.size() != 3) Call::refuse("qkv_hidden_sizes are not three");
+    const std::vector<ValueId> parts = parts_of(call, all, sizes);
+    attend(call, {parts[0], parts[1], parts[2], call.integer("num_heads", 0), 3, 5});
+}
+
+}  // namespace
+
+void add_fused(Operators& t) {
+    constexpr std::string_view theirs = "com.microsoft";
+    t.push_back({"FusedMatMul", fused_matmul, 1, 999, theirs});
+    t.push_back({"Gelu", biased_gelu, 1, 999, theirs});
+    t.push_back({"BiasGelu", biased_gelu, 1, 999, theirs});
+    t.push_back({"FastGelu", biased_gelu, 1, 999, theirs});
+    t.push_back({"QuickGelu", quick_gelu, 1, 999, theirs});
+    t.push_back({"SkipLayerNormalization", skip_norm, 1, 999, theirs});
+    t.push_back({"SkipSimplifiedLayerNormalization", skip_norm, 1, 999, theirs});
+    t.push_back({"SimplifiedLayerNormalization", simplified_norm, 1, 999, theirs});
+    t.push_back({"MultiHeadAttention", multi_head, 1, 999, theirs});
+    t.push_back({"Attention", joined_attention, 1, 999, theirs});
+}
+
+}  // namespace kpu::onnx
