@@ -78,6 +78,32 @@ TEST(MergeGroups, OfAnyRankAndMultiplier) {
     expect_merged({"conv2d", {1, 9, 9, 24}, {3, 3, 24, 8}, 1}, options_of_array(64), 1, 1);
 }
 
+// 29 channels have no divisor: five times five groups, and four.
+TEST(MergeGroups, WhatIsLeftIsAConvolutionOfItsOwn) {
+    for (const char* opcode : {"depthwise_conv2d", "conv2d"}) {
+        Builder b{7};
+        const bool depthwise = std::string_view(opcode) == "depthwise_conv2d";
+        const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({2, 9, 7, 29}));
+        const ValueId w = random_constant(b.graph, b.random, {3, 3, 1, 58}),
+                      bias = random_constant(b.graph, b.random, {58});
+        BoundAttrs attrs = attributes({ints("pads", {1, 1, 1, 1}), ints("strides", {1, 1}),
+                                       ints("dilations", {1, 1}), graph::type("accum_type", ElemType::f32)});
+        if (!depthwise) attrs.list.push_back(integer("groups", 29));
+        output(b.graph, b.node("relu", {b.node(opcode, {x, w, bias}, attrs)}));
+        Random inputs_of(5);
+        const auto inputs = random_inputs(b.graph, inputs_of);
+        const auto before = outputs_of(b.graph, inputs);
+        const uint64_t macs = macs_of(b.graph);
+        merge_groups(b.graph, options_of_array(32));
+        EXPECT_EQ(macs_of(b.graph), macs);
+        EXPECT_EQ(difference(before, outputs_of(b.graph, inputs)), 0);
+        EXPECT_EQ(opcodes_of(b.graph), "slice conv2d slice conv2d concat relu");
+        EXPECT_EQ(b.graph.nodes[1].attrs.integer("blocks", 1), 5);
+        EXPECT_EQ(b.graph.nodes[1].attrs.integer("groups", 1), 5);
+        EXPECT_EQ(b.graph.nodes[3].attrs.integer("blocks", 1), 4);
+    }
+}
+
 // What zeros weigh: with a slow memory fewer groups, or none.
 TEST(MergeGroups, WeighsTheBytesOfZeros) {
     const Case small{"depthwise_conv2d", {1, 4, 4, 64}, {3, 3, 1, 64}, 0};
