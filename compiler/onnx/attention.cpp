@@ -1,4 +1,6 @@
 // Attention and rotary embeddings, as their definitions say: products, a bias, a softmax.
+#include "compiler/onnx/attention.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +10,7 @@
 #include "compiler/onnx/products.hpp"
 
 namespace kpu::onnx {
-namespace {
 
-/// [B, S, heads * size] to [B, heads, S, size].
 ValueId split_heads(Call& call, ValueId x, int64_t heads) {
     const Sizes s = call.sizes(x);
     if (s.size() == 4) return x;
@@ -18,6 +18,13 @@ ValueId split_heads(Call& call, ValueId x, int64_t heads) {
         Call::refuse(fmt::format("an operand {} is not {} heads", text_of(s), heads));
     return call.transpose(call.reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
 }
+
+ValueId join_heads(Call& call, ValueId x) {
+    const Sizes s = call.sizes(x);
+    return call.reshape(call.transpose(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
+}
+
+namespace {
 
 /// Each head as often as queries share it.
 ValueId shared_heads(Call& call, ValueId x, int64_t heads) {
@@ -150,12 +157,8 @@ void attention(Call& call) {
                       call.integer("softmax_precision", 1) != 16;
     const ValueId weights = guarded_softmax(call, scores, mask, wide ? ElemType::f32 : elem);
     if (call.wants(3)) call.result(3, mode == 3 ? weights : told, call.type(0));
-    ValueId y = matmul(call, weights, shared_heads(call, v, heads));
-    if (flat) {
-        const Sizes s = call.sizes(y);
-        y = call.reshape(call.transpose(y, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
-    }
-    call.result(y);
+    const ValueId y = matmul(call, weights, shared_heads(call, v, heads));
+    call.result(flat ? join_heads(call, y) : y);
 }
 
 // ---- rotary embeddings

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "compiler/onnx/attention.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
 
@@ -109,9 +110,8 @@ struct Attention {
 void attend(Call& call, const Attention& of) {
     const auto split = [&](ValueId x) {
         const Sizes s = call.sizes(x);
-        if (s.size() != 3 || of.heads < 1 || s[2] % of.heads != 0)
-            Call::refuse(fmt::format("an operand {} is not {} heads", text_of(s), of.heads));
-        return call.transpose(call.reshape(x, {s[0], s[1], of.heads, s[2] / of.heads}), {0, 2, 1, 3});
+        if (s.size() != 3) Call::refuse(fmt::format("an operand {} is not {} heads", text_of(s), of.heads));
+        return split_heads(call, x, of.heads);
     };
     const ValueId q = split(of.q), k = split(of.k), v = split(of.v);
     const Sizes s = call.sizes(q);
@@ -123,9 +123,7 @@ void attend(Call& call, const Attention& of) {
     if (call.has(of.bias)) scores = call.binary("add", scores, call.value(of.bias));
     if (call.integer("unidirectional", 0) != 0)
         scores = call.binary("add", scores, causal_bias(call, s[2], call.sizes(k)[2], elem));
-    const ValueId y = matmul(call, call.emit("softmax", {scores}, {integer("axis", 3)}), v);
-    const Sizes rows = call.sizes(y);
-    call.result(call.reshape(call.transpose(y, {0, 2, 1, 3}), {rows[0], rows[2], rows[1] * rows[3]}));
+    call.result(join_heads(call, matmul(call, call.emit("softmax", {scores}, {integer("axis", 3)}), v)));
 }
 
 /// The parts of a vector, or of a matrix's last dimension, of these sizes.

@@ -56,10 +56,6 @@ std::array<uint32_t, 3> place_of(uint64_t workgroup, const Grid& grid) {
             static_cast<uint32_t>(workgroup / grid[0] / grid[1])};
 }
 
-bool interrupted(const LaunchLimits& limits) {
-    return limits.interrupt != nullptr && limits.interrupt->load(std::memory_order_relaxed);
-}
-
 }  // namespace
 
 LaunchProbe* LaunchProbe::current() { return probe_of_thread; }
@@ -239,7 +235,7 @@ LaunchResult run_launch(const Code& code, const Grid& grid, const std::vector<ui
     bool complete = true;
     while (!worker.done()) {
         const uint64_t active = worker.active();
-        complete = active <= left && !interrupted(limits);
+        complete = active <= left && !limits.interrupted();
         if (!complete) break;
         left -= active;
         worker.step();
@@ -262,7 +258,7 @@ LaunchResult run_reference(const Code& code, const Grid& grid, const std::vector
     const uint64_t workgroups = grid[0] * grid[1] * grid[2];
     for (uint64_t number = 0; number < workgroups && result.complete; ++number)
         result.complete =
-            !interrupted(limits) && run_workgroup(code, memory, place_of(number, grid), scalars, steps);
+            !limits.interrupted() && run_workgroup(code, memory, place_of(number, grid), scalars, steps);
     result.steps = limits.steps - steps;
     result.grid = grid;
     result.outside = memory.outside();

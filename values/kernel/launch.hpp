@@ -24,6 +24,7 @@ void check_grid(const Code& code, const Grid& grid);
 struct LaunchLimits {
     uint64_t steps = UINT64_MAX;  ///< lane-statements
     const std::atomic<bool>* interrupt = nullptr;
+    bool interrupted() const { return interrupt != nullptr && interrupt->load(std::memory_order_relaxed); }
     class StepObserver* observer = nullptr;  ///< of run_launch: told of each statement
     bool races = false;                      ///< of run_launch: look for races
     uint64_t order_seed = 0;                 ///< of run_launch: other than 0: workgroups in a shuffled order

@@ -137,8 +137,7 @@ LaunchResult evaluate_launch(MemoryMap& memory, const BoundTask& task, const std
     const Code& code = *task.launch->code;
     LaunchOperands operands(memory, task, inputs, outputs, loops, LaunchOperands::Access::copies);
     LaunchResult result = run_launch(code, operands.grid(), operands.scalars(), operands.storage(), limits);
-    if (!result.complete && limits.interrupt != nullptr && limits.interrupt->load(std::memory_order_relaxed))
-        throw LaunchInterrupted();
+    if (!result.complete && limits.interrupted()) throw LaunchInterrupted();
     if (!result.complete)
         throw StepLimitError(
             fmt::format("kernel `{}` did not end within its limit: {} statements of invocations were "
