@@ -14,7 +14,7 @@ struct Version {
 };
 constexpr Version usual = {20, 9};
 /// Only where needed: in this opset ONNX Runtime 1.32 rewrites transposes of steps to what it then refuses.
-constexpr Version of_int4_and_blocks = {21, 10};
+constexpr Version of_newer_steps = {21, 10};
 constexpr int onnx_int4 = 22;  ///< newer than the packaged schema
 
 void describe(::onnx::ValueInfoProto& info, const std::string& name, int type, const Dims& shape) {
@@ -34,10 +34,12 @@ OnnxWriter::OnnxWriter(const std::string& name) {
     model_.mutable_graph()->set_name(name.empty() ? "network" : name);
 }
 
-void OnnxWriter::hold_int4_and_blocks() {
-    model_.set_ir_version(of_int4_and_blocks.ir);
-    model_.mutable_opset_import(0)->set_version(of_int4_and_blocks.opset);
+void OnnxWriter::hold_newer_steps() {
+    model_.set_ir_version(of_newer_steps.ir);
+    model_.mutable_opset_import(0)->set_version(of_newer_steps.opset);
 }
+
+void OnnxWriter::reserve(const std::string& name) { reserved_.insert(name); }
 
 void OnnxWriter::input(const std::string& name, int type, const Dims& shape) {
     describe(*model_.mutable_graph()->add_input(), name, type, shape);
@@ -47,7 +49,13 @@ void OnnxWriter::output(const std::string& name, int type, const Dims& shape) {
     describe(*model_.mutable_graph()->add_output(), name, type, shape);
 }
 
-std::string OnnxWriter::unique(const std::string& like) { return fmt::format("{}/{}", like, ++count_); }
+std::string OnnxWriter::unique(const std::string& like) {
+    std::string name;
+    do {
+        name = fmt::format("{}/{}", like, ++count_);
+    } while (reserved_.count(name) != 0);
+    return name;
+}
 
 std::string OnnxWriter::node(const std::string& op_type, const Names& inputs,
                              const std::vector<Attribute>& attributes, const std::string& like) {
@@ -66,7 +74,7 @@ Names OnnxWriter::node(const std::string& op_type, const Names& inputs,
         node.add_output(names.back());
     }
     for (const Attribute& attribute : attributes) {
-        if (attribute.name == "block_size") hold_int4_and_blocks();
+        if (attribute.name == "block_size") hold_newer_steps();
         ::onnx::AttributeProto& proto = *node.add_attribute();
         proto.set_name(attribute.name);
         if (attribute.is_real) {
@@ -93,7 +101,7 @@ std::string OnnxWriter::constant(const std::string& like, int type, const Sizes&
     tensor.set_data_type(type);
     for (const int64_t size : shape) tensor.add_dims(size);
     if (type == onnx_int4) {  // two to a byte, the first one low
-        hold_int4_and_blocks();
+        hold_newer_steps();
         const std::string single = std::move(bytes);
         bytes.assign((single.size() + 1) / 2, '\0');
         for (size_t i = 0; i < single.size(); ++i)
@@ -114,10 +122,13 @@ std::string OnnxWriter::reals(const std::string& like, const Sizes& shape,
 }
 
 std::string OnnxWriter::integers(const std::string& like, const Sizes& numbers) {
+    return integers(like, {static_cast<int64_t>(numbers.size())}, numbers);
+}
+
+std::string OnnxWriter::integers(const std::string& like, const Sizes& shape, const Sizes& numbers) {
     std::string bytes(numbers.size() * sizeof(int64_t), '\0');
     if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
-    return constant(like, ::onnx::TensorProto::INT64, {static_cast<int64_t>(numbers.size())},
-                    std::move(bytes));
+    return constant(like, ::onnx::TensorProto::INT64, shape, std::move(bytes));
 }
 
 void OnnxWriter::alias(const std::string& name, const std::string& as) {
@@ -128,7 +139,13 @@ void OnnxWriter::alias(const std::string& name, const std::string& as) {
     node.add_output(as);
 }
 
-std::string OnnxWriter::bytes() const { return model_.SerializeAsString(); }
+std::string OnnxWriter::bytes() const {
+    if (model_.ByteSizeLong() > INT32_MAX)
+        throw UserError(
+            "the exported model has more than 2 GB, which its format cannot hold in one file. Fix: leave "
+            "--export-qdq out.");
+    return model_.SerializeAsString();
+}
 
 int onnx_type(ElemType elem) {
     switch (elem) {
@@ -146,13 +163,14 @@ int onnx_type(ElemType elem) {
             return ::onnx::TensorProto::INT32;
         case ElemType::u32:
             return ::onnx::TensorProto::UINT32;
-        case ElemType::f16:
-        case ElemType::bf16:
-        case ElemType::f32:
-            return ::onnx::TensorProto::FLOAT;
         default:
-            throw UserError(fmt::format("ONNX's QDQ form has no {}. Fix: quantize to int8.", name_of(elem)));
+            return ::onnx::TensorProto::FLOAT;
     }
+}
+
+int host_type_of(ElemType elem) {
+    if (elem == ElemType::f16) return ::onnx::TensorProto::FLOAT16;
+    return elem == ElemType::bf16 ? ::onnx::TensorProto::BFLOAT16 : onnx_type(elem);
 }
 
 }  // namespace kpu::quantize

@@ -3,6 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,8 @@ class OnnxWriter {
   public:
     explicit OnnxWriter(const std::string& name);
 
+    /// Nothing that is made gets this name: an input or output has it.
+    void reserve(const std::string& name);
     void input(const std::string& name, int type, const Dims& shape);
     void output(const std::string& name, int type, const Dims& shape);
 
@@ -48,21 +51,27 @@ class OnnxWriter {
 
     std::string constant(const std::string& like, int type, const Sizes& shape, std::string bytes);
     std::string reals(const std::string& like, const Sizes& shape, const std::vector<double>& numbers);
-    std::string integers(const std::string& like, const Sizes& numbers);
+    std::string integers(const std::string& like, const Sizes& numbers);  ///< a list
+    std::string integers(const std::string& like, const Sizes& shape, const Sizes& numbers);
 
     /// Another name of a tensor: what outputs are called.
     void alias(const std::string& name, const std::string& as);
 
+    /// Steps of 4 or 16 bits, and blocks, are known from a later opset on.
+    void hold_newer_steps();
+
     std::string bytes() const;
 
   private:
-    void hold_int4_and_blocks();
     std::string unique(const std::string& like);
     ::onnx::ModelProto model_;
+    std::unordered_set<std::string> reserved_;
     uint64_t count_ = 0;
 };
 
-/// TensorProto::DataType of an element type; f16 and bf16 are written as f32.
+/// TensorProto::DataType of an element type; all floats are written as f32.
 int onnx_type(ElemType elem);
+/// That of an input or output: f16 and bf16 stay.
+int host_type_of(ElemType elem);
 
 }  // namespace kpu::quantize

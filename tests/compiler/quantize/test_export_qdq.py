@@ -227,6 +227,55 @@ class QuantizedModels(unittest.TestCase):
                     self.assertLessEqual(np.abs(ours - again).max(), operators * 1.001 * float(step))
 
 
+class ExportedTypes(unittest.TestCase):
+    """What the user of a model feeds and gets."""
+
+    tool = ""
+
+    def test_host_types(self) -> None:
+        """Inputs and outputs keep the types of the model; products of groups that are transposed, too."""
+        nodes = [
+            helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], group=2, strides=[2, 2]),
+            helper.make_node("ArgMax", ["y"], ["place"], axis=1),
+            helper.make_node("Greater", ["y", "zero"], ["above"]),
+            helper.make_node("Gather", ["y", "index"], ["part"], axis=1),
+        ]
+        random = np.random.default_rng(3)
+        weights = {"w": random.normal(0, 1, (4, 3, 3, 3)), "b": random.normal(0, 1, 6), "zero": np.zeros(())}
+        inputs = {"x": random.normal(0, 1, (1, 4, 5, 5)).astype(np.float16), "index": np.array([5, -6])}
+        types = {"y": np.float16, "place": np.int64, "above": np.bool_, "part": np.float16}
+        graph = helper.make_graph(
+            nodes,
+            "types",
+            [
+                helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+                for n, a in inputs.items()
+            ],
+            [
+                helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(t)), None)
+                for n, t in types.items()
+            ],
+            [numpy_helper.from_array(a.astype(np.float16), n) for n, a in weights.items()],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            onnx.save(onnx.shape_inference.infer_shapes(model), folder / "model.onnx")
+            for n, a in inputs.items():
+                np.save(folder / f"{n}.npy", a)
+            subprocess.run([self.tool, folder], check=True)
+            onnx.checker.check_model(folder / "qdq.onnx", full_check=True)
+            exported = onnxruntime.InferenceSession(folder / "qdq.onnx", providers=["CPUExecutionProvider"])
+            exact = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+            results = zip(types, exported.run(None, inputs), exact.run(None, inputs), strict=True)
+            for n, made, wanted in results:
+                self.assertEqual((made.dtype, made.shape), (np.dtype(types[n]), wanted.shape), n)
+                if n in ("y", "part"):
+                    np.testing.assert_allclose(made, wanted, atol=0.05 * np.abs(wanted).max())
+                else:
+                    self.assertGreater(np.mean(made == wanted), 0.9, n)
+
+
 class ExportedModels(unittest.TestCase):
     """One folder for each case; the tool runs once for all."""
 
@@ -272,5 +321,5 @@ class ExportedModels(unittest.TestCase):
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)  # of the quantizer: advice
-    ExportedModels.tool = QuantizedModels.tool = sys.argv.pop(1)
+    ExportedModels.tool = ExportedTypes.tool = QuantizedModels.tool = sys.argv.pop(1)
     unittest.main()
