@@ -272,8 +272,24 @@ void Numbers::tell(const precision::Mix& mix) const {
 
 void Numbers::take(graph::Graph& graph, quantize::QuantizeResult result) const {
     graph = std::move(result.graph);
-    for (const std::string& node : result.in_floats)
-        notes_.info({origin_, 0, 0}, fmt::format("stays in floats: {}.", node));
+    std::map<std::string, std::vector<std::string>> by_reason;
+    for (const std::string& node : result.in_floats) {
+        const size_t colon = node.rfind(": ");
+        by_reason[node.substr(colon + 2)].push_back(node.substr(0, colon));
+    }
+    for (const auto& [reason, nodes] : by_reason) {
+        constexpr size_t named = 6;
+        const auto last = nodes.begin() + static_cast<std::ptrdiff_t>(std::min(named, nodes.size()));
+        const std::string more =
+            nodes.size() > named ? fmt::format(", and {} more", nodes.size() - named) : std::string();
+        notes_.info({origin_, 0, 0}, fmt::format("stays in floats, because {}: {}{}.", reason,
+                                                 fmt::join(nodes.begin(), last, ", "), more));
+    }
+    for (const std::string& name : result.narrow_sums)
+        notes_.warning({origin_, 0, 0},
+                       fmt::format("`{}` makes f16 of sums of integers, which end at 65504: `{}` has no f32 "
+                                   "form of it. Fix: choose another device, or quantize with given scales.",
+                                   name, target_.platform.name()));
     for (const std::string& name : result.widened)
         notes_.info({origin_, 0, 0},
                     fmt::format("`{}` has 4 bits, is stored with 8: `{}` has no such form of its operation.",

@@ -12,10 +12,12 @@ using Table = std::map<std::pair<std::string_view, std::string_view>, Operator>;
 
 Table make_table() {
     Operators rows;
-    for (const auto add : {add_convolutions, add_pools,     add_products,  add_einsum,    add_elementwise,
-                           add_functions,    add_fused,     add_shapes,    add_indexing,  add_norms,
-                           add_reductions,   add_quantized, add_recurrent, add_attention, add_resizes,
-                           add_sampling,     add_scatters,  add_selecting, add_sequences, add_spectra})
+    for (const auto add :
+         {add_convolutions, add_pools,     add_products, add_einsum,           add_elementwise,
+          add_functions,    add_fused,     add_shapes,   add_indexing,         add_norms,
+          add_reductions,   add_quantized, add_qlinear,  add_integer_products, add_recurrent,
+          add_attention,    add_resizes,   add_sampling, add_scatters,         add_selecting,
+          add_sequences,    add_spectra})
         add(rows);
     Table table;
     for (const Operator& row : rows) table.emplace(std::make_pair(row.domain, row.type), row);

@@ -33,6 +33,8 @@ void add_indexing(Operators& table);
 void add_norms(Operators& table);
 void add_reductions(Operators& table);
 void add_quantized(Operators& table);
+void add_qlinear(Operators& table);
+void add_integer_products(Operators& table);
 void add_recurrent(Operators& table);
 void add_attention(Operators& table);
 void add_resizes(Operators& table);

@@ -1,17 +1,16 @@
-// Quantised operators: quantisation is a property of values, real = (q - zero_point) * scale.
+// Operators that make floats of steps and steps of floats: quantisation is a property of values.
+#include "compiler/onnx/quantized.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "compiler/graph/data.hpp"
-#include "compiler/onnx/convolutions.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
 
 namespace kpu::onnx {
-namespace {
 
-/// Scale and zero point in operands `scale` and `scale` + 1, which may be per channel or per block of `shape`.
 BoundQuant quant_of(Call& call, size_t scale, const Sizes& shape, int64_t given_axis, int64_t block) {
     const Known& scales = call.known(scale, "scales");
     BoundQuant quant;
@@ -45,6 +44,8 @@ BoundQuant quant_of(Call& call, size_t scale, const Sizes& shape, int64_t given_
     quant.group_size = block;
     return quant;
 }
+
+namespace {
 
 bool same(const BoundQuant& a, const BoundQuant& b) {
     return a.kind == b.kind && a.axis == b.axis && a.group_size == b.group_size && a.scales == b.scales &&
@@ -88,7 +89,18 @@ ValueId real_of(Call& call, size_t operand, int64_t axis, int64_t block, ElemTyp
                      elem);
 }
 
-/// The same integers as quantised numbers. An input that nobody else reads simply has the quantisation.
+/// u4 as i4, 8 lower with its zero points: the type of weights that arrays multiply.
+ValueId lowered_nibbles(Call& call, size_t operand, BoundQuant quant) {
+    const Tensor& tensor = *call.in(operand).tensor;
+    const graph::NewData made = graph::new_data(tensor.data.size);
+    for (uint64_t i = 0; i < tensor.data.size; ++i)
+        made.bytes[i] = static_cast<uint8_t>(tensor.data.bytes[i] - 8);
+    for (int64_t& zero : quant.zero_points) zero -= 8;
+    return call.graph.add_constant(tensor.name, ElemType::i4, graph::dims(tensor.shape), made.data, quant);
+}
+
+}  // namespace
+
 std::optional<ValueId> renamed(Call& call, size_t operand, const BoundQuant& quant) {
     const ValueId x = call.value(operand);
     graph::Value& value = call.graph.value(x);
@@ -100,12 +112,18 @@ std::optional<ValueId> renamed(Call& call, size_t operand, const BoundQuant& qua
     return x;
 }
 
-ValueId quantised(Call& call, size_t operand, int64_t axis = 1) {
-    const BoundQuant quant = quant_of(call, operand + 1, call.shape(operand), axis, 0);
-    if (const std::optional<ValueId> x = renamed(call, operand, quant)) return *x;
-    const ElemType elem = call.elem(call.value(operand));
-    return call.emit("quantize", {real_of(call, operand, axis, 0, ElemType::f32)}, {}, elem, quant);
+ValueId dequantised(Call& call, size_t x, int64_t axis, int64_t block, ElemType elem) {
+    if (constant_scales(call, x + 1)) {
+        const BoundQuant quant = quant_of(call, x + 1, call.shape(x), axis, block);
+        const bool nibbles = call.in(x).tensor && call.in(x).tensor->nibbles;
+        const std::optional<ValueId> steps =
+            nibbles ? lowered_nibbles(call, x, quant) : renamed(call, x, quant);
+        if (steps) return call.emit("dequantize", {*steps}, {}, elem);
+    }
+    return real_of(call, x, axis, block, elem);
 }
+
+namespace {
 
 /// The type of the zero point, of output_dtype, or uint8.
 Type quantized_type(Call& call) {
@@ -134,16 +152,6 @@ void quantize(Call& call) {
     const ValueId x = call.cast(
         call.value(0), is_float(call.elem(call.value(0))) ? call.elem(call.value(0)) : ElemType::f32);
     call.result(0, call.emit("quantize", {x}, {}, elem, quant), type);
-}
-
-/// u4 as i4, 8 lower with its zero points: the type of weights that arrays multiply.
-ValueId lowered_nibbles(Call& call, BoundQuant quant) {
-    const Tensor& tensor = *call.in(0).tensor;
-    const graph::NewData made = graph::new_data(tensor.data.size);
-    for (uint64_t i = 0; i < tensor.data.size; ++i)
-        made.bytes[i] = static_cast<uint8_t>(tensor.data.bytes[i] - 8);
-    for (int64_t& zero : quant.zero_points) zero -= 8;
-    return call.graph.add_constant(tensor.name, ElemType::i4, graph::dims(tensor.shape), made.data, quant);
 }
 
 /// Of 4 bits: products can take the steps as they are. Numbers and zero points of u4 are 8 lower.
@@ -209,100 +217,7 @@ void dequantize(Call& call) {
         Call::refuse(fmt::format("dequantisation to {} is not taken", name_of(type)));
     if (const std::optional<ValueId> floats = blocks_as_floats(call, axis, block, elem_of(type)))
         return call.result(0, *floats, type);
-    std::optional<ValueId> x;
-    if (constant_scales(call, 1)) {
-        const BoundQuant quant = quant_of(call, 1, call.shape(0), axis, block);
-        const bool nibbles = call.in(0).tensor && call.in(0).tensor->nibbles;
-        x = nibbles ? lowered_nibbles(call, quant) : renamed(call, 0, quant);
-    }
-    call.result(
-        0,
-        x ? call.emit("dequantize", {*x}, {}, elem_of(type)) : real_of(call, 0, axis, block, elem_of(type)),
-        type);
-}
-
-/// x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias.
-void qlinear_conv(Call& call) {
-    const Window window = window_of(call, spatial_of(call.shape(3)), spatial_of(call.shape(0)));
-    const ValueId x = quantised(call, 0), w = quantised(call, 3, 0);
-    const BoundQuant quant = quant_of(call, 6, {}, 0, 0);
-    std::optional<ValueId> bias;
-    if (call.has(8)) bias = call.value(8);
-    call.result(0,
-                convolution(call, x, w, bias, window, call.integer("group", 1), elem_of(call.type(7)), quant),
-                call.type(7));
-}
-
-/// a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
-void qlinear_matmul(Call& call) {
-    if (call.known(1, "scales").size() != 1) Call::refuse("its first operand is quantised per row");
-    const ValueId a = quantised(call, 0), b = quantised(call, 3, call.rank(3) - 1);
-    const BoundQuant quant = quant_of(call, 6, {}, 0, 0);
-    const MatmulOperands operands = matmul_operands(call, a, b);
-    const ValueId y = call.emit("gemm", {operands.a, operands.b}, {graph::type("accum_type", ElemType::i32)},
-                                elem_of(call.type(7)), quant);
-    call.result(0, call.reshape(y, operands.shape), call.type(7));
-}
-
-/// Integers with a zero point and the scale 1. `operand`: of the zero point.
-ValueId centred(Call& call, size_t x, size_t operand, int64_t axis) {
-    BoundQuant quant;
-    quant.kind = proto::Quant::PER_TENSOR;
-    quant.scales = {1};
-    quant.zero_points = {0};
-    if (call.has(operand)) quant.zero_points = call.ints_of(operand, "zero points");
-    quant.scales.assign(quant.zero_points.size(), 1);
-    if (quant.zero_points.size() > 1) {
-        quant.kind = proto::Quant::PER_CHANNEL;
-        quant.axis = static_cast<int>(axis);
-        if (axis < 0 || call.shape(x)[static_cast<size_t>(axis)] != static_cast<int64_t>(quant.scales.size()))
-            Call::refuse("its zero points are not those of columns");
-    }
-    if (const std::optional<ValueId> renamed_x = renamed(call, x, quant)) return *renamed_x;
-    // the zero points change what the integers stand for: by way of floats, which hold them exactly
-    const ElemType elem = call.elem(call.value(x));
-    ValueId real = call.cast(call.value(x), ElemType::f32);
-    if (call.has(operand)) {
-        Sizes places(call.shape(x).size(), 1);
-        if (quant.scales.size() > 1)
-            places[static_cast<size_t>(axis)] = static_cast<int64_t>(quant.scales.size());
-        real = call.binary("sub", real, call.reshape(call.cast(call.value(operand), ElemType::f32), places));
-    }
-    return call.emit("quantize", {real}, {}, elem, quant);
-}
-
-/// a, b, a_zero, b_zero; the result is the accumulator.
-void matmul_integer(Call& call) {
-    const MatmulOperands operands =
-        matmul_operands(call, centred(call, 0, 2, -1), centred(call, 1, 3, call.rank(1) - 1));
-    const ValueId y = call.emit("gemm.acc", {operands.a, operands.b},
-                                {graph::type("accum_type", ElemType::i32)}, ElemType::i32);
-    call.result(0, call.reshape(y, operands.shape), Type::i32);
-}
-
-void conv_integer(Call& call) {
-    const Window window = window_of(call, spatial_of(call.shape(1)), spatial_of(call.shape(0)));
-    const ValueId x = centred(call, 0, 2, -1), w = centred(call, 1, 3, 0);
-    call.result(0, convolution(call, x, w, std::nullopt, window, call.integer("group", 1), ElemType::i32),
-                Type::i32);
-}
-
-/// Scale and zero point are computed from the values, so they are tensors like others.
-void dynamic_quantize(Call& call) {
-    const ValueId x = call.value(0);
-    const ElemType elem = call.elem(x);
-    const Sizes all = identity_perm(call.shape(0).size());
-    const ValueId most = call.binary("max", call.reduce("reduce_max", x, all, false), 0.0);
-    const ValueId least = call.binary("min", call.reduce("reduce_min", x, all, false), 0.0);
-    const ValueId scale = call.binary("div", call.binary("sub", most, least), 255.0);
-    const auto clamped = [&](ValueId value) {
-        return call.emit("clamp", {value}, {graph::real("min_val", 0), graph::real("max_val", 255)});
-    };
-    const ValueId zero = clamped(call.unary("round", call.unary("neg", call.binary("div", least, scale))));
-    const ValueId steps = call.unary("round", call.binary("div", x, scale));
-    call.result(0, call.emit("cast", {clamped(call.binary("add", steps, zero))}, {}, ElemType::u8), Type::u8);
-    call.result(1, scale, elem == ElemType::f32 ? Type::f32 : call.type(0));
-    call.result(2, call.emit("cast", {zero}, {}, ElemType::u8), Type::u8);
+    call.result(0, dequantised(call, 0, axis, block, elem_of(type)), type);
 }
 
 /// com.microsoft: A times a matrix [N, K] in blocks along K, packed [N, blocks, bytes of a block]; A, B, scales, zero
@@ -361,13 +276,10 @@ void matmul_nbits(Call& call) {
 }  // namespace
 
 void add_quantized(Operators& t) {
-    t.push_back({"QuantizeLinear", quantize, 10});
-    t.push_back({"DequantizeLinear", dequantize, 10});
-    t.push_back({"DynamicQuantizeLinear", dynamic_quantize, 11});
-    t.push_back({"QLinearConv", qlinear_conv, 10});
-    t.push_back({"QLinearMatMul", qlinear_matmul, 10});
-    t.push_back({"MatMulInteger", matmul_integer, 10});
-    t.push_back({"ConvInteger", conv_integer, 10});
+    for (const std::string_view domain : {"", "com.microsoft"}) {
+        t.push_back({"QuantizeLinear", quantize, 10, 999, domain});
+        t.push_back({"DequantizeLinear", dequantize, 10, 999, domain});
+    }
     t.push_back({"MatMulNBits", matmul_nbits, 1, 999, "com.microsoft"});
 }
 

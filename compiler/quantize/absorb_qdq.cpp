@@ -41,8 +41,12 @@ class Stripper {
         : from_(from),
           users_(graph::users(from)),
           map_(from.values.size(), absent),
-          output_(from.values.size()) {
+          output_(from.values.size()),
+          absorbed_(from.values.size()) {
         for (const Port& port : from.outputs) output_[port.value] = true;
+        for (size_t n = from.nodes.size(); n-- > 0;) {
+            for (const ValueId id : from.nodes[n].outputs) absorbed_[id] = becomes_floats(id);
+        }
         to_.graph.name = from.name;
     }
 
@@ -87,10 +91,9 @@ class Stripper {
     }
 
     void strip(const Node& node) {
-        if (is_named(node, "quantize") && is_absorbed(node.outputs[0])) {
+        if (is_named(node, "quantize") && absorbed_[node.outputs[0]]) {
             mark(node);
-        } else if (is_named(node, "dequantize") && map_[node.inputs[0]] != absent &&
-                   is_float(to_.graph.value(map_[node.inputs[0]]).elem)) {
+        } else if (is_named(node, "dequantize") && is_float_now(node.inputs[0])) {
             map_[node.outputs[0]] = map_[node.inputs[0]];
         } else if (is_named(node, "dequantize") && is_given(from_.value(node.inputs[0]))) {
             give(node);
@@ -103,13 +106,29 @@ class Stripper {
         }
     }
 
-    /// The steps of a quantize node, if every user makes floats of them.
-    bool is_absorbed(ValueId id) const {
+    bool is_float_now(ValueId id) const {
+        return map_[id] != absent && is_float(to_.graph.value(map_[id]).elem);
+    }
+
+    /// Steps of one scale that every user makes floats of, at once or behind operations that keep them.
+    bool becomes_floats(ValueId id) const {
         const Value& value = from_.value(id);
-        const auto returns = [this](NodeId user) { return is_named(from_.nodes[user], "dequantize"); };
+        const auto returns = [this, id](NodeId user) {
+            const Node& node = from_.nodes[user];
+            return is_named(node, "dequantize") || (keeps_them(node) && node.inputs[0] == id);
+        };
         return (value.elem == ElemType::i8 || value.elem == ElemType::u8) &&
                value.quant.kind == proto::Quant::PER_TENSOR && !output_[id] &&
                std::all_of(users_[id].begin(), users_[id].end(), returns);
+    }
+
+    /// Of one operand, whose steps its results have. What pads adds is told in steps, so they stay integers.
+    bool keeps_them(const Node& node) const {
+        const BoundQuant& quant = from_.value(node.inputs[0]).quant;
+        return keeps_steps(node.spec()) && !is_named(node, "pad") &&
+               (node.inputs.size() == 1 || !is_data(node.spec(), 1)) &&
+               std::all_of(node.outputs.begin(), node.outputs.end(),
+                           [&](ValueId id) { return absorbed_[id] && equal(from_.value(id).quant, quant); });
     }
 
     /// A node that stands for quantize: its result has steps, its operand too when it has no other use.
@@ -204,11 +223,17 @@ class Stripper {
     }
 
     void copy(const Node& node) {
+        const bool in_floats = !node.inputs.empty() && is_integer(from_.value(node.inputs[0]).elem) &&
+                               is_float_now(node.inputs[0]) && keeps_them(node);
         Node made = node;
         for (ValueId& id : made.inputs) id = mapped(id);
+        const ElemType real = in_floats ? to_.graph.value(made.inputs[0]).elem : ElemType::none;
         for (ValueId& id : made.outputs) {
             const Value& value = from_.value(id);
-            id = map_[id] = to_.graph.add_value(value.name, value.elem, value.shape, value.quant);
+            map_[id] = to_.graph.add_value(value.name, in_floats ? real : value.elem, value.shape,
+                                           in_floats ? BoundQuant{} : value.quant);
+            if (in_floats) note(map_[id], as_i8(value.quant, value.elem));
+            id = map_[id];
         }
         to_.graph.nodes.push_back(std::move(made));
         grow();
@@ -217,7 +242,7 @@ class Stripper {
     const Graph& from_;
     std::vector<std::vector<NodeId>> users_;
     std::vector<ValueId> map_;
-    std::vector<bool> output_;
+    std::vector<bool> output_, absorbed_;  ///< by value
     Stripped to_;
 };
 
@@ -241,6 +266,7 @@ class QdqPlanner {
         plan.modes.resize(graph_.nodes.size());
         plan.reasons.resize(graph_.nodes.size());
         for (const Node& node : graph_.nodes) plan.kept.push_back(node.kept);
+        if (options_.real == ElemType::f16) narrow = keep_sums_wide(graph_, options_.supports, plan.kept);
         for (size_t n = 0; n < graph_.nodes.size(); ++n) plan.modes[n] = mode(n);
         for (size_t n = graph_.nodes.size(); n-- > 0;) leave_accumulators(n);
         fill_in_constants();
@@ -248,6 +274,7 @@ class QdqPlanner {
     }
 
     std::vector<std::string> widened;  ///< constants of 4 bits that get 8
+    std::vector<NodeId> narrow;        ///< of sums that may overflow f16
 
   private:
     bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
@@ -431,6 +458,7 @@ QuantizeResult absorb_qdq(const Graph& graph, const QuantizeOptions& options) {
     planner.run();
     QuantizeResult result;
     result.widened = std::move(planner.widened);
+    for (const NodeId n : planner.narrow) result.narrow_sums.push_back(model.graph.nodes[n].source.name);
     result.calibrated = true;
     for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
         const Node& node = model.graph.nodes[n];

@@ -11,6 +11,7 @@ namespace {
 using graph::Data;
 using graph::Graph;
 using graph::Node;
+using graph::NodeId;
 using graph::Port;
 using graph::Value;
 using graph::ValueId;
@@ -119,7 +120,78 @@ class Converter {
     std::map<ValueId, ValueId> signed_, unsigned_;
 };
 
+class WideSums {
+  public:
+    WideSums(const Graph& graph, const graph::Supports& supports, std::vector<ElemType>& kept)
+        : graph_(graph),
+          supports_(supports),
+          kept_(kept),
+          users_(graph::users(graph)),
+          wide_(graph.values.size()),
+          here_(graph.nodes.size()) {}
+
+    std::vector<NodeId> run() {
+        for (size_t n = 0; n < graph_.nodes.size(); ++n) follow_sums(n);
+        for (size_t n = graph_.nodes.size(); n-- > 0;) follow_scales(n);
+        return std::move(narrow_);
+    }
+
+  private:
+    bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
+
+    bool keep(size_t n) {
+        const Node& node = graph_.nodes[n];
+        std::vector<ElemType> inputs, outputs;
+        for (const ValueId id : node.inputs)
+            inputs.push_back(is_float_value(id) ? ElemType::f32 : graph_.value(id).elem);
+        for (const ValueId id : node.outputs)
+            outputs.push_back(is_float_value(id) ? ElemType::f32 : graph_.value(id).elem);
+        if (kept_[n] != ElemType::none) return true;
+        if (!is_supported(supports_, node.spec().name, inputs, outputs)) return false;
+        kept_[n] = ElemType::f32;
+        here_[n] = true;
+        return true;
+    }
+
+    void follow_sums(size_t n) {
+        const Node& node = graph_.nodes[n];
+        const ValueId y = node.outputs[0];
+        const bool reads =
+            std::any_of(node.inputs.begin(), node.inputs.end(), [this](ValueId id) { return wide_[id]; });
+        const bool sums = node.spec().macs != nullptr && graph_.value(y).elem == ElemType::i32;
+        const bool scales = node.spec().name == "mul" || node.spec().name == "div";
+        if (reads && is_float_value(y) && !keep(n)) narrow_.push_back(static_cast<NodeId>(n));
+        wide_[y] = sums || (reads && !(scales && is_float_value(y)));
+    }
+
+    /// What is made to meet them.
+    void follow_scales(size_t n) {
+        const Node& node = graph_.nodes[n];
+        if (node.spec().op_class != OpcodeClass::elementwise || !is_float_value(node.outputs[0])) return;
+        const uint64_t made = graph_.value(node.outputs[0]).elements();
+        const auto larger = [&](ValueId id) { return graph_.value(id).elements() > made; };
+        const auto meets = [&](NodeId user) { return here_[user]; };
+        const std::vector<NodeId>& users = users_[node.outputs[0]];
+        if (std::any_of(users.begin(), users.end(), meets) &&
+            std::none_of(node.inputs.begin(), node.inputs.end(), larger))
+            keep(n);
+    }
+
+    const Graph& graph_;
+    const graph::Supports& supports_;
+    std::vector<ElemType>& kept_;
+    std::vector<std::vector<NodeId>> users_;
+    std::vector<bool> wide_;  ///< by value: sums that no scale has met
+    std::vector<bool> here_;  ///< by node: kept by this
+    std::vector<NodeId> narrow_;
+};
+
 }  // namespace
+
+std::vector<NodeId> keep_sums_wide(const Graph& graph, const graph::Supports& supports,
+                                   std::vector<ElemType>& kept) {
+    return WideSums(graph, supports, kept).run();
+}
 
 BoundQuant as_i8(BoundQuant quant, ElemType elem) {
     if (elem == ElemType::u8) {

@@ -1,6 +1,7 @@
 #pragma once
 // What models of integer operators (QLinearConv and its kin) need on devices of i8.
 #include "compiler/graph/graph.hpp"
+#include "compiler/graph/supports.hpp"
 
 namespace kpu::quantize {
 
@@ -11,6 +12,11 @@ void make_signed(graph::Graph& graph);
 /// `quantize` behind a float input that nothing else reads, and `dequantize` before an output: the host's, at
 /// load and store.
 void quantize_on_host(graph::Graph& graph);
+
+/// Sums of products of integers are too large for f16, and their scales too small: until both have met, the floats that
+/// they become are f32. `kept`: by node, as Plan::kept. Result: nodes of sums that the device has no f32 form of.
+std::vector<graph::NodeId> keep_sums_wide(const graph::Graph& graph, const graph::Supports& supports,
+                                          std::vector<ElemType>& kept);
 
 /// i8 for u8: the same steps, 128 lower.
 BoundQuant as_i8(BoundQuant quant, ElemType elem);

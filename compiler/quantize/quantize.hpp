@@ -33,7 +33,8 @@ struct QuantizeResult {
     size_t samples = 0;
     /// Nodes of the source that stay floats, and why: "softmax_1 (softmax): its function needs floats".
     std::vector<std::string> in_floats;
-    std::vector<std::string> widened;  ///< constants of 4 bits that are stored with 8
+    std::vector<std::string> widened;      ///< constants of 4 bits that are stored with 8
+    std::vector<std::string> narrow_sums;  ///< nodes that make f16 of sums of integers, which may be larger
 };
 
 /// The graph's values are floats (f32), or integers that stand for themselves.

@@ -70,7 +70,9 @@ class Draft:
         return self.integer(low, high)
 
 
-def case(type_: str, opset: int, operands: Sequence[Operand], outputs: int = 1, **attributes: object) -> Case:
+def case(
+    type_: str, opset: int, operands: Sequence[Operand], /, outputs: int = 1, **attributes: object
+) -> Case:
     """A model of one node."""
     node = helper.make_node(
         type_,

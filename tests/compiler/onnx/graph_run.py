@@ -29,6 +29,8 @@ class Case:
     error: str = ""
     bounds: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Of outputs whose length depends on data: the most that it can be, and the axis."""
+    steps: int = 0
+    """By how much integers may differ."""
 
 
 def file_of(name: str) -> str:

@@ -15,6 +15,7 @@ import operators_kernels
 import operators_loops
 import operators_math
 import operators_nets
+import operators_quantized
 import operators_shapes
 from drafts import Draft
 from graph_run import Array, Case, run
@@ -27,6 +28,7 @@ GENERATORS = {
     **operators_shapes.GENERATORS,
     **operators_kernels.GENERATORS,
     **operators_fused.GENERATORS,
+    **operators_quantized.GENERATORS,
 }
 
 

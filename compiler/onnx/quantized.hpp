@@ -1,0 +1,19 @@
+#pragma once
+// Operands with scale and zero point, for the operators that have them: real = (q - zero_point) * scale.
+#include <optional>
+
+#include "compiler/onnx/call.hpp"
+
+namespace kpu::onnx {
+
+/// Scale and zero point in operands `scale` and `scale` + 1, which may be per channel or per block of `shape`.
+BoundQuant quant_of(Call& call, size_t scale, const Sizes& shape, int64_t given_axis, int64_t block);
+
+/// The same integers as quantised numbers, if they stand for nothing else. An input that nobody else reads simply
+/// has the quantisation.
+std::optional<ValueId> renamed(Call& call, size_t operand, const BoundQuant& quant);
+
+/// Operand `x`, with scale and zero point in the two behind it, as numbers of `elem`. `axis`: of scales that are many.
+ValueId dequantised(Call& call, size_t x, int64_t axis, int64_t block, ElemType elem);
+
+}  // namespace kpu::onnx

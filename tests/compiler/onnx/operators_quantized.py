@@ -1,0 +1,261 @@
+"""Random cases of quantised operators: QLinear ones, products of integers, steps whose scale is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from drafts import Const, Draft, Operand, case, model_case
+from graph_run import Array, Case
+from onnx import helper
+
+Generator = Callable[[Draft], Case]
+
+SEVEN_BITS = (
+    63  # the most that ONNX Runtime multiplies exactly with u8 on processors that sum pairs in 16 bits
+)
+
+
+class Steps:
+    """Integers of one type with their scales and zero points."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.d = draft
+        self.dtype = draft.pick([np.uint8, np.int8])
+        self.low = 0 if self.dtype is np.uint8 else -128
+
+    def numbers(self, shape: Sequence[int]) -> Array:
+        """Of the whole range."""
+        return self.d.ints(shape, self.low, self.low + 255, self.dtype)
+
+    def zero(self, count: Sequence[int] = ()) -> Const:
+        """Zero points somewhere in the middle."""
+        return Const(self.d.ints(count, self.low + 100, self.low + 156, self.dtype))
+
+    def scale(self, low: float = 0.005, high: float = 0.03) -> Const:
+        """Of one tensor."""
+        return Const(self.d.floats([], low, high))
+
+    def operand(self, shape: Sequence[int]) -> list[Operand]:
+        """An input, or sometimes a constant."""
+        numbers = self.numbers(shape)
+        return [Const(numbers) if self.d.chance(0.2) else numbers, self.scale(), self.zero()]
+
+    def result(self, low: float = 0.005, high: float = 0.05) -> list[Operand]:
+        """Scale and zero point of a result."""
+        return [self.scale(low, high), self.zero()]
+
+
+def qlinear(name: str, operands: list[Operand], *, ours: bool = False, **attributes: object) -> Case:
+    """One node. A sum that lies at a half may be rounded the other way."""
+    if all(operand is None or isinstance(operand, Const) for operand in operands):
+        first = next(operand for operand in operands if isinstance(operand, Const) and operand.array.ndim)
+        operands[operands.index(first)] = first.array
+    made = case(name, 13, operands, domain="" if ours else "com.microsoft", **attributes)
+    made.steps = 1
+    if not ours:  # whose types are not inferred
+        info = made.model.graph.output[0].type.tensor_type
+        types = [
+            operand.array.dtype if isinstance(operand, Const) else operand.dtype
+            for operand in operands
+            if operand is not None
+        ]
+        info.elem_type = helper.np_dtype_to_tensor_dtype(next(t for t in types if t in (np.uint8, np.int8)))
+    return made
+
+
+def binary(name: str) -> Generator:
+    """Operands that broadcast."""
+
+    def make(d: Draft) -> Case:
+        steps, shape = Steps(d), d.shape()
+        return qlinear(name, [*steps.operand(shape), *steps.operand(d.partner(shape)), *steps.result()])
+
+    return make
+
+
+def unary(name: str, **limits: float) -> Generator:
+    """A function of each element."""
+
+    def make(d: Draft) -> Case:
+        steps = Steps(d)
+        attributes = {"alpha": float(d.rng.uniform(0, 0.5))} if name == "QLinearLeakyRelu" else {}
+        return qlinear(name, [*steps.operand(d.shape()), *steps.result(**limits)], **attributes)
+
+    return make
+
+
+def softmax(d: Draft) -> Case:
+    """Along one dimension."""
+    steps, shape = Steps(d), d.shape(2, 3)
+    operands = [*steps.operand(shape), Const(np.float32(1 / 256)), Const(steps.dtype(steps.low))]
+    return qlinear("QLinearSoftmax", operands, axis=len(shape) - 1, opset=13)
+
+
+def pool(name: str) -> Generator:
+    """Windows, or all of each image."""
+
+    def make(d: Draft) -> Case:
+        steps = Steps(d)
+        shape = [d.integer(1, 2), d.integer(1, 4), d.integer(3, 7), d.integer(3, 7)]
+        window: dict[str, Any] = {}
+        if name == "QLinearAveragePool":
+            window = {
+                "kernel_shape": [d.integer(1, 3), d.integer(1, 3)],
+                "strides": [d.integer(1, 2), d.integer(1, 2)],
+                "count_include_pad": int(d.chance()),
+            }
+        return qlinear(name, [*steps.operand(shape), *steps.result()], **window)
+
+    return make
+
+
+def concat(d: Draft) -> Case:
+    """Operands with steps of their own."""
+    steps, shape = Steps(d), d.shape(2, 4)
+    axis = d.integer(0, len(shape) - 1)
+    parts: list[Operand] = []
+    for _ in range(d.integer(1, 4)):
+        part = list(shape)
+        part[axis] = d.integer(1, 4)
+        parts += [steps.numbers(part), steps.scale(), steps.zero()]
+    return qlinear("QLinearConcat", [*steps.result(), *parts], axis=axis)
+
+
+def where(d: Draft) -> Case:
+    """One of two operands."""
+    steps, shape = Steps(d), d.shape()
+    condition = d.ints(shape, 0, 1, bool)
+    return qlinear("QLinearWhere", [condition, *steps.operand(shape), *steps.operand(shape), *steps.result()])
+
+
+def weights(d: Draft, shape: Sequence[int], channels: int) -> list[Operand]:
+    """Of one scale, or one for each channel."""
+    count = [channels] if d.chance() else []
+    scale = Const(d.floats(count, 0.003, 0.02))
+    return [Const(d.ints(shape, -SEVEN_BITS, SEVEN_BITS, np.int8)), scale, Const(np.zeros(count, np.int8))]
+
+
+def gemm(d: Draft) -> Case:
+    """Turned or not, with a bias or without."""
+    steps = Steps(d)
+    m, k, n = d.integer(1, 7), d.integer(1, 24), d.integer(1, 9)
+    turned = d.chance()
+    a, b = steps.operand([m, k]), weights(d, [n, k] if turned else [k, n], n)
+    bias = Const(d.ints([n], -3000, 3000, np.int32)) if d.chance() else None
+    alpha = float(d.pick([1.0, 0.5]))
+    return qlinear("QGemm", [*a, *b, bias, *steps.result(0.02, 0.1)], alpha=alpha, transB=int(turned))
+
+
+def product(d: Draft) -> Case:
+    """Matrices, some of them in batches."""
+    steps = Steps(d)
+    m, k, n = d.integer(1, 7), d.integer(1, 24), d.integer(1, 9)
+    batch = d.shape(0, 2, 3)
+    b = weights(d, [k, n], n) if d.chance() else steps.operand([*batch, k, n])
+    return qlinear("QLinearMatMul", [*steps.operand([*batch, m, k]), *b, *steps.result(0.02, 0.1)], ours=True)
+
+
+def conv(d: Draft) -> Case:
+    """Groups, pads, a bias."""
+    steps, groups = Steps(d), d.pick([1, 1, 2])
+    inputs, outputs = groups * d.integer(1, 5), groups * d.integer(1, 5)
+    kernel = [d.integer(1, 3), d.integer(1, 3)]
+    image = [1, inputs, d.integer(3, 8), d.integer(3, 8)]
+    bias = [Const(d.ints([outputs], -3000, 3000, np.int32))] if d.chance() else []
+    operands = [
+        *steps.operand(image),
+        *weights(d, [outputs, inputs // groups, *kernel], outputs),
+        *steps.result(0.02, 0.1),
+        *bias,
+    ]
+    return qlinear("QLinearConv", operands, ours=True, group=groups, pads=[int(d.chance()) for _ in range(4)])
+
+
+def dynamic(d: Draft) -> Case:
+    """What quantize_dynamic makes of a product or a convolution: floats in, floats out."""
+    dtype = d.pick([np.int8, np.uint8])
+    low = -SEVEN_BITS if dtype is np.int8 else 0
+    is_conv = d.chance()
+    if is_conv:
+        shape = [1, d.integer(1, 4), d.integer(3, 7), d.integer(3, 7)]
+        w_shape = [d.integer(1, 5), shape[1], d.integer(1, 3), d.integer(1, 3)]
+    else:
+        shape = [*d.shape(1, 2, 4), d.integer(1, 20)]
+        w_shape = [shape[-1], d.integer(1, 9)]
+    zero = Const(dtype(low + d.integer(40, 80)) if d.chance() else dtype(0))
+    attributes = {"pads": [int(d.chance()) for _ in range(4)]} if is_conv else {}
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node(
+            "ConvInteger" if is_conv else "MatMulInteger", ["q", "w", "z", "wz"], ["sums"], **attributes
+        ),
+        helper.make_node("Cast", ["sums"], ["reals"], to=1),
+        helper.make_node("Mul", ["s", "ws"], ["scale"]),
+        helper.make_node("Mul", ["reals", "scale"], ["y"]),
+    ]
+    operands = {
+        "x": d.floats(shape),
+        "w": Const(d.ints(w_shape, low, low + 2 * SEVEN_BITS, dtype)),
+        "wz": zero,
+        "ws": Const(d.floats([], 0.001, 0.02)),
+    }
+    return model_case("Dynamic", 13, nodes, operands, ["y"])
+
+
+def computed_zero(d: Draft) -> Case:
+    """Accumulators of operands whose zero point is an input."""
+    m, k, n = d.integer(1, 6), d.integer(1, 20), d.integer(1, 6)
+    batch = d.shape(0, 2, 3)
+    dtype = d.pick([np.uint8, np.int8])
+    low = 0 if dtype is np.uint8 else -128
+    b = d.ints([*batch, k, n], -SEVEN_BITS, SEVEN_BITS, np.int8)
+    operands = [
+        d.ints([*batch, m, k], low, low + 255, dtype),
+        d.weight(b),
+        np.asarray(dtype(low + d.integer(0, 255))),
+    ]
+    return case("MatMulInteger", 10, operands)
+
+
+def to_float(name: str) -> Generator:
+    """Products that are scaled in one operator, with a bias or without."""
+
+    def make(d: Draft) -> Case:
+        m, k, n = d.integer(1, 6), d.integer(1, 20), d.integer(1, 6)
+        count = [n] if d.chance() else []
+        b = Const(d.ints([k, n], -SEVEN_BITS, SEVEN_BITS, np.int8))
+        scale, zero = Const(d.floats(count, 0.001, 0.02)), Const(np.zeros(count, np.int8))
+        bias = Const(d.floats([n])) if d.chance() else None
+        if name == "DynamicQuantizeMatMul":
+            operands: list[Operand] = [d.floats([m, k]), b, scale, zero, bias]
+        else:
+            a = d.ints([m, k], 0, 255, np.uint8)
+            a_zero = np.asarray(np.uint8(d.integer(90, 160)))
+            operands = [a, b, Const(d.floats([], 0.01, 0.03)), scale, d.weight(a_zero), zero, bias]
+        while operands[-1] is None:
+            operands.pop()
+        return case(name, 13, operands, domain="com.microsoft")
+
+    return make
+
+
+GENERATORS: dict[str, Generator] = {
+    "QLinearConv": conv,
+    "QLinearMatMul": product,
+    "QGemm": gemm,
+    "QLinearAdd": binary("QLinearAdd"),
+    "QLinearMul": binary("QLinearMul"),
+    "QLinearSigmoid": unary("QLinearSigmoid", low=0.003, high=0.008),
+    "QLinearLeakyRelu": unary("QLinearLeakyRelu"),
+    "QLinearSoftmax": softmax,
+    "QLinearAveragePool": pool("QLinearAveragePool"),
+    "QLinearGlobalAveragePool": pool("QLinearGlobalAveragePool"),
+    "QLinearConcat": concat,
+    "QLinearWhere": where,
+    "QuantizeDynamic": dynamic,
+    "ComputedZero": computed_zero,
+    "DynamicQuantizeMatMul": to_float("DynamicQuantizeMatMul"),
+    "MatMulIntegerToFloat": to_float("MatMulIntegerToFloat"),
+}

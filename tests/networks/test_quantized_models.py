@@ -1,0 +1,203 @@
+"""Models that ONNX Runtime quantised, in each of its forms: every device computes what ONNX Runtime computes.
+
+usage: test_quantized_models.py KPUSIM [unittest options]; or with the command in the variable KPUSIM
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quantize_dynamic,
+    quantize_static,
+)
+
+KPUSIM = os.environ.get("KPUSIM", "")
+DEVICES = ("swkpu-v1", "swkpu-v2", "tile32", "npm_lite", "core128-hbm2")
+LEAST_DB = 30.0
+
+Array = NDArray[np.float32]
+
+
+class Model:
+    """A network that grows by calls; weights are random."""
+
+    def __init__(self, shape: list[int]) -> None:
+        self.rng = np.random.default_rng(7)
+        self.shape = shape
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+
+    def weights(self, *shape: int) -> str:
+        """Scaled so that sums stay small."""
+        name = f"w{len(self.constants)}"
+        spread = 1.5 / np.sqrt(np.prod(shape[1:] if len(shape) == 4 else shape[:-1]) or 1)
+        array = self.rng.normal(0, spread, shape).astype(np.float32)
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def add(self, op: str, *operands: str, **attributes: object) -> str:
+        """An operator; gives the name of its result."""
+        name = f"{op}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, operands, [name], name=name, **attributes))
+        return name
+
+    def save(self, path: Path, y: str) -> None:
+        """The model with the input x and the output y."""
+        graph = helper.make_graph(
+            self.nodes,
+            "model",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)],
+            [helper.make_tensor_value_info(y, TensorProto.FLOAT, None)],
+            self.constants,
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        onnx.save(onnx.shape_inference.infer_shapes(model), path)
+
+
+def convolutions(path: Path) -> list[int]:
+    """Residual sum, concat, squeeze and excite, pools, a classifier."""
+    m = Model([1, 3, 16, 16])
+    x = m.add("Relu", m.add("Conv", "x", m.weights(8, 3, 3, 3), m.weights(8), pads=[1, 1, 1, 1]))
+    y = m.add("Conv", x, m.weights(8, 8, 3, 3), m.weights(8), pads=[1, 1, 1, 1])
+    x = m.add("MaxPool", m.add("Relu", m.add("Add", x, y)), kernel_shape=[2, 2], strides=[2, 2])
+    y = m.add("LeakyRelu", m.add("Conv", x, m.weights(8, 1, 3, 3), pads=[1, 1, 1, 1], group=8), alpha=0.1)
+    x = m.add("Concat", x, y, axis=1)
+    gate = m.add("Sigmoid", m.add("Conv", m.add("GlobalAveragePool", x), m.weights(16, 16, 1, 1)))
+    x = m.add("Mul", x, gate)
+    x = m.add("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    x = m.add("Flatten", m.add("Transpose", x, perm=[0, 2, 3, 1]))
+    m.save(path, m.add("Gemm", x, m.weights(256, 10), m.weights(10)))
+    return m.shape
+
+
+def products(path: Path) -> list[int]:
+    """An attention of one head and a perceptron."""
+    m = Model([1, 12, 32])
+    q, k, v = (m.add("MatMul", "x", m.weights(32, 32)) for _ in range(3))
+    scores = m.add("Softmax", m.add("MatMul", q, m.add("Transpose", k, perm=[0, 2, 1])), axis=-1)
+    x = m.add("Add", "x", m.add("MatMul", scores, v))
+    y = m.add("Tanh", m.add("Add", m.add("MatMul", x, m.weights(32, 64)), m.weights(64)))
+    m.save(path, m.add("Add", x, m.add("MatMul", y, m.weights(64, 32))))
+    return m.shape
+
+
+class Samples(CalibrationDataReader):
+    """Eight inputs."""
+
+    def __init__(self, shape: list[int]) -> None:
+        rng = np.random.default_rng(1)
+        self.left = iter([{"x": rng.normal(0, 1, shape).astype(np.float32)} for _ in range(8)])
+
+    def get_next(self) -> dict[str, Array] | None:
+        """Give the next one."""
+        return next(self.left, None)
+
+
+def quantised(form: str, model: Path, shape: list[int]) -> Path:
+    """Write the model that ONNX Runtime makes of a model.
+
+    Weights have seven bits: of eight, ONNX Runtime sums pairs in 16 bits on many processors, which
+    saturates.
+    """
+    path = model.with_name(f"{model.stem}_{form}.onnx")
+    unsigned, per_channel = "u8" in form, "channel" in form
+    if form.startswith("dynamic"):
+        weight_type = QuantType.QUInt8 if unsigned else QuantType.QInt8
+        quantize_dynamic(model, path, per_channel=per_channel, reduce_range=True, weight_type=weight_type)
+        return path
+    quantize_static(
+        model,
+        path,
+        Samples(shape),
+        quant_format=QuantFormat.QOperator,
+        activation_type=QuantType.QUInt8 if unsigned else QuantType.QInt8,
+        weight_type=QuantType.QInt8,
+        per_channel=per_channel,
+        reduce_range=True,
+    )
+    return path
+
+
+def decibels(wanted: Array, got: Array) -> float:
+    """Signal against error."""
+    noise = float(((wanted - got) ** 2).sum())
+    return 200.0 if noise == 0 else 10 * np.log10(float((wanted**2).sum()) / noise)
+
+
+class QuantizedModels(unittest.TestCase):
+    """Each form on each device."""
+
+    def check(self, device: str, model: Path, x: Path, wanted: Array) -> None:
+        """Compile, run, compare. Where sums are too large for the device, it says so."""
+        out = model.parent / f"{model.stem}_{device}"
+        result = subprocess.run(
+            [
+                KPUSIM,
+                "run",
+                str(model),
+                "--platform",
+                device,
+                "--input",
+                f"x={x}",
+                "--strict",
+                "-o",
+                str(out),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        if device == "npm_lite" and "makes f16 of sums of integers" in result.stderr:
+            return
+        self.assertEqual(result.returncode, 0, result.stderr)
+        got = next((out / "outputs").glob("*.npy"))
+        self.assertGreater(decibels(wanted, np.load(got)), LEAST_DB)
+
+    def test_forms(self) -> None:
+        """Static in one operator each, and dynamic."""
+        forms = [
+            "operators_u8",
+            "operators_i8",
+            "operators_u8_channel",
+            "dynamic_i8",
+            "dynamic_u8",
+            "dynamic_i8_channel",
+        ]
+        with tempfile.TemporaryDirectory() as scratch:
+            for build, form in itertools.product((convolutions, products), forms):
+                folder = Path(scratch) / f"{build.__name__}_{form}"
+                folder.mkdir()
+                shape = build(folder / "model.onnx")
+                model = quantised(form, folder / "model.onnx", shape)
+                x = np.random.default_rng(5).normal(0, 1, shape).astype(np.float32)
+                np.save(folder / "x.npy", x)
+                wanted = onnxruntime.InferenceSession(str(model)).run(None, {"x": x})[0]
+                for device in DEVICES:
+                    with self.subTest(build.__name__, form=form, device=device):
+                        self.check(device, model, folder / "x.npy", wanted)
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    KPUSIM = (
+        str(Path(sys.argv.pop(1)).resolve())
+        if len(sys.argv) > 1 and not sys.argv[1].startswith("-")
+        else KPUSIM
+    )
+    unittest.main()
