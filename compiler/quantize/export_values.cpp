@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/diagnostics.hpp"
 #include "compiler/graph/data.hpp"
 #include "compiler/graph/execute.hpp"
@@ -135,6 +137,10 @@ void ExportedValues::add_output(const Port& port) {
     const Value& v = value(port.value);
     const ElemType elem = port.elem == ElemType::none ? v.elem : port.elem;
     const int type = port_type(port, elem);
+    writer_.output(port.name, type, graph::host_shape(graph_, port));
+    const auto is_the_same = [&port](const Port& input) { return input.name == port.name; };
+    if (std::any_of(graph_.inputs.begin(), graph_.inputs.end(), is_the_same))
+        return;  // the input, as it came
     std::string name;
     if (port.host == HostType::boolean && !v.quant) {
         name = truth(port.value);
@@ -145,7 +151,6 @@ void ExportedValues::add_output(const Port& port) {
         if (type != type_of(v)) name = cast(name, type, v.name);
     }
     writer_.alias(transposed(name, port.perm, v.name), port.name);
-    writer_.output(port.name, type, graph::host_shape(graph_, port));
 }
 
 }  // namespace kpu::quantize

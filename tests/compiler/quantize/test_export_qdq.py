@@ -233,7 +233,7 @@ class ExportedTypes(unittest.TestCase):
     tool = ""
 
     def test_host_types(self) -> None:
-        """Inputs and outputs keep the types of the model; products of groups that are transposed, too."""
+        """Those of the model, also of an input that is an output."""
         nodes = [
             helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], group=2, strides=[2, 2]),
             helper.make_node("ArgMax", ["y"], ["place"], axis=1),
@@ -243,7 +243,7 @@ class ExportedTypes(unittest.TestCase):
         random = np.random.default_rng(3)
         weights = {"w": random.normal(0, 1, (4, 3, 3, 3)), "b": random.normal(0, 1, 6), "zero": np.zeros(())}
         inputs = {"x": random.normal(0, 1, (1, 4, 5, 5)).astype(np.float16), "index": np.array([5, -6])}
-        types = {"y": np.float16, "place": np.int64, "above": np.bool_, "part": np.float16}
+        types = {"y": np.float16, "place": np.int64, "above": np.bool_, "part": np.float16, "x": np.float16}
         graph = helper.make_graph(
             nodes,
             "types",
