@@ -61,7 +61,7 @@ class Cutter {
     graph::Source source_of(ValueId id) const { return source_at(static_cast<size_t>(steps_.maker(id))); }
 
     void append(Node added) {
-        added.strips = static_cast<uint32_t>(chain_.strips);
+        added.strips = std::max(added.strips, 1U) * static_cast<uint32_t>(chain_.strips);
         to_.nodes.push_back(std::move(added));
     }
 

@@ -449,18 +449,21 @@ class Lowering {
 
     /// Tensors between operations: where they are, for readers, and so that their buffer is no output of its own.
     void add_intermediates() {
+        std::set<std::string> names;  // a port need not be called as its value
+        for (const proto::Tensor& port : program_.message().tensor()) names.insert(port.id());
         for (ValueId id = 0; id < graph_.values.size(); ++id) {
             const graph::Value& value = graph_.value(id);
             if (value.constant() || result_.memory.internal[id]) continue;
             const View& view = result_.memory.views[id];
             const Storage& storage = result_.memory.storages[view.storage];
             if (storage.input || storage.output || storage.first > storage.last) continue;
-            const bool on_chip = storage.home == Home::l2;
             std::vector<int64_t> shape(value.shape.begin(), value.shape.end());
             const int64_t at =
                 static_cast<int64_t>(storage.address) + view.offset * bit_width(value.elem) / 8;
-            proto::Tensor& tensor = program_.tensor(value.name, proto::Tensor::INTERMEDIATE, value.elem,
-                                                    shape, on_chip ? "resident" : "activations", at);
+            const char* buffer = storage.home == Home::l2 ? "resident" : "activations";
+            std::string name = value.name;
+            while (!names.insert(name).second) name += ".inner";
+            auto& tensor = program_.tensor(name, proto::Tensor::INTERMEDIATE, value.elem, shape, buffer, at);
             for (size_t d = 0; d < value.shape.rank; ++d) tensor.add_stride(view.strides[d]);
             if (value.quant) *tensor.mutable_quant() = quant_message(value.quant);
         }

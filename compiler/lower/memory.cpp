@@ -31,7 +31,8 @@ bool keeps_rows(const Node& transpose) {
     return !perm.empty() && perm.back() == static_cast<int64_t>(perm.size()) - 1;
 }
 
-/// Makes nothing: its outputs are windows of its inputs' bytes, or the other way round.
+}  // namespace
+
 bool renames(const Graph& graph, const Node& node) {
     if (graph.value(node.inputs[0]).constant()) return false;
     if (is(node, "transpose")) {
@@ -41,6 +42,8 @@ bool renames(const Graph& graph, const Node& node) {
     return is(node, "reshape") || is(node, "split") || is(node, "concat") ||
            (is(node, "slice") && ascending(node));
 }
+
+namespace {
 
 /// Strides with which a window shows its elements in another shape; nothing: they do not follow each other so.
 std::optional<Dims> reshaped(const Dims& from, const Dims& strides, const Dims& to) {

@@ -45,6 +45,9 @@ struct GroupList {
 };
 GroupList groups_of(const graph::Graph& graph);
 
+/// Makes nothing: its outputs are windows of its inputs' bytes, or the other way round.
+bool renames(const graph::Graph& graph, const graph::Node& node);
+
 /// A constant that several groups read, from the first of them to the last.
 struct SharedConstant {
     graph::ValueId value = 0;

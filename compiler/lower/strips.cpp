@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,11 +49,29 @@ struct Planned {
     }
 };
 
+bool multiplies_activations(const Graph& graph, const Node& node) {
+    return node.spec().op_class == OpcodeClass::gemm && !graph.value(node.inputs[1]).constant();
+}
+
+bool has_scores_in_ddr(const Planned& planned) {
+    const std::vector<Node>& nodes = planned.graph.nodes;
+    return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+        return multiplies_activations(planned.graph, node) && planned.in_ddr(node.inputs[0]);
+    });
+}
+
+/// What the strips of a chain have in L2, beside the tensors that live there when nothing is cut.
+struct Limits {
+    uint64_t l2_bytes = 0;
+    /// Not strips that fit, but so many parts of products of activations, along their batches: strips of parts may fit.
+    int64_t parts = 0;
+};
+
 class Planner {
   public:
     Planner(const Steps& steps, const Planned& planned, const MappingWishes& wishes,
-            const std::set<std::string>& left_out, uint64_t l2_bytes)
-        : steps_(steps), planned_(planned), wishes_(wishes), left_out_(left_out), l2_bytes_(l2_bytes) {}
+            const std::set<std::string>& left_out, const Limits& limits)
+        : steps_(steps), planned_(planned), wishes_(wishes), left_out_(left_out), limits_(limits) {}
 
     /// Chains that do not overlap, in order, with the greatest saving of all such sets.
     std::vector<Chain> best() {
@@ -63,7 +82,8 @@ class Planner {
             most[last + 1] = most[last];
             const ValueId result = steps_.made(last).at(0);
             const Dims shape = shape_of(steps_.graph().value(result));
-            for (size_t dim = 0; dim < shape.rank; ++dim) {
+            const size_t dims = limits_.parts == 0 ? shape.rank : std::max<size_t>(shape.rank, 2) - 2;
+            for (size_t dim = 0; dim < dims; ++dim) {
                 if (shape[dim] < 2) continue;
                 ChainGrower grower(steps_, last, dim);
                 while (grower.chain().strands.size() < longest_chain && grower.grow()) {
@@ -168,14 +188,24 @@ class Planner {
         }
         const uint64_t others = beside(chain);
         Chain result = chain;
-        const auto fits = [&] { return others + peak(result) <= l2_bytes_; };
+        if (limits_.parts > 0) {
+            const bool whole = only == 0 && products_of_activations(chain) > 1;
+            return whole && cut(steps_, result, limits_.parts) ? std::optional(result) : std::nullopt;
+        }
         if (only > 1) return cut(steps_, result, only) ? std::optional(result) : std::nullopt;
-        if (others >= l2_bytes_) return std::nullopt;
+        if (others >= limits_.l2_bytes) return std::nullopt;
         for (const int64_t strips : numbers) {
             if (!cut(steps_, result, strips)) return std::nullopt;
-            if (fits()) return result;
+            if (others + peak(result) <= limits_.l2_bytes) return result;
         }
         return std::nullopt;
+    }
+
+    size_t products_of_activations(const Chain& chain) const {
+        size_t count = 0;
+        for (size_t step = chain.first; step <= chain.last; ++step)
+            count += multiplies_activations(steps_.graph(), view(step)) ? 1 : 0;
+        return count;
     }
 
     /// Bytes of tensors that stand in L2 as a whole while the chain is worked off.
@@ -241,7 +271,7 @@ class Planner {
     const Planned& planned_;
     const MappingWishes& wishes_;
     const std::set<std::string>& left_out_;
-    uint64_t l2_bytes_;
+    Limits limits_;
 };
 
 std::set<std::string> operations_of(const Steps& steps, const Chain& chain) {
@@ -265,30 +295,111 @@ void check_wishes(const Graph& graph, const MappingWishes& wishes) {
     }
 }
 
+/// Nodes that only rename bytes stand right behind what they rename, so that none of them is in the midst of a chain that
+/// reads it whole (the values of attention, between softmax and product).
+Graph with_early_views(const Graph& graph) {
+    Graph result = graph;
+    result.nodes.clear();
+    const std::vector<std::vector<graph::NodeId>> users = graph::users(graph);
+    const std::vector<int32_t> makers = graph::producers(graph);
+    std::vector<bool> placed(graph.nodes.size(), false);
+    std::vector<graph::NodeId> waiting;
+    const auto ready = [&](const Node& node) {
+        return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+            return makers[id] < 0 || placed[static_cast<size_t>(makers[id])];
+        });
+    };
+    const auto is_early = [&](graph::NodeId n) {
+        const Node& view = graph.nodes[n];
+        return view.group == 0 && renames(graph, view) && !is(view, "concat") && ready(view);
+    };
+    const auto place = [&](graph::NodeId first) {
+        for (waiting.push_back(first); !waiting.empty();) {
+            const graph::NodeId n = waiting.back();
+            waiting.pop_back();
+            if (placed[n]) continue;
+            placed[n] = true;
+            result.nodes.push_back(graph.nodes[n]);
+            for (const ValueId output : graph.nodes[n].outputs)
+                std::copy_if(users[output].begin(), users[output].end(), std::back_inserter(waiting),
+                             is_early);
+        }
+    };
+    for (graph::NodeId n = 0; n < graph.nodes.size(); ++n) {
+        if (is_early(n)) place(n);  // of an input of the graph
+    }
+    for (graph::NodeId n = 0; n < graph.nodes.size(); ++n) place(n);
+    return result;
+}
+
+/// Looks for the graph whose tensors take the fewest bytes through DDR.
+class Search {
+  public:
+    Search(const Graph& graph, const Room& room, const MappingWishes& wishes,
+           const std::set<std::string>& left_out)
+        : planned_(graph, room),
+          steps_(graph),
+          room_(room),
+          wishes_(wishes),
+          left_out_(left_out),
+          least_(planned_.traffic()) {}
+
+    void run() {
+        // first fit leaves gaps: a plan with more room to spare may fit better; but it has more strips, which take longer
+        for (const uint64_t percent : {95, 80, 65}) consider({room_.l2 * percent / 100, 0});
+    }
+
+    /// Heads of attention apart, and the rows of each in strips, which then read keys and values of few heads again.
+    void run_apart() {
+        if (!has_scores_in_ddr(planned_)) return;
+        for (const int64_t parts : numbers) {
+            const std::vector<Chain> chains =
+                Planner(steps_, planned_, wishes_, left_out_, {0, parts}).best();
+            if (chains.empty()) return;
+            const Graph apart = with_early_views(with_strips(steps_, chains));
+            Search of_parts(apart, room_, wishes_, left_out_);
+            of_parts.run();
+            if (!of_parts.best || of_parts.least_ + gain(true) > least_) continue;
+            least_ = of_parts.least_;
+            best = std::move(of_parts.best);
+            best->heads_apart = true;
+        }
+    }
+
+    std::optional<InStrips> best;
+
+  private:
+    uint64_t gain(bool again) const { return std::max(least_saving, again ? planned_.traffic() / 20 : 0); }
+
+    void consider(const Limits& limits) {
+        const std::vector<Chain> chains = Planner(steps_, planned_, wishes_, left_out_, limits).best();
+        if (chains.empty()) return;
+        InStrips candidate{with_strips(steps_, chains), {}, false};
+        const uint64_t traffic = Planned(candidate.graph, room_).traffic();
+        if (traffic + gain(best.has_value()) > least_ && !(wishes_.any_strips() && !best)) return;
+        least_ = traffic;
+        for (const Chain& chain : chains) candidate.chains.push_back(operations_of(steps_, chain));
+        best = std::move(candidate);
+    }
+
+    Planned planned_;
+    Steps steps_;
+    const Room& room_;
+    const MappingWishes& wishes_;
+    const std::set<std::string>& left_out_;
+    uint64_t least_;
+};
+
 }  // namespace
 
 std::optional<InStrips> in_strips(const Graph& graph, const Target& target, const MappingWishes& wishes,
-                                  const std::set<std::string>& left_out) {
+                                  const std::set<std::string>& left_out, bool heads_apart) {
     const Room room = room_of_tensors(graph, target);
-    const Planned planned(graph, room);
-    const Steps steps(graph);
-    std::optional<InStrips> best;
-    uint64_t least = planned.traffic();
-    // first fit leaves gaps: a plan with more room to spare may fit better; but it has more strips, which take longer
-    for (const uint64_t percent : {95, 80, 65}) {
-        const uint64_t gain = std::max(least_saving, best ? planned.traffic() / 20 : 0);
-        const std::vector<Chain> chains =
-            Planner(steps, planned, wishes, left_out, room.l2 * percent / 100).best();
-        if (chains.empty()) continue;
-        InStrips candidate{with_strips(steps, chains), {}};
-        const uint64_t traffic = Planned(candidate.graph, room).traffic();
-        if (traffic + gain > least && !(wishes.any_strips() && !best)) continue;
-        least = traffic;
-        for (const Chain& chain : chains) candidate.chains.push_back(operations_of(steps, chain));
-        best = std::move(candidate);
-    }
-    check_wishes(best ? best->graph : graph, wishes);
-    return best;
+    Search search(graph, room, wishes, left_out);
+    search.run();
+    if (heads_apart) search.run_apart();
+    check_wishes(search.best ? search.best->graph : graph, wishes);
+    return std::move(search.best);
 }
 
 }  // namespace kpu::lower

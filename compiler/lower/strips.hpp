@@ -14,6 +14,7 @@ namespace kpu::lower {
 struct InStrips {
     graph::Graph graph;
     std::vector<std::set<std::string>> chains;  ///< names of the operations of each chain that is cut
+    bool heads_apart = false;                   ///< each head of attention has strips of its own
 };
 
 /// A graph with chains cut whose tensors would else go through DDR, so that each strip of them stays in the room that
@@ -21,9 +22,9 @@ struct InStrips {
 /// are copied, not computed again. Nodes of strips say so (Node::strips), and their source is the
 /// operation.
 /// Nothing: it is better as it is. Throws UserError where strips that are wished cannot be made.
-/// `left_out`: operations that are not cut.
+/// `left_out`: operations that are not cut. `heads_apart`: heads of attention may be.
 std::optional<InStrips> in_strips(const graph::Graph& graph, const Target& target,
                                   const MappingWishes& wishes = {},
-                                  const std::set<std::string>& left_out = {});
+                                  const std::set<std::string>& left_out = {}, bool heads_apart = true);
 
 }  // namespace kpu::lower

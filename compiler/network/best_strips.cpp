@@ -56,22 +56,27 @@ class Choice {
         of_whole_ = whole.all;
         double least = price(whole.all);
         std::optional<graph::Graph> best;
-        std::set<std::string> left_out;
-        for (int round = 0; strips && round <= most_rounds; ++round) {
-            const Costs cut(strips->graph, target_, guide_);
-            bool all_pay = true;
-            for (const std::set<std::string>& chain : strips->chains) {
-                if (pays(cut, chain)) continue;
-                all_pay = false;
-                left_out.insert(chain.begin(), chain.end());
+        const auto consider = [&](std::optional<lower::InStrips> candidate, bool heads_apart) {
+            std::set<std::string> left_out;
+            for (int round = 0; candidate && round <= most_rounds; ++round) {
+                const Costs cut(candidate->graph, target_, guide_);
+                bool all_pay = true;
+                for (const std::set<std::string>& chain : candidate->chains) {
+                    if (pays(cut, chain)) continue;
+                    all_pay = false;
+                    left_out.insert(chain.begin(), chain.end());
+                }
+                if (price(cut.all) < least) {
+                    least = price(cut.all);
+                    best = std::move(candidate->graph);
+                }
+                if (all_pay || round == most_rounds) break;
+                candidate = lower::in_strips(graph_, target_, guide_.wishes, left_out, heads_apart);
             }
-            if (price(cut.all) < least) {
-                least = price(cut.all);
-                best = std::move(strips->graph);
-            }
-            if (all_pay || round == most_rounds) break;
-            strips = lower::in_strips(graph_, target_, guide_.wishes, left_out);
-        }
+        };
+        const bool apart = strips->heads_apart;
+        consider(std::move(strips), true);
+        if (apart) consider(lower::in_strips(graph_, target_, guide_.wishes, {}, false), false);
         return best ? *std::move(best) : std::move(graph_);
     }
 

@@ -97,7 +97,9 @@ class Compilation {
 
     void write_qdq(const std::string& path) const {
         if (!quantize::is_quantized(graph_))
-            throw UserError("--export-qdq: the network is not quantized. Fix: give --precision int8.");
+            throw UserError(
+                "--export-qdq: the network is not quantized. Fix: give --precision int8, and a device "
+                "that has int8 forms of its operations.");
         write_file(path, quantize::export_qdq(graph_));
     }
 

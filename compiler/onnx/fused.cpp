@@ -77,17 +77,57 @@ void simplified_norm(Call& call) {
     call.result(normalised(call, "rmsnorm", call.value(0), 1, 0, call.real("epsilon", 1e-5F)));
 }
 
+/// Rows of a table by their numbers.
+ValueId looked_up(Call& call, size_t table, ValueId rows) {
+    return call.emit("gather", {call.value(table), rows}, {integer("axis", 0)});
+}
+
+/// ids, segments, tables of words, positions and segments, scale, shift, mask, positions: the norm of the sum of what the
+/// tables have; how many keys of each batch count; the sum.
+void embed_norm(Call& call) {
+    const Sizes ids = call.shape(0);
+    if (ids.size() != 2) Call::refuse(fmt::format("its ids {} are not [batch, rows]", text_of(ids)));
+    ValueId positions =
+        call.has(8)
+            ? call.cast(call.value(8), ElemType::i32)
+            : call.constant({Type::i64, {1, ids[1]}, identity_perm(size_t(ids[1])), {}}, ElemType::i32);
+    ValueId sum = looked_up(call, 2, call.cast(call.value(0), ElemType::i32));
+    sum = call.binary("add", sum, looked_up(call, 3, positions));
+    if (call.has(1) && call.has(4))
+        sum = call.binary("add", sum, looked_up(call, 4, call.cast(call.value(1), ElemType::i32)));
+    const Type type = call.type(2);
+    call.result(0, normalised(call, "layernorm", sum, 5, 6, call.real("epsilon", 1e-12F)), type);
+    if (call.wants(1)) {
+        const ValueId counts =
+            call.has(7) ? call.reduce("reduce_sum", call.cast(call.value(7), ElemType::i32), {1}, false)
+                        : call.zeros({ids[0]}, ElemType::i32);
+        call.result(1, counts, Type::i32);
+    }
+    if (call.wants(2)) call.result(2, sum, type);
+}
+
 // ---- attention
 
-/// 0 where a key of the batch counts, else the number that stands for masked ones.
-ValueId padding_bias(Call& call, size_t operand, ElemType elem) {
-    const Sizes& shape = call.shape(operand);
-    if (shape.size() != 2) Call::refuse(fmt::format("a mask {} is not [batch, keys]", text_of(shape)));
+/// 0 where a key of the batch counts, else the number that stands for masked ones. The mask is [batch, keys], or says
+/// how many keys of a batch count, [batch].
+ValueId padding_bias(Call& call, size_t operand, int64_t keys, ElemType elem) {
+    const Sizes shape = call.shape(operand);
     const ValueId mask = call.value(operand);
-    const ValueId hidden = call.emit("equal", {mask, call.number(0, call.elem(mask))}, {}, truth);
+    const int64_t batch = shape.empty() ? 0 : shape[0];
+    std::optional<ValueId> hidden;
+    if (shape == Sizes{batch, keys}) {
+        hidden = call.emit("equal", {mask, call.number(0, call.elem(mask))}, {}, truth);
+    } else if (shape.size() == 1 && batch == call.shape(0)[0]) {
+        const ValueId numbers = call.constant(
+            {Type::i64, {1, keys}, identity_perm(static_cast<size_t>(keys)), {}}, call.elem(mask));
+        hidden = call.emit("greater_equal", {numbers, call.reshape(mask, {batch, 1})}, {}, truth);
+    } else {
+        Call::refuse(fmt::format("a mask {} is not [batch, keys] or [batch]", text_of(shape)));
+    }
     const double low = call.real("mask_filter_value", -10000);
-    const ValueId bias = call.emit("where", {hidden, call.number(low, elem), call.number(0, elem)}, {}, elem);
-    return call.reshape(bias, {shape[0], 1, 1, shape[1]});
+    const ValueId bias =
+        call.emit("where", {*hidden, call.number(low, elem), call.number(0, elem)}, {}, elem);
+    return call.reshape(bias, {batch, 1, 1, keys});
 }
 
 /// A query sees the keys up to its own, of which the last queries are the last keys.
@@ -119,7 +159,8 @@ void attend(Call& call, const Attention& of) {
     const double given = call.real("scale", 0);
     const double scale = given != 0 ? given : 1 / std::sqrt(static_cast<double>(s[3]));
     ValueId scores = matmul(call, call.binary("mul", q, scale), call.transpose(k, {0, 1, 3, 2}));
-    if (call.has(of.mask)) scores = call.binary("add", scores, padding_bias(call, of.mask, elem));
+    if (call.has(of.mask))
+        scores = call.binary("add", scores, padding_bias(call, of.mask, call.sizes(k)[2], elem));
     if (call.has(of.bias)) scores = call.binary("add", scores, call.value(of.bias));
     if (call.integer("unidirectional", 0) != 0)
         scores = call.binary("add", scores, causal_bias(call, s[2], call.sizes(k)[2], elem));
@@ -185,6 +226,7 @@ void add_fused(Operators& t) {
     t.push_back({"SkipLayerNormalization", skip_norm, 1, 999, theirs});
     t.push_back({"SkipSimplifiedLayerNormalization", skip_norm, 1, 999, theirs});
     t.push_back({"SimplifiedLayerNormalization", simplified_norm, 1, 999, theirs});
+    t.push_back({"EmbedLayerNormalization", embed_norm, 1, 999, theirs});
     t.push_back({"MultiHeadAttention", multi_head, 1, 999, theirs});
     t.push_back({"Attention", joined_attention, 1, 999, theirs});
 }

@@ -192,6 +192,32 @@ class QuantizedModels(unittest.TestCase):
                     with self.subTest(build.__name__, form=form, device=device):
                         self.check(device, model, folder / "x.npy", wanted)
 
+    def test_boundary(self) -> None:
+        """Quantized by the device instead of the host: of a model whose last value has the output's name."""
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            m = Model([1, 4, 9, 9])
+            x = m.add("Conv", "x", m.weights(6, 4, 3, 3), pads=[1, 1, 1, 1])
+            shape = numpy_helper.from_array(np.array([1, 6, 81], np.int64), "shape")
+            m.constants.append(shape)
+            m.save(folder / "model.onnx", m.add("Reshape", m.add("Tanh", x), "shape"))
+            np.save(folder / "x.npy", np.random.default_rng(5).normal(0, 1, m.shape).astype(np.float32))
+            common = [str(folder / "model.onnx"), "--precision", "int8", "--calibrate", "random:1"]
+            for device in DEVICES:
+                outputs = []
+                for where in ("host", "device"):
+                    out = folder / f"{device}_{where}"
+                    given = ["--platform", device, "--input", f"x={folder / 'x.npy'}", "-o", str(out)]
+                    result = subprocess.run(
+                        [KPUSIM, "run", *common, *given, "--boundary", where],
+                        capture_output=True,
+                        text=True,
+                        timeout=300,
+                    )
+                    self.assertEqual(result.returncode, 0, f"{device}: {result.stderr}")
+                    outputs.append(np.load(next((out / "outputs").glob("*.npy"))))
+                self.assertGreater(decibels(*outputs), 40.0, device)
+
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)

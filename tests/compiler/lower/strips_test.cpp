@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "base/diagnostics.hpp"
 #include "tests/compiler/lower/maker.hpp"
@@ -181,28 +182,59 @@ TEST(Strips, TensorsOfAChainStayOnChip) {
     }
 }
 
-/// Twelve heads whose scores are 144 KB.
-void attention(Maker& maker) {
-    const int64_t heads = 12, rows = 64, columns = 96, width = 16;
+struct Heads {
+    std::vector<int64_t> batches;
+    int64_t rows, columns, width;
+    int64_t count() const {
+        return std::accumulate(batches.begin(), batches.end(), int64_t{1}, std::multiplies<>());
+    }
+    uint64_t scores() const { return static_cast<uint64_t>(count() * rows * columns * 2); }  ///< bytes of f16
+    uint64_t rest() const { return static_cast<uint64_t>(4 * count() * width * (rows + columns)); }
+};
+
+void attention(Maker& maker, const Heads& heads) {
     const auto product = [&](ValueId a, ValueId b) {
         return maker.graph().add_node("gemm", {a, b}, attributes({graph::type("accum_type", ElemType::f32)}),
                                       maker.named("MatMul"));
     };
-    const ValueId scores = product(maker.input({heads, rows, width}), maker.input({heads, width, columns}));
-    const ValueId shares =
-        maker.graph().add_node("softmax", {scores}, attributes({integer("axis", 2)}), maker.named("Softmax"));
-    maker.output(product(shares, maker.input({heads, columns, width})));
+    const auto input = [&](int64_t rows, int64_t columns) {
+        std::vector<int64_t> shape = heads.batches;
+        shape.insert(shape.end(), {rows, columns});
+        return maker.input(shape);
+    };
+    const ValueId scores = product(input(heads.rows, heads.width), input(heads.width, heads.columns));
+    const auto axis = static_cast<int64_t>(heads.batches.size()) + 1;
+    const ValueId shares = maker.graph().add_node("softmax", {scores}, attributes({integer("axis", axis)}),
+                                                  maker.named("Softmax"));
+    maker.output(product(shares, input(heads.columns, heads.width)));
+}
+
+/// Bytes of DRAM as they are found, and without strips.
+std::pair<uint64_t, uint64_t> traffic(const Heads& heads) {
+    Maker maker(ElemType::f16, 4), same(ElemType::f16, 4);
+    attention(maker, heads);
+    attention(same, heads);
+    const Result cut = run_in_strips(maker), uncut = run(same, "swkpu-v1", small);
+    EXPECT_TRUE(is_cut(cut));
+    return {cut.dram_bytes, uncut.dram_bytes};
 }
 
 TEST(Strips, ScoresOfAttentionStayOnChip) {
-    Maker maker(ElemType::f16, 4), same(ElemType::f16, 4);
-    attention(maker);
-    attention(same);
-    const Result cut = run_in_strips(maker), uncut = run(same, "swkpu-v1", small);
-    EXPECT_TRUE(is_cut(cut));
-    const uint64_t scores = 12 * 64 * 96 * 2, rest = 2 * 12 * 16 * (2 * 64 + 2 * 96);
-    EXPECT_GE(uncut.dram_bytes, rest + 4 * scores);
-    EXPECT_LE(cut.dram_bytes, rest + rest / 10);
+    const Heads heads = {{12}, 64, 96, 16};
+    const auto [cut, uncut] = traffic(heads);
+    EXPECT_GE(uncut, heads.rest() + 4 * heads.scores());
+    EXPECT_LE(cut, heads.rest() + heads.rest() / 10);
+}
+
+/// Keys and values of all heads exceed L2, and so do the scores of one.
+TEST(Strips, RowsOfHeadsThatAreApart) {
+    for (const Heads& heads :
+         {Heads{{6}, 192, 256, 32}, Heads{{3, 1}, 192, 256, 32}, Heads{{1, 5}, 256, 200, 48}}) {
+        const auto [cut, uncut] = traffic(heads);
+        EXPECT_GE(uncut, heads.rest() + 4 * heads.scores());
+        EXPECT_LE(cut, 4 * heads.rest()) << heads.rows;  // keys and values come once for each strip of rows
+        EXPECT_LE(2 * cut, uncut) << heads.rows;
+    }
 }
 
 TEST(Strips, AreOneOperationOfTheProgram) {

@@ -78,6 +78,30 @@ def simplified_norm(d: Draft) -> Case:
     )
 
 
+def embed(d: Draft) -> Case:
+    """Tables of words, positions and perhaps segments; a mask; which positions."""
+    batch, rows, width = d.integer(1, 3), d.integer(1, 6), d.integer(2, 12)
+    segments = d.chance()
+    operands: list[Operand] = [
+        d.ints([batch, rows], 0, 8, np.int32),
+        d.ints([batch, rows], 0, 1, np.int32) if segments else None,
+        *(d.weight(d.floats([count, width])) for count in (9, 8)),
+        d.weight(d.floats([2, width])) if segments else None,
+        *(d.weight(d.floats([width])) for _ in range(2)),
+        padding(d, batch, rows) if d.chance() else None,
+        d.ints([batch, rows], 0, 7, np.int32) if d.chance(0.3) else None,
+    ]
+    made = fused("EmbedLayerNormalization", operands, 3, epsilon=float(d.pick([1e-12, 1e-5])))
+    for output, type_ in zip(made.model.graph.output, (1, 6, 1), strict=True):
+        output.type.tensor_type.elem_type = type_
+    return made
+
+
+def lengths(d: Draft, batch: int, keys: int) -> Array:
+    """How many keys count."""
+    return d.ints([batch], 1, keys, np.int32)
+
+
 def padding(d: Draft, batch: int, keys: int) -> Array:
     """Which keys count; the first always does."""
     mask = d.ints([batch, keys], 0, 1, np.int32)
@@ -97,7 +121,7 @@ def multi_head(d: Draft) -> Case:
             d.floats([batch, keys, of_q]),
             d.floats([batch, keys, of_v]),
             d.weight(d.floats([2 * of_q + of_v])) if d.chance() else None,
-            padding(d, batch, keys) if d.chance(0.3) else None,
+            d.pick([padding, lengths])(d, batch, keys) if d.chance(0.4) else None,
             d.floats([batch, heads, queries, keys]) if d.chance(0.3) else None,
         ],
         num_heads=heads,
@@ -115,7 +139,7 @@ def joined_attention(d: Draft) -> Case:
             d.floats([batch, rows, width]),
             d.weight(d.floats([width, 3 * hidden], -1, 1)),
             d.weight(d.floats([3 * hidden])),
-            padding(d, batch, rows) if d.chance(0.4) else None,
+            d.pick([padding, lengths])(d, batch, rows) if d.chance(0.5) else None,
         ],
         num_heads=heads,
         unidirectional=int(d.chance(0.4)),
@@ -132,6 +156,7 @@ GENERATORS: dict[str, Generator] = {
     "SkipLayerNormalization": skip_norm("SkipLayerNormalization"),
     "SkipSimplifiedLayerNormalization": skip_norm("SkipSimplifiedLayerNormalization"),
     "SimplifiedLayerNormalization": simplified_norm,
+    "EmbedLayerNormalization": embed,
     "MultiHeadAttention": multi_head,
     "MS Attention": joined_attention,
 }
