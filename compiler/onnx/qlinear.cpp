@@ -86,8 +86,9 @@ void import_qlinear(Call& call) {
     const auto is_this = [&](const Form& form) { return form.type == call.node.type; };
     const Form& form = *std::find_if(forms().begin(), forms().end(), is_this);
     if (call.integer("channels_last", 0) != 0) Call::refuse("its channels are last");
-    if (form.bias < 0 && form.plain == "MatMul" && call.known(1, "scales").size() != 1)
-        Call::refuse("its first operand is quantised per row");
+    const bool multiplies = form.plain == "Conv" || form.plain == "MatMul" || form.plain == "Gemm";
+    if (multiplies && call.known(1, "scales").size() != 1)
+        Call::refuse("its first operand has a scale for each row");
     NodeModel node = call.node;
     node.type = form.plain;
     constexpr int64_t axes_are_attributes = 13;

@@ -6,15 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from drafts import Const, Draft, Operand, case, model_case
+from drafts import SEVEN_BITS, Const, Draft, Operand, case, model_case
 from graph_run import Array, Case
 from onnx import helper
 
 Generator = Callable[[Draft], Case]
-
-SEVEN_BITS = (
-    63  # the most that ONNX Runtime multiplies exactly with u8 on processors that sum pairs in 16 bits
-)
 
 
 class Steps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from drafts import Const, Draft, Operand, case, model_case
+from drafts import SEVEN_BITS, Const, Draft, Operand, case, model_case
 from graph_run import Case
 from onnx import helper
 
@@ -343,14 +343,14 @@ def matmul_integer(d: Draft) -> Case:
     """Accumulators of products."""
     m, k, n = d.integer(1, 6), d.integer(1, 20), d.integer(1, 6)
     dtype = d.pick([np.uint8, np.int8])
-    low = 0 if dtype is np.uint8 else -100
+    low, high = (0, 100) if dtype is np.uint8 else (-SEVEN_BITS, SEVEN_BITS)
     zeros: list[Operand] = []
     if d.chance(0.6):
         zeros = [Const(d.ints([], 0, 9, np.uint8)), Const(d.ints([], max(low, -5), 9, dtype))]
     return case(
         "MatMulInteger",
         10,
-        [d.ints([m, k], 0, 200, np.uint8), d.weight(d.ints([k, n], low, 100, dtype)), *zeros],
+        [d.ints([m, k], 0, 200, np.uint8), d.weight(d.ints([k, n], low, high, dtype)), *zeros],
     )
 
 
