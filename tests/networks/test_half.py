@@ -31,8 +31,9 @@ KPUSIM = os.environ.get("KPUSIM", "")
 TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 SAMPLES = 4
 NOISE = 1.05  # sums in another order round otherwise, to either side
-# Worse than PyTorch, which keeps wider numbers inside of its own kernels: held to what they are.
-MISSES = {("vit_tiny", "bf16"): 1.6, ("lstm", "bf16"): 1.8}
+# Worse than PyTorch, which keeps wider numbers inside of its own kernels, of fp16 on some processors: held to
+# what they are.
+MISSES = {("vit_tiny", "fp16"): 1.15, ("vit_tiny", "bf16"): 1.6, ("lstm", "bf16"): 1.8}
 Values = NDArray[np.float64]
 Model = Callable[[torch.Tensor], torch.Tensor]
 

@@ -68,8 +68,10 @@ class Tools(Folder):
         done(
             "run", str(self.program), "--input", f"image={EXAMPLES / 'images.npy'}", "-o", str(out), "--quiet"
         )
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry("session.x64quantprecision", "1")  # else sums may saturate
         session = onnxruntime.InferenceSession(
-            str(self.folder / "qdq.onnx"), providers=["CPUExecutionProvider"]
+            str(self.folder / "qdq.onnx"), options, providers=["CPUExecutionProvider"]
         )
         (want,) = session.run(None, {session.get_inputs()[0].name: np.load(EXAMPLES / "images.npy")})
         got = logits(out)
