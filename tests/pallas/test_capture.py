@@ -16,6 +16,7 @@ import kpusim.pallas
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import checkify
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton
@@ -290,6 +291,46 @@ def test_print_warns() -> None:
         kpusim.pallas.source(call(body, grid=(1,)), X)
 
 
+@pytest.mark.parametrize("on", [False, True])
+def test_debug_check(on: bool, recwarn: pytest.WarningsRecorder) -> None:
+    """Jax leaves it out unless checks are on; then it is said that it checks nothing here."""
+
+    def body(x: Any, o: Any) -> None:
+        pl.debug_check(x[0, 0] < 3, "too large")
+        o[...] = x[...]
+
+    with pl.enable_debug_checks(on):
+        document = json.loads(kpusim.pallas.source(call(body), X))
+    ops = [equation["op"] for equation in document["steps"][0]["call"]["body"]["equations"]]
+    assert ops[-2:] == ["get", "swap"]
+    assert "check" not in ops
+    assert ["`check` has no effect" in str(warning.message) for warning in recwarn] == [True] * on
+
+
+def test_checkify() -> None:
+    """Checks that jax turns into values before it lowers: a kernel has none."""
+
+    def body(x: Any, o: Any) -> None:
+        checkify.check(x[0, 0] < 3, "too large")
+        o[...] = x[...]
+
+    assert "`checkify.check`; take pl.debug_check" in refusal(call(body))
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_shard_map(devices: int) -> None:
+    """Over one device it is what that does."""
+    mesh = jax.sharding.AbstractMesh((devices,), ("x",))
+    rows = jax.sharding.PartitionSpec("x")
+    double = call(lambda x, o: o.__setitem__(..., x[...] * 2), out=jax.ShapeDtypeStruct((4, 128), X.dtype))
+    function = jax.shard_map(double, mesh=mesh, in_specs=rows, out_specs=rows, check_vma=False)
+    if devices == 2:
+        assert "`shard_map` over several devices" in refusal(function)
+    else:
+        document = json.loads(kpusim.pallas.source(function, jax.ShapeDtypeStruct((4, 128), X.dtype)))
+        assert [list(step) for step in document["steps"]] == [["call"]]
+
+
 def test_inspection_names_what_is_missing() -> None:
     """Counts, and lines."""
     found = kpusim.pallas.inspect(call(kernel_with_others), X)
@@ -341,6 +382,7 @@ def test_every_case_is_a_primitive_with_a_test() -> None:
         "optimization_barrier",
         "multiple_of",
         "copy",
+        "check",
         "debug_print",
         "delay",
         "trace_value",

@@ -36,6 +36,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
             return numpy_reference.run(document, [np.asarray(operand) for operand in operands])
 
         monkeypatch.setattr(running.Compiled, "__call__", execute)
+        monkeypatch.setattr(running.Compiled, "load", lambda self: None)
     return str(request.param)
 
 
@@ -106,6 +107,56 @@ def test_scan(engine: str) -> None:
     last, firsts = function(X)
     assert np.array_equal(last, X * 8)
     assert np.array_equal(firsts, X[0, 0] * np.array([1, 2, 4], np.float32))
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_shard_map(engine: str, checked: bool) -> None:
+    """What each device does with its part, of which one knows where it is and what others have."""
+    mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    rows = jax.sharding.PartitionSpec("x")
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...] * 2
+
+    def part(x: Any) -> Any:
+        twice = pl.pallas_call(body, out_shape=jax.eval_shape(lambda x: x, x))(x)
+        return twice + jax.lax.axis_index("x"), jax.lax.psum(twice, "x")
+
+    out = rows, jax.sharding.PartitionSpec()
+    function = jax.shard_map(part, mesh=mesh, in_specs=rows, out_specs=out, check_vma=checked)
+    ours = kpusim.pallas.run(function)
+    for call in (ours, ours, jax.jit(ours), kpusim.pallas.run(jax.jit(function))):  # compiled, found, traced
+        assert all(np.array_equal(result, X * 2) for result in call(X))
+
+
+@pytest.mark.device
+def test_traced_random_numbers() -> None:
+    """Jax's own, which are computed of others, are those of a call with arrays."""
+
+    def body(seed: Any, o: Any) -> None:
+        key = jax.random.wrap_key_data(jnp.stack([seed[0], seed[1]]), impl="threefry2x32")
+        o[...] = jax.random.uniform(jax.random.fold_in(key, 3), o.shape)
+
+    memory = [pl.BlockSpec(memory_space=pltpu.SMEM)]
+    function = pl.pallas_call(body, in_specs=memory, out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype))
+    seed = np.array([1, 2], np.uint32)
+    key = jax.random.fold_in(jax.random.wrap_key_data(seed, impl="threefry2x32"), 3)
+    assert np.array_equal(jax.jit(kpusim.pallas.run(function))(seed), jax.random.uniform(key, X.shape))
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("around", [jax.jit, lambda function: lambda x: jax.lax.map(function, x[None])[0]])
+def test_refused_where_jax_calls_back(around: Any) -> None:
+    """As it is outside of loops and jit: jax would hide it in an error of its own."""
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = jax.scipy.special.digamma(x[...])
+
+    function = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype))
+    with pytest.raises(UserError, match="primitive `digamma`"):
+        around(kpusim.pallas.run(function))(X)
+    with pytest.raises(UserError, match="primitive `digamma`"):
+        kpusim.pallas.run(around(function))(X)
 
 
 def weak_arguments(interpret: Any) -> Any:

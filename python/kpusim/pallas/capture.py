@@ -141,6 +141,10 @@ class Capture:
             return self.call(equation, values, place)
         if primitive in jx.INLINED:
             return self.run(equation.params[jx.INLINED[primitive]], values)
+        if primitive is jx.shard_map_p:
+            if equation.params["mesh"].size > 1:
+                raise Refused("`shard_map` over several devices; export what one of them does")
+            return self.run(equation.params["jaxpr"], values)
         if folds(equation, values):
             return folded(equation, values)
         name = jx.PRIMITIVES.get(primitive)

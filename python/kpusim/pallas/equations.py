@@ -380,11 +380,16 @@ def top_k(equation: Equation) -> Sequence[Atom]:
 
 @handles("dot_general")
 def dot_general(equation: Equation) -> Sequence[Atom]:
-    """Products summed over dimensions."""
+    """Products summed over dimensions; of a whole number and a float, that takes the type of the result."""
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = equation.params["dimension_numbers"]
+    atoms, out = list(equation.atoms), equation.source.outvars[0].aval.dtype
+    whole = [np.issubdtype(equation.dtype(i), np.integer) for i in range(2)]
+    if whole[0] != whole[1]:
+        i = whole.index(True)
+        (atoms[i],) = equation.emit("convert_element_type", [atoms[i]], [(equation.shape(i), out)])
     return equation.emit(
         "dot_general",
-        equation.atoms,
+        atoms,
         lhs_contract=ints(lhs_contract),
         rhs_contract=ints(rhs_contract),
         lhs_batch=ints(lhs_batch),
@@ -414,6 +419,14 @@ def dropped(equation: Equation) -> Sequence[Atom]:
     """Nothing here: the caller is told."""
     equation.body.notes.dropped.setdefault(equation.source.primitive.name, equation.place)
     return []
+
+
+@handles("check")
+def check(equation: Equation) -> Sequence[Atom]:
+    """`pl.debug_check`: where jax has it check nothing, it is not there at all."""
+    if not equation.params["debug"]:
+        raise Refused("`checkify.check`; take pl.debug_check")
+    return dropped(equation) if jx.checks_are_on() else []
 
 
 def ints(values: Any) -> list[int]:

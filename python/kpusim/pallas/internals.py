@@ -10,11 +10,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import ad_util, core, custom_derivatives, debugging, pjit, source_info_util
+from jax._src import ad_util, checkify, core, custom_derivatives, debugging, pjit, shard_map, source_info_util
 from jax._src.ad_checkpoint import remat_p
+from jax._src.interpreters import batching
 from jax._src.lax import lax, slicing, special
 from jax._src.lax.control_flow import conditionals, loops
 from jax._src.pallas import core as pallas_core
+from jax._src.pallas import helpers as pallas_helpers
 from jax._src.pallas import mpmd
 from jax._src.pallas import pallas_call as calls
 from jax._src.pallas import primitives as pallas_primitives
@@ -52,6 +54,7 @@ Literal = core.Literal
 Var = core.Var
 DropVar = core.DropVar
 Tracer = core.Tracer
+BatchTracer = batching.BatchTracer
 AbstractRef = types.AbstractRef
 NDIndexer = indexing.NDIndexer
 Slice = indexing.Slice
@@ -66,6 +69,7 @@ Squeezed = pallas_core.Squeezed
 DynamicGridDim = type(pallas_core.dynamic_grid_dim)
 TpuParams = tpu_core.CompilerParams
 pallas_call_p = calls.pallas_call_p
+shard_map_p = shard_map.shard_map_p
 with_memory_space_constraint_p = pallas_core.with_memory_space_constraint_p
 #: What `pl.kernel` and `pl.core_map` make.
 MESH_KERNELS = {mpmd.mpmd_map_p, pallas_core.core_map_p}
@@ -112,6 +116,8 @@ def known_primitives() -> dict[Any, str]:
             if name.endswith("_p") and isinstance(value, core.Primitive):
                 table[value] = value.name
     table[pjit.jit_p] = "jit"
+    table[checkify.check_p] = "check"
+    table[shard_map_p] = "shard_map"
     table |= {primitive: primitive.name for primitive in INLINED}
     return table
 
@@ -242,6 +248,30 @@ def as_key(words: Any, dtype: Any) -> Any:
 def words(value: Any) -> Any:
     """The words of keys; another value as it is."""
     return jax.random.key_data(value) if is_key(getattr(value, "dtype", None)) else value
+
+
+def checks_are_on() -> bool:
+    """Whether jax lets `pl.debug_check` check anything."""
+    of: Any = pallas_core if hasattr(pallas_core, "debug_checks_enabled") else pallas_helpers  # 0.9.2
+    return bool(of.debug_checks_enabled())
+
+
+def mapped_axes(params: Any) -> Any:
+    """Axes of the mesh that a `shard_map` goes over."""
+    return params["newly_manual_axes" if "newly_manual_axes" in params else "manual_axes"]  # 0.9.2
+
+
+def varying(aval: Any) -> frozenset[Any]:
+    """Axes of a `shard_map` along which a value is known to differ."""
+    kind: Any = getattr(aval, "mat", None)
+    found: frozenset[Any] = aval.vma if kind is None else kind.varying  # 0.9.2 has the former
+    return found
+
+
+def varying_as(value: Any, aval: Any) -> Any:
+    """A callback's result, said to differ along the axes along which `aval` does."""
+    axes = varying(aval) - varying(jax.typeof(value))
+    return jax.lax.pcast(value, tuple(axes), to="varying") if axes else value
 
 
 def is_pallas_key(kind: Any) -> bool:

@@ -54,6 +54,7 @@ class Device:
     platform: Platform | StrPath
     mode: Mode
     compiled: dict[Any, Compiled] = field(default_factory=dict)
+    shards: dict[int, tuple[Any, Callable[..., Any]]] = field(default_factory=dict)
 
     @cached_property
     def loaded(self) -> Platform:
@@ -69,8 +70,29 @@ class Device:
         if compiled is None:
             compiled = self.compiled.setdefault(key, Compiled(self, equation))
         if any(isinstance(operand, jx.Tracer) for operand in operands):
-            return list(compiled.traced(*operands))
+            if not any(isinstance(operand, jx.BatchTracer) for operand in operands):
+                compiled.load()  # what is refused is said here: jax wraps errors of a callback
+            results = compiled.traced(*operands)
+            return [jx.varying_as(one, var.aval) for one, var in zip(results, equation.outvars, strict=True)]
         return [jax.device_put(result) for result in compiled(*operands)]
+
+    def sharded(self, equation: Any) -> Callable[..., Any]:
+        """A `shard_map` around calls, compiled once: each of jax's devices calls kernels for its own part."""
+        found = self.shards.get(id(equation))
+        if found is None:
+            params = equation.params
+            jaxpr, constants = jx.opened(params["jaxpr"])
+            function = jax.shard_map(
+                lambda *parts: tuple(evaluated(jaxpr, constants, parts, self)),
+                mesh=params["mesh"],
+                in_specs=tuple(params["in_specs"]),
+                out_specs=tuple(params["out_specs"]),
+                axis_names=jx.mapped_axes(params),
+                check_vma=params["check_vma"],
+            )
+            # the equation is kept with it, so that its id is not used again
+            found = self.shards.setdefault(id(equation), (equation, jax.jit(function)))
+        return found[1]
 
 
 class Loaded:
@@ -105,13 +127,18 @@ class Compiled:
         with jx.at_place_of(self.equation):
             return jx.pallas_call_p.bind(*given, **self.equation.params)
 
-    def __call__(self, *operands: Any) -> list[Any]:
-        """Execute on the device."""
-        arrays = [np.asarray(operand) for operand in operands]
+    def load(self) -> Loaded:
+        """The program, made when it is first asked for."""
         loaded = self.loaded
         if loaded is None:
             # no lock: the export computes with jax, whose threads may be those that would wait for it
             loaded = self.loaded = Loaded(self.equation, self.device)
+        return loaded
+
+    def __call__(self, *operands: Any) -> list[Any]:
+        """Execute on the device."""
+        arrays = [np.asarray(operand) for operand in operands]
+        loaded = self.load()
         result = loaded.run(arrays)
         LAST[:] = [result]
         found = [result.outputs[name] for name in loaded.program.results]
@@ -253,6 +280,8 @@ def step(equation: Any, values: list[Any], device: Device) -> Sequence[Any]:
     if primitive in jx.INLINED:
         closed = params[jx.INLINED[primitive]]
         return evaluated(*jx.opened(closed), values, device)
+    if primitive is jx.shard_map_p:
+        return list(device.sharded(equation)(*values))
     loop = LOOPS.get(jx.PRIMITIVES.get(primitive, ""))
     if loop is not None:
         return in_loop(loop, equation, values, device)
@@ -260,8 +289,8 @@ def step(equation: Any, values: list[Any], device: Device) -> Sequence[Any]:
         place = jx.place_of(kernel) or "unknown line"
         raise UserError(f"{place}: {on_mesh(kernel)}. Fix: call it by pl.pallas_call.")
     raise UserError(
-        f"{jx.place_of(equation)}: a kernel is called inside of `{primitive.name}`. "
-        "Fix: call it under jit, vmap, scan, cond or while_loop."
+        f"{jx.place_of(equation) or jx.place_of(kernel)}: a kernel is called inside of `{primitive.name}`. "
+        "Fix: call it under jit, vmap, scan, cond, while_loop or shard_map."
     )
 
 

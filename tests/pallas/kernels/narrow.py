@@ -194,6 +194,18 @@ whole(
     integers(4, 8, low=0, high=255, dtype=np.uint8, seed="m"),
     integers(8, 4, dtype=np.int8, seed="m8"),
 )
+for name, kind in (("f32", F32), ("bf16", BF16)):
+    whole(
+        f"dot_i8_{name}",  # as of weights that are quantised; which side is whole does not matter
+        lambda a, b, c: tuple(
+            lax.dot_general(x, y, (((1,), (1,)), ((), ())), preferred_element_type=F32)
+            for x, y in ((a, b), (b, a), (a, c))
+        ),
+        integers(4, 16, dtype=np.int8, seed="mixed"),
+        floats(6, 16, seed="mixed").astype(kind),
+        integers(2, 16, seed="mixed wide").astype(np.float32),
+        compare="sum",
+    )
 
 # several narrow elements in a wide one: no interpreter of jax has these
 PACKED = integers(8, 128, low=-(2**31), high=2**31 - 1, seed="packed").view(np.uint32)
