@@ -15,6 +15,11 @@ using Supports = std::function<bool(std::string_view opcode, const std::vector<E
 bool is_supported(const Supports& supports, std::string_view opcode, const std::vector<ElemType>& inputs,
                   const std::vector<ElemType>& outputs);
 
+struct Graph;
+struct Node;
+/// Whether the device has the node with floats of this type in the place of its floats.
+bool takes_floats(const Graph& graph, const Node& node, ElemType elem, const Supports& supports);
+
 /// gemm, matmul, convolutions, not continued sums.
 bool is_product(const OpcodeSpec& spec);
 /// The types of a product's factors in a precision: i4 stands for weights of i4 and activations of i8.

@@ -186,13 +186,13 @@ class Planner {
             if (only > 0 && wished(step) != only) return std::nullopt;
             only = wished(step);
         }
-        const uint64_t others = beside(chain);
         Chain result = chain;
         if (limits_.parts > 0) {
             const bool whole = only == 0 && products_of_activations(chain) > 1;
             return whole && cut(steps_, result, limits_.parts) ? std::optional(result) : std::nullopt;
         }
         if (only > 1) return cut(steps_, result, only) ? std::optional(result) : std::nullopt;
+        const uint64_t others = beside(chain);
         if (others >= limits_.l2_bytes) return std::nullopt;
         for (const int64_t strips : numbers) {
             if (!cut(steps_, result, strips)) return std::nullopt;

@@ -6,6 +6,7 @@
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
 #include "compiler/onnx/quantized.hpp"
+#include "compiler/quantize/parameters.hpp"
 
 namespace kpu::onnx {
 namespace {
@@ -51,12 +52,15 @@ ValueId whole_steps(Call& call, ValueId x) {
 
 /// u8 as i8. What only was raised to u8 is what it was before.
 ValueId lowered(Call& call, ValueId x) {
-    if (call.elem(x) == ElemType::i8)
-        return call.graph.value(x).quant ? x : whole_steps(call, call.cast(x, ElemType::f32));
+    if (call.elem(x) == ElemType::i8) {
+        const bool whole = quantize::equal(call.graph.value(x).quant, whole_numbers({0}));
+        return whole ? x : whole_steps(call, call.cast(x, ElemType::f32));
+    }
     if (call.elem(x) != ElemType::u8)
         Call::refuse(fmt::format("{} is not taken", kpu::name_of(call.elem(x))));
+    const std::vector<int32_t> makers = graph::producers(call.graph);
     const auto source = [&](ValueId id, std::string_view opcode) -> const graph::Node* {
-        const int32_t maker = graph::producers(call.graph)[id];
+        const int32_t maker = makers[id];
         if (maker < 0) return nullptr;
         const graph::Node& node = call.graph.nodes[static_cast<size_t>(maker)];
         return node.spec().name == opcode ? &node : nullptr;

@@ -8,6 +8,7 @@
 #include "compiler/graph/data.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
+#include "compiler/quantize/parameters.hpp"
 
 namespace kpu::onnx {
 
@@ -46,11 +47,6 @@ BoundQuant quant_of(Call& call, size_t scale, const Sizes& shape, int64_t given_
 }
 
 namespace {
-
-bool same(const BoundQuant& a, const BoundQuant& b) {
-    return a.kind == b.kind && a.axis == b.axis && a.group_size == b.group_size && a.scales == b.scales &&
-           a.zero_points == b.zero_points;
-}
 
 bool constant_scales(const Call& call, size_t scale) {
     return call.in(scale).constant() && (!call.has(scale + 1) || call.in(scale + 1).constant());
@@ -104,7 +100,7 @@ ValueId lowered_nibbles(Call& call, size_t operand, BoundQuant quant) {
 std::optional<ValueId> renamed(Call& call, size_t operand, const BoundQuant& quant) {
     const ValueId x = call.value(operand);
     graph::Value& value = call.graph.value(x);
-    if (value.quant && same(value.quant, quant)) return x;
+    if (value.quant && quantize::equal(value.quant, quant)) return x;
     if (value.constant())
         return call.graph.add_constant(value.name, value.elem, value.shape, value.data, quant);
     if (value.quant || !call.in(operand).sole) return std::nullopt;

@@ -13,17 +13,6 @@
 namespace kpu::passes {
 namespace {
 
-/// Whether the device has the node on floats of this type.
-bool takes(const Graph& graph, const Node& node, ElemType elem, const graph::Supports& supports) {
-    const auto types = [&](const std::vector<ValueId>& ids) {
-        std::vector<ElemType> list;
-        for (const ValueId id : ids)
-            list.push_back(is_plain_float(graph.value(id)) ? elem : graph.value(id).elem);
-        return list;
-    };
-    return graph::is_supported(supports, node.spec().name, types(node.inputs), types(node.outputs));
-}
-
 /// Whether it has the product of narrow factors whose sums stay f32.
 bool has_wide_sums(const Graph& graph, const Node& node, ElemType narrow, const graph::Supports& supports) {
     const std::string_view form = graph::accumulating_form(node.spec());
@@ -76,7 +65,8 @@ class Keeper {
             const Node& node = rewriter_.graph.nodes[user];
             if (is_kept(node)) return node.kept == ElemType::f32;
             return is_any(node, {"reshape", "transpose"}) &&
-                   takes(rewriter_.graph, node, ElemType::f32, supports_) && only_kept(node.outputs[0]);
+                   graph::takes_floats(rewriter_.graph, node, ElemType::f32, supports_) &&
+                   only_kept(node.outputs[0]);
         });
     }
 
@@ -94,7 +84,8 @@ class Keeper {
     /// Gives the results of a kept node their type.
     bool hold(NodeId id) {
         if (!is_kept(rewriter_.graph.nodes[id]) || !is_float_node(rewriter_.graph.nodes[id])) return false;
-        if (!takes(rewriter_.graph, rewriter_.graph.nodes[id], rewriter_.graph.nodes[id].kept, supports_))
+        if (!graph::takes_floats(rewriter_.graph, rewriter_.graph.nodes[id], rewriter_.graph.nodes[id].kept,
+                                 supports_))
             accumulate(id);
         for (const ValueId out : rewriter_.graph.nodes[id].outputs) {
             if (!is_plain_float(value(out))) continue;
@@ -156,7 +147,7 @@ class Keeper {
 
 bool can_keep(const Graph& graph, const Node& node, ElemType kept, ElemType precision,
               const graph::Supports& supports) {
-    if (takes(graph, node, kept, supports)) return true;
+    if (graph::takes_floats(graph, node, kept, supports)) return true;
     return kept == ElemType::f32 && has_wide_sums(graph, node, precision, supports);
 }
 

@@ -224,7 +224,7 @@ class Stripper {
 
     void copy(const Node& node) {
         const bool in_floats = !node.inputs.empty() && is_integer(from_.value(node.inputs[0]).elem) &&
-                               is_float_now(node.inputs[0]) && keeps_them(node);
+                               is_float_now(node.inputs[0]);  // so all its users are absorbed
         Node made = node;
         for (ValueId& id : made.inputs) id = mapped(id);
         const ElemType real = in_floats ? to_.graph.value(made.inputs[0]).elem : ElemType::none;

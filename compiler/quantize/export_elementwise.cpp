@@ -119,16 +119,21 @@ void floor_mod(ExportedNode& n) {
     n.result(n.op("Sub", {x[0], n.op("Mul", {x[1], whole})}));
 }
 
-/// Integers saturate, which those of other runtimes do not by themselves.
+/// Integers saturate, which those of other runtimes do not by themselves. Steps are cast as integers, whatever they stand
+/// for.
 void cast(ExportedNode& n) {
     const graph::Value &from = n.in(0), &to = n.out();
-    const int given = ExportedValues::type_of(from), wanted = ExportedValues::type_of(to);
+    const bool steps = from.quant && !to.quant;
+    const std::string x = steps ? n.values.steps(n.node.inputs[0]) : n.x();
+    const int given = steps ? onnx_type(from.elem) : ExportedValues::type_of(from);
+    const int wanted = ExportedValues::type_of(to);
     const bool narrows = !is_float(to.elem) && !to.quant && bit_width(to.elem) < 32 &&
                          (given == TensorProto::FLOAT || bit_width(from.elem) >= bit_width(to.elem));
-    if (!narrows || given == wanted) return n.result_of_type(n.x(), given);
+    if (!narrows || given == wanted) return n.result_of_type(x, given);
     const values::IntegerRange range = values::range_of(to.elem);
     const auto bound = [&](int64_t value) { return n.number(static_cast<double>(value)); };
-    n.result_of_type(n.op("Clip", {n.wide(), bound(range.low), bound(range.high)}),
+    const std::string wide = steps ? n.cast(x, TensorProto::FLOAT) : n.wide();
+    n.result_of_type(n.op("Clip", {wide, bound(range.low), bound(range.high)}),
                      ExportedNode::wide_type(from));
 }
 

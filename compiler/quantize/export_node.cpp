@@ -92,8 +92,7 @@ std::string ExportedNode::number(double value, size_t like_operand) {
     const double within =
         std::clamp(std::trunc(value), static_cast<double>(range.low), static_cast<double>(range.high));
     if (type == TensorProto::INT64) return integers({}, {static_cast<int64_t>(within)});
-    const graph::Data data = graph::make_numbers(ElemType::i32, {within});
-    return writer.constant(like(), type, {}, {reinterpret_cast<const char*>(data.bytes), data.size});
+    return writer.constant(like(), type, {}, bytes_of(graph::make_numbers(ElemType::i32, {within})));
 }
 
 std::string ExportedNode::floats(const Sizes& shape, const std::vector<double>& numbers) {
@@ -115,8 +114,6 @@ void ExportedNode::result_of_type(const std::string& name, int type, size_t outp
 void ExportedNode::refuse(const std::string& reason, const std::string& fix) const {
     throw UserError(fmt::format("--export-qdq: operator `{}`: {}. Fix: {}.", node.source.name, reason, fix));
 }
-
-Sizes sizes_of(const Dims& shape) { return {shape.begin(), shape.end()}; }
 
 Sizes channels_first(size_t rank) {
     Sizes perm = {0, static_cast<int64_t>(rank) - 1};

@@ -76,7 +76,6 @@ class ExportedNode {
 /// Dimensions of images in ONNX: channels before the window's; and back.
 Sizes channels_first(size_t rank);
 Sizes channels_last(size_t rank);
-Sizes sizes_of(const Dims& shape);
 
 /// How nodes of each opcode are written, by its name.
 using Exports = std::unordered_map<std::string_view, std::function<void(ExportedNode&)>>;

@@ -10,10 +10,6 @@ namespace {
 using graph::Value;
 using ::onnx::TensorProto;
 
-std::string bytes_of_product(const graph::Data& data) {
-    return {reinterpret_cast<const char*>(data.bytes), data.size};
-}
-
 /// The weights of a product in another order of dimensions. Scales of a constant move with their dimension.
 std::string weights(ExportedNode& n, const Sizes& perm) {
     const Value& v = n.in(1);
@@ -39,9 +35,8 @@ std::string group_weights(ExportedNode& n, const Sizes& perm) {
     blocks[rank - 2] = s.shape[groups_at];
     const auto constant = [&](const std::string& name, ElemType elem, const Dims& shape,
                               const graph::Data& data) {
-        return n.writer.constant(
-            name, onnx_type(elem), sizes_of(graph::permuted(shape, order)),
-            bytes_of_product(graph::permuted(data, graph::element_bytes(elem), shape, order)));
+        return n.writer.constant(name, onnx_type(elem), sizes_of(graph::permuted(shape, order)),
+                                 bytes_of(graph::permuted(data, graph::element_bytes(elem), shape, order)));
     };
     const auto of_blocks = [&](const char* what, ElemType elem, size_t first) {
         std::vector<double> all(static_cast<size_t>(blocks.product()));

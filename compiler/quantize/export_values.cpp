@@ -18,18 +18,18 @@ using graph::Value;
 using graph::ValueId;
 using ::onnx::TensorProto;
 
-std::string bytes_of(const graph::Data& data) {
-    return {reinterpret_cast<const char*>(data.bytes), data.size};
-}
-
-Sizes sizes_of(const Dims& shape) { return {shape.begin(), shape.end()}; }
-
 int port_type(const Port& port, ElemType elem) {
     if (port.host == HostType::int64) return TensorProto::INT64;
     return port.host == HostType::boolean ? TensorProto::BOOL : host_type_of(elem);
 }
 
 }  // namespace
+
+Sizes sizes_of(const Dims& shape) { return {shape.begin(), shape.end()}; }
+
+std::string bytes_of(const graph::Data& data) {
+    return {reinterpret_cast<const char*>(data.bytes), data.size};
+}
 
 ExportedValues::ExportedValues(const graph::Graph& graph, OnnxWriter& writer)
     : graph_(graph), writer_(writer), forms_(graph.values.size()) {
@@ -99,6 +99,16 @@ std::string ExportedValues::numbers(ValueId id) {
     throw InternalError(fmt::format("export: {} is not there", v.name));
 }
 
+std::string ExportedValues::steps(ValueId id) {
+    const Value& v = value(id);
+    if (!in_steps(v))
+        throw UserError(
+            fmt::format("--export-qdq: the sums `{}` are read as integers, and the exported model has "
+                        "them as floats. Fix: leave --export-qdq out.",
+                        v.name));
+    return v.constant() ? raw_constant(v) : forms_[id].steps;
+}
+
 std::string ExportedValues::truth(ValueId id) {
     Forms& forms = forms_[id];
     if (forms.truth.empty()) forms.truth = cast(numbers(id), TensorProto::BOOL, value(id).name);
@@ -145,7 +155,7 @@ void ExportedValues::add_output(const Port& port) {
     if (port.host == HostType::boolean && !v.quant) {
         name = truth(port.value);
     } else if (in_steps(v) && port.host == HostType::same && elem == v.elem) {
-        name = v.constant() ? raw_constant(v) : forms_[port.value].steps;
+        name = steps(port.value);
     } else {
         name = numbers(port.value);
         if (type != type_of(v)) name = cast(name, type, v.name);

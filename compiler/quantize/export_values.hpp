@@ -8,6 +8,9 @@
 
 namespace kpu::quantize {
 
+Sizes sizes_of(const Dims& shape);
+std::string bytes_of(const graph::Data& data);
+
 class ExportedValues {
   public:
     ExportedValues(const graph::Graph& graph, OnnxWriter& writer);
@@ -19,6 +22,8 @@ class ExportedValues {
     std::string numbers(graph::ValueId id);
     /// The type of numbers().
     static int type_of(const graph::Value& value);
+    /// The integers of a value with a quantisation, as they stand for themselves.
+    std::string steps(graph::ValueId id);
     /// The same as ONNX's bool.
     std::string truth(graph::ValueId id);
 

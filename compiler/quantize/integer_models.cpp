@@ -140,14 +140,8 @@ class WideSums {
     bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
 
     bool keep(size_t n) {
-        const Node& node = graph_.nodes[n];
-        std::vector<ElemType> inputs, outputs;
-        for (const ValueId id : node.inputs)
-            inputs.push_back(is_float_value(id) ? ElemType::f32 : graph_.value(id).elem);
-        for (const ValueId id : node.outputs)
-            outputs.push_back(is_float_value(id) ? ElemType::f32 : graph_.value(id).elem);
         if (kept_[n] != ElemType::none) return true;
-        if (!is_supported(supports_, node.spec().name, inputs, outputs)) return false;
+        if (!takes_floats(graph_, graph_.nodes[n], ElemType::f32, supports_)) return false;
         kept_[n] = ElemType::f32;
         here_[n] = true;
         return true;

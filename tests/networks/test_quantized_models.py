@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -17,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import test_networks
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import (
@@ -26,8 +25,8 @@ from onnxruntime.quantization import (
     quantize_dynamic,
     quantize_static,
 )
+from test_networks import command, done
 
-KPUSIM = os.environ.get("KPUSIM", "")
 DEVICES = ("swkpu-v1", "swkpu-v2", "tile32", "npm_lite", "core128-hbm2")
 LEAST_DB = 30.0
 
@@ -146,23 +145,8 @@ class QuantizedModels(unittest.TestCase):
     def check(self, device: str, model: Path, x: Path, wanted: Array) -> None:
         """Compile, run, compare. Where sums are too large for the device, it says so."""
         out = model.parent / f"{model.stem}_{device}"
-        result = subprocess.run(
-            [
-                KPUSIM,
-                "run",
-                str(model),
-                "--platform",
-                device,
-                "--input",
-                f"x={x}",
-                "--strict",
-                "-o",
-                str(out),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        given = ["--platform", device, "--input", f"x={x}", "--strict", "-o", str(out)]
+        result = command("run", str(model), *given)
         if device == "npm_lite" and "makes f16 of sums of integers" in result.stderr:
             return
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -208,22 +192,13 @@ class QuantizedModels(unittest.TestCase):
                 for where in ("host", "device"):
                     out = folder / f"{device}_{where}"
                     given = ["--platform", device, "--input", f"x={folder / 'x.npy'}", "-o", str(out)]
-                    result = subprocess.run(
-                        [KPUSIM, "run", *common, *given, "--boundary", where],
-                        capture_output=True,
-                        text=True,
-                        timeout=300,
-                    )
-                    self.assertEqual(result.returncode, 0, f"{device}: {result.stderr}")
+                    done("run", *common, *given, "--boundary", where)
                     outputs.append(np.load(next((out / "outputs").glob("*.npy"))))
                 self.assertGreater(decibels(*outputs), 40.0, device)
 
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
-    KPUSIM = (
-        str(Path(sys.argv.pop(1)).resolve())
-        if len(sys.argv) > 1 and not sys.argv[1].startswith("-")
-        else KPUSIM
-    )
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        test_networks.KPUSIM = str(Path(sys.argv.pop(1)).resolve())
     unittest.main()

@@ -215,6 +215,24 @@ def computed_zero(d: Draft) -> Case:
     return case("MatMulInteger", 10, operands)
 
 
+def own_steps(d: Draft) -> Case:
+    """Integers that QuantizeLinear made, whose zero point is also an input of the product."""
+    m, k, n = d.integer(1, 6), d.integer(1, 20), d.integer(1, 6)
+    steps = Steps(d)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("MatMulInteger", ["q", "w", "given"], ["sums"]),
+    ]
+    operands = {
+        "x": d.floats([m, k], -2, 2),
+        "s": steps.scale(0.01, 0.03),
+        "z": steps.zero(),
+        "w": Const(d.ints([k, n], -SEVEN_BITS, SEVEN_BITS, np.int8)),
+        "given": steps.zero().array,
+    }
+    return model_case("OwnSteps", 13, nodes, operands, ["sums"])
+
+
 def to_float(name: str) -> Generator:
     """Products that are scaled in one operator, with a bias or without."""
 
@@ -252,6 +270,7 @@ GENERATORS: dict[str, Generator] = {
     "QLinearWhere": where,
     "QuantizeDynamic": dynamic,
     "ComputedZero": computed_zero,
+    "OwnSteps": own_steps,
     "DynamicQuantizeMatMul": to_float("DynamicQuantizeMatMul"),
     "MatMulIntegerToFloat": to_float("MatMulIntegerToFloat"),
 }
