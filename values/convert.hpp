@@ -29,31 +29,33 @@ inline float float_of(uint32_t bits) {
     return value;
 }
 
-/// The IEEE-style format of `exponent` and `mantissa` bits nearest to `value`, ties to even.
-inline uint32_t round_to_format(double value, int exponent, int mantissa) {
+/// Exponent and mantissa, without the sign, nearest to `value`, ties to even, where exponents have no end: of an
+/// infinity more than of any number.
+inline uint32_t rounded_magnitude(double value, int mantissa, int bias) {
     const uint64_t bits = bits_of(value);
-    const auto sign = static_cast<uint32_t>(bits >> 63) << (exponent + mantissa);
-    const uint32_t infinity = ((uint32_t{1} << exponent) - 1) << mantissa;
     const auto double_exponent = static_cast<int>((bits >> 52) & 0x7ff);
-    uint64_t significand = bits & ((uint64_t{1} << 52) - 1);
-    if (double_exponent == 0x7ff) {
-        return significand != 0 ? infinity | (uint32_t{1} << (mantissa - 1)) : sign | infinity;
-    }
-    if (double_exponent == 0) return sign;  // far below half of any subnormal here
-    significand |= uint64_t{1} << 52;
-    const int bias = (1 << (exponent - 1)) - 1;
+    if (double_exponent == 0) return 0;  // far below half of any subnormal here
+    const uint64_t significand = (bits & ((uint64_t{1} << 52) - 1)) | uint64_t{1} << 52;
     const int power = double_exponent - 1023;
-    if (power > bias) return sign | infinity;
     const int below = power < 1 - bias ? 1 - bias - power : 0;  // subnormal results have fewer bits
     const int shift = 52 - mantissa + below;
-    if (shift > 53) return sign;
+    if (shift > 53) return 0;
     uint64_t kept = significand >> shift;
     const uint64_t rest = significand & ((uint64_t{1} << shift) - 1);
     const uint64_t half = uint64_t{1} << (shift - 1);
     if (rest > half || (rest == half && (kept & 1) != 0)) ++kept;
-    // a carry out of the significand moves into the exponent by itself, up to infinity
+    // a carry out of the significand moves into the exponent by itself
     const int biased = below > 0 ? 0 : power + bias - 1;
-    return sign | (static_cast<uint32_t>(kept) + (static_cast<uint32_t>(biased) << mantissa));
+    return static_cast<uint32_t>(kept) + (static_cast<uint32_t>(biased) << mantissa);
+}
+
+/// The IEEE-style format of `exponent` and `mantissa` bits nearest to `value`, ties to even.
+inline uint32_t round_to_format(double value, int exponent, int mantissa) {
+    const uint32_t infinity = ((uint32_t{1} << exponent) - 1) << mantissa;
+    if (value != value) return infinity | (uint32_t{1} << (mantissa - 1));
+    const auto sign = static_cast<uint32_t>(bits_of(value) >> 63) << (exponent + mantissa);
+    const uint32_t magnitude = rounded_magnitude(value, mantissa, (1 << (exponent - 1)) - 1);
+    return sign | (magnitude < infinity ? magnitude : infinity);
 }
 
 inline uint16_t f16_of(double value) { return static_cast<uint16_t>(round_to_format(value, 5, 10)); }

@@ -249,10 +249,10 @@ bool Body::shaped(const Equation& e) {
 void Body::bitcast_last(const Equation& e) {
     const VariableType &from = type_of(operand(e, 0)), &to = out_type(e);
     const std::string type(kernel::name_of(to.type));
-    if (kernel::tile_bytes(from.type) == kernel::tile_bytes(to.type))
-        return result(e, fmt::format("bitcast{{{}}}({})", type, in(e, 0)));
+    const unsigned from_bits = kernel::tile_bits(from.type), to_bits = kernel::tile_bits(to.type);
+    if (from_bits == to_bits) return result(e, fmt::format("bitcast{{{}}}({})", type, in(e, 0)));
     Shape rows = from.shape;
-    if (kernel::tile_bytes(from.type) < kernel::tile_bytes(to.type)) {
+    if (from_bits < to_bits) {
         const int64_t last = rows.empty() ? 1 : rows.back();
         if (!rows.empty()) rows.pop_back();
         if (rows.empty()) rows.push_back(1);
@@ -337,9 +337,10 @@ void Body::sort(const Equation& e) {
 /// Whole numbers in the order of floats by sign and bits: -NaN, -inf .. -0, 0 .. inf, NaN.
 std::string Body::total_order(const Equation& e) {
     const Type type = type_of(operand(e, 0)).type;
-    if (type != Type::f32 && type != Type::f16 && type != Type::bf16) return in(e, 0);
-    const Type whole = type == Type::f32 ? Type::i32 : Type::i16;
-    const int64_t sign = kernel::tile_bytes(type) * 8 - 1;
+    if (!kernel::contains(kernel::tile_floats, type)) return in(e, 0);
+    const unsigned bytes = kernel::tile_bytes(type);
+    const Type whole = bytes == 4 ? Type::i32 : bytes == 2 ? Type::i16 : Type::i8;
+    const int64_t sign = bytes * 8 - 1;
     const std::string bits = out_.let(fmt::format("bitcast{{{}}}({})", kernel::name_of(whole), in(e, 0)));
     return fmt::format("{0} ^ shr_logical({0} >> {1}, {2})", bits,
                        literal(whole, static_cast<uint64_t>(sign)), literal(whole, 1));

@@ -63,6 +63,30 @@ Shape strung(std::initializer_list<Shape> lists) {
 
 std::string braces(const Shape& numbers) { return numbers.empty() ? "" : "{" + join(numbers) + "}"; }
 
+Type stored(Type type) {
+    if (kernel::contains(kernel::tile_buffers, type)) return type;
+    return kernel::contains(kernel::tile_signed, type) ? Type::i8 : Type::u8;
+}
+
+namespace {
+
+std::string as_type(Type type, const std::string& value, bool keeps_bits) {
+    return fmt::format(
+        "{}({})", keeps_bits ? fmt::format("bitcast{{{}}}", kernel::name_of(type)) : kernel::name_of(type),
+        value);
+}
+
+bool is_eighth(Type type) { return kernel::contains(kernel::tile_eighths, type); }
+
+}  // namespace
+
+std::string loaded(Type type, const std::string& value) {
+    return stored(type) == type ? value : as_type(type, value, is_eighth(type));
+}
+std::string to_store(Type type, const std::string& value) {
+    return stored(type) == type ? value : as_type(stored(type), value, is_eighth(type));
+}
+
 std::string literal(Type type, uint64_t bits) {
     switch (type) {
         case Type::boolean:
@@ -79,7 +103,7 @@ std::string literal(Type type, uint64_t bits) {
         case Type::bf16:
             return fmt::format("bitcast{{{}}}(u16({}))", kernel::name_of(type), bits);
         default:
-            return fmt::format("{}({})", kernel::name_of(type), bits);
+            return loaded(type, fmt::format("{}({})", kernel::name_of(stored(type)), bits));
     }
 }
 

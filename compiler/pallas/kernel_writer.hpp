@@ -52,8 +52,11 @@ class KernelWriter {
     int temporaries_ = 0;
 };
 
-/// How a bool is stored.
-inline Type stored(Type type) { return type == Type::boolean ? Type::u8 : type; }
+/// What buffers hold of a type: a byte of bools, of floats of 8 bits, and of whole numbers of 4 and 2 bits.
+Type stored(Type type);
+/// An expression of that type as one of `type`, and the other way round.
+std::string loaded(Type type, const std::string& value);
+std::string to_store(Type type, const std::string& value);
 
 /// A scalar of some type, in kernel text.
 std::string literal(Type type, uint64_t bits);

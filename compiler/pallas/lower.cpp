@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/diagnostics.hpp"
+#include "compiler/pallas/kernel_writer.hpp"
 #include "compiler/pallas/pipeline.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/builder.hpp"
@@ -15,10 +16,8 @@ namespace {
 
 constexpr int64_t alignment = 64;
 
-/// How a type is stored in DDR; a bool as one byte.
-ElemType elem_of(Type type) {
-    return type == Type::boolean ? ElemType::u8 : *parse_elem_type(kernel::name_of(type));
-}
+/// How a type is stored in DDR.
+ElemType elem_of(Type type) { return *parse_elem_type(kernel::name_of(stored(type))); }
 
 class Lowering {
   public:

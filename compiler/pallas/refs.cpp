@@ -72,14 +72,14 @@ RefView Body::view(const Equation& e, const Ref& ref) const {
 std::string Body::direct_load(const RefView& view, const std::string& mask) {
     std::string value =
         fmt::format("{}[{}{}{}]", view.place->buffer, view.window(), mask.empty() ? "" : ", ", mask);
-    if (view.place->type == Type::boolean) value = "bool(" + value + ")";
+    value = loaded(view.place->type, value);
     return view.is_whole() ? value : fmt::format("reshape{}({})", braces(view.shape()), value);
 }
 
 void Body::direct_store(const RefView& view, const std::string& value, const std::string& mask) {
     std::string stored =
         view.is_whole() ? value : fmt::format("reshape{}({})", braces(view.window_shape()), value);
-    if (view.place->type == Type::boolean) stored = "u8(" + stored + ")";
+    stored = to_store(view.place->type, stored);
     if (mask.empty())
         out_.line("{}[{}] = {}", view.place->buffer, view.window(), stored);
     else
@@ -213,7 +213,7 @@ Body::Value Body::transformed(const Equation& e, const Value& x, const Transform
     switch (transform.kind) {
         case Transform::Kind::bitcast: {
             result.type = transform.type;
-            const int64_t from = kernel::tile_bytes(x.type), to = kernel::tile_bytes(transform.type);
+            const int64_t from = kernel::tile_bits(x.type), to = kernel::tile_bits(transform.type);
             if (from != to && x.shape.size() >= 2)
                 result.shape[x.shape.size() - 2] = x.shape[x.shape.size() - 2] * from / to;
             result.name = out_.let(fmt::format("bitcast{{{}}}({})", kernel::name_of(transform.type), x.name));

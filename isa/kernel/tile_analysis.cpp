@@ -88,9 +88,10 @@ class TileAnalysis {
             code_->scalars.push_back(add_variable(buffer.name(), type, {}, Variable::Kind::scalar));
             return;
         }
-        if (!contains(tile_numbers, type))
-            return error(fmt::format("buffer `{}` of `{}`. Fix: use one of {}; a bool is stored as u8.",
-                                     buffer.name(), name_of(type), names_of(tile_numbers)));
+        if (!contains(tile_buffers, type))
+            return error(fmt::format(
+                "buffer `{}` of `{}`. Fix: use one of {}; a bool and floats of 8 bits are stored as u8.",
+                buffer.name(), name_of(type), names_of(tile_buffers)));
         if (buffer.count() == 0)
             return error(
                 fmt::format("buffer `{}` needs its number of elements. Fix: declare it.", buffer.name()));

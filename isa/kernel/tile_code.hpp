@@ -18,14 +18,20 @@ constexpr size_t max_copy_rank = 6;  ///< what a descriptor has, those of 1 asid
 int64_t elements_of(const Shape& shape);
 /// "f32[8, 128]"
 std::string tile_text(Type type, const Shape& shape);
-/// Bytes of an element, in values and in buffers: a bool has one.
+/// Bytes of an element, in values and in buffers: a bool has one, and so have types of 4 or 2 bits.
 unsigned tile_bytes(Type type);
+/// Bits that a bitcast sees of an element.
+unsigned tile_bits(Type type);
 
-constexpr TypeSet tile_signed = set_of(Type::i8, Type::i16, Type::i32);
-constexpr TypeSet tile_integers = static_cast<TypeSet>(tile_signed | set_of(Type::u8, Type::u16, Type::u32));
-constexpr TypeSet tile_floats = set_of(Type::f16, Type::bf16, Type::f32);
-constexpr TypeSet tile_numbers = static_cast<TypeSet>(tile_integers | tile_floats);
-constexpr TypeSet tile_types = static_cast<TypeSet>(tile_numbers | set_of(Type::boolean));
+constexpr TypeSet tile_buffers = set_of(Type::i8, Type::i16, Type::i32, Type::u8, Type::u16, Type::u32,
+                                        Type::f16, Type::bf16, Type::f32);  ///< what buffers are of
+constexpr TypeSet tile_nibbles = set_of(Type::i4, Type::u4, Type::i2, Type::u2);
+constexpr TypeSet tile_eighths = set_of(Type::f8_e4m3fn, Type::f8_e5m2, Type::f8_e4m3b11fnuz);
+constexpr TypeSet tile_signed = set_of(Type::i2, Type::i4, Type::i8, Type::i16, Type::i32);
+constexpr TypeSet tile_integers = tile_signed | tile_nibbles | set_of(Type::u8, Type::u16, Type::u32);
+constexpr TypeSet tile_floats = tile_eighths | set_of(Type::f16, Type::bf16, Type::f32);
+constexpr TypeSet tile_numbers = tile_integers | tile_floats;
+constexpr TypeSet tile_types = tile_numbers | set_of(Type::boolean);
 
 /// Operands stand before the operation that takes them.
 struct TileExpr {

@@ -18,7 +18,9 @@ std::string tile_text(Type type, const Shape& shape) {
     return fmt::format("{}[{}]", name_of(type), fmt::join(shape, ", "));
 }
 
-unsigned tile_bytes(Type type) { return type == Type::boolean ? 1 : storage_bits(type) / 8; }
+unsigned tile_bytes(Type type) { return (tile_bits(type) + 7) / 8; }
+
+unsigned tile_bits(Type type) { return type == Type::boolean ? 8 : storage_bits(type); }
 
 std::vector<Shape> lists_of(const Shape& dims, size_t from, size_t count) {
     std::vector<Shape> lists;
@@ -82,8 +84,9 @@ bool infer_elementwise(TileExpr& expr, const Operands& in) {
         case Op::max:
             return infer_binary(expr, in, tile_types, false), true;
         case Op::atan2:
-        case Op::next_after:
             return infer_binary(expr, in, tile_floats, false), true;
+        case Op::next_after:
+            return infer_binary(expr, in, tile_floats & ~tile_eighths, false), true;
         case Op::bit_and:
         case Op::bit_or:
         case Op::bit_xor:
@@ -112,7 +115,7 @@ bool infer_elementwise(TileExpr& expr, const Operands& in) {
             return infer_unary(expr, in, set_of(Type::boolean)), true;
         case Op::popcount:
         case Op::clz:
-            return infer_unary(expr, in, tile_integers), true;
+            return infer_unary(expr, in, tile_integers & ~tile_nibbles), true;
         case Op::is_finite:
         case Op::is_nan:
         case Op::is_inf:
@@ -178,7 +181,7 @@ void infer_select(TileExpr& expr, const Operands& in) {
 
 void infer_bitcast(TileExpr& expr, const TileExpr& x, Type type) {
     if (!contains(tile_types, type)) fail("it needs a type. Fix: write bitcast{i32}(x).");
-    const unsigned from = tile_bytes(x.type), to = tile_bytes(type);
+    const unsigned from = tile_bits(x.type), to = tile_bits(type);
     expr.type = type;
     expr.shape = x.shape;
     if (from == to) return;

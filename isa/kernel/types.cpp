@@ -27,6 +27,12 @@ constexpr std::array<Row, type_count> rows = {{{"none", 0},
                                                {"f16", 16},
                                                {"bf16", 16},
                                                {"i4", 4},
+                                               {"u4", 4},
+                                               {"i2", 2},
+                                               {"u2", 2},
+                                               {"f8_e4m3fn", 8},
+                                               {"f8_e5m2", 8},
+                                               {"f8_e4m3b11fnuz", 8},
                                                {"bytes", 8}}};
 
 }  // namespace
@@ -63,9 +69,7 @@ TypeSet legal_casts(Type type) {
         case Type::u16:
         case Type::i16:
             return integers;
-        case Type::none:
-        case Type::i4:
-        case Type::bytes:
+        default:
             break;
     }
     return 0;

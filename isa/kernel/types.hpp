@@ -23,11 +23,18 @@ enum class Type : uint8_t {
     f16,
     bf16,
     i4,
+    // only values of rule set xla have these; buffers hold them as i8 or u8
+    u4,
+    i2,
+    u2,
+    f8_e4m3fn,  ///< as jax names them: fn has no infinity, uz no -0
+    f8_e5m2,
+    f8_e4m3b11fnuz,
     bytes,  ///< raw memory: copied, never loaded
 };
-constexpr int type_count = 14;
+constexpr int type_count = 20;
 
-using TypeSet = uint16_t;
+using TypeSet = uint32_t;
 constexpr TypeSet set_of(Type type) { return static_cast<TypeSet>(1u << static_cast<unsigned>(type)); }
 template <typename... Types>
 constexpr TypeSet set_of(Type first, Types... rest) {
@@ -38,6 +45,8 @@ constexpr bool contains(TypeSet set, Type type) { return (set & set_of(type)) !=
 constexpr TypeSet words = set_of(Type::u32, Type::i32, Type::u64);
 constexpr TypeSet computed = set_of(Type::boolean, Type::u32, Type::i32, Type::u64, Type::f32);
 constexpr TypeSet narrow = set_of(Type::u8, Type::i8, Type::u16, Type::i16, Type::f16, Type::bf16);
+constexpr TypeSet only_values =
+    set_of(Type::u4, Type::i2, Type::u2, Type::f8_e4m3fn, Type::f8_e5m2, Type::f8_e4m3b11fnuz);
 
 std::string_view name_of(Type type);
 std::optional<Type> parse_type(std::string_view name);

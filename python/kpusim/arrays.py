@@ -1,8 +1,7 @@
 """Arrays of the host: which NumPy dtype stands for which element type.
 
 Floats and integers stand for themselves. i4 is int8 with values in [-8, 7]; bf16, posit8 and posit16 are
-their bit patterns, as uint16, uint8 and uint16. Arrays of the ``bfloat16`` and ``int4`` dtypes of ml_dtypes
-are taken too.
+their bit patterns, as uint16, uint8 and uint16. Arrays of the dtypes of ml_dtypes in ``TAKEN`` are taken too.
 """
 
 from __future__ import annotations
@@ -16,6 +15,18 @@ import numpy.typing as npt
 from kpusim.errors import UserError
 
 Array = npt.NDArray[Any]
+
+#: Dtypes of ml_dtypes: whether they come as their bits, else as their values, and the dtype for that.
+TAKEN: dict[str, tuple[bool, type[np.generic]]] = {
+    "bfloat16": (True, np.uint16),
+    "float8_e4m3fn": (True, np.uint8),
+    "float8_e5m2": (True, np.uint8),
+    "float8_e4m3b11fnuz": (True, np.uint8),
+    "int4": (False, np.int8),
+    "int2": (False, np.int8),
+    "uint4": (False, np.uint8),
+    "uint2": (False, np.uint8),
+}
 
 
 def host_array(what: str, value: npt.ArrayLike) -> tuple[Array, str]:
@@ -45,11 +56,9 @@ def host_array(what: str, value: npt.ArrayLike) -> tuple[Array, str]:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
         raise UserError(f"{what} is no array: {error}. Fix: give a NumPy array.") from error
-    if array.dtype.kind == "V":  # types of ml_dtypes
-        if array.dtype.name == "bfloat16":
-            array = array.view(np.uint16)
-        elif array.dtype.name == "int4":
-            array = array.astype(np.int8)
+    if found := TAKEN.get(array.dtype.name):
+        as_bits, dtype_of = found
+        array = array.view(dtype_of) if as_bits else array.astype(dtype_of)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise UserError(
             f"{what} has dtype {array.dtype}, which no element type has. "

@@ -92,27 +92,27 @@ std::string element_text(Type type, uint64_t bits) {
             return std::to_string(static_cast<int16_t>(bits));
         case Type::i32:
             return std::to_string(static_cast<int32_t>(bits));
-        case Type::f16:
-            return fmt::format("{}", values::f32_of_f16(static_cast<uint16_t>(bits)));
-        case Type::bf16:
-            return fmt::format("{}", values::f32_of_bf16(static_cast<uint16_t>(bits)));
         case Type::f32:
             return fmt::format("{}", values::float_of(static_cast<uint32_t>(bits)));
-        case Type::i4:
         case Type::bytes:
             return fmt::format("0x{:02x}", bits);
         default:
-            return std::to_string(bits);
+            break;
     }
+    if (!values::kernel::computes_wide(type)) return std::to_string(bits);
+    const values::kernel::Tile wide = values::kernel::computable(values::kernel::Tile::scalar(type, bits));
+    return wide.type == Type::f32 ? fmt::format("{}", wide.as<float>()[0])
+                                  : std::to_string(values::kernel::integer_of(wide));
 }
 
 Elements elements_of(Type type, Shape shape, const uint8_t* data, unsigned bits) {
-    const size_t bytes = std::max(bits / 8, 1u);  // i4: two elements, as they lie in memory
+    const size_t bytes = std::max(bits / 8, 1u);
+    const Type shown = bits < 8 ? Type::bytes : type;  // i4: two elements, as they lie in memory
     std::string what = kernel::tile_text(type, shape);
     return {std::move(what), std::move(shape), [=](size_t i) {
                 uint64_t value = 0;
                 std::memcpy(&value, data + i * bytes, bytes);
-                return element_text(type, value);
+                return element_text(shown, value);
             }};
 }
 

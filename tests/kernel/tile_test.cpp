@@ -177,6 +177,57 @@ TEST(Tile, Conversions) {
               (std::vector<uint16_t>{0x7C00, 0x7BFF, 1, 0}));
 }
 
+TEST(Tile, FloatsOfEightBits) {
+    const auto eighths = [](const std::string& expression, const std::vector<uint8_t>& a,
+                            const std::vector<uint8_t>& b = {}) {
+        return compute<uint8_t>("bitcast{u8}(" + expression + ")", "u8", a, b);
+    };
+    const std::string x = "bitcast{f8_e4m3fn}(x)", z = "bitcast{f8_e4m3fn}(z)";
+    // 448 + 32 is NaN, 1 + 1/16 is 1 (to even), 1.125 * 1.125 is 1.25, -0 + -0 stays
+    EXPECT_EQ(eighths(x + " + " + z, {0x7e, 0x38, 0x80}, {0x60, 0x18, 0x80}),
+              (std::vector<uint8_t>{0x7f, 0x38, 0x80}));
+    EXPECT_EQ(eighths(x + " * " + z, {0x39, 0x01, 0x7f}, {0x39, 0x30, 0x38}),
+              (std::vector<uint8_t>{0x3a, 0, 0x7f}));
+    EXPECT_EQ(eighths("neg(" + x + ")", {0x38, 0, 0x80, 1}), (std::vector<uint8_t>{0xb8, 0x80, 0, 0x81}));
+    EXPECT_EQ(eighths("select(x == z, " + x + ", " + z + ")", {0xff, 1}, {0xff, 2}),
+              (std::vector<uint8_t>{0xff, 2}));
+    EXPECT_EQ(compute<uint8_t>("u8(" + x + " < " + z + ")", "u8", {0x80, 0xb8, 0x7f}, {0, 0x38, 0x7f}),
+              (std::vector<uint8_t>{0, 1, 0}));
+    EXPECT_EQ(eighths("bitcast{f8_e4m3b11fnuz}(x) + bitcast{f8_e4m3b11fnuz}(z)", {0x7f, 1}, {0x7f, 0x81}),
+              (std::vector<uint8_t>{0x80, 0}));
+    const std::string floats = "bitcast{u8}(f8_e5m2(x))";
+    EXPECT_EQ(
+        read<uint8_t>(compute(floats, "f32", "u8", words({bits(57344), bits(-1e9F), nan_bits, minus, 1}),
+                              words({0, 0, 0, 0, 0}), 5)),
+        (std::vector<uint8_t>{0x7b, 0xfc, 0x7e, 0x80, 0}));
+}
+
+TEST(Tile, WholeNumbersOfFourBits) {
+    const auto nibbles = [](const std::string& expression, const std::vector<int8_t>& a,
+                            const std::vector<int8_t>& b = {}) {
+        return compute<int8_t>("i8(" + expression + ")", "i8", a, b);
+    };
+    EXPECT_EQ(nibbles("i4(x)", {7, 8, -9, 16, -128}), (std::vector<int8_t>{7, -8, 7, 0, 0}));
+    EXPECT_EQ(nibbles("i4(x) + i4(z)", {7, -8}, {1, -1}), (std::vector<int8_t>{-8, 7}));
+    EXPECT_EQ(nibbles("i4(x) / i4(z)", {-8, 5, -7}, {-1, 0, 2}), (std::vector<int8_t>{-8, -1, -3}));
+    EXPECT_EQ(nibbles("i4(x) >> i4(z)", {-8, -8, 7}, {1, -1, 5}), (std::vector<int8_t>{-4, -1, 0}));
+    EXPECT_EQ(nibbles("shr_logical(i4(x), i4(z))", {-8, -8, -1}, {1, -1, 3}), (std::vector<int8_t>{4, 0, 1}));
+    EXPECT_EQ(nibbles("u4(x) >> u4(z)", {8, 7}, {1, 1}), (std::vector<int8_t>{12, 3}));
+    EXPECT_EQ(nibbles("u4(x) - u4(z)", {0}, {1}), (std::vector<int8_t>{15}));
+    EXPECT_EQ(nibbles("neg(i2(x))", {-2, 1, 3}), (std::vector<int8_t>{-2, -1, 1}));
+    const std::vector<float> values = {7.9F, 8, -8.9F, -9, std::nanf(""), INFINITY, -0.9F};
+    EXPECT_EQ(read<int8_t>(compute("i8(i4(x))", "f32", "i8", blob(values), blob(values), 7)),
+              (std::vector<int8_t>{7, 7, -8, -8, 0, 7, 0}));
+    EXPECT_EQ(read<int8_t>(compute("i8(u4(x))", "f32", "i8", blob(values), blob(values), 7)),
+              (std::vector<int8_t>{7, 8, 0, 0, 0, 15, 0}));
+    // row 2r is the low half of row r
+    const std::string rows = "bitcast{i4}(reshape{2, 2}(x))";
+    EXPECT_EQ(nibbles("reshape{4}(slice{0, 0, 2, 2, 1, 1}(" + rows + "))", {0x21, 0x43, 0x65, -121}),
+              (std::vector<int8_t>{1, 3, 2, 4}));
+    EXPECT_EQ(compute<int8_t>("reshape{4}(bitcast{i8}(" + rows + "))", "i8", {0x21, 0x43, 0x65, -121}),
+              (std::vector<int8_t>{0x21, 0x43, 0x65, -121}));
+}
+
 TEST(Tile, PowersAndRemaindersOfFloats) {
     const auto f = [](std::initializer_list<float> list) {
         std::vector<uint32_t> words;

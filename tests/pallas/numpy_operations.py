@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from statistics import NormalDist
 from typing import Any
@@ -13,8 +14,20 @@ Json = dict[str, Any]
 
 
 def is_float(x: Any) -> bool:
-    """Of any width; bf16 is no NumPy type."""
-    return x.dtype.kind == "f" or x.dtype.name == "bfloat16"
+    """Of any width; those of ml_dtypes are no NumPy types."""
+    return "float" in x.dtype.name
+
+
+def whole_bits(dtype: Any) -> int:
+    """Bits of a whole number; 0 of anything else."""
+    digits = re.fullmatch(r"u?int(\d+)", dtype.name)
+    return int(digits[1]) if digits else 0
+
+
+def limits_of(dtype: Any) -> tuple[int, int]:
+    """The least and the greatest whole number."""
+    bits = whole_bits(dtype)
+    return (0, (1 << bits) - 1) if dtype.name[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
 def flushed(x: Any) -> Any:
@@ -31,6 +44,8 @@ def wide(function: Callable[..., Any]) -> Callable[..., Any]:
         del form, kind
         dtype = values[0].dtype
         found = function(*(flushed(value).astype(np.float64) for value in values))
+        if dtype.name.startswith("float8"):
+            found = np.asarray(found).astype(np.float16)
         return flushed(np.asarray(found).astype(np.float32 if dtype == np.float32 else dtype))
 
     return operation
@@ -70,16 +85,16 @@ def shifted(kind: str) -> Callable[..., Any]:
     """Shifts; an amount beyond the width, as an unsigned number, leaves nothing, or the sign."""
 
     def function(x: Any, amount: Any) -> Any:
-        bits = x.dtype.itemsize * 8
-        unsigned = np.dtype(f"u{x.dtype.itemsize}")
-        count = np.asarray(amount).view(unsigned).astype(np.uint64)
-        inside = np.minimum(count, np.uint64(bits - 1)).astype(np.int64)
+        bits = whole_bits(x.dtype)
+        below = (1 << bits) - 1
+        count = np.asarray(amount).astype(np.int64) & below
+        inside = np.minimum(count, bits - 1)
+        value = x.astype(np.int64) & below
         if kind == "arithmetic":
-            signed = x.view(np.dtype(f"i{x.dtype.itemsize}"))
-            return (signed.astype(np.int64) >> inside).astype(signed.dtype).view(x.dtype)
-        value = x.view(unsigned).astype(np.uint64)
-        moved = value << inside.astype(np.uint64) if kind == "left" else value >> inside.astype(np.uint64)
-        return np.where(count >= bits, 0, moved).astype(unsigned).view(x.dtype)
+            signed = value - ((value >> bits - 1) << bits)
+            return (signed >> inside).astype(x.dtype)
+        moved = value << inside if kind == "left" else value >> inside
+        return np.where(count >= bits, 0, moved & below).astype(x.dtype)
 
     return function
 
@@ -134,10 +149,11 @@ def converted(form: Json, kind: Json, x: Any) -> Any:
     target = np.dtype(TYPES[kind["type"]])
     if target == np.bool_:
         return flushed(x) != 0
-    if is_float(x) and target.kind in "iu":
-        limits = np.iinfo(target)
+    if is_float(x) and whole_bits(target):
         number = np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=1e30, neginf=-1e30)
-        return np.clip(np.trunc(number), limits.min, limits.max).astype(np.int64).astype(target)
+        return np.clip(np.trunc(number), *limits_of(target)).astype(np.int64).astype(target)
+    if x.dtype.name not in ("bool", "float32") and target.itemsize == 1:
+        x = x.astype(np.float32 if is_float(x) else np.int64)  # some pairs of ml_dtypes have no conversion
     return flushed(x).astype(target)
 
 
@@ -148,7 +164,7 @@ def bit_counts(x: Any) -> Any:
 
 def leading_zeros(x: Any) -> Any:
     """Zeros above the highest bit that is set."""
-    bits = x.dtype.itemsize * 8
+    bits = whole_bits(x.dtype)
     unsigned = x.view(np.dtype(f"u{x.dtype.itemsize}")).astype(np.float64)
     return np.where(unsigned == 0, bits, bits - 1 - np.floor(np.log2(np.maximum(unsigned, 1)))).astype(
         x.dtype
@@ -275,7 +291,8 @@ def cumulated(function: Any) -> Callable[..., Any]:
     def operation(form: Json, kind: Json, x: Any) -> Any:
         del kind
         turned = np.flip(x, form["axis"]) if form["reverse"] else x
-        found = function.accumulate(turned, axis=form["axis"], dtype=x.dtype)
+        between = x.dtype if is_float(x) else np.int64
+        found = function.accumulate(turned, axis=form["axis"], dtype=between).astype(x.dtype)
         return np.flip(found, form["axis"]) if form["reverse"] else found
 
     return operation
@@ -300,7 +317,7 @@ def sorted_values(form: Json, kind: Json, *values: Any) -> Any:
 def top(form: Json, kind: Json, x: Any) -> Any:
     """The largest by sign and bits, and where they stand; the first of equals."""
     del kind
-    key = x.astype(np.int64) if x.dtype.kind in "biu" else by_bits(x)
+    key = by_bits(x) if is_float(x) else x.astype(np.int64)
     order = np.argsort(-key, axis=-1, kind="stable")[..., : form["k"]]
     return [np.take_along_axis(x, order, axis=-1), order]
 
@@ -347,19 +364,43 @@ def bitcast_rows(form: Json, kind: Json, x: Any) -> Any:
 
     del form
     dtype = np.dtype(TYPES[kind["type"]])
-    parts = x.dtype.itemsize // dtype.itemsize
-    if parts == 1:
-        return x.view(dtype)
-    split = np.ascontiguousarray(x).view(dtype).reshape(*x.shape, parts)
-    return np.moveaxis(split, -1, -2).reshape(kind["shape"])
+    bits, to = width(x.dtype), width(dtype)
+    if to > bits:
+        *outer, rows, columns = x.shape
+        x = np.moveaxis(x.reshape(*outer, rows * bits // to, to // bits, columns), -2, -1)
+    found = from_digits(digits(x), dtype)
+    if to < bits:
+        found = np.moveaxis(found.reshape(*x.shape, bits // to), -1, -2)
+    return found.reshape(kind["shape"])
 
 
 def same_bits(form: Json, kind: Json, x: Any) -> Any:
-    """The same bytes."""
+    """The same bits; parts of a wider element are a last dimension."""
     from numpy_reference import TYPES
 
     del form
-    return np.ascontiguousarray(x).view(TYPES[kind["type"]]).reshape(kind["shape"])
+    return from_digits(digits(x), np.dtype(TYPES[kind["type"]])).reshape(kind["shape"])
+
+
+def width(dtype: Any) -> int:
+    """Bits of an element."""
+    return whole_bits(dtype) or 8 * int(dtype.itemsize)
+
+
+def digits(x: Any) -> Any:
+    """Pairs of bits of each element, the lowest first, all in one row."""
+    whole = np.ascontiguousarray(x).view(np.uint8).reshape(x.size, x.dtype.itemsize)
+    pairs = (whole[:, :, None] >> np.arange(0, 8, 2, dtype=np.uint8)) & 3
+    return pairs.reshape(x.size, -1)[:, : width(x.dtype) // 2].reshape(-1)
+
+
+def from_digits(pairs: Any, dtype: Any) -> Any:
+    """The way back, in one row."""
+    each = width(dtype) // 2
+    whole = np.zeros((pairs.size // each, 4 * dtype.itemsize), np.uint8)
+    whole[:, :each] = pairs.reshape(-1, each)
+    parts = (whole.reshape(-1, 4) << np.arange(0, 8, 2, dtype=np.uint8)).sum(axis=1).astype(np.uint8)
+    return parts.astype(dtype) if each < 4 else parts.view(dtype)
 
 
 def by_element(function: Callable[[float], float]) -> Callable[..., Any]:

@@ -131,8 +131,11 @@ def unused(x: Any, other: Any) -> Any:
     ("other", "text"),
     [
         (jnp.zeros((0, 8)), "an array without elements, of shape (0, 8). Fix: leave it out of the call"),
-        (jnp.zeros((8, 8), jnp.int4), "elements of type int4 are not supported. Fix: one of float32, "),
-        (jnp.zeros((8, 8), jnp.float8_e4m3fn), "elements of type float8_e4m3fn are not supported. Fix: "),
+        (
+            jnp.zeros((8, 8), jnp.complex64),
+            "elements of type complex64 are not supported. Fix: one of float32, ",
+        ),
+        (jnp.zeros((8, 8), jnp.float8_e4m3), "elements of type float8_e4m3 are not supported. Fix: "),
     ],
 )
 def test_operand_is_named(other: Any, text: str) -> None:

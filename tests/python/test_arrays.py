@@ -53,7 +53,7 @@ def test_every_type_travels(name: str, dtype: type, count: int) -> None:
 
 
 def test_dtypes_of_ml_dtypes() -> None:
-    """Arrays of bfloat16 and int4 are taken as the bits that they are."""
+    """Arrays of bfloat16 and float8 are taken as the bits that they are, of int4 and uint4 as bytes."""
     interpreter = NemInterpreter()
     interpreter.load(COPY.format(type="bf16", count=32))
     x = np.linspace(-1, 1, 32).astype(ml_dtypes.bfloat16)
@@ -63,4 +63,10 @@ def test_dtypes_of_ml_dtypes() -> None:
     small = (np.arange(128) % 16 - 8).astype(ml_dtypes.int4)
     assert np.array_equal(interpreter.run({"x": small})["y"], small.astype(np.int8))
     with pytest.raises(kpusim.UserError, match="no element type has"):
-        interpreter.run({"x": np.zeros(128, ml_dtypes.float8_e4m3fn)})
+        interpreter.run({"x": np.zeros(128, ml_dtypes.float8_e4m3)})
+    interpreter.load(COPY.format(type="u8", count=64))
+    for kind in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3b11fnuz):
+        eighths = np.arange(100, 164, dtype=np.uint8)
+        assert np.array_equal(interpreter.run({"x": eighths.view(kind)})["y"], eighths)
+    tiny = (np.arange(64) % 16).astype(ml_dtypes.uint4)
+    assert np.array_equal(interpreter.run({"x": tiny})["y"], np.arange(64) % 16)

@@ -7,6 +7,7 @@
 
 #include "tests/values/helpers.hpp"
 #include "values/fast/kernels.hpp"
+#include "values/float8.hpp"
 
 namespace kpu::values {
 namespace {
@@ -139,6 +140,62 @@ TEST(Convert, KernelsAgreeWithTheDefinition) {
             for (size_t i = 0; i < hard.size(); ++i) ASSERT_EQ(narrow[i], encode(f, odd[i])) << odd[i];
         }
     }
+}
+
+/// The magnitude nearest to a number among all of them, the even one of two.
+uint8_t nearest(const std::array<float, 256>& values, double value) {
+    int best = 0;
+    for (int bits = 1; bits < 0x80; ++bits) {
+        const double far = std::fabs(std::fabs(value) - double{values[static_cast<size_t>(bits)]});
+        const double least = std::fabs(std::fabs(value) - double{values[static_cast<size_t>(best)]});
+        if (far < least || (far == least && bits % 2 == 0)) best = bits;
+    }
+    return static_cast<uint8_t>(best);
+}
+
+// Of every number of 16 bits, and what is next to it in f32.
+TEST(Float8, EveryPatternAndEveryHalf) {
+    for (const Float8& format : {e4m3fn, e5m2, e4m3b11fnuz}) {
+        const std::array<float, 256> values = f8_values(format);
+        const double top = double{values[format.greatest]},
+                     end = top + (top - double{values[format.greatest - size_t{1}]}) / 2;
+        for (uint32_t bits = 0; bits < 256; ++bits) {
+            if (std::isnan(values[bits])) continue;
+            EXPECT_EQ(f8_of(double{values[bits]}, format), bits);
+        }
+        for (uint32_t bits = 0; bits < 3 * 65536; ++bits) {
+            const auto half = static_cast<uint16_t>(bits / 3);
+            for (float value : {f32_of_f16(half), f32_of_bf16(half)}) {
+                if (bits % 3 != 0) value = std::nextafter(value, bits % 3 == 1 ? HUGE_VALF : -HUGE_VALF);
+                const uint8_t found = f8_of(double{value}, format);
+                const auto sign = static_cast<uint8_t>(std::signbit(value) ? 0x80 : 0);
+                const double size = std::fabs(double{value});
+                uint8_t expected = nearest(values, double{value});
+                if (size > end || (size == end && format.greatest % 2 == 1)) expected = format.infinity;
+                const bool is_nan = value != value || expected == format.nan;
+                const bool is_zero = expected == 0 && !format.has_minus_zero;
+                EXPECT_EQ(found, is_nan ? format.nan : is_zero ? 0 : expected | sign) << value;
+            }
+        }
+    }
+}
+
+TEST(Float8, WhatIsSpecial) {
+    EXPECT_EQ(f8_of(464.0, e4m3fn), 0x7e);  // half way to 480, which is no number: to the even one
+    EXPECT_EQ(f8_of(464.1, e4m3fn), 0x7f);
+    EXPECT_EQ(f8_of(-INFINITY, e4m3fn), 0x7f);
+    EXPECT_EQ(f8_of(61439.0, e5m2), 0x7b);
+    EXPECT_EQ(f8_of(61440.0, e5m2), 0x7c);
+    EXPECT_EQ(f8_of(-1e300, e5m2), 0xfc);
+    EXPECT_EQ(f8_of(-0.0, e5m2), 0x80);
+    EXPECT_EQ(f8_of(-0.0, e4m3b11fnuz), 0);
+    EXPECT_EQ(f8_of(-1e-9, e4m3b11fnuz), 0);
+    EXPECT_EQ(f8_of(30.9, e4m3b11fnuz), 0x7f);
+    EXPECT_EQ(f8_of(31.0, e4m3b11fnuz), 0x80);
+    EXPECT_EQ(f8_of(std::ldexp(1.0, -10), e4m3fn), 0);  // half of the least: to the even one
+    EXPECT_EQ(f8_of(std::ldexp(3.0, -10), e4m3fn), 2);
+    EXPECT_TRUE(std::isnan(f8_values(e4m3b11fnuz)[0x80]));
+    EXPECT_TRUE(std::isinf(f8_values(e5m2)[0xfc]));
 }
 
 }  // namespace

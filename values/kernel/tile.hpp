@@ -57,10 +57,12 @@ class Tile {
 /// An integer scalar.
 int64_t integer_of(const Tile& tile, size_t at = 0);
 
-/// Calls `visit` with an object of the type's C++ type; f16 and bf16 come as their 16 bits.
+/// Calls `visit` with an object of the type's C++ type; floats of 16 and 8 bits come as their bits.
 template <typename Visit>
 void with_storage(Type type, Visit&& visit) {
     switch (type) {
+        case Type::i2:
+        case Type::i4:
         case Type::i8:
             return visit(int8_t{});
         case Type::i16:
@@ -81,8 +83,14 @@ void with_storage(Type type, Visit&& visit) {
 }
 
 Tile convert_tile(const Tile& from, Type to);
-/// f16 and bf16 as f32; others as they are.
+/// Floats of 16 and 8 bits as f32; others as they are.
 Tile widened(const Tile& tile);
+/// Whether arithmetic takes elements to a wider type, and rounds or wraps what comes of them.
+bool computes_wide(Type type);
+/// Operands of arithmetic in that type: floats as f32, whole numbers of 4 and 2 bits as i8 or u8.
+Tile computable(const Tile& tile);
+/// What arithmetic gives, back in the type of its operands: floats of 8 bits by way of f16, as XLA has it.
+Tile computed_in(const Tile& wide, Type type);
 
 Tile unary_tile(const TileExpr& expr, const Tile& a);
 Tile binary_tile(Op op, const Tile& a, const Tile& b);

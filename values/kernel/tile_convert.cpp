@@ -1,8 +1,9 @@
 // Conversions between element types, kernels.md B8.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "values/convert.hpp"
+#include "values/float8.hpp"
 #include "values/kernel/tile_float.hpp"
 
 namespace kpu::values::kernel {
@@ -20,18 +21,68 @@ To truncated(float value) {
     return static_cast<To>(whole);
 }
 
+struct Eighth {
+    Float8 format;
+    std::array<float, 256> values = f8_values(format);
+};
+const Eighth& eighth_of(Type type) {
+    static const std::array<Eighth, 3> in_order_of_types = {Eighth{e4m3fn}, Eighth{e5m2},
+                                                            Eighth{e4m3b11fnuz}};
+    return in_order_of_types[static_cast<size_t>(type) - static_cast<size_t>(Type::f8_e4m3fn)];
+}
+
+bool is_narrow_float(Type type) { return type != Type::f32 && contains(kpu::kernel::tile_floats, type); }
+bool is_eighth(Type type) { return contains(kpu::kernel::tile_eighths, type); }
+bool is_nibble(Type type) { return contains(kpu::kernel::tile_nibbles, type); }
+
 Tile narrowed(const Tile& from, Type to) {
     Tile result(to, from.shape);
     const float* in = from.as<float>();
+    if (is_eighth(to)) {
+        const Float8& format = eighth_of(to).format;
+        for (size_t i = 0; i < from.count(); ++i) result.make()[i] = f8_of(flushed(in[i]), format);
+        return result;
+    }
     auto* out = result.make_as<uint16_t>();
     for (size_t i = 0; i < from.count(); ++i)
         out[i] = to == Type::f16 ? f16_of(flushed(in[i])) : bf16_of(flushed(in[i]));
     return result;
 }
 
+/// The type of one byte with the same values; they stand in a byte each, extended by their sign.
+Type byte_of(Type nibble) { return contains(kpu::kernel::tile_signed, nibble) ? Type::i8 : Type::u8; }
+
+/// The lowest bits of each byte.
+Tile wrapped(const Tile& from, Type to) {
+    Tile result(to, from.shape);
+    const unsigned unused = 8 - kpu::kernel::storage_bits(to);
+    const bool has_sign = byte_of(to) == Type::i8;
+    for (size_t i = 0; i < from.count(); ++i) {
+        const auto high = static_cast<uint8_t>(from.bytes()[i] << unused);
+        result.make()[i] =
+            static_cast<uint8_t>(has_sign ? static_cast<int8_t>(high) >> unused : high >> unused);
+    }
+    return result;
+}
+
+Tile from_float(const Tile& from, Type to);
+
+/// Truncated and saturated.
+Tile nibbles_of(const Tile& from, Type to) {
+    const Tile bytes = from_float(from, byte_of(to));
+    const int values = 1 << kpu::kernel::storage_bits(to);
+    const int least = byte_of(to) == Type::i8 ? -values / 2 : 0;
+    Tile result(to, from.shape);
+    for (size_t i = 0; i < from.count(); ++i)
+        result.make()[i] = static_cast<uint8_t>(
+            std::clamp(static_cast<int>(integer_of(bytes, i)), least, least + values - 1));
+    return result;
+}
+
 Tile from_float(const Tile& from, Type to) {
     if (to == Type::f32) return from;
-    if (to == Type::f16 || to == Type::bf16) return narrowed(from, to);
+    if (is_narrow_float(to)) return narrowed(from, to);
+    if (is_nibble(to)) return nibbles_of(from, to);
     Tile result(to, from.shape);
     const float* in = from.as<float>();
     const size_t count = from.count();
@@ -73,21 +124,35 @@ Tile from_integer(const Tile& from, Type to) {
 }  // namespace
 
 Tile widened(const Tile& tile) {
-    if (tile.type != Type::f16 && tile.type != Type::bf16) return tile;
+    if (!is_narrow_float(tile.type)) return tile;
     Tile result(Type::f32, tile.shape);
-    const auto* in = tile.as<uint16_t>();
     float* out = result.make_as<float>();
+    if (is_eighth(tile.type)) {
+        const std::array<float, 256>& values = eighth_of(tile.type).values;
+        for (size_t i = 0; i < tile.count(); ++i) out[i] = values[tile.bytes()[i]];
+        return result;
+    }
+    const auto* in = tile.as<uint16_t>();
     for (size_t i = 0; i < tile.count(); ++i)
         out[i] = tile.type == Type::f16 ? f32_of_f16(in[i]) : f32_of_bf16(in[i]);
     return result;
 }
 
+bool computes_wide(Type type) { return is_narrow_float(type) || is_nibble(type); }
+
+Tile computable(const Tile& tile) {
+    return is_nibble(tile.type) ? tile.viewed(byte_of(tile.type), tile.shape) : widened(tile);
+}
+
+Tile computed_in(const Tile& wide, Type type) {
+    return convert_tile(is_eighth(type) ? convert_tile(wide, Type::f16) : wide, type);
+}
+
 Tile convert_tile(const Tile& from, Type to) {
     if (from.type == to) return from;
-    if (from.type == Type::f16 || from.type == Type::bf16) return from_float(widened(from), to);
-    if (from.type == Type::f32) return from_float(from, to);
-    if (to == Type::f16 || to == Type::bf16) return narrowed(from_integer(from, Type::f32), to);
-    return from_integer(from, to);
+    if (contains(kpu::kernel::tile_floats, from.type)) return from_float(widened(from), to);
+    if (is_narrow_float(to)) return narrowed(from_integer(from, Type::f32), to);
+    return is_nibble(to) ? wrapped(from_integer(from, Type::u8), to) : from_integer(from, to);
 }
 
 }  // namespace kpu::values::kernel

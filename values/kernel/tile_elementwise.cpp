@@ -185,10 +185,18 @@ bool compares(Op op) {
 }  // namespace
 
 Tile binary_tile(Op op, const Tile& a, const Tile& b) {
-    if (a.type == Type::f16 || a.type == Type::bf16) {
+    if (computes_wide(a.type)) {
         if (op == Op::next_after) return next_after_narrow(a, b);
-        const Tile wide = binary_tile(op, widened(a), widened(b));
-        return wide.type == Type::f32 ? convert_tile(wide, a.type) : wide;
+        const auto operand = [op](const Tile& x) {
+            if (!contains(kpu::kernel::tile_nibbles, x.type)) return widened(x);
+            // shifts to the right fill from the sign bit of the type, or with zeros, whatever its sign
+            const unsigned bits = kpu::kernel::storage_bits(x.type);
+            if (op == Op::shr) return computable(convert_tile(x, bits == 4 ? Type::i4 : Type::i2));
+            if (op == Op::shr_logical) return computable(convert_tile(x, bits == 4 ? Type::u4 : Type::u2));
+            return computable(x);
+        };
+        const Tile wide = binary_tile(op, operand(a), operand(b));
+        return wide.type == Type::boolean ? wide : computed_in(wide, a.type);
     }
     Tile result(compares(op) ? Type::boolean : a.type, a.shape.empty() ? b.shape : a.shape);
     bool known = false;

@@ -12,25 +12,10 @@ namespace kpu::values::kernel {
 namespace {
 
 /// What stands for an element outside of the operand: NaN, the least of signed, the greatest of unsigned types.
-uint32_t outside_bits(Type type) {
-    switch (type) {
-        case Type::f32:
-            return f32_nan;
-        case Type::f16:
-            return f16_nan;
-        case Type::bf16:
-            return bf16_nan;
-        case Type::i8:
-            return 0x80;
-        case Type::i16:
-            return 0x8000;
-        case Type::i32:
-            return 0x80000000u;
-        case Type::boolean:
-            return 1;
-        default:
-            return 0xffffffffu;
-    }
+Tile outside_of(Type type) {
+    const bool is_float = contains(kpu::kernel::tile_floats, type);
+    const float least = contains(kpu::kernel::tile_signed, type) ? -HUGE_VALF : HUGE_VALF;
+    return convert_tile(Tile::scalar(Type::f32, is_float ? f32_nan : bits_of(least)), type);
 }
 
 bool in_list(const Shape& list, size_t member) {
@@ -46,7 +31,7 @@ class Gather {
           index_(in[1]),
           lists_(kpu::kernel::lists_of(expr.dims, 1, 6)),
           fills_(expr.dims[0] == 1) {
-        fill_ = fills_ ? in[2] : Tile::scalar(x_.type, outside_bits(x_.type));
+        fill_ = fills_ ? in[2] : outside_of(x_.type);
         strides_ = row_major(x_.shape);
     }
 

@@ -55,8 +55,36 @@ Tile iota(const TileExpr& expr) {
     return convert_tile(index, expr.type);
 }
 
+/// The same where one type has less than a byte.
+Tile bitcast_bits(const TileExpr& expr, const Tile& x) {
+    const unsigned from = kpu::kernel::tile_bits(x.type), to = kpu::kernel::tile_bits(expr.type);
+    if (from == to) return convert_tile(x, expr.type);
+    const bool splits = from > to;
+    const unsigned part = std::min(from, to), parts = std::max(from, to) / part;
+    const Shape& wide = splits ? x.shape : expr.shape;
+    const auto columns = static_cast<size_t>(wide.back());
+    const auto count = static_cast<size_t>(kpu::kernel::elements_of(wide));
+    // a byte for each part; what stands above its bits is cut
+    Tile result(contains(kpu::kernel::tile_nibbles, expr.type) ? Type::u8 : expr.type, expr.shape);
+    for (size_t at = 0; at < count; ++at) {
+        uint32_t word = 0;
+        if (splits) std::memcpy(&word, x.bytes() + at * x.element_bytes(), x.element_bytes());
+        for (size_t i = 0; i < parts; ++i) {
+            const size_t place = (at / columns * parts + i) * columns + at % columns;
+            if (splits)
+                result.make()[place] = static_cast<uint8_t>(word >> i * part);
+            else
+                word |= (x.bytes()[place] & ((1u << part) - 1)) << i * part;
+        }
+        if (!splits) std::memcpy(result.make() + at * result.element_bytes(), &word, result.element_bytes());
+    }
+    return convert_tile(result, expr.type);
+}
+
 /// To a narrower type each row becomes rows of its parts, low ones first; back, the other way round.
 Tile bitcast(const TileExpr& expr, const Tile& x) {
+    for (const Type type : {x.type, expr.type})
+        if (contains(kpu::kernel::tile_nibbles, type)) return bitcast_bits(expr, x);
     const unsigned from = x.element_bytes(), to = kpu::kernel::tile_bytes(expr.type);
     if (from == to) return x.viewed(expr.type, expr.shape);
     const Shape& wide = from > to ? x.shape : expr.shape;

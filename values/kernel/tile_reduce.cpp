@@ -153,10 +153,11 @@ void cumulate(Op op, const T* in, T* out, int64_t size, int64_t step) {
 
 Tile reduced_tile(const TileExpr& expr, const Tile& given) {
     if (expr.op == Op::argmax || expr.op == Op::argmin) return argument(expr, given);
-    if (given.type == Type::f16 || given.type == Type::bf16) {
+    if (computes_wide(given.type)) {
+        const Tile x = computable(given);
         TileExpr wide = expr;
-        wide.type = Type::f32;
-        return convert_tile(reduced_tile(wide, widened(given)), given.type);
+        wide.type = x.type;
+        return computed_in(reduced_tile(wide, x), given.type);
     }
     int64_t length = 1;
     const Tile x = reduced_last(expr, given, length);
@@ -181,10 +182,11 @@ Tile reduced_tile(const TileExpr& expr, const Tile& given) {
 }
 
 Tile cumulated_tile(const TileExpr& expr, const Tile& given) {
-    if (given.type == Type::f16 || given.type == Type::bf16) {
+    if (computes_wide(given.type)) {
+        const Tile x = computable(given);
         TileExpr wide = expr;
-        wide.type = Type::f32;
-        return convert_tile(cumulated_tile(wide, widened(given)), given.type);
+        wide.type = x.type;
+        return computed_in(cumulated_tile(wide, x), given.type);
     }
     Tile result(expr.type, expr.shape);
     if (result.count() == 0) return result;

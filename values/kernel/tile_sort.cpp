@@ -152,7 +152,7 @@ Tile dot_tile(const TileExpr& expr, const Tile& a, const Tile& b) {
         std::fill_n(result.make_as<float>(), result.count(), 0.0F);
     else
         multiply_integers(x, y, result, batch, m, k, n);
-    return convert_tile(result, expr.type);
+    return computed_in(result, expr.type);
 }
 
 }  // namespace kpu::values::kernel

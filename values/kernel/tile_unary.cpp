@@ -211,9 +211,9 @@ T integer(const TileExpr& expr, T a) {
 }  // namespace
 
 Tile unary_tile(const TileExpr& expr, const Tile& a) {
-    if (a.type == Type::f16 || a.type == Type::bf16) {
-        const Tile wide = floats(expr, widened(a));
-        return wide.type == Type::f32 ? convert_tile(wide, a.type) : wide;
+    if (computes_wide(a.type)) {
+        const Tile wide = unary_tile(expr, computable(a));
+        return wide.type == Type::boolean ? wide : computed_in(wide, a.type);
     }
     if (a.type == Type::f32) return floats(expr, a);
     Tile result(a.type, a.shape);

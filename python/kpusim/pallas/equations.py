@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from kpusim.pallas import internals as jx
@@ -22,6 +23,9 @@ ELEMENTWISE = """
     dynamic_slice dynamic_update_slice
 """.split()
 
+#: Least bits of the elements of some of them.
+WIDER = {"nextafter": 16, "population_count": 8, "clz": 8}
+
 
 def handles(*names: str) -> Callable[[Handler], Handler]:
     """Enter a function for these primitives."""
@@ -37,8 +41,11 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 @handles(*ELEMENTWISE)
 def plain(equation: Equation) -> Sequence[Atom]:
     """The same operation here."""
+    name = equation.source.primitive.name
     if equation.params.get("accuracy") is not None:
-        raise Refused(f"`{equation.source.primitive.name}` with a chosen accuracy")
+        raise Refused(f"`{name}` with a chosen accuracy")
+    if name in WIDER and jx.bits_of(equation.dtype(0)) < WIDER[name]:
+        raise Refused(f"`{name}` of {equation.dtype(0).name}; convert to a wider type")
     return equation.emit(jx.PRIMITIVES[equation.source.primitive], equation.atoms)
 
 
@@ -72,7 +79,7 @@ def total_order(equation: Equation) -> Sequence[Atom]:
 def ordered(equation: Equation, operand: int) -> Atom:
     """A whole number in the place of a float: bits, below those of positive ones where the sign is set."""
     atom, dtype = equation.atoms[operand], np.dtype(equation.dtype(operand))
-    if np.issubdtype(dtype, np.integer) or dtype == np.bool_:
+    if jx.is_whole(dtype) or dtype == np.bool_:
         return atom
     whole = np.dtype(f"int{8 * dtype.itemsize}")
     kind = [(equation.shape(operand), whole)]
@@ -88,7 +95,7 @@ def pack_elementwise(equation: Equation) -> Sequence[Atom]:
     shape = equation.shape(0)
     packed, bits, unsigned = packing(equation, equation.dtype(0))
     whole = np.dtype(f"uint{bits}")
-    change = "convert_element_type" if np.issubdtype(packed, np.integer) else "bitcast_convert_type"
+    change = "convert_element_type" if jx.is_whole(packed) else "bitcast_convert_type"
     parts: list[Atom] = []
     for number, atom in enumerate(equation.atoms):
         narrow = equation.emit("convert_element_type", [atom], [(shape, packed)])
@@ -111,7 +118,7 @@ def unpack_elementwise(equation: Equation) -> Sequence[Atom]:
     place = literal(int(equation.params["index"]) * bits, unsigned)
     moved = equation.emit("shift_right_logical", [*atoms, place], [(shape, unsigned)])
     narrow = equation.emit("convert_element_type", moved, [(shape, np.dtype(f"uint{bits}"))])
-    change = "convert_element_type" if np.issubdtype(packed, np.integer) else "bitcast_convert_type"
+    change = "convert_element_type" if jx.is_whole(packed) else "bitcast_convert_type"
     return equation.emit("convert_element_type", equation.emit(change, narrow, [(shape, packed)]))
 
 
@@ -119,7 +126,7 @@ def packing(equation: Equation, unpacked: Any) -> tuple[Any, int, Any]:
     """The narrow type, its bits, and the type of what holds several."""
     packed = np.dtype(equation.params["packed_dtype"])
     jx.element_type(packed)
-    return packed, 8 * packed.itemsize, np.dtype(f"uint{8 * np.dtype(unpacked).itemsize}")
+    return packed, jx.bits_of(packed), np.dtype(f"uint{8 * np.dtype(unpacked).itemsize}")
 
 
 @handles("square")
@@ -317,10 +324,9 @@ def fill_of(value: Any, dtype: Any) -> Atom:
         return literal(value, dtype)
     if dtype == np.bool_:
         return literal(True, dtype)
-    if np.issubdtype(dtype, np.signedinteger):
-        return literal(np.iinfo(dtype).min, dtype)
-    if np.issubdtype(dtype, np.unsignedinteger):
-        return literal(np.iinfo(dtype).max, dtype)
+    if jx.is_whole(dtype):
+        limits = jnp.iinfo(dtype)
+        return literal(limits.min or limits.max, dtype)
     return literal(math.nan, dtype)
 
 
@@ -383,7 +389,7 @@ def dot_general(equation: Equation) -> Sequence[Atom]:
     """Products summed over dimensions; of a whole number and a float, that takes the type of the result."""
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = equation.params["dimension_numbers"]
     atoms, out = list(equation.atoms), equation.source.outvars[0].aval.dtype
-    whole = [np.issubdtype(equation.dtype(i), np.integer) for i in range(2)]
+    whole = [jx.is_whole(equation.dtype(i)) for i in range(2)]
     if whole[0] != whole[1]:
         i = whole.index(True)
         (atoms[i],) = equation.emit("convert_element_type", [atoms[i]], [(equation.shape(i), out)])

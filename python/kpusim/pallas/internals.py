@@ -10,7 +10,17 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import ad_util, checkify, core, custom_derivatives, debugging, pjit, shard_map, source_info_util
+from jax._src import (
+    ad_util,
+    checkify,
+    core,
+    custom_derivatives,
+    debugging,
+    dtypes,
+    pjit,
+    shard_map,
+    source_info_util,
+)
 from jax._src.ad_checkpoint import remat_p
 from jax._src.interpreters import batching
 from jax._src.lax import lax, slicing, special
@@ -215,6 +225,13 @@ def element_type(dtype: Any) -> str:
         "uint32": "u32",
         "uint16": "u16",
         "uint8": "u8",
+        "int4": "i4",
+        "uint4": "u4",
+        "int2": "i2",
+        "uint2": "u2",
+        "float8_e4m3fn": "f8_e4m3fn",
+        "float8_e5m2": "f8_e5m2",
+        "float8_e4m3b11fnuz": "f8_e4m3b11fnuz",
         "bool": "bool",
         "dma_sem": "dma_semaphore",
         "semaphore": "semaphore",
@@ -226,6 +243,16 @@ def element_type(dtype: Any) -> str:
         numbers = ", ".join(one for one in names if "sem" not in one)
         raise UserError(f"elements of type {name} are not supported.{more or f' Fix: one of {numbers}.'}")
     return names[name]
+
+
+def is_whole(dtype: Any) -> bool:
+    """Whether elements are whole numbers: NumPy does not count those of ml_dtypes."""
+    return bool(dtypes.issubdtype(dtype, np.integer))
+
+
+def bits_of(dtype: Any) -> int:
+    """Bits of an element."""
+    return int(dtypes.itemsize_bits(dtype))
 
 
 def physical(shape: Sequence[int], dtype: Any) -> tuple[tuple[int, ...], Any]:

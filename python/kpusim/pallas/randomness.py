@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from kpusim.pallas import internals as jx
@@ -15,6 +16,8 @@ from kpusim.pallas.body import Atom, Equation, Handler, Json, Refused, literal
 from kpusim.pallas.equations import HANDLERS, handles
 
 WORD = np.dtype(np.uint32)
+#: What `stochastic_round` gives, as on a TPU.
+ROUNDED = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz")
 #: Primitives that keys stand in as other elements do.
 MOVES = """
     broadcast_in_dim reshape squeeze transpose concatenate rev slice split unstack stack tile dynamic_slice
@@ -101,7 +104,7 @@ def iota_2x32_shape(equation: Equation) -> Sequence[Atom]:
 def words_of(equation: Equation, atom: Atom, aval: Any) -> list[Atom]:
     """The scalars of a seed: a whole number, or a key of Pallas."""
     shape, dtype = jx.physical(aval.shape, aval.dtype)
-    if not np.issubdtype(dtype, np.integer) or (shape and aval.dtype == dtype):
+    if not jx.is_whole(dtype) or (shape and aval.dtype == dtype):
         raise Refused(f"a seed that is {aval.str_short()}; use scalars of whole numbers")
     if not shape:
         return equation.emit("convert_element_type", [atom], [((), WORD)])
@@ -182,21 +185,26 @@ def moved_keys(equation: Equation) -> Sequence[Atom]:
 
 @handles("stochastic_round")
 def stochastic_round(equation: Equation) -> Sequence[Atom]:
-    """The lower half of a float rounded by random bits: carried up where their sum overflows it."""
+    """The lowest bits of a float rounded by random ones: carried up where their sum overflows them."""
     shape, target = equation.shape(0), np.dtype(equation.params["target_dtype"])
-    if equation.dtype(0) != np.float32 or jx.element_type(target) != "bf16":
-        raise Refused("`stochastic_round` of other types than f32 to bf16")
+    if equation.dtype(0) != np.float32 or target.name not in ROUNDED:
+        raise Refused(f"`stochastic_round` of other types than float32 to {', '.join(ROUNDED)}")
     value, noise = equation.atoms
-    half = np.dtype(np.uint16)
-    whole = [(shape, WORD)]
-    bits = equation.emit("bitcast_convert_type", [value], whole)
-    lower = equation.emit("and", [noise, literal(0xFFFF, WORD)], whole)
-    moved = equation.emit(
-        "shift_right_logical", [*equation.emit("add", [*bits, *lower], whole), literal(16, WORD)], whole
-    )
-    narrow = equation.emit("convert_element_type", moved, [(shape, half)])
-    finite = equation.emit("is_finite", [value], [(shape, np.bool_)])
-    nonzero = equation.emit("ne", [value, literal(0, np.float32)], [(shape, np.bool_)])  # a subnormal is 0
-    chosen = equation.emit("and", [*finite, *nonzero], [(shape, np.bool_)])
-    plain = equation.emit("convert_element_type", [value])
-    return equation.emit("select_n", [*chosen, *plain, *equation.emit("bitcast_convert_type", narrow)])
+    floats, words, booleans = ([(shape, np.dtype(kind))] for kind in (np.float32, WORD, np.bool_))
+    limits = jnp.finfo(target)
+    least, below = literal(limits.smallest_normal, np.float32), (1 << 23 - limits.nmant) - 1
+    whole = equation.emit("bitcast_convert_type", [value], words)
+    size = equation.emit("abs", [value], floats)
+    # beside the least normal number, subnormals have as many bits as it has; those of bf16 are 0, as of f32
+    is_small = equation.emit("lt", [*size, least], booleans)
+    beside = equation.emit("mul", [*equation.emit("convert_element_type", is_small, floats), least], floats)
+    bits = equation.emit("bitcast_convert_type", equation.emit("add", [*size, *beside], floats), words)
+    lower = equation.emit("and", [noise, literal(below, WORD)], words)
+    moved = equation.emit("add", [*bits, *lower], words)
+    cut = equation.emit("and", [*moved, literal(0xFFFFFFFF - below, WORD)], words)
+    rest = equation.emit("sub", [*equation.emit("bitcast_convert_type", cut, floats), *beside], floats)
+    sign = equation.emit("and", [*whole, literal(1 << 31, WORD)], words)
+    signed = equation.emit("or", [*equation.emit("bitcast_convert_type", rest, words), *sign], words)
+    finite = equation.emit("is_finite", [value], booleans)
+    exact = equation.emit("bitcast_convert_type", signed, floats)
+    return equation.emit("convert_element_type", equation.emit("select_n", [*finite, value, *exact], floats))

@@ -196,8 +196,8 @@ class Compiled:
 def as_wanted(array: Any, wanted: Any) -> Any:
     """What the device gives, in the shape and type that jax expects."""
     array = np.ascontiguousarray(array)
-    if array.dtype != wanted.dtype:
-        array = array.view(wanted.dtype)
+    if array.dtype != wanted.dtype:  # whole numbers of 4 bits come as bytes, bf16 and float8 as their bits
+        array = array.astype(wanted.dtype) if jx.is_whole(wanted.dtype) else array.view(wanted.dtype)
     return array.reshape(wanted.shape)
 
 

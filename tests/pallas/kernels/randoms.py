@@ -170,6 +170,38 @@ def own_bits(x: Any, o: Any) -> None:
     o[...] = pltpu.stochastic_round(x[...], noise, target_dtype=jnp.bfloat16)
 
 
+def rounded_to(dtype: Any) -> Any:
+    """The same in units of a float of 8 bits, of which the least numbers have no fewer bits than 1/2."""
+    limits = jnp.finfo(dtype)
+    below = (1 << 23 - limits.nmant) - 1
+
+    def function(x: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            size = np.abs(x).astype(np.float64)
+            power = np.floor(np.log2(np.where(size > 0, size, 1)))
+            unit = np.exp2(np.maximum(power, np.log2(float(limits.smallest_normal))) - limits.nmant)
+            part = (noise & below).astype(np.float64) / (below + 1)
+            found = np.floor(size / unit + part) * unit
+            return np.copysign(np.where(np.isfinite(x), found, size), x).astype(np.float32).astype(dtype)
+
+    return function
+
+
+SMALL = (floats(8, 128, seed="eighths") * np.exp2(integers(8, 128, low=-20, high=12))).astype(np.float32)
+SMALL[0, :8] = [0, -0.0, 448, -460, np.inf, -np.inf, np.nan, 1e-40]
+
+for dtype in (jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.float8_e4m3b11fnuz):
+
+    @kernel(
+        f"stochastic_round_{np.dtype(dtype).name}",
+        [SMALL, NOISE],
+        shape(8, 128, dtype=dtype),
+        how={"check": rounded_to(dtype)},
+    )
+    def to_eighth(x: Any, noise: Any, o: Any) -> None:
+        o[...] = pltpu.stochastic_round(x[...], noise[...], target_dtype=o.dtype)
+
+
 # ---- samplers of jax.random on the generator, whose keys mean nothing
 
 
