@@ -61,6 +61,7 @@ function(kpu_test name)
   # first: SystemC's library brings a main of its own, and the first one that the linker finds counts
   target_link_libraries(${name} PRIVATE GTest::gtest_main GTest::gmock kpu_flags ${ARG_LINK})
   target_precompile_headers(${name} REUSE_FROM kpu_pch)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>) # compiles in 60 % of -O3's time; what it tests is -O3
   target_compile_definitions(${name} PRIVATE KPUSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              KPUSIM_BINARY_DIR="${PROJECT_BINARY_DIR}")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
