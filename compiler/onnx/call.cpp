@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/diagnostics.hpp"
+#include "compiler/quantize/parameters.hpp"
 
 namespace kpu::onnx {
 
@@ -222,12 +223,12 @@ ValueId Call::reshape(ValueId x, const Sizes& shape) {
     const graph::Value& from = graph.value(x);
     if (static_cast<int64_t>(from.elements()) != elements_of(shape))
         refuse(fmt::format("{} cannot be reshaped to {}", text_of(sizes(x)), text_of(shape)));
-    if (from.quant && from.quant.kind != proto::Quant::PER_TENSOR)
-        refuse("a tensor quantised along a dimension cannot be reshaped");
+    const std::optional<BoundQuant> quant = quantize::reshaped(from.quant, from.shape, graph::dims(shape));
+    if (!quant) refuse("a tensor quantised along a dimension cannot be reshaped so that it has none such");
     if (from.constant()) {
-        return graph.add_constant(from.name, from.elem, graph::dims(shape), from.data, from.quant);
+        return graph.add_constant(from.name, from.elem, graph::dims(shape), from.data, *quant);
     }
-    return emit("reshape", {x}, {graph::ints("target_shape", shape)}, ElemType::none, from.quant);
+    return emit("reshape", {x}, {graph::ints("target_shape", shape)}, ElemType::none, *quant);
 }
 
 namespace {

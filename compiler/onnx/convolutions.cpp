@@ -23,6 +23,27 @@ ValueId weights(Call& call, ValueId w) {
 
 }  // namespace
 
+namespace {
+
+/// A row as an image of one line: the accumulators of integers have an opcode along two dimensions only.
+ValueId row_convolution(Call& call, ValueId x, ValueId w, const Window& window, int64_t groups) {
+    const auto with_line = [&](ValueId id) {
+        Sizes shape = call.sizes(id);
+        shape.insert(shape.end() - 1, 1);
+        return call.reshape(id, shape);
+    };
+    const Window line{{1, window.kernel[0]},
+                      {1, window.strides[0]},
+                      {1, window.dilations[0]},
+                      {0, window.pads[0], 0, window.pads[1]}};
+    const ValueId y =
+        convolution(call, with_line(x), with_line(w), std::nullopt, line, groups, ElemType::i32);
+    const Sizes shape = call.sizes(y);
+    return call.reshape(y, {shape[0], shape[1], shape[3]});
+}
+
+}  // namespace
+
 ValueId convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bias, const Window& window,
                     int64_t groups, ElemType to, const BoundQuant& quant) {
     const Sizes of_x = call.sizes(x), of_w = call.sizes(w);
@@ -34,6 +55,7 @@ ValueId convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bia
     if (groups < 1 || of_x[1] % groups != 0 || of_w[0] % groups != 0 || of_w[1] != of_x[1] / groups)
         Call::refuse(
             fmt::format("weights {} do not fit to {} with {} groups", text_of(of_w), text_of(of_x), groups));
+    if (to == ElemType::i32 && rank == 1) return row_convolution(call, x, w, window, groups);
     const bool depthwise = rank == 2 && groups > 1 && groups == of_x[1];
     const ElemType accumulator = is_float(call.elem(x)) ? ElemType::f32 : ElemType::i32;
     std::vector<BoundAttr> attrs{ints("pads", window.pads), ints("strides", window.strides),
@@ -43,7 +65,7 @@ ValueId convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bia
     if (bias) operands.push_back(*bias);
     constexpr std::string_view opcodes[] = {"conv1d", "conv2d", "conv3d"};
     const bool sums = to == ElemType::i32;  // the accumulator itself
-    if (sums && rank != 2) Call::refuse("integer convolutions along other than two dimensions are not taken");
+    if (sums && rank == 3) Call::refuse("integer convolutions along three dimensions are not taken");
     if (sums && depthwise) attrs.push_back(graph::integer("groups", groups));
     const std::string_view opcode = sums ? "conv2d.acc" : depthwise ? "depthwise_conv2d" : opcodes[rank - 1];
     return channels_first(call, call.emit(opcode, operands, attrs, to, quant));

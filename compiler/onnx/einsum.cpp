@@ -1,8 +1,10 @@
-// Einsum of one or two operands: sums and diagonals first, then a product of matrices per common index.
+// Einsum: diagonals and sums first, then two operands after the other become one: a product of matrices per common index.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <utility>
 
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
@@ -103,10 +105,106 @@ std::vector<std::string> terms_of(const Call& call) {
     return terms;
 }
 
+/// Each letter once: of an index that occurs twice, the elements where both are equal.
+Named diagonal(Call& call, Named x) {
+    for (size_t d = 0; d < x.letters.size();) {
+        const char letter = x.letters[d];
+        const size_t twin = x.letters.find(letter, d + 1);
+        if (twin == std::string::npos) {
+            ++d;
+            continue;
+        }
+        Sizes perm, shape;
+        const Sizes sizes = call.sizes(x.value);
+        std::string kept;
+        for (size_t i = 0; i < sizes.size(); ++i) {
+            if (i == d || i == twin) continue;
+            perm.push_back(static_cast<int64_t>(i));
+            shape.push_back(sizes[i]);
+            kept += x.letters[i];
+        }
+        perm.push_back(static_cast<int64_t>(d));
+        perm.push_back(static_cast<int64_t>(twin));
+        const int64_t size = sizes[d];
+        shape.push_back(size * size);
+        const ValueId flat = call.reshape(call.transpose(x.value, perm), shape);
+        x = {call.slice(flat, static_cast<int64_t>(kept.size()), 0, size * size, size + 1), kept + letter};
+        d = 0;
+    }
+    return x;
+}
+
+/// Without dimensions of 1 that other operands have larger.
+Named narrowed(Call& call, const Named& x, const SizeOf& sizes) {
+    const Sizes shape = call.sizes(x.value);
+    Named result{x.value, ""};
+    Sizes kept;
+    for (size_t d = 0; d < shape.size(); ++d) {
+        if (shape[d] != sizes.at(x.letters[d])) continue;
+        kept.push_back(shape[d]);
+        result.letters += x.letters[d];
+    }
+    result.value = call.reshape(x.value, kept);
+    return result;
+}
+
+/// Letters of both, each once.
+std::string united(const std::string& a, const std::string& b) {
+    std::string result = a;
+    for (const char letter : b) {
+        if (!holds(result, letter)) result += letter;
+    }
+    return result;
+}
+
+/// The result, and all operands but these.
+std::string needed_beside(const std::vector<Named>& operands, size_t a, size_t b, const std::string& result) {
+    std::string needed = result;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (i != a && i != b) needed += operands[i].letters;
+    }
+    return needed;
+}
+
+/// The two operands whose product costs least, those before others whose product has dimensions that can be.
+std::pair<size_t, size_t> cheapest(const std::vector<Named>& operands, const std::string& result,
+                                   const SizeOf& sizes) {
+    constexpr size_t most_dimensions = 6;
+    std::pair<size_t, size_t> best{0, 1};
+    std::pair<bool, double> best_cost{true, std::numeric_limits<double>::infinity()};
+    for (size_t a = 0; a < operands.size(); ++a) {
+        for (size_t b = a + 1; b < operands.size(); ++b) {
+            const std::string needed = needed_beside(operands, a, b, result);
+            double cost = 1;
+            size_t dimensions = 0;
+            for (const char letter : united(operands[a].letters, operands[b].letters)) {
+                cost *= static_cast<double>(sizes.at(letter));
+                dimensions += holds(needed, letter) ? 1 : 0;
+            }
+            const std::pair<bool, double> its{dimensions > most_dimensions, cost};
+            if (its < best_cost) {
+                best_cost = its;
+                best = {a, b};
+            }
+        }
+    }
+    return best;
+}
+
+/// Takes the two out, and puts their product in.
+void contract(Call& call, std::vector<Named>& operands, const std::string& result, const SizeOf& sizes) {
+    const auto [first, second] = cheapest(operands, result, sizes);
+    const std::string needed = needed_beside(operands, first, second, result);
+    const Named a = reduced(call, operands[first], operands[second].letters + needed);
+    const Named b = reduced(call, operands[second], operands[first].letters + needed);
+    operands[first] = multiplied(call, a, b, needed, sizes);
+    operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(second));
+}
+
 void einsum(Call& call) {
-    std::vector<std::string> terms = terms_of(call);
-    if (terms.size() != call.inputs() + 1 || call.inputs() > 2 || call.inputs() == 0)
-        Call::refuse("equations of other than one or two operands are not taken");
+    const std::vector<std::string> terms = terms_of(call);
+    if (terms.size() != call.inputs() + 1 || call.inputs() == 0)
+        Call::refuse(fmt::format("its equation has {} operands, not {}", terms.size() - 1, call.inputs()));
     SizeOf sizes;
     std::vector<Named> operands;
     size_t dots = 0;
@@ -114,11 +212,12 @@ void einsum(Call& call) {
         const std::string letters = spelled(terms[i], call.shape(i).size());
         if (letters.size() != call.shape(i).size() || holds(letters, '.'))
             Call::refuse(fmt::format("`{}` does not fit to {}", terms[i], text_of(call.shape(i))));
+        SizeOf own;
         for (size_t d = 0; d < letters.size(); ++d) {
-            if (std::count(letters.begin(), letters.end(), letters[d]) != 1)
-                Call::refuse("diagonals are not taken");
-            const auto [at, added] = sizes.emplace(letters[d], call.shape(i)[d]);
-            if (!added && at->second != call.shape(i)[d])
+            const int64_t size = call.shape(i)[d];
+            int64_t& common = sizes.emplace(letters[d], size).first->second;
+            if (common == 1) common = size;
+            if ((size != 1 && size != common) || own.emplace(letters[d], size).first->second != size)
                 Call::refuse(fmt::format("the sizes of index {} differ", letters[d]));
         }
         if (holds(terms[i], '.')) dots = std::max(dots, letters.size() + 3 - terms[i].size());
@@ -130,13 +229,9 @@ void einsum(Call& call) {
         if (sizes.count(letter) == 0 || std::count(result.begin(), result.end(), letter) != 1)
             Call::refuse(fmt::format("index {} of the result is in no operand, or twice", letter));
     }
-    Named y = operands[0];
-    if (operands.size() == 2) {
-        const Named a = reduced(call, operands[0], operands[1].letters + result);
-        const Named b = reduced(call, operands[1], operands[0].letters + result);
-        y = multiplied(call, a, b, result, sizes);
-    }
-    call.result(ordered(call, reduced(call, y, result), result).value);
+    for (Named& operand : operands) operand = narrowed(call, diagonal(call, operand), sizes);
+    while (operands.size() > 1) contract(call, operands, result, sizes);
+    call.result(ordered(call, reduced(call, operands[0], result), result).value);
 }
 
 }  // namespace

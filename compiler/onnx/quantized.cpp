@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/graph/data.hpp"
 #include "compiler/onnx/operators.hpp"
@@ -16,7 +17,7 @@ BoundQuant quant_of(Call& call, size_t scale, const Sizes& shape, int64_t given_
     const Known& scales = call.known(scale, "scales");
     BoundQuant quant;
     for (size_t i = 0; i < scales.size(); ++i) {
-        if (!(scales.number(i) > 0))
+        if (!(scales.number(i) > 0) || !std::isfinite(scales.number(i)))
             Call::refuse(fmt::format("a scale of {} is not taken", scales.number(i)));
         quant.scales.push_back(scales.number(i));
     }

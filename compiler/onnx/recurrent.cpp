@@ -264,12 +264,46 @@ void rnn(Call& call) { unroll(call, 1, rnn_step, {"Tanh"}); }
 void gru(Call& call) { unroll(call, 3, gru_step, {"Sigmoid", "Tanh"}); }
 void lstm(Call& call) { unroll(call, 4, lstm_step, {"Sigmoid", "Tanh", "Tanh"}); }
 
+/// Weights in steps, [directions, inputs, gates * hidden], as LSTM has them. `scale`: an operand that has one number for each
+/// direction or column; the zero points stand behind it.
+Operand real_weights(Call& call, size_t operand, size_t scale) {
+    if (call.rank(operand) != 3) Call::refuse("its weights need three dimensions");
+    Sizes places{call.shape(operand)[0], 1, call.shape(operand)[2]};
+    const auto number = [&](size_t i) {
+        if (call.rank(i) == 1) places[2] = 1;
+        return call.reshape(call.cast(call.value(i), ElemType::f32), places);
+    };
+    ValueId x = call.cast(call.value(operand), ElemType::f32);
+    if (call.has(scale + 1)) x = call.binary("sub", x, number(scale + 1));
+    x = call.transpose(call.binary("mul", x, number(scale)), {0, 2, 1});
+    return call.operand(x, Type::f32);
+}
+
+/// com.microsoft. The steps that ONNX Runtime gives inputs and states are those of the network, if it has any.
+void dynamic_lstm(Call& call) {
+    constexpr size_t of_lstm = 8;
+    std::vector<Operand> operands;
+    for (size_t i = 0; i < of_lstm; ++i) {
+        const bool weights = i == 1 || i == 2;
+        operands.push_back(weights       ? real_weights(call, i, of_lstm + 2 * (i - 1))
+                           : call.has(i) ? call.in(i)
+                                         : Operand{});
+    }
+    Call plain(call.graph, call.node, call.opset, call.source, std::move(operands));
+    lstm(plain);
+    call.add_made(plain.made());
+    for (size_t i = 0; i < call.outputs(); ++i) {
+        if (call.wants(i)) call.result(i, plain.results()[i]);
+    }
+}
+
 }  // namespace
 
 void add_recurrent(Operators& t) {
     t.push_back({"RNN", rnn});
     t.push_back({"GRU", gru});
     t.push_back({"LSTM", lstm});
+    t.push_back({"DynamicQuantizeLSTM", dynamic_lstm, 1, 999, "com.microsoft"});
 }
 
 }  // namespace kpu::onnx

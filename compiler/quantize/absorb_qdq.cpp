@@ -196,28 +196,18 @@ class Stripper {
             given.elem, graph::permuted(given.data, graph::element_bytes(given.elem), value.shape, perm)};
     }
 
-    /// False: the dimension of the scales is no dimension any more.
+    /// False: the scales are those of no dimension any more.
     bool reshape_given(const Node& node) {
         const ValueId old = map_[node.inputs[0]];
         const Value value = to_.graph.value(old);
         const Given given = to_.plan.given[old];
         const Dims& shape = from_.value(node.outputs[0]).shape;
-        BoundQuant quant = to_.plan.quants[old];
-        if (quant.kind == proto::Quant::PER_CHANNEL) {
-            int64_t before = 1, behind = 1;
-            for (int d = 0; d < quant.axis; ++d) before *= value.shape[static_cast<size_t>(d)];
-            int axis = 0;
-            while (axis < shape.rank && behind < before) behind *= shape[static_cast<size_t>(axis++)];
-            const int64_t channels = value.shape[static_cast<size_t>(quant.axis)];
-            while (axis + 1 < shape.rank && shape[static_cast<size_t>(axis)] == 1 && channels != 1) ++axis;
-            if (behind != before || axis == shape.rank || shape[static_cast<size_t>(axis)] != channels)
-                return false;
-            quant.axis = axis;
-        }
+        std::optional<BoundQuant> quant = reshaped(to_.plan.quants[old], value.shape, shape);
+        if (!quant) return false;
         const ValueId id =
             to_.graph.add_constant(from_.value(node.outputs[0]).name, value.elem, shape, value.data);
         map_[node.outputs[0]] = id;
-        note(id, std::move(quant));
+        note(id, std::move(*quant));
         to_.plan.given[id] = given;
         return true;
     }
@@ -320,10 +310,11 @@ class QdqPlanner {
         }
     }
 
-    /// Views of steps have them too.
+    /// Views of steps have them too. Those of channels have become floats: a view may cut or join them.
     void spread_on() {
         for (const Node& node : graph_.nodes) {
             if (!keeps_steps(node.spec()) || !model_.noted[node.inputs[0]]) continue;
+            if (model_.plan.quants[node.inputs[0]].kind == proto::Quant::PER_CHANNEL) continue;
             for (const ValueId y : node.outputs) {
                 if (is_float_value(y) && !model_.noted[y]) note(y, model_.plan.quants[node.inputs[0]]);
             }
@@ -362,7 +353,7 @@ class QdqPlanner {
             if (is_product(node.spec()) && i == 1 && takes_blocks(node)) continue;
             const bool chosen_here = graph_.value(id).constant() && !(is_product(node.spec()) && i == 1);
             if (is_float_value(id) && !model_.noted[id] && !chosen_here) return false;
-            if (is_product(node.spec()) && i == 1 && !scales_fit(id)) return false;
+            if (is_product(node.spec()) && !scales_fit(id, i == 1)) return false;
         }
         return true;
     }
@@ -376,10 +367,11 @@ class QdqPlanner {
                takes_groups(options_.supports, graph::group_form(node.spec()));
     }
 
-    /// Scales of weights stand along the output channels.
-    bool scales_fit(ValueId id) const {
+    /// Scales of weights stand along the output channels; what they are multiplied by has one.
+    bool scales_fit(ValueId id, bool weight) const {
         const BoundQuant& quant = model_.plan.quants[id];
-        return quant.kind == proto::Quant::PER_TENSOR || quant.axis == graph_.value(id).shape.rank - 1;
+        return quant.kind != proto::Quant::PER_CHANNEL ||
+               (weight && quant.axis == graph_.value(id).shape.rank - 1);
     }
 
     bool has_steps(const Node& node) const {

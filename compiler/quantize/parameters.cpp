@@ -65,6 +65,28 @@ bool equal(const BoundQuant& a, const BoundQuant& b) {
            a.zero_points == b.zero_points;
 }
 
+std::optional<BoundQuant> reshaped(const BoundQuant& quant, const Dims& from, const Dims& to) {
+    if (!quant || quant.kind == proto::Quant::PER_TENSOR) return quant;
+    if (quant.kind != proto::Quant::PER_CHANNEL) return std::nullopt;
+    const auto channels = static_cast<int64_t>(quant.scales.size());
+    if (channels == 1) return per_tensor(quant.scales[0], quant.zero_points[0]);
+    int64_t inner = 1;  // elements of one channel that stand together
+    for (int d = quant.axis + 1; d < from.rank; ++d) inner *= from[static_cast<size_t>(d)];
+    int64_t behind = 1;
+    for (int d = to.rank; d-- > 0; behind *= to[static_cast<size_t>(d)]) {
+        const int64_t size = to[static_cast<size_t>(d)];
+        if (inner % behind != 0 || size * behind % (channels * inner) != 0) continue;
+        BoundQuant result = per_channel(d, {});
+        for (int64_t i = 0; i < size; ++i) {
+            const auto channel = static_cast<size_t>(i * behind / inner % channels);
+            result.scales.push_back(quant.scales[channel]);
+            result.zero_points.push_back(quant.zero_points[channel]);
+        }
+        return result;
+    }
+    return std::nullopt;
+}
+
 BoundQuant activation_quant(const Range& range) {
     const double low = std::min(range.low, 0.0), high = std::max(range.high, 0.0);
     if (!(high > low)) return per_tensor(1, 0);

@@ -1,5 +1,6 @@
 #pragma once
 // Scales and zero points, and constants in them. Scales are numbers of f32, so that a model file can hold them.
+#include <optional>
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
@@ -10,6 +11,9 @@ namespace kpu::quantize {
 BoundQuant per_tensor(double scale, int64_t zero_point);
 BoundQuant per_channel(int axis, std::vector<double> scales);
 bool equal(const BoundQuant& a, const BoundQuant& b);
+/// That of a value which is reshaped; none if its scales are those of no dimension any more. A dimension that
+/// holds the channels several times has their scales as often.
+std::optional<BoundQuant> reshaped(const BoundQuant& quant, const Dims& from, const Dims& to);
 
 /// i8 for numbers of this range and for 0, which is a step of its own: the zero point.
 BoundQuant activation_quant(const Range& range);

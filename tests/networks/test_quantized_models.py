@@ -96,6 +96,63 @@ def products(path: Path) -> list[int]:
     return m.shape
 
 
+def rows(path: Path) -> list[int]:
+    """Convolutions along one dimension, dilated ones of groups among them, then an LSTM."""
+    m = Model([1, 6, 24])
+    x = m.add("Relu", m.add("Conv", "x", m.weights(16, 6, 3), m.weights(16), pads=[1, 1], strides=[2]))
+    x = m.add("Conv", x, m.weights(16, 1, 3), m.weights(16), pads=[4, 0], dilations=[2], group=16)
+    x = m.add("Transpose", x, perm=[2, 0, 1])
+    weights = m.weights(2, 48, 16), m.weights(2, 48, 12), m.weights(2, 96)
+    m.save(path, m.add("LSTM", x, *weights, hidden_size=12, direction="bidirectional"))
+    return m.shape
+
+
+def views_of_weights(path: Path) -> list[int]:
+    """Weights with a scale for each channel that views cut, join and turn before they are used."""
+    m = Model([1, 8, 8, 8])
+
+    def steps(shape: list[int], axis: int) -> str:
+        """Weights of int8 with a scale for each index of an axis."""
+        name = f"s{len(m.constants)}"
+        low = np.iinfo(np.int8).min // 2
+        values = {
+            name: m.rng.integers(low, -low, shape).astype(np.int8),
+            f"{name}_scales": m.rng.uniform(0.001, 0.01, shape[axis]).astype(np.float32),
+            f"{name}_zeros": np.zeros(shape[axis], np.int8),
+        }
+        m.constants += [numpy_helper.from_array(array, key) for key, array in values.items()]
+        return m.add("DequantizeLinear", *values, axis=axis)
+
+    def constant(values: list[int]) -> str:
+        """A list of int64."""
+        name = f"c{len(m.constants)}"
+        m.constants.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return name
+
+    def between(x: str, scale: float) -> str:
+        """A value that has steps of int8."""
+        names = [f"q{len(m.constants)}_scale", f"q{len(m.constants)}_zero"]
+        arrays = np.float32(scale), np.int8(3)
+        m.constants += [
+            numpy_helper.from_array(np.array(a), name) for name, a in zip(names, arrays, strict=True)
+        ]
+        return m.add("DequantizeLinear", m.add("QuantizeLinear", x, *names), *names)
+
+    x = between("x", 0.03)
+    x = between(m.add("ConvTranspose", x, steps([8, 3, 3, 3], 1), group=4, strides=[2, 2]), 0.01)
+    x = between(
+        m.add("Conv", x, m.add("Slice", steps([20, 12, 3, 3], 0), constant([4]), constant([16]))), 0.02
+    )
+    whole = m.add("Concat", steps([4, 12, 1, 1], 0), steps([6, 12, 1, 1], 0), axis=0)
+    x = between(m.add("Conv", x, whole), 0.02)
+    x = between(m.add("Mul", x, m.add("Add", m.weights(1, 10, 1, 1), steps([1, 10, 1, 1], 1))), 0.02)
+    x = between(m.add("Add", x, steps([1, 10, 15, 1], 1)), 0.02)
+    x = m.add("Reshape", x, constant([10, 225]))
+    turned = m.add("Reshape", steps([16, 10, 1], 0), constant([16, 10]))
+    m.save(path, between(m.add("MatMul", turned, x), 0.02))
+    return m.shape
+
+
 class Samples(CalibrationDataReader):
     """Eight inputs."""
 
@@ -164,7 +221,7 @@ class QuantizedModels(unittest.TestCase):
             "dynamic_i8_channel",
         ]
         with tempfile.TemporaryDirectory() as scratch:
-            for build, form in itertools.product((convolutions, products), forms):
+            for build, form in itertools.product((convolutions, products, rows), forms):
                 folder = Path(scratch) / f"{build.__name__}_{form}"
                 folder.mkdir()
                 shape = build(folder / "model.onnx")
@@ -175,6 +232,17 @@ class QuantizedModels(unittest.TestCase):
                 for device in DEVICES:
                     with self.subTest(build.__name__, form=form, device=device):
                         self.check(device, model, folder / "x.npy", wanted)
+
+    def test_views_of_weights(self) -> None:
+        """Scales of channels follow views, or the weights become floats."""
+        with tempfile.TemporaryDirectory() as scratch:
+            model = Path(scratch) / "model.onnx"
+            x = np.random.default_rng(5).normal(0, 1, views_of_weights(model)).astype(np.float32)
+            np.save(model.with_name("x.npy"), x)
+            wanted = onnxruntime.InferenceSession(str(model)).run(None, {"x": x})[0]
+            for device in DEVICES:
+                with self.subTest(device):
+                    self.check(device, model, model.with_name("x.npy"), wanted)
 
     def test_boundary(self) -> None:
         """Quantized by the device instead of the host: of a model whose last value has the output's name."""

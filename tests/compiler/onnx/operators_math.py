@@ -245,16 +245,21 @@ def gemm(d: Draft) -> Case:
 
 
 def einsum(d: Draft) -> Case:
-    """Products, outer ones, sums, transposes, any dimensions."""
+    """Products, outer ones, sums, transposes, diagonals, any dimensions, several operands."""
     equation = d.pick(
         ["ij,jk->ik", "bij,bjk->bik", "bhid,bhjd->bhij", "ij,kj", "i,j->ij", "ij->ji", "ij->", "ij->j"]
         + ["bij,bij->bi", "...ij,...jk->...ik", "bijk,jl->bikl", "...i->i...", "ijk,ilk->jl"]
+        + ["ii->i", "bii->b", "iji,ij->j", "ij,jk,kl->il", "blnh,nhc,bln->blc", "i,j,k,i->kj"]
+        + ["...i,...j,ij->...", "abcd,defg,dhf->abcegh"]
     )
     sizes: dict[str, int] = {}
     operands = []
     for term in equation.split("->")[0].split(","):
         letters = term.replace("...", "XY")
-        operands.append(d.floats([sizes.setdefault(letter, d.integer(1, 5)) for letter in letters]))
+        shape = [sizes.setdefault(letter, d.integer(1, 5)) for letter in letters]
+        if d.chance(0.3):
+            shape[shape.index(max(shape))] = 1
+        operands.append(d.floats(shape))
     operands[1:] = [d.weight(array) for array in operands[1:]]
     return case("Einsum", d.opset(12), operands, equation=equation)
 

@@ -175,13 +175,14 @@ def dynamic(d: Draft) -> Case:
     low = -SEVEN_BITS if dtype is np.int8 else 0
     is_conv = d.chance()
     if is_conv:
-        shape = [1, d.integer(1, 4), d.integer(3, 7), d.integer(3, 7)]
-        w_shape = [d.integer(1, 5), shape[1], d.integer(1, 3), d.integer(1, 3)]
+        rank = d.integer(1, 2)
+        shape = [1, d.integer(1, 4), *(d.integer(3, 7) for _ in range(rank))]
+        w_shape = [d.integer(1, 5), shape[1], *(d.integer(1, 3) for _ in range(rank))]
     else:
         shape = [*d.shape(1, 2, 4), d.integer(1, 20)]
         w_shape = [shape[-1], d.integer(1, 9)]
     zero = Const(dtype(low + d.integer(40, 80)) if d.chance() else dtype(0))
-    attributes = {"pads": [int(d.chance()) for _ in range(4)]} if is_conv else {}
+    attributes = {"pads": [int(d.chance()) for _ in range(2 * len(shape) - 4)]} if is_conv else {}
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
         helper.make_node(
