@@ -54,13 +54,15 @@ function(kpu_library name)
   endif()
 endfunction()
 
-# kpu_test(NAME SOURCES... LINK targets...): one GoogleTest executable, one ctest entry per test.
+# kpu_test(NAME SOURCES... LINK targets...): one GoogleTest executable, one ctest entry per test. Five sources are compiled
+# as one: a batch takes about as long as its largest source alone.
 function(kpu_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   # first: SystemC's library brings a main of its own, and the first one that the linker finds counts
   target_link_libraries(${name} PRIVATE GTest::gtest_main GTest::gmock kpu_flags ${ARG_LINK})
   target_precompile_headers(${name} REUSE_FROM kpu_pch)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>) # compiles in 60 % of -O3's time; what it tests is -O3
   target_compile_definitions(${name} PRIVATE KPUSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              KPUSIM_BINARY_DIR="${PROJECT_BINARY_DIR}")

@@ -76,15 +76,13 @@ std::string as_type(Type type, const std::string& value, bool keeps_bits) {
         value);
 }
 
-bool is_eighth(Type type) { return kernel::contains(kernel::tile_eighths, type); }
-
 }  // namespace
 
 std::string loaded(Type type, const std::string& value) {
-    return stored(type) == type ? value : as_type(type, value, is_eighth(type));
+    return stored(type) == type ? value : as_type(type, value, kernel::is_eighth(type));
 }
 std::string to_store(Type type, const std::string& value) {
-    return stored(type) == type ? value : as_type(stored(type), value, is_eighth(type));
+    return stored(type) == type ? value : as_type(stored(type), value, kernel::is_eighth(type));
 }
 
 std::string literal(Type type, uint64_t bits) {

@@ -97,7 +97,9 @@ void Analysis::add_buffer(const proto::KernelBuffer& source, const SourcePos& at
         return;
     }
     if (contains(only_values, type))
-        report(fmt::format("buffer `{}` of `{}`. Fix: use i8 or u8.", source.name(), name_of(type)));
+        report(fmt::format(
+            "buffer `{}` of `{}`, which memory does not hold. Fix: use i8 or u8, and cast what is loaded.",
+            source.name(), name_of(type)));
     if (source.access() == proto::KernelBuffer::WORKGROUP && source.count() == 0)
         report(fmt::format("workgroup buffer `{}` has count 0. Fix: declare a positive element count.",
                            source.name()));

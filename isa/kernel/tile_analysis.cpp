@@ -89,9 +89,10 @@ class TileAnalysis {
             return;
         }
         if (!contains(tile_buffers, type))
-            return error(fmt::format(
-                "buffer `{}` of `{}`. Fix: use one of {}; a bool and floats of 8 bits are stored as u8.",
-                buffer.name(), name_of(type), names_of(tile_buffers)));
+            return error(
+                fmt::format("buffer `{}` of `{}`, which memory does not hold. Fix: use one of {}; a bool and "
+                            "floats of 8 bits are stored as u8.",
+                            buffer.name(), name_of(type), names_of(tile_buffers)));
         if (buffer.count() == 0)
             return error(
                 fmt::format("buffer `{}` needs its number of elements. Fix: declare it.", buffer.name()));

@@ -33,6 +33,11 @@ constexpr TypeSet tile_floats = tile_eighths | set_of(Type::f16, Type::bf16, Typ
 constexpr TypeSet tile_numbers = tile_integers | tile_floats;
 constexpr TypeSet tile_types = tile_numbers | set_of(Type::boolean);
 
+/// A whole number of 4 or 2 bits.
+inline bool is_nibble(Type type) { return contains(tile_nibbles, type); }
+/// A float of 8 bits.
+inline bool is_eighth(Type type) { return contains(tile_eighths, type); }
+
 /// Operands stand before the operation that takes them.
 struct TileExpr {
     Op op = Op::literal_u32;

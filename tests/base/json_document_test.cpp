@@ -182,13 +182,13 @@ struct Row {
 
 TEST(NameIndex, FindsEveryRowAndNothingElse) {
     std::vector<std::string> names;
-    std::vector<Row> rows;
+    std::vector<Row> named;
     for (int i = 0; i < 200; ++i) names.push_back("n" + std::to_string(i * 7919));
     names.push_back("a");
-    for (size_t i = 0; i < names.size(); ++i) rows.push_back({names[i], static_cast<int>(i)});
-    rows.push_back({"", -1});
-    rows.push_back({"a", -1});  // the first counts
-    const NameIndex<Row> index(rows, &Row::name);
+    for (size_t i = 0; i < names.size(); ++i) named.push_back({names[i], static_cast<int>(i)});
+    named.push_back({"", -1});
+    named.push_back({"a", -1});  // the first counts
+    const NameIndex<Row> index(named, &Row::name);
     for (size_t i = 0; i < names.size(); ++i) {
         ASSERT_NE(index.find(names[i]), nullptr) << names[i];
         EXPECT_EQ(index.find(names[i])->number, static_cast<int>(i));

@@ -51,7 +51,7 @@ Graph product(uint32_t m, uint32_t k, uint32_t n) {
     return graph;
 }
 
-std::string message_of(const Graph& graph, uint64_t arena = 256 * 1024, const Format& format = {}) {
+std::string refusal_of(const Graph& graph, uint64_t arena = 256 * 1024, const Format& format = {}) {
     try {
         schedule_graph(graph, format, arena);
     } catch (const UserError& error) {
@@ -148,7 +148,7 @@ TEST(Scheduler, MlpInSmallArenas) {
         EXPECT_LE(report.loads, before + before / 8);  // room for the next load may cost that
         before = report.loads;
     }
-    EXPECT_THAT(message_of(mlp(), 2 * 4096 + 4032),
+    EXPECT_THAT(refusal_of(mlp(), 2 * 4096 + 4032),
                 HasSubstr("does not hold two operand tiles and an accumulator, 12288"));
 }
 
@@ -208,26 +208,26 @@ TEST(Scheduler, RefusesWhatItCannotLower) {
     sum.tensors = {tensor("a", 32, 32, Role::input), tensor("b", 32, 32, Role::input),
                    tensor("y", 32, 32, Role::output)};
     sum.nodes = {{Kind::add, {"a", "b"}, "y"}};
-    EXPECT_THAT(message_of(sum), HasSubstr("node 0, Add -> `y`: no op of a schedule adds two tensors"));
+    EXPECT_THAT(refusal_of(sum), HasSubstr("node 0, Add -> `y`: no op of a schedule adds two tensors"));
     Graph relu = sum;
     relu.nodes = {{Kind::relu, {"a"}, "y"}};
-    EXPECT_EQ(message_of(relu), "accepted");
+    EXPECT_EQ(refusal_of(relu), "accepted");
     for (Tensor& t : relu.tensors) t.elem = ElemType::f16;
     Format half;
     half.elem = ElemType::f16;
-    EXPECT_THAT(message_of(relu, 65536, half), HasSubstr("a ReLU of its own cannot be stored"));
+    EXPECT_THAT(refusal_of(relu, 65536, half), HasSubstr("a ReLU of its own cannot be stored"));
     Graph wrong = product(32, 32, 32);
     wrong.tensors[1].rows = 33;
-    EXPECT_THAT(message_of(wrong), HasSubstr("the shapes of `a` 32x32 and `b` 33x32 do not fit `y` 32x32"));
+    EXPECT_THAT(refusal_of(wrong), HasSubstr("the shapes of `a` 32x32 and `b` 33x32 do not fit `y` 32x32"));
     wrong = product(32, 32, 32);
     wrong.nodes[0].inputs[1] = "z";
-    EXPECT_THAT(message_of(wrong), HasSubstr("there is no tensor `z`"));
+    EXPECT_THAT(refusal_of(wrong), HasSubstr("there is no tensor `z`"));
     wrong = product(32, 32, 32);
     wrong.nodes.push_back(wrong.nodes[0]);
-    EXPECT_THAT(message_of(wrong), HasSubstr("another node computes it already"));
+    EXPECT_THAT(refusal_of(wrong), HasSubstr("another node computes it already"));
     wrong = mlp();
     std::swap(wrong.nodes[0], wrong.nodes[2]);
-    EXPECT_THAT(message_of(wrong), HasSubstr("nothing before it computes `a1`"));
+    EXPECT_THAT(refusal_of(wrong), HasSubstr("nothing before it computes `a1`"));
 }
 
 }  // namespace

@@ -42,11 +42,11 @@ TEST(WhatIf, IsNeverAboveTheSimulationOfAnExample) {
 // Random programs on devices with one and with several engines, DRAM with and without controllers.
 // `explain_bounds` does the same with a thousand of them.
 TEST(WhatIf, IsNeverAboveTheSimulationOfRandomPrograms) {
-    constexpr uint64_t seeds = 16;
+    constexpr uint64_t few_seeds = 16;
     const std::vector<platforms::Platform> devices{platforms::load("npm_lite"), platforms::load("npm_mid"),
                                                    platforms::load("edge16"),
                                                    platforms::load("npm_lite", {{"ddr.fidelity", "burst"}})};
-    for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    for (uint64_t seed = 1; seed <= few_seeds; ++seed) {
         SCOPED_TRACE(seed);
         const platforms::Platform& platform = devices[seed % devices.size()];
         check_bounds(random_module(platform, seed), platform);

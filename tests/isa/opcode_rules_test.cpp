@@ -6,7 +6,7 @@
 #include "isa/opcodes.hpp"
 #include "isa/verify.hpp"
 
-namespace kpu {
+namespace kpu::opcode_rules_test {
 namespace {
 
 using namespace builder;
@@ -383,4 +383,4 @@ TEST(OpcodeRules, OutputsAreApart) {
 }
 
 }  // namespace
-}  // namespace kpu
+}  // namespace kpu::opcode_rules_test

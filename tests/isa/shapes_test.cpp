@@ -6,7 +6,7 @@
 
 #include "base/diagnostics.hpp"
 
-namespace kpu {
+namespace kpu::shapes_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -125,4 +125,4 @@ TEST(CheckShapes, Declared) {
 }
 
 }  // namespace
-}  // namespace kpu
+}  // namespace kpu::shapes_test

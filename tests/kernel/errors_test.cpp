@@ -271,6 +271,8 @@ TEST(KernelErrors, HeadsOfKernels) {
          "workgroup invocation count overflows u32. Fix: reduce workgroup dimensions before reference "
          "execution."},
         {"kernel k workgroup(65537) (): endkernel", "a workgroup of 65537 invocations"},
+        {"kernel k workgroup(1) (x: read u4[8]): endkernel",
+         "buffer `x` of `u4`, which memory does not hold. Fix: use i8 or u8, and cast what is loaded."},
         {"kernel k workgroup(1) (s: workgroup u64[8388609]): endkernel",
          "workgroup memory requires 67108872 bytes, exceeding the 67108864-byte reference budget. Fix: "
          "reduce workgroup "

@@ -406,12 +406,12 @@ TEST(Tile, RacesWithCopiesNameBothStatements) {
     values::kernel::LaunchLimits limits;
     limits.races = true;
     const auto result = run_launch(*code, {1, 1, 1}, {}, {{x.data(), 32}, {y.data(), 16}}, limits);
-    using Kind = values::kernel::KernelRace::Kind;
     ASSERT_EQ(result.races.size(), 2u);
-    EXPECT_EQ(result.races[0].kind, Kind::copy_destination);
+    using RaceKind = values::kernel::KernelRace::Kind;
+    EXPECT_EQ(result.races[0].kind, RaceKind::copy_destination);
     EXPECT_EQ(result.races[0].statement, 1u);
     EXPECT_EQ(result.races[0].other, 0u);
-    EXPECT_EQ(result.races[1].kind, Kind::copy_source);
+    EXPECT_EQ(result.races[1].kind, RaceKind::copy_source);
     EXPECT_EQ(result.races[1].statement, 4u);
     EXPECT_EQ(result.races[1].count, 1u);
 }

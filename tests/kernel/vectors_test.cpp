@@ -4,7 +4,7 @@
 
 #include "tests/kernel/support.hpp"
 
-namespace kpu::kernel_test {
+namespace kpu::kernel_test::vectors {
 namespace {
 
 using List = std::vector<uint32_t>;
@@ -289,4 +289,4 @@ TEST(KernelVectors, FunctionsAreWithinHalfAnUlp) {
 }
 
 }  // namespace
-}  // namespace kpu::kernel_test
+}  // namespace kpu::kernel_test::vectors

@@ -12,16 +12,17 @@ using builder::Task;
 using builder::tensor;
 using execution::HazardKind;
 
-constexpr int64_t size = 4096;
+constexpr int64_t bytes_each = 4096;
 
 /// Two tasks on common bytes, unordered unless `ordered`; which bytes is the kind's.
 std::array<uint64_t, execution::hazard_kind_count> hazards_of(HazardKind kind, bool ordered, bool values) {
     const auto platform = platform_with("tile32");
     Program p("race");
-    const auto l2 = p.buffer("L2", Level::l2, 4 * size), l1 = p.l1_buffer("L1", 0, 4 * size);
+    const auto l2 = p.buffer("L2", Level::l2, 4 * bytes_each), l1 = p.l1_buffer("L1", 0, 4 * bytes_each);
     int regions = 0;
     const auto at = [&](builder::Buffer buffer, int64_t slot) {
-        return p.region("r" + std::to_string(regions++), buffer, slot * size, tensor(ElemType::i8, {size}));
+        return p.region("r" + std::to_string(regions++), buffer, slot * bytes_each,
+                        tensor(ElemType::i8, {bytes_each}));
     };
     const Task first = p.transfer("first", at(l1, 0), at(l2, 0));
     std::optional<Task> a, b;

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::string_view prelude =
+constexpr std::string_view relu_first =
     "buffer D : DDR (size = 64) let a = region(D, 0, 4) elem=i8, shape=[4], layout=C t0 = relu.async in a "
     "out a\n";
 
@@ -60,7 +60,7 @@ TEST(messages, unknown_names_come_with_the_nearest) {
         {"loop i in [0..1]: let q = region(D, 0, 4) endloop y = relu.async in q out a", "unknown region `q`"},
         {"loop i in [0..1]: endloop let r = region(D, i, 4)", "unknown name `i`"},
     };
-    for (const Bad& bad : cases) expect_one_error(fmt::format("{}{}", prelude, bad.text), bad.message);
+    for (const Bad& bad : cases) expect_one_error(fmt::format("{}{}", relu_first, bad.text), bad.message);
 }
 
 TEST(messages, names_are_declared_once_in_a_scope) {
@@ -75,7 +75,7 @@ TEST(messages, names_are_declared_once_in_a_scope) {
         {"let in = 4", "`in` is a reserved word"},
         {"const f16 = 4", "`f16` is a reserved word"},
     };
-    for (const Bad& bad : cases) expect_one_error(fmt::format("{}{}", prelude, bad.text), bad.message);
+    for (const Bad& bad : cases) expect_one_error(fmt::format("{}{}", relu_first, bad.text), bad.message);
 }
 
 TEST(messages, form_of_statements) {
@@ -129,7 +129,7 @@ TEST(messages, form_of_statements) {
         {"x = relu.async in \xC3\xA9 out a", "unexpected byte 0xc3 outside a comment"},
         {"x = relu.async in $ out a", "unexpected character `$`"},
     };
-    for (const Bad& bad : cases) expect_one_error(fmt::format("{}{}", prelude, bad.text), bad.message);
+    for (const Bad& bad : cases) expect_one_error(fmt::format("{}{}", relu_first, bad.text), bad.message);
     // comments may hold any byte, but the program keeps those of its device
     EXPECT_FALSE(parse_text("# caf\xE9\nconst A = 1").diagnostics.has_errors());
     EXPECT_THAT(parse_text("device d {\n  # caf\xE9\n};\nprogram p:\n").errors(),
@@ -182,7 +182,7 @@ TEST(messages, metadata_lines) {
         {"#! tensor {\"id\": \"x\", \"buffer\": \"nowhere\"}", "nowhere"},
     };
     for (const Bad& bad : cases) {
-        const Parsed parsed = parse_text(fmt::format("{}{}\n", prelude, bad.text));
+        const Parsed parsed = parse_text(fmt::format("{}{}\n", relu_first, bad.text));
         EXPECT_EQ(parsed.diagnostics.error_count(), 1u) << bad.text << "\n" << parsed.errors();
         EXPECT_THAT(parsed.errors(), HasSubstr(bad.message));
     }
@@ -237,7 +237,7 @@ TEST(recovery, after_20_errors_reading_stops) {
 
 TEST(messages, several_dots_before_the_form_are_one_opcode) {
     // which opcodes exist is the verifier's business
-    const KPUProgram p = parse_good(fmt::format("{}x = no.such.op.async in a out a", prelude));
+    const KPUProgram p = parse_good(fmt::format("{}x = no.such.op.async in a out a", relu_first));
     EXPECT_EQ(p.statement(2).task().opcode(), "no.such.op");
 }
 

@@ -13,7 +13,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 Platform parse(const std::string& text) { return parse_textproto(text, "dev.textproto"); }
-std::string parse_error(const std::string& text) {
+std::string extends_error(const std::string& text) {
     return error_of([&] { parse(text); });
 }
 
@@ -84,10 +84,10 @@ TEST(Extends, FollowsFiles) {
 
 /// Errors name the file and line of the change; a name is not inherited.
 TEST(Extends, Errors) {
-    EXPECT_THAT(parse_error("name: \"x\"\nextends: \"npm_pro\"\nl2 { banks: 3 }"),
+    EXPECT_THAT(extends_error("name: \"x\"\nextends: \"npm_pro\"\nl2 { banks: 3 }"),
                 AllOf(HasSubstr("dev.textproto:3:6"), HasSubstr("power of two")));
-    EXPECT_THAT(parse_error("extends: \"npm_pro\""), HasSubstr("`name` is missing"));
-    EXPECT_THAT(parse_error("name: \"x\" extends: \"npm_prp\""), HasSubstr("did you mean `npm_pro`?"));
+    EXPECT_THAT(extends_error("extends: \"npm_pro\""), HasSubstr("`name` is missing"));
+    EXPECT_THAT(extends_error("name: \"x\" extends: \"npm_prp\""), HasSubstr("did you mean `npm_pro`?"));
     EXPECT_THAT(error_of([] { load("edge16", {{"extends", "npm_pro"}}); }), HasSubstr("only a file extends"));
 }
 
@@ -103,7 +103,7 @@ TEST(VariantSets, StandForTheirVariants) {
     EXPECT_EQ(has(own, "conv2d.float<bf16>.no_bias"), 1);
     EXPECT_EQ(has(own, "eltwise<i8>.default"), 1);
     EXPECT_EQ(own.variant_set_size(), 0);
-    EXPECT_THAT(parse_error(R"(name: "x" extends: "edge16" variant_set: "floats")"),
+    EXPECT_THAT(extends_error(R"(name: "x" extends: "edge16" variant_set: "floats")"),
                 AllOf(HasSubstr("no group `floats`"), HasSubstr("did you mean `float`?")));
 }
 

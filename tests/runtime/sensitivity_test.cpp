@@ -18,7 +18,7 @@ namespace {
 
 enum class Change { up, down, differs };
 
-struct Case {
+struct Turned {
     const char* parameter;
     const char* from;
     const char* to;
@@ -105,7 +105,7 @@ std::shared_ptr<const Module> program(const std::string& name) {
     return module;
 }
 
-double measure(const Case& c, const char* value) {
+double measure(const Turned& c, const char* value) {
     platforms::Overrides overrides = c.also;
     overrides.emplace_back(c.parameter, value);
     const auto platform = platforms::load(c.platform, overrides);
@@ -134,8 +134,8 @@ constexpr const char* engine_dma_waits = "units.e0_dma0.stalled.operand_intercon
 constexpr const char* gemm = "tiled_gemm";
 constexpr const char* tile32 = "tile32";
 
-const std::vector<Case>& cases() {
-    static const std::vector<Case> table = {
+const std::vector<Turned>& cases() {
+    static const std::vector<Turned> table = {
         {"clock.core_mhz", "1000", "500", Change::up, "gemm_relu", "npm_lite", "time.total_us"},
         {"sequencer.max_active_tokens", "64", "2", Change::up, "conv_pool"},
         {"sequencer.dispatch_cycles", "2", "400", Change::up, "digits"},
@@ -229,12 +229,12 @@ const std::vector<Case>& cases() {
     return table;
 }
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.parameter; }
+void PrintTo(const Turned& c, std::ostream* out) { *out << c.parameter; }
 
-class Sensitivity : public testing::TestWithParam<Case> {};
+class Sensitivity : public testing::TestWithParam<Turned> {};
 
 TEST_P(Sensitivity, ParameterChangesTheResult) {
-    const Case& c = GetParam();
+    const Turned& c = GetParam();
     const double before = measure(c, c.from), after = measure(c, c.to);
     switch (c.change) {
         case Change::up:
@@ -279,7 +279,7 @@ TEST(SensitivityTest, EveryParameterIsCovered) {
         {"characteristic.value", "kept for other tools, not modelled"},
     };
     std::set<std::string> covered;
-    for (const Case& c : cases()) covered.insert(c.parameter);
+    for (const Turned& c : cases()) covered.insert(c.parameter);
     for (const auto& row : platforms::parameters()) {
         EXPECT_TRUE(covered.count(row.path) + exempt.count(row.path) == 1) << row.path;
     }

@@ -11,7 +11,7 @@ namespace {
 using testing::pick;
 using testing::Random;
 
-constexpr ElemType types[] = {ElemType::i4, ElemType::i8, ElemType::u16, ElemType::f32};
+constexpr ElemType copied_types[] = {ElemType::i4, ElemType::i8, ElemType::u16, ElemType::f32};
 
 std::vector<uint8_t> random_bytes(Random& random, size_t count) {
     std::vector<uint8_t> bytes(count);
@@ -23,7 +23,7 @@ std::vector<uint8_t> random_bytes(Random& random, size_t count) {
 TEST(RegionCopy, GatherReadsElementsInIndexOrder) {
     Random random(5);
     for (int round = 0; round < 2000; ++round) {
-        const BoundRegion region = testing::random_region(random, types[round % 4]);
+        const BoundRegion region = testing::random_region(random, copied_types[round % 4]);
         MemoryImage memory(4096, 0, {});
         const std::vector<uint8_t> bytes = random_bytes(random, 4096);
         memory.level(Level::ddr, 0).write(0, bytes.data(), bytes.size());
@@ -50,7 +50,7 @@ TEST(RegionCopy, GatherReadsElementsInIndexOrder) {
 TEST(RegionCopy, ScatterLeavesGapsUntouched) {
     Random random(6);
     for (int round = 0; round < 2000; ++round) {
-        const BoundRegion region = testing::random_region(random, types[round % 4]);
+        const BoundRegion region = testing::random_region(random, copied_types[round % 4]);
         MemoryImage memory(2048, 0, {});
         std::vector<uint8_t> expected = random_bytes(random, 2048);
         std::memcpy(memory.level(Level::ddr, 0).data(), expected.data(), expected.size());

@@ -32,8 +32,6 @@ const Eighth& eighth_of(Type type) {
 }
 
 bool is_narrow_float(Type type) { return type != Type::f32 && contains(kpu::kernel::tile_floats, type); }
-bool is_eighth(Type type) { return contains(kpu::kernel::tile_eighths, type); }
-bool is_nibble(Type type) { return contains(kpu::kernel::tile_nibbles, type); }
 
 Tile narrowed(const Tile& from, Type to) {
     Tile result(to, from.shape);
@@ -69,13 +67,14 @@ Tile from_float(const Tile& from, Type to);
 
 /// Truncated and saturated.
 Tile nibbles_of(const Tile& from, Type to) {
+    const bool has_sign = byte_of(to) == Type::i8;
     const Tile bytes = from_float(from, byte_of(to));
-    const int values = 1 << kpu::kernel::storage_bits(to);
-    const int least = byte_of(to) == Type::i8 ? -values / 2 : 0;
+    const int values = 1 << kpu::kernel::storage_bits(to), least = has_sign ? -values / 2 : 0;
     Tile result(to, from.shape);
-    for (size_t i = 0; i < from.count(); ++i)
-        result.make()[i] = static_cast<uint8_t>(
-            std::clamp(static_cast<int>(integer_of(bytes, i)), least, least + values - 1));
+    for (size_t i = 0; i < from.count(); ++i) {
+        const int byte = has_sign ? static_cast<int8_t>(bytes.bytes()[i]) : bytes.bytes()[i];
+        result.make()[i] = static_cast<uint8_t>(std::clamp(byte, least, least + values - 1));
+    }
     return result;
 }
 

@@ -6,10 +6,10 @@
 namespace kpu::lower {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
-class OrderTest : public testing::Test {
+class OrderTest : public ::testing::Test {
   protected:
     static Span bytes(int64_t lo, int64_t hi) { return {0, lo, hi, true, 0, {}, {}}; }
 

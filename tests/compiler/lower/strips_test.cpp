@@ -14,7 +14,7 @@ namespace {
 using namespace testing;
 
 /// So little L2 that pictures of some 20 KB go to DDR.
-const platforms::Overrides small = {{"engine.l1.size_bytes", "16384"}, {"l2.size_bytes", "65536"}};
+const platforms::Overrides small_memories = {{"engine.l1.size_bytes", "16384"}, {"l2.size_bytes", "65536"}};
 
 /// Random chains over pictures: convolutions, pools, sums, branches, joins, slices, resized pictures.
 class Pictures {
@@ -118,7 +118,7 @@ class Pictures {
 
 /// What is found without a wish.
 Result run_in_strips(Maker& maker, const MappingWishes& wishes = {}) {
-    return run(maker, "swkpu-v1", small, &wishes);
+    return run(maker, "swkpu-v1", small_memories, &wishes);
 }
 
 bool is_cut(const Result& result) {
@@ -166,7 +166,7 @@ TEST(Strips, TensorsOfAChainStayOnChip) {
     Maker maker(ElemType::i8, 3), same(ElemType::i8, 3);
     six_convolutions(maker);
     six_convolutions(same);
-    const Result cut = run_in_strips(maker), uncut = run(same, "swkpu-v1", small);
+    const Result cut = run_in_strips(maker), uncut = run(same, "swkpu-v1", small_memories);
     EXPECT_TRUE(is_cut(cut));
     EXPECT_FALSE(is_cut(uncut));
     // the input, the output, weights (once for each strip), and not six tensors of 64 KB, written and read
@@ -214,7 +214,7 @@ std::pair<uint64_t, uint64_t> traffic(const Heads& heads) {
     Maker maker(ElemType::f16, 4), same(ElemType::f16, 4);
     attention(maker, heads);
     attention(same, heads);
-    const Result cut = run_in_strips(maker), uncut = run(same, "swkpu-v1", small);
+    const Result cut = run_in_strips(maker), uncut = run(same, "swkpu-v1", small_memories);
     EXPECT_TRUE(is_cut(cut));
     return {cut.dram_bytes, uncut.dram_bytes};
 }
@@ -278,7 +278,7 @@ TEST(Strips, MoreThanThereAreRowsAreRefused) {
     Maker maker(ElemType::i8, 3);
     six_convolutions(maker);
     try {
-        in_strips(maker.graph(), Target(platforms::load("swkpu-v1", small)), wishes("Conv3", 500));
+        in_strips(maker.graph(), Target(platforms::load("swkpu-v1", small_memories)), wishes("Conv3", 500));
         FAIL() << "it was accepted";
     } catch (const UserError& error) {
         EXPECT_THAT(error.what(),

@@ -10,8 +10,6 @@ using namespace testing;
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
-BoundAttrs accumulate() { return graph::attributes({graph::type("accum_type", ElemType::f32)}); }
-
 Graph conv_bn_relu(uint64_t seed, bool depthwise) {
     Builder b(seed);
     const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({1, 4, 6, 6}));

@@ -8,8 +8,6 @@ namespace {
 
 using namespace testing;
 
-BoundAttrs accumulate() { return graph::attributes({graph::type("accum_type", ElemType::f32)}); }
-
 /// "1*gemm 1relu exp": group, star of the anchor, opcode.
 std::string groups_of(const Graph& graph) {
     std::string text;

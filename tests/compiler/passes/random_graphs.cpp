@@ -24,6 +24,8 @@ std::vector<float> random_floats(Random& random, uint64_t count, double low, dou
     return result;
 }
 
+BoundAttrs accumulate() { return attributes({graph::type("accum_type", ElemType::f32)}); }
+
 ValueId random_constant(Graph& graph, Random& random, const std::vector<int64_t>& shape, double low,
                         double high) {
     const auto elements = static_cast<uint64_t>(graph::dims(shape).product());
@@ -157,12 +159,11 @@ ValueId attention(Builder& b, ValueId x, int64_t heads) {
     const auto head = [&](ValueId v, std::vector<int64_t> perm) {
         return b.transpose(b.reshape(b.linear(v, width), {batch, length, heads, depth}), std::move(perm));
     };
-    const BoundAttrs accumulate = attributes({graph::type("accum_type", ElemType::f32)});
-    ValueId scores = b.node("matmul", {head(x, {0, 2, 1, 3}), head(x, {0, 2, 3, 1})}, accumulate);
+    ValueId scores = b.node("matmul", {head(x, {0, 2, 1, 3}), head(x, {0, 2, 3, 1})}, accumulate());
     scores = b.node("div", {scores, constant(b.graph, {}, {2})});
     scores = b.node("add", {scores, random_constant(b.graph, b.random, {length, length})});
     scores = b.node("softmax", {scores}, attributes({integer("axis", -1)}));
-    const ValueId mixed = b.node("matmul", {scores, head(x, {0, 2, 1, 3})}, accumulate);
+    const ValueId mixed = b.node("matmul", {scores, head(x, {0, 2, 1, 3})}, accumulate());
     return b.linear(b.reshape(b.transpose(mixed, {0, 2, 1, 3}), {batch, length, width}), width);
 }
 }  // namespace

@@ -22,6 +22,8 @@ int64_t pick(Random& random, int64_t low, int64_t high);
 std::vector<float> random_floats(Random& random, uint64_t count, double low = -1, double high = 1);
 ValueId random_constant(Graph& graph, Random& random, const std::vector<int64_t>& shape, double low = -1,
                         double high = 1);
+/// Of products: sums in f32.
+BoundAttrs accumulate();
 
 /// Nodes as an importer writes them: tensors NCHW, the opcodes' own order between transposes.
 struct Builder {
