@@ -158,6 +158,9 @@ class Body:
         self.types: dict[tuple[str, tuple[int, ...], str | None], int] = {}
         self.vars: list[int] = []
         self.spaces: dict[int, str] = {}  #: of the refs
+        self.windows: dict[
+            int, list[Any]
+        ] = {}  #: the part that the kernel sees of a ref that is more, an index
 
     def variable(self, shape: Sequence[int], dtype: Any, space: str | None = None) -> int:
         """A new variable; with a space it is a ref."""

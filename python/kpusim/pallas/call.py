@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from kpusim.pallas import internals as jx
-from kpusim.pallas import randomness, refs, scattering  # noqa: F401  (enter their handlers)
+from kpusim.pallas import randomness, refs, scattering, solving, windows  # noqa: F401  (enter their handlers)
 from kpusim.pallas.body import Body, Json, Notes, Refused, literal, pruned
 from kpusim.pallas.equations import HANDLERS
 
@@ -54,6 +53,11 @@ class Call:
         jaxpr = self.equation.params["jaxpr"]
         inputs = [self.body.of_aval(var.aval) for var in jaxpr.invars]
         into: list[Json] = []
+        for position, block in enumerate(mapping.block_mappings, mapping.num_index_operands):
+            if self.body.spaces[inputs[position]] in ("any", "hbm") and not is_whole(block):
+                inputs[position] = self.window(
+                    block, inputs[position], inputs[: mapping.num_index_operands], into
+                )
         self.body.inline(jaxpr, (), inputs, into)
         bounds = mapping.num_dynamic_grid_bounds
         operands = self.operands(arrays, results, inputs)
@@ -107,10 +111,36 @@ class Call:
             block = mapping.block_mappings[position - bounds - prefetched]
             if self.body.spaces[row["ref"]] not in ("any", "hbm"):
                 row["block"] = self.block(block, variables[:prefetched])
-            else:
-                check_whole(block, mapping.vmapped_dims)
             rows.append(row)
         return rows
+
+    def window(self, mapping: Any, var: int, prefetched: Sequence[int], into: list[Json]) -> int:
+        """The whole array in place of a block that is only copied: what is copied is a part of the block."""
+        line = self.notes.line(self.place)
+
+        def emit(op: str, **keys: Any) -> int:
+            found = self.body.variable((), np.int32)
+            into.append({"op": op, "line": line, **keys, "out": [found]})
+            return found
+
+        closed = mapping.index_map_jaxpr
+        steps = [emit("program_id", axis=axis) for axis in range(len(self.grid_mapping.grid))]
+        places = self.body.inline(closed.jaxpr, closed.consts, [*steps, *prefetched], into)
+        index: list[Any] = []
+        for size, place, whole in zip(mapping.block_shape, places, mapping.array_aval.shape, strict=True):
+            kind, *sizes = dim(size)
+            if kind == "squeezed":
+                index.append(place)
+                continue
+            if any(sizes[1:]) or (kind == "blocked" and whole % sizes[0]):
+                raise Refused("a block of an operand in HBM or ANY that goes beyond the array")
+            if kind == "blocked":
+                place = emit("mul", **{"in": [place, literal(sizes[0], np.int32)]})
+            index.append(["slice", place, sizes[0], 1])
+        space = self.body.spaces[var]
+        found = self.body.variable(mapping.array_aval.shape, mapping.array_aval.dtype, space)
+        self.body.windows[found] = ["index", index]
+        return found
 
     def block(self, mapping: Any, prefetched: Sequence[int]) -> Json:
         """Sizes of a block and where it stands at each step."""
@@ -144,12 +174,10 @@ def dim(size: Any) -> list[Any]:
     raise Refused(f"a block dimension {type(size).__name__}; use Blocked, Element or None")
 
 
-def check_whole(mapping: Any, vmapped: Sequence[int]) -> None:
-    """A ref in HBM or ANY is the whole array."""
-    sizes = [getattr(size, "block_size", 1) for size in mapping.block_shape]
-    if math.prod(sizes) != math.prod(mapping.array_aval.shape):
-        why = ": vmap makes one; put it around kpusim.pallas.run, or take jax.lax.map" if vmapped else ""
-        raise Refused(f"a block of an operand in HBM or ANY that is not the whole array{why}")
+def is_whole(mapping: Any) -> bool:
+    """Whether a block is the whole array."""
+    sizes = [getattr(size, "block_size", None) for size in mapping.block_shape]
+    return sizes == list(mapping.array_aval.shape)
 
 
 def check_parameters(params: Any) -> None:

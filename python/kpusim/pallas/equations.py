@@ -55,7 +55,7 @@ def add_any(equation: Equation) -> Sequence[Atom]:
     return equation.emit("add", equation.atoms)
 
 
-@handles("stop_gradient", "copy", "optimization_barrier", "multiple_of", "add_dependency")
+@handles("stop_gradient", "copy", "optimization_barrier", "multiple_of", "add_dependency", "name")
 def same(equation: Equation) -> Sequence[Atom]:
     """A hint: its results are its operands."""
     return equation.atoms[: len(equation.source.outvars)]
@@ -203,10 +203,12 @@ def broadcast_in_dim(equation: Equation) -> Sequence[Atom]:
 
 @handles("reshape")
 def reshape(equation: Equation) -> Sequence[Atom]:
-    """Another shape, row-major."""
-    if equation.params.get("dimensions") is not None:
-        raise Refused("`reshape` with an order of dimensions")
-    return equation.emit("reshape", equation.atoms[:1])
+    """Another shape, row-major; of dimensions in another order if one is given."""
+    atoms, order = equation.atoms[:1], equation.params.get("dimensions")
+    if order is not None:
+        turned = [equation.shape(0)[axis] for axis in order]
+        atoms = equation.emit("transpose", atoms, [(turned, equation.dtype(0))], permutation=ints(order))
+    return equation.emit("reshape", atoms)
 
 
 @handles("squeeze")
@@ -442,13 +444,21 @@ def ints(values: Any) -> list[int]:
 
 def coverage() -> str:
     """The primitives that kernels may consist of, as a table of the documentation."""
-    from kpusim.pallas import randomness, refs, scattering  # noqa: F401  (enter their handlers)
+    from kpusim.pallas import (  # noqa: F401  (enter their handlers)
+        randomness,
+        refs,
+        scattering,
+        solving,
+        windows,
+    )
 
     groups = {
         "refs, copies, semaphores": "refs",
         "control flow": "refs",
         "values": "equations",
         "scatters": "scattering",
+        "windows and functions": "windows",
+        "linear algebra": "solving",
         "random numbers": "randomness",
     }
     control = {"cond", "while", "scan", "run_scoped"}

@@ -14,6 +14,7 @@ from jax._src import (
     ad_util,
     checkify,
     core,
+    custom_batching,
     custom_derivatives,
     debugging,
     dtypes,
@@ -21,9 +22,9 @@ from jax._src import (
     shard_map,
     source_info_util,
 )
-from jax._src.ad_checkpoint import remat_p
+from jax._src.ad_checkpoint import name_p, remat_p
 from jax._src.interpreters import batching
-from jax._src.lax import lax, slicing, special
+from jax._src.lax import convolution, lax, linalg, slicing, special, windowed_reductions
 from jax._src.lax.control_flow import conditionals, loops
 from jax._src.pallas import core as pallas_core
 from jax._src.pallas import helpers as pallas_helpers
@@ -90,6 +91,8 @@ INLINED = {
     custom_derivatives.custom_jvp_call_p: "call_jaxpr",
     custom_derivatives.custom_vjp_call_p: "call_jaxpr",
     remat_p: "jaxpr",
+    custom_batching.custom_vmap_p: "call",
+    lax.composite_p: "jaxpr",
 }
 #: Spaces of refs that stay where they are, and are only copied.
 SPACES = {
@@ -110,6 +113,9 @@ def known_primitives() -> dict[Any, str]:
         lax,
         slicing,
         special,
+        convolution,
+        windowed_reductions,
+        linalg,
         conditionals,
         loops,
         ad_util,
@@ -127,6 +133,7 @@ def known_primitives() -> dict[Any, str]:
                 table[value] = value.name
     table[pjit.jit_p] = "jit"
     table[checkify.check_p] = "check"
+    table[name_p] = "name"
     table[shard_map_p] = "shard_map"
     table |= {primitive: primitive.name for primitive in INLINED}
     return table
@@ -188,12 +195,6 @@ def at_place_of(equation: Any) -> Any:
     return source_info_util.user_context(equation.source_info.traceback)
 
 
-def leaves_in_ddr(equation: Any) -> bool:
-    """Whether a call has refs that stay where they are, and are only copied."""
-    spaces = (getattr(var.aval, "memory_space", None) for var in equation.params["jaxpr"].invars)
-    return any(SPACES.get(str(space)) in ("any", "hbm") for space in spaces)
-
-
 def place_of(equation: Any) -> str:
     """Where an equation was written: ``file:line (function)``; empty if jax does not know.
 
@@ -243,6 +244,21 @@ def element_type(dtype: Any) -> str:
         numbers = ", ".join(one for one in names if "sem" not in one)
         raise UserError(f"elements of type {name} are not supported.{more or f' Fix: one of {numbers}.'}")
     return names[name]
+
+
+def least(dtype: Any) -> Any:
+    """What is not above any element of a type."""
+    return lax._get_max_identity(dtype)
+
+
+def greatest(dtype: Any) -> Any:
+    """What is not below any element of a type."""
+    return lax._get_min_identity(dtype)
+
+
+def function_of(jaxpr: Any, constants: Sequence[Any]) -> Any:
+    """What a jaxpr computes of its operands, as a list; a closed one has its constants."""
+    return core.jaxpr_as_fun(jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, constants))
 
 
 def is_whole(dtype: Any) -> bool:

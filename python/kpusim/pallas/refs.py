@@ -49,8 +49,12 @@ def ref_of(
     equation: Equation, ref: Any, transforms: Sequence[Any], stretches: list[Stretch] | None = None
 ) -> Json:
     """A ref with its chain of transforms; slices of unknown size go to `stretches`."""
-    found: Json = {"ref": equation.atom(ref)}
-    if steps := [transform(equation, one, stretches) for one in transforms]:
+    var = equation.atom(ref)
+    found: Json = {"ref": var}
+    steps = [transform(equation, one, stretches) for one in transforms]
+    if isinstance(var, int) and var in equation.body.windows:
+        steps.insert(0, copy_module.deepcopy(equation.body.windows[var]))
+    if steps:
         found["at"] = steps
     inner = ref.aval.inner_aval
     for step in found.get("at", ()):
@@ -78,8 +82,8 @@ def transform(equation: Equation, one: Any, stretches: list[Stretch] | None) -> 
 def index(equation: Equation, item: Any, most: Any, stretches: list[Stretch] | None) -> Any:
     """The index of one dimension, which has `most` elements."""
     if not isinstance(item, jx.Slice):
-        return equation.atom(item)
-    start = equation.atom(item.start)
+        return counted(equation, item, most)
+    start = counted(equation, item.start, most)
     if not item.is_dynamic_size:
         return ["slice", start, int(item.size), int(item.stride)]
     if stretches is None:
@@ -90,6 +94,23 @@ def index(equation: Equation, item: Any, most: Any, stretches: list[Stretch] | N
     found = ["slice", start, 0, int(item.stride)]
     stretches.append(Stretch(found, start, size, int(most)))
     return found
+
+
+def counted(equation: Equation, place: Any, most: Any) -> Atom:
+    """A place of a dimension, or several; one that is known to be negative counts from the end."""
+    atom = known = equation.atom(place)
+    shape = np.shape(place) if not isinstance(place, jx.Var) else place.aval.shape
+    if shape and isinstance(atom, int):  # a number beside arrays stands in one of their shape
+        maker = next((one for one in reversed(equation.into) if atom in one.get("out", ())), None)
+        if maker is not None and maker["op"] == "broadcast_in_dim":
+            known = maker["in"][0]
+    if isinstance(known, int) or known[0][0] != "i":
+        return atom
+    bits = int(known[0][1:])
+    if not -most <= (value := known[1] - (1 << bits)) < 0 or not known[1] >> (bits - 1):
+        return atom
+    found = word(value + int(most))
+    return equation.emit("broadcast_in_dim", [found], [(shape, np.int32)], dims=[])[0] if shape else found
 
 
 def direct(equation: Equation, ref: Json) -> list[Json]:

@@ -144,18 +144,6 @@ class Compiled:
         found = [result.outputs[name] for name in loaded.program.results]
         return [as_wanted(array, wanted) for array, wanted in zip(found, self.results, strict=True)]
 
-    @staticmethod
-    def one_by_one(function: Callable[..., Any], batched: Sequence[bool], operands: Sequence[Any]) -> Any:
-        """A call for each row of the operands that are batched."""
-
-        def one(rows: Sequence[Any]) -> Any:
-            row = iter(rows)
-            given = zip(operands, batched, strict=True)
-            return function(*(next(row) if is_batched else operand for operand, is_batched in given))
-
-        rows = [operand for operand, is_batched in zip(operands, batched, strict=True) if is_batched]
-        return jax.lax.map(one, rows)
-
     def for_tracing(self) -> Callable[..., Any]:
         """The call inside of `jit`, `vmap` and `scan`."""
 
@@ -169,10 +157,6 @@ class Compiled:
         @called.def_vmap
         def batched(size: int, batched_in: Sequence[bool], *operands: Any) -> tuple[Any, Any]:
             del size
-            if jx.leaves_in_ddr(
-                self.equation
-            ):  # vmap would make windows of such refs, which blocks alone have
-                return self.one_by_one(called, batched_in, operands), (True,) * len(self.results)
             axes = [0 if is_batched else None for is_batched in batched_in]
             function = on_device(jax.vmap(self.bound, in_axes=axes), self.device)
             return tuple(function(*operands)), (True,) * len(self.results)

@@ -14,6 +14,7 @@ from kernels import (  # noqa: F401  (enter their cases)
     nests,
     networks,
     places,
+    pooling,
     randoms,
     scans,
     scatters,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -11,7 +12,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from kernels.case import floats, integers, kernel, shape
+from kernels.case import add, floats, integers, kernel, shape
 
 I32 = jnp.int32
 F32 = jnp.float32
@@ -354,3 +355,39 @@ def copy_hbm_spec(x: Any, o: Any, m: Any) -> None:
     pltpu.sync_copy(x, m)
     m[...] += 1
     pltpu.sync_copy(m, o)
+
+
+def mapped_copies(x: Any, y: Any, table: Any, interpret: Any = False) -> Any:
+    """Rows of vmap, whose kernel copies from blocks of refs in ANY and to them."""
+
+    def body(table: Any, x: Any, y: Any, o: Any, memory: Any, semaphore: Any) -> None:
+        part = pl.ds(table[pl.program_id(0)] * 2, 2)
+        pltpu.async_copy(x.at[part], memory.at[0], semaphore).wait()
+        pltpu.async_copy(y.at[part, pl.ds(64, 64)], memory.at[1, :, :64], semaphore).wait()
+        memory[0, :, :64] += memory[1, :, :64]
+        pltpu.async_copy(memory.at[0], o.at[pl.ds(2, 2)], semaphore).wait()
+        pltpu.async_copy(x.at[-2:], o.at[:2], semaphore).wait()
+
+    def call(x: Any, y: Any) -> Any:
+        block = pl.BlockSpec((4, 128), lambda i, table: (table[i], 0), memory_space=pl.ANY)
+        return pl.pallas_call(
+            body,
+            grid_spec=pltpu.PrefetchScalarGridSpec(
+                num_scalar_prefetch=1,
+                grid=(2,),
+                in_specs=[block, pl.BlockSpec(memory_space=pl.ANY)],
+                out_specs=pl.BlockSpec((None, 4, 128), lambda i, table: (1 - i, 0, 0), memory_space=pl.ANY),
+                scratch_shapes=[pltpu.VMEM((2, 2, 128), jnp.int32), pltpu.SemaphoreType.DMA],
+            ),
+            out_shape=shape(2, 4, 128, dtype=jnp.int32),
+            interpret=interpret,
+        )(table, x, y)
+
+    return jax.vmap(call, in_axes=(1, None))(x, y)
+
+
+add(
+    "mapped_copies",
+    mapped_copies,
+    [integers(8, 3, 128, seed="x"), integers(8, 128, seed="y"), np.array([1, 0], np.int32)],
+)
