@@ -167,6 +167,8 @@ def test_dynamic_shape() -> None:
         doubled, jax.ShapeDtypeStruct((rows, 128), jnp.float32)
     )
     assert "dynamically-shaped" in refusal(doubled)
+    slices = call(lambda x, o: o.__setitem__(0, x[pl.ds(0, x[0, 0].astype(jnp.int32))].sum(0)))
+    assert re.search(r"test_capture\.py:\d+ \(.*a slice of a size that is computed.*Fix: ", refusal(slices))
 
 
 def test_captured_array() -> None:

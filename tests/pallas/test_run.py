@@ -289,6 +289,8 @@ def test_gradient_is_refused(engine: str) -> None:
         jax.grad(loss)(X)
     with pytest.raises(UserError, match="no gradients"):
         jax.vmap(jax.grad(loss))(np.stack([X, X]))
+    with pytest.raises(UserError, match=r"test_run\.py:\d+ \(.*no gradients"):
+        kpusim.pallas.run(jax.vmap(jax.grad(lambda x: doubled(x).sum())))(np.stack([X, X]))
 
 
 @pytest.mark.device

@@ -24,6 +24,10 @@ from kpusim.pallas.call import call_form, name_of
 MOST_STEPS = 100_000
 #: Elements of a value that the export computes itself; a larger one is repeated by a move where it can be.
 MOST_KNOWN = 1 << 16
+NO_GRADIENT = (
+    "kpusim computes no gradients of kernels. Fix: give the function around the call a jax.custom_vjp "
+    "whose backward pass is a kernel of its own."
+)
 
 
 @dataclass
@@ -351,11 +355,18 @@ def traced(
         try:
             closed, tree = jax.make_jaxpr(function, return_shape=True)(*shapes, **named)
             return closed, tree
-        except (ValueError, NotImplementedError) as error:
+        except (AssertionError, ValueError, NotImplementedError) as error:
             if "captures constants" in str(error):
                 raise UserError(f"{error} Fix: give them to the kernel as operands.") from error
             if "dynamically-shaped" in str(error):
                 raise UserError(f"{error} Fix: give shapes of plain numbers.") from error
+            if "DShapedArray" in str(error):
+                raise UserError(
+                    f"{jx.place_of_error(error)}: a slice of a size that is computed, which copies alone "
+                    "have. Fix: take one of a known size, with a mask, or copy it by pltpu.async_copy."
+                ) from error
+            if "Linearization failed" in str(error):
+                raise UserError(f"{jx.place_of_error(error)}: {NO_GRADIENT}") from error
             raise
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -196,16 +197,29 @@ def at_place_of(equation: Any) -> Any:
 
 
 def place_of(equation: Any) -> str:
-    """Where an equation was written: ``file:line (function)``; empty if jax does not know.
-
-    Files below the current folder are given relative to it.
-    """
+    """Where an equation was written: ``file:line (function)``; empty if jax does not know."""
     frame = source_info_util.user_frame(equation.source_info.traceback)
     if frame is None:
         return ""
-    path = os.path.relpath(frame.file_name) if os.path.isabs(frame.file_name) else frame.file_name
-    name = frame.file_name if path.startswith("..") else path
-    return f"{name}:{frame.start_line} ({frame.function_name.rpartition('.')[2]})"
+    return place(frame.file_name, frame.start_line, frame.function_name)
+
+
+def place_of_error(error: Exception) -> str:
+    """The innermost line of a caller's file that an error went through."""
+    library = os.path.dirname(os.__file__) + os.sep + "contextlib.py"
+    frames = traceback.extract_tb(error.__traceback__)
+    found = [
+        frame
+        for frame in frames
+        if source_info_util.is_user_filename(frame.filename) and frame.filename != library
+    ]
+    return place(found[-1].filename, found[-1].lineno or 0, found[-1].name)
+
+
+def place(file: str, line: int, function: str) -> str:
+    """Files below the current folder are given relative to it."""
+    path = os.path.relpath(file) if os.path.isabs(file) else file
+    return f"{file if path.startswith('..') else path}:{line} ({function.rpartition('.')[2]})"
 
 
 def argument_names(jaxpr: Any) -> Sequence[str]:

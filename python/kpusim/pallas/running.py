@@ -15,7 +15,7 @@ from jax.experimental import io_callback
 
 from kpusim.errors import UserError
 from kpusim.pallas import internals as jx
-from kpusim.pallas.capture import on_mesh, traced
+from kpusim.pallas.capture import NO_GRADIENT, on_mesh, traced
 from kpusim.pallas.program import PallasProgram, export_call
 from kpusim.platform import Platform
 from kpusim.program import StrPath
@@ -167,10 +167,7 @@ class Compiled:
 
         @differentiable.defjvp
         def refused(primals: Any, tangents: Any) -> Any:
-            raise UserError(
-                "kpusim computes no gradients of kernels. Fix: give the function around the call a "
-                "jax.custom_vjp whose backward pass is a kernel of its own."
-            )
+            raise UserError(NO_GRADIENT)
 
         # with its own checks on, jax refuses callbacks there; without, it says that they have no gradient
         traced_call: Callable[..., Any] = called if jax.config.jax_enable_checks else differentiable
