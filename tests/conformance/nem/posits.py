@@ -23,6 +23,7 @@ FORMATS = {
 """Bits and es of the element types."""
 
 
+@functools.cache
 def decoded(pattern: int, bits: int, es: int) -> Fraction | None:
     """The value of a pattern; None is NaR."""
     text = format(pattern, f"0{bits}b")
@@ -44,10 +45,20 @@ def decoded(pattern: int, bits: int, es: int) -> Fraction | None:
     return Fraction(2) ** (regime * 2**es + exponent) * significand
 
 
+FINEST = 256
+"""All ties are multiples of 2^-FINEST."""
+
+
 @functools.cache
 def ties(bits: int, es: int) -> list[Fraction]:
     """Between pattern i + 1 and the next: the pattern with one more bit that lies there."""
     return [decoded(2 * p + 1, bits + 1, es) or Fraction(0) for p in range(1, (1 << (bits - 1)) - 1)]
+
+
+@functools.cache
+def scaled_ties(bits: int, es: int) -> list[int]:
+    """Whole numbers in the place of fractions, which compare ten times as fast."""
+    return [int(tie * 2**FINEST) for tie in ties(bits, es)]
 
 
 def encoded(value: Fraction | None, bits: int, es: int | None = None) -> int:
@@ -59,9 +70,10 @@ def encoded(value: Fraction | None, bits: int, es: int | None = None) -> int:
         return 0
     if value < 0:
         return (1 << bits) - encoded(-value, bits, es)
-    between = ties(bits, es)
-    at = bisect.bisect_left(between, value)  # ties below the number
+    between = scaled_ties(bits, es)
+    whole, rest = divmod(value.numerator << FINEST, value.denominator)
+    at = bisect.bisect_left(between, whole + (rest > 0))  # ties below the number
     pattern = at + 1
-    if at < len(between) and between[at] == value and pattern % 2 == 1:
+    if at < len(between) and between[at] == whole and rest == 0 and pattern % 2 == 1:
         pattern += 1
     return pattern
