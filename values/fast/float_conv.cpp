@@ -1,4 +1,4 @@
-// Float conv2d: vectorised across output channels, so that each output keeps its order of kh, kw and channels. Weights
+// Float convolutions: vectorised across output channels, so that each output keeps its order of kd, kh, kw and channels. Weights
 // are packed once for many output pixels, and these go through the kernels in full tiles.
 #include <algorithm>
 
@@ -64,7 +64,7 @@ struct Range {
     int64_t size() const { return std::max<int64_t>(0, last - first); }
 };
 
-/// Rows of output pixels of an image, and some output channels of a group. Sums stand strip by strip, so that those of
+/// Rows of output pixels of a plane of an image, and some output channels of a group. Sums stand strip by strip, so that those of
 /// neighbouring rows follow each other.
 class Block {
   public:
@@ -77,7 +77,7 @@ class Block {
           weights_(weights),
           width_(kernels.f32_columns) {}
 
-    int64_t image = 0, group = 0;
+    int64_t image = 0, plane = 0, group = 0;
     const float* pixels = nullptr;  ///< of the image
     Range rows, columns;            ///< of the output; columns: channels of the group
 
@@ -87,11 +87,12 @@ class Block {
         each_pixel([&](int64_t, int64_t c_offset, float* acc) {
             start_row(kernels_, scratch_, p_.b, c_offset, columns.size(), padded_, acc);
         });
-        const int64_t k = p_.kernel_w * p_.group_in;
-        for (int64_t kh = 0; kh < p_.kernel_h; ++kh) {
-            const Range valid = valid_rows(kh);
-            for (int64_t first = 0; valid.size() > 0 && first < k; first += k_block)
-                add(kh, valid, {first, std::min(k, first + k_block)});
+        const int64_t front = plane * p_.stride_d - p_.pad_front;
+        const TapRange planes = valid_taps(front, p_.dilation_d, p_.kernel_d, p_.depth);
+        for (int64_t kd = planes.first; kd < planes.last; ++kd) {
+            pixels_ = pixels + (front + kd * p_.dilation_d) * p_.height * p_.width * p_.channels;
+            tap_rows_ = kd * p_.kernel_h;
+            add_plane();
         }
         each_pixel([&](int64_t y_offset, int64_t c_offset, float* acc) {
             finish_row(kernels_, scratch_, p_.b, c_offset, columns.size(), acc, *p_.y, y_offset);
@@ -99,6 +100,15 @@ class Block {
     }
 
   private:
+    void add_plane() {
+        const int64_t k = p_.kernel_w * p_.group_in;
+        for (int64_t kh = 0; kh < p_.kernel_h; ++kh) {
+            const Range valid = valid_rows(kh);
+            for (int64_t first = 0; valid.size() > 0 && first < k; first += k_block)
+                add(kh, valid, {first, std::min(k, first + k_block)});
+        }
+    }
+
     /// visit(element of Y, element of the addend, sums).
     template <class Visit>
     void each_pixel(const Visit& visit) const {
@@ -107,8 +117,8 @@ class Block {
         for (const Strip& strip : strips_) {
             for (int64_t y = rows.first; y < rows.last; ++y) {
                 for (int64_t x = strip.first; x < strip.first + strip.count; ++x, acc += padded_) {
-                    const int64_t pixel = (image * p_.out_h + y) * p_.out_w + x;
-                    visit(pixel * p_.out_channels + channel, p_.c_offset(image, 0, y, x, channel), acc);
+                    const int64_t pixel = ((image * p_.out_d + plane) * p_.out_h + y) * p_.out_w + x;
+                    visit(pixel * p_.out_channels + channel, p_.c_offset(image, plane, y, x, channel), acc);
                 }
             }
         }
@@ -130,7 +140,8 @@ class Block {
         const int64_t channel = group * p_.group_out + columns.first, n = columns.size();
         for (int64_t i = 0; i < k.size(); ++i) {
             const float* from =
-                weights_ + (kh * p_.kernel_w * p_.group_in + k.first + i) * p_.out_channels + channel;
+                weights_ + ((tap_rows_ + kh) * p_.kernel_w * p_.group_in + k.first + i) * p_.out_channels +
+                channel;
             for (int64_t first = 0; first < n; first += width_) {
                 float* at = to + first * k.size() + i * width_;
                 const int64_t used = std::min(width_, n - first);
@@ -152,7 +163,7 @@ class Block {
                     const int64_t count =
                         std::min(at_once - (at_once == p_.group_in ? channel : 0), k.last - i);
                     const int64_t pixel = top(y, kh) * p_.width + left + kw * p_.dilation_w;
-                    std::copy_n(pixels + pixel * p_.channels + group * p_.group_in + channel, count, to);
+                    std::copy_n(pixels_ + pixel * p_.channels + group * p_.group_in + channel, count, to);
                     to += count;
                     i += count;
                 }
@@ -201,6 +212,8 @@ class Block {
     const std::vector<Strip>& strips_;
     const float* weights_;
     const int64_t width_;
+    const float* pixels_ = nullptr;  ///< of the plane that taps are taken of
+    int64_t tap_rows_ = 0;           ///< of the window in front of those of this plane
     int64_t padded_ = 0;
     float* acc_ = nullptr;
 };
@@ -208,25 +221,28 @@ class Block {
 }  // namespace
 
 bool float_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
-    if (!p.flat()) return false;
-    if (p.groups > 1 && p.group_in == 1 && p.group_out == 1) {
+    if (p.flat() && p.groups > 1 && p.group_in == 1 && p.group_out == 1) {
         depthwise(kernels, scratch, p);
         return true;
     }
-    const int64_t taps = p.kernel_h * p.kernel_w * p.group_in, image_size = p.height * p.width * p.channels;
+    const int64_t taps = p.kernel_d * p.kernel_h * p.kernel_w * p.group_in;
+    const int64_t image_size = p.depth * p.height * p.width * p.channels;
     const std::vector<Strip> strips = strips_of(p);
     Block block(kernels, scratch, p, strips, as_f32(kernels, *p.w, 0, taps * p.out_channels, scratch.right));
-    const int64_t rows = std::max<int64_t>(1, pixels_at_once / std::max<int64_t>(1, p.out_w));
+    const auto run_plane = [&] {
+        const int64_t rows = std::max<int64_t>(1, pixels_at_once / std::max<int64_t>(1, p.out_w));
+        for (int64_t row = 0; row < p.out_h; row += rows) {
+            block.rows = {row, std::min(p.out_h, row + rows)};
+            for (int64_t column = 0; column < p.group_out; column += columns_at_once) {
+                block.columns = {column, std::min(p.group_out, column + columns_at_once)};
+                block.run();
+            }
+        }
+    };
     for (block.image = 0; block.image < p.batch; ++block.image) {
         block.pixels = as_f32(kernels, *p.x, block.image * image_size, image_size, scratch.left);
         for (block.group = 0; block.group < p.groups; ++block.group) {
-            for (int64_t row = 0; row < p.out_h; row += rows) {
-                block.rows = {row, std::min(p.out_h, row + rows)};
-                for (int64_t column = 0; column < p.group_out; column += columns_at_once) {
-                    block.columns = {column, std::min(p.group_out, column + columns_at_once)};
-                    block.run();
-                }
-            }
+            for (block.plane = 0; block.plane < p.out_d; ++block.plane) run_plane();
         }
     }
     return true;

@@ -1,4 +1,4 @@
-// Integer gemm and conv2d.
+// Integer gemm and convolutions.
 #include "values/fast/int_product.hpp"
 
 namespace kpu::values::fast {
@@ -69,12 +69,29 @@ void gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p, const 
     }
 }
 
+/// The window of an output pixel: what fill_window gives of each plane.
+template <class Left>
+void fill_planes(const ConvProblem& p, const Left* image, int64_t first, int64_t pixel, Left padding,
+                 Left* row) {
+    const int64_t plane_size = p.height * p.width * p.channels;
+    const int64_t taps = p.kernel_h * p.kernel_w * p.group_in;
+    const int64_t oz = pixel / (p.out_h * p.out_w), oy = pixel / p.out_w % p.out_h, ox = pixel % p.out_w;
+    for (int64_t kd = 0; kd < p.kernel_d; ++kd, row += taps) {
+        const int64_t z = oz * p.stride_d - p.pad_front + kd * p.dilation_d;
+        if (z < 0 || z >= p.depth) {
+            std::fill(row, row + taps, padding);
+        } else {
+            fill_window(p, image + z * plane_size, first, p.group_in, oy, ox, padding, row);
+        }
+    }
+}
+
 template <class Form>
 void conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, const Output& output) {
     using Left = typename Form::Left;
-    const int64_t k = p.kernel_h * p.kernel_w * p.group_in;
-    const int64_t image_size = p.height * p.width * p.channels;
-    const int64_t pixels = p.out_h * p.out_w;
+    const int64_t k = p.kernel_d * p.kernel_h * p.kernel_w * p.group_in;
+    const int64_t image_size = p.depth * p.height * p.width * p.channels;
+    const int64_t plane = p.out_h * p.out_w, pixels = p.out_d * plane;
     Product<Form, Output> product(kernels, scratch, output, p.x->type, k, p.group_out);
     const int64_t size = product.row_size();
     Left* images = Form::left_buffer(scratch).get(std::max<int64_t>(p.batch * image_size, 1));
@@ -86,16 +103,18 @@ void conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, const 
             const int64_t count = std::min(row_block, p.batch * pixels - first);
             Left* rows = Form::rows_buffer(scratch).get(count * size);
             const auto image_of = [&](int64_t r) { return (first + r) / pixels; };
-            const auto oy_of = [&](int64_t r) { return (first + r) % pixels / p.out_w; };
-            const auto ox_of = [&](int64_t r) { return (first + r) % p.out_w; };
+            const auto pixel_of = [&](int64_t r) { return (first + r) % pixels; };
             for (int64_t r = 0; r < count; ++r) {
-                fill_window(p, images + image_of(r) * image_size, group * p.group_in, p.group_in, oy_of(r),
-                            ox_of(r), product.padding(), rows + r * size);
+                fill_planes(p, images + image_of(r) * image_size, group * p.group_in, pixel_of(r),
+                            product.padding(), rows + r * size);
                 std::fill(rows + r * size + k, rows + (r + 1) * size, Left{0});
             }
             product.run(
                 rows, count,
-                [&](int64_t r) { return p.c_offset(image_of(r), 0, oy_of(r), ox_of(r), channel); },
+                [&](int64_t r) {
+                    const int64_t at = pixel_of(r);
+                    return p.c_offset(image_of(r), at / plane, at % plane / p.out_w, at % p.out_w, channel);
+                },
                 [&](int64_t r) { return (first + r) * p.out_channels + channel; });
         }
     }
@@ -149,12 +168,11 @@ bool int_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p) {
 }
 
 bool int_conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
-    if (!p.flat()) return false;
     const size_t columns = p.w->shape.rank - 1U;
     const IntScaling scaling = int_scaling(*p.x, *p.w, *p.y, p.b, columns - 1, columns);
     if (scaling.group_size != 0) return false;
     const Output output(kernels, scratch, scaling, p.b, *p.y);
-    if (p.groups > 1 && p.group_in == 1 && p.group_out == 1) {
+    if (p.flat() && p.groups > 1 && p.group_in == 1 && p.group_out == 1) {
         depthwise(kernels, scratch, p, output);
     } else if (kernels.u8i8_tile != nullptr && is_byte(p.x->type) && is_signed_byte(p.w->type)) {
         conv<Bytes>(kernels, scratch, p, output);
