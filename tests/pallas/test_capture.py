@@ -200,15 +200,8 @@ def test_direct_access_to_hbm() -> None:
     assert "cannot be referenced directly" in refusal(interpreted)
 
 
-def on_mesh(x: Any) -> Any:
-    """A kernel that is no `pallas_call`, in its last line."""
-    mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
-    kernel = pl.kernel(pltpu.sync_copy, X, mesh=mesh)
-    return kernel(x)
-
-
 def on_mesh_of_refs(x: Any) -> Any:
-    """The same by `core_map`, in the last line of `copy`."""
+    """A kernel of refs around it, in the last line of `copy`."""
     mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
 
     def copy(refs: Any) -> None:
@@ -217,17 +210,14 @@ def on_mesh_of_refs(x: Any) -> Any:
     return pl.run_state(copy)((x, jnp.zeros_like(x)))[1]
 
 
-@pytest.mark.parametrize(("function", "line"), [(on_mesh, 4), (on_mesh_of_refs, 5)])
-def test_mesh(function: Any, line: int) -> None:
+def test_mesh() -> None:
     """By its line, under `jit` and in loops too."""
     what = "_map`: a kernel on a mesh of cores"
-    assert what in refusal(function)
-    place = f"test_capture.py:{function.__code__.co_firstlineno + line} "
-    if function is on_mesh and jax.__version__ == "0.9.2":
-        place = "unknown line: "  # its pl.kernel keeps none
-    looped = lambda x: lax.fori_loop(0, 2, lambda _, y: function(y), x)  # noqa: E731
-    for one in (function, jax.jit(function), looped):
-        with pytest.raises(UserError, match=r"Fix: call it by pl\.pallas_call") as caught:
+    assert what in refusal(on_mesh_of_refs)
+    place = f"test_capture.py:{on_mesh_of_refs.__code__.co_firstlineno + 5} "
+    looped = lambda x: lax.fori_loop(0, 2, lambda _, y: on_mesh_of_refs(y), x)  # noqa: E731
+    for one in (on_mesh_of_refs, jax.jit(on_mesh_of_refs), looped):
+        with pytest.raises(UserError, match=r"Fix: call it by pl\.pallas_call or pl\.kernel") as caught:
             kpusim.pallas.run(one)(np.zeros((8, 128), np.float32))
         assert place in str(caught.value)
         assert what in str(caught.value)

@@ -147,11 +147,13 @@ class Body:
         axes: Sequence[int],
         place: str,
         options: Mapping[str, Any],
+        names: Sequence[Any] = (),
     ) -> None:
         self.notes = notes
         self.places = [place]  #: of the equations around the one that is exported
         self.handlers = handlers
         self.axes = axes  #: of the grid, as the kernel counts them
+        self.names = names  #: of these axes, if they have any
         self.options = options  #: compiler_params
         self.made_at = ""  #: place of an equation that is made of others, which have no place of their own
         self.scratch: dict[str, int] = {}  #: refs that equations need and jax does not show

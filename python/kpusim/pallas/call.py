@@ -44,7 +44,8 @@ class Call:
             axis for axis in range(len(self.grid_mapping.grid)) if axis not in self.grid_mapping.vmapped_dims
         ]
         self.place = jx.place_of(equation) or "unknown line"
-        self.body = Body(notes, HANDLERS, axes, self.place, options_of(equation.params))
+        names = (self.grid_mapping.grid_names or ())[-len(axes) :]  # vmap may have put axes before them
+        self.body = Body(notes, HANDLERS, axes, self.place, options_of(equation.params), names)
 
     def form(self, arrays: Sequence[int], results: Sequence[int]) -> Json:
         """The whole."""

@@ -140,6 +140,7 @@ class Capture:
 
     def equation(self, equation: Any, values: list[Value], place: str) -> Sequence[Value]:
         """What one equation outside of kernels becomes."""
+        equation = jx.as_call(equation) or equation
         primitive = equation.primitive
         if primitive is jx.pallas_call_p:
             return self.call(equation, values, place)
@@ -175,7 +176,7 @@ class Capture:
             return [self.moved(equation, moves.MOVES[name](equation), values, place)]
         kernel = jx.kernel_in(equation)
         if kernel is not None and kernel.primitive in jx.MESH_KERNELS:
-            raise Refused(f"{on_mesh(kernel)}; call it by pl.pallas_call")
+            raise Refused(f"{on_mesh(kernel)}; call it by pl.pallas_call or pl.kernel")
         raise Refused(
             f"`{primitive.name}` outside of the kernels: between calls data only move; do it in a kernel, "
             "or let kpusim.pallas.run leave it to jax"
@@ -338,7 +339,9 @@ def folded(equation: Any, values: Sequence[Value]) -> list[Value]:
 
 def on_mesh(kernel: Any) -> str:
     """What is not there of a call that is no `pallas_call`."""
-    return f"`{kernel.primitive.name}`: a kernel on a mesh of cores, as of pl.kernel and pl.core_map"
+    return (
+        f"`{kernel.primitive.name}`: a kernel on a mesh of cores other than those of pl.kernel on TensorCores"
+    )
 
 
 def traced(

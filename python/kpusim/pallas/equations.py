@@ -412,6 +412,15 @@ def program_id(equation: Equation) -> Sequence[Atom]:
     return equation.emit(equation.source.primitive.name, [], axis=axis)
 
 
+@handles("axis_index")
+def axis_index(equation: Equation) -> Sequence[Atom]:
+    """Where along an axis of the grid that has a name, as those of a mesh of cores have."""
+    name, names = equation.params["axis_name"], equation.body.names
+    if name not in names:
+        raise Refused(f"`axis_index` of {name}, which is no axis of the grid")
+    return equation.emit("program_id", [], axis=equation.body.axes[names.index(name)])
+
+
 @handles("roll")
 def roll(equation: Equation) -> Sequence[Atom]:
     """Around an axis; with a stride each row further than the one before."""

@@ -25,7 +25,7 @@ from jax._src import (
 )
 from jax._src.ad_checkpoint import name_p, remat_p
 from jax._src.interpreters import batching
-from jax._src.lax import convolution, lax, linalg, slicing, special, windowed_reductions
+from jax._src.lax import convolution, lax, linalg, parallel, slicing, special, windowed_reductions
 from jax._src.lax.control_flow import conditionals, loops
 from jax._src.pallas import core as pallas_core
 from jax._src.pallas import helpers as pallas_helpers
@@ -135,6 +135,7 @@ def known_primitives() -> dict[Any, str]:
     table[pjit.jit_p] = "jit"
     table[checkify.check_p] = "check"
     table[name_p] = "name"
+    table[parallel.axis_index_p] = "axis_index"
     table[shard_map_p] = "shard_map"
     table |= {primitive: primitive.name for primitive in INLINED}
     return table
@@ -189,6 +190,45 @@ class TpuDescribed:
 
 
 tpu_described = TpuDescribed()
+
+
+def as_call(equation: Any) -> Any:
+    """A kernel of `pl.kernel` on TensorCores as a `pallas_call`, whose grid they are; None of any other."""
+    params = dict(equation.params)
+    if equation.primitive is not mpmd.mpmd_map_p or len(params["meshes"]) != 1:
+        return None
+    (jaxpr,), (mesh,) = params["jaxprs"], params["meshes"]
+    known = not params.get("external_meshes", True)  # 0.9.2 has a `core_map` and refs in its place
+    if not known or not isinstance(mesh, tpu_core.TensorCoreMesh):
+        return None
+    kept = ("debug", "interpret", "cost_estimate", "out_avals", "metadata", "name", "compiler_params")
+    found = {name: params[name] for name in kept} | {
+        "jaxpr": jaxpr,
+        "grid_mapping": mapping_of_cores(jaxpr, mesh, len(equation.invars), len(params["out_avals"])),
+        "mesh": None,
+        "input_output_aliases": tuple(params["input_output_aliases"].items()),
+    }
+    return equation.replace(primitive=pallas_call_p, params=found)
+
+
+def mapping_of_cores(jaxpr: Any, mesh: Any, operands: int, results: int) -> Any:
+    """Its grid and blocks, which are whole arrays."""
+    avals = [var.aval for var in jaxpr.invars]
+    blocks = [pallas_core.BlockSpec(memory_space=aval.memory_space) for aval in avals[: operands + results]]
+    scratch = [pallas_core.MemoryRef(aval.inner_aval, aval.memory_space) for aval in avals[len(blocks) :]]
+    spec = pallas_core.GridSpec(
+        grid=tuple(mesh.shape.items()),
+        in_specs=tuple(blocks[:operands]),
+        out_specs=tuple(blocks[operands:]),
+        scratch_shapes=tuple(scratch),
+    )
+    inner = [aval.inner_aval for aval in avals]
+    sides: list[Any] = []
+    for name, part in (("operand", inner[:operands]), ("result", inner[operands : len(blocks)])):
+        tree = jax.tree_util.tree_structure(tuple(part))
+        sides += [part, tree, [f"{name} {number}" for number in range(len(part))]]
+    _, mapping = pallas_core.get_grid_mapping(spec, *sides, debug=False)
+    return mapping
 
 
 def at_place_of(equation: Any) -> Any:

@@ -55,6 +55,7 @@ class Device:
     mode: Mode
     compiled: dict[Any, Compiled] = field(default_factory=dict)
     shards: dict[int, tuple[Any, Callable[..., Any]]] = field(default_factory=dict)
+    on_cores: dict[int, tuple[Any, Any]] = field(default_factory=dict)
 
     @cached_property
     def loaded(self) -> Platform:
@@ -75,6 +76,13 @@ class Device:
             results = compiled.traced(*operands)
             return [jx.varying_as(one, var.aval) for one, var in zip(results, equation.outvars, strict=True)]
         return [jax.device_put(result) for result in compiled(*operands)]
+
+    def as_call(self, equation: Any) -> Any:
+        """A kernel of `pl.kernel` as a `pallas_call`, the same each time; None if it is none."""
+        if equation.primitive not in jx.MESH_KERNELS:
+            return None
+        # the equation is kept with it, so that its id is not used again
+        return self.on_cores.setdefault(id(equation), (equation, jx.as_call(equation)))[1]
 
     def sharded(self, equation: Any) -> Callable[..., Any]:
         """A `shard_map` around calls, compiled once: each of jax's devices calls kernels for its own part."""
@@ -248,6 +256,7 @@ def evaluated(jaxpr: Any, constants: Sequence[Any], values: Sequence[Any], devic
 
 def step(equation: Any, values: list[Any], device: Device) -> Sequence[Any]:
     """Results of one equation."""
+    equation = device.as_call(equation) or equation
     primitive, params = equation.primitive, equation.params
     if primitive is jx.pallas_call_p:
         return device.call(equation, [as_array(value) for value in values])
@@ -268,7 +277,7 @@ def step(equation: Any, values: list[Any], device: Device) -> Sequence[Any]:
         return in_loop(loop, equation, values, device)
     if kernel.primitive in jx.MESH_KERNELS:
         place = jx.place_of(kernel) or "unknown line"
-        raise UserError(f"{place}: {on_mesh(kernel)}. Fix: call it by pl.pallas_call.")
+        raise UserError(f"{place}: {on_mesh(kernel)}. Fix: call it by pl.pallas_call or pl.kernel.")
     raise UserError(
         f"{jx.place_of(equation) or jx.place_of(kernel)}: a kernel is called inside of `{primitive.name}`. "
         "Fix: call it under jit, vmap, scan, cond, while_loop or shard_map."

@@ -7,6 +7,7 @@ from kernels import (  # noqa: F401  (enter their cases)
     callers,
     control,
     copies,
+    cores,
     eighths,
     elementwise,
     library,
