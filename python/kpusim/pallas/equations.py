@@ -61,6 +61,14 @@ def same(equation: Equation) -> Sequence[Atom]:
     return equation.atoms[: len(equation.source.outvars)]
 
 
+@handles("empty", "empty2")
+def empty(equation: Equation) -> Sequence[Atom]:
+    """Any values at all, as before a scan that writes each: zeros, as on a host."""
+    var = equation.source.outvars[0]
+    zero = literal(0, var.aval.dtype)
+    return equation.emit("broadcast_in_dim", [zero], dims=[]) if var.aval.shape else [zero]
+
+
 @handles("platform_index")
 def platform_index(equation: Equation) -> Sequence[Atom]:
     """Which branch the platform takes: that of a host, whose values are ours."""

@@ -67,7 +67,7 @@ def pool_by_function(equation: Equation) -> Sequence[Atom]:
 
 
 def windowed(params: Any, combine: Combine, arrays: Several, edges: Several) -> Several:
-    """One dimension after another: a window is as many slices as it has elements."""
+    """One dimension after another, so that the first counts fastest, as in windows of XLA on a host."""
     dilations = ints(params["base_dilation"])
     around = [(*pair, step - 1) for pair, step in zip(params["padding"], dilations, strict=True)]
     arrays = [lax.pad(array, edge, around) for array, edge in zip(arrays, edges, strict=True)]
@@ -134,6 +134,27 @@ def folded(combine: Combine, arrays: Several, axes: Sequence[int]) -> Several:
     return arrays
 
 
+@handles("select_and_gather_add")
+def select_and_gather_add(equation: Equation) -> Sequence[Atom]:
+    """The tangent of pooling: of each window that of the chosen element."""
+
+    def combine(left: Several, right: Several) -> Several:
+        keep = equation.params["select_prim"].bind(left[0], right[0])
+        return [jnp.where(keep, *pair) for pair in zip(left, right, strict=True)]
+
+    def gathered(tangents: Array, x: Array) -> Array:
+        edges = [edge_of(equation.params, x), jnp.zeros((), tangents.dtype)]
+        return windowed(equation.params, combine, [x, tangents], edges)[1]
+
+    return equation.inlined(gathered)
+
+
+def edge_of(params: Any, x: Array) -> Array:
+    """What is never chosen, unless there is nothing else."""
+    edge = (jx.least if params["select_prim"] is lax.ge_p else jx.greatest)(x.dtype)
+    return jnp.full((), edge, x.dtype)
+
+
 @handles("select_and_scatter_add")
 def select_and_scatter_add(equation: Equation) -> Sequence[Atom]:
     """The gradient of pooling: each element of the first operand goes where its window has the chosen one."""
@@ -142,10 +163,8 @@ def select_and_scatter_add(equation: Equation) -> Sequence[Atom]:
 
 def scattered_to_chosen(params: Any, source: Array, x: Array) -> Array:
     """The first of equals is chosen."""
-    select = params["select_prim"]
-    edge = (jx.least if select is lax.ge_p else jx.greatest)(x.dtype)
     around = [(*pair, 0) for pair in params["padding"]]
-    padded = lax.pad(x, jnp.full((), edge, x.dtype), around)
+    padded = lax.pad(x, edge_of(params, x), around)
     strides = ints(params["window_strides"])
     taps = list(itertools.product(*(range(size) for size in ints(params["window_dimensions"]))))
     spans = [(count - 1) * stride + 1 for count, stride in zip(source.shape, strides, strict=True)]
@@ -157,7 +176,7 @@ def scattered_to_chosen(params: Any, source: Array, x: Array) -> Array:
         if best is None:
             best, chosen = value, jnp.zeros(source.shape, jnp.int32)
             continue
-        keep = select.bind(best, value)
+        keep = params["select_prim"].bind(best, value)
         best, chosen = jnp.where(keep, best, value), jnp.where(keep, chosen, number)
 
     nothing = jnp.zeros((), source.dtype)

@@ -127,6 +127,15 @@ def gradient(first: float, operation: Function, round_to: int) -> Function:
     return lambda x: jax.grad(lambda x: jnp.sum(pooled(x) ** 2))(jnp.round(x * round_to) / round_to)
 
 
+def tangent(operation: Function, first: float, x: Any) -> Any:
+    """Of pooling, forwards."""
+
+    def pooled(x: Any) -> Any:
+        return lax.reduce_window(x, first, operation, (2, 3), (2, 2), "SAME")
+
+    return jax.jvp(pooled, (x,), (lax.broadcasted_iota(jnp.float32, x.shape, 1) + 16 * x,))[1]
+
+
 enter(
     "pooling",
     [X],
@@ -143,6 +152,8 @@ enter(
         ),
         gradient(-jnp.inf, lax.max, 1),
         gradient(jnp.inf, lax.min, 1),
+        lambda x: tangent(lax.max, -jnp.inf, jnp.round(x)),
+        lambda x: tangent(lax.min, jnp.inf, jnp.round(x)),
         lambda x: lax.reduce_window(x > 0, np.False_, lax.bitwise_or, (1, 4), (1, 4), "VALID"),
     ],
 )
@@ -161,6 +172,7 @@ enter(
     [
         lambda x, y: least_place(x, y)[0],
         lambda x, y: least_place(x, y)[1],
+        lambda x, y: least_place(jnp.round(x), y)[1],
         lambda x, y: lax.reduce_window(y, np.int32(1), lambda a, b: a * b, (1, 3), (1, 1), "SAME"),
         lambda x, y: lax.reduce_window(y, np.int32(5), lax.add, (2, 2), (1, 2), "SAME"),
         lambda x, y: lax.reduce_window(y, np.int32(7), lax.max, (2, 2), (2, 2), "VALID"),
@@ -273,4 +285,21 @@ enter(
         jax.vmap(with_rule),
         lambda x: lax.reshape(x, (16, 8), (1, 0)),
     ],
+)
+
+
+def of_loop(x: Any) -> Any:
+    """The gradient of a loop, whose steps jax stacks."""
+
+    def steps(x: Any) -> Any:
+        return jnp.sum(lax.scan(lambda y, row: (y * row + x[0], y * 2), x[1], x)[1])
+
+    return jax.grad(steps)(x)
+
+
+enter(
+    "gradient_of_a_loop",
+    [floats(8, 16, scale=0.5)],
+    [of_loop, lambda x: jnp.empty((2, 3)) * 0],
+    compare="close",
 )
