@@ -280,10 +280,14 @@ def test_print_warns() -> None:
 
     def body(x: Any, o: Any) -> None:
         pl.debug_print("step {}", pl.program_id(0))
+        jax.debug.callback(lambda step: None, pl.program_id(0))
         o[...] = x[...]
 
-    with pytest.warns(UserWarning, match="`debug_print` has no effect"):
+    with pytest.warns(UserWarning) as warned:
         kpusim.pallas.source(call(body, grid=(1,)), X)
+    text = " ".join(str(one.message) for one in warned)
+    assert "`debug_print` has no effect" in text
+    assert "`debug_callback` has no effect" in text
 
 
 @pytest.mark.parametrize("on", [False, True])
@@ -379,6 +383,7 @@ def test_every_case_is_a_primitive_with_a_test() -> None:
         "copy",
         "check",
         "debug_print",
+        "debug_callback",
         "delay",
         "trace_value",
     }

@@ -439,7 +439,7 @@ def roll(equation: Equation) -> Sequence[Atom]:
     return equation.emit("roll", equation.atoms, axis=int(params["axis"]), **more)
 
 
-@handles("debug_print", "delay", "trace_value")
+@handles("debug_print", "debug_callback", "delay", "trace_value")
 def dropped(equation: Equation) -> Sequence[Atom]:
     """Nothing here: the caller is told."""
     equation.body.notes.dropped.setdefault(equation.source.primitive.name, equation.place)

@@ -225,17 +225,20 @@ def convolved(params: Any, lhs: Array, rhs: Array) -> Array:
         limit = [first + count for first, count in zip(start, room, strict=True)]
         part = lax.slice(lhs, (0, *start, 0), (lhs.shape[0], *limit, lhs.shape[-1]), (1, *strides, 1))
         places = part.shape[1:-1]
-        # the group first, whichever of both it is of
-        part = part.reshape(of_batch, batch, *places, of_channels, deep)
-        parts.append(jnp.moveaxis(part, -2, 1).reshape(groups, -1, deep))
-    patches = lax.concatenate(parts, 2)
-    weights = rhs.reshape(-1, groups, wide).transpose(1, 0, 2)
+        if groups > 1:  # the group first, whichever of both it is of
+            part = part.reshape(of_batch, batch, *places, of_channels, deep)
+            parts.append(jnp.moveaxis(part, -2, 1).reshape(groups, -1, deep))
+        else:
+            parts.append(part.reshape(-1, deep))
+    patches = lax.concatenate(parts, parts[0].ndim - 1)
     kind = params["preferred_element_type"]
-    if groups == 1:
-        product = lax.dot(patches[0], weights[0], preferred_element_type=kind)[None]
-    else:
+    if groups > 1:
+        weights = rhs.reshape(-1, groups, wide).transpose(1, 0, 2)
         product = lax.dot_general(patches, weights, (((2,), (1,)), ((0,), (0,))), preferred_element_type=kind)
-    product = product.transpose(1, 0, 2).reshape(batch, *places, groups * wide)
+        product = product.transpose(1, 0, 2)
+    else:
+        product = lax.dot(patches, rhs.reshape(-1, wide), preferred_element_type=kind)
+    product = product.reshape(batch, *places, groups * wide)
     order = [0] * (rank + 2)
     for position, axis in enumerate([out_spec[0], *out_spec[2:], out_spec[1]]):
         order[axis] = position
