@@ -12,10 +12,17 @@
 namespace kpu::passes {
 namespace {
 
+/// Elements behind a dimension, as far as they should be in one tile.
+int64_t run_behind(const graph::Value& x, size_t d) {
+    int64_t behind = 1;
+    for (size_t i = d + 1; i < x.shape.rank; ++i) behind *= x.shape[i];
+    return TileRoom::run_of(x.elem, behind);
+}
+
 /// The largest divisor of `length` that fits and leaves fewer parts than it has elements; 1 when there is none.
-int64_t part_of(int64_t length, ElemType elem, const TileRoom& room) {
+int64_t part_of(int64_t length, int64_t run, ElemType elem, const TileRoom& room) {
     for (int64_t parts = 2; parts * parts <= length; ++parts) {
-        if (length % parts == 0 && room.fits(elem, length / parts)) return length / parts;
+        if (length % parts == 0 && room.fits(elem, length / parts * run)) return length / parts;
     }
     return 1;
 }
@@ -44,7 +51,7 @@ bool reduce_halves(Rewriter& rewriter, NodeId id, size_t d, const TileRoom& room
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
     const graph::Value x = graph.value(node.inputs[0]);
-    const int64_t part = part_of(x.shape[d], x.elem, room);
+    const int64_t part = part_of(x.shape[d], run_behind(x, d), x.elem, room);
     if (part == 1 || x.shape.rank == max_rank) return false;
     std::vector<int64_t> target = shape_list(x.shape);
     target[d] /= part;
@@ -98,19 +105,21 @@ bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     if (has_quant(x) || has_quant(graph.value(node.outputs[0]))) return false;
     const std::vector<bool> reduced = reduced_axes(x.shape, node.attrs);
     std::vector<int64_t> inner;
-    int64_t elements = 1;
+    int64_t elements = 1, run = 0;
     size_t first =
         x.shape.rank;  // the outermost one of `inner`; in front of it the first that does not fit any more
     for (size_t d = x.shape.rank; d-- > 0;) {
         if (!reduced[d]) continue;
         first = d;
-        if (!room.fits(x.elem, elements * x.shape[d])) break;
+        if (run == 0) run = run_behind(x, d);
+        if (!room.fits(x.elem, elements * x.shape[d] * run)) break;
         elements *= x.shape[d];
         inner.insert(inner.begin(), static_cast<int64_t>(d));
     }
     if (inner.size() == static_cast<size_t>(std::count(reduced.begin(), reduced.end(), true))) return false;
     if (elements == 1)
-        return reduce_halves(rewriter, id, first, room) || reduce_pieces(rewriter, id, first, room);
+        return reduce_halves(rewriter, id, first, room) ||
+               (!room.fits(x.elem, x.shape[first]) && reduce_pieces(rewriter, id, first, room));
     const ValueId parts = rewriter.add(node.spec().name, {node.inputs[0]}, with_axes(node, inner, true),
                                        like(graph, node, node.inputs[0]));
     rewriter.replace_node(id, node.spec().name, {parts}, node.attrs);
@@ -142,13 +151,13 @@ namespace {
 
 /// Whether X and Y are too large with these dimensions whole, of which one can be left for a second node.
 bool is_too_large(const graph::Value& x, const Dims& y, const std::vector<size_t>& whole,
-                  const TileRoom& room) {
+                  const TileRoom& room, int64_t run = 1) {
     int64_t of_x = 1, of_y = 1;
     for (const size_t d : whole) {
         of_x *= x.shape[d];
         of_y *= y[d];
     }
-    return whole.size() > 1 && !room.fits(x.elem, of_x + of_y);
+    return whole.size() > 1 && !room.fits(x.elem, (of_x + of_y) * run);
 }
 
 }  // namespace
@@ -190,7 +199,7 @@ bool fit_mirror(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     for (size_t d = 0; d < y.rank; ++d) {
         if (x.shape[d] != y[d]) whole.push_back(d);
     }
-    if (!is_too_large(x, y, whole, room)) return false;
+    if (whole.empty() || !is_too_large(x, y, whole, room, run_behind(x, whole.back()))) return false;
     std::vector<int64_t> first = ints_of(node, "pads"), second = first;
     for (size_t d = 0; d < y.rank; ++d) {
         std::vector<int64_t>& without = d == whole.front() ? second : first;

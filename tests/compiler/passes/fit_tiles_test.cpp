@@ -180,6 +180,8 @@ TEST(FitTiles, MirroredPaddingIsSeparable) {
     };
     EXPECT_EQ(Single({1, 40, 50, 3}).fitted("pad", pads("reflect"), {}, 0), "pad pad");
     EXPECT_EQ(Single({1, 10, 12, 3}).fitted("pad", pads("reflect"), {}, 0), "pad");
+    // one channel would fit, but as runs of four bytes
+    EXPECT_EQ(Single({1, 12, 14, 16}).fitted("pad", pads("reflect"), {}, 0), "pad pad");
     EXPECT_EQ(Single({1, 40, 50, 3}).fitted("pad", pads("edge"), {}, 0), "pad");
 }
 
@@ -202,7 +204,8 @@ TEST(FitTiles, RunningSumsAreThoseOfParts) {
 TEST(FitTiles, LongRowsOfSoftmaxAreSpelledOut) {
     const auto along = [](int64_t axis) { return attributes({integer("axis", axis)}); };
     EXPECT_EQ(Single({3, 1700}).fitted("softmax", along(1)), "reduce_max sub exp reduce_sum div");
-    EXPECT_EQ(Single({1700, 3}).fitted("softmax", along(0)), "reduce_max sub exp reduce_sum div");
+    EXPECT_EQ(Single({1700, 3}).fitted("softmax", along(0)),
+              "reshape reduce_max reduce_max sub exp reshape reduce_sum reduce_sum div");
     EXPECT_EQ(Single({3, 1700}).fitted("log_softmax", along(-1)), "reduce_max sub exp reduce_sum log sub");
     EXPECT_EQ(Single({3, 500}).fitted("softmax", along(1)), "softmax");
     // more ones than f16 can count
@@ -231,7 +234,11 @@ TEST(FitTiles, LongRowsOfNormsAreSpelledOut) {
         }
     }
     const BoundAttrs exact = attributes({integer("axis", 0), graph::real("epsilon", 0)});
-    EXPECT_EQ(Single({1700, 3}).fitted("layernorm", exact), "reduce_mean sub mul reduce_l2 mul div");
+    const char* in_halves = "reshape reduce_mean reduce_mean sub mul reshape reduce_l2 reduce_l2 mul div";
+    EXPECT_EQ(Single({1700, 3}).fitted("layernorm", exact), in_halves);
+    // one column would fit, but as runs of four bytes
+    EXPECT_EQ(Single({600, 8}).fitted("layernorm", exact), in_halves);
+    EXPECT_EQ(Single({200, 8}).fitted("layernorm", exact), "layernorm");
 }
 
 // Reductions that the norm of a very long row needs are cut again.
