@@ -66,7 +66,7 @@ function(kpu_test name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>) # compiles in 60 % of -O3's time; what it tests is -O3
   target_compile_definitions(${name} PRIVATE KPUSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              KPUSIM_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
 endfunction()
 
 # kpu_embed(OUT_VAR NAMESPACE_SYMBOL FILES...): text files as a constexpr table {name, text} in a generated source.
