@@ -173,7 +173,7 @@ bool fit_resize(Rewriter& rewriter, NodeId id, const TileRoom& room) {
         if (x.shape[d] != y[d] && !(graph::repeats_elements(node.attrs) && y[d] % x.shape[d] == 0))
             whole.push_back(d);
     }
-    if (!is_too_large(x, y, whole, room)) return false;
+    if (whole.empty() || !is_too_large(x, y, whole, room, run_behind(x, whole.back()))) return false;
     const size_t along = whole.front();
     BoundAttrs first = node.attrs, second = node.attrs;
     std::vector<int64_t> sizes = shape_list(x.shape);

@@ -89,13 +89,15 @@ TEST(FitTiles, PoolsOverWholeImagesPoolRowsFirst) {
 TEST(FitTiles, ResizesAreSeparable) {
     for (const char* coordinates : {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"}) {
         for (const char* mode : {"linear", "nearest"}) {
-            const auto to = [&](int64_t h, int64_t w) {
-                return attributes({ints("sizes", {1, h, w, 3}), word("mode", mode),
+            const auto to = [&](int64_t h, int64_t w, int64_t channels = 3) {
+                return attributes({ints("sizes", {1, h, w, channels}), word("mode", mode),
                                    word("coordinates", coordinates), word("nearest_mode", "floor")});
             };
             EXPECT_EQ(Single({1, 20, 30, 3}).fitted("resize", to(47, 71)), "resize resize") << coordinates;
             EXPECT_EQ(Single({1, 70, 50, 3}).fitted("resize", to(35, 25)), "resize resize") << coordinates;
             EXPECT_EQ(Single({1, 9, 8, 3}).fitted("resize", to(19, 21)), "resize");
+            // one channel would fit, but as runs of four bytes
+            EXPECT_EQ(Single({1, 9, 8, 16}).fitted("resize", to(19, 21, 16)), "resize resize");
         }
     }
     const BoundAttrs given =
