@@ -21,10 +21,6 @@ ValueId weights(Call& call, ValueId w) {
     return call.transpose(w, perm);
 }
 
-}  // namespace
-
-namespace {
-
 /// A row as an image of one line: the accumulators of integers have an opcode along two dimensions only.
 ValueId row_convolution(Call& call, ValueId x, ValueId w, const Window& window, int64_t groups) {
     const auto with_line = [&](ValueId id) {

@@ -387,5 +387,7 @@ def test_every_case_is_a_primitive_with_a_test() -> None:
         "delay",
         "trace_value",
     }
+    if jax.__version__ == "0.9.2":
+        without.add("empty2")  # 0.10.2 begins loops with it
     there = set(equations.HANDLERS) & set(internals.PRIMITIVES.values())
     assert sorted(there - used - without) == []

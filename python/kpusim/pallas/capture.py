@@ -363,7 +363,7 @@ def traced(
                 raise UserError(f"{error} Fix: give them to the kernel as operands.") from error
             if "dynamically-shaped" in str(error):
                 raise UserError(f"{error} Fix: give shapes of plain numbers.") from error
-            if "DShapedArray" in str(error):
+            if jx.is_of_computed_size(error):
                 raise UserError(
                     f"{jx.place_of_error(error)}: a slice of a size that is computed, which copies alone "
                     "have. Fix: take one of a known size, with a mask, or copy it by pltpu.async_copy."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
@@ -242,6 +243,14 @@ def place_of(equation: Any) -> str:
     if frame is None:
         return ""
     return place(frame.file_name, frame.start_line, frame.function_name)
+
+
+def is_of_computed_size(error: Exception) -> bool:
+    """Whether tracing failed at an array one of whose sizes is computed.
+
+    All that jax says of it is its type, in one release as ``DShapedArray``, in another as ``float32[int32[],128]``.
+    """
+    return isinstance(error, AssertionError) and bool(re.search(r"DShapedArray|\[.*\w\[\]", str(error)))
 
 
 def place_of_error(error: Exception) -> str:
