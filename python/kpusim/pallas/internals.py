@@ -248,7 +248,8 @@ def place_of(equation: Any) -> str:
 def is_of_computed_size(error: Exception) -> bool:
     """Whether tracing failed at an array one of whose sizes is computed.
 
-    All that jax says of it is its type, in one release as ``DShapedArray``, in another as ``float32[int32[],128]``.
+    All that jax says of it is its type, in one release as ``DShapedArray``, in another as
+    ``float32[int32[],128]``.
     """
     return isinstance(error, AssertionError) and bool(re.search(r"DShapedArray|\[.*\w\[\]", str(error)))
 
