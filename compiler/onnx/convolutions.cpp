@@ -51,7 +51,8 @@ ValueId convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bia
     if (groups < 1 || of_x[1] % groups != 0 || of_w[0] % groups != 0 || of_w[1] != of_x[1] / groups)
         Call::refuse(
             fmt::format("weights {} do not fit to {} with {} groups", text_of(of_w), text_of(of_x), groups));
-    if (to == ElemType::i32 && rank == 1) return row_convolution(call, x, w, window, groups);
+    const bool sums = to == ElemType::i32;  // the accumulator itself
+    if (sums && rank == 1) return row_convolution(call, x, w, window, groups);
     const bool depthwise = rank == 2 && groups > 1 && groups == of_x[1];
     const ElemType accumulator = is_float(call.elem(x)) ? ElemType::f32 : ElemType::i32;
     std::vector<BoundAttr> attrs{ints("pads", window.pads), ints("strides", window.strides),
@@ -60,7 +61,6 @@ ValueId convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bia
     std::vector<ValueId> operands{channels_last(call, x), weights(call, w)};
     if (bias) operands.push_back(*bias);
     constexpr std::string_view opcodes[] = {"conv1d", "conv2d", "conv3d"};
-    const bool sums = to == ElemType::i32;  // the accumulator itself
     if (sums && rank == 3) Call::refuse("integer convolutions along three dimensions are not taken");
     if (sums && depthwise) attrs.push_back(graph::integer("groups", groups));
     const std::string_view opcode = sums ? "conv2d.acc" : depthwise ? "depthwise_conv2d" : opcodes[rank - 1];

@@ -166,22 +166,29 @@ std::string needed_beside(const std::vector<Named>& operands, size_t a, size_t b
     return needed;
 }
 
-/// The two operands whose product costs least, those before others whose product has dimensions that can be.
+/// The two operands whose product costs least, those before others whose product has dimensions that can be. Of many
+/// operands only the first are compared: the time would grow with the third power of their number.
 std::pair<size_t, size_t> cheapest(const std::vector<Named>& operands, const std::string& result,
                                    const SizeOf& sizes) {
-    constexpr size_t most_dimensions = 6;
+    constexpr size_t most_compared = 32;
+    std::map<char, size_t> uses;  // by letter: operands that have it
+    for (const Named& operand : operands) {
+        for (const char letter : operand.letters) ++uses[letter];
+    }
+    const size_t compared = std::min(operands.size(), most_compared);
     std::pair<size_t, size_t> best{0, 1};
     std::pair<bool, double> best_cost{true, std::numeric_limits<double>::infinity()};
-    for (size_t a = 0; a < operands.size(); ++a) {
-        for (size_t b = a + 1; b < operands.size(); ++b) {
-            const std::string needed = needed_beside(operands, a, b, result);
+    for (size_t a = 0; a < compared; ++a) {
+        for (size_t b = a + 1; b < compared; ++b) {
+            const std::string &of_a = operands[a].letters, &of_b = operands[b].letters;
             double cost = 1;
-            size_t dimensions = 0;
-            for (const char letter : united(operands[a].letters, operands[b].letters)) {
+            int dimensions = 0;
+            for (const char letter : united(of_a, of_b)) {
                 cost *= static_cast<double>(sizes.at(letter));
-                dimensions += holds(needed, letter) ? 1 : 0;
+                const size_t here = (holds(of_a, letter) ? 1 : 0) + (holds(of_b, letter) ? 1 : 0);
+                dimensions += holds(result, letter) || uses[letter] > here ? 1 : 0;
             }
-            const std::pair<bool, double> its{dimensions > most_dimensions, cost};
+            const std::pair<bool, double> its{dimensions > max_rank, cost};
             if (its < best_cost) {
                 best_cost = its;
                 best = {a, b};

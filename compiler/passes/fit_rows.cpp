@@ -147,9 +147,7 @@ bool fit_norm(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     Parts parts(rewriter, node);
     if (is(node, "layernorm")) {
         const size_t axis = from_front(node.attrs.integer("axis", 0), shape.size());
-        int64_t behind = 1;
-        for (size_t d = axis + 1; d < shape.size(); ++d) behind *= shape[d];
-        if (room.fits(x.elem, 2 * shape[axis] * TileRoom::run_of(x.elem, behind)) ||
+        if (room.fits(x.elem, 2 * shape[axis] * run_behind(x, axis)) ||
             (axis + 1 < shape.size() && node.inputs.size() > 1))
             return false;
         parts.finish(id, parts.normalised(node.inputs[0], {static_cast<int64_t>(axis)}, epsilon));

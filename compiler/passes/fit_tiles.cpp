@@ -10,14 +10,15 @@
 #include "compiler/passes/rules.hpp"
 
 namespace kpu::passes {
-namespace {
 
-/// Elements behind a dimension, as far as they should be in one tile.
 int64_t run_behind(const graph::Value& x, size_t d) {
+    constexpr int64_t run_bytes = 16;
     int64_t behind = 1;
     for (size_t i = d + 1; i < x.shape.rank; ++i) behind *= x.shape[i];
-    return TileRoom::run_of(x.elem, behind);
+    return std::min(behind, run_bytes * run_bytes / static_cast<int64_t>(packed_bytes(x.elem, run_bytes)));
 }
+
+namespace {
 
 /// The largest divisor of `length` that fits and leaves fewer parts than it has elements; 1 when there is none.
 int64_t part_of(int64_t length, int64_t run, ElemType elem, const TileRoom& room) {
@@ -151,13 +152,14 @@ namespace {
 
 /// Whether X and Y are too large with these dimensions whole, of which one can be left for a second node.
 bool is_too_large(const graph::Value& x, const Dims& y, const std::vector<size_t>& whole,
-                  const TileRoom& room, int64_t run = 1) {
+                  const TileRoom& room) {
+    if (whole.size() < 2) return false;
     int64_t of_x = 1, of_y = 1;
     for (const size_t d : whole) {
         of_x *= x.shape[d];
         of_y *= y[d];
     }
-    return whole.size() > 1 && !room.fits(x.elem, (of_x + of_y) * run);
+    return !room.fits(x.elem, (of_x + of_y) * run_behind(x, whole.back()));
 }
 
 }  // namespace
@@ -173,7 +175,7 @@ bool fit_resize(Rewriter& rewriter, NodeId id, const TileRoom& room) {
         if (x.shape[d] != y[d] && !(graph::repeats_elements(node.attrs) && y[d] % x.shape[d] == 0))
             whole.push_back(d);
     }
-    if (whole.empty() || !is_too_large(x, y, whole, room, run_behind(x, whole.back()))) return false;
+    if (!is_too_large(x, y, whole, room)) return false;
     const size_t along = whole.front();
     BoundAttrs first = node.attrs, second = node.attrs;
     std::vector<int64_t> sizes = shape_list(x.shape);
@@ -199,7 +201,7 @@ bool fit_mirror(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     for (size_t d = 0; d < y.rank; ++d) {
         if (x.shape[d] != y[d]) whole.push_back(d);
     }
-    if (whole.empty() || !is_too_large(x, y, whole, room, run_behind(x, whole.back()))) return false;
+    if (!is_too_large(x, y, whole, room)) return false;
     std::vector<int64_t> first = ints_of(node, "pads"), second = first;
     for (size_t d = 0; d < y.rank; ++d) {
         std::vector<int64_t>& without = d == whole.front() ? second : first;

@@ -1,10 +1,12 @@
 #pragma once
 // Nodes whose smallest tile is larger than L1 become several that fit, each in a file with its kind.
-#include <algorithm>
-
 #include "compiler/passes/match.hpp"
 
 namespace kpu::passes {
+
+/// Of the elements behind a dimension, which stand together in memory, those that a tile has to hold together: moving
+/// shorter runs takes longer than nodes that read and write whole ones once more.
+int64_t run_behind(const graph::Value& x, size_t d);
 
 /// What two iterations in flight may need of L1.
 class TileRoom {
@@ -13,12 +15,6 @@ class TileRoom {
     /// Whether tiles with so many elements of this type, operands and results together, fit.
     bool fits(ElemType elem, int64_t elements) const {
         return 2 * (packed_bytes(elem, static_cast<uint64_t>(elements)) + slack) <= l1_bytes_;
-    }
-    /// Of `behind` elements that stand together in memory, those that a tile has to hold together: moving
-    /// shorter runs takes longer than nodes that read and write whole ones once more.
-    static int64_t run_of(ElemType elem, int64_t behind) {
-        constexpr int64_t run_bytes = 16;
-        return std::min(behind, run_bytes * run_bytes / static_cast<int64_t>(packed_bytes(elem, run_bytes)));
     }
 
   private:

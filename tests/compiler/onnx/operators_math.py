@@ -250,7 +250,7 @@ def einsum(d: Draft) -> Case:
         ["ij,jk->ik", "bij,bjk->bik", "bhid,bhjd->bhij", "ij,kj", "i,j->ij", "ij->ji", "ij->", "ij->j"]
         + ["bij,bij->bi", "...ij,...jk->...ik", "bijk,jl->bikl", "...i->i...", "ijk,ilk->jl"]
         + ["ii->i", "bii->b", "iji,ij->j", "ij,jk,kl->il", "blnh,nhc,bln->blc", "i,j,k,i->kj"]
-        + ["...i,...j,ij->...", "abcd,defg,dhf->abcegh"]
+        + ["...i,...j,ij->...", "abcd,defg,dhf->abcegh", ",".join(["ij"] * 40) + "->ij"]
     )
     sizes: dict[str, int] = {}
     operands = []
