@@ -223,9 +223,12 @@ struct Preamble {
     /// Refuses a file of `bytes` in all.
     void check_size(uint64_t bytes, const std::string& origin) const {
         if (bytes == data_at + data_bytes) return;
+        const bool cut = bytes < data_at + data_bytes;
         throw UserError(fmt::format(
-            "{}: not a valid .npy file: shape and dtype ask for {} bytes of data but {} follow the header.",
-            origin, data_bytes, bytes - data_at));
+            "{}: {}: shape and dtype ask for {} bytes of data but {} follow the "
+            "header. Fix: {}.",
+            origin, cut ? "the .npy file is truncated" : "not a valid .npy file", data_bytes, bytes - data_at,
+            cut ? "copy or save it again" : "write it with numpy.save, one array a file"));
     }
 };
 
@@ -233,25 +236,26 @@ Preamble parse_preamble(std::string_view bytes, const std::string& origin) {
     const auto fail = [&origin](const std::string& what) {
         throw UserError(fmt::format("{}: not a valid .npy file: {}.", origin, what));
     };
+    const char* const truncated = "the header is truncated. Fix: copy or save it again";
     if (bytes.substr(0, magic.size()) != magic)
         fail("it does not start with the NumPy magic. Fix: write it with numpy.save");
-    if (bytes.size() < 8) fail("the header is truncated");
+    if (bytes.size() < 8) fail(truncated);
     const auto byte = [&bytes](size_t i) {
         return static_cast<uint64_t>(static_cast<unsigned char>(bytes[i]));
     };
     const uint64_t major = byte(6);
     if (major < 1 || major > 3 || byte(7) != 0)
-        fail(fmt::format("format version {}.{} is unknown", major, byte(7)));
+        fail(fmt::format("format version {}.{} is unknown. Fix: write it with numpy.save", major, byte(7)));
     const size_t length_bytes = major == 1 ? 2 : 4;
     const size_t header_at = 8 + length_bytes;
-    if (bytes.size() < header_at) fail("the header is truncated");
+    if (bytes.size() < header_at) fail(truncated);
     uint64_t header_size = 0;
     for (size_t i = 0; i < length_bytes; ++i) header_size |= byte(8 + i) << (8 * i);
-    if (header_size > bytes.size() - header_at) fail("the header is truncated");
+    if (header_size > bytes.size() - header_at) fail(truncated);
 
     const auto header = HeaderParser(bytes.substr(header_at, header_size), origin).parse();
     if (!header.descr || !header.fortran_order || !header.shape) {
-        fail("the header lacks `descr`, `fortran_order` or `shape`");
+        fail("the header lacks `descr`, `fortran_order` or `shape`. Fix: write it with numpy.save");
     }
     if (*header.fortran_order) {
         throw UserError(

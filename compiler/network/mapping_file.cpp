@@ -31,8 +31,9 @@ class Reader {
 
   private:
     json parsed() const {
+        const std::string text = read_file(path_, largest_file);  // what it says is said with a Fix
         try {
-            return parse_json(read_file(path_, largest_file));
+            return parse_json(text);
         } catch (const UserError& error) {
             fail(error.what(), "write JSON as --write-mapping does");
         }

@@ -79,6 +79,15 @@ void Numbers::check_options(bool quantized_already, ElemType precision) const {
         notes_.warning({origin_, 0, 0},
                        "--calibrate is for --precision int8 and int4, --accuracy and --report-accuracy; it "
                        "is not used.");
+    if (!is_integer(precision) || quantized_already) {
+        for (const char* const option : {"calibration-method", "percentile"}) {
+            if (asked(option))
+                notes_.warning(
+                    {origin_, 0, 0},
+                    fmt::format("--{} is for what --precision int8 and int4 quantize; it is not used.",
+                                option));
+        }
+    }
     if (!asked("calibrate") && !quantized_already && is_integer(precision)) {
         throw UserError(fmt::format(
             "{}: {} needs samples of the inputs, for the ranges of values. Fix: give --calibrate FOLDER "

@@ -1,7 +1,9 @@
 // Operators of com.microsoft that ONNX Runtime's optimizer joins others to: here they are those others again.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "compiler/onnx/attention.hpp"
 #include "compiler/onnx/operators.hpp"
@@ -13,19 +15,74 @@ namespace {
 using graph::integer;
 using graph::real;
 
-/// alpha * A' * B', where ' may swap the last two dimensions.
+/// alpha * A' * B', where ' may bring the first dimension behind the batches, then swap the last two dimensions.
 void fused_matmul(Call& call) {
-    if (call.integer("transBatchA", 0) != 0 || call.integer("transBatchB", 0) != 0)
-        Call::refuse("its batches are transposed");
-    const auto turned = [&](size_t i, std::string_view name) {
-        const ValueId x = call.value(i);
+    const auto turned = [&](size_t i, std::string_view batches, std::string_view name) {
+        ValueId x = call.value(i);
         const size_t rank = call.sizes(x).size();
-        if (call.integer(name, 0) == 0 || rank < 2) return x;
+        if (rank < 2) return x;
+        if (call.integer(batches, 0) != 0) {
+            Sizes perm = identity_perm(rank);
+            std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
+            x = call.transpose(x, perm);
+        }
+        if (call.integer(name, 0) == 0) return x;
         return call.transpose(x, swapped_perm(rank, rank - 2, rank - 1));
     };
-    const ValueId y = matmul(call, turned(0, "transA"), turned(1, "transB"));
+    const ValueId y = matmul(call, turned(0, "transBatchA", "transA"), turned(1, "transBatchB", "transB"));
     const double alpha = call.real("alpha", 1);
     call.result(alpha == 1 ? y : call.binary("mul", y, alpha));
+}
+
+/// What the operator of ONNX that is called `type` makes of the first operands.
+ValueId made_by(Call& call, std::string_view type, size_t operands) {
+    NodeModel node = call.node;
+    node.type = type;
+    std::vector<Operand> given;
+    for (size_t i = 0; i < operands && call.has(i); ++i) given.push_back(call.in(i));
+    Call plain(call.graph, node, call.opset, call.source, std::move(given));
+    find_operator("", type)->import(plain);
+    call.add_made(plain.made());
+    return *plain.results().at(0).value;
+}
+
+/// The function that `activation` names; `parameters` are its own, in order.
+ValueId activated(Call& call, ValueId x, const std::vector<double>& parameters) {
+    const std::string name = call.text("activation", "");
+    const auto parameter = [&](size_t i, double fallback) {
+        return i < parameters.size() ? parameters[i] : fallback;
+    };
+    const auto two = [&](std::string_view opcode, const char* first, double a, const char* second, double b) {
+        return call.emit(opcode, {x}, {real(first, parameter(0, a)), real(second, parameter(1, b))});
+    };
+    if (name.empty()) return x;
+    if (name == "Relu") return call.unary("relu", x);
+    if (name == "Sigmoid") return call.unary("sigmoid", x);
+    if (name == "Tanh") return call.unary("tanh", x);
+    if (name == "LeakyRelu") return call.emit("leaky_relu", {x}, {real("alpha", parameter(0, 0.01))});
+    if (name == "HardSigmoid") return two("hard_sigmoid", "alpha", 0.2F, "beta", 0.5);
+    if (name == "Clip") {
+        constexpr double most = std::numeric_limits<float>::max();
+        return two("clamp", "min_val", -most, "max_val", most);
+    }
+    Call::refuse(fmt::format("its activation {} is not taken", name));
+}
+
+/// X, W, B, Z: a convolution, plus Z, and an activation of that.
+void fused_conv(Call& call) {
+    ValueId y = made_by(call, "Conv", 3);
+    if (call.has(3)) y = call.binary("add", y, call.value(3));
+    const Attribute* given = call.node.find("activation_params");
+    call.result(activated(call, y, given == nullptr ? std::vector<double>() : given->reals));
+}
+
+/// Gemm, and an activation.
+void fused_gemm(Call& call) {
+    std::vector<double> parameters;
+    for (const char* const name : {"activation_alpha", "activation_beta"}) {
+        if (call.has_attribute(name)) parameters.push_back(call.real(name, 0));
+    }
+    call.result(activated(call, made_by(call, "Gemm", 3), parameters));
 }
 
 /// Gelu, BiasGelu, FastGelu: of x, or of x + bias.
@@ -219,6 +276,8 @@ void joined_attention(Call& call) {
 void add_fused(Operators& t) {
     constexpr std::string_view theirs = "com.microsoft";
     t.push_back({"FusedMatMul", fused_matmul, 1, 999, theirs});
+    t.push_back({"FusedConv", fused_conv, 1, 999, theirs});
+    t.push_back({"FusedGemm", fused_gemm, 1, 999, theirs});
     t.push_back({"Gelu", biased_gelu, 1, 999, theirs});
     t.push_back({"BiasGelu", biased_gelu, 1, 999, theirs});
     t.push_back({"FastGelu", biased_gelu, 1, 999, theirs});

@@ -93,7 +93,7 @@ std::string list_of(const std::vector<NodeSupport>& nodes) {
     }
     if (count == 0) return text;
     return fmt::format(
-        "{} of {} nodes cannot be imported:{}\nFix: export the model without them; docs/onnx.md "
+        "{} of {} nodes cannot be imported:{}\nFix: replace these nodes by others in the model; docs/onnx.md "
         "lists what is taken.",
         count, nodes.size(), text);
 }

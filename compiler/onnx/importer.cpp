@@ -229,8 +229,9 @@ void Importer::import_node(const NodeModel& given, Scope& scope) {
         }
     } catch (const Unsupported& reason) {
         support[row].reason = reason.what();
-    } catch (const UserError& error) {  // of a shape rule
-        support[row].reason = error.what();
+    } catch (const UserError& error) {                                     // of a shape rule
+        const std::vector<Diagnostic>& found = error.diagnostics().all();  // whose file the list names anyway
+        support[row].reason = found.empty() ? error.what() : found[0].message;
     }
     for (const std::string& name : node.outputs) {
         if (name.empty() || scope.values.count(name) != 0) continue;
@@ -250,10 +251,7 @@ std::vector<Operand> Importer::operands(const NodeModel& node, const Scope& scop
             continue;
         }
         const Operand* operand = scope.find(name);
-        if (operand == nullptr) {
-            refuse("node `{}` ({}) reads `{}`, which nothing makes. Fix: export the model again.", node.name,
-                   node.type, name);
-        }
+        if (operand == nullptr) throw Unsupported(fmt::format("it reads `{}`, which nothing makes", name));
         result.push_back(*operand);
         if (!operand->lost.empty() && !replace_lost(result.back(), name)) lost = operand->lost;
     }
@@ -280,6 +278,10 @@ void Importer::import_operator(const NodeModel& node, Scope& scope, const graph:
     std::vector<Operand> given = operands(node, scope, lost);
     const Operator* row = find_operator(node.domain, node.type);
     const bool ours = node.domain.empty() || node.domain == "com.microsoft";
+    if (node.domain == "com.microsoft.nchwc")
+        throw Unsupported(
+            "ONNX Runtime made it for one machine's caches: let it optimize no further than "
+            "ORT_ENABLE_EXTENDED");
     if (!ours) throw Unsupported(fmt::format("the domain {} is not known", node.domain));
     if (row == nullptr) throw Unsupported("the operator is not known");
     const auto opset = scope.opsets->find("");

@@ -81,6 +81,25 @@ void cumulative_sum(Call& call) {
                            graph::integer("reverse", call.integer("reverse", 0))}));
 }
 
+/// Each element times the one `step` before it (reverse: behind), then with twice the step, until all are in it.
+void cumulative_product(Call& call) {
+    const size_t axis = call.axis(call.integer_of(1, "axes"), call.rank(0));
+    const bool reverse = call.integer("reverse", 0) != 0;
+    const size_t rank = call.shape(0).size();
+    const int64_t count = call.shape(0)[axis];
+    const auto moved = [&](ValueId x, int64_t step) {
+        if (step == count) return call.expand(call.number(1, call.elem(x)), call.sizes(x));
+        Sizes pads(2 * rank, 0);
+        pads[axis + (reverse ? rank : 0)] = step;
+        const int64_t first = reverse ? step : 0;
+        return call.pad(call.slice(x, static_cast<int64_t>(axis), first, first + count - step), pads, 1);
+    };
+    ValueId x = call.value(0);
+    if (call.integer("exclusive", 0) != 0) x = moved(x, 1);
+    for (int64_t step = 1; step < count; step *= 2) x = call.binary("mul", x, moved(x, step));
+    call.result(x);
+}
+
 }  // namespace
 
 void add_reductions(Operators& t) {
@@ -91,6 +110,7 @@ void add_reductions(Operators& t) {
     t.push_back({"ArgMax", search});
     t.push_back({"ArgMin", search});
     t.push_back({"CumSum", cumulative_sum, 11});
+    t.push_back({"CumProd", cumulative_product, 26});
 }
 
 }  // namespace kpu::onnx

@@ -7,6 +7,7 @@ their bit patterns, as uint16, uint8 and uint16. Arrays of the dtypes of ml_dtyp
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,9 @@ TAKEN: dict[str, tuple[bool, type[np.generic]]] = {
 }
 
 
-def host_array(what: str, value: npt.ArrayLike) -> tuple[Array, str]:
+def host_array(
+    what: str, value: npt.ArrayLike, element_type: Callable[[], str] | None = None
+) -> tuple[Array, str]:
     """Bring an array into the form that the runtime reads.
 
     Parameters
@@ -38,6 +41,8 @@ def host_array(what: str, value: npt.ArrayLike) -> tuple[Array, str]:
         What it is, for messages.
     value : array_like
         Any strides and byte order; it is only read.
+    element_type : callable, optional
+        Says what it will be held as: bits of another float are refused. Asked for floats of ml_dtypes alone.
 
     Returns
     -------
@@ -47,7 +52,7 @@ def host_array(what: str, value: npt.ArrayLike) -> tuple[Array, str]:
     Raises
     ------
     UserError
-        For masked arrays, and dtypes that no element type has.
+        For masked arrays, dtypes that no element type has, and floats of ml_dtypes for another type.
     """
     masked = sys.modules.get("numpy.ma")  # to import it takes longer than a small run
     if masked is not None and isinstance(value, masked.MaskedArray):
@@ -58,6 +63,13 @@ def host_array(what: str, value: npt.ArrayLike) -> tuple[Array, str]:
         raise UserError(f"{what} is no array: {error}. Fix: give a NumPy array.") from error
     if found := TAKEN.get(array.dtype.name):
         as_bits, dtype_of = found
+        held = element_type() if as_bits and element_type else ""
+        # bytes of u8 may be float8, as in Pallas kernels
+        if held not in ("", "bf16" if dtype_of is np.uint16 else "u8"):
+            raise UserError(
+                f"{what} is {array.dtype}, which is not {held}. Fix: convert the values, or give the bits "
+                f"with .view(np.{dtype_of.__name__}) if they are meant."
+            )
         array = array.view(dtype_of) if as_bits else array.astype(dtype_of)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise UserError(

@@ -99,7 +99,7 @@ class Buffer:
         UserError
             For another kind of array, and for values that its type does not have.
         """
-        given, _ = host_array(f"the array for {what}", values)
+        given, _ = host_array(f"the array for {what}", values, lambda: self.type)
         if given.size == 0:
             raise UserError(f"{what} has no elements: the array is empty. Fix: give at least one.")
         held = self._converted(what, given.reshape(-1))

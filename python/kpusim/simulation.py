@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
 from typing import Literal
 
 import numpy.typing as npt
@@ -178,7 +179,7 @@ class Simulation:
         for name, value in (inputs or {}).items():
             if not isinstance(name, str):
                 raise UserError(f"{name!r} names no input. Fix: give a mapping of names to arrays.")
-            array, dtype = host_array(f"input `{name}`", value)
+            array, dtype = host_array(f"input `{name}`", value, partial(self._host_type, name))
             self._core.set_input(name, array, dtype)
             self._inputs[name] = array
         if fill is None:
@@ -368,8 +369,9 @@ class Simulation:
         UserError
             As of :meth:`read`, and for a wrong shape or dtype.
         """
-        array, dtype = host_array(f"the array for region `{region}`", value)
         values = self._loop_values(region, loop_values)
+        held = next(row["element_type"] for row in self._core.regions() if row["name"] == region)
+        array, dtype = host_array(f"the array for region `{region}`", value, lambda: held)
         self._written = True
         self._generation += 1
         self._core.write_region(region, array, dtype, values)
@@ -405,6 +407,10 @@ class Simulation:
         """Program, platform, status and cycle."""
         where = "" if self.platform is None else f" on {self.platform.name}"
         return f"Simulation({self.program.name}{where}, {self.mode}, {self.status} at cycle {self.cycle:,})"
+
+    def _host_type(self, name: str) -> str:
+        """Element type of an input's arrays; empty for a name that is none."""
+        return next((spec.host_type for spec in self.input_specs if spec.name == name), "")
 
     def _loop_values(self, region: str, given: Mapping[str, int]) -> list[int]:
         found = [row for row in self._core.regions() if row["name"] == region]

@@ -178,6 +178,8 @@ class Mappings(Folder):
         )
         missing = command("check", DIGITS, *INT8, "--mapping", str(self.folder / "none.json"))
         self.assertEqual(missing.returncode, 1)
+        self.assertEqual((missing.stdout + missing.stderr).count("none.json: error: cannot read"), 1)
+        self.assertEqual((missing.stdout + missing.stderr).count("Fix: "), 1, missing.stdout)
         self.assertIn("none.json", missing.stdout + missing.stderr)
 
     def test_explained(self) -> None:

@@ -362,6 +362,13 @@ class Errors(Folder):
         self.refused("few: .*at least 4 samples, found 1", "--calibrate", "few", precision="int8")
         self.refused(r"shape/0.npy: .*\(1, 1, 7, 8\)", "--calibrate", "shape", precision="int8")
 
+    def test_options_of_int8(self) -> None:
+        """Those of steps are told not to be used where nothing is quantized."""
+        for option in (["--calibration-method", "mse"], ["--percentile", "99"]):
+            given = command("check", DIGITS, "--platform", "tile32", "--precision", "f32", *option)
+            self.assertEqual(given.returncode, 0, given.stderr)
+            self.assertRegex(given.stdout + given.stderr, f"{option[0]} is for .*it is not used")
+
 
 if __name__ == "__main__":
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and Path(sys.argv[1]).is_file():

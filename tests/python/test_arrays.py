@@ -68,5 +68,14 @@ def test_dtypes_of_ml_dtypes() -> None:
     for kind in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3b11fnuz):
         eighths = np.arange(100, 164, dtype=np.uint8)
         assert np.array_equal(interpreter.run({"x": eighths.view(kind)})["y"], eighths)
+    with pytest.raises(kpusim.UserError, match="`x` is bfloat16, which is not u8"):
+        interpreter.run({"x": np.zeros(64, ml_dtypes.bfloat16)})
+    interpreter.load(COPY.format(type="posit8", count=64))
+    with pytest.raises(kpusim.UserError, match="which is not posit8"):
+        interpreter.run({"x": np.zeros(64, ml_dtypes.float8_e5m2)})
+    interpreter.load(COPY.format(type="u16", count=32))
+    with pytest.raises(kpusim.UserError, match="`x` is bfloat16, which is not u16"):
+        interpreter.run({"x": np.zeros(32, ml_dtypes.bfloat16)})
+    interpreter.load(COPY.format(type="u8", count=64))
     tiny = (np.arange(64) % 16).astype(ml_dtypes.uint4)
     assert np.array_equal(interpreter.run({"x": tiny})["y"], np.arange(64) % 16)

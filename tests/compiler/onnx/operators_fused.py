@@ -20,17 +20,75 @@ def fused(name: str, operands: list[Operand], outputs: int = 1, **attributes: ob
 
 
 def fused_matmul(d: Draft) -> Case:
-    """Both sides turned or not, batches, a factor."""
+    """Both sides turned or not, batches where they are or behind the rows, a factor."""
     m, k, n = (d.integer(1, 9) for _ in range(3))
     batch = [d.integer(1, 3) for _ in range(d.integer(0, 2))]
     turns = [int(d.chance()), int(d.chance())]
-    a, b = ([k, m] if turns[0] else [m, k]), ([n, k] if turns[1] else [k, n])
+    behind = [int(bool(batch) and d.chance()) for _ in range(2)]
+    sides = [[k, m] if turns[0] else [m, k], [n, k] if turns[1] else [k, n]]
+    a, b = ([s[0], *batch, s[1]] if late else [*batch, *s] for s, late in zip(sides, behind, strict=True))
     return fused(
         "FusedMatMul",
-        [d.floats([*batch, *a]), d.weight(d.floats([*batch, *b]))],
+        [d.floats(a), d.weight(d.floats(b))],
         transA=turns[0],
         transB=turns[1],
+        transBatchA=behind[0],
+        transBatchB=behind[1],
         alpha=float(d.rng.uniform(-2, 2)),
+    )
+
+
+#: Activations that are joined to products, with their parameters in order.
+JOINED: dict[str, list[float]] = {
+    "Relu": [],
+    "Sigmoid": [],
+    "Tanh": [],
+    "LeakyRelu": [0.2],
+    "HardSigmoid": [0.25, 0.4],
+    "Clip": [-0.5, 1.5],
+}
+
+
+def fused_conv(d: Draft) -> Case:
+    """A bias, a sum, an activation; each may be left out but the last."""
+    name = d.pick(list(JOINED))
+    group, each, out, kernel = d.integer(1, 2), d.integer(1, 5), d.integer(1, 4), d.integer(1, 3)
+    size = d.integer(kernel, 9)
+    operands: list[Operand] = [
+        d.floats([2, group * each, size, size]),
+        d.weight(d.floats([group * out, each, kernel, kernel])),
+    ]
+    added = d.chance()
+    operands.append(d.weight(d.floats([group * out])) if added or d.chance() else None)
+    rest = size - kernel + 1
+    operands.append(d.floats([2, group * out, rest, rest]) if added else None)
+    parameters = {"activation_params": JOINED[name]} if JOINED[name] else {}
+    return fused(
+        "FusedConv",
+        operands,
+        group=group,
+        kernel_shape=[kernel, kernel],
+        activation=name,
+        **parameters,
+    )
+
+
+def fused_gemm(d: Draft) -> Case:
+    """Factors, a side that is turned, an activation."""
+    name = d.pick(["Relu", "Sigmoid", "Tanh", "LeakyRelu"])
+    m, k, n = (d.integer(1, 9) for _ in range(3))
+    turned = int(d.chance())
+    operands: list[Operand] = [d.floats([m, k]), d.weight(d.floats([n, k] if turned else [k, n]))]
+    operands.append(d.weight(d.floats([n])) if d.chance() else None)
+    parameters = {"activation_alpha": 0.2} if name == "LeakyRelu" else {}
+    return fused(
+        "FusedGemm",
+        operands,
+        transB=turned,
+        alpha=float(d.rng.uniform(-2, 2)),
+        beta=0.5,
+        activation=name,
+        **parameters,
     )
 
 
@@ -149,6 +207,8 @@ def joined_attention(d: Draft) -> Case:
 
 GENERATORS: dict[str, Generator] = {
     "FusedMatMul": fused_matmul,
+    "FusedConv": fused_conv,
+    "FusedGemm": fused_gemm,
     "MS Gelu": gelu("Gelu"),
     "BiasGelu": gelu("BiasGelu"),
     "FastGelu": gelu("FastGelu"),

@@ -304,17 +304,21 @@ def search(name: str) -> Generator:
     return make
 
 
-def cumulative(d: Draft) -> Case:
+def cumulative(name: str, since: int) -> Generator:
     """Forwards, backwards, with and without the element."""
-    shape = d.shape()
-    axis = np.array(d.integer(-len(shape), len(shape) - 1), np.int64)
-    return case(
-        "CumSum",
-        d.opset(11),
-        [d.floats(shape), Const(axis)],
-        exclusive=d.integer(0, 1),
-        reverse=d.integer(0, 1),
-    )
+
+    def make(d: Draft) -> Case:
+        shape = d.shape()
+        axis = np.array(d.integer(-len(shape), len(shape) - 1), np.int64)
+        return case(
+            name,
+            d.opset(since, max(since, 22)),
+            [d.floats(shape), Const(axis)],
+            exclusive=d.integer(0, 1),
+            reverse=d.integer(0, 1),
+        )
+
+    return make
 
 
 GENERATORS: dict[str, Generator] = {
@@ -341,5 +345,6 @@ GENERATORS: dict[str, Generator] = {
     **{f"Reduce{name}": reduction(name) for name in REDUCTIONS},
     "ArgMax": search("ArgMax"),
     "ArgMin": search("ArgMin"),
-    "CumSum": cumulative,
+    "CumSum": cumulative("CumSum", 11),
+    "CumProd": cumulative("CumProd", 26),
 }

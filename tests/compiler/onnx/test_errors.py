@@ -119,7 +119,7 @@ class Errors(unittest.TestCase):
         """Graphs that are none."""
         self.expect(model([]), "the graph is empty")
         self.expect(model([relu("y", "h", "first"), relu("h", "y")]), "cycle", "`first`")
-        self.expect(model([relu("h", "y", "n")]), "node `n` (Relu) reads `h`, which nothing makes")
+        self.expect(model([relu("h", "y", "n")]), "node `n` (Relu): it reads `h`, which nothing makes")
         self.expect(model([relu("x", "h")]), "output `y` is never made")
         self.expect(model([relu(), relu()]), "`y` is made twice")
         self.expect(model([relu("x", "x")]), "`x` is made twice")
