@@ -122,7 +122,7 @@ class Pricer {
         const auto smaller = [](const proto::Engine& a, const proto::Engine& b) {
             return a.l1().size_bytes() < b.l1().size_bytes();
         };
-        return std::max_element(engines_.begin(), engines_.end(), smaller)->l1();
+        return std::max_element(engines_.begin(), engines_.end(), smaller)->get().l1();
     }
 
     double sram_read_byte(const proto::Sram& sram) const {
@@ -281,7 +281,7 @@ class Pricer {
 
     const Platform& platform_;
     proto::EnergyTable table_;
-    std::vector<proto::Engine> engines_;
+    const Engines engines_;
     const proto::DdrDevice& device_;
     traces::EnergyPrices prices_;
 };

@@ -276,13 +276,10 @@ Clock array_clock(const Platform& platform) {
                                             : core_clock(platform);
 }
 
-std::vector<proto::Engine> engines_of(const Platform& platform) {
-    std::vector<proto::Engine> engines;
+Engines engines_of(const Platform& platform) {
+    Engines engines;
     for (const proto::Engine& engine : platform.engine()) {
-        for (uint32_t k = 0; k < engine.count(); ++k) {
-            engines.push_back(engine);
-            engines.back().set_count(1);
-        }
+        for (uint32_t k = 0; k < engine.count(); ++k) engines.push_back(engine);
     }
     return engines;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -89,7 +90,9 @@ Clock clock_of_mhz(double mhz);
 Clock core_clock(const Platform& platform);
 /// Of the systolic arrays: the core's unless the platform says otherwise.
 Clock array_clock(const Platform& platform);
-/// Engines with the repeat counts expanded: index k is engine k.
-std::vector<proto::Engine> engines_of(const Platform& platform);
+/// Engines with the repeat counts expanded: index k is engine k. They live in the platform.
+using Engines = std::vector<std::reference_wrapper<const proto::Engine>>;
+Engines engines_of(const Platform& platform);
+Engines engines_of(Platform&&) = delete;
 
 }  // namespace kpu::platforms

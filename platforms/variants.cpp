@@ -178,7 +178,7 @@ DeviceLimits limits_of(const Platform& platform) {
     DeviceLimits limits;
     limits.name = platform.name();
     limits.agnostic = false;
-    const std::vector<proto::Engine> engines = engines_of(platform);
+    const Engines engines = engines_of(platform);
     limits.num_engines = static_cast<uint32_t>(engines.size());
     limits.l2_bytes = platform.l2().size_bytes();
     limits.ddr_bytes = platform.ddr().size_bytes();

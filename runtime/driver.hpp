@@ -62,6 +62,7 @@ struct DriverParts {
     values::MemoryImage* memory = nullptr;      ///< null: no values
     values::ComputeBackend* backend = nullptr;  ///< null: no values
     traces::EventSink* sink = nullptr;          ///< may be null
+    const traces::EnergyPrices* prices = nullptr;  ///< of the platform
 };
 struct SimulationOptions;
 

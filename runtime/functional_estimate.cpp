@@ -23,7 +23,7 @@ double compute_cycles(const BoundProgram& program, const execution::FunctionalDr
         if (task.macs == 0 || task.inputs.size() < 2) continue;
         const ElemType a = program.regions[task.inputs[0]].elem, b = program.regions[task.inputs[1]].elem;
         double macs_per_cycle = 0;
-        for (const auto& engine : engines) {
+        for (const proto::Engine& engine : engines) {
             const auto array = timing::array_for(engine.array(), a, b);
             macs_per_cycle += static_cast<double>(array.rows * array.cols) * array.rate *
                               engine.array().count() * array_cycles;

@@ -109,6 +109,7 @@ struct Simulation::Impl {
     std::shared_ptr<const Module> module;
     SimulationOptions options;
     std::optional<platforms::Platform> platform;
+    std::optional<traces::EnergyPrices> prices;  ///< of the platform, once it is asked for them
     std::shared_ptr<const DeviceLimits> limits;
     Diagnostics diagnostics;
     BoundProgram program;
@@ -148,6 +149,11 @@ struct Simulation::Impl {
         return *memory;
     }
 
+    const traces::EnergyPrices& energy_prices() {
+        if (!prices) prices = platforms::energy_prices(*platform);
+        return *prices;
+    }
+
     Driver& start() {
         if (driver) return *driver;
         if (memory) host.place(*memory);
@@ -158,8 +164,12 @@ struct Simulation::Impl {
         parts.memory = memory.get();
         parts.backend = engine();
         parts.sink = log ? log.get() : options.observer;
-        driver = options.mode == Mode::functional ? make_functional_driver(parts, options)
-                                                  : make_timed_driver(parts, options);
+        if (options.mode == Mode::functional) {
+            driver = make_functional_driver(parts, options);
+        } else {
+            parts.prices = &energy_prices();
+            driver = make_timed_driver(parts, options);
+        }
         return *driver;
     }
 
@@ -427,7 +437,7 @@ traces::RunInfo Simulation::run_info() {
     if (impl_->platform) {
         info.platform = impl_->platform->name();
         info.core_hz = platforms::core_clock(*impl_->platform).hz();
-        info.prices = platforms::energy_prices(*impl_->platform);
+        info.prices = impl_->energy_prices();
         info.bin_ns = impl_->platform->energy().trace_bin_ns();
         const proto::Ddr& ddr = impl_->platform->ddr();
         if (ddr.fidelity() == "burst")

@@ -78,6 +78,7 @@ class TimedDriver final : public Driver {
         result.oracle_stepper = options.oracle_stepper;
         result.sink = parts.sink;
         result.accesses = options.record_accesses;
+        result.prices = parts.prices;
         result.backend = parts.backend;
         result.hazards = options.hazards;
         return result;

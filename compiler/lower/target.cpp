@@ -73,11 +73,12 @@ double Mover::link_cycles(const Runs& runs) const { return burst_cycles(runs, li
 Target::Target(const platforms::Platform& of)
     : limits(platforms::limits_of(of)),
       platform(of),
-      engines(platforms::engines_of(of)),
       searches(std::make_shared<Searches>()) {
     l1_bytes = limits.l1_bytes;
-    for (const proto::Engine& engine : engines)
+    for (const proto::Engine& engine : platforms::engines_of(platform)) {
+        engines.push_back(engine);
         l1_bytes = std::min<uint64_t>(l1_bytes, engine.l1().size_bytes());
+    }
     l2_bytes = limits.l2_bytes;
     ddr_bytes = limits.ddr_bytes;
     const proto::Engine& engine = engines.at(0);

@@ -393,7 +393,25 @@ class Reader {
             fail(fmt::format("`{}` is no role", role));
         if (result.role != Role::bound) result.ref = variable(value.find("ref"));
         if (const Json block = value.find("block")) result.block = block_spec(block, result.shape);
+        if (result.block && result.shape.size() > static_cast<size_t>(max_rank)) join_dimensions(result);
         return result;
+    }
+    /// A copy has few dimensions: those that a block has whole are one with the dimension before.
+    static void join_dimensions(Operand& operand) {
+        std::vector<BlockDim>& dims = operand.block->dims;
+        std::vector<Atom>& places = operand.block->map.results;
+        for (size_t d = dims.size() - 1; d > 0; --d) {
+            const bool is_whole = dims[d].kind == BlockDim::Kind::blocked &&
+                                  dims[d].size == operand.shape[d] && places[d].is_literal() &&
+                                  places[d].bits == 0;
+            if (!is_whole || dims[d - 1].kind == BlockDim::Kind::element) continue;
+            const auto at = static_cast<std::ptrdiff_t>(d);
+            dims[d - 1] = {BlockDim::Kind::blocked, dims[d - 1].size * dims[d].size, 0};
+            operand.shape[d - 1] *= operand.shape[d];
+            dims.erase(dims.begin() + at);
+            places.erase(places.begin() + at);
+            operand.shape.erase(operand.shape.begin() + at);
+        }
     }
     BlockSpec block_spec(const Json& value, const Shape& shape) {
         keys(value, {"dims", "map"}, {"buffers"});

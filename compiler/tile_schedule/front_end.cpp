@@ -27,7 +27,7 @@ uint64_t available_bytes(const Schedule& schedule, const platforms::Platform* pl
     if (platform == nullptr) return largest_arena;
     return schedule.header.format.arena == Level::l2
                ? platform->l2().size_bytes()
-               : platforms::engines_of(*platform).front().l1().size_bytes();
+               : platforms::engines_of(*platform).front().get().l1().size_bytes();
 }
 
 bool recognise(std::string_view head, std::string_view /*file_name*/) { return form_of(head).has_value(); }

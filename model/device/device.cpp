@@ -45,8 +45,9 @@ Device::Impl::Impl(const proto::Platform& p, const BoundProgram& bound, values::
       memory(image) {
     if (options.backend != nullptr && memory == nullptr) throw InternalError("values need a memory image");
     const SimContext::Entry entry(context);
-    ledger = std::make_unique<traces::EnergyLedger>(platforms::energy_prices(platform), core,
-                                                    program.ops.size(), options.sink);
+    ledger = std::make_unique<traces::EnergyLedger>(
+        options.prices != nullptr ? *options.prices : platforms::energy_prices(platform), core,
+        program.ops.size(), options.sink);
     board = std::make_unique<TaskBoard>(program, units);
     Accounting::Parts parts;
     parts.program = &program;
@@ -170,7 +171,7 @@ std::unique_ptr<Unit> Device::Impl::make_task_unit(uint16_t unit) {
     place.hazards = options.hazards && options.backend != nullptr;
     if (units[unit].engine >= 0) {
         place.engine = static_cast<uint16_t>(units[unit].engine);
-        place.engine_platform = &engines[place.engine];
+        place.engine_platform = &engines[place.engine].get();
     } else {
         place.command_ports = static_cast<uint32_t>(engines.size());  // every sequencer may command it
     }
@@ -337,10 +338,11 @@ void Device::Impl::finish(traces::StatSet& stats) {
     for (TaskObserver* observer : observers) observer->finished(now_, arbiter->running());
     interconnect->finish(now_);
     count_statistics(stats);
-    unit_statistics(stats);
+    std::vector<uint64_t> busy(units.size(), 0);  // core cycles, by unit
+    unit_statistics(stats, busy);
     array_statistics(stats);
-    resource_statistics(stats);
-    busy_statistics(stats);
+    resource_statistics(stats, busy);
+    busy_statistics(stats, busy);
     memory_statistics(stats);
     ledger->finish(now_, stats);
     op_rows = accounting->op_rows(*work);

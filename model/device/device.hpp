@@ -26,6 +26,7 @@ struct DeviceOptions {
     bool oracle_stepper = false;                ///< one kernel event per burst: slow, same results
     traces::EventSink* sink = nullptr;          ///< receives every event of the run
     bool accesses = false;                      ///< to the sink also every request to a memory
+    const traces::EnergyPrices* prices = nullptr;  ///< of the platform; null: found anew
     values::ComputeBackend* backend = nullptr;  ///< null: timing only
     bool hazards = true;                        ///< look for races and reads of bytes that nobody wrote
     /// Other than 0: the modules are made and bound in an order shuffled by this seed. Changes nothing that a
@@ -41,6 +42,7 @@ class Device {
     /// lacks.
     Device(const proto::Platform& platform, const BoundProgram& program, values::MemoryImage* memory,
            const DeviceOptions& options);
+    Device(proto::Platform&&, const BoundProgram&, values::MemoryImage*, const DeviceOptions&) = delete;
     ~Device();
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;

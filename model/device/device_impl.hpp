@@ -18,6 +18,7 @@
 #include "model/memory/memory_target.hpp"
 #include "model/sequencer/task_arbiter.hpp"
 #include "model/unit/unit.hpp"
+#include "platforms/platform.hpp"
 #include "traces/ledger.hpp"
 
 namespace kpu::model {
@@ -37,11 +38,11 @@ class Device::Impl {
     Cycles now() const;
     std::string task_name(const execution::TaskInstance& task) const;
 
-    const proto::Platform platform;  ///< a copy: units keep pointers into it
+    const proto::Platform& platform;
     const BoundProgram& program;
     const DeviceOptions options;
     const Clock core;
-    const std::vector<proto::Engine> engines;
+    const platforms::Engines engines;
     const std::vector<traces::UnitInfo> units;
 
     values::MemoryImage* memory;  ///< the caller's, or own_memory
@@ -83,10 +84,10 @@ class Device::Impl {
     template <class Initiator, class Target>
     void bind(Initiator& initiator, Target& target);
     void count_statistics(traces::StatSet& stats);
-    void unit_statistics(traces::StatSet& stats);
+    void unit_statistics(traces::StatSet& stats, std::vector<uint64_t>& busy);
     void array_statistics(traces::StatSet& stats);
-    void resource_statistics(traces::StatSet& stats);
-    void busy_statistics(traces::StatSet& stats);
+    void resource_statistics(traces::StatSet& stats, std::vector<uint64_t>& busy);
+    void busy_statistics(traces::StatSet& stats, const std::vector<uint64_t>& busy);
     void memory_statistics(traces::StatSet& stats);
 
     Cycles now_ = 0;

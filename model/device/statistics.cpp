@@ -62,13 +62,14 @@ void hazard_statistics(const execution::HazardLog& log, traces::StatSet& stats) 
               "of hazards.count: rewrites of the bytes that were there already");
 }
 
-void Device::Impl::unit_statistics(traces::StatSet& stats) {
+void Device::Impl::unit_statistics(traces::StatSet& stats, std::vector<uint64_t>& busy) {
     for (size_t u = 0; u + 1 < units.size(); ++u) {
         if (carries_bytes(units[u].kind)) continue;
         for (int c = 0; c < traces::unit_cause_count; ++c) {
             const auto cause = static_cast<Cause>(c);
-            stats.set(unit_key(units[u], cause), accounting->cycles(static_cast<uint16_t>(u), cause), "cycle",
-                      traces::meaning_of(cause));
+            const uint64_t cycles = accounting->cycles(static_cast<uint16_t>(u), cause);
+            if (traces::group_of(cause) == "busy") busy[u] += cycles;
+            stats.set(unit_key(units[u], cause), cycles, "cycle", traces::meaning_of(cause));
         }
     }
     const DeviceTimeline& device = accounting->device();
@@ -99,7 +100,7 @@ void Device::Impl::array_statistics(traces::StatSet& stats) {
               "useful cycles of all arrays / (arrays * cycles.total) = spatial * temporal");
 }
 
-void Device::Impl::resource_statistics(traces::StatSet& stats) {
+void Device::Impl::resource_statistics(traces::StatSet& stats, std::vector<uint64_t>& busy) {
     size_t resource = 0;
     DramCounters dram;
     for (size_t u = 0; u + 1 < units.size(); ++u) {
@@ -115,14 +116,15 @@ void Device::Impl::resource_statistics(traces::StatSet& stats) {
             if (cause == Cause::busy_useful) cycles = counted.useful;
             if (cause == Cause::busy_overhead) cycles = counted.overhead;
             if (cause == Cause::idle_no_work) cycles = counted.idle;
+            if (traces::group_of(cause) == "busy") busy[u] += cycles;
             stats.set(unit_key(units[u], cause), cycles, "cycle", traces::meaning_of(cause));
         }
     }
     energy->dram_background(dram, now_);
 }
 
-/// Busy time of each unit in cycles of the clock that it runs on, and in time.
-void Device::Impl::busy_statistics(traces::StatSet& stats) {
+/// Busy time of each unit, given in core cycles, in cycles of the clock that it runs on and in time.
+void Device::Impl::busy_statistics(traces::StatSet& stats, const std::vector<uint64_t>& busy) {
     struct Domain {
         ClockDomain domain;
         const char* name;
@@ -137,14 +139,9 @@ void Device::Impl::busy_statistics(traces::StatSet& stats) {
                   double(platforms::clock_of(platform, domain.domain).hz()) / 1e6, "MHz",
                   fmt::format("frequency of the {} clock", domain.name));
     for (size_t u = 0; u + 1 < units.size(); ++u) {
-        uint64_t busy = 0;
-        for (int c = 0; c < traces::unit_cause_count; ++c) {
-            const auto cause = static_cast<Cause>(c);
-            if (traces::group_of(cause) == "busy") busy += stats.integer(unit_key(units[u], cause));
-        }
         const ClockDomain own = row_of(units[u].kind).clock;
         const Clock clock = platforms::clock_of(platform, own);
-        const double seconds = double(busy) / double(core.hz());
+        const double seconds = double(busy[u]) / double(core.hz());
         stats.set(fmt::format("busy.{}.us", units[u].name), seconds * 1e6, "us",
                   "time in which the unit was busy");
         stats.set(fmt::format("busy.{}.cycles", units[u].name),

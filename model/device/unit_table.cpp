@@ -61,9 +61,9 @@ std::vector<traces::UnitInfo> unit_table(const proto::Platform& platform) {
                              static_cast<int>(i), peak});
         }
     };
-    const std::vector<proto::Engine> engines = platforms::engines_of(platform);
+    const platforms::Engines engines = platforms::engines_of(platform);
     for (size_t k = 0; k < engines.size(); ++k)
-        for (const UnitKindRow& row : rows_in_order(true)) add(row, &engines[k], static_cast<int>(k));
+        for (const UnitKindRow& row : rows_in_order(true)) add(row, &engines[k].get(), static_cast<int>(k));
     for (const UnitKindRow& row : rows_in_order(false)) add(row, nullptr, -1);
     const MemoryConfig config = memory_config(platform);
     const MemorySystem memory(config);

@@ -36,7 +36,7 @@ RandomProgram::RandomProgram(const proto::Platform& platform, uint64_t seed, boo
     l2_.buffer = program_.buffer("L2", Level::l2, l2_.size);
     for (size_t k = 0; k < engines_.size(); ++k) {
         l1_.push_back(
-            arena(std::min<int64_t>(1 << 17, static_cast<int64_t>(engines_[k].l1().size_bytes()) / 2)));
+            arena(std::min<int64_t>(1 << 17, static_cast<int64_t>(engines_[k].get().l1().size_bytes()) / 2)));
         l1_.back().buffer =
             program_.l1_buffer("L1_" + std::to_string(k), static_cast<int64_t>(k), l1_.back().size);
     }
@@ -153,7 +153,7 @@ void RandomProgram::product() {
     }
     Task work = program_.compute(wide ? "gemm.acc" : "gemm", inputs, {out}, name("product"));
     if (!wide) work.attr("accum_type", ElemType::i32);
-    finish(work, reads, *y, UnitKind::nmu, engines_[engine].array().count());
+    finish(work, reads, *y, UnitKind::nmu, engines_[engine].get().array().count());
 }
 
 /// relu or add, in an L1, or in L2 on any engine.
@@ -165,7 +165,7 @@ void RandomProgram::vector_work() {
     const auto b = written_tile(level, ElemType::i8, static_cast<int>(engine));
     const auto y = chance(30) && writable(tiles_[*a]) ? a : target(level, engine, ElemType::i8);
     if (!b || !y) return;
-    const uint32_t units = level == Level::l1 ? engines_[engine].vector().cstl_count() : 0;
+    const uint32_t units = level == Level::l1 ? engines_[engine].get().vector().cstl_count() : 0;
     if (all_opcodes_ && *y != *a && *y != *b && chance(80)) {
         bool uses_b = false;
         const Task work = any_vector_task(tiles_[*a], tiles_[*b], tiles_[*y], uses_b);
@@ -237,9 +237,9 @@ void RandomProgram::narrow() {
     if (!from) return;
     const unsigned engine = tiles_[*from].engine;
     const auto to = target(Level::l1, engine, ElemType::i8);
-    if (!to || engines_[engine].vector().vpu_count() == 0) return;
+    if (!to || engines_[engine].get().vector().vpu_count() == 0) return;
     finish(program_.compute("requant", {region(tiles_[*from])}, {region(tiles_[*to])}, name("narrow")),
-           {*from}, *to, UnitKind::vpu, engines_[engine].vector().vpu_count());
+           {*from}, *to, UnitKind::vpu, engines_[engine].get().vector().vpu_count());
 }
 
 std::optional<size_t> RandomProgram::written_tile(Level level, ElemType type, int engine) {

@@ -76,7 +76,7 @@ class RandomProgram {
     std::mt19937_64 random_;
     bool careless_, all_opcodes_, strided_;
     int64_t side_;
-    std::vector<proto::Engine> engines_;
+    platforms::Engines engines_;
     builder::Program program_;
     builder::Buffer input_;
     Arena ddr_, l2_;

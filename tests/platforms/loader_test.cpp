@@ -151,7 +151,7 @@ TEST(Loader, MixedEngines) {
     platform.mutable_engine(1)->mutable_dma()->set_channels(1);
     validate(platform);
     EXPECT_EQ(engines_of(platform).size(), 3u);
-    EXPECT_EQ(engines_of(platform)[2].l1().size_bytes(), 131072u);
+    EXPECT_EQ(engines_of(platform)[2].get().l1().size_bytes(), 131072u);
     const DeviceLimits limits = limits_of(platform);
     EXPECT_EQ(limits.num_engines, 3u);
     EXPECT_EQ(limits.l1_bytes, 131072u);

@@ -101,11 +101,11 @@ Bounds bounds_of(const Layer& layer, ElemType elem, const platforms::Platform& p
     shape.groups = layer.depthwise ? size(layer.k) : 1;
     shape.n = size(layer.n) / shape.groups;
     shape.k = product ? size(layer.k) : size(layer.kernel * layer.kernel * layer.k) / shape.groups;
-    const std::vector<proto::Engine> engines = platforms::engines_of(platform);
-    const timing::SystolicArray array = timing::array_for(engines[0].array(), elem, elem);
+    const platforms::Engines engines = platforms::engines_of(platform);
+    const timing::SystolicArray array = timing::array_for(engines[0].get().array(), elem, elem);
     if (array.dataflow != proto::SystolicArray::os)
         throw std::invalid_argument("the bound with padding is that of output-stationary arrays");
-    const double arrays = engines[0].array().count() * double(engines.size());
+    const double arrays = engines[0].get().array().count() * double(engines.size());
     const double peak = double(array.peak_q16()) / 65536 * arrays;
     const double deep = double(shape.k * shape.groups), width = double(bit_width(elem)) / 8;
     const double inputs = product ? double(shape.m * shape.k) : double(layer.side * layer.side * layer.k);

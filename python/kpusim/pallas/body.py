@@ -256,6 +256,10 @@ class Body:
                 jaxpr, constants = jx.opened(closed)
                 atoms = [self.atom(var, scope) for var in source.invars]
                 return self.inline(jaxpr, constants, atoms, into)
+            if (closed := jx.expanded(source)) is not None:
+                atoms = [self.atom(var, scope) for var in source.invars]
+                with self.made_of_others(place):
+                    return self.inline(closed.jaxpr, closed.consts, atoms, into)
             self.notes.primitives[source.primitive.name] += 1
             if name is None or name not in self.handlers:
                 raise Refused(f"primitive `{source.primitive.name}`")

@@ -24,6 +24,8 @@ from kpusim.pallas.call import call_form, name_of
 MOST_STEPS = 100_000
 #: Elements of a value that the export computes itself; a larger one is repeated by a move where it can be.
 MOST_KNOWN = 1 << 16
+#: Dimensions that arrays of a program may have.
+MOST_DIMENSIONS = 6
 NO_GRADIENT = (
     "kpusim computes no gradients of kernels. Fix: give the function around the call a jax.custom_vjp "
     "whose backward pass is a kernel of its own."
@@ -40,9 +42,10 @@ class View:
 
 @dataclass
 class Known:
-    """A value that is known while the function is captured."""
+    """A value that is known while the function is captured; `empty` if nobody cares which it is."""
 
     value: Any
+    empty: bool = False
 
 
 Value = View | Known
@@ -70,7 +73,7 @@ class Capture:
             {
                 "name": name,
                 "type": jx.element_type(dtype),
-                "shape": [int(size) for size in shape],
+                "shape": declared(shape),
                 "role": role,
             }
         )
@@ -146,13 +149,18 @@ class Capture:
             return self.call(equation, values, place)
         if primitive in jx.INLINED:
             return self.run(equation.params[jx.INLINED[primitive]], values)
+        if (closed := jx.expanded(equation)) is not None:
+            return self.run(closed, values)
         if primitive is jx.shard_map_p:
             if equation.params["mesh"].size > 1:
                 raise Refused("`shard_map` over several devices; export what one of them does")
             return self.run(equation.params["jaxpr"], values)
+        name = jx.PRIMITIVES.get(primitive)
+        if name in ("empty", "empty2"):
+            out = equation.outvars[0].aval
+            return [Known(np.zeros(out.shape, out.dtype), empty=True)]
         if folds(equation, values):
             return folded(equation, values)
-        name = jx.PRIMITIVES.get(primitive)
         if name == "scan":
             return self.scan(equation, values, place)
         if name in moves.KEYS:
@@ -256,17 +264,28 @@ class Capture:
     def call(self, equation: Any, values: list[Value], place: str) -> list[Value]:
         """A Pallas call. What is aliased to a result is copied to it before."""
         self.calls += 1
-        arrays = [self.stored(value) for value in values]
         results = []
         for var in equation.outvars:
             results.append(self.array("between", var.aval.shape, var.aval.dtype))
-        mapping = equation.params["grid_mapping"]
-        used = [view.array for view in arrays]
-        for first, second in equation.params["input_output_aliases"]:
-            operand = mapping.num_dynamic_grid_bounds + first
-            self.move(moves.whole(arrays[operand].shape), arrays[operand], results[second], place)
-            used[operand] = results[second]
-        self.step("call", call_form(equation, used, results, self.notes))
+        bounds = equation.params["grid_mapping"].num_dynamic_grid_bounds
+        aliases = {bounds + first: results[second] for first, second in equation.params["input_output_aliases"]}
+        empty = {
+            operand
+            for operand in aliases
+            if isinstance(value := values[operand], Known)
+            and value.empty
+            and jx.is_only_copied(equation.params["jaxpr"].invars[operand - bounds].aval)
+        }
+        used = []
+        for operand, value in enumerate(values):
+            view = View(aliases[operand], ()) if operand in empty else self.stored(value)
+            if operand in aliases and operand not in empty:
+                self.move(moves.whole(view.shape), view, aliases[operand], place)
+            used.append(aliases.get(operand, view.array))
+        form = call_form(equation, used, results, self.notes)
+        for operand in empty:
+            form["operands"][operand]["role"] = "output"  # nothing is there to read
+        self.step("call", form)
         return [
             View(array, tuple(var.aval.shape)) for array, var in zip(results, equation.outvars, strict=True)
         ]
@@ -281,7 +300,7 @@ class Capture:
                 self.arrays[number]["type"] = row["type"]
                 self.move(moves.whole(view.shape), view, number, "result of the function")
                 row = self.arrays[number]
-            row |= {"role": "output", "shape": list(view.shape), "name": self.free_name(name), "order": name}
+            row |= {"role": "output", "shape": declared(view.shape), "name": self.free_name(name), "order": name}
 
     def document(self, name: str, version: str, results: Sequence[str]) -> Json:
         """The document: inputs, outputs, and the other arrays."""
@@ -310,6 +329,13 @@ class Capture:
             "arrays": rows,
             "steps": self.steps,
         }
+
+
+def declared(shape: Sequence[int]) -> list[int]:
+    """The shape that a program says of an array: of too many dimensions the first ones are one."""
+    sizes = [int(size) for size in shape]
+    ahead = max(len(sizes) - MOST_DIMENSIONS + 1, 1)
+    return [math.prod(sizes[:ahead]), *sizes[ahead:]] if sizes else []
 
 
 def value_of(var: Any, scope: dict[Any, Value]) -> Value:
@@ -357,7 +383,7 @@ def traced(
     with jx.tpu_described:
         try:
             closed, tree = jax.make_jaxpr(function, return_shape=True)(*shapes, **named)
-            return closed, tree
+            return jx.without_refs(closed), tree
         except (AssertionError, ValueError, NotImplementedError) as error:
             if "captures constants" in str(error):
                 raise UserError(f"{error} Fix: give them to the kernel as operands.") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import threading
@@ -20,24 +21,25 @@ from jax._src import (
     custom_derivatives,
     debugging,
     dtypes,
+    hijax,
     pjit,
     shard_map,
     source_info_util,
 )
 from jax._src.ad_checkpoint import name_p, remat_p
-from jax._src.interpreters import batching
+from jax._src.interpreters import batching, pxla
 from jax._src.lax import convolution, lax, linalg, parallel, slicing, special, windowed_reductions
 from jax._src.lax.control_flow import conditionals, loops
 from jax._src.pallas import core as pallas_core
+from jax._src.pallas import einshape, mpmd
 from jax._src.pallas import helpers as pallas_helpers
-from jax._src.pallas import mpmd
 from jax._src.pallas import pallas_call as calls
 from jax._src.pallas import primitives as pallas_primitives
 from jax._src.pallas.mosaic import core as tpu_core
 from jax._src.pallas.mosaic import primitives as tpu_primitives
 from jax._src.pallas.mosaic import random as tpu_random
 from jax._src.pallas.mosaic import tpu_info
-from jax._src.state import indexing, types
+from jax._src.state import discharge, indexing, types
 from jax._src.state import primitives as state_primitives
 
 from kpusim.errors import UserError
@@ -84,8 +86,9 @@ TpuParams = tpu_core.CompilerParams
 pallas_call_p = calls.pallas_call_p
 shard_map_p = shard_map.shard_map_p
 with_memory_space_constraint_p = pallas_core.with_memory_space_constraint_p
-#: What `pl.kernel` and `pl.core_map` make.
+#: What `pl.kernel` and `pl.core_map` make, and `pl.run_state` around the latter.
 MESH_KERNELS = {mpmd.mpmd_map_p, pallas_core.core_map_p}
+OF_CORES = MESH_KERNELS | {discharge.run_state_p}
 #: Primitives that only carry another jaxpr, and where it stands.
 INLINED = {
     pjit.jit_p: "jaxpr",
@@ -106,6 +109,11 @@ SPACES = {
     "hbm": "hbm",
     "semaphore_mem": "semaphore",
 }
+
+
+def is_only_copied(aval: Any) -> bool:
+    """Whether a ref stays in DDR."""
+    return SPACES.get(str(getattr(aval, "memory_space", ""))) in ("any", "hbm")
 
 
 def known_primitives() -> dict[Any, str]:
@@ -163,12 +171,16 @@ def release() -> Release:
 
 
 class TpuDescribed:
-    """Lets ``emit_pipeline`` trace on a host: it asks for the sizes of a TPU. Threads may trace at once."""
+    """Lets ``emit_pipeline`` trace on a host: it asks for the sizes of a TPU. Threads may trace at once.
+
+    Its last blocks end where the array ends: a TPU pads arrays to tiles, so that there they go to the end of a tile.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.inside = 0
         self.before: Any = None
+        self.tiling: Any = None
 
     def __enter__(self) -> None:
         """The first one in describes it."""
@@ -176,6 +188,8 @@ class TpuDescribed:
         with self.lock:
             if not self.inside:
                 self.before = registry.get("cpu")
+                self.tiling = tpu_info.infer_tiling
+                tpu_info.infer_tiling = lambda ty, tiling=None: (1,) * len(ty.shape)
                 registry["cpu"] = lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1)
             self.inside += 1
 
@@ -184,6 +198,8 @@ class TpuDescribed:
         registry: dict[str, Any] = tpu_info.registry
         with self.lock:
             self.inside -= 1
+            if not self.inside:
+                tpu_info.infer_tiling = self.tiling
             if not self.inside and self.before is None:
                 del registry["cpu"]
             elif not self.inside:
@@ -193,14 +209,35 @@ class TpuDescribed:
 tpu_described = TpuDescribed()
 
 
+def without_refs(closed: Any) -> Any:
+    """A function around a `core_map`, as what takes and gives values in place of refs; any other as it is."""
+    return pxla._discharge_internal_refs(closed) if has_core_map(closed.jaxpr) else closed
+
+
+def has_core_map(jaxpr: Any) -> bool:
+    """Whether one is called, not within a `run_state`, whose refs are its own."""
+    inside = {pallas_call_p, discharge.run_state_p}
+    return any(
+        one.primitive is pallas_core.core_map_p
+        or (one.primitive not in inside and any(has_core_map(inner) for inner in inner_jaxprs(one)))
+        for one in jaxpr.eqns
+    )
+
+
 def as_call(equation: Any) -> Any:
-    """A kernel of `pl.kernel` on TensorCores as a `pallas_call`, whose grid they are; None of any other."""
+    """A kernel of `pl.kernel` on TensorCores as a `pallas_call`, whose grid they are.
+
+    Of a `run_state` around kernels a call of what it does to values; None of any other equation.
+    """
     params = dict(equation.params)
+    if equation.primitive is discharge.run_state_p and kernel_in(equation) is not None:
+        made = functools.partial(equation.primitive.impl, **params)
+        closed = jax.make_jaxpr(made)(*(var.aval for var in equation.invars))
+        return equation.replace(primitive=core.closed_call_p, params={"call_jaxpr": closed})
     if equation.primitive is not mpmd.mpmd_map_p or len(params["meshes"]) != 1:
         return None
     (jaxpr,), (mesh,) = params["jaxprs"], params["meshes"]
-    known = not params.get("external_meshes", True)  # 0.9.2 has a `core_map` and refs in its place
-    if not known or not isinstance(mesh, tpu_core.TensorCoreMesh):
+    if params.get("external_meshes") or not isinstance(mesh, tpu_core.TensorCoreMesh):
         return None
     kept = ("debug", "interpret", "cost_estimate", "out_avals", "metadata", "name", "compiler_params")
     found = {name: params[name] for name in kept} | {
@@ -397,6 +434,18 @@ def inner_jaxprs(equation: Any) -> Iterator[Any]:
         for item in value if isinstance(value, tuple | list) else (value,):
             if isinstance(item, ClosedJaxpr | core.Jaxpr):
                 yield opened(item)[0]
+
+
+def expanded(equation: Any) -> Any:
+    """What `pltpu.einshape`, or another primitive that is a class of its own, is made of; None of any other."""
+    if equation.primitive is einshape.einshape_lo_p:
+        sizes = dict(equation.params["sizes"])
+        made = functools.partial(einshape._einshape, equation.params["equation"], **sizes)
+    elif equation.primitive is hijax.call_hi_primitive_p:
+        made = equation.params["_prim"].expand
+    else:
+        return None
+    return jax.make_jaxpr(made)(*(var.aval for var in equation.invars))
 
 
 def kernel_in(equation: Any) -> Any:

@@ -91,6 +91,8 @@ def index(equation: Equation, item: Any, most: Any, stretches: list[Stretch] | N
     size = equation.atom(item.size)
     if item.size.aval.dtype != np.int32:
         (size,) = equation.emit("convert_element_type", [size], [((), np.int32)])
+    if isinstance(item.start, jx.Var) and item.start.aval.dtype != np.int32:  # it is added to
+        (start,) = equation.emit("convert_element_type", [start], [((), np.int32)])
     found = ["slice", start, 0, int(item.stride)]
     stretches.append(Stretch(found, start, size, int(most)))
     return found

@@ -79,7 +79,7 @@ class Device:
 
     def as_call(self, equation: Any) -> Any:
         """A kernel of `pl.kernel` as a `pallas_call`, the same each time; None if it is none."""
-        if equation.primitive not in jx.MESH_KERNELS:
+        if equation.primitive not in jx.OF_CORES:
             return None
         # the equation is kept with it, so that its id is not used again
         return self.on_cores.setdefault(id(equation), (equation, jx.as_call(equation)))[1]
@@ -109,14 +109,17 @@ class Loaded:
     def __init__(self, equation: Any, device: Device) -> None:
         self.program: PallasProgram = export_call(equation, device.loaded)
         self.simulation = Simulation(self.program, device.loaded, mode=device.mode)
-        self.needed = {spec.name for spec in self.simulation.input_specs}  #: operands that the program reads
+        #: shapes of the operands that the program reads, which has fewer dimensions for many
+        self.needed = {spec.name: tuple(spec.shape) for spec in self.simulation.input_specs}
         self.lock = threading.RLock()  # a warning of the run may call the function again
 
     def run(self, arrays: Sequence[Any]) -> Run:
         """Its results; threads take turns."""
         given = zip(self.program.operands, arrays, strict=True)
         with self.lock:
-            return self.simulation.run({name: array for name, array in given if name in self.needed})
+            return self.simulation.run(
+                {name: array.reshape(self.needed[name]) for name, array in given if name in self.needed}
+            )
 
 
 class Compiled:
