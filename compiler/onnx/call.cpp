@@ -163,6 +163,17 @@ void Call::result(size_t output, Operand operand) {
 
 // ---- nodes of the graph
 
+namespace {
+
+/// Its results are elements of the first operand, or lie between them: steps of a quantised tensor stay such steps.
+bool keeps_steps(std::string_view opcode) {
+    constexpr std::string_view all[] = {"gather",     "gather_elements", "gather_nd", "pad",
+                                        "reduce_max", "reduce_min",      "resize"};
+    return std::find(std::begin(all), std::end(all), opcode) != std::end(all);
+}
+
+}  // namespace
+
 ValueId Call::emit(std::string_view opcode, std::vector<ValueId> operands, std::vector<BoundAttr> attrs,
                    ElemType to, BoundQuant quant) {
     const std::optional<OpcodeId> id = kernels::find_spec(opcode);
@@ -175,6 +186,8 @@ ValueId Call::emit(std::string_view opcode, std::vector<ValueId> operands, std::
         real = real || is_float(types.back());
         quantised = quantised || graph.value(operand).quant;
     }
+    const BoundQuant& first = graph.value(operands.at(0)).quant;
+    if (!quant && first.kind == proto::Quant::PER_TENSOR && keeps_steps(opcode)) quant = first;
     graph::NodeOptions options{source, fmt::format("{}/{}", source.name, opcode), to, std::move(quant)};
     const std::vector<ElemType> out{to == ElemType::none ? types.at(0) : to};
     const bool meaningless = spec.integers_need_quant && !real && !quantised;
@@ -279,6 +292,12 @@ ValueId Call::expand(ValueId x, const Sizes& shape) {
     check_elements(missing);
     check_made(missing);
     const auto count = static_cast<size_t>(elements_of(missing));
+    if (const BoundQuant quant = graph.value(x).quant; quant.kind == proto::Quant::PER_TENSOR) {
+        const ValueId nothing =
+            constant({Type::i64, missing, Sizes(count, quant.zero_points[0]), {}}, elem(x));
+        graph.value(nothing).quant = quant;
+        return emit("add", {x, nothing}, {}, ElemType::none, quant);
+    }
     const Known nothing{Type::f64, missing, {}, std::vector<double>(count, -0.0)};
     return emit("add", {x, constant(nothing, elem(x))});
 }

@@ -38,6 +38,37 @@ ValueId row_convolution(Call& call, ValueId x, ValueId w, const Window& window, 
     return call.reshape(y, {shape[0], shape[1], shape[3]});
 }
 
+/// A volume as images, those of all depths side by side in the batch: a sum over the depths of the window. Images that
+/// lie outside of the volume add nothing.
+ValueId volume_convolution(Call& call, ValueId x, ValueId w, const Window& window, int64_t groups) {
+    const Sizes of_x = call.sizes(x), of_w = call.sizes(w);
+    const auto behind_first = [](const Sizes& all) { return Sizes(all.begin() + 1, all.end()); };
+    Window image{
+        behind_first(window.kernel), behind_first(window.strides), behind_first(window.dilations), {}};
+    image.pads = {window.pads[1], window.pads[2], window.pads[4], window.pads[5]};
+    const int64_t depth = of_x[2], stride = window.strides[0], before = window.pads[0];
+    const int64_t count = (depth + before + window.pads[3] - window.extent(0)) / stride + 1;
+    std::optional<ValueId> sum;
+    for (int64_t k = 0; k < window.kernel[0]; ++k) {
+        const int64_t shift = k * window.dilations[0] - before;  // of the image that result 0 reads
+        const int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
+        const int64_t last = depth - 1 < shift ? -1 : std::min(count - 1, (depth - 1 - shift) / stride);
+        if (first > last) continue;
+        const int64_t images = last - first + 1, from = first * stride + shift;
+        ValueId part = call.slice(x, 2, from, from + (images - 1) * stride + 1, stride);
+        part = call.reshape(call.transpose(part, {0, 2, 1, 3, 4}),
+                            {of_x[0] * images, of_x[1], of_x[3], of_x[4]});
+        const ValueId plane = call.reshape(call.slice(w, 2, k, k + 1), {of_w[0], of_w[1], of_w[3], of_w[4]});
+        part = convolution(call, part, plane, std::nullopt, image, groups, ElemType::i32);
+        const Sizes y = call.sizes(part);
+        part = call.transpose(call.reshape(part, {of_x[0], images, y[1], y[2], y[3]}), {0, 2, 1, 3, 4});
+        part = call.pad(part, {0, 0, first, 0, 0, 0, 0, count - 1 - last, 0, 0}, 0);
+        sum = sum ? call.binary("add", *sum, part) : part;
+    }
+    if (!sum) Call::refuse("the window does not fit");
+    return *sum;
+}
+
 }  // namespace
 
 ValueId convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bias, const Window& window,
@@ -53,6 +84,7 @@ ValueId convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bia
             fmt::format("weights {} do not fit to {} with {} groups", text_of(of_w), text_of(of_x), groups));
     const bool sums = to == ElemType::i32;  // the accumulator itself
     if (sums && rank == 1) return row_convolution(call, x, w, window, groups);
+    if (sums && rank == 3) return volume_convolution(call, x, w, window, groups);
     const bool depthwise = rank == 2 && groups > 1 && groups == of_x[1];
     const ElemType accumulator = is_float(call.elem(x)) ? ElemType::f32 : ElemType::i32;
     std::vector<BoundAttr> attrs{ints("pads", window.pads), ints("strides", window.strides),
@@ -61,7 +93,6 @@ ValueId convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bia
     std::vector<ValueId> operands{channels_last(call, x), weights(call, w)};
     if (bias) operands.push_back(*bias);
     constexpr std::string_view opcodes[] = {"conv1d", "conv2d", "conv3d"};
-    if (sums && rank == 3) Call::refuse("integer convolutions along three dimensions are not taken");
     if (sums && depthwise) attrs.push_back(graph::integer("groups", groups));
     const std::string_view opcode = sums ? "conv2d.acc" : depthwise ? "depthwise_conv2d" : opcodes[rank - 1];
     return channels_first(call, call.emit(opcode, operands, attrs, to, quant));

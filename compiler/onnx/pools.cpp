@@ -59,6 +59,15 @@ Window pool_window(const Call& call) {
     return window_of(call, call.ints("kernel_shape"), spatial_of(call.shape(0)));
 }
 
+/// com.microsoft: channels are last, as in the opcode.
+void nhwc_max_pool(Call& call) {
+    const Sizes& shape = call.shape(0);
+    if (shape.size() < 3) Call::refuse("it has no dimensions to move along");
+    const Window window =
+        window_of(call, call.ints("kernel_shape"), Sizes(shape.begin() + 1, shape.end() - 1));
+    call.result(pool(call, "maxpool", call.value(0), window, rounds_up(call)));
+}
+
 void import_pool(Call& call) {
     if (call.wants(1)) Call::refuse("its output Indices is not taken");
     const ValueId x = channels_last(call, call.value(0));
@@ -103,6 +112,7 @@ void global_lp_pool(Call& call) {
 void add_pools(Operators& t) {
     t.push_back({"MaxPool", import_pool});
     t.push_back({"AveragePool", import_pool});
+    t.push_back({"NhwcMaxPool", nhwc_max_pool, 1, 999, "com.microsoft"});
     t.push_back({"LpPool", lp_pool});
     t.push_back({"GlobalMaxPool", global_pool});
     t.push_back({"GlobalAveragePool", global_pool});

@@ -6,6 +6,7 @@
 
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/quantized.hpp"
+#include "compiler/onnx/windows.hpp"
 
 namespace kpu::onnx {
 namespace {
@@ -23,6 +24,7 @@ struct Form {
 const std::vector<Form>& forms() {
     static const std::vector<Form> table = {
         {"QLinearConv", "Conv", {0, 3}, 6, 8, false, ""},
+        {"QLinearConv", "Conv", {0, 3}, 6, 8},
         {"QLinearMatMul", "MatMul", {0, 3}, 6, -1, false, ""},
         {"QGemm", "Gemm", {0, 3}, 7, 6},
         {"QLinearAdd", "Add", {0, 3}, 6},
@@ -64,6 +66,9 @@ ValueId real_bias(Call& call, const Form& form) {
     return call.binary("mul", call.cast(call.value(at), ElemType::f32), scales);
 }
 
+/// Of the operand and of the result; weights are as ever.
+bool has_channels_last(const Call& call) { return call.integer("channels_last", 0) != 0; }
+
 std::vector<Operand> real_operands(Call& call, const Form& form) {
     Sizes places = form.quantised;
     if (form.many) {
@@ -74,7 +79,8 @@ std::vector<Operand> real_operands(Call& call, const Form& form) {
     for (int64_t i = 0; i < places[0] && !form.many; ++i) operands.push_back(call.in(static_cast<size_t>(i)));
     for (const int64_t place : places) {
         const auto at = static_cast<size_t>(place);
-        const ValueId x = dequantised(call, at, channels_axis(call, form, at), 0, ElemType::f32);
+        ValueId x = dequantised(call, at, channels_axis(call, form, at), 0, ElemType::f32);
+        if (place == places[0] && has_channels_last(call)) x = channels_first(call, x);
         operands.push_back(call.operand(x, Type::f32));
     }
     if (form.bias >= 0 && call.has(static_cast<size_t>(form.bias)))
@@ -85,7 +91,6 @@ std::vector<Operand> real_operands(Call& call, const Form& form) {
 void import_qlinear(Call& call) {
     const auto is_this = [&](const Form& form) { return form.type == call.node.type; };
     const Form& form = *std::find_if(forms().begin(), forms().end(), is_this);
-    if (call.integer("channels_last", 0) != 0) Call::refuse("its channels are last");
     const bool multiplies = form.plain == "Conv" || form.plain == "MatMul" || form.plain == "Gemm";
     if (multiplies && call.known(1, "scales").size() != 1)
         Call::refuse("its first operand has a scale for each row");
@@ -96,7 +101,8 @@ void import_qlinear(Call& call) {
                real_operands(call, form));
     find_operator("", form.plain)->import(plain);
     call.add_made(plain.made());
-    const ValueId real = *plain.results().at(0).value;
+    ValueId real = *plain.results().at(0).value;
+    if (has_channels_last(call)) real = channels_last(call, real);
     if (!call.has(form.result)) return call.result(0, real, Type::f32);
     const Type type = call.has(form.result + 1) ? call.type(form.result + 1)
                                                 : call.type(static_cast<size_t>(form.quantised[0]));

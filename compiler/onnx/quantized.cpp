@@ -221,29 +221,31 @@ void dequantize(Call& call) {
 /// points, g_idx, bias.
 void matmul_nbits(Call& call) {
     const int64_t k = call.integer("K", 0), n = call.integer("N", 0), size = call.integer("block_size", 0);
-    if (call.integer("bits", 4) != 4)
-        Call::refuse(fmt::format("its weights have {} bits", call.integer("bits", 4)));
+    const int64_t bits = call.integer("bits", 4);
+    if (bits != 2 && bits != 4 && bits != 8) Call::refuse(fmt::format("its weights have {} bits", bits));
     if (call.has(4)) Call::refuse("its groups have an order of their own (g_idx)");
     constexpr int64_t most = int64_t{1} << 31;  // so that no product of two of them overflows
-    if (k < 1 || n < 1 || size < 16 || size % 2 != 0 || k > most || n > most || size > most)
+    if (k < 1 || n < 1 || size < 16 || size % 4 != 0 || k > most || n > most || size > most)
         Call::refuse(fmt::format("K is {}, N {}, block_size {}", k, n, size));
     const int64_t blocks = (k + size - 1) / size;
     const Known &packed = call.known(1, "weights"), &given = call.known(2, "scales");
-    if (static_cast<int64_t>(packed.size()) != n * blocks * (size / 2) ||
+    const int64_t per_byte = 8 / bits, bytes = size / per_byte;  // of a block
+    if (static_cast<int64_t>(packed.size()) != n * blocks * bytes ||
         static_cast<int64_t>(given.size()) != n * blocks)
         Call::refuse(fmt::format("{} bytes of weights and {} scales do not fit [{},{}] in blocks of {}",
                                  packed.size(), given.size(), n, k, size));
-    const auto nibble = [](const Known& bytes, int64_t row, int64_t bytes_in_row, int64_t i) {
-        return bytes.ints[static_cast<size_t>(row * bytes_in_row + i / 2)] >> (4 * (i % 2)) & 15;
+    const auto unpacked = [&](const Known& all, int64_t row, int64_t bytes_in_row, int64_t i) {
+        const int64_t byte = all.ints[static_cast<size_t>(row * bytes_in_row + i / per_byte)];
+        return byte >> (bits * (i % per_byte)) & ((1 << bits) - 1);
     };
-    Known steps{Type::u4, {k, n}, {}, {}}, scales{given.type, {blocks, n}, {}, {}},
+    const Type type = bits == 4 ? Type::u4 : Type::u8;
+    Known steps{type, {k, n}, {}, {}}, scales{given.type, {blocks, n}, {}, {}},
         zeros{Type::f32, {blocks, n}, {}, {}};
     for (int64_t i = 0; i < k; ++i) {
-        for (int64_t row = 0; row < n; ++row)
-            steps.ints.push_back(nibble(packed, row, blocks * (size / 2), i));
+        for (int64_t row = 0; row < n; ++row) steps.ints.push_back(unpacked(packed, row, blocks * bytes, i));
     }
     const Known* points = call.has(3) ? &call.known(3, "zero points") : nullptr;
-    const int64_t packed_points = (blocks + 1) / 2;
+    const int64_t packed_points = (blocks + per_byte - 1) / per_byte;
     if (points != nullptr &&
         static_cast<int64_t>(points->size()) != n * (points->real() ? blocks : packed_points))
         Call::refuse(fmt::format("{} zero points do not fit", points->size()));
@@ -251,9 +253,9 @@ void matmul_nbits(Call& call) {
         for (int64_t row = 0; row < n; ++row) {
             const auto at = static_cast<size_t>(row * blocks + block);
             scales.reals.push_back(given.number(at));
-            zeros.reals.push_back(points == nullptr ? 8
+            zeros.reals.push_back(points == nullptr ? double(1 << (bits - 1))
                                   : points->real()  ? points->number(at)
-                                                    : double(nibble(*points, row, packed_points, block)));
+                                                    : double(unpacked(*points, row, packed_points, block)));
         }
     }
     const ElemType elem = call.elem(call.value(0));
@@ -264,7 +266,7 @@ void matmul_nbits(Call& call) {
     }
     const ValueId w = call.graph.add_constant(call.node.inputs[1], elem, graph::dims({k, n}),
                                               graph::make_numbers(elem, floats));
-    call.graph.value(w).blocks = blocks_of(Type::u4, steps, scales, &zeros, 0, size);
+    call.graph.value(w).blocks = blocks_of(type, steps, scales, &zeros, 0, size);
     ValueId y = matmul(call, call.value(0), w);
     if (call.has(5)) y = call.binary("add", y, call.value(5));
     call.result(y);

@@ -222,6 +222,7 @@ void resize(Call& call) {
     }
     if (r.mode != "nearest" && r.mode != "linear" && r.mode != "cubic")
         Call::refuse(fmt::format("mode {} is not known", r.mode));
+    if (!is_float(call.elem(x))) Call::refuse("it is a product with weights, which integers have not");
     for (size_t d = 0; d < shape.size(); ++d) {
         if (r.sizes[d] == shape[d] && r.scales[d] == 1 && r.coordinates != "tf_crop_and_resize") continue;
         x = along(call, x, d, weights(r, d, shape[d]));

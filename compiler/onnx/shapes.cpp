@@ -144,6 +144,9 @@ void pad(Call& call) {
     if (mode == "constant") {
         double value = call.opset < 11 ? call.real("value", 0) : 0;
         if (call.opset >= 11 && call.has(2)) value = call.number_of(2, "constant value");
+        // the model pads with a step, the opcode with what it stands for
+        if (const BoundQuant& quant = call.graph.value(x).quant; quant.kind == proto::Quant::PER_TENSOR)
+            value = (value - static_cast<double>(quant.zero_points[0])) * quant.scales[0];
         return call.result(call.pad(x, pads, value));
     }
     if (mode == "wrap") {

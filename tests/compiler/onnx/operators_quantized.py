@@ -102,6 +102,9 @@ def pool(name: str) -> Generator:
                 "strides": [d.integer(1, 2), d.integer(1, 2)],
                 "count_include_pad": int(d.chance()),
             }
+        if d.chance(0.3):
+            shape = [shape[0], *shape[2:], shape[1]]
+            window["channels_last"] = 1
         return qlinear(name, [*steps.operand(shape), *steps.result()], **window)
 
     return make
@@ -154,11 +157,12 @@ def product(d: Draft) -> Case:
 
 
 def conv(d: Draft) -> Case:
-    """Groups, pads, a bias."""
+    """Groups, pads, a bias; com.microsoft's with channels first or last."""
+    last = d.chance(0.3)
     steps, groups = Steps(d), d.pick([1, 1, 2])
     inputs, outputs = groups * d.integer(1, 5), groups * d.integer(1, 5)
     kernel = [d.integer(1, 3), d.integer(1, 3)]
-    image = [1, inputs, d.integer(3, 8), d.integer(3, 8)]
+    image = [1, *([] if last else [inputs]), d.integer(3, 8), d.integer(3, 8), *([inputs] if last else [])]
     bias = [Const(d.ints([outputs], -3000, 3000, np.int32))] if d.chance() else []
     operands = [
         *steps.operand(image),
@@ -166,7 +170,23 @@ def conv(d: Draft) -> Case:
         *steps.result(0.02, 0.1),
         *bias,
     ]
-    return qlinear("QLinearConv", operands, ours=True, group=groups, pads=[int(d.chance()) for _ in range(4)])
+    pads = [int(d.chance()) for _ in range(4)]
+    if last:
+        return qlinear("QLinearConv", operands, group=groups, pads=pads, channels_last=1)
+    return qlinear("QLinearConv", operands, ours=True, group=groups, pads=pads)
+
+
+def last_pool(d: Draft) -> Case:
+    """The greatest of integers, channels last."""
+    steps = Steps(d)
+    shape = [d.integer(1, 2), d.integer(3, 7), d.integer(3, 7), d.integer(1, 9)]
+    window = {
+        "kernel_shape": [d.integer(1, 3), d.integer(1, 3)],
+        "strides": [d.integer(1, 2), d.integer(1, 2)],
+        "pads": [0, d.integer(0, 1), 0, 0],
+    }
+    window["kernel_shape"][1] += window["pads"][1]
+    return qlinear("NhwcMaxPool", [steps.numbers(shape)], **window)
 
 
 def dynamic(d: Draft) -> Case:
@@ -175,14 +195,17 @@ def dynamic(d: Draft) -> Case:
     low = -SEVEN_BITS if dtype is np.int8 else 0
     is_conv = d.chance()
     if is_conv:
-        rank = d.integer(1, 2)
-        shape = [1, d.integer(1, 4), *(d.integer(3, 7) for _ in range(rank))]
+        rank = d.integer(1, 3)
+        shape = [d.integer(1, 2), d.integer(1, 4), *(d.integer(3, 7) for _ in range(rank))]
         w_shape = [d.integer(1, 5), shape[1], *(d.integer(1, 3) for _ in range(rank))]
     else:
         shape = [*d.shape(1, 2, 4), d.integer(1, 20)]
         w_shape = [shape[-1], d.integer(1, 9)]
     zero = Const(dtype(low + d.integer(40, 80)) if d.chance() else dtype(0))
-    attributes = {"pads": [int(d.chance()) for _ in range(2 * len(shape) - 4)]} if is_conv else {}
+    attributes: dict[str, object] = {}
+    if is_conv:
+        attributes["pads"] = [d.integer(0, 2) * int(d.chance()) for _ in range(2 * rank)]
+        attributes["strides"] = [d.integer(1, 2) for _ in range(rank)]
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
         helper.make_node(
@@ -234,6 +257,43 @@ def own_steps(d: Draft) -> Case:
     return model_case("OwnSteps", 13, nodes, operands, ["sums"])
 
 
+def moved(d: Draft) -> Case:
+    """Operators that only move integers, as ONNX Runtime's optimizer leaves them: steps stay the same."""
+    steps = Steps(d)
+    node, more = d.pick(
+        [
+            (helper.make_node("Resize", ["q", "", "by"], ["r"], mode="nearest"), [1, 1, 2, 2]),
+            (helper.make_node("Gather", ["q", "by"], ["r"], axis=2), [0, -1, 1]),
+            (helper.make_node("Expand", ["q", "by"], ["r"]), [2, 1, 1, 1]),
+            (helper.make_node("ReduceMax", ["q"], ["r"], axes=[2]), None),
+            (helper.make_node("ReduceMin", ["q"], ["r"], axes=[3]), None),
+            (helper.make_node("Pad", ["q", "by", "c"], ["r"]), [0, 0, 1, 2, 0, 0, 0, 1]),
+            (helper.make_node("Pad", ["q", "by"], ["r"], mode="reflect"), [0, 0, 1, 1, 0, 0, 0, 1]),
+        ]
+    )
+    kind = np.float32 if node.op_type == "Resize" else np.int64
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node,
+        helper.make_node("QLinearConv", ["r", "s", "z", "w", "s", "wz", "ys", "yz"], ["y"]),
+    ]
+    shape = [1, d.integer(1, 4), d.integer(2, 5), d.integer(2, 5)]
+    operands = {
+        "x": d.floats(shape, -1, 1),
+        "s": steps.scale(0.01, 0.03),
+        "z": steps.zero(),
+        **({} if more is None else {"by": Const(np.array(more, kind))}),
+        **({"c": Const(steps.numbers([]))} if "c" in node.input else {}),
+        "w": Const(d.ints([3, shape[1], 1, 1], -SEVEN_BITS, SEVEN_BITS, np.int8)),
+        "wz": Const(np.int8(0)),
+        "ys": steps.scale(0.02, 0.1),
+        "yz": steps.zero(),
+    }
+    made = model_case(f"Moved-{node.op_type}", 13, nodes, operands, ["y"])
+    made.steps = 1
+    return made
+
+
 def to_float(name: str) -> Generator:
     """Products that are scaled in one operator, with a bias or without."""
 
@@ -256,8 +316,24 @@ def to_float(name: str) -> Generator:
     return make
 
 
+def matmul_nbits(d: Draft) -> Case:
+    """Weights of 2, 4 or 8 bits in blocks; a zero point for each, or none."""
+    bits, size = d.pick([2, 4, 8]), d.pick([16, 32])
+    k, n = d.integer(1, 70), d.integer(1, 6)
+    blocks = -(-k // size)
+    operands: list[Operand] = [
+        d.floats([d.integer(1, 5), k]),
+        Const(d.ints([n, blocks, size * bits // 8], 0, 255, np.uint8)),
+        Const(d.floats([n, blocks], 0.01, 0.05)),
+    ]
+    if d.chance():
+        operands.append(Const(d.ints([n, -(-blocks * bits // 8)], 0, 255, np.uint8)))
+    return case("MatMulNBits", 17, operands, domain="com.microsoft", K=k, N=n, bits=bits, block_size=size)
+
+
 GENERATORS: dict[str, Generator] = {
     "QLinearConv": conv,
+    "NhwcMaxPool": last_pool,
     "QLinearMatMul": product,
     "QGemm": gemm,
     "QLinearAdd": binary("QLinearAdd"),
@@ -272,6 +348,8 @@ GENERATORS: dict[str, Generator] = {
     "QuantizeDynamic": dynamic,
     "ComputedZero": computed_zero,
     "OwnSteps": own_steps,
+    "MovedSteps": moved,
+    "MatMulNBits": matmul_nbits,
     "DynamicQuantizeMatMul": to_float("DynamicQuantizeMatMul"),
     "MatMulIntegerToFloat": to_float("MatMulIntegerToFloat"),
 }
