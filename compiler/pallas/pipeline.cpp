@@ -190,7 +190,7 @@ class CallLowering {
     }
 
     static std::string whole_window(const Operand& operand) {
-        if (operand.shape.size() > static_cast<size_t>(max_rank))
+        if (operand.shape.size() > kernel::max_copy_rank)
             return fmt::format("window{{{}}}()", kernel::elements_of(operand.shape));
         return operand.shape.empty() ? "window()" : fmt::format("window{{{}}}()", join(operand.shape));
     }

@@ -8,6 +8,7 @@
 #include "base/diagnostics.hpp"
 #include "compiler/pallas/export.hpp"
 #include "isa/kernel/lexer.hpp"
+#include "isa/kernel/tile_code.hpp"
 
 namespace kpu::compiler::pallas {
 namespace {
@@ -393,7 +394,7 @@ class Reader {
             fail(fmt::format("`{}` is no role", role));
         if (result.role != Role::bound) result.ref = variable(value.find("ref"));
         if (const Json block = value.find("block")) result.block = block_spec(block, result.shape);
-        if (result.block && result.shape.size() > static_cast<size_t>(max_rank)) join_dimensions(result);
+        if (result.block && result.shape.size() > kernel::max_copy_rank) join_dimensions(result);
         return result;
     }
     /// A copy has few dimensions: those that a block has whole are one with the dimension before.

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.export
@@ -200,9 +200,18 @@ def test_direct_access_to_hbm() -> None:
     assert "cannot be referenced directly" in refusal(interpreted)
 
 
+class OtherMesh:
+    """Of no TensorCores."""
+
+    shape: ClassVar[dict[str, int]] = {"core": 1}
+
+    def discharges_effect(self, effect: Any) -> bool:
+        return False
+
+
 def on_mesh_of_refs(x: Any) -> Any:
     """A kernel of refs around it, in the last line of `copy`."""
-    mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
+    mesh = OtherMesh()
 
     def copy(refs: Any) -> None:
         pl.core_map(mesh)(lambda: pltpu.sync_copy(*refs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -160,3 +161,69 @@ def test_refused(kernel: Call, reason: str) -> None:
     with pytest.raises(UserError, match=reason) as caught:
         call(kernel)(jnp.asarray([2, 2], jnp.int32), X)
     assert "test_copies.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize(
+    ("shape", "block"), [((40, 200), (16, 128)), ((20, 300), (16, 256)), ((1000,), (384,)), ((3, 20), (2, 8))]
+)
+def test_ragged_pipeline(shape: tuple[int, ...], block: tuple[int, ...], kind: Any) -> None:
+    """The last blocks of `emit_pipeline` end where the array ends, be it within a tile of a TPU."""
+    x = np.random.default_rng(0).integers(-100, 100, shape).astype(kind)
+    spec = pl.BlockSpec(block, lambda *place: place)
+
+    def step(x: Any, y: Any, o: Any) -> None:
+        o[...] = x[...] + 2 * y[...]
+
+    def body(x: Any, y: Any, o: Any) -> None:
+        grid = tuple(pl.cdiv(size, part) for size, part in zip(shape, block, strict=True))
+        pltpu.emit_pipeline(step, grid=grid, in_specs=[spec] * 2, out_specs=[spec])(x, y, o)
+
+    hbm = pl.BlockSpec(memory_space=pl.ANY)
+    made = pl.pallas_call(
+        body, in_specs=[hbm] * 2, out_specs=hbm, out_shape=jax.ShapeDtypeStruct(shape, kind)
+    )
+    found = np.asarray(kpusim.pallas.run(made, "tile32")(x, x))
+    run = kpusim.pallas.last_run()
+    assert run is not None
+    assert not run.hazards
+    assert np.array_equal(found, x * 3)
+
+
+def test_bounded_slices() -> None:
+    """Blocks of a pipeline whose sizes are computed."""
+    ends = [0, 5, 21, 22, 38]
+
+    def step(place: Any, x: Any, o: Any) -> None:
+        i = pl.program_id(0)
+        rows = jax.lax.broadcasted_iota(jnp.int32, x.shape, 0)
+        o[...] = jnp.where(rows < place[i + 1] - place[i], x[...], 0).max(0, keepdims=True)
+
+    def body(place: Any, x: Any, o: Any) -> None:
+        rows = pl.BlockSpec(
+            (pl.BoundedSlice(16), WIDTH), lambda i: (pl.ds(place[i], place[i + 1] - place[i]), 0)
+        )
+        one = pl.BlockSpec((1, WIDTH), lambda i: (i, 0))
+        pipeline = pltpu.emit_pipeline(
+            lambda x, o: step(place, x, o), grid=(4,), in_specs=[rows], out_specs=[one]
+        )
+        pipeline(x, o)
+
+    found = np.asarray(call(lambda n, x, o, *_: body(n, x, o), shape=(4, WIDTH))(jnp.asarray(ends), X))
+    parts = [
+        np.maximum(X[first:last].max(0), 0 if last - first < 16 else -9)
+        for first, last in itertools.pairwise(ends)
+    ]
+    assert np.array_equal(found, np.stack(parts))
+
+
+def test_select_ref() -> None:
+    """Refused by its name."""
+    if not hasattr(pl, "select_ref"):
+        pytest.skip("jax 0.9.2 has none")
+
+    def body(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
+        pltpu.async_copy(pl.select_ref(n[0], x.at[:MOST], window), o.at[:MOST], sem).wait()
+
+    with pytest.raises(UserError, match=r"`pl\.select_ref`; copy each in its own branch"):
+        call(body)(jnp.zeros(1, jnp.int32), X)

@@ -113,10 +113,10 @@ WindowPart inside_part(const TileExpr& window, const Shape& starts) {
         if (size > 0 && !all && (window.op != Op::clipped || low >= high))
             throw TileFault(fmt::format(
                 "index {} of dimension {}, {} elements{}, is outside of the buffer's shape [{}]. Fix: keep "
-                "starts "
-                "inside.",
+                "starts inside{}.",
                 start, i, size, stride == 1 ? "" : fmt::format(" {} apart", stride),
-                fmt::join(window.dims.begin(), window.dims.begin() + static_cast<ptrdiff_t>(rank), ", ")));
+                fmt::join(window.dims.begin(), window.dims.begin() + static_cast<ptrdiff_t>(rank), ", "),
+                start < 0 ? fmt::format("; to count from the end add {}", whole) : ""));
         part.low.push_back(low);
         part.size.push_back(high - low);
     }

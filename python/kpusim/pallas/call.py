@@ -172,7 +172,8 @@ def dim(size: Any) -> list[Any]:
     if isinstance(size, jx.Element):
         low, high = size.padding
         return ["element", int(size.block_size), int(low), int(high)]
-    raise Refused(f"a block dimension {type(size).__name__}; use Blocked, Element or None")
+    more = ", or pltpu.emit_pipeline in the kernel, which has it" if "Bounded" in type(size).__name__ else ""
+    raise Refused(f"a block dimension {type(size).__name__}; use Blocked, Element or None{more}")
 
 
 def is_whole(mapping: Any) -> bool:

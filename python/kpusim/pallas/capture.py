@@ -268,7 +268,9 @@ class Capture:
         for var in equation.outvars:
             results.append(self.array("between", var.aval.shape, var.aval.dtype))
         bounds = equation.params["grid_mapping"].num_dynamic_grid_bounds
-        aliases = {bounds + first: results[second] for first, second in equation.params["input_output_aliases"]}
+        aliases = {
+            bounds + first: results[second] for first, second in equation.params["input_output_aliases"]
+        }
         empty = {
             operand
             for operand in aliases
@@ -300,7 +302,12 @@ class Capture:
                 self.arrays[number]["type"] = row["type"]
                 self.move(moves.whole(view.shape), view, number, "result of the function")
                 row = self.arrays[number]
-            row |= {"role": "output", "shape": declared(view.shape), "name": self.free_name(name), "order": name}
+            row |= {
+                "role": "output",
+                "shape": declared(view.shape),
+                "name": self.free_name(name),
+                "order": name,
+            }
 
     def document(self, name: str, version: str, results: Sequence[str]) -> Json:
         """The document: inputs, outputs, and the other arrays."""

@@ -99,6 +99,11 @@ INLINED = {
     custom_batching.custom_vmap_p: "call",
     lax.composite_p: "jaxpr",
 }
+#: Primitives that jax writes with others, and the functions that do.
+WRITTEN: dict[str, Any] = {
+    "bessel_i0e": special.bessel_i0e_impl,
+    "ragged_dot_general": lax._ragged_dot_general_impl,
+}
 #: Spaces of refs that stay where they are, and are only copied.
 SPACES = {
     "None": "vmem",
@@ -173,7 +178,8 @@ def release() -> Release:
 class TpuDescribed:
     """Lets ``emit_pipeline`` trace on a host: it asks for the sizes of a TPU. Threads may trace at once.
 
-    Its last blocks end where the array ends: a TPU pads arrays to tiles, so that there they go to the end of a tile.
+    Its last blocks end where the array ends. A TPU pads arrays to tiles, so that there they go to the end
+    of a tile.
     """
 
     def __init__(self) -> None:
@@ -215,13 +221,19 @@ def without_refs(closed: Any) -> Any:
 
 
 def has_core_map(jaxpr: Any) -> bool:
-    """Whether one is called, not within a `run_state`, whose refs are its own."""
+    """Whether one on TensorCores is called, not within a `run_state`, whose refs are its own."""
     inside = {pallas_call_p, discharge.run_state_p}
     return any(
-        one.primitive is pallas_core.core_map_p
+        is_core_map(one)
         or (one.primitive not in inside and any(has_core_map(inner) for inner in inner_jaxprs(one)))
         for one in jaxpr.eqns
     )
+
+
+def is_core_map(equation: Any) -> bool:
+    """Whether it is one on TensorCores."""
+    is_one = equation.primitive is pallas_core.core_map_p
+    return is_one and isinstance(equation.params["mesh"], tpu_core.TensorCoreMesh)
 
 
 def as_call(equation: Any) -> Any:
@@ -230,7 +242,7 @@ def as_call(equation: Any) -> Any:
     Of a `run_state` around kernels a call of what it does to values; None of any other equation.
     """
     params = dict(equation.params)
-    if equation.primitive is discharge.run_state_p and kernel_in(equation) is not None:
+    if equation.primitive is discharge.run_state_p and has_core_map(equation.params["jaxpr"]):
         made = functools.partial(equation.primitive.impl, **params)
         closed = jax.make_jaxpr(made)(*(var.aval for var in equation.invars))
         return equation.replace(primitive=core.closed_call_p, params={"call_jaxpr": closed})
@@ -437,7 +449,7 @@ def inner_jaxprs(equation: Any) -> Iterator[Any]:
 
 
 def expanded(equation: Any) -> Any:
-    """What `pltpu.einshape`, or another primitive that is a class of its own, is made of; None of any other."""
+    """What `pltpu.einshape`, or another primitive that is a class, is made of; None of any other."""
     if equation.primitive is einshape.einshape_lo_p:
         sizes = dict(equation.params["sizes"])
         made = functools.partial(einshape._einshape, equation.params["equation"], **sizes)

@@ -49,6 +49,8 @@ def ref_of(
     equation: Equation, ref: Any, transforms: Sequence[Any], stretches: list[Stretch] | None = None
 ) -> Json:
     """A ref with its chain of transforms; slices of unknown size go to `stretches`."""
+    if isinstance(ref, tuple):
+        raise Refused("`pl.select_ref`; copy each in its own branch of pl.when")
     var = equation.atom(ref)
     found: Json = {"ref": var}
     steps = [transform(equation, one, stretches) for one in transforms]

@@ -26,6 +26,13 @@ POOLS: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Any], Any]]] =
 }
 
 
+@handles(*jx.WRITTEN)
+def written(equation: Equation) -> Sequence[Atom]:
+    """What jax itself writes with others where a platform has no such operation."""
+    function = jx.WRITTEN[equation.source.primitive.name]
+    return equation.inlined(lambda *operands: [function(*operands, **equation.params)])
+
+
 @handles("reduce_window_sum", "reduce_window_max", "reduce_window_min")
 def pool(equation: Equation) -> Sequence[Atom]:
     """Windows by one operation."""

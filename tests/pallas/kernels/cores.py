@@ -18,14 +18,13 @@ ROWS = pl.BlockSpec((4, 128), lambda i: (i, 0))
 
 
 def enter(name: str, body: Any, count: int, operands: Any, **how: Any) -> None:
-    """A kernel on so many cores; 0.9.2 makes a `core_map` of it."""
+    """A kernel on so many cores; jax 0.9.2 makes a `core_map` of it, with refs around it."""
 
     def called(*arrays: Any, interpret: Any = False) -> Any:
         mesh = pltpu.create_tensorcore_mesh("core", num_cores=count)
         return pl.kernel(body, shape(16, 128, dtype=jnp.int32), mesh=mesh, interpret=interpret)(*arrays)
 
-    if jax.__version__ != "0.9.2":
-        add(name, called, operands, **how)
+    add(name, called, operands, **how)
 
 
 def of_each_core(x: Any, o: Any) -> None:
@@ -67,6 +66,34 @@ def pipelined(x: Any, y: Any, o: Any) -> None:
 
 
 enter("pipeline_of_cores", pipelined, 2, [X, Y], check=np.multiply)
+
+
+def of_refs(x: Any, interpret: Any = False) -> Any:
+    """`core_map` with refs of `run_state`, one of them for both kernels, and refs that are made around it."""
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
+    rows = [pltpu.VMEM((16, 128), jnp.int32), pltpu.SemaphoreType.DMA]
+
+    def doubled(source: Any, target: Any) -> None:
+        @pl.core_map(mesh, interpret=interpret, scratch_shapes=rows)
+        def _(memory: Any, semaphore: Any) -> None:
+            pltpu.async_copy(source, memory, semaphore).wait()
+            memory[...] = memory[...] * 2
+            pltpu.async_copy(memory, target, semaphore).wait()
+
+    def twice(refs: Any) -> None:
+        doubled(*refs)
+        doubled(refs[1], refs[1])
+
+    @jax.jit
+    def once(x: Any) -> Any:
+        source, target = jax.new_ref(x), jax.new_ref(jnp.zeros_like(x))
+        doubled(source, target)
+        return target[...]
+
+    return once(pl.run_state(twice)((x, jnp.zeros_like(x)))[1])
+
+
+add("core_map_of_refs", of_refs, [X], check=lambda x: x * 8)
 
 
 def with_names(x: Any, interpret: Any = False) -> Any:

@@ -36,6 +36,8 @@ def whole(name: str, function: Callable[..., Any], *operands: Any, compare: str 
     add("library_" + name, call, operands, compare=compare)
 
 
+whole("ragged_dot", lax.ragged_dot, X[:, :16], floats(3, 16, 4, seed="rd"), np.array([3, 0, 4], np.int32))
+whole("bessel", jnp.i0, 4 * X)
 whole("interp", jnp.interp, X, TABLE, TABLE * 2)
 whole("searchsorted", jnp.searchsorted, TABLE, X[0])
 whole("kron_outer", lambda x, y: (jnp.kron(x, y), jnp.outer(x, y)), X[0, :4], Y[0, :16])

@@ -198,3 +198,31 @@ whole("roll_rows_dynamic", lambda x, s: pltpu.roll(x, s[0, 0], 0), X, np.array([
 whole("roll_strided", lambda x: pltpu.roll(x, 1, 1, stride=2, stride_axis=0), X)
 whole("bitcast_narrow", lambda x: pltpu.bitcast(x, jnp.int16), I32)
 whole("bitcast_same", lambda x: pltpu.bitcast(x, jnp.int32), X)
+whole("einshape", lambda x: pltpu.einshape("(ab)c->b(ac)", x, a=2), X)
+
+
+def many_dimensions(x: Any, interpret: Any = False) -> Any:
+    """More than a copy has, in blocks and as whole arrays; around the call, too."""
+
+    def body(x: Any, y: Any, o: Any) -> None:
+        o[...] = x[...] * 2 + y[1]
+
+    block = pl.BlockSpec((None, 1, 2, 2, 2, 3, 2, 5), lambda i, j: (i, j, 0, 0, 0, 0, 0, 0))
+    whole = pl.BlockSpec(memory_space=pltpu.VMEM)
+    made = pl.pallas_call(
+        body,
+        grid=(2, 2),
+        in_specs=[block, whole],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        interpret=interpret,
+    )
+    return made(x, x[:, 0])
+
+
+add("many_dimensions", many_dimensions, [integers(2, 2, 2, 2, 2, 3, 2, 5)])
+add(
+    "many_dimensions_of_rows",
+    lambda x, **how: jax.vmap(lambda x: many_dimensions(x, **how))(x),
+    [integers(2, 2, 2, 2, 2, 2, 3, 2, 5)],
+)
