@@ -59,9 +59,9 @@ struct DriverParts {
     const BoundProgram& program;
     const DeviceLimits& limits;
     const std::optional<platforms::Platform>& platform;
-    values::MemoryImage* memory = nullptr;      ///< null: no values
-    values::ComputeBackend* backend = nullptr;  ///< null: no values
-    traces::EventSink* sink = nullptr;          ///< may be null
+    values::MemoryImage* memory = nullptr;         ///< null: no values
+    values::ComputeBackend* backend = nullptr;     ///< null: no values
+    traces::EventSink* sink = nullptr;             ///< may be null
     const traces::EnergyPrices* prices = nullptr;  ///< of the platform
 };
 struct SimulationOptions;

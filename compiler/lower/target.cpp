@@ -71,9 +71,7 @@ double Mover::unit_cycles(const Runs& runs) const {
 double Mover::link_cycles(const Runs& runs) const { return burst_cycles(runs, link); }
 
 Target::Target(const platforms::Platform& of)
-    : limits(platforms::limits_of(of)),
-      platform(of),
-      searches(std::make_shared<Searches>()) {
+    : limits(platforms::limits_of(of)), platform(of), searches(std::make_shared<Searches>()) {
     l1_bytes = limits.l1_bytes;
     for (const proto::Engine& engine : platforms::engines_of(platform)) {
         engines.push_back(engine);

@@ -23,12 +23,12 @@ namespace kpu::model {
 using execution::RunStatus;
 
 struct DeviceOptions {
-    bool oracle_stepper = false;                ///< one kernel event per burst: slow, same results
-    traces::EventSink* sink = nullptr;          ///< receives every event of the run
-    bool accesses = false;                      ///< to the sink also every request to a memory
+    bool oracle_stepper = false;                   ///< one kernel event per burst: slow, same results
+    traces::EventSink* sink = nullptr;             ///< receives every event of the run
+    bool accesses = false;                         ///< to the sink also every request to a memory
     const traces::EnergyPrices* prices = nullptr;  ///< of the platform; null: found anew
-    values::ComputeBackend* backend = nullptr;  ///< null: timing only
-    bool hazards = true;                        ///< look for races and reads of bytes that nobody wrote
+    values::ComputeBackend* backend = nullptr;     ///< null: timing only
+    bool hazards = true;                           ///< look for races and reads of bytes that nobody wrote
     /// Other than 0: the modules are made and bound in an order shuffled by this seed. Changes nothing that a
     /// run shows; tests prove it.
     uint64_t construction_seed = 0;

@@ -96,7 +96,8 @@ double bound(const Sides& sides, const Target& target) {
 
 double share_of_peak(const Sides& sides, double cycles, const platforms::Platform& platform) {
     const platforms::Engines engines = platforms::engines_of(platform);
-    const double peak = double(engines.size()) * engines[0].get().array().rows() * engines[0].get().array().cols();
+    const double peak =
+        double(engines.size()) * engines[0].get().array().rows() * engines[0].get().array().cols();
     return double(sides.m) * double(sides.n) * double(sides.k) / (peak * cycles);
 }
 
