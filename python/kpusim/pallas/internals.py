@@ -188,6 +188,12 @@ class TpuDescribed:
         self.before: Any = None
         self.tiling: Any = None
 
+    def tiles_of_one(self, *kind: Any) -> tuple[int, ...]:
+        """Tiles of one element. Those of the TPU are asked for, too: what jax keeps of it lets it interpret a
+        pipeline on a host.
+        """
+        return (1,) * len(self.tiling(*kind))
+
     def __enter__(self) -> None:
         """The first one in describes it."""
         registry: dict[str, Any] = tpu_info.registry
@@ -195,7 +201,7 @@ class TpuDescribed:
             if not self.inside:
                 self.before = registry.get("cpu")
                 self.tiling = tpu_info.infer_tiling
-                tpu_info.infer_tiling = lambda ty, tiling=None: (1,) * len(ty.shape)
+                tpu_info.infer_tiling = self.tiles_of_one
                 registry["cpu"] = lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1)
             self.inside += 1
 
