@@ -8,6 +8,7 @@
 #include "compiler/onnx/attention.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
+#include "compiler/onnx/windows.hpp"
 
 namespace kpu::onnx {
 namespace {
@@ -34,12 +35,19 @@ void fused_matmul(Call& call) {
     call.result(alpha == 1 ? y : call.binary("mul", y, alpha));
 }
 
-/// What the operator of ONNX that is called `type` makes of the first operands.
-ValueId made_by(Call& call, std::string_view type, size_t operands) {
+std::vector<Operand> first_operands(const Call& call, size_t count) {
+    std::vector<Operand> given;
+    for (size_t i = 0; i < count && call.has(i); ++i) given.push_back(call.in(i));
+    return given;
+}
+
+/// What the operator of ONNX that is called `type` makes of the operands.
+ValueId made_by(Call& call, std::string_view type, std::vector<Operand> given) {
     NodeModel node = call.node;
     node.type = type;
-    std::vector<Operand> given;
-    for (size_t i = 0; i < operands && call.has(i); ++i) given.push_back(call.in(i));
+    for (Attribute& attribute : node.attributes) {
+        if (type == "GroupNormalization" && attribute.name == "groups") attribute.name = "num_groups";
+    }
     Call plain(call.graph, node, call.opset, call.source, std::move(given));
     find_operator("", type)->import(plain);
     call.add_made(plain.made());
@@ -70,7 +78,7 @@ ValueId activated(Call& call, ValueId x, const std::vector<double>& parameters) 
 
 /// X, W, B, Z: a convolution, plus Z, and an activation of that.
 void fused_conv(Call& call) {
-    ValueId y = made_by(call, "Conv", 3);
+    ValueId y = made_by(call, "Conv", first_operands(call, 3));
     if (call.has(3)) y = call.binary("add", y, call.value(3));
     const Attribute* given = call.node.find("activation_params");
     call.result(activated(call, y, given == nullptr ? std::vector<double>() : given->reals));
@@ -82,7 +90,25 @@ void fused_gemm(Call& call) {
     for (const char* const name : {"activation_alpha", "activation_beta"}) {
         if (call.has_attribute(name)) parameters.push_back(call.real(name, 0));
     }
-    call.result(activated(call, made_by(call, "Gemm", 3), parameters));
+    call.result(activated(call, made_by(call, "Gemm", first_operands(call, 3)), parameters));
+}
+
+/// X, W, B, channels last in all of them.
+void nhwc_conv(Call& call) {
+    std::vector<Operand> given = first_operands(call, 3);
+    for (size_t i = 0; i < std::min<size_t>(2, given.size()); ++i)
+        given[i] = call.operand(channels_first(call, call.value(i)), call.type(i));
+    call.result(channels_last(call, made_by(call, "Conv", std::move(given))));
+}
+
+/// X, scale, bias; of pictures whose channels are last, with x * sigmoid(x) behind it if `activation` is 1.
+void group_norm(Call& call) {
+    const bool last = call.integer("channels_last", 1) != 0;
+    std::vector<Operand> given = first_operands(call, 3);
+    if (last) given.at(0) = call.operand(channels_first(call, call.value(0)), call.type(0));
+    ValueId y = made_by(call, "GroupNormalization", std::move(given));
+    if (call.integer("activation", 0) != 0) y = call.binary("mul", y, call.unary("sigmoid", y));
+    call.result(last ? channels_last(call, y) : y);
 }
 
 /// Gelu, BiasGelu, FastGelu: of x, or of x + bias.
@@ -278,6 +304,8 @@ void add_fused(Operators& t) {
     t.push_back({"FusedMatMul", fused_matmul, 1, 999, theirs});
     t.push_back({"FusedConv", fused_conv, 1, 999, theirs});
     t.push_back({"FusedGemm", fused_gemm, 1, 999, theirs});
+    t.push_back({"NhwcConv", nhwc_conv, 1, 999, theirs});
+    t.push_back({"GroupNorm", group_norm, 1, 999, theirs});
     t.push_back({"Gelu", biased_gelu, 1, 999, theirs});
     t.push_back({"BiasGelu", biased_gelu, 1, 999, theirs});
     t.push_back({"FastGelu", biased_gelu, 1, 999, theirs});

@@ -287,6 +287,36 @@ class Models(unittest.TestCase):
         }
         self.same(self.model(nodes, {"x": d.floats([2, 3, 12, 12]), **weights}, "y"))
 
+    def test_channels_last(self) -> None:
+        """What only GPUs execute, against the same by operators of ONNX."""
+        d = self.d
+        last, first = [0, 2, 3, 1], [0, 3, 1, 2]
+        weights = {
+            "w": Const(d.floats([8, 3, 2, 4])),
+            "b": Const(d.floats([8])),
+            "s": Const(d.floats([8])),
+            "t": Const(d.floats([8])),
+        }
+        x = {"x": d.floats([2, 5, 6, 4])}
+        theirs = [
+            node("NhwcConv", "x w b", "c", pads=[1, 0, 1, 0], domain="com.microsoft"),
+            node("GroupNorm", "c s t", "y", groups=2, activation=1, epsilon=0.1, domain="com.microsoft"),
+        ]
+        plain = [
+            node("Transpose", "x", "x1", perm=first),
+            node("Transpose", "w", "w1", perm=first),
+            node("Conv", "x1 w1 b", "c1", pads=[1, 0, 1, 0]),
+            node("GroupNormalization", "c1 s t", "g1", num_groups=2, epsilon=0.1),
+            node("Sigmoid", "g1", "g2"),
+            node("Mul", "g1 g2", "y1"),
+            node("Transpose", "y1", "y", perm=last),
+        ]
+        case = self.model(theirs, {**x, **weights}, "y", opset=21)
+        run([case], TOOL)
+        self.assertEqual(case.error, "")
+        wanted = self.model(plain, {**x, **weights}, "y", opset=21)
+        self.assertEqual(problem(case, by_runtime(wanted), by_numpy(wanted)), "")
+
     def test_quantised_network(self) -> None:
         """QDQ around a convolution and a product, and the operators that are both in one."""
         d = self.d
