@@ -189,9 +189,7 @@ class TpuDescribed:
         self.tiling: Any = None
 
     def tiles_of_one(self, *kind: Any) -> tuple[int, ...]:
-        """Tiles of one element. Those of the TPU are asked for, too: what jax keeps of it lets it interpret a
-        pipeline on a host.
-        """
+        """Tiles of one element. The TPU's are asked for: what jax keeps of them lets it interpret pipelines."""
         return (1,) * len(self.tiling(*kind))
 
     def __enter__(self) -> None:
