@@ -189,7 +189,7 @@ class TpuDescribed:
         self.tiling: Any = None
 
     def tiles_of_one(self, *kind: Any) -> tuple[int, ...]:
-        """Tiles of one element. The TPU's are asked for: what jax keeps of them lets it interpret pipelines."""
+        """Tiles of one element; jax keeps what the TPU's are, and can interpret pipelines then."""
         return (1,) * len(self.tiling(*kind))
 
     def __enter__(self) -> None:
