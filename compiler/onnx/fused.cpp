@@ -48,10 +48,7 @@ ValueId made_by(Call& call, std::string_view type, std::vector<Operand> given) {
     for (Attribute& attribute : node.attributes) {
         if (type == "GroupNormalization" && attribute.name == "groups") attribute.name = "num_groups";
     }
-    Call plain(call.graph, node, call.opset, call.source, std::move(given));
-    find_operator("", type)->import(plain);
-    call.add_made(plain.made());
-    return *plain.results().at(0).value;
+    return *import_as(call, node, call.opset, std::move(given)).at(0).value;
 }
 
 /// The function that `activation` names; `parameters` are its own, in order.

@@ -50,4 +50,12 @@ const Operator* find_operator(std::string_view domain, std::string_view type) {
     return found == table.end() ? nullptr : &found->second;
 }
 
+std::vector<Operand> import_as(Call& call, const NodeModel& node, int64_t opset,
+                               std::vector<Operand> operands) {
+    Call other(call.graph, node, opset, call.source, std::move(operands));
+    find_operator("", node.type)->import(other);
+    call.add_made(other.made());
+    return other.results();
+}
+
 }  // namespace kpu::onnx

@@ -19,6 +19,10 @@ struct Operator {
 /// Of ONNX itself, domain "", or of com.microsoft. Null: no such operator.
 const Operator* find_operator(std::string_view domain, std::string_view type);
 
+/// Imports another node, of ONNX itself, in the place of this one; its results.
+std::vector<Operand> import_as(Call& call, const NodeModel& node, int64_t opset,
+                               std::vector<Operand> operands);
+
 using Operators = std::vector<Operator>;
 void add_convolutions(Operators& table);
 void add_pools(Operators& table);

@@ -97,11 +97,8 @@ void import_qlinear(Call& call) {
     NodeModel node = call.node;
     node.type = form.plain;
     constexpr int64_t axes_are_attributes = 13;
-    Call plain(call.graph, node, call.integer("opset", axes_are_attributes), call.source,
-               real_operands(call, form));
-    find_operator("", form.plain)->import(plain);
-    call.add_made(plain.made());
-    ValueId real = *plain.results().at(0).value;
+    const int64_t opset = call.integer("opset", axes_are_attributes);
+    ValueId real = *import_as(call, node, opset, real_operands(call, form)).at(0).value;
     if (has_channels_last(call)) real = channels_last(call, real);
     if (!call.has(form.result)) return call.result(0, real, Type::f32);
     const Type type = call.has(form.result + 1) ? call.type(form.result + 1)

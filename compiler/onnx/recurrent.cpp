@@ -289,11 +289,11 @@ void dynamic_lstm(Call& call) {
                            : call.has(i) ? call.in(i)
                                          : Operand{});
     }
-    Call plain(call.graph, call.node, call.opset, call.source, std::move(operands));
-    lstm(plain);
-    call.add_made(plain.made());
+    NodeModel node = call.node;
+    node.type = "LSTM";
+    const std::vector<Operand> results = import_as(call, node, call.opset, std::move(operands));
     for (size_t i = 0; i < call.outputs(); ++i) {
-        if (call.wants(i)) call.result(i, plain.results()[i]);
+        if (call.wants(i)) call.result(i, results[i]);
     }
 }
 

@@ -370,8 +370,11 @@ class Simulation:
             As of :meth:`read`, and for a wrong shape or dtype.
         """
         values = self._loop_values(region, loop_values)
-        held = next(row["element_type"] for row in self._core.regions() if row["name"] == region)
-        array, dtype = host_array(f"the array for region `{region}`", value, lambda: held)
+
+        def held() -> str:
+            return str(next(row["element_type"] for row in self._core.regions() if row["name"] == region))
+
+        array, dtype = host_array(f"the array for region `{region}`", value, held)
         self._written = True
         self._generation += 1
         self._core.write_region(region, array, dtype, values)

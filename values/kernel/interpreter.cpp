@@ -310,10 +310,10 @@ void fail_trap(const Code& code, uint32_t statement, Type type, uint64_t bits) {
     if (!as_u32(type, bits, address))
         throw Fault(fmt::format(
             "reference trap `{}` address is not a u32. Fix: pass a scalar u32 trap address.", tag));
-    throw Fault(
-        fmt::format("reference dispatch trapped: address={}, tag=`{}`. Fix: give operands for which the "
-                    "kernel does not trap, or handle the case in it.",
-                    address, tag));
+    throw Fault(fmt::format(
+        "reference dispatch trapped: address={}, tag=`{}`. Fix: handle the trap condition or route "
+        "this Program through a backend/runtime with replay support.",
+        address, tag));
 }
 
 void fail_second_start(const Code& code, uint32_t statement) {
