@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/onnx/activations.hpp"
 #include "compiler/onnx/attention.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
@@ -53,24 +54,23 @@ ValueId made_by(Call& call, std::string_view type, std::vector<Operand> given) {
 
 /// The function that `activation` names; `parameters` are its own, in order.
 ValueId activated(Call& call, ValueId x, const std::vector<double>& parameters) {
+    constexpr double most = std::numeric_limits<float>::max();
+    const Activation known[] = {{"Relu"},
+                                {"Sigmoid"},
+                                {"Tanh"},
+                                {"LeakyRelu", 0.01},
+                                {"HardSigmoid", 0.2F, 0.5},
+                                {"Clip", -most, most}};
     const std::string name = call.text("activation", "");
-    const auto parameter = [&](size_t i, double fallback) {
-        return i < parameters.size() ? parameters[i] : fallback;
-    };
-    const auto two = [&](std::string_view opcode, const char* first, double a, const char* second, double b) {
-        return call.emit(opcode, {x}, {real(first, parameter(0, a)), real(second, parameter(1, b))});
-    };
     if (name.empty()) return x;
-    if (name == "Relu") return call.unary("relu", x);
-    if (name == "Sigmoid") return call.unary("sigmoid", x);
-    if (name == "Tanh") return call.unary("tanh", x);
-    if (name == "LeakyRelu") return call.emit("leaky_relu", {x}, {real("alpha", parameter(0, 0.01))});
-    if (name == "HardSigmoid") return two("hard_sigmoid", "alpha", 0.2F, "beta", 0.5);
-    if (name == "Clip") {
-        constexpr double most = std::numeric_limits<float>::max();
-        return two("clamp", "min_val", -most, "max_val", most);
-    }
-    Call::refuse(fmt::format("its activation {} is not taken", name));
+    const auto found = std::find_if(std::begin(known), std::end(known),
+                                    [&](const Activation& one) { return one.name == name; });
+    if (found == std::end(known)) Call::refuse(fmt::format("its activation {} is not taken", name));
+    Activation f = *found;
+    if (!parameters.empty()) f.alpha = parameters[0];
+    if (parameters.size() > 1) f.beta = parameters[1];
+    if (name == "Clip") return call.emit("clamp", {x}, {real("min_val", f.alpha), real("max_val", f.beta)});
+    return activate(call, f, x);
 }
 
 /// X, W, B, Z: a convolution, plus Z, and an activation of that.
@@ -104,7 +104,7 @@ void group_norm(Call& call) {
     std::vector<Operand> given = first_operands(call, 3);
     if (last) given.at(0) = call.operand(channels_first(call, call.value(0)), call.type(0));
     ValueId y = made_by(call, "GroupNormalization", std::move(given));
-    if (call.integer("activation", 0) != 0) y = call.binary("mul", y, call.unary("sigmoid", y));
+    if (call.integer("activation", 0) != 0) y = call.unary("silu", y);
     call.result(last ? channels_last(call, y) : y);
 }
 

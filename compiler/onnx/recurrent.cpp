@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/onnx/activations.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
 
@@ -11,11 +12,6 @@ namespace kpu::onnx {
 namespace {
 
 constexpr int64_t most_steps = 4096;
-
-struct Activation {
-    std::string name;
-    double alpha = 0, beta = 0;
-};
 
 /// Sizes, attributes, and what is common to all steps.
 struct Network {
@@ -26,25 +22,6 @@ struct Network {
     bool batch_first = false;
     std::optional<ValueId> lengths;  ///< [batch, 1]
 };
-
-ValueId activate(Call& call, const Network& net, const Activation& f, ValueId x) {
-    using graph::real;
-    if (net.clip > 0) x = call.emit("clamp", {x}, {real("min_val", -net.clip), real("max_val", net.clip)});
-    std::string name = f.name;
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (name == "sigmoid" || name == "tanh" || name == "relu" || name == "softplus")
-        return call.unary(name, x);
-    if (name == "affine") return call.binary("add", call.binary("mul", x, f.alpha), f.beta);
-    if (name == "leakyrelu") return call.emit("leaky_relu", {x}, {real("alpha", f.alpha)});
-    if (name == "thresholdedrelu") return call.emit("thresholded_relu", {x}, {real("alpha", f.alpha)});
-    if (name == "elu") return call.emit("elu", {x}, {real("alpha", f.alpha)});
-    if (name == "hardsigmoid")
-        return call.emit("hard_sigmoid", {x}, {real("alpha", f.alpha), real("beta", f.beta)});
-    if (name == "scaledtanh")
-        return call.binary("mul", call.unary("tanh", call.binary("mul", x, f.beta)), f.alpha);
-    if (name == "softsign") return call.binary("div", x, call.binary("add", call.unary("abs", x), 1.0));
-    Call::refuse(fmt::format("its activation {} is not known", f.name));
-}
 
 /// alpha and beta stand in lists, for the activations that have them, in order.
 std::vector<Activation> activations_of(const Call& call, const std::vector<std::string>& defaults,
@@ -134,7 +111,12 @@ struct Cell {
         return call.slice(x, static_cast<int64_t>(sizes.size()) - 1, index * net.hidden,
                           (index + count) * net.hidden);
     }
-    ValueId apply(size_t i, ValueId x) const { return activate(call, net, activation(i), x); }
+    ValueId apply(size_t i, ValueId x) const {
+        if (net.clip > 0)
+            x = call.emit("clamp", {x},
+                          {graph::real("min_val", -net.clip), graph::real("max_val", net.clip)});
+        return activate(call, activation(i), x);
+    }
     ValueId add(ValueId a, ValueId b) const { return call.binary("add", a, b); }
     ValueId mul(ValueId a, ValueId b) const { return call.binary("mul", a, b); }
 };

@@ -208,11 +208,12 @@ class TpuDescribed:
         registry: dict[str, Any] = tpu_info.registry
         with self.lock:
             self.inside -= 1
-            if not self.inside:
-                tpu_info.infer_tiling = self.tiling
-            if not self.inside and self.before is None:
+            if self.inside:
+                return
+            tpu_info.infer_tiling = self.tiling
+            if self.before is None:
                 del registry["cpu"]
-            elif not self.inside:
+            else:
                 registry["cpu"] = self.before
 
 
