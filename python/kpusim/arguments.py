@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 
 from kpusim.errors import ArgumentError
 
@@ -13,6 +14,13 @@ def path_text(path: object) -> str:
     if isinstance(text, str):
         return text
     raise ArgumentError(f"{path!r} is no path. Fix: give a str or a pathlib.Path.")
+
+
+def folder_texts(folders: object) -> list[str]:
+    """Folders to search, as text. One text is no list of them, though Python takes its letters as one."""
+    if isinstance(folders, Iterable) and not isinstance(folders, (str, bytes, Mapping)):
+        return [path_text(folder) for folder in folders]
+    raise ArgumentError(f"search_paths={folders!r} is no list of folders. Fix: give a list of paths.")
 
 
 def number(value: object, name: str) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kpusim import _core
-from kpusim.arguments import path_text, plain_text
+from kpusim.arguments import folder_texts, path_text, plain_text
 
 OverrideValue = str | int | float | bool
 
@@ -68,7 +68,7 @@ class Platform:
             When it cannot be found, read, or breaks a rule of platforms.
         """
         name = path_text(name_or_path)
-        return cls(_core.load_platform(name, [path_text(path) for path in search_paths]), name)
+        return cls(_core.load_platform(name, folder_texts(search_paths)), name)
 
     @classmethod
     def parse(cls, text: str) -> Platform:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kpusim import _core
-from kpusim.arguments import path_text
+from kpusim.arguments import folder_texts, path_text
 from kpusim.errors import Diagnostic, UserError
 from kpusim.platform import OverrideValue, Platform, override_list
 from kpusim.precision import Accuracy, Keep, Mixing
@@ -116,7 +116,7 @@ class Program:
         options: Mapping[str, OptionValue],
         files: Mapping[str, Buffer] | None = None,
     ) -> Program:
-        folders = [path_text(folder) for folder in search_paths]
+        folders = folder_texts(search_paths)
         device = None if platform is None else platform_beside(platform, origin)._core
         given = front_end_options(options)
         if content is None:

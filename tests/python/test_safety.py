@@ -58,6 +58,8 @@ MISTAKES = [
     "refused(lambda: kpusim.simulate(RELU, 'npm_lite', {3: x}), 'names no input')",
     "refused(lambda: kpusim.simulate(RELU, 'npm_lite', {'x': x}, mode='fast'), 'mode')",
     "refused(lambda: run(x, order=3), 'order')",
+    "refused(lambda: kpusim.Platform.load('tile32', {'l2.banks': '1'}), 'no list of folders')",
+    "refused(lambda: kpusim.Program.load('x.nem', 'tile32'), 'no list of folders')",
     "refused(lambda: run(x, fill=-1), 'fill')",
     "refused(lambda: run(x, params={'N': 3}), 'N')",
     "refused(lambda: kpusim.Program.of(3), 'int')",
