@@ -1,0 +1,41 @@
+"""A random graph by its seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import qdq_edges
+import qdq_operators
+import qdq_products
+from onnxruntime.capi import onnxruntime_pybind11_state as refusals
+from qdq_graph import QdqGraph, UnsuitableError
+
+PARTS = {
+    part.__name__: (part, share)
+    for m in (qdq_edges, qdq_operators, qdq_products)
+    for part, share in m.PARTS.items()
+}
+REFUSED = (
+    UnsuitableError,
+    refusals.Fail,
+    refusals.InvalidArgument,
+    refusals.InvalidGraph,
+    refusals.NotImplemented,
+    refusals.RuntimeException,
+)
+
+
+def random_graph(seed: int, *, half: bool, only_i8: bool, names: list[str] | None = None) -> QdqGraph:
+    """Some parts, each of which may use what others made. Of these names: as many."""
+    rng = np.random.default_rng(seed)
+    g = QdqGraph(rng, int(rng.integers(10, 22)), half, only_i8)
+    known = names or list(PARTS)
+    shares = np.array([PARTS[name][1] for name in known])
+    left = len(names) if names else g.pick([3, 4, 4, 5])
+    while left > 0:
+        try:
+            with g.part():
+                PARTS[known[int(rng.choice(len(known), p=shares / shares.sum()))]][0](g)
+            left -= 1
+        except REFUSED:
+            g.opset = max(g.opset, 16) if names else g.opset  # a part that needs it
+    return g

@@ -1,0 +1,151 @@
+"""Random QDQ graphs, run on devices, against ONNX Runtime without optimisations (qdq_judge.py has the rules).
+
+usage: quantized_graphs.py KPUSIM [--seed N] [--count N] [--jobs N] [--part NAME ...] [--keep FOLDER]
+
+Graph, device and options follow from the seed: `--seed N --count 1` is one of them again. Prints each wrong
+tensor, then how many graphs have each kind and in how many of them a part of that kind is wrong. Exit code 1:
+something is wrong, or a kind has a share below 5 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+from qdq_graph import QdqGraph
+from qdq_judge import Fault, Target, Verdict, judge
+from qdq_random import PARTS, random_graph
+from qdq_reduce import reduced
+
+LEAST_SHARE = 5.0
+ENOUGH = 200  #: graphs for shares to count
+COMMON = {"i8", "u8", "16 bits", "zero point off centre", "ties", "saturates", "integer output"}
+
+
+def target_of(seed: int) -> Target:
+    """Floats in f32, where results are exact, on more than half of them."""
+    rng = np.random.default_rng([seed, 1])
+    options = ("--effort", "1") if rng.random() < 0.8 else ()
+    options += ("--boundary", "device") if rng.random() < 0.3 else ()
+    options += () if rng.random() < 0.1 else ("--mode", "functional")
+    where = rng.random()
+    if where < 0.6:
+        return Target("tile32", ("--precision", "f32", *options), half=False)
+    return Target("swkpu-v1" if where < 0.85 else "npm_lite", options)
+
+
+def graph_of(seed: int, names: list[str] | None) -> QdqGraph:
+    """The graph of a seed for its device."""
+    target = target_of(seed)
+    return random_graph(seed, half=target.half, only_i8=target.platform == "npm_lite", names=names)
+
+
+def checked(seed: int, kpusim: str, names: list[str] | None) -> tuple[int, set[str], Verdict]:
+    """One graph."""
+    g = graph_of(seed, names)
+    kinds = set().union(*(g.kinds[node.output[0]] for node in g.nodes))
+    return seed, kinds, judge(kpusim, target_of(seed), g)
+
+
+def keep(folder: Path, seed: int, kpusim: str, names: list[str] | None, fault: Fault) -> None:
+    """Write the smallest model with this fault."""
+    target, found = target_of(seed), [fault]
+
+    def is_wrong(g: QdqGraph) -> bool:
+        same = [other for other in judge(kpusim, target, g).faults if other.rule == fault.rule]
+        found[:] = same[:1] or found
+        return bool(same)
+
+    g = reduced(graph_of(seed, names), is_wrong)
+    is_wrong(g)
+    model = g.model(g.ends() if "whole" in fault.rule else g.results())
+    stem = folder / f"{seed}_{fault.rule}".replace(" ", "_")
+    onnx.save(model, stem.with_suffix(".onnx"))
+    np.savez(stem.with_suffix(".npz"), **{port.name: g.inputs[port.name] for port in model.graph.input})
+    stem.with_suffix(".md").write_text(
+        f"seed {seed}, kpusim run {stem.name}.onnx {target}\n\n{found[0]}\n\n{onnx.printer.to_text(model)}\n"
+    )
+
+
+class Tally:
+    """What all graphs gave."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.wrong: Counter[str] = Counter()
+        self.rules: Counter[str] = Counter()
+        self.graphs = self.faulty = self.refused = self.nodes = self.outputs = self.judged = 0
+
+    def add(self, kinds: set[str], verdict: Verdict) -> None:
+        """One more."""
+        self.graphs += 1
+        self.kinds.update(kinds)
+        self.wrong.update(set().union(*(fault.kinds for fault in verdict.faults)))
+        self.rules.update({fault.rule for fault in verdict.faults})
+        self.faulty += bool(verdict.faults)
+        self.refused += bool(verdict.refusal)
+        self.nodes += verdict.nodes
+        self.outputs += verdict.outputs
+        self.judged += verdict.judged
+
+    def report(self) -> bool:
+        """Prints; true: all is right."""
+        print(
+            f"{self.graphs} graphs, {self.nodes} nodes, {self.judged} of {self.outputs} outputs of whole "
+            f"graphs judged: {self.faulty} graphs wrong, {self.refused} refused"
+        )
+        for rule, count in self.rules.most_common():
+            print(f"{count:5} graphs: {rule}")
+        small = []
+        for kind, count in self.kinds.most_common():
+            share = 100 * count / self.graphs
+            print(f"{share:5.1f} % {kind}: {self.wrong[kind]} wrong")
+            if share < LEAST_SHARE:
+                small.append(kind)
+        if small and self.graphs >= ENOUGH:
+            print(f"less than {LEAST_SHARE:g} %: {', '.join(small)}")
+        return not self.faulty and (not small or self.graphs < ENOUGH)
+
+
+def main() -> None:
+    """Runs graphs; exit code 1 when one is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("kpusim")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--part", action="append", choices=list(PARTS), help="nothing but these parts")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for the smallest model of each fault, one for each rule and part"
+    )
+    options = parser.parse_args()
+    tally, kept, begin = Tally(), Counter[str](), time.monotonic()
+    check = partial(checked, kpusim=str(Path(options.kpusim).resolve()), names=options.part)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for seed, kinds, verdict in pool.map(check, range(options.seed, options.seed + options.count)):
+            tally.add(kinds, verdict)
+            if verdict.refusal:
+                print(f"seed {seed} {target_of(seed)}: refused: {verdict.refusal[:400]}", flush=True)
+            for fault in verdict.faults:
+                print(f"seed {seed} {target_of(seed)}: {fault}", flush=True)
+                kind = f"{fault.rule} {sorted(fault.kinds - COMMON)}"
+                kept[kind] += 1
+                if options.keep and kept[kind] == 1:
+                    options.keep.mkdir(parents=True, exist_ok=True)
+                    keep(options.keep, seed, options.kpusim, options.part, fault)
+    right = tally.report()
+    print(f"{time.monotonic() - begin:.0f} s")
+    sys.exit(not right)
+
+
+if __name__ == "__main__":
+    main()
