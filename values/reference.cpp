@@ -13,6 +13,13 @@ int64_t truncated(double value) {
     return static_cast<int64_t>(std::clamp(value, -0x1p40, 0x1p40));
 }
 
+/// In binary64.
+double dequantised(const Tensor& tensor, const QuantMap& map, int64_t index) {
+    const size_t entry = map.entry(index);
+    const double raw = load_real(tensor.type, tensor.data, index);
+    return (raw - static_cast<double>(map.zero_point(entry))) * map.scale(entry);
+}
+
 class ReferenceBackend final : public BackendBase {
   public:
     const char* name() const override { return "reference"; }
@@ -24,16 +31,14 @@ class ReferenceBackend final : public BackendBase {
 }  // namespace
 
 double real_value(const Tensor& tensor, const QuantMap& map, int64_t index) {
-    const double raw = load_real(tensor.type, tensor.data, index);
-    if (!has_quant(tensor)) return raw;
-    const size_t entry = map.entry(index);
-    return (raw - static_cast<double>(map.zero_point(entry))) * map.scale(entry);
+    if (!has_quant(tensor)) return load_real(tensor.type, tensor.data, index);
+    return f32_of(dequantised(tensor, map, index));
 }
 
 void store_real(const Tensor& tensor, const QuantMap& map, int64_t index, double value) {
     if (is_float(tensor.type)) return store_float(tensor.type, tensor.data, index, value);
     const size_t entry = map.entry(index);
-    const double steps = has_quant(tensor) ? value / map.scale(entry) : value;
+    const double steps = has_quant(tensor) ? in_steps(value, map.scale(entry)) : value;
     store_saturated(tensor.type, tensor.data, index,
                     quantized(steps, map.zero_point(entry), range_of(tensor.type)));
 }
@@ -84,7 +89,7 @@ void dequantize(const Call& call) {
     const Tensor &x = call.x(), &y = call.y();
     const QuantMap map(x);
     const auto count = static_cast<int64_t>(y.elements());
-    for (int64_t i = 0; i < count; ++i) store_float(y.type, y.data, i, real_value(x, map, i));
+    for (int64_t i = 0; i < count; ++i) store_float(y.type, y.data, i, dequantised(x, map, i));
 }
 
 void requant(const Call& call) {

@@ -123,6 +123,11 @@ inline double load_real(ElemType type, const uint8_t* data, int64_t index) {
                           : static_cast<double>(load_integer(type, data, index));
 }
 
+/// A number in steps of this size, divided as ONNX's QuantizeLinear does: both are f32, and so is the quotient.
+inline double in_steps(double value, double scale) {
+    return f32_of(static_cast<double>(f32_of(value)) / scale);
+}
+
 /// saturate(round_half_even(value) + zero_point); a NaN counts as 0. Clamping first changes nothing and keeps
 /// the conversion in range.
 inline int64_t quantized(double value, int64_t zero_point, IntegerRange range) {

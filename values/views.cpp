@@ -127,7 +127,8 @@ std::vector<int64_t> padding_map(int64_t size, int64_t before, int64_t behind, s
 void fill_constant(const Tensor& y, double value, uint8_t* element) {
     if (is_float(y.type)) return store_float(y.type, element, 0, value);
     const QuantMap map(y);
-    store_saturated(y.type, element, 0, quantized(value / map.scale(0), map.zero_point(0), range_of(y.type)));
+    store_saturated(y.type, element, 0,
+                    quantized(in_steps(value, map.scale(0)), map.zero_point(0), range_of(y.type)));
 }
 
 void pad(const Call& call) {

@@ -55,7 +55,8 @@ struct Side {
         const values::IntegerRange range = values::range_of(elem);
         if (value != nullptr && value->quant) {
             const size_t entry = quant.entry(i);
-            const int64_t q = values::quantized(number / quant.scale(entry), quant.zero_point(entry), range);
+            const double steps = values::in_steps(number, quant.scale(entry));
+            const int64_t q = values::quantized(steps, quant.zero_point(entry), range);
             return values::store_saturated(elem, data, i, q);
         }
         values::store_saturated(elem, data, i, static_cast<int64_t>(number));

@@ -42,14 +42,15 @@ void add_conversions(Table& t) {
     t.back().inputs = {x};
     t.back().outputs = {y};
     t.back().unit = UnitKind::cstl;
-    t.push_back(conversion("quantize", float_to_integer,
-                           "dst = saturate(round_half_even(src / scale) + zero_point), quantization of dst"));
+    t.push_back(conversion(
+        "quantize", float_to_integer,
+        "dst = saturate(round_half_even(f32(f32(src) / scale)) + zero_point), quantization of dst"));
     t.push_back(
         conversion("dequantize", integer_to_float, "dst = (src - zero_point) * scale, quantization of src"));
     t.push_back(
         conversion("requant", narrowing,
-                   "dst = saturate(round_half_even((src - zp_src) * scale_src / scale_dst) + zp_dst); "
-                   "i32 to i8 or i16"));
+                   "dst = saturate(round_half_even((src - zp_src) * (scale_src / scale_dst)) + zp_dst) in "
+                   "binary64; i32 to i8 or i16"));
 }
 
 }  // namespace kpu::opcodes

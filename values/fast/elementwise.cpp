@@ -83,7 +83,8 @@ bool dequantize(const Kernels& kernels, Scratch&, const Call& call) {
     if (!in.usable()) return false;
     for_each_chunk(call.y(), [&](int64_t first, int64_t count) {
         double value[chunk];
-        in.read(first, count, value);
+        to_real(kernels, call.x(), first, count, value);
+        kernels.dequantize(value, static_cast<double>(in.map.zero_point(0)), in.map.scale(0), count);
         from_real(kernels, value, call.y(), first, count);
     });
     return true;

@@ -46,6 +46,9 @@ struct Kernels {
     /// clamp(round_half_even(value) + zero, low, high) of finite or infinite values, NaN as 0; low and high
     /// within i32
     void (*quantize)(const double* value, double zero, double low, double high, int32_t* to, int64_t count);
+    /// value = f32((value - zero) * scale), and the inverse as in_steps() of values/scalar.hpp has it
+    void (*from_f32_steps)(double* value, double zero, double scale, int64_t count);
+    void (*to_f32_steps)(double* value, double scale, int64_t count);
     /// value = (value - zero) * scale
     void (*dequantize)(double* value, double zero, double scale, int64_t count);
     void (*divide)(double* value, double divisor, int64_t count);

@@ -24,12 +24,12 @@ struct Real {
     void read(int64_t first, int64_t count, double* to) const {
         to_real(kernels, tensor, first, count, to);
         if (has_quant(tensor))
-            kernels.dequantize(to, static_cast<double>(map.zero_point(0)), map.scale(0), count);
+            kernels.from_f32_steps(to, static_cast<double>(map.zero_point(0)), map.scale(0), count);
     }
     /// Uses the values as scratch.
     void write(double* from, int64_t first, int64_t count) const {
         if (is_float(tensor.type)) return from_real(kernels, from, tensor, first, count);
-        if (has_quant(tensor)) kernels.divide(from, map.scale(0), count);
+        if (has_quant(tensor)) kernels.to_f32_steps(from, map.scale(0), count);
         from_steps(kernels, from, map.zero_point(0), tensor, first, count);
     }
 };

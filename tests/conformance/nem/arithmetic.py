@@ -100,7 +100,7 @@ class Tensor:
         self.shape = self.data.shape
 
     def real(self) -> np.ndarray:
-        """Every element as binary64, dequantized."""
+        """Every element as binary64; dequantized, rounded to f32, as ONNX's DequantizeLinear gives it."""
         if self.elem == "bf16":
             return (self.data.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
         if self.elem.startswith("posit"):
@@ -109,10 +109,18 @@ class Tensor:
             ]
             return np.array([math.nan if v is None else float(v) for v in exact]).reshape(self.shape)
         values = self.data.astype(np.float64)
-        if self.quant is None:
-            return values
+        return values if self.quant is None else single(self.unrounded())
+
+    def unrounded(self) -> np.ndarray:
+        """The numbers that steps stand for, in binary64."""
         scale, zero = self.quant.expand(self.shape)
-        return (values - zero) * scale
+        return (self.data.astype(np.float64) - zero) * scale
+
+
+def single(values: np.ndarray) -> np.ndarray:
+    """Rounded to f32."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(np.float32).astype(np.float64)
 
 
 def round_bits(value: float | Fraction, mantissa: int, least_exponent: int) -> Fraction:
@@ -161,7 +169,7 @@ def to_elem(elem: str, values: np.ndarray, quant: Quant | None = None) -> Tensor
     zero: np.ndarray | int = 0
     if quant is not None:
         scale, zero = quant.expand(values.shape)
-        values = values / scale
+        values = single(single(values) / scale)  # QuantizeLinear divides in f32
     values = np.where(np.isnan(values), 0, values)
     return Tensor(elem, np.clip(np.rint(np.clip(values, -(2.0**40), 2.0**40)) + zero, low, high), quant)
 
@@ -489,7 +497,7 @@ def convert(opcode: str, x: Tensor, elem: str, quant: Quant | None) -> Tensor:
     if opcode == "quantize":
         return to_elem(elem, Tensor(x.elem, x.data).real(), quant)
     if opcode == "dequantize":
-        return to_elem(elem, x.real())
+        return to_elem(elem, x.unrounded())
     if opcode == "requant":
         sx, zx = x.quant.expand(x.shape)
         sy, zy = quant.expand(x.shape)

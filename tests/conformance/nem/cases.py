@@ -459,7 +459,39 @@ def conversion_cases() -> list[Case]:
     return cases
 
 
+def tie_cases() -> list[Case]:
+    """Numbers half way between two steps: the order of factors and the width of a quotient decide."""
+    cases = []
+
+    def single(number: float) -> float:
+        return float(np.float32(number))
+
+    pixels = Tensor("f32", np.arange(256, dtype=np.float32) / 255)  # odd ones are ties for f32 only
+    for elem, zero in (("i8", -128), ("i8", -127), ("u8", 0), ("u8", 1), ("i16", -3)):
+        family = "quantize" if elem == "i8" else "quantize.ext"
+        y = ar.convert("quantize", pixels, elem, Quant([single(2 / 255)], [zero]))
+        name = f"tie_f32_{elem}_{zero % 256}"
+        cases.append(Case(name, "quantize", f"{family}<f32,{elem}>.default", [pixels], [y]))
+    scales = ((0.1, 0.2), (0.05, 0.3), (0.007, 0.014), (0.3, 0.4), (1.1, 2.2))
+    for i, (sx, sy) in enumerate(scales):
+        out = Quant([single(sy)], [(-1) ** i * i])
+        sums = Tensor("i32", np.arange(-400, 400, dtype=np.int32), Quant([single(sx)], [0]))
+        y = ar.convert("requant", sums, "i8", out)
+        cases.append(Case(f"tie_i32_i8_{i}", "requant", "requant<i8>.default", [sums], [y]))
+        steps = Tensor("i8", np.arange(-128, 128, dtype=np.int8), Quant([single(sx)], [i]))
+        bounds = {"min_val": -1e9, "max_val": 1e9}
+        y = ar.apply_elementwise("clamp", bounds, [steps], out)
+        cases.append(Case(f"tie_clamp_i8_quant_{i}", "clamp", "eltwise<i8>.default", [steps], [y], bounds))
+        column = Tensor("i8", steps.data[:, None], steps.quant)
+        row = Tensor("i8", np.array([[1, -1, 3]], np.int8), Quant([single(0.7)], [0]))
+        out = Quant([single(sx) * single(0.7) * 2], [i])  # half of a sum is a tie
+        y = ar.gemm([column, row], "i8", out, False)
+        attrs = {"accum_type": "i32"}
+        cases.append(Case(f"tie_gemm_i8_{i}", "gemm", "gemm.int8<i8>.no_bias", [column, row], [y], attrs))
+    return cases
+
+
 def all_cases() -> list[Case]:
     """Every case, in order of their groups."""
     cases = elementwise_cases() + pool_cases() + norm_cases() + view_cases()
-    return cases + reduction_cases() + product_cases() + group_cases() + conversion_cases()
+    return cases + reduction_cases() + product_cases() + group_cases() + conversion_cases() + tie_cases()
