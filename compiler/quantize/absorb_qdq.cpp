@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "compiler/graph/data.hpp"
-#include "compiler/graph/execute.hpp"
 #include "compiler/quantize/integer_models.hpp"
 #include "compiler/quantize/parameters.hpp"
 #include "compiler/quantize/rewrite.hpp"
+#include "compiler/quantize/strip_qdq.hpp"
 #include "values/scalar.hpp"
 
 namespace kpu::quantize {
@@ -22,219 +22,6 @@ using graph::NodeId;
 using graph::Port;
 using graph::Value;
 using graph::ValueId;
-
-constexpr ValueId absent = UINT32_MAX;
-
-bool is_named(const Node& node, std::string_view name) { return node.spec().name == name; }
-
-/// The model without its conversions, and what they said of its values.
-struct Stripped {
-    Graph graph;
-    std::vector<bool> noted;  ///< by value: has a quantisation
-    Plan plan;  ///< quants and given of noted values; nodes that only mark a conversion saturate
-    std::vector<bool> marks;  ///< by node: stands for a quantize node
-};
-
-class Stripper {
-  public:
-    explicit Stripper(const Graph& from)
-        : from_(from),
-          users_(graph::users(from)),
-          map_(from.values.size(), absent),
-          output_(from.values.size()),
-          absorbed_(from.values.size()) {
-        for (const Port& port : from.outputs) output_[port.value] = true;
-        for (size_t n = from.nodes.size(); n-- > 0;) {
-            for (const ValueId id : from.nodes[n].outputs) absorbed_[id] = becomes_floats(id);
-        }
-        to_.graph.name = from.name;
-    }
-
-    Stripped run() {
-        for (const Port& port : from_.inputs) {
-            const Value& value = from_.value(port.value);
-            map_[port.value] = to_.graph.add_value(value.name, value.elem, value.shape, value.quant);
-            to_.graph.inputs.push_back(port);
-            to_.graph.inputs.back().value = map_[port.value];
-        }
-        for (const Node& node : from_.nodes) strip(node);
-        for (const Port& port : from_.outputs) {
-            to_.graph.outputs.push_back(port);
-            to_.graph.outputs.back().value = mapped(port.value);
-        }
-        grow();
-        return std::move(to_);
-    }
-
-  private:
-    ValueId mapped(ValueId id) {
-        const Value& value = from_.value(id);
-        if (map_[id] == absent && value.constant())
-            map_[id] = to_.graph.add_constant(value.name, value.elem, value.shape, value.data, value.quant);
-        if (value.blocks != nullptr) to_.graph.value(map_[id]).blocks = value.blocks;
-        return map_[id];
-    }
-
-    void grow() {
-        const size_t values = to_.graph.values.size(), nodes = to_.graph.nodes.size();
-        to_.noted.resize(values);
-        to_.plan.quants.resize(values);
-        to_.plan.given.resize(values);
-        to_.plan.only_saturates.resize(nodes);
-        to_.marks.resize(nodes);
-    }
-
-    void note(ValueId id, BoundQuant quant) {
-        grow();
-        to_.noted[id] = true;
-        to_.plan.quants[id] = std::move(quant);
-    }
-
-    void strip(const Node& node) {
-        if (is_named(node, "quantize") && absorbed_[node.outputs[0]]) {
-            mark(node);
-        } else if (is_named(node, "dequantize") && is_float_now(node.inputs[0])) {
-            map_[node.outputs[0]] = map_[node.inputs[0]];
-        } else if (is_named(node, "dequantize") && is_given(from_.value(node.inputs[0]))) {
-            give(node);
-        } else if (is_named(node, "transpose") && is_given_constant(node.inputs[0])) {
-            transpose_given(node);
-        } else if (is_named(node, "reshape") && is_given_constant(node.inputs[0]) && reshape_given(node)) {
-            return;
-        } else {
-            copy(node);
-        }
-    }
-
-    bool is_float_now(ValueId id) const {
-        return map_[id] != absent && is_float(to_.graph.value(map_[id]).elem);
-    }
-
-    /// Steps of one scale that every user makes floats of, at once or behind operations that keep them.
-    bool becomes_floats(ValueId id) const {
-        const Value& value = from_.value(id);
-        const auto returns = [this, id](NodeId user) {
-            const Node& node = from_.nodes[user];
-            return is_named(node, "dequantize") || (keeps_them(node) && node.inputs[0] == id);
-        };
-        return (value.elem == ElemType::i8 || value.elem == ElemType::u8) &&
-               value.quant.kind == proto::Quant::PER_TENSOR && !output_[id] &&
-               std::all_of(users_[id].begin(), users_[id].end(), returns);
-    }
-
-    /// Of one operand, whose steps its results have. What pads adds is told in steps, so they stay integers.
-    bool keeps_them(const Node& node) const {
-        const BoundQuant& quant = from_.value(node.inputs[0]).quant;
-        return keeps_steps(node.spec()) && !is_named(node, "pad") &&
-               (node.inputs.size() == 1 || !is_data(node.spec(), 1)) &&
-               std::all_of(node.outputs.begin(), node.outputs.end(),
-                           [&](ValueId id) { return absorbed_[id] && equal(from_.value(id).quant, quant); });
-    }
-
-    /// A node that stands for quantize: its result has steps, its operand too when it has no other use.
-    void mark(const Node& node) {
-        const Value& steps = from_.value(node.outputs[0]);
-        const BoundQuant quant = as_i8(steps.quant, steps.elem);
-        const Range held = representable(quant);
-        const ValueId x = mapped(node.inputs[0]);
-        const ValueId y = to_.graph.add_node(
-            "clamp", {x},
-            graph::attributes({graph::real("min_val", held.low), graph::real("max_val", held.high)}),
-            {node.source, steps.name, from_.value(node.inputs[0]).elem, {}});
-        map_[node.outputs[0]] = y;
-        note(y, quant);
-        to_.marks.back() = to_.plan.only_saturates.back() = true;
-        const bool alone = users_[node.inputs[0]].size() == 1 && !output_[node.inputs[0]];
-        if (alone) {
-            note(x, quant);
-        } else if (!to_.noted[x]) {
-            to_.plan.quants[x] = quant;
-        }
-    }
-
-    static bool is_given(const Value& value) {
-        const bool type = value.elem == ElemType::i8 || value.elem == ElemType::u8 ||
-                          value.elem == ElemType::i4 || value.elem == ElemType::i32;
-        return value.constant() && type &&
-               (value.quant.kind == proto::Quant::PER_TENSOR ||
-                value.quant.kind == proto::Quant::PER_CHANNEL);
-    }
-
-    /// A constant that is stored in steps.
-    void give(const Node& node) {
-        const Value& value = from_.value(node.inputs[0]);
-        const auto engine = values::make_fast_backend();
-        const Data floats = graph::execute_node(from_, node, {value.data}, *engine)[0];
-        const ValueId id =
-            to_.graph.add_constant(value.name, from_.value(node.outputs[0]).elem, value.shape, floats);
-        map_[node.outputs[0]] = id;
-        if (value.elem == ElemType::i32) return;  // a bias: its steps follow from those of the product
-        note(id, as_i8(value.quant, value.elem));
-        to_.plan.given[id] = {value.elem == ElemType::u8 ? ElemType::i8 : value.elem,
-                              as_i8(value.data, value.elem)};
-    }
-
-    bool is_given_constant(ValueId id) const {
-        return map_[id] != absent && map_[id] < to_.plan.given.size() && to_.plan.given[map_[id]].data;
-    }
-
-    void transpose_given(const Node& node) {
-        const ValueId old = map_[node.inputs[0]];
-        const std::vector<int64_t>& order = node.attrs.find("perm")->ints;
-        const std::vector<int> perm(order.begin(), order.end());
-        const Value value = to_.graph.value(old);
-        const Given given = to_.plan.given[old];
-        BoundQuant quant = to_.plan.quants[old];
-        const ValueId id = to_.graph.add_constant(
-            from_.value(node.outputs[0]).name, value.elem, graph::permuted(value.shape, perm),
-            graph::permuted(value.data, graph::element_bytes(value.elem), value.shape, perm));
-        map_[node.outputs[0]] = id;
-        if (quant.kind == proto::Quant::PER_CHANNEL)
-            quant.axis = static_cast<int>(std::find(perm.begin(), perm.end(), quant.axis) - perm.begin());
-        note(id, std::move(quant));
-        to_.plan.given[id] = {
-            given.elem, graph::permuted(given.data, graph::element_bytes(given.elem), value.shape, perm)};
-    }
-
-    /// False: the scales are those of no dimension any more.
-    bool reshape_given(const Node& node) {
-        const ValueId old = map_[node.inputs[0]];
-        const Value value = to_.graph.value(old);
-        const Given given = to_.plan.given[old];
-        const Dims& shape = from_.value(node.outputs[0]).shape;
-        std::optional<BoundQuant> quant = reshaped(to_.plan.quants[old], value.shape, shape);
-        if (!quant) return false;
-        const ValueId id =
-            to_.graph.add_constant(from_.value(node.outputs[0]).name, value.elem, shape, value.data);
-        map_[node.outputs[0]] = id;
-        note(id, std::move(*quant));
-        to_.plan.given[id] = given;
-        return true;
-    }
-
-    void copy(const Node& node) {
-        const bool in_floats = !node.inputs.empty() && is_integer(from_.value(node.inputs[0]).elem) &&
-                               is_float_now(node.inputs[0]);  // so all its users are absorbed
-        Node made = node;
-        for (ValueId& id : made.inputs) id = mapped(id);
-        const ElemType real = in_floats ? to_.graph.value(made.inputs[0]).elem : ElemType::none;
-        for (ValueId& id : made.outputs) {
-            const Value& value = from_.value(id);
-            map_[id] = to_.graph.add_value(value.name, in_floats ? real : value.elem, value.shape,
-                                           in_floats ? BoundQuant{} : value.quant);
-            if (in_floats) note(map_[id], as_i8(value.quant, value.elem));
-            id = map_[id];
-        }
-        to_.graph.nodes.push_back(std::move(made));
-        grow();
-    }
-
-    const Graph& from_;
-    std::vector<std::vector<NodeId>> users_;
-    std::vector<ValueId> map_;
-    std::vector<bool> output_, absorbed_;  ///< by value
-    Stripped to_;
-};
 
 /// Modes of the nodes, by what is known of their values.
 class QdqPlanner {
@@ -268,9 +55,8 @@ class QdqPlanner {
 
   private:
     bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
-    bool passes_steps(const Node& node) const {
-        return keeps_steps(node.spec()) || is_named(node, "relu") || is_named(node, "clamp");
-    }
+    bool has_steps(ValueId id) const { return model_.steps[id] != Steps::none; }
+    const BoundQuant& quant(ValueId id) const { return model_.plan.quants[id]; }
     /// Steps of 4 bits stay where only products that take them use them: weights of one matrix, or of a window, whose
     /// tiles begin at whole bytes.
     void widen_nibbles() {
@@ -293,32 +79,75 @@ class QdqPlanner {
                 is_supported(options_.supports, form, {ElemType::i8, ElemType::i4}, {ElemType::i32}));
     }
 
-    void note(ValueId id, const BoundQuant& quant) {
-        model_.noted[id] = true;
+    void note(ValueId id, Steps steps, const BoundQuant& quant) {
+        model_.steps[id] = steps;
         model_.plan.quants[id] = quant;
     }
 
-    /// What only a view, a relu or a clamp uses may be made in the steps of their result.
+    /// Rounded to steps, its results are what it makes of its operand rounded to them.
+    bool follows_rounding(const Node& node) const {
+        if (is_named(node, "relu") || is_named(node, "clamp")) return true;
+        return moves(node) && node.inputs.size() == 1 && !tells_places(node);
+    }
+
+    /// Some results say where numbers were: which of two that are rounded to one step, is lost.
+    bool tells_places(const Node& node) const {
+        const auto floats = [this](ValueId id) { return is_float_value(id); };
+        return !std::all_of(node.outputs.begin(), node.outputs.end(), floats);
+    }
+
+    /// What only a view, a maximum, a relu or a clamp reads may be made in the steps of their result.
     void spread_back() {
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
             const Node& node = graph_.nodes[n];
-            if (model_.marks[n] || !passes_steps(node) || !model_.noted[node.outputs[0]]) continue;
+            if (model_.marks[n] || !follows_rounding(node) || !has_one_quant(node.outputs)) continue;
             const ValueId x = node.inputs[0];
-            if (is_data(node.spec(), 0) && node.inputs.size() == 1 && users_[x].size() == 1 && !output_[x] &&
-                is_float_value(x) && !model_.noted[x])
-                note(x, model_.plan.quants[node.outputs[0]]);
+            if (users_[x].size() == 1 && !output_[x] && is_float_value(x) && !graph_.value(x).constant() &&
+                !has_steps(x))
+                note(x, Steps::allowed, quant(node.outputs[0]));
         }
     }
 
-    /// Views of steps have them too. Those of channels have become floats: a view may cut or join them.
+    bool has_one_quant(const std::vector<ValueId>& ids) const {
+        return std::all_of(ids.begin(), ids.end(), [&](ValueId id) {
+            return !is_float_value(id) || (has_steps(id) && equal(quant(id), quant(ids[0])));
+        });
+    }
+
+    /// Numbers that are moved stay steps. Those with scales of channels become floats: a view may cut or join them.
+    /// Of several results none is made in steps of its own: all are made at once.
     void spread_on() {
         for (const Node& node : graph_.nodes) {
-            if (!keeps_steps(node.spec()) || !model_.noted[node.inputs[0]]) continue;
-            if (model_.plan.quants[node.inputs[0]].kind == proto::Quant::PER_CHANNEL) continue;
+            const BoundQuant* steps = moves(node) ? steps_of_operands(node) : nullptr;
+            if (steps == nullptr || !holds_padding(node, *steps)) continue;
             for (const ValueId y : node.outputs) {
-                if (is_float_value(y) && !model_.noted[y]) note(y, model_.plan.quants[node.inputs[0]]);
+                if (is_float_value(y) && (!has_steps(y) || node.outputs.size() > 1))
+                    note(y, Steps::exact, BoundQuant(*steps));
             }
         }
+    }
+
+    /// The steps that all data operands are of; null: they differ, or some are floats.
+    const BoundQuant* steps_of_operands(const Node& node) const {
+        const BoundQuant* steps = nullptr;
+        const std::vector<ValueId> operands = data_operands(node);
+        for (const ValueId id : operands) {
+            if (model_.steps[id] != Steps::exact) continue;
+            if (quant(id).kind != proto::Quant::PER_TENSOR || (steps != nullptr && !equal(*steps, quant(id))))
+                return nullptr;
+            steps = &quant(id);
+        }
+        const auto fits = [&](ValueId id) {
+            const Value& value = graph_.value(id);
+            return model_.steps[id] == Steps::exact ||
+                   (steps != nullptr && value.constant() && is_float(value.elem) && are_steps(value, *steps));
+        };
+        return std::all_of(operands.begin(), operands.end(), fits) ? steps : nullptr;
+    }
+
+    static bool holds_padding(const Node& node, const BoundQuant& steps) {
+        return !is_named(node, "pad") || node.attrs.word("mode", "constant") != "constant" ||
+               is_step(node.attrs.real("constant_value", 0), steps);
     }
 
     Mode mode(size_t n) {
@@ -329,7 +158,7 @@ class QdqPlanner {
             return Mode::plain;
         if (model_.marks[n]) return Mode::quantized;
         std::string_view& reason = model_.plan.reasons[n];
-        if (!has_steps(node)) {
+        if (!is_in_steps(node)) {
             reason = "the model gives no steps for it";
         } else if (!is_supported(options_.supports, node.spec().name, types(node, true),
                                  types(node, false))) {
@@ -338,22 +167,44 @@ class QdqPlanner {
         return reason.empty() ? Mode::quantized : Mode::real;
     }
 
-    static bool has_integer_form(const OpcodeSpec& spec) {
-        return is_product(spec) || spec.op_class == OpcodeClass::elementwise ||
-               spec.op_class == OpcodeClass::view || spec.op_class == OpcodeClass::pooling ||
-               spec.op_class == OpcodeClass::reduction;
+    static bool has_integer_form(const Node& node) {
+        const OpcodeClass kind = node.spec().op_class;
+        return is_product(node.spec()) || kind == OpcodeClass::elementwise || kind == OpcodeClass::pooling ||
+               kind == OpcodeClass::reduction || keeps_steps(node);
     }
 
     bool operands_have_steps(const Node& node) const {
         for (size_t i = 0; i < node.inputs.size(); ++i) {
             const ValueId id = node.inputs[i];
-            const bool bias = is_product(node.spec()) && i == 2;
             if (is_data(node.spec(), i) != is_float_value(id)) return false;
-            if (bias && !graph_.value(id).constant()) return false;
-            if (is_product(node.spec()) && i == 1 && takes_blocks(node)) continue;
-            const bool chosen_here = graph_.value(id).constant() && !(is_product(node.spec()) && i == 1);
-            if (is_float_value(id) && !model_.noted[id] && !chosen_here) return false;
-            if (is_product(node.spec()) && !scales_fit(id, i == 1)) return false;
+            if (is_product(node.spec()) && i == 2) {
+                if (!is_addend(node)) return false;
+            } else if (is_product(node.spec()) && i == 1) {
+                if (!takes_blocks(node) && !(has_steps(id) && scales_fit(id, true))) return false;
+            } else if (is_float_value(id) && !may_be_steps(node, id)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /// A constant without steps of its own: one that is moved gets those of the result, others only without a loss.
+    bool may_be_steps(const Node& node, ValueId id) const {
+        if (has_steps(id)) return !is_product(node.spec()) || scales_fit(id, false);
+        return graph_.value(id).constant() && (moves(node) || exact_quant(graph_.value(id)));
+    }
+
+    /// A bias that 31 bits hold in steps of the products.
+    bool is_addend(const Node& node) const {
+        const Value& bias = graph_.value(node.inputs[2]);
+        if (!bias.constant()) return false;
+        if (takes_blocks(node)) return true;
+        const BoundQuant &x = quant(node.inputs[0]), &w = quant(node.inputs[1]);
+        if (x.scales.empty() || w.scales.empty()) return false;
+        const Dims& out = graph_.value(node.outputs[0]).shape;
+        const std::vector<double> least = least_scales_for(bias, x.scales[0], out[out.rank - 1U]);
+        for (size_t c = 0; c < least.size(); ++c) {
+            if (w.scales[c % w.scales.size()] < least[c]) return false;
         }
         return true;
     }
@@ -374,10 +225,14 @@ class QdqPlanner {
                (weight && quant.axis == graph_.value(id).shape.rank - 1);
     }
 
-    bool has_steps(const Node& node) const {
-        return has_integer_form(node.spec()) && operands_have_steps(node) &&
-               std::all_of(node.outputs.begin(), node.outputs.end(),
-                           [this](ValueId id) { return !is_float_value(id) || model_.noted[id]; });
+    bool is_in_steps(const Node& node) const {
+        const auto fits = [&](ValueId id) { return !is_float_value(id) || has_steps(id); };
+        if (!has_integer_form(node) || !operands_have_steps(node) ||
+            !std::all_of(node.outputs.begin(), node.outputs.end(), fits))
+            return false;
+        if (!moves(node)) return true;
+        return has_one_quant(node.outputs) &&
+               (!tells_places(node) || equal(quant(node.inputs[0]), quant(node.outputs[0])));
     }
 
     std::vector<ElemType> types(const Node& node, bool inputs) const {
@@ -401,7 +256,7 @@ class QdqPlanner {
         const std::vector<NodeId>& next = users_[node.outputs[0]];
         const bool dequantizes =
             is_supported(options_.supports, "dequantize", {ElemType::i32}, {options_.real});
-        if (form.empty() || model_.noted[node.outputs[0]] || (!next.empty() && !dequantizes) ||
+        if (form.empty() || has_steps(node.outputs[0]) || (!next.empty() && !dequantizes) ||
             !is_supported(options_.supports, form, types(node, true), {ElemType::i32}))
             return;
         model_.plan.modes[n] = Mode::accumulator;
@@ -411,9 +266,8 @@ class QdqPlanner {
     void fill_in_constants() {
         for (ValueId id = 0; id < graph_.values.size(); ++id) {
             const Value& value = graph_.value(id);
-            if (!value.constant() || !is_float(value.elem) || model_.noted[id]) continue;
-            const Data data = graph::aligned(value.data, graph::element_bytes(value.elem));
-            model_.plan.quants[id] = activation_quant(range_of(value.elem, data.bytes, value.elements()));
+            if (!value.constant() || !is_float(value.elem) || has_steps(id)) continue;
+            if (const std::optional<BoundQuant> exact = exact_quant(value)) model_.plan.quants[id] = *exact;
         }
     }
 
@@ -445,7 +299,7 @@ bool is_quantized(const Graph& graph) {
 }
 
 QuantizeResult absorb_qdq(const Graph& graph, const QuantizeOptions& options) {
-    Stripped model = Stripper(graph).run();
+    Stripped model = strip_conversions(graph);
     QdqPlanner planner(model, options);
     planner.run();
     QuantizeResult result;

@@ -101,11 +101,39 @@ Range representable(const BoundQuant& quant) {
     return range;
 }
 
+bool is_step(double number, const BoundQuant& quant) {
+    const double scale = quant.scales[0];
+    const int64_t zero = quant.zero_points[0];
+    const int64_t step = values::quantized(values::in_steps(number, scale), zero, i8_range);
+    return static_cast<double>(values::f32_of(static_cast<double>(step - zero) * scale)) == number;
+}
+
+bool are_steps(const Value& value, const BoundQuant& quant) {
+    const Reals reals(value);
+    for (uint64_t i = 0; i < value.elements(); ++i) {
+        if (!is_step(reals[i], quant)) return false;
+    }
+    return true;
+}
+
+std::optional<BoundQuant> exact_quant(const Value& value) {
+    const Reals reals(value);
+    double least = 0;
+    for (uint64_t i = 0; i < value.elements(); ++i) {
+        const double size = std::fabs(reals[i]);
+        if (size > 0 && (least == 0 || size < least)) least = size;
+    }
+    if (least != 0 && !(least >= least_scale && std::isfinite(least))) return std::nullopt;
+    const BoundQuant quant = per_tensor(least == 0 ? 1 : least, 0);
+    return are_steps(value, quant) ? std::optional(quant) : std::nullopt;
+}
+
 Data quantized_data(const Value& value, const BoundQuant& quant) {
     const Reals reals(value);
     const graph::NewData made = graph::new_data(value.elements());
     for (uint64_t i = 0; i < value.elements(); ++i) {
-        const int64_t step = values::quantized(reals[i] / quant.scales[0], quant.zero_points[0], i8_range);
+        const int64_t step =
+            values::quantized(values::in_steps(reals[i], quant.scales[0]), quant.zero_points[0], i8_range);
         made.bytes[i] = static_cast<uint8_t>(step);
     }
     return made.data;

@@ -20,6 +20,12 @@ BoundQuant activation_quant(const Range& range);
 /// The numbers that i8 of this quantisation holds.
 Range representable(const BoundQuant& quant);
 
+/// Whether i8 of this quantisation holds the number, or each number of a constant, without rounding.
+bool is_step(double number, const BoundQuant& quant);
+bool are_steps(const graph::Value& value, const BoundQuant& quant);
+/// i8 steps that hold each number of a float constant without rounding; none: there are none, or they are not looked for
+/// (multiples of the least number are, up to 127).
+std::optional<BoundQuant> exact_quant(const graph::Value& value);
 /// A float constant in i8 steps. Rounded like the opcode `quantize`.
 graph::Data quantized_data(const graph::Value& value, const BoundQuant& quant);
 

@@ -325,7 +325,7 @@ class Planner {
         for (size_t n = 0; n < graph_.nodes.size(); ++n) {
             if (plan_.modes[n] != Mode::quantized) continue;
             const Node& node = graph_.nodes[n];
-            if (keeps_steps(node.spec())) {
+            if (keeps_steps(node)) {
                 share_with_operands(node);
             } else if (is_bound(node.spec()) && has_free_scale(node.inputs[0])) {
                 // the range behind the bound: what is outside saturates in any case
@@ -336,10 +336,7 @@ class Planner {
     }
 
     void share_with_operands(const Node& node) {
-        std::vector<ValueId> operands;
-        for (size_t i = 0; i < node.inputs.size(); ++i) {
-            if (is_data(node.spec(), i)) operands.push_back(node.inputs[i]);
-        }
+        const std::vector<ValueId> operands = data_operands(node);
         for (const ValueId output : node.outputs) {
             if (!is_float_value(output)) continue;
             for (const ValueId operand : operands) {
@@ -353,7 +350,7 @@ class Planner {
         while (users_[id].size() == 1 && !output_[id] && producers_[id] >= 0) {
             const auto n = static_cast<size_t>(producers_[id]);
             if (plan_.modes[n] != Mode::quantized) return false;
-            if (!keeps_steps(spec(n))) return true;
+            if (!keeps_steps(graph_.nodes[n])) return true;
             if (graph_.nodes[n].outputs.size() != 1) return false;
             id = graph_.nodes[n].inputs[0];
         }
@@ -364,7 +361,7 @@ class Planner {
     bool has_free_scale(ValueId id) const {
         if (producers_[id] < 0 || users_[id].size() != 1 || output_[id]) return false;
         const auto n = static_cast<size_t>(producers_[id]);
-        return plan_.modes[n] == Mode::quantized && !keeps_steps(spec(n)) && !is_bound(spec(n));
+        return plan_.modes[n] == Mode::quantized && !keeps_steps(graph_.nodes[n]) && !is_bound(spec(n));
     }
 
     void choose_quants() {
@@ -417,9 +414,23 @@ bool takes_groups(const Supports& supports, std::string_view form) {
     });
 }
 
-bool keeps_steps(const OpcodeSpec& spec) {
-    return spec.op_class == OpcodeClass::view || spec.name == "maxpool" || spec.name == "resize" ||
-           spec.name == "reduce_max" || spec.name == "reduce_min";
+bool moves(const Node& node) {
+    static constexpr std::array<std::string_view, 4> computing = {"grid_sample", "roi_align",
+                                                                  "scatter_reduce", "non_max_suppression"};
+    const std::string_view name = node.spec().name;
+    if (name == "resize") return node.attrs.word("mode", "nearest") == "nearest";
+    if (node.spec().op_class == OpcodeClass::view) return !is_one_of(name, computing);
+    return name == "maxpool" || name == "reduce_max" || name == "reduce_min";
+}
+
+bool keeps_steps(const Node& node) { return moves(node) || node.spec().name == "resize"; }
+
+std::vector<ValueId> data_operands(const Node& node) {
+    std::vector<ValueId> operands;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (is_data(node.spec(), i)) operands.push_back(node.inputs[i]);
+    }
+    return operands;
 }
 
 bool is_data(const OpcodeSpec& spec, size_t input) {

@@ -44,8 +44,11 @@ Plan make_plan(const graph::Graph& graph, const std::vector<Range>& ranges, Elem
 /// Whether the device has this form (graph::group_form) of i8 and i4, and a way from its sums to i8.
 bool takes_groups(const Supports& supports, std::string_view form);
 
-/// The output's elements are those of the operands, so both have one quantisation.
-bool keeps_steps(const OpcodeSpec& spec);
+/// Each number of the results is one of the operands, or of the padding: copied, or chosen by comparing.
+bool moves(const graph::Node& node);
+/// Results lie between the operands, so both can have one quantisation.
+bool keeps_steps(const graph::Node& node);
 bool is_data(const OpcodeSpec& spec, size_t input);
+std::vector<graph::ValueId> data_operands(const graph::Node& node);
 
 }  // namespace kpu::quantize

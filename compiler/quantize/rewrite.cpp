@@ -24,7 +24,8 @@ constexpr ValueId absent = UINT32_MAX;
 
 /// What a value of the float graph is in the new one.
 struct Forms {
-    ValueId steps = absent;                  ///< i8
+    ValueId steps = absent;                  ///< i8, as it is made
+    std::vector<ValueId> others = {};        ///< i8, in steps that only some readers want
     std::map<ElemType, ValueId> reals = {};  ///< in floats
     ValueId plain = absent;                  ///< integers that stand for themselves
 };
@@ -114,18 +115,28 @@ class Rewriter {
 
     ValueId steps(ValueId id) { return steps(id, plan_.quants[id]); }
 
-    /// In these steps; other ones than the value's own are a form for one user.
+    /// In these steps: rounded once from the floats, if it is made in floats.
     ValueId steps(ValueId id, const BoundQuant& quant) {
         Forms& forms = forms_[id];
         const Value& value = from_.value(id);
         if (value.constant()) return constant_steps(id, quant);
-        if (forms.steps == absent)
-            forms.steps = add("quantize", {real(id)}, {}, value.name, ElemType::i8, plan_.quants[id]);
-        if (equal(to_.value(forms.steps).quant, quant)) return forms.steps;
+        const auto fits = [&](ValueId form) { return equal(to_.value(form).quant, quant); };
+        if (forms.steps != absent && fits(forms.steps)) return forms.steps;
+        if (const auto made = std::find_if(forms.others.begin(), forms.others.end(), fits);
+            made != forms.others.end())
+            return *made;
+        const ValueId made = forms.steps == absent
+                                 ? add("quantize", {real(id)}, {}, value.name, ElemType::i8, quant)
+                                 : requantised(forms.steps, value.name, quant);
+        forms.others.push_back(made);
+        return made;
+    }
+
+    ValueId requantised(ValueId steps, const std::string& name, const BoundQuant& quant) {
         const Range held = representable(quant);
-        return add("clamp", {forms.steps},
+        return add("clamp", {steps},
                    graph::attributes({graph::real("min_val", held.low), graph::real("max_val", held.high)}),
-                   value.name, ElemType::i8, quant);
+                   name, ElemType::i8, quant);
     }
 
     ValueId constant_steps(ValueId id, const BoundQuant& quant) {
@@ -181,7 +192,7 @@ class Rewriter {
         if (is_product(node.spec())) {
             append(node, node.spec().name, product_operands(node), integer_attributes(node));
         } else {
-            const bool same_steps = keeps_steps(node.spec());
+            const bool same_steps = moves(node);
             std::vector<ValueId> operands;
             for (const ValueId id : node.inputs) {
                 operands.push_back(!is_float_value(id) ? plain(id)
@@ -380,20 +391,35 @@ class Rewriter {
         return result;
     }
 
-    void add_inputs() {
-        std::vector<bool> in_steps(from_.values.size(), false);
-        for (size_t n = 0; n < from_.nodes.size(); ++n) {
-            const bool integers = plan_.modes[n] == Mode::quantized || plan_.modes[n] == Mode::accumulator;
-            for (const ValueId id : from_.nodes[n].inputs) in_steps[id] = in_steps[id] || integers;
+    /// The steps that a node reads an operand in; null: it reads floats.
+    const BoundQuant* steps_read(size_t n, ValueId operand) const {
+        if (plan_.modes[n] != Mode::quantized && plan_.modes[n] != Mode::accumulator) return nullptr;
+        const Node& node = from_.nodes[n];
+        return &plan_.quants[plan_.only_saturates[n] || moves(node) ? node.outputs[0] : operand];
+    }
+
+    /// The steps that all readers of an input want, so that the host can round it to them; null: they differ.
+    const BoundQuant* steps_of_input(ValueId id) const {
+        const BoundQuant* steps = nullptr;
+        for (const graph::NodeId n : users_[id]) {
+            const BoundQuant* read = steps_read(n, id);
+            if (read == nullptr || !*read || (steps != nullptr && !equal(*read, *steps))) return nullptr;
+            steps = read;
         }
+        const auto is_same = [id](const Port& port) { return port.value == id; };
+        return std::any_of(from_.outputs.begin(), from_.outputs.end(), is_same) ? nullptr : steps;
+    }
+
+    void add_inputs() {
         for (const Port& port : from_.inputs) {
             const Value& value = from_.value(port.value);
             Forms& forms = forms_[port.value];
             if (!is_float(value.elem)) {
                 forms.plain = to_.add_value(value.name, value.elem, value.shape, value.quant);
                 to_.inputs.push_back(port_of(port, forms.plain));
-            } else if (in_steps[port.value] && !options_.boundary_on_device) {
-                forms.steps = to_.add_value(value.name, ElemType::i8, value.shape, plan_.quants[port.value]);
+            } else if (const BoundQuant* steps = steps_of_input(port.value);
+                       steps != nullptr && !options_.boundary_on_device) {
+                forms.steps = to_.add_value(value.name, ElemType::i8, value.shape, *steps);
                 to_.inputs.push_back(port_of(port, forms.steps));
             } else {
                 const ElemType elem = type_of_input(port.value);
