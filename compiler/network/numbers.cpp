@@ -50,6 +50,8 @@ void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options
     check_options(quantized, precision);
     precision::keep(graph, request_.options.text("keep"));
     precision::spread(graph, precision, supports_of(target_));
+    if (!quantized && precision != ElemType::f32)
+        passes::keep_norms_wide(graph, precision, supports_of(target_));
     passes::check_kept(graph, precision, supports_of(target_));
     if (quantized) return absorb(graph, precision);
     if (is_integer(precision)) return quantize(graph, precision);

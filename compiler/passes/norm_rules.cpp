@@ -1,7 +1,6 @@
-// Normalisations and softmax that a model spells out.
-#include <cmath>
-
+// Scale and bias of normalisations, and softmax that a model spells out.
 #include "compiler/graph/data.hpp"
+#include "compiler/passes/norm_forms.hpp"
 #include "compiler/passes/rules.hpp"
 
 namespace kpu::passes {
@@ -27,108 +26,6 @@ std::optional<Reduced> reduced(const Rewriter& rewriter, ValueId value, std::str
     const size_t rank = rewriter.graph.value(node->inputs[0]).shape.rank;
     if (axes.size() != 1) return {};
     return Reduced{node->inputs[0], static_cast<int64_t>(from_front(axes[0], rank))};
-}
-
-/// value = x * c or x / (1 / c) with one number c.
-std::optional<double> scaled_by(const Graph& graph, const Node& node, ValueId& x) {
-    if (!is_any(node, {"mul", "div"})) return {};
-    for (const size_t c : {size_t{1}, size_t{0}}) {
-        const auto number = uniform_number(graph.value(node.inputs[c]));
-        if (!number || (c == 0 && is(node, "div"))) continue;
-        x = node.inputs[1 - c];
-        return is(node, "div") ? 1 / *number : *number;
-    }
-    return {};
-}
-
-/// A mean, also as the sum times 1/n.
-std::optional<Reduced> mean(const Rewriter& rewriter, ValueId value) {
-    if (const auto found = reduced(rewriter, value, "reduce_mean")) return found;
-    const Node* node = rewriter.producer(value);
-    ValueId sum = 0;
-    const auto factor = node == nullptr ? std::nullopt : scaled_by(rewriter.graph, *node, sum);
-    const auto found = factor ? reduced(rewriter, sum, "reduce_sum") : std::nullopt;
-    if (!found) return {};
-    const auto n =
-        static_cast<double>(rewriter.graph.value(found->x).shape[static_cast<size_t>(found->axis)]);
-    return std::fabs(*factor * n - 1) < 1e-6 ? found : std::nullopt;
-}
-
-/// The x of x * x.
-std::optional<ValueId> squared(const Rewriter& rewriter, ValueId value) {
-    const Node* node = rewriter.producer(value);
-    if (node == nullptr || !is_plain_float(rewriter.graph.value(value))) return {};
-    if (is(*node, "square")) return node->inputs[0];
-    if (is(*node, "mul") && node->inputs[0] == node->inputs[1]) return node->inputs[0];
-    if (is(*node, "pow") && uniform_number(rewriter.graph.value(node->inputs[1])) == 2.0)
-        return node->inputs[0];
-    return {};
-}
-
-/// value = sqrt(mean(d * d) + epsilon)
-struct Root {
-    ValueId d = 0;
-    int64_t axis = 0;
-    double epsilon = 0;
-};
-
-std::optional<Root> radicand(const Rewriter& rewriter, ValueId value) {
-    Root result;
-    if (const Node* sum = made_by(rewriter, value, "add")) {
-        for (const size_t c : {size_t{0}, size_t{1}}) {
-            const auto number = uniform_number(rewriter.graph.value(sum->inputs[c]));
-            if (!number || *number < 0) continue;
-            result.epsilon = *number;
-            value = sum->inputs[1 - c];
-            break;
-        }
-    }
-    const auto variance = mean(rewriter, value);
-    const auto d = variance ? squared(rewriter, variance->x) : std::nullopt;
-    if (!d) return {};
-    result.d = *d;
-    result.axis = variance->axis;
-    return result;
-}
-
-/// node = d / root: as a quotient, or a product with the inverse.
-std::optional<Root> divided_by_root(const Rewriter& rewriter, const Node& node) {
-    const auto matching = [&](ValueId d, std::optional<Root> root) {
-        return root && root->d == d ? root : std::nullopt;
-    };
-    if (is(node, "div")) {
-        const Node* root = made_by(rewriter, node.inputs[1], "sqrt");
-        return root == nullptr ? std::nullopt : matching(node.inputs[0], radicand(rewriter, root->inputs[0]));
-    }
-    for (const size_t i : {size_t{0}, size_t{1}}) {
-        if (!is(node, "mul")) break;
-        const Node* inverse = made_by(rewriter, node.inputs[i], "rsqrt");
-        if (inverse == nullptr) {
-            const Node* reciprocal = made_by(rewriter, node.inputs[i], "reciprocal");
-            inverse = reciprocal == nullptr ? nullptr : made_by(rewriter, reciprocal->inputs[0], "sqrt");
-        }
-        if (inverse == nullptr) continue;
-        if (auto found = matching(node.inputs[1 - i], radicand(rewriter, inverse->inputs[0]))) return found;
-    }
-    return {};
-}
-
-bool find_norm(Rewriter& rewriter, NodeId id) {
-    const Node& node = rewriter.graph.nodes[id];
-    if (!is_any(node, {"div", "mul"}) || !is_plain_float(rewriter.graph.value(node.outputs[0]))) return false;
-    const auto root = divided_by_root(rewriter, node);
-    if (!root) return false;
-    const BoundAttrs attrs =
-        graph::attributes({graph::integer("axis", root->axis), graph::real("epsilon", root->epsilon)});
-    if (const Node* difference = made_by(rewriter, root->d, "sub")) {
-        const auto centre = mean(rewriter, difference->inputs[1]);
-        if (centre && centre->x == difference->inputs[0] && centre->axis == root->axis) {
-            become(rewriter, id, "layernorm", {centre->x}, attrs);
-            return true;
-        }
-    }
-    become(rewriter, id, "rmsnorm", {root->d}, attrs);
-    return true;
 }
 
 ValueId vector_constant(Rewriter& rewriter, const std::string& name, ElemType elem,

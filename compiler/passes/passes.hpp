@@ -96,6 +96,9 @@ std::vector<bool> hold_kept(Graph& graph, ElemType precision, const graph::Suppo
 /// Whether the device computes the node in the type `kept`; a product may have factors of `precision` and sums in it.
 bool can_keep(const Graph& graph, const Node& node, ElemType kept, ElemType precision,
               const graph::Supports& supports);
+/// Keeps in f32 what is inside of a normalisation that is spelled out and has become no opcode, wherever the device has that:
+/// from x - mean and the squares to the product with the inverse root.
+void keep_norms_wide(Graph& graph, ElemType precision, const graph::Supports& supports);
 /// Throws UserError for a node that is kept in a type which the device does not have for it.
 void check_kept(const Graph& graph, ElemType precision, const graph::Supports& supports);
 /// The largest finite number of a float type.

@@ -99,6 +99,77 @@ TEST(Patterns, RmsNorm) {
               "rmsnorm");
 }
 
+/// mean(x * x) - mean(x) * mean(x), not below 0, as JAX and TensorFlow write it.
+ValueId difference_of_means(Builder& b, ValueId x, ValueId mean, bool keep) {
+    const ValueId sum = reduce(b, "reduce_sum", b.node("mul", {x, x}), -1, keep);
+    const ValueId squares = b.node("mul", {sum, number(b, 1.0 / 8)});
+    return b.node("relu", {b.node("sub", {squares, b.node("mul", {mean, mean})})});
+}
+
+TEST(Patterns, LayerNormOfADifferenceOfMeans) {
+    // the scale joins the inverse root; dimensions go and come back
+    EXPECT_EQ(
+        found([](Builder& b, ValueId x) {
+            const auto column = [&](ValueId v) {
+                return b.node("reshape", {v}, attributes({ints("target_shape", {3, 1})}));
+            };
+            const ValueId mean = b.node("mul", {reduce(b, "reduce_sum", x, -1, false), number(b, 1.0 / 8)});
+            const ValueId root =
+                b.node("sqrt", {add_epsilon(b, column(difference_of_means(b, x, mean, false)))});
+            const ValueId inverse = b.node("mul", {b.node("reciprocal", {root}), vector(b)});
+            const ValueId y = b.node("mul", {b.node("sub", {x, column(mean)}), inverse});
+            return b.node("add", {y, vector(b)});
+        }),
+        "layernorm");
+    // x * inverse + (bias - mean * inverse)
+    EXPECT_EQ(found([](Builder& b, ValueId x) {
+                  const ValueId mean = reduce(b, "reduce_mean", x);
+                  const ValueId root =
+                      b.node("rsqrt", {add_epsilon(b, difference_of_means(b, x, mean, true))});
+                  const ValueId inverse = b.node("mul", {root, vector(b)});
+                  const ValueId shift = b.node("sub", {vector(b), b.node("mul", {mean, inverse})});
+                  return b.node("add", {b.node("mul", {x, inverse}), shift});
+              }),
+              "layernorm");
+}
+
+TEST(Patterns, NormsOfOtherFactors) {
+    const auto squares = [](Builder& b, ValueId x) { return reduce(b, "reduce_sum", b.node("mul", {x, x})); };
+    // any factor of the mean: the length, a tenth of the sum
+    EXPECT_EQ(found([&](Builder& b, ValueId x) {
+                  return b.node("div", {x, b.node("sqrt", {squares(b, x)})});
+              }),
+              "rmsnorm");
+    EXPECT_EQ(found([&](Builder& b, ValueId x) {
+                  const ValueId tenth = b.node("mul", {squares(b, x), number(b, 0.1)});
+                  return b.node("mul", {x, b.node("pow", {add_epsilon(b, tenth), number(b, -0.5)})});
+              }),
+              "rmsnorm");
+    EXPECT_EQ(found([](Builder& b, ValueId x) {
+                  return b.node("div", {x, reduce(b, "reduce_l2", x)});
+              }),
+              "rmsnorm");
+    // not below an epsilon: no opcode does that
+    EXPECT_EQ(found([&](Builder& b, ValueId x) {
+                  const ValueId mean = b.node("mul", {squares(b, x), number(b, 0.125)});
+                  return b.node("div", {x, b.node("sqrt", {b.node("max", {mean, number(b, 1e-5)})})});
+              }),
+              "mul reduce_sum mul max sqrt div");
+}
+
+TEST(Patterns, LayerNormOfSeveralAxes) {
+    EXPECT_EQ(found([](Builder& b, ValueId flat) {
+                  const ValueId x = b.node("reshape", {flat}, attributes({ints("target_shape", {3, 2, 4})}));
+                  const auto mean = [&](ValueId v) {
+                      return b.node("reduce_mean", {v},
+                                    attributes({ints("axes", {2, 1}), graph::integer("keepdims", 1)}));
+                  };
+                  const ValueId d = b.node("sub", {x, mean(x)});
+                  return b.node("div", {d, b.node("sqrt", {add_epsilon(b, mean(b.node("mul", {d, d})))})});
+              }),
+              "reshape reshape layernorm reshape");
+}
+
 TEST(Patterns, NormsThatAreNone) {
     // the root of another tensor
     EXPECT_EQ(found([](Builder& b, ValueId x) {
@@ -107,13 +178,23 @@ TEST(Patterns, NormsThatAreNone) {
                   return b.node("div", {x, b.node("sqrt", {add_epsilon(b, mean)})});
               }),
               "exp mul reduce_mean add sqrt div");
-    // a sum that is no mean
-    EXPECT_EQ(
-        found([](Builder& b, ValueId x) {
-            const ValueId sum = reduce(b, "reduce_sum", b.node("mul", {x, x}));
-            return b.node("div", {x, b.node("sqrt", {add_epsilon(b, b.node("mul", {sum, number(b, 0.1)}))})});
-        }),
-        "mul reduce_sum mul add sqrt div");
+    // the mean of another tensor's squares less that of x
+    EXPECT_EQ(found([](Builder& b, ValueId x) {
+                  const ValueId y = b.node("exp", {x}), mean = reduce(b, "reduce_mean", x);
+                  const ValueId squares = reduce(b, "reduce_mean", b.node("mul", {y, y}));
+                  const ValueId variance = b.node("sub", {squares, b.node("mul", {mean, mean})});
+                  const ValueId root = b.node("sqrt", {b.node("abs", {add_epsilon(b, variance)})});
+                  return b.node("div", {b.node("sub", {x, mean}), root});
+              }),
+              "exp reduce_mean mul reduce_mean mul sub add abs sqrt sub div");
+    // centred by a multiple of the mean
+    EXPECT_EQ(found([](Builder& b, ValueId x) {
+                  const ValueId twice = b.node("mul", {reduce(b, "reduce_mean", x), number(b, 2)});
+                  const ValueId d = b.node("sub", {x, twice});
+                  const ValueId mean = reduce(b, "reduce_mean", b.node("mul", {d, d}));
+                  return b.node("div", {d, b.node("sqrt", {add_epsilon(b, mean)})});
+              }),
+              "reduce_mean mul sub rmsnorm");
     // dimensions that are not kept: divides columns by the norms of rows
     Builder b(1);
     const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({8, 8}));

@@ -159,5 +159,51 @@ TEST(Precision, ATypeThatTheDeviceLacksIsRefused) {
     EXPECT_THROW(convert(b.graph, ElemType::f16, true, halves), UserError);
 }
 
+/// (x - mean) / sqrt(max(mean of squares, epsilon)) * scale, of x f32[2,4].
+Graph norm_of_no_opcode() {
+    Builder b(1);
+    const BoundAttrs rows = graph::attributes({graph::ints("axes", {1}), graph::integer("keepdims", 1)});
+    const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({2, 4}));
+    const ValueId d = b.node("sub", {x, b.node("reduce_mean", {x}, rows)});
+    const ValueId variance = b.node("reduce_mean", {b.node("mul", {d, d})}, rows);
+    const ValueId root = b.node("sqrt", {b.node("max", {variance, constant(b.graph, {}, {1e-6F})})});
+    output(b.graph, b.node("mul", {b.node("div", {d, root}), random_constant(b.graph, b.random, {4})}));
+    return std::move(b.graph);
+}
+
+// Its squares are beyond f16; only what is inside becomes wider.
+TEST(Precision, NormsOfNoOpcodeAreWideInside) {
+    const std::vector<Data> inputs{graph::testing::data_of<float>({-900, 100, 2000, 700, 1, 2, 3, 4})};
+    const auto exact = outputs_of(norm_of_no_opcode(), inputs);
+    for (const bool wide : {false, true}) {
+        Graph graph = norm_of_no_opcode();
+        if (wide) keep_norms_wide(graph, ElemType::f16, {});
+        convert(graph, ElemType::f16);
+        graph::check(graph);
+        const double error = difference(exact, outputs_of(graph, inputs));
+        EXPECT_EQ(error < 2e-3, wide) << error;
+        EXPECT_EQ(error > 0.1, !wide) << error;
+        const Node& scale = graph.nodes[static_cast<size_t>(graph::producers(graph)[graph.outputs[0].value])];
+        EXPECT_EQ(graph.value(scale.outputs[0]).elem, ElemType::f16);
+    }
+    // a device without wide sums keeps nothing
+    const auto narrow = [](std::string_view, const auto& inputs_of, const auto&) {
+        return inputs_of[0] != ElemType::f32;
+    };
+    Graph graph = norm_of_no_opcode();
+    keep_norms_wide(graph, ElemType::f16, narrow);
+    for (const Node& node : graph.nodes) EXPECT_EQ(node.kept, ElemType::none);
+}
+
+// A mean of squares that no root is drawn of is no norm.
+TEST(Precision, OtherSumsOfSquaresStayNarrow) {
+    Builder b(1);
+    const BoundAttrs rows = graph::attributes({graph::ints("axes", {1}), graph::integer("keepdims", 1)});
+    const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({2, 4}));
+    output(b.graph, b.node("add", {x, b.node("reduce_mean", {b.node("mul", {x, x})}, rows)}));
+    keep_norms_wide(b.graph, ElemType::f16, {});
+    for (const Node& node : b.graph.nodes) EXPECT_EQ(node.kept, ElemType::none);
+}
+
 }  // namespace
 }  // namespace kpu::passes
