@@ -156,6 +156,8 @@ class QdqGraph:
         names = [f"{op}_{len(self.values)}_{i}" if count > 1 else self.name(op) for i in range(count)]
         node = helper.make_node(op, operands, names, name=names[0], **attributes)
         for name, array in zip(names, compute(node, self.values, self.constants, self.opset), strict=True):
+            if np.size(array) == 0:
+                raise UnsuitableError
             self.values[name] = np.asarray(array)
         self.nodes.append(node)
         return names

@@ -6,6 +6,7 @@ node from OUR values of its inputs. Then
 * what moves, selects or compares, and QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear have to be
   equal, and so have sums of integers;
 * QLinear operators may be a step off, and Resize of integers that is not nearest;
+* DynamicQuantizeLSTM may be 5 % off: ONNX Runtime quantizes within it, ours does not;
 * other floats may be off by 2^-18 (2^-9 on a device that stores f16) of the size of what is added up: that is
   the tensor's slack;
 * a quantizer, a comparison or an ArgMax may decide otherwise where its operand is within its slack of a tie:
@@ -25,6 +26,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import onnx
@@ -79,9 +81,13 @@ class Verdict:
 
 
 def run(
-    kpusim: str, target: Target, model: onnx.ModelProto, inputs: dict[str, Array]
+    kpusim: str,
+    target: Target,
+    model: onnx.ModelProto,
+    inputs: dict[str, Array],
+    told: list[str] | None = None,
 ) -> dict[str, Array] | str:
-    """Outputs by name, or what the command says of its failure."""
+    """Outputs by name, or what the command says of its failure. What it says else goes to `told`."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         onnx.save(model, folder / "model.onnx")
@@ -98,10 +104,12 @@ def run(
             check=False,
             env={**os.environ, "TMPDIR": scratch},
         )
+        if told is not None:
+            told.append(done.stderr)
         if done.returncode:
             return f"exit {done.returncode}: {done.stderr.strip()}".replace(scratch, "")
         found = (folder / "out" / "outputs").glob("*.npy")
-        return {path.stem: np.load(path) for path in found}
+        return {unquote(path.stem): np.load(path) for path in found}
 
 
 def size(array: Array) -> float:
@@ -144,11 +152,14 @@ class Judge:
 
     def check_node(self, node: onnx.NodeProto, values: dict[str, Array]) -> Fault | None:
         """The first of its results that is wrong."""
-        try:
-            made = compute(node, values, self.g.constants, self.g.opset)
-        except Exception as error:
-            return self.fault(node, node.output[0], "operands", str(error)[:200])
-        for name, wanted in zip(node.output, map(np.asarray, made), strict=True):
+        known = self.g.values
+        made = [known[name] for name in node.output if name]
+        if not all(np.array_equal(values[name], known[name]) for name in node.input if name):
+            try:
+                made = compute(node, values, self.g.constants, self.g.opset)
+            except Exception as error:
+                return self.fault(node, node.output[0], "operands", str(error)[:200])
+        for name, wanted in zip(filter(None, node.output), map(np.asarray, made), strict=True):
             got = values[name]
             if got.shape != wanted.shape or got.dtype != wanted.dtype:
                 text = f"{got.dtype}{list(got.shape)} instead of {wanted.dtype}{list(wanted.shape)}"
@@ -180,6 +191,8 @@ class Judge:
             error = np.abs(got.astype(np.float64) - wanted.astype(np.float64))
             if op == "DynamicQuantizeLinear" and self.half:
                 bound = np.abs(wanted) * 2.0**-8
+            if op == "DynamicQuantizeLSTM":  # ours has floats inside
+                bound = 0.05 * max(size(wanted), 0.1)
             if op == "Resize":  # positions are f32
                 bound = np.maximum(bound, 2e-5 * size(values[node.input[0]]))
             beyond = self.half & (np.abs(wanted) >= LIMIT)  # told by the run

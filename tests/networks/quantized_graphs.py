@@ -35,10 +35,17 @@ def target_of(seed: int) -> Target:
     options = ("--effort", "1") if rng.random() < 0.8 else ()
     options += ("--boundary", "device") if rng.random() < 0.3 else ()
     options += () if rng.random() < 0.1 else ("--mode", "functional")
-    where = rng.random()
-    if where < 0.6:
-        return Target("tile32", ("--precision", "f32", *options), half=False)
-    return Target("swkpu-v1" if where < 0.85 else "npm_lite", options)
+    exact = Target("tile32", ("--precision", "f32", *options), half=False)
+    others = [
+        Target("swkpu-v1", options),
+        Target("swkpu-v1", options),
+        Target("swkpu-v1", ("--precision", "int8", *options)),
+        Target("tile32", ("--precision", "int8", *options)),
+        Target("core128-hbm2", options),
+        Target("npm_lite", options),
+        Target("npm_lite", options),
+    ]
+    return exact if rng.random() < 0.6 else others[rng.integers(len(others))]
 
 
 def graph_of(seed: int, names: list[str] | None) -> QdqGraph:
