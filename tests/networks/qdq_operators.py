@@ -110,10 +110,15 @@ def top_k(g: QdqGraph, x: str) -> str:
     return values
 
 
+def kernel(g: QdqGraph, x: str) -> list[int]:
+    """A window within a picture."""
+    return [g.integer(1, min(3, n)) for n in g.values[x].shape[2:]]
+
+
 def max_pool(g: QdqGraph, x: str) -> str:
     """Windows, also beyond the edge."""
-    window = {"kernel_shape": [g.integer(1, 3), g.integer(2, 3)], "strides": [g.integer(1, 2), 1]}
-    if g.chance(0.4):
+    window = {"kernel_shape": kernel(g, x), "strides": [g.integer(1, 2), 1]}
+    if window["kernel_shape"][1] > 1 and g.chance(0.4):
         window["pads"] = [0, 1, 0, 1]
     return g.add("MaxPool", x, **window)
 
@@ -122,8 +127,8 @@ def average_pool(g: QdqGraph, x: str) -> str:
     """Windows, or whole pictures."""
     if g.chance(0.3):
         return g.add("GlobalAveragePool", x)
-    window = {"kernel_shape": [g.integer(1, 3), g.integer(2, 3)], "count_include_pad": g.integer(0, 1)}
-    if g.chance(0.4):
+    window = {"kernel_shape": kernel(g, x), "count_include_pad": g.integer(0, 1)}
+    if window["kernel_shape"][1] > 1 and g.chance(0.4):
         window["pads"] = [0, 1, 0, 1]
     return g.add("AveragePool", x, **window)
 

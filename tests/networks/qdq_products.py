@@ -159,7 +159,7 @@ def qlinear(g: QdqGraph) -> None:
             y = g.add(f"QLinear{op}", q, *steps.operands, *other, *result.operands, domain=MICROSOFT)
     else:
         if op == "AveragePool":
-            attributes = {"kernel_shape": [2, 2]}
+            attributes = {"kernel_shape": [min(2, n) for n in g.values[x].shape[2:]]}
         y = g.add(f"QLinear{op}", q, *steps.operands, *result.operands, domain=MICROSOFT, **attributes)
     if g.chance(0.3):
         g.outputs.append(y)
