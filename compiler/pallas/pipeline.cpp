@@ -5,6 +5,7 @@
 
 #include "base/diagnostics.hpp"
 #include "compiler/pallas/body.hpp"
+#include "compiler/pallas/overwritten.hpp"
 
 namespace kpu::compiler::pallas {
 namespace {
@@ -19,7 +20,9 @@ struct Window {
     std::string busy;                 ///< of an output: copies on their way
     std::string line;                 ///< of its copies
     bool constant = false;            ///< its block is always the same
+    bool loaded = false;              ///< of an output: its block begins as what the array holds
     bool is_output() const { return operand->role == Operand::Role::output; }
+    bool starts_full() const { return !is_output() || loaded; }
     int64_t bytes() const {
         return kernel::elements_of(place.shape) * kernel::tile_bytes(stored(place.type));
     }
@@ -115,6 +118,7 @@ class CallLowering {
                 std::all_of(operand.block->map.results.begin(), operand.block->map.results.end(),
                             [](const Atom& atom) { return atom.is_literal(); });
             window.place.slots = window.constant ? 1 : operand.block->buffers;
+            window.loaded = is_aliased(operand) && !is_overwritten(call_.body, operand.ref, type.shape);
             windows_.push_back(std::move(window));
         }
         const bool one = steps_known() == 1;
@@ -129,6 +133,12 @@ class CallLowering {
             window.line = fmt::format("{}, the block of `{}` where its index map says",
                                       map.empty() ? call_.line : map.back().line, name);
         }
+    }
+
+    /// Whether its array is that of an input too, which was copied there before the call.
+    bool is_aliased(const Operand& operand) const {
+        return std::any_of(call_.aliases.begin(), call_.aliases.end(),
+                           [&](const auto& pair) { return &call_.operands[pair.second] == &operand; });
     }
 
     void check_block(const Window& window) const {
@@ -250,8 +260,9 @@ class CallLowering {
         return fmt::format("window{{{}, {}}}({}{})", join(slots), join(one), slot, zeros);
     }
 
-    /// A copy between the array and a slot, in the direction of the operand.
-    void copy_block(const Window& window, const std::vector<std::string>& starts, const std::string& slot) {
+    /// A copy between the array and a slot.
+    void copy_block(const Window& window, const std::vector<std::string>& starts, const std::string& slot,
+                    bool out) {
         const Operand& operand = *window.operand;
         Shape sizes;
         for (const BlockDim& dim : operand.block->dims) sizes.push_back(dim.size);
@@ -261,13 +272,19 @@ class CallLowering {
         const std::string inside = slot_window(window, slot);
         const std::string& array = arrays_.at(operand.array);
         const std::string_view around = out_.set_source(window.line);
-        if (window.is_output())
+        if (out)
             out_.line("async_copy({}, {}, {}, {}, {}[{}])", window.place.buffer, array, inside, outside,
                       window.semaphore, slot);
         else
             out_.line("async_copy({}, {}, {}, {}, {}[{}])", array, window.place.buffer, outside, inside,
                       window.semaphore, slot);
         out_.set_source(around);
+    }
+    void load_block(const Window& window, const std::vector<std::string>& starts, const std::string& slot) {
+        copy_block(window, starts, slot, false);
+    }
+    void store_block(const Window& window, const std::vector<std::string>& starts, const std::string& slot) {
+        copy_block(window, starts, slot, true);
     }
     void wait_block(const Window& window, const std::string& slot) {
         out_.line("wait({}, {}, {})", window.semaphore, slot, index_text(window.bytes()));
@@ -277,14 +294,14 @@ class CallLowering {
 
     void one_step() {
         for (const Window& window : windows_)
-            if (!window.is_output()) copy_block(window, starts_at(window, grid_), "0i32");
+            if (window.starts_full()) load_block(window, starts_at(window, grid_), "0i32");
         for (Window& window : windows_) {
-            if (!window.is_output()) wait_block(window, "0i32");
+            if (window.starts_full()) wait_block(window, "0i32");
             body_.place_ref(window.operand->ref, window.place);
         }
         body_.equations(call_.body);
         for (const Window& window : windows_)
-            if (window.is_output()) copy_block(window, starts_at(window, grid_), "0i32");
+            if (window.is_output()) store_block(window, starts_at(window, grid_), "0i32");
         for (const Window& window : windows_)
             if (window.is_output()) wait_block(window, "0i32");
         write_whole_operands();
@@ -324,7 +341,7 @@ class CallLowering {
         body_.equations(call_.body);
         for (size_t i = 0; i < windows_.size(); ++i) {
             if (windows_[i].is_output())
-                write_back(windows_[i], changes[i], more);
+                write_back(windows_[i], next_starts[i], changes[i], more);
             else
                 advance(windows_[i], next_starts[i], changes[i]);
         }
@@ -355,12 +372,11 @@ class CallLowering {
     void begin() {
         for (Window& window : windows_) {
             set(window.starts, starts_at(window, grid_));
-            if (!window.is_output()) copy_block(window, window.starts, slot_of(window));
+            if (window.starts_full()) load_block(window, window.starts, slot_of(window));
         }
         for (Window& window : windows_) {
-            if (window.is_output()) continue;
-            wait_block(window, slot_of(window));
-            if (!window.constant) window.fresh = out_.let("false");
+            if (window.starts_full()) wait_block(window, slot_of(window));
+            if (!window.is_output() && !window.constant) window.fresh = out_.let("false");
         }
     }
 
@@ -394,7 +410,7 @@ class CallLowering {
     void start_next(const Window& window, const std::vector<std::string>& next, const std::string& change) {
         if (window.constant || window.place.slots == 1) return;
         out_.line("if {}:", change);
-        copy_block(window, next, slot_after(window));
+        load_block(window, next, slot_after(window));
         out_.close("endif");
     }
 
@@ -412,14 +428,16 @@ class CallLowering {
         if (window.place.slots > 1)
             out_.line("{} = {}", window.place.slot, slot_after(window));
         else
-            copy_block(window, next, slot_of(window));
+            load_block(window, next, slot_of(window));
         out_.close("endif");
     }
 
-    /// When the block changes or nothing comes after it. A slot is free again when its copy is through.
-    void write_back(Window& window, const std::string& change, const std::string& more) {
+    /// When the block changes or nothing comes after it. A slot is free again when its copy is through; only
+    /// then does the next block that begins full come, and is waited for: its semaphore counts nothing else.
+    void write_back(Window& window, const std::vector<std::string>& next, const std::string& change,
+                    const std::string& more) {
         out_.line("if {}:", change == "false" ? "!" + more : fmt::format("{} | !{}", change, more));
-        copy_block(window, window.starts, slot_of(window));
+        store_block(window, window.starts, slot_of(window));
         out_.line("{0} = {0} + 1i32", window.busy);
         if (window.place.slots > 1) out_.line("{} = {}", window.place.slot, slot_after(window));
         out_.line("if {} == {}:", window.busy, index_text(window.place.slots));
@@ -428,6 +446,12 @@ class CallLowering {
         out_.close("endif");
         if (change != "false")
             out_.line("forget({}, {})", window.place.buffer, slot_window(window, slot_of(window)));
+        if (window.loaded && change != "false") {
+            out_.line("if {}:", change);
+            load_block(window, next, slot_of(window));
+            wait_block(window, slot_of(window));
+            out_.close("endif");
+        }
         out_.close("endif");
     }
 

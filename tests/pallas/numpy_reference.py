@@ -305,6 +305,8 @@ class Block:
         self.form = row["block"]
         self.start: list[int] | None = None
         self.done: set[tuple[int, ...]] = set()
+        place = call.form["operands"].index(row)
+        self.is_aliased = any(output == place for _, output in call.form["aliases"])
 
     def at(self, step: tuple[int, ...]) -> list[int]:
         """Where it stands at a step, in elements."""
@@ -349,6 +351,9 @@ class Block:
         else:
             assert tuple(start) not in self.done, "an output block is visited again"
             self.done.add(tuple(start))
+            if self.is_aliased:
+                of_array, of_block = self.parts()
+                self.full(ref)[of_block] = self.array[of_array]
 
     def leave(self, after: tuple[int, ...] | None) -> None:
         """Write an output back if its start changes."""
