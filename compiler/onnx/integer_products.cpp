@@ -159,7 +159,11 @@ DynamicSteps dynamic_steps(Call& call, ValueId x) {
     const Sizes all = identity_perm(call.sizes(x).size());
     const ValueId most = call.binary("max", call.reduce("reduce_max", x, all, false), 0.0);
     const ValueId least = call.binary("min", call.reduce("reduce_min", x, all, false), 0.0);
-    const ValueId scale = call.binary("div", call.binary("sub", most, least), 255.0);
+    const ElemType elem = call.elem(most);
+    const ValueId range = call.binary("sub", most, least);
+    const ValueId zeros = call.emit("equal", {range, call.number(0, elem)}, {}, ElemType::u8);
+    const ValueId scale =
+        call.emit("where", {zeros, call.number(1, elem), call.binary("div", range, 255.0)}, {}, elem);
     const ValueId first = call.unary("round", call.unary("neg", call.binary("div", least, scale)));
     const ValueId zero = call.emit("clamp", {call.binary("sub", first, lower)},
                                    {graph::real("min_val", -lower), graph::real("max_val", 255 - lower)});

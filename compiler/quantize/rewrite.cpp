@@ -126,10 +126,17 @@ class Rewriter {
             made != forms.others.end())
             return *made;
         const ValueId made = forms.steps == absent
-                                 ? add("quantize", {real(id)}, {}, value.name, ElemType::i8, quant)
+                                 ? add("quantize", {quantizable(id)}, {}, value.name, ElemType::i8, quant)
                                  : requantised(forms.steps, value.name, quant);
         forms.others.push_back(made);
         return made;
+    }
+
+    /// In floats that the device makes steps of.
+    ValueId quantizable(ValueId id) {
+        const ValueId own = real(id);
+        const bool can = is_supported(options_.supports, "quantize", {to_.value(own).elem}, {ElemType::i8});
+        return can ? own : real(id, options_.real);
     }
 
     ValueId requantised(ValueId steps, const std::string& name, const BoundQuant& quant) {
