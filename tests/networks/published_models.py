@@ -110,7 +110,7 @@ def files(cache: Path) -> Iterator[Path]:
 
 
 def inputs_of(model: onnx.ModelProto, seed: int) -> dict[str, Array]:
-    """Random ones: noise, bytes, states of zeros."""
+    """Random ones: pictures of dark bars on light ground, bytes, noise."""
     rng = np.random.default_rng(seed)
     made: dict[str, Array] = {}
     for port in model.graph.input:
@@ -121,14 +121,21 @@ def inputs_of(model: onnx.ModelProto, seed: int) -> dict[str, Array]:
             made[port.name] = BOUND[port.name]
         elif dtype.kind == "i":
             made[port.name] = rng.integers(0, 256, shape).astype(dtype)
+        elif len(shape) == 4:
+            picture = rng.normal(1, 0.05, shape)
+            for _ in range(12):
+                y, x = (int(rng.integers(n)) for n in shape[2:])
+                picture[:, :, y : y + shape[2] // 6, x : x + shape[3] // 16] -= 1.5
+            made[port.name] = picture.astype(dtype)
         else:
-            made[port.name] = (rng.normal(0, 0.5, shape)).astype(dtype)
+            made[port.name] = rng.normal(0, 0.5, shape).astype(dtype)
     return made
 
 
 def weighted(model: onnx.ModelProto) -> None:
     """Make initializers of constants: random ones of what light models fill with one number."""
     graph, rng = model.graph, np.random.default_rng(0)
+    calm = 0.5 if any(node.op_type == "Sum" for node in graph.node) else 1.0  # residual sums grow
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     users = {name: (node, i) for node in graph.node for i, name in enumerate(node.input)}
     kept = []
@@ -138,7 +145,7 @@ def weighted(model: onnx.ModelProto) -> None:
             name, (user, operand) = node.output[0], users[node.output[0]]
             array = rng.normal(0, 1, shape) * np.sqrt(2 / max(np.prod(shape[1:]), 1))
             if user.op_type == "BatchNormalization":
-                array = np.abs(array) * 0.1 + 0.9 if operand in (1, 4) else array * 0
+                array = [0, calm, 0, 0, 1][operand] * (np.abs(array) * 0.1 + 0.9)
             elif len(shape) == 1:
                 array = array * 0.01
             graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
@@ -244,8 +251,8 @@ def in_floats(kpusim: str, target: Target, model: onnx.ModelProto, allowed: floa
     )
     if isinstance(got, str):
         return Row("refused", got)
-    off = max(
-        float(np.abs(got[name].astype(np.float64) - array).max() / max(np.abs(array).max(), 1e-6))
+    off = max(  # ONNX Runtime's Sigmoid is off by 1e-7 where it is nearly 0
+        float(np.abs(got[name].astype(np.float64) - array).max() / max(np.abs(array).max(), 1e-2))
         for name, array in wanted.items()
     )
     warned = [line for line in told[0].splitlines() if "range" in line and "warning" in line]
@@ -282,12 +289,15 @@ def decibel(got: Array, wanted: Array) -> float:
 def row(kpusim: str, path: Path, form: str, folder: Path) -> Row:
     """One model in one form."""
     model = loaded(path)
+    types = {node.op_type for node in model.graph.node}
+    if form == "f32" and "DynamicQuantizeLinear" in types:
+        return in_steps(kpusim, model)
     if form == "f32":
         return in_floats(kpusim, EXACT, model, 1e-4)
     if form == "fp16":
         return in_floats(kpusim, HALF, model, 2e-2)
-    if any(node.op_type in ("If", "Loop") for node in model.graph.node):
-        return Row("left out", "the quantizers do not take control flow")
+    if types & {"If", "Loop", "DynamicQuantizeLinear"}:
+        return Row("left out", "control flow, or steps already")
     try:
         made = quantized(form, model, folder)
     except Exception as error:  # of many kinds

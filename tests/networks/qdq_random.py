@@ -23,6 +23,8 @@ REFUSED = (
     refusals.RuntimeException,
 )
 
+TRIES = 40  #: of parts that the opset or the device does not have
+
 
 def random_graph(seed: int, *, half: bool, only_i8: bool, names: list[str] | None = None) -> QdqGraph:
     """Some parts, each of which may use what others made. Of these names: as many."""
@@ -31,11 +33,13 @@ def random_graph(seed: int, *, half: bool, only_i8: bool, names: list[str] | Non
     known = names or list(PARTS)
     shares = np.array([PARTS[name][1] for name in known])
     left = len(names) if names else g.pick([3, 4, 4, 5])
-    while left > 0:
+    for _ in range(TRIES):
         try:
             with g.part():
                 PARTS[known[int(rng.choice(len(known), p=shares / shares.sum()))]][0](g)
             left -= 1
         except REFUSED:
-            g.opset = max(g.opset, 16) if names else g.opset  # a part that needs it
+            g.opset = max(g.opset, 16) if names and not g.nodes else g.opset  # a part that needs it
+        if left == 0:
+            break
     return g

@@ -10,6 +10,7 @@ something is wrong, or a kind has a share below 5 %.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections import Counter
@@ -58,7 +59,17 @@ def checked(seed: int, kpusim: str, names: list[str] | None) -> tuple[int, set[s
     """One graph."""
     g = graph_of(seed, names)
     kinds = set().union(*(g.kinds[node.output[0]] for node in g.nodes))
+    if not g.nodes:
+        return seed, kinds, Verdict()
     return seed, kinds, judge(kpusim, target_of(seed), g)
+
+
+def faults_of(verdict: Verdict) -> list[Fault]:
+    """A refusal among them, whose rule has no numbers and no names."""
+    if not verdict.refusal:
+        return verdict.faults
+    reason = re.sub(r"`[^`]*`|\S*\d\S*", "", verdict.refusal.rpartition("error: ")[2])[-60:]
+    return [*verdict.faults, Fault("model", f"refused {reason}", verdict.refusal, set())]
 
 
 def keep(folder: Path, seed: int, kpusim: str, names: list[str] | None, fault: Fault) -> None:
@@ -66,14 +77,14 @@ def keep(folder: Path, seed: int, kpusim: str, names: list[str] | None, fault: F
     target, found = target_of(seed), [fault]
 
     def is_wrong(g: QdqGraph) -> bool:
-        same = [other for other in judge(kpusim, target, g).faults if other.rule == fault.rule]
+        same = [other for other in faults_of(judge(kpusim, target, g)) if other.rule == fault.rule]
         found[:] = same[:1] or found
         return bool(same)
 
     g = reduced(graph_of(seed, names), is_wrong)
     is_wrong(g)
     model = g.model(g.ends() if "whole" in fault.rule else g.results())
-    stem = folder / f"{seed}_{fault.rule}".replace(" ", "_")
+    stem = folder / re.sub(r"\W+", "_", f"{seed}_{fault.rule[:40]}")
     onnx.save(model, stem.with_suffix(".onnx"))
     np.savez(stem.with_suffix(".npz"), **{port.name: g.inputs[port.name] for port in model.graph.input})
     stem.with_suffix(".md").write_text(
@@ -140,10 +151,8 @@ def main() -> None:
     with ProcessPoolExecutor(options.jobs) as pool:
         for seed, kinds, verdict in pool.map(check, range(options.seed, options.seed + options.count)):
             tally.add(kinds, verdict)
-            if verdict.refusal:
-                print(f"seed {seed} {target_of(seed)}: refused: {verdict.refusal[:400]}", flush=True)
-            for fault in verdict.faults:
-                print(f"seed {seed} {target_of(seed)}: {fault}", flush=True)
+            for fault in faults_of(verdict):
+                print(f"seed {seed} {target_of(seed)}: {str(fault)[:600]}", flush=True)
                 kind = f"{fault.rule} {sorted(fault.kinds - COMMON)}"
                 kept[kind] += 1
                 if options.keep and kept[kind] == 1:
