@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from kpusim.arrays import Array
 from kpusim.errors import UserError
 from kpusim.platform import Platform
 from kpusim.precision import Mixing
 from kpusim.program import Program
 from kpusim.run import Run
 from kpusim.simulation import Mode, Simulation
+from kpusim.torch.arrays import to_array, to_tensor
+from kpusim.torch.breaks import called
 from kpusim.torch.capture import Captured, Flat, flat_program, to_onnx
+from kpusim.torch.samples import Call, ordered, sample_folder
 
 FIX = "Fix: see help(kpusim.torch.backend) for the options."
 
@@ -39,8 +40,8 @@ class Options(Mixing):
     mode : str
         ``values+timing`` or ``functional``.
     calibration : iterable or str, optional
-        Samples for int8: tensors, tuples of them where there are several inputs, or a folder or
-        ``random:SEED`` as of ``--calibrate``.
+        Samples for int8: tensors, tuples of them in the order of the call where there are several, nested as
+        its arguments are or not, mappings of its names, or a folder or ``random:SEED`` as of ``--calibrate``.
     fallback : str, optional
         ``eager``: what cannot be compiled is left to PyTorch, with a warning.
     keep, accuracy, wide_share, calibration_method, report_accuracy
@@ -144,8 +145,12 @@ class Graph:
             for i, value in enumerate(arguments)
             if not self.is_input(i, value)
         }
-        inputs = tuple(value.detach() for i, value in enumerate(arguments) if self.is_input(i, value))
-        return specialize(Flat(self.module, bound), inputs, self.options, name_of(self.module))
+        given = [value for i, value in enumerate(arguments) if self.is_input(i, value)]
+        inputs = tuple(value.detach() for value in given)
+        samples = self.options.calibration
+        if isinstance(samples, list):
+            samples = ordered(samples, Call(*(called() or (None, given, {}))), given)
+        return specialize(Flat(self.module, bound), inputs, self.options, name_of(self.module), samples)
 
 
 def is_static(value: object) -> bool:
@@ -192,16 +197,19 @@ def name_of(module: torch.fx.GraphModule) -> str:
     return "<graph>"
 
 
-def specialize(flat: Flat, inputs: tuple[torch.Tensor, ...], options: Options, what: str) -> Specialized:
-    """Capture and compile a module for the shapes of these inputs."""
+def specialize(
+    flat: Flat, inputs: tuple[torch.Tensor, ...], options: Options, what: str, samples: Any = None
+) -> Specialized:
+    """Capture and compile a module for the shapes of these inputs; samples are in their order."""
     program = flat_program(flat, inputs, what)
     model = to_onnx(program, what)
     values = program.graph.output_node().args[0][-len(model.outputs) :]
     types = [node.meta["val"].dtype for node in values]
-    return Specialized(flat, model, Simulation(compiled(model, options, what), mode=options.mode), types)
+    program = compiled(model, options, what, samples)
+    return Specialized(flat, model, Simulation(program, mode=options.mode), types)
 
 
-def compiled(model: Captured, options: Options, what: str) -> Program:
+def compiled(model: Captured, options: Options, what: str, samples: Any = None) -> Program:
     """A captured model as a program of the device.
 
     Raises
@@ -212,12 +220,18 @@ def compiled(model: Captured, options: Options, what: str) -> Program:
     more: dict[str, Any] = {} if options.precision is None else {"precision": options.precision}
     more.update(options.options())
     with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
-        if options.calibration is not None:
-            more["calibrate"] = sample_folder(options.calibration, model.inputs, Path(folder))
+        if samples is not None:
+            is_rows = isinstance(samples, list)
+            more["calibrate"] = sample_folder(samples, model.inputs, Path(folder)) if is_rows else samples
         try:
-            return Program.parse(model.model, what, platform=options.platform, files=model.weights, **more)
+            program = Program.parse(model.model, what, platform=options.platform, files=model.weights, **more)
         except UserError as error:
             raise UserError(with_places(str(error), model.places)) from error
+    for found in program.diagnostics:
+        if found.severity == "warning":
+            text = with_places(str(found), model.places).replace("--calibrate", "calibration")
+            warnings.warn(text, stacklevel=2)
+    return program
 
 
 def with_places(text: str, places: Mapping[str, str]) -> str:
@@ -226,34 +240,6 @@ def with_places(text: str, places: Mapping[str, str]) -> str:
         if name:
             text = text.replace(f"`{name}`", f"`{name}` ({place})")
     return text
-
-
-def sample_folder(samples: Any, names: Sequence[str], folder: Path) -> str:
-    """Samples as the files that calibration reads."""
-    if isinstance(samples, str | os.PathLike):
-        return os.fspath(samples)
-    for index, sample in enumerate(samples):
-        values = sample if isinstance(sample, tuple | list) else (sample,)
-        for name, value in zip(names, values, strict=True):
-            (folder / name).mkdir(exist_ok=True)
-            np.save(folder / name / f"{index:06}.npy", to_array(torch.as_tensor(value)))
-    return os.fspath(folder)
-
-
-def to_array(value: torch.Tensor) -> Array:
-    """A tensor as an array of the host; bf16 as its bits."""
-    value = value.detach().cpu().contiguous()
-    if value.dtype is torch.bfloat16:
-        return np.asarray(value.view(torch.int16).numpy().view(np.uint16))
-    return np.asarray(value.numpy())
-
-
-def to_tensor(array: Array, kind: torch.dtype) -> torch.Tensor:
-    """An array of the host as a tensor of this type."""
-    array = np.asarray(array, order="C")
-    if kind is torch.bfloat16 and array.dtype == np.uint16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array).to(kind)
 
 
 def run(graph: Specialized, inputs: Sequence[torch.Tensor]) -> Any:
