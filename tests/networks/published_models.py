@@ -281,9 +281,8 @@ def in_steps(kpusim: str, model: onnx.ModelProto) -> Row:
 def decibel(got: Array, wanted: Array) -> float:
     """Signal to noise."""
     noise = float(np.sum((got.astype(np.float64) - wanted) ** 2))
-    return min(
-        10 * np.log10(max(float(np.sum(wanted.astype(np.float64) ** 2)), 1e-30) / max(noise, 1e-30)), 200
-    )
+    signal = float(np.sum(wanted.astype(np.float64) ** 2))
+    return 200.0 if noise == 0 else float(10 * np.log10(max(signal, 1e-30) / noise))
 
 
 def row(kpusim: str, path: Path, form: str, folder: Path) -> Row:

@@ -280,7 +280,7 @@ def quantized_constant(g: QdqGraph) -> None:
 
 
 PARTS = {
-    two_quantizers: 3,
+    two_quantizers: 3.8,
     merged: 1.2,
     both_ways: 1.2,
     concat: 1.8,

@@ -26,7 +26,9 @@ def resize(g: QdqGraph, x: str) -> str:
     """Of pictures: nearest, linear, cubic; sizes or scales, also those whose product is no integer."""
     shape = g.values[x].shape
     real = g.values[x].dtype == np.float32
-    mode = g.pick(["nearest", "linear", "cubic"] if g.opset >= 11 and real else ["nearest", "linear"])
+    mode = g.pick(
+        ["nearest", "linear", "cubic", "cubic"] if g.opset >= 11 and real else ["nearest", "linear"]
+    )
     g.kind(f"{mode} resize")
     scales = [1.0, 1.0, *(g.pick([0.7, 0.5, 1.3, 1.5, 2.0, 0.35, 2.3]) for _ in range(2))]
     if g.opset < 11:

@@ -26,7 +26,9 @@ def matmul(g: QdqGraph) -> None:
     x = source(g, rank)
     k = g.values[x].shape[-1]
     n = g.integer(1, 10)
-    how = g.pick(["float constant first", "float constant", "two dequantised", "weights", "weights", "gemm"])
+    how = g.pick(
+        ["float constant first", "float constant", *["two dequantised"] * 2, "weights", "weights", "gemm"]
+    )
     if how == "float constant first":
         g.kind("product with a float constant")
         m = g.values[x].shape[-2]

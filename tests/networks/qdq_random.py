@@ -32,7 +32,7 @@ def random_graph(seed: int, *, half: bool, only_i8: bool, names: list[str] | Non
     g = QdqGraph(rng, int(rng.integers(10, 22)), half, only_i8)
     known = names or list(PARTS)
     shares = np.array([PARTS[name][1] for name in known])
-    left = len(names) if names else g.pick([3, 4, 4, 5])
+    left = len(names) if names else g.pick([3, 4, 5, 5])
     for _ in range(TRIES):
         try:
             with g.part():

@@ -26,7 +26,7 @@ from qdq_random import PARTS, random_graph
 from qdq_reduce import reduced
 
 LEAST_SHARE = 5.0
-ENOUGH = 200  #: graphs for shares to count
+ENOUGH = 2000  #: graphs for shares to count
 COMMON = {"i8", "u8", "16 bits", "zero point off centre", "ties", "saturates", "integer output"}
 
 
@@ -129,7 +129,7 @@ class Tally:
                 small.append(kind)
         if small and self.graphs >= ENOUGH:
             print(f"less than {LEAST_SHARE:g} %: {', '.join(small)}")
-        return not self.faulty and (not small or self.graphs < ENOUGH)
+        return not self.faulty and not self.refused and (not small or self.graphs < ENOUGH)
 
 
 def main() -> None:
