@@ -279,6 +279,21 @@ def quantized_constant(g: QdqGraph) -> None:
     offer(g, g.add(g.pick(["Add", "Mul"]), maybe_rounded(g, x), y))
 
 
+def integer_input(g: QdqGraph) -> None:
+    """Integers that the caller gives."""
+    g.kind("integers as an input")
+    shape = shape_of(g, any_rank(g))
+    steps = steps_for(g, g.constant(g.reals(shape)), wide=False)
+    limits = np.iinfo(steps.dtype)
+    q = g.input(g.rng.integers(limits.min, limits.max + 1, shape).astype(steps.dtype))
+    y = dequantize(g, q, steps)
+    offer(g, y)
+    if g.chance(0.4):
+        offer(g, g.add(g.pick(["Relu", "Sigmoid"]), y))
+    elif g.chance():
+        offer(g, dequantize(g, g.add("Reshape", q, g.constant([-1], np.int64)), steps))
+
+
 PARTS = {
     two_quantizers: 3.8,
     merged: 1.2,
@@ -291,4 +306,5 @@ PARTS = {
     requantized: 1,
     partial: 1.2,
     quantized_constant: 1,
+    integer_input: 1,
 }

@@ -38,7 +38,7 @@ MOVES = set(
 )
 COMPARES = set("Greater Less Equal GreaterOrEqual LessOrEqual".split())
 PRODUCTS = set("MatMul Gemm Conv ConvTranspose".split())
-FUNCTIONS = set("Sigmoid Tanh Softmax HardSigmoid".split())
+FUNCTIONS = set("Sigmoid Tanh Softmax HardSigmoid Elu Erf Softsign HardSwish".split())
 LIMIT = 65504.0  #: of f16
 
 
@@ -133,9 +133,10 @@ class Judge:
     def bound(self, node: onnx.NodeProto, values: dict[str, Array], wanted: Array) -> float | Array:
         """How far a float result may be, given its operands."""
         rounding = np.abs(wanted) * (2.0**-10) + 2.0**-24 if self.half else 0.0
-        if node.op_type == "DequantizeLinear" and values[node.input[0]].dtype == np.int32:
-            return rounding + np.abs(wanted) * 2.0**-22  # of integers that f32 does not hold
-        if node.op_type in MOVES or node.op_type in ("DequantizeLinear", "Cast"):
+        if node.op_type == "DequantizeLinear":  # of integers that f32, or f16, does not hold
+            width = values[node.input[0]].dtype.itemsize
+            return rounding + np.abs(wanted) * ({4: 2.0**-22, 2: 2.0**-9 * self.half}.get(width, 0.0))
+        if node.op_type in MOVES or node.op_type == "Cast":
             return rounding
         operands = [values[name] for name in node.input if name and values[name].dtype.kind == "f"]
         if node.op_type in PRODUCTS:

@@ -190,7 +190,9 @@ def activations(g: QdqGraph) -> None:
     """Relu, Clip and others between steps or alone."""
     g.kind("activation")
     x = maybe_rounded(g, source(g, g.pick([2, 3, 4])), 0.7)
-    name = g.pick(["Relu", "Relu", "Clip", "Clip", "Sigmoid", "Tanh", "LeakyRelu", "Softmax", "HardSigmoid"])
+    names = ["Sigmoid", "Tanh", "LeakyRelu", "Softmax", "HardSigmoid", "Elu", "Erf", "Softsign"]
+    more = [*["HardSwish"] * (g.opset >= 14), *["LayerNormalization"] * (g.opset >= 17)]
+    name = g.pick(["Relu", "Relu", "Relu", "Clip", "Clip", "Clip", *names, *more])
     if name == "Clip":
         low, high = sorted(map(float, g.reals([2], 1.5)))
         if g.opset < 11:
@@ -200,6 +202,8 @@ def activations(g: QdqGraph) -> None:
             y = g.add("Clip", x, *g.pick([bounds, bounds[:1], ["", bounds[1]]]))
     elif name == "Softmax":
         y = g.add(name, x, axis=g.values[x].ndim - 1)
+    elif name == "LayerNormalization":
+        y = g.add(name, x, real_constant(g, g.values[x].shape[-1:]), axis=-1)
     else:
         y = g.add(name, x)
     offer(g, maybe_rounded(g, y, 0.7))

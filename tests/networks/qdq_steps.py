@@ -28,7 +28,11 @@ class Steps:
 
 
 def shape_of(g: QdqGraph, rank: int) -> list[int]:
-    """A small one."""
+    """A small one, mostly."""
+    if g.chance(0.05):
+        return {4: [1, g.integer(8, 40), g.integer(9, 33), g.integer(9, 33)], 3: [1, 48, 80]}.get(
+            rank, [40, 72]
+        )
     if rank == 4:
         return [g.pick([1, 1, 1, 2]), g.integer(1, 6), g.integer(3, 8), g.integer(3, 8)]
     if rank == 3:
@@ -139,7 +143,13 @@ def quantize(g: QdqGraph, x: str, steps: Steps) -> str:
 
 
 def dequantize(g: QdqGraph, q: str, steps: Steps) -> str:
-    """Floats again."""
+    """Floats again, in the same steps under names of their own, or in others."""
+    if steps.zero and g.chance(0.15):
+        scale, zero = g.values[steps.scale], g.values[steps.zero]
+        if g.chance(0.3):
+            g.kind("read in other steps")
+            scale = (scale * np.float32(g.pick([0.5, 1.7]))).astype(np.float32)
+        steps = Steps(g.constant(scale), g.constant(zero), steps.dtype, steps.attributes)
     return g.add("DequantizeLinear", q, *steps.operands, **steps.attributes)
 
 
@@ -147,6 +157,8 @@ def rounded(g: QdqGraph, x: str, steps: Steps | None = None, **how: Any) -> str:
     """Floats in steps."""
     steps = steps or steps_for(g, x, **how)
     q = quantize(g, x, steps)
+    if g.chance(0.05):
+        q = g.add("Identity", q)
     if g.chance(0.08):
         g.outputs.append(q)
         g.kind("integer output")
@@ -160,7 +172,9 @@ def maybe_rounded(g: QdqGraph, x: str, probability: float = 0.5) -> str:
 
 def weights(g: QdqGraph, shape: Sequence[int], axis: int, gain: float = 1.0) -> str:
     """A constant that is stored in steps, of one scale or one for each channel."""
-    numbers = g.rng.integers(-127, 128, tuple(shape)).astype(np.int8)
+    dtype = g.pick([np.int8, np.int8, np.uint8])
+    low = -127 if dtype is np.int8 else 0
+    numbers = g.rng.integers(low, low + 255, tuple(shape)).astype(dtype)
     taken = np.prod(shape) / shape[axis]
     scale = gain * 1.7 / 127 / np.sqrt(max(taken, 1))
     attributes: dict[str, int] = {}
@@ -169,17 +183,31 @@ def weights(g: QdqGraph, shape: Sequence[int], axis: int, gain: float = 1.0) -> 
         attributes["axis"], count = axis, [shape[axis]]
         g.kind("per channel weight")
     scales = np.asarray(scale * g.rng.uniform(0.5, 1.5, count), np.float32)
-    zero = [g.constant(np.zeros(count, np.int8))] if g.chance(0.8) else []
-    return g.add("DequantizeLinear", g.constant(numbers), g.constant(scales), *zero, **attributes)
+    centre = 0 if dtype is np.int8 else 128
+    if g.chance(0.2):
+        centre = centre + g.rng.integers(-40, 40, count)
+        g.kind("zero point of weights")
+    if not count and centre == 0 and g.chance(0.3):
+        return g.add("DequantizeLinear", g.constant(numbers), g.constant(scales))
+    steps = [g.constant(scales), g.constant(np.broadcast_to(centre, count), dtype)]
+    if g.chance(0.2):
+        g.kind("weights quantized by the model")
+        q = g.add(
+            "QuantizeLinear", real_constant(g, shape, float(np.mean(scales)) * 60), *steps, **attributes
+        )
+    else:
+        q = g.constant(numbers)
+    return g.add("DequantizeLinear", q, *steps, **attributes)
 
 
 def bias(g: QdqGraph, channels: int) -> str:
     """A constant of int32 in steps of its own."""
     numbers = g.rng.integers(-20000, 20000, channels).astype(np.int32)
     g.kind("int32 bias")
-    return g.add(
-        "DequantizeLinear", g.constant(numbers), g.constant(2.0**-15, np.float32), g.constant(0, np.int32)
-    )
+    if g.opset >= 13 and g.chance(0.4):
+        scales = g.constant(g.rng.uniform(0.5, 2, channels) * 2.0**-15, np.float32)
+        return g.add("DequantizeLinear", g.constant(numbers), scales, axis=0)
+    return g.add("DequantizeLinear", g.constant(numbers), g.constant(2.0**-15, np.float32))
 
 
 def real_constant(g: QdqGraph, shape: Sequence[int], spread: float = 1.0) -> str:

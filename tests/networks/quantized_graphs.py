@@ -25,7 +25,7 @@ from qdq_judge import Fault, Target, Verdict, judge
 from qdq_random import PARTS, random_graph
 from qdq_reduce import reduced
 
-LEAST_SHARE = 5.0
+LEAST_SHARE = 5.0  #: of the kinds that the parts are about
 ENOUGH = 2000  #: graphs for shares to count
 COMMON = {"i8", "u8", "16 bits", "zero point off centre", "ties", "saturates", "integer output"}
 
