@@ -61,6 +61,7 @@ BOUND = {"sr": np.array(16000, np.int64)}  #: inputs that decide structure
 # Rows of f32 in basic-pitch need more than the L1 of 256 KiB that tile32 has.
 EXACT = Target("tile32", ("--precision", "f32", "--set", "engine.l1.size_bytes=1048576"), half=False)
 HALF = Target("swkpu-v1", ("--precision", "fp16"))
+LONGEST = 60  #: characters of a name
 FAST = ("--mode", "functional", "--effort", "1")
 FORMS = (
     "f32",
@@ -176,7 +177,24 @@ def loaded(path: Path) -> onnx.ModelProto:
         port.type.tensor_type.ClearField("shape")
     del model.graph.value_info[:]
     model.ir_version = max(model.ir_version, 8)
+    if not any(a.HasField("g") for node in model.graph.node for a in node.attribute):
+        shortened(model)
     return model
+
+
+def shortened(model: onnx.ModelProto) -> None:
+    """Names that are too long for files get short ones."""
+    names: dict[str, str] = {}
+    for node in model.graph.node:
+        for name in node.output:
+            if len(name) > LONGEST:
+                names[name] = f"{name[: LONGEST // 2]}_{len(names)}"
+    for i, node in enumerate(model.graph.node):
+        node.name = f"{node.op_type}_{i}" if len(node.name) > LONGEST else node.name
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    for port in model.graph.output:
+        port.name = names.get(port.name, port.name)
 
 
 def quantized(form: str, model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:

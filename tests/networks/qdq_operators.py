@@ -23,7 +23,15 @@ from qdq_steps import (
 
 
 def resize(g: QdqGraph, x: str) -> str:
-    """Of pictures: nearest, linear, cubic; sizes or scales, also those whose product is no integer."""
+    """Of pictures. Where the size stays, ONNX Runtime copies, whatever the scales are."""
+    y = any_resize(g, x)
+    if g.values[y].shape == g.values[x].shape:
+        raise UnsuitableError
+    return y
+
+
+def any_resize(g: QdqGraph, x: str) -> str:
+    """Nearest, linear, cubic; sizes or scales, also those whose product is no integer."""
     shape = g.values[x].shape
     real = g.values[x].dtype == np.float32
     mode = g.pick(
@@ -35,9 +43,7 @@ def resize(g: QdqGraph, x: str) -> str:
         return g.add("Resize", x, g.constant(scales, np.float32), mode=mode)
     ways = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
     by_size = g.chance()
-    if (
-        not by_size
-    ):  # ONNX's reference and ONNX Runtime disagree on where the corners of a fractional size are
+    if not by_size:  # ONNX's reference and ONNX Runtime disagree on the corners of a fractional size
         ways.remove("align_corners")
     attributes: dict[str, str] = {"mode": mode, "coordinate_transformation_mode": g.pick(ways)}
     if mode == "nearest":
