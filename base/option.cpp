@@ -23,7 +23,7 @@ int64_t integer_of(const OptionRow& row, std::string_view text) {
 }  // namespace
 
 std::string_view name_of(ValueKind kind) {
-    constexpr std::string_view names[] = {"text", "file", "integer", "choice", "sizes"};
+    constexpr std::string_view names[] = {"text", "file", "integer", "choice", "sizes", "pairs"};
     return names[static_cast<size_t>(kind)];
 }
 
@@ -34,6 +34,8 @@ OptionValues::OptionValues(const std::vector<OptionRow>& rows, const GivenOption
             value = int64_t{0};
         } else if (row.kind == ValueKind::sizes) {
             value = Sizes{};
+        } else if (row.kind == ValueKind::pairs) {
+            value = Pairs{};
         }
         if (!row.default_text.empty()) set(row, std::string(row.default_text));
     }
@@ -51,12 +53,18 @@ void OptionValues::set(const OptionRow& row, const std::string& text) {
     Value& value = values_.find(row.name)->second;
     if (row.kind == ValueKind::integer) {
         value = integer_of(row, text);
-    } else if (row.kind == ValueKind::sizes) {
+    } else if (row.kind == ValueKind::sizes || row.kind == ValueKind::pairs) {
+        const bool size = row.kind == ValueKind::sizes;
         const size_t equals = text.find('=');
         if (equals == std::string::npos || equals == 0)
-            throw UserError(fmt::format("--{} takes NAME=INTEGER, not `{}`. Fix: write --{} NAME=INTEGER.",
-                                        row.name, text, row.name));
-        std::get<Sizes>(value).emplace_back(text.substr(0, equals), integer_of(row, text.substr(equals + 1)));
+            throw UserError(fmt::format("--{0} takes NAME={1}, not `{2}`. Fix: write --{0} NAME={1}.",
+                                        row.name, size ? "INTEGER" : "VALUE", text));
+        std::string name = text.substr(0, equals), given = text.substr(equals + 1);
+        if (size) {
+            std::get<Sizes>(value).emplace_back(std::move(name), integer_of(row, given));
+        } else {
+            std::get<Pairs>(value).emplace_back(std::move(name), std::move(given));
+        }
     } else {
         const bool known = row.kind != ValueKind::choice ||
                            std::find(row.choices.begin(), row.choices.end(), text) != row.choices.end();
@@ -78,5 +86,6 @@ const T& OptionValues::get(std::string_view name) const {
 const std::string& OptionValues::text(std::string_view name) const { return get<std::string>(name); }
 int64_t OptionValues::integer(std::string_view name) const { return get<int64_t>(name); }
 const OptionValues::Sizes& OptionValues::sizes(std::string_view name) const { return get<Sizes>(name); }
+const OptionValues::Pairs& OptionValues::pairs(std::string_view name) const { return get<Pairs>(name); }
 
 }  // namespace kpu

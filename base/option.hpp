@@ -16,7 +16,8 @@ enum class ValueKind : uint8_t {
     file,     ///< path of a file to read
     integer,  ///< decimal, 64 bits
     choice,   ///< one of OptionRow::choices
-    sizes     ///< NAME=INTEGER, any number of them
+    sizes,    ///< NAME=INTEGER, any number of them
+    pairs     ///< NAME=TEXT, any number of them
 };
 std::string_view name_of(ValueKind kind);
 
@@ -29,7 +30,7 @@ struct OptionRow {
     std::vector<std::string_view> choices = {};
 };
 
-/// (name, value) as they were written; of `sizes`, one for each NAME=INTEGER.
+/// (name, value) as they were written; of `sizes` and `pairs`, one for each NAME=.
 using GivenOptions = std::vector<std::pair<std::string, std::string>>;
 
 /// Values of the options of some rows: what was given, else the defaults.
@@ -44,9 +45,11 @@ class OptionValues {
     int64_t integer(std::string_view name) const;  ///< 0 when neither given nor defaulted
     using Sizes = std::vector<std::pair<std::string, int64_t>>;
     const Sizes& sizes(std::string_view name) const;
+    using Pairs = std::vector<std::pair<std::string, std::string>>;
+    const Pairs& pairs(std::string_view name) const;
 
   private:
-    using Value = std::variant<std::string, int64_t, Sizes>;
+    using Value = std::variant<std::string, int64_t, Sizes, Pairs>;
     template <typename T>
     const T& get(std::string_view name) const;
     void set(const OptionRow& row, const std::string& text);

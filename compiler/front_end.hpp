@@ -25,6 +25,8 @@ struct Loaded {
     /// The program; null for a file that declares devices, which is no program (and was checked).
     std::shared_ptr<const Module> module;
     std::vector<PlatformChange> changes;
+    /// Why it has no data to compute with, though files of its form have; empty: it has.
+    std::string no_values = {};
 };
 
 /// A node of a network, for a look at it before it is compiled.

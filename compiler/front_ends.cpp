@@ -109,6 +109,7 @@ Input load_for_device(const Source& source, const GivenOptions& options, const D
     Loaded loaded = load(front_end, source, options, search_paths,
                          input.platform ? &*input.platform : nullptr, notes, nodes, simulate);
     input.module = std::move(loaded.module);
+    input.no_values = std::move(loaded.no_values);
     if (input.module == nullptr) return input;
     if (!input.platform) {
         input.platform = resolve_platform(*input.module, platform, overrides, search_paths, notes);

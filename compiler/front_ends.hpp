@@ -37,6 +37,8 @@ struct Input {
     const FrontEnd* front_end = nullptr;
     std::shared_ptr<const Module> module;  ///< as Loaded::module
     std::optional<platforms::Platform> platform;
+    std::string no_values;  ///< as Loaded::no_values
+    bool has_values() const { return front_end->has_values && no_values.empty(); }
 };
 /// `nodes`: as LoadRequest::nodes. Throws UserError.
 Input load_for_device(const Source& source, const GivenOptions& options, const DeviceChoice& device,

@@ -1,5 +1,7 @@
 #include "compiler/estimate/schedule.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 #include <limits>
@@ -75,7 +77,12 @@ class Schedule : execution::ControlListener {
           sharing_(first_engine_link + target.engines.size(), l2_ports),
           controller_(program, options(target), *this) {
         find_units();
-        for (const BoundTask& task : program.tasks) queue_of_.push_back(queue_for(task));
+        for (const BoundTask& task : program.tasks) {
+            queue_of_.push_back(queue_for(task));
+            const Queue& queue = queues_[queue_of_.back()];
+            if (queue.units.empty()) refuse_unit(task, task.unit);
+            if (queue.partner && queue.partners.empty()) refuse_unit(task, queue.partner->kind);
+        }
     }
 
     Estimate run() {
@@ -127,6 +134,16 @@ class Schedule : execution::ControlListener {
         for (const UnitKindRow& row : unit_kinds()) {
             if (!row.per_engine) add(row, nullptr, -1);
         }
+    }
+
+    /// As the verifier refuses programs, but the user wrote operations.
+    [[noreturn]] void refuse_unit(const BoundTask& task, UnitKind kind) const {
+        const bool known = task.op < program_.ops.size();
+        throw UserError(
+            fmt::format("{}: device `{}` has no {} for it. Fix: choose a device that has one.",
+                        known ? fmt::format("{} ({})", program_.ops[task.op].id, program_.ops[task.op].type)
+                              : fmt::format("task `{}`", task.name),
+                        target_.limits.name, name_of(kind)));
     }
 
     size_t queue_for(const BoundTask& task) {

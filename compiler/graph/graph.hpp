@@ -8,6 +8,7 @@
 // A front end makes a Graph, passes rewrite it (each is checked by executing it before and after), lowering
 // turns its groups into tiled tasks.
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -115,6 +116,8 @@ struct Graph {
     std::vector<Value> values;
     std::vector<Node> nodes;  ///< in an order in which they can be executed
     std::vector<Port> inputs, outputs;
+    /// Constants that a front end made up, as the model lacks them, by name with the reason: there is time, but no data.
+    std::map<std::string, std::string> absent;
 
     Value& value(ValueId id) { return values[id]; }
     const Value& value(ValueId id) const { return values[id]; }

@@ -26,9 +26,11 @@ class Compilation {
           request_(request),
           origin_(std::move(origin)),
           notes_(notes),
-          target_(*request.platform) {}
+          target_(*request.platform),
+          has_weights_(graph_.absent.empty()) {}
 
     Compiled run() {
+        check_values();
         Compiled result;
         result.precision = choose_precision();
         const auto backend = values::make_fast_backend();
@@ -105,8 +107,22 @@ class Compilation {
 
     // ---- choices
 
+    /// What is chosen by values, or holds them, needs the model's own.
+    void check_values() const {
+        if (graph_.absent.empty()) return;
+        for (const char* const option : {"accuracy", "report-accuracy", "export-qdq"}) {
+            if (!request_.options.given(option)) continue;
+            const auto& [name, reason] = *graph_.absent.begin();
+            throw UserError(
+                fmt::format("{}: tensor `{}`: {}, which --{} needs. Fix: give the model with its weights, "
+                            "or leave --{} out.",
+                            origin_, name, reason, option, option));
+        }
+    }
+
     lower::Guide guide_of_user() const {
         lower::Guide guide;
+        guide.weights = has_weights_;
         if (const std::string& path = request_.options.text("mapping"); !path.empty())
             guide.wishes = read_mapping(path);
         if (request_.options.given("inferences")) guide.inferences = inferences_of_user();
@@ -173,6 +189,7 @@ class Compilation {
     std::string origin_;
     Diagnostics& notes_;
     lower::Target target_;
+    bool has_weights_;
 };
 
 }  // namespace

@@ -221,13 +221,13 @@ Lowered searched(const graph::Graph& graph, const lower::Target& target, lower::
 Lowered lower_with_effort(const graph::Graph& graph, const lower::Target& target, lower::Guide guide,
                           int effort, const compiler::Simulate& simulate) {
     const uint64_t inferences = std::exchange(guide.inferences, 1);  // tiles are those of one
-    guide.weights = false;                                           // of programs that are compared
+    const bool weights = std::exchange(guide.weights, false);        // none in programs that are compared
     Lowered one = searched(graph, target, guide, effort, simulate);
     if (inferences == 1) {
-        lower::add_weights(one);
+        if (weights) lower::add_weights(one);
         return one;
     }
-    guide.weights = true;
+    guide.weights = weights;
     guide.inferences = inferences;
     for (const lower::LoweredOp& op : one.ops) guide.tilings.push_back(op.tiling);
     Lowered all = lower::lower(graph, target, guide);

@@ -57,7 +57,17 @@ std::vector<OptionRow> option_rows() {
          ValueKind::choice,
          "host",
          {"host", "device"}},
-        {"dim", "NAME=N: size of a dynamic dimension of the model; without it 1", ValueKind::sizes},
+        {"dim",
+         "NAME=N or INPUT.AXIS=N: size of a dynamic dimension of the model, by its name or its place; "
+         "without "
+         "it 1",
+         ValueKind::sizes},
+        {"bind",
+         "INPUT=VALUE: makes an input a constant, so that it may decide structure (a branch, sizes, how "
+         "often "
+         "something "
+         "runs); a number, true, false, a list such as [1,2], or FILE.npy",
+         ValueKind::pairs},
         {"batch",
          "inferences in one run: size of the dynamic first dimension of the inputs; the report says how many "
          "the device does in a second",

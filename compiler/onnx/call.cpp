@@ -40,6 +40,17 @@ void check_elements(const Sizes& shape) {
     Call::refuse(fmt::format("opcode {} does not take {} to {}", opcode, text, kpu::name_of(out)));
 }
 
+/// Shapes, indices, how often something runs: what is computed depends on these numbers, not only its results.
+bool decides(const NodeModel& node, Type type, std::string_view role) {
+    if (type == Type::i32 || type == Type::i64 || type == Type::boolean || role == "zero points") return true;
+    constexpr std::string_view all[] = {"Resize", "Upsample", "Range", "OneHot"};
+    return std::find(std::begin(all), std::end(all), node.type) != std::end(all);
+}
+
+bool is_stand_in(const Operand& operand) {
+    return operand.tensor != nullptr && !operand.tensor->absent.empty();
+}
+
 }  // namespace
 
 // ---- operands
@@ -70,6 +81,7 @@ ValueId Call::value(Operand& operand, const std::string& name) {
     const ElemType to = elem_of(operand.type);
     if (to == ElemType::none) refuse(fmt::format("tensors of {} are not taken", name_of(operand.type)));
     check_elements(operand.shape);
+    note_absent(operand, name);
     const bool as_it_is = operand.tensor != nullptr && operand.type != Type::i64;
     if (!as_it_is && operand.known == nullptr)
         operand.known = std::make_shared<const Known>(known_of(*operand.tensor));
@@ -83,9 +95,22 @@ bool Call::all_constant() const {
                        [](const Operand& o) { return o.type == Type::undefined || o.constant(); });
 }
 
+bool Call::any_stand_in() const {
+    return std::any_of(operands_.begin(), operands_.end(),
+                       [](const Operand& o) { return is_stand_in(o) && o.type != Type::i64; });
+}
+
+void Call::note_absent(const Operand& operand, const std::string& name) {
+    if (is_stand_in(operand)) graph.absent.emplace(name, operand.tensor->absent);
+}
+
 const Known& Call::known(size_t i, std::string_view role) {
     const Operand& operand = in(i);
-    if (!operand.constant()) refuse(fmt::format("its {} are not constant", role));
+    if (!operand.constant()) throw NotConstant(fmt::format("its {} are not constant", role), operand.value);
+    if (is_stand_in(operand) && decides(node, operand.type, role))
+        throw LacksBytes(fmt::format("its {} are the constant `{}`, which decides what is computed, and {}",
+                                     role, node.inputs[i], operand.tensor->absent));
+    note_absent(operand, node.inputs[i]);
     if (operand.known == nullptr)
         operands_[i].known = std::make_shared<const Known>(known_of(*operand.tensor));
     return *operands_[i].known;

@@ -48,6 +48,8 @@ class Call {
     ValueId value(size_t i);
     ValueId value(Operand& operand, const std::string& name);
     bool all_constant() const;
+    /// Some operand's bytes are not in the file, and it is no integer of shapes and indices.
+    bool any_stand_in() const;
     /// A constant; throws Unsupported "its ROLE is not constant".
     const Known& known(size_t i, std::string_view role);
     const Sizes& ints_of(size_t i, std::string_view role);
@@ -123,6 +125,8 @@ class Call {
     [[noreturn]] static void refuse(const std::string& reason) { throw Unsupported(reason); }
 
   private:
+    void note_absent(const Operand& operand, const std::string& name);
+
     size_t made_ = 0;
     std::vector<Operand> operands_;
     std::vector<Operand> results_;

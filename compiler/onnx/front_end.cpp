@@ -29,14 +29,7 @@ bool recognise(std::string_view head, std::string_view file_name) {
 }
 
 onnx::ImportOptions import_options(const Source& source, const LoadRequest& request) {
-    onnx::ImportOptions options;
-    for (const auto& [name, size] : request.options.sizes("dim")) options.dims[name] = size;
-    if (request.options.given("batch")) {
-        options.batch = request.options.integer("batch");
-        if (options.batch < 1)
-            throw UserError(
-                fmt::format("--batch {}: a run has 1 inference or more. Fix: use 1 or more.", options.batch));
-    }
+    onnx::ImportOptions options = onnx::import_options(request.options);
     for (const auto& [name, file] : source.files()) options.files[name] = {file.owner, file.bytes, file.size};
     return options;
 }
@@ -44,6 +37,19 @@ onnx::ImportOptions import_options(const Source& source, const LoadRequest& requ
 /// Of external data.
 std::string folder_of(const Source& source) {
     return std::filesystem::path(source.origin()).parent_path().string();
+}
+
+/// What to say where values are asked for of a network whose weights are not there; empty: they are.
+std::string why_no_values(const graph::Graph& graph, const std::string& origin, Diagnostics& notes) {
+    if (graph.absent.empty()) return {};
+    const auto& [name, reason] = *graph.absent.begin();
+    const size_t more = graph.absent.size() - 1;
+    const std::string what = fmt::format("tensor `{}`: {}{}", name, reason,
+                                         more > 0 ? fmt::format(", and so of {} more", more) : "");
+    notes.info({origin, 0, 0},
+               fmt::format("{}: made-up numbers stand for what is absent, there is time and no data.", what));
+    return fmt::format("{}: {}. Fix: give the model with its weights; --mode timing needs none.", origin,
+                       what);
 }
 
 Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes) {
@@ -56,12 +62,13 @@ Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes
                              : onnx::import_bytes(source.bytes(), source.origin(), folder_of(source), options,
                                                   notes, request.nodes);
     if (graph.name.empty()) graph.name = source.stem();
+    std::string no_values = why_no_values(graph, source.origin(), notes);
     network::Compiled compiled = network::compile(std::move(graph), request, source.origin(), notes);
     Module& module = compiled.lowered.module;
     module.origin = source.origin();
     module.program.set_batch(static_cast<uint64_t>(options.batch));
     module.program.set_source_model(std::filesystem::path(source.origin()).filename().string());
-    return {std::make_shared<const Module>(std::move(module)), {}};
+    return {std::make_shared<const Module>(std::move(module)), {}, std::move(no_values)};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "compiler/onnx/binding.hpp"
 #include "compiler/onnx/importer.hpp"
 
 namespace kpu::onnx {
@@ -83,27 +84,12 @@ auto with_model(const std::string& path, Use use) {
     return use(model);
 }
 
-std::string list_of(const std::vector<NodeSupport>& nodes) {
-    std::string text;
-    size_t count = 0;
-    for (const NodeSupport& node : nodes) {
-        if (node.reason.empty()) continue;
-        ++count;
-        text += fmt::format("\n  node `{}` ({}): {}", node.name, node.type, node.reason);
-    }
-    if (count == 0) return text;
-    return fmt::format(
-        "{} of {} nodes cannot be imported:{}\nFix: replace these nodes by others in the model; docs/onnx.md "
-        "lists what is taken.",
-        count, nodes.size(), text);
-}
-
 graph::Graph import_checked(const Model& model, const ImportOptions& options, Diagnostics& notes,
                             std::vector<NodeSupport>* nodes) {
     Importer importer(model, options, notes);
     importer.run();
     if (nodes != nullptr) *nodes = importer.support;
-    if (const std::string text = list_of(importer.support); !text.empty()) fail(model.origin, "{}", text);
+    if (const std::string text = importer.problems(); !text.empty()) fail(model.origin, "{}", text);
     return importer.finish();
 }
 
@@ -138,10 +124,15 @@ void Importer::add_tensors(Scope& scope, const GraphModel& graph) {
 
 namespace {
 
-/// Of a dynamic dimension, as --dim has it.
+/// What --dim calls a dimension whether it has a name or not.
+std::string place_of(const ValueInfo& info, size_t axis) { return fmt::format("{}.{}", info.name, axis); }
+
+/// The name of a dynamic dimension, unless it has none or shares it with another one of this input: then its place.
 std::string dim_name(const ValueInfo& info, size_t axis) {
     const std::string& name = info.shape[axis].name;
-    return name.empty() ? fmt::format("{}.{}", info.name, axis) : name;
+    const auto same = [&](const Dimension& other) { return other.size < 0 && other.name == name; };
+    const bool own = !name.empty() && std::count_if(info.shape.begin(), info.shape.end(), same) == 1;
+    return own ? name : place_of(info, axis);
 }
 
 }  // namespace
@@ -161,17 +152,16 @@ std::vector<const ValueInfo*> Importer::inputs() const {
 void Importer::set_batch() {
     if (options_.batch == 0) return;
     std::string known;
-    bool taken = false;
     for (const ValueInfo* info : inputs()) {
-        if (info->shape.empty() || info->shape[0].size >= 0) continue;
+        if (info->shape.empty() || info->shape[0].size >= 0 || options_.bound.count(info->name) > 0) continue;
         const std::string name = dim_name(*info, 0);
-        const auto [place, added] = dims_.emplace(name, options_.batch);
-        if (added || place->second == options_.batch)
-            taken = true;
-        else
+        const std::optional<int64_t> told = told_size(*info, 0);
+        if (told && *told != options_.batch)
             known = name;
+        else
+            batch_dims_.insert(name);
     }
-    if (taken) return;
+    if (!batch_dims_.empty()) return;
     if (known.empty())
         refuse(
             "--batch {}: no input has a dynamic first dimension. Fix: export the model with one, or leave "
@@ -180,26 +170,86 @@ void Importer::set_batch() {
     refuse("--batch {}: --dim gives `{}` another size. Fix: leave one of them out.", options_.batch, known);
 }
 
-/// The size of a dimension, dynamic ones as the options say.
-int64_t Importer::bound(const ValueInfo& info, size_t axis) {
-    const Dimension& dimension = info.shape[axis];
-    if (dimension.size >= 0) return dimension.size;
-    const std::string name = dim_name(info, axis);
-    const auto given = dims_.find(name);
-    if (given != dims_.end()) {
-        if (given->second < 1) refuse("--dim {}={} is no size. Fix: use 1 or more.", name, given->second);
-        used_dims_.insert(name);
-        return given->second;
+/// What --dim says of a dimension, by its name or its place.
+std::optional<int64_t> Importer::told_size(const ValueInfo& info, size_t axis) {
+    const auto by_place = options_.dims.find(place_of(info, axis));
+    const auto by_name =
+        info.shape[axis].name.empty() ? options_.dims.end() : options_.dims.find(info.shape[axis].name);
+    for (const auto& given : {by_place, by_name}) {
+        if (given == options_.dims.end()) continue;
+        if (given->second < 1)
+            refuse("--dim {}={} is no size. Fix: use 1 or more.", given->first, given->second);
+        used_dims_.insert(given->first);
     }
+    if (by_name == options_.dims.end() && by_place == options_.dims.end()) return std::nullopt;
+    if (by_name == options_.dims.end()) return by_place->second;
+    if (by_place != options_.dims.end() && by_place->second != by_name->second)
+        refuse("--dim gives dimension {} of `{}` two sizes: {}={} and {}={}. Fix: leave one of them out.",
+               axis, info.name, by_place->first, by_place->second, by_name->first, by_name->second);
+    return by_name->second;
+}
+
+/// The size of a dimension, if that is fixed or --dim says it.
+std::optional<int64_t> Importer::known_size(const ValueInfo& info, size_t axis) {
+    const int64_t fixed = info.shape[axis].size;
+    const std::optional<int64_t> told = told_size(info, axis);
+    if (fixed < 0) return told;
+    if (told && *told != fixed)
+        refuse(
+            "--dim {}={}: the model fixes that dimension to {}. Fix: leave it out, or export the model with "
+            "a "
+            "dynamic one.",
+            place_of(info, axis), *told, fixed);
+    return fixed;
+}
+
+/// The size of a dimension, dynamic ones as the options say.
+int64_t Importer::size_of(const ValueInfo& info, size_t axis) {
+    if (const std::optional<int64_t> known = known_size(info, axis)) return *known;
+    const std::string name = dim_name(info, axis);
+    if (batch_dims_.count(name) > 0) return options_.batch;
     note(fmt::format(
         "dimension {} of `{}` is dynamic: `{}` is taken as 1. Fix: give --dim {}=N for another size.", axis,
         info.name, name, name));
     return 1;
 }
 
+/// A constant in the place of an input.
+void Importer::bind_input(Scope& scope, const ValueInfo& info, const std::string& value) {
+    std::optional<Sizes> shape;
+    if (info.shaped) {
+        shape.emplace();
+        for (size_t d = 0; d < info.shape.size(); ++d) shape->push_back(known_size(info, d).value_or(-1));
+    }
+    try {
+        define(scope, info.name, bound_operand(info, shape, value));
+    } catch (const Unsupported& reason) {
+        constexpr size_t most = 60;
+        refuse("--bind {}={}: {}. Fix: give input `{}` a value of its type and shape; there are {}.",
+               info.name, value.size() > most ? value.substr(0, most) + "..." : value, reason.what(),
+               info.name, list_of_inputs());
+    }
+}
+
+/// "`x` float32 [1,?], `sr` int64 []"
+std::string Importer::list_of_inputs() const {
+    std::string text;
+    for (const ValueInfo* info : inputs()) {
+        std::string sizes;
+        for (const Dimension& dimension : info->shape)
+            sizes += fmt::format("{}{}", sizes.empty() ? "" : ",",
+                                 dimension.size < 0 ? "?" : std::to_string(dimension.size));
+        text += fmt::format("{}`{}` {} {}", text.empty() ? "" : ", ", info->name, name_of(info->type),
+                            info->shaped ? fmt::format("[{}]", sizes) : "of any shape");
+    }
+    return text.empty() ? "no inputs" : text;
+}
+
 void Importer::add_input(Scope& scope, const ValueInfo& info) {
     if (!info.tensor)
         refuse("input `{}` is no tensor. Fix: export the model with tensors as inputs.", info.name);
+    if (const auto given = options_.bound.find(info.name); given != options_.bound.end())
+        return bind_input(scope, info, given->second);
     const ElemType elem = elem_of(info.type);
     if (elem == ElemType::none) {
         refuse("input `{}` has type {}, which is not taken. Fix: export it as float32 or an integer type.",
@@ -213,7 +263,7 @@ void Importer::add_input(Scope& scope, const ValueInfo& info) {
     operand.type = info.type;
     double elements = 1;
     for (size_t d = 0; d < info.shape.size(); ++d) {
-        operand.shape.push_back(bound(info, d));
+        operand.shape.push_back(size_of(info, d));
         elements *= static_cast<double>(operand.shape.back());
     }
     if (elements < 1 || elements > static_cast<double>(max_level_bytes) / 4)
@@ -234,13 +284,21 @@ void Importer::add_inputs(Scope& scope) {
     for (const ValueInfo& info : model_.graph.inputs) {
         for (size_t d = 0; d < info.shape.size(); ++d) {
             if (info.shape[d].size >= 0) continue;
-            known += (known.empty() ? "" : ", ") + dim_name(info, d);
+            const std::string& name = info.shape[d].name;
+            known += fmt::format("{}{}{}", known.empty() ? "" : ", ", place_of(info, d),
+                                 name.empty() ? "" : fmt::format(" (`{}`)", name));
         }
     }
     for (const auto& [name, size] : options_.dims) {
         if (used_dims_.count(name) == 0)
             refuse("--dim {}={}: no input has such a dimension. Fix: {}.", name, size,
                    known.empty() ? "leave it out, all dimensions are fixed" : "use one of " + known);
+    }
+    for (const auto& [name, value] : options_.bound) {
+        const std::vector<const ValueInfo*> all = inputs();
+        if (std::none_of(all.begin(), all.end(),
+                         [&n = name](const ValueInfo* info) { return info->name == n; }))
+            refuse("--bind {}: the model has no such input. Fix: there are {}.", name, list_of_inputs());
     }
 }
 
@@ -304,6 +362,26 @@ void Importer::warn_of_nan() {
 }
 
 // ---- entry points
+
+ImportOptions import_options(const OptionValues& given) {
+    ImportOptions options;
+    for (const auto& [name, size] : given.sizes("dim")) {
+        const auto [place, added] = options.dims.emplace(name, size);
+        if (!added && place->second != size)
+            throw UserError(fmt::format("--dim gives `{}` two sizes: {} and {}. Fix: leave one of them out.",
+                                        name, place->second, size));
+    }
+    for (const auto& [name, value] : given.pairs("bind")) {
+        if (!options.bound.emplace(name, value).second)
+            throw UserError(fmt::format("--bind gives `{}` two values. Fix: leave one of them out.", name));
+    }
+    if (!given.given("batch")) return options;
+    options.batch = given.integer("batch");
+    if (options.batch < 1)
+        throw UserError(
+            fmt::format("--batch {}: a run has 1 inference or more. Fix: use 1 or more.", options.batch));
+    return options;
+}
 
 graph::Graph import_model(const std::string& path, const ImportOptions& options, Diagnostics& notes,
                           std::vector<NodeSupport>* nodes) {

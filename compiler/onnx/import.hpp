@@ -7,20 +7,25 @@
 #include <vector>
 
 #include "base/diagnostics.hpp"
+#include "base/option.hpp"
 #include "compiler/front_end.hpp"
 #include "compiler/graph/graph.hpp"
 
 namespace kpu::onnx {
 
 struct ImportOptions {
-    /// Sizes of dynamic dimensions by their name; one without a name is "INPUT.AXIS". Missing ones are 1, which
-    /// the notes tell.
+    /// Sizes of dynamic dimensions by their name, or "INPUT.AXIS". Missing ones are 1, which the notes tell.
     std::map<std::string, int64_t> dims;
+    /// Values of inputs by their name, as binding.hpp reads them: these are constants.
+    std::map<std::string, std::string> bound;
     /// Size of the dynamic first dimension of each input, where `dims` has none for it; 0: as `dims` says.
     int64_t batch = 0;
     /// External data that is in memory, by its location; other locations are files.
     std::map<std::string, graph::Data> files;
 };
+
+/// Of the rows `dim`, `bind` and `batch`. Throws UserError on what contradicts itself.
+ImportOptions import_options(const OptionValues& given);
 
 using compiler::NodeSupport;
 

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t most_nodes = 250'000;  ///< functions count as often as they are called
 constexpr size_t most_made_mib = 640;   ///< enough for VGG-19 without a weight in the file
 constexpr int most_depth = 64;          ///< calls of functions and branches inside each other
-constexpr int64_t first_opset = 7, last_opset = 28;
+constexpr int64_t first_opset = 7;
 
 /// Tensors without elements are taken where only their shape or their neighbours count.
 void check_elements(const Call& call) {
@@ -52,7 +52,25 @@ std::unordered_set<std::string> names_of(const GraphModel& graph) {
     return result;
 }
 
+/// "a, b and c", of as many as fit a line.
+template <class Form>
+std::string listed(const std::vector<std::string>& names, Form form) {
+    constexpr size_t most = 5;
+    std::string text;
+    for (size_t i = 0; i < std::min(most, names.size()); ++i)
+        text += fmt::format("{}{}", i == 0 ? "" : i + 1 < names.size() ? ", " : " and ", form(names[i]));
+    return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
+}
+
 }  // namespace
+
+std::string quoted_list(const std::vector<std::string>& names) {
+    return listed(names, [](const std::string& name) { return fmt::format("`{}`", name); });
+}
+
+std::string bind_options(const std::vector<std::string>& names) {
+    return listed(names, [](const std::string& name) { return fmt::format("--bind {}=VALUE", name); });
+}
 
 void add_reads(const NodeModel& node, std::vector<std::string>& names) {
     names.insert(names.end(), node.inputs.begin(), node.inputs.end());
@@ -138,6 +156,26 @@ graph::Graph Importer::finish() {
     return std::move(graph_);
 }
 
+std::string Importer::problems() const {
+    std::string text, fix;
+    size_t count = 0;
+    for (const NodeSupport& node : support) {
+        if (node.reason.empty()) continue;
+        ++count;
+        text += fmt::format("\n  node `{}` ({}): {}", node.name, node.type, node.reason);
+    }
+    if (count == 0) return text;
+    if (!bindable_.empty())
+        fix += fmt::format("make inputs that decide structure constants, {}; or ",
+                           bind_options({bindable_.begin(), bindable_.end()}));
+    if (lacks_bytes_) fix += "give the model with these constants, which --mode timing needs too; or ";
+    return fmt::format(
+        "{} of {} nodes cannot be imported:{}\nFix: {}replace these nodes by others in the model; "
+        "docs/onnx.md "
+        "lists what is taken.",
+        count, support.size(), text, fix);
+}
+
 // ---- nodes
 
 std::vector<const NodeModel*> Importer::ordered(const std::vector<NodeModel>& nodes,
@@ -221,12 +259,21 @@ void Importer::import_node(const NodeModel& given, Scope& scope) {
     const size_t row = support.size() - 1;
     try {
         if (node.domain.empty() && node.type == "If") {
-            import_branch(node, scope, source);
+            import_if(node, scope, source);
         } else if (node.domain.empty() && (node.type == "Loop" || node.type == "Scan")) {
             import_iterations(node, scope, source);
         } else {
             import_operator(node, scope, source);
         }
+    } catch (const NotConstant& reason) {
+        support[row].reason = reason.what();
+        if (reason.value) {
+            const std::vector<std::string> names = inputs_behind(*reason.value);
+            bindable_.insert(names.begin(), names.end());
+        }
+    } catch (const LacksBytes& reason) {
+        support[row].reason = reason.what();
+        lacks_bytes_ = true;
     } catch (const Unsupported& reason) {
         support[row].reason = reason.what();
     } catch (const UserError& error) {                                     // of a shape rule
@@ -266,7 +313,8 @@ bool Importer::replace_lost(Operand& operand, const std::string& name) {
         return false;
     Operand declared;
     declared.type = info->second->type;
-    for (size_t d = 0; d < info->second->shape.size(); ++d) declared.shape.push_back(bound(*info->second, d));
+    for (size_t d = 0; d < info->second->shape.size(); ++d)
+        declared.shape.push_back(size_of(*info->second, d));
     if (declared.shape.size() > max_rank || elements_of(declared.shape) < 1) return false;
     declared.value = graph_.add_value(name, elem_of(declared.type), graph::dims(declared.shape));
     operand = std::move(declared);
@@ -295,7 +343,7 @@ void Importer::import_operator(const NodeModel& node, Scope& scope, const graph:
         throw Unsupported(fmt::format("not looked at: `{}` before it cannot be imported", lost));
     const size_t first = graph_.values.size();
     Call call(graph_, node, opset->second, source, std::move(given));
-    if (!call.all_constant() || !fold(call)) {
+    if (!call.all_constant() || call.any_stand_in() || !fold(call)) {
         check_elements(call);
         row->import(call);
     }
@@ -322,27 +370,6 @@ void Importer::name_results(const NodeModel& node, const Scope& scope, const std
         const std::string name = scope.prefix + node.outputs[i];
         if (results[i].value && *results[i].value >= first && !graph_.taken(name))
             graph_.rename(*results[i].value, name);
-    }
-}
-
-void Importer::import_branch(const NodeModel& node, Scope& scope, const graph::Source& source) {
-    std::string lost;
-    Call call(graph_, node, last_opset, source, operands(node, scope, lost));
-    if (!lost.empty())
-        throw Unsupported(fmt::format("not looked at: `{}` before it cannot be imported", lost));
-    const bool taken = call.number_of(0, "condition") != 0;
-    const Attribute* branch = node.find(taken ? "then_branch" : "else_branch");
-    if (branch == nullptr || branch->graph == nullptr) throw Unsupported("it lacks a branch");
-    Scope inner = scope.inside(source.name + "/");
-    add_tensors(inner, *branch->graph);
-    import_nodes(branch->graph->nodes, inner);
-    if (branch->graph->outputs.size() < node.outputs.size())
-        throw Unsupported("its branch makes fewer results than it has");
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-        const Operand* result = inner.find(branch->graph->outputs[i].name);
-        if (result == nullptr)
-            throw Unsupported(fmt::format("its branch lacks `{}`", branch->graph->outputs[i].name));
-        define(scope, node.outputs[i], *result);
     }
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -29,19 +30,27 @@ struct Scope {
     void update(const std::string& name, const Operand& operand);
 };
 
+/// "`a`, `b` and `c`", of as many as fit a line; and how their values are given: "--bind a=VALUE and --bind b=VALUE".
+std::string quoted_list(const std::vector<std::string>& names);
+std::string bind_options(const std::vector<std::string>& names);
+
+constexpr int64_t last_opset = 28;  ///< that is known
+
 /// Names that a node reads, those that its branches and bodies take from around them included.
 void add_reads(const NodeModel& node, std::vector<std::string>& names);
 
 class Importer {
   public:
     Importer(const Model& model, const ImportOptions& options, Diagnostics& notes)
-        : model_(model), options_(options), dims_(options.dims), notes_(notes) {}
+        : model_(model), options_(options), notes_(notes) {}
 
     /// Looks at every node; `support` has a row for each.
     void run();
     /// After run() without an unsupported node.
     graph::Graph finish();
     std::vector<NodeSupport> support;
+    /// Of the unsupported nodes; empty: there are none.
+    std::string problems() const;
 
   private:
     template <class... Args>
@@ -55,7 +64,11 @@ class Importer {
     void add_input(Scope& scope, const ValueInfo& info);
     std::vector<const ValueInfo*> inputs() const;
     void set_batch();
-    int64_t bound(const ValueInfo& info, size_t axis);
+    std::optional<int64_t> told_size(const ValueInfo& info, size_t axis);
+    std::optional<int64_t> known_size(const ValueInfo& info, size_t axis);
+    int64_t size_of(const ValueInfo& info, size_t axis);
+    void bind_input(Scope& scope, const ValueInfo& info, const std::string& value);
+    std::string list_of_inputs() const;
     void add_tensors(Scope& scope, const GraphModel& graph);
     void define(Scope& scope, const std::string& name, Operand operand);
     void add_outputs(Scope& scope);
@@ -69,7 +82,10 @@ class Importer {
     void count_made(const Call& call);
     void import_node(const NodeModel& node, Scope& scope);
     void import_operator(const NodeModel& node, Scope& scope, const graph::Source& source);
-    void import_branch(const NodeModel& node, Scope& scope, const graph::Source& source);
+    void import_if(const NodeModel& node, Scope& scope, const graph::Source& source);
+    void import_both(Call& call, Scope& scope);
+    std::vector<Operand> import_branch(const NodeModel& node, const GraphModel& branch, Scope inner);
+    std::vector<std::string> inputs_behind(graph::ValueId value) const;
     /// Of a Loop or Scan.
     struct Body {
         const GraphModel& graph;
@@ -94,13 +110,16 @@ class Importer {
 
     const Model& model_;
     const ImportOptions& options_;
-    std::map<std::string, int64_t> dims_;  ///< sizes of dynamic dimensions, the batch among them
+    std::set<std::string> batch_dims_;  ///< dynamic dimensions that are the batch
     Diagnostics& notes_;
     graph::Graph graph_;
     std::unordered_set<std::string> sources_;
     std::map<std::array<std::string, 3>, const Function*> functions_;  ///< by domain, name, overload
     size_t visited_ = 0, made_ = 0;  ///< nodes and calls; bytes of constants
     std::set<std::string> used_dims_, told_;
+    /// Why nodes cannot be imported: inputs that decide structure and are no constants; constants without bytes do.
+    std::set<std::string> bindable_;
+    bool lacks_bytes_ = false;
     std::unordered_map<std::string, const ValueInfo*> infos_;
     std::unordered_map<std::string, int> reads_;  ///< of names, by nodes and outputs of the model
 };

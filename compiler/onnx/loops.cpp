@@ -109,7 +109,8 @@ void Importer::import_loop(Call& call, Body body, Scope& scope) {
         inputs.insert(inputs.end(), carried.begin(), carried.end());
         std::vector<Operand> results = iteration(body, number, inputs);
         if (!results[0].constant())
-            throw Unsupported("how often it runs depends on data: its body's condition is not constant");
+            throw NotConstant("how often it runs depends on data: its body's condition is not constant",
+                              results[0].value);
         const Known condition = results[0].known ? *results[0].known : known_of(*results[0].tensor);
         if (condition.size() != 1) throw Unsupported("its body's condition is not one truth value");
         goes_on = condition.number(0) != 0;

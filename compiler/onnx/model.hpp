@@ -63,6 +63,7 @@ struct Tensor {
     Type type = Type::undefined;
     Sizes shape;
     graph::Data data;
+    std::string absent;    ///< why the file lacks its bytes: `data` is a stand-in; empty: it has them
     bool nibbles = false;  ///< u8 that was u4
     uint64_t elements() const;
 };

@@ -59,4 +59,18 @@ class Unsupported : public std::exception {
     std::string reason_;
 };
 
+/// What decides structure has no bytes in the file.
+class LacksBytes : public Unsupported {
+  public:
+    using Unsupported::Unsupported;
+};
+
+/// What decides structure is computed; `value`: in the graph.
+class NotConstant : public Unsupported {
+  public:
+    NotConstant(const std::string& reason, std::optional<graph::ValueId> value_)
+        : Unsupported(reason), value(value_) {}
+    std::optional<graph::ValueId> value;
+};
+
 }  // namespace kpu::onnx

@@ -184,7 +184,7 @@ std::shared_ptr<::onnx::ModelProto> parse(const Parsed& parsed, std::string_view
 
 Model read_model(std::string_view bytes, const std::string& origin, const std::string& folder,
                  const std::map<std::string, graph::Data>& files) {
-    Parsed parsed{nullptr, origin, folder, files, {}};
+    Parsed parsed{nullptr, origin, folder, files, {}, 0};
     check_kind(parsed, bytes);
     const std::shared_ptr<::onnx::ModelProto> message = parse(parsed, bytes);
     parsed.message = message;

@@ -8,6 +8,8 @@
 #include <filesystem>
 
 #include "base/checked.hpp"
+#include "base/host_memory.hpp"
+#include "compiler/onnx/stand_in.hpp"
 
 namespace kpu::onnx {
 namespace {
@@ -119,10 +121,6 @@ fs::path inner_path(const Parsed& parsed, const TensorProto& proto, const std::s
     std::error_code failed;
     const fs::path folder = fs::canonical(parsed.folder.empty() ? "." : parsed.folder, failed);
     const fs::path wanted = fs::path(parsed.folder) / relative;
-    if (inside && !fs::exists(wanted, failed)) {
-        parsed.refuse("tensor `{}`: its external data `{}` is not there. Fix: put the file beside the model.",
-                      proto.name(), location);
-    }
     const fs::path file = fs::canonical(wanted, failed);
     inside = inside && !failed &&
              std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
@@ -157,8 +155,16 @@ const graph::Data& mapped(Parsed& parsed, const TensorProto& proto, const std::s
     return file;
 }
 
-graph::Data external(Parsed& parsed, const TensorProto& proto, uint64_t bytes) {
-    const Place place = place_of(parsed, proto);
+/// Nothing is there, where a file might be.
+bool is_missing(const Parsed& parsed, const std::string& location) {
+    const fs::path relative(location);
+    if (parsed.given.count(location) > 0 || relative.is_absolute() || relative.empty()) return false;
+    if (std::find(relative.begin(), relative.end(), "..") != relative.end()) return false;
+    std::error_code failed;
+    return parsed.folder.empty() || !fs::exists(fs::path(parsed.folder) / relative, failed);
+}
+
+graph::Data external(Parsed& parsed, const TensorProto& proto, const Place& place, uint64_t bytes) {
     const graph::Data& file = mapped(parsed, proto, place.location);
     const uint64_t length = place.length == UINT64_MAX ? bytes : place.length;
     if (place.offset > file.size || length > file.size - place.offset) {
@@ -171,6 +177,32 @@ graph::Data external(Parsed& parsed, const TensorProto& proto, uint64_t bytes) {
         parsed.refuse("tensor `{}` needs {} bytes, its external data has {}. Fix: export the model again.",
                       proto.name(), bytes, length);
     return {file.owner, file.bytes + place.offset, bytes};
+}
+
+/// As the file has it; none: `tensor` gets the reason.
+graph::Data stored(Parsed& parsed, const TensorProto& proto, uint64_t bytes, Tensor& tensor) {
+    if (proto.data_location() == TensorProto::EXTERNAL) {
+        const Place place = place_of(parsed, proto);
+        if (!is_missing(parsed, place.location)) return external(parsed, proto, place, bytes);
+        tensor.absent = fmt::format("its external data `{}` is not there", place.location);
+        return {};
+    }
+    graph::Data data;
+    if (proto.has_raw_data()) {
+        data = {parsed.message, reinterpret_cast<const uint8_t*>(proto.raw_data().data()),
+                proto.raw_data().size()};
+    } else {
+        data = graph::make_data(field_bytes(proto, tensor.type));
+    }
+    if (data.size == 0 && bytes > 0) tensor.absent = "the file has none of its bytes";
+    return data;
+}
+
+void check_room(const Parsed& parsed, const Tensor& tensor, uint64_t bytes) {
+    const uint64_t room = available_bytes();
+    if (room > 0 && bytes > room / 2)
+        parsed.refuse("tensor `{}` {}{} has {} bytes, and {}. Fix: check the model.", tensor.name,
+                      name_of(tensor.type), text_of(tensor.shape), bytes, tensor.absent);
 }
 
 }  // namespace
@@ -187,21 +219,17 @@ std::shared_ptr<const Tensor> read_tensor(Parsed& parsed, const TensorProto& pro
     if (!is_packed(tensor->type) && element_bytes(tensor->type) == 0)
         return tensor;  // refused where it is used, by name
     const uint64_t bytes = stored_bytes(tensor->type, elements);
-    graph::Data data;
-    if (proto.data_location() == TensorProto::EXTERNAL) {
-        data = external(parsed, proto, bytes);
-    } else if (proto.has_raw_data()) {
-        data = {parsed.message, reinterpret_cast<const uint8_t*>(proto.raw_data().data()),
-                proto.raw_data().size()};
-    } else {
-        data = graph::make_data(field_bytes(proto, tensor->type));
-    }
-    if (data.size != bytes) {
+    graph::Data data = stored(parsed, proto, bytes, *tensor);
+    const bool absent = !tensor->absent.empty();
+    if (absent) {
+        check_room(parsed, *tensor, bytes);
+        data = stand_in(tensor->type, tensor->shape, ++parsed.stand_ins);
+    } else if (data.size != bytes) {
         parsed.refuse("tensor `{}` {}{} needs {} bytes, the file has {}. Fix: export the model again.",
                       proto.name(), name_of(tensor->type), text_of(tensor->shape), bytes, data.size);
     }
     if (is_packed(tensor->type)) {
-        data = unpacked(data, tensor->type, elements);
+        if (!absent) data = unpacked(data, tensor->type, elements);
         tensor->nibbles = tensor->type == Type::u4;
         if (tensor->nibbles) tensor->type = Type::u8;
     } else if (reinterpret_cast<uintptr_t>(data.bytes) % element_bytes(tensor->type) != 0) {

@@ -24,6 +24,7 @@ struct Parsed {
     std::string folder;
     const std::map<std::string, graph::Data>& given;
     std::map<std::string, graph::Data> files;
+    uint32_t stand_ins = 0;  ///< made so far
 
     template <class... Args>
     [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const {

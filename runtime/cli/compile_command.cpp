@@ -50,9 +50,10 @@ void compile(const CompileOptions& options) {
             fmt::format("{} exists. Fix: give --force to replace it, or another name.", options.output));
     Diagnostics diagnostics;
     const auto source = compiler::Source::of_file(options.input);
-    const auto [front_end, module, platform] =
+    const auto [front_end, module, platform, no_values] =
         compiler::load_for_device(source, options.front_end, options.device.choice(), diagnostics);
     if (module == nullptr) compiler::refuse_no_program(source);
+    if (!no_values.empty()) throw UserError(no_values);
     if (platform) verify(module, platforms::limits_of(*platform), {}, diagnostics);
     print_findings(diagnostics);
     if (diagnostics.has_errors()) throw UserError(fmt::format("{}: nothing is written.", source.origin()));

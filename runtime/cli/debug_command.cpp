@@ -42,6 +42,7 @@ int debug(const DebugOptions& options) {
     const auto loaded =
         compiler::load_for_device(source, options.front_end, options.device.choice(), diagnostics);
     if (loaded.module == nullptr) compiler::refuse_no_program(source);
+    if (!loaded.no_values.empty() && options.mode != "timing") throw UserError(loaded.no_values);
     runtime::SimulationOptions settings;
     if (options.mode == "functional") settings.mode = runtime::Mode::functional;
     settings.params = options.params.bindings();

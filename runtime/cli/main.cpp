@@ -192,7 +192,7 @@ void add_row_options(CLI::App& command, const std::vector<OptionRow>& rows, Give
         const std::string name(row.name);
         std::string meaning(row.meaning);
         if (!row.default_text.empty()) meaning += fmt::format(" (default: {})", row.default_text);
-        if (row.kind == ValueKind::sizes) {
+        if (row.kind == ValueKind::sizes || row.kind == ValueKind::pairs) {
             const auto add = [name, &given](const std::vector<std::string>& values) {
                 for (const std::string& value : values) given.emplace_back(name, value);
             };

@@ -81,7 +81,8 @@ compiler::Input load_into(const CheckOptions& options, Checked& checked,
 void check_into(const CheckOptions& options, Checked& checked) {
     Diagnostics& diagnostics = checked.diagnostics;
     std::vector<compiler::NodeSupport> nodes;
-    const auto [front_end, module, platform] = load_into(options, checked, nodes);
+    const compiler::Input input = load_into(options, checked, nodes);
+    const auto& [front_end, module, platform, no_values] = input;
     if (module == nullptr) return;  // devices: checked
     for (const DataSection& data : module->data) data.bytes();
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
@@ -95,7 +96,7 @@ void check_into(const CheckOptions& options, Checked& checked) {
     }
     const BoundProgram& program = *bound;
     if (!nodes.empty()) checked.coverage = coverage_text(nodes, &program);
-    if (!front_end->has_values) return;  // nothing writes its operands
+    if (!input.has_values()) return;  // nothing writes its operands
     if (options.fix) {
         analysis::Mended mended = analysis::mend(std::move(*bound), verify_options.params, limits);
         print_out(nem::print(*mended.module));

@@ -219,9 +219,11 @@ void print_report(const RunOptions& options, runtime::Simulation& simulation,
 int run(RunOptions options, const std::vector<std::string>& command_line) {
     Diagnostics diagnostics;
     const auto source = compiler::Source::of_file(options.program);
-    const auto [front_end, module, platform] =
+    const compiler::Input input =
         compiler::load_for_device(source, options.front_end, options.device.choice(), diagnostics);
+    const auto& [front_end, module, platform, no_values] = input;
     if (module == nullptr) compiler::refuse_no_program(source);
+    if (!no_values.empty() && options.mode != "timing") throw UserError(no_values);
     if (!front_end->has_values && options.mode != "timing") {
         if (options.mode_given) {
             throw UserError(fmt::format("{}: a {} has no data to compute with. Fix: leave out --mode.",
@@ -230,7 +232,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
         options.mode = "timing";
     }
     auto settings = simulation_options(options);
-    if (!front_end->has_values) settings.hazards = false;  // nothing writes its operands
+    if (!input.has_values()) settings.hazards = false;  // nothing writes its operands
     if (options.strict && diagnostics.warning_count() > 0) {
         diagnostics.promote_warnings();
         throw UserError(diagnostics);

@@ -16,6 +16,7 @@ const std::vector<OptionRow> rows{
     {"count", "a number", ValueKind::integer, "3"},
     {"form", "one of two", ValueKind::choice, "long", {"long", "short"}},
     {"dim", "sizes by name", ValueKind::sizes},
+    {"bind", "values by name", ValueKind::pairs},
 };
 
 std::string refusal(const GivenOptions& given) {
@@ -34,15 +35,22 @@ TEST(Options, HaveTheirDefaults) {
     EXPECT_EQ(values.integer("count"), 3);
     EXPECT_EQ(values.text("form"), "long");
     EXPECT_TRUE(values.sizes("dim").empty());
+    EXPECT_TRUE(values.pairs("bind").empty());
 }
 
 TEST(Options, TakeWhatIsGivenByKind) {
-    const OptionValues values(
-        rows, {{"name", "x"}, {"count", "-4"}, {"form", "short"}, {"dim", "N=1"}, {"dim", "H=-2"}});
+    const OptionValues values(rows, {{"name", "x"},
+                                     {"count", "-4"},
+                                     {"form", "short"},
+                                     {"dim", "N=1"},
+                                     {"dim", "H=-2"},
+                                     {"bind", "x=a=b"},
+                                     {"bind", "y="}});
     EXPECT_EQ(values.text("name"), "x");
     EXPECT_EQ(values.integer("count"), -4);
     EXPECT_EQ(values.text("form"), "short");
     EXPECT_EQ(values.sizes("dim"), (OptionValues::Sizes{{"N", 1}, {"H", -2}}));
+    EXPECT_EQ(values.pairs("bind"), (OptionValues::Pairs{{"x", "a=b"}, {"y", ""}}));
 }
 
 TEST(Options, RefuseWhatTheirRowDoesNotTake) {
@@ -53,6 +61,8 @@ TEST(Options, RefuseWhatTheirRowDoesNotTake) {
     EXPECT_THAT(refusal({{"dim", "N"}}), HasSubstr("--dim takes NAME=INTEGER, not `N`"));
     EXPECT_THAT(refusal({{"dim", "=1"}}), HasSubstr("--dim takes NAME=INTEGER"));
     EXPECT_THAT(refusal({{"dim", "N=one"}}), HasSubstr("`one` is not an integer"));
+    EXPECT_THAT(refusal({{"bind", "x"}}), HasSubstr("--bind takes NAME=VALUE, not `x`"));
+    EXPECT_THAT(refusal({{"bind", "=1"}}), HasSubstr("--bind takes NAME=VALUE"));
     EXPECT_THAT(refusal({{"nmae", "x"}}), HasSubstr("--nmae is no option here"));
 }
 

@@ -92,6 +92,8 @@ void run(const fs::path& folder, values::ComputeBackend& backend) {
     static const std::optional<Device> on = device();
     Diagnostics notes;
     const graph::Graph graph = onnx::import_model((folder / "model.onnx").string(), {}, notes);
+    for (const auto& [name, reason] : graph.absent)
+        throw UserError(fmt::format("model.onnx: error: tensor `{}`: {}. Fix: none here.", name, reason));
     std::vector<graph::Data> inputs;
     for (const graph::Port& port : graph.inputs) inputs.push_back(read_input(graph, port, folder));
     const std::vector<graph::Data> outputs =

@@ -115,6 +115,19 @@ class Errors(unittest.TestCase):
             model([helper.make_node("ConstantOfShape", ["s"], ["y"])], [huge]), "elements are more than"
         )
 
+    def test_absent_bytes(self) -> None:
+        """Tensors without any bytes, of sizes that would be made up for."""
+        tensor = weight([3])
+        tensor.raw_data = b""
+        node = helper.make_node("Add", ["x", "w"], ["y"])
+        self.expect(model([node], [tensor]), "`w`: the file has none of its bytes")
+        tensor.ClearField("raw_data")
+        self.expect(model([node], [tensor]), "`w`: the file has none of its bytes")
+        tensor.dims[0] = 1 << 39
+        self.expect(
+            model([node], [tensor]), "`w`", "has 2199023255552 bytes, and the file has none of its bytes"
+        )
+
     def test_graph(self) -> None:
         """Graphs that are none."""
         self.expect(model([]), "the graph is empty")
@@ -321,7 +334,7 @@ class Notes(unittest.TestCase):
         self.assertIn("`batch` is taken as 1", text)
         self.assertIn("--dim x.1=N", text)
         self.assertNotIn("taken as 1", self.notes(dynamic, "batch=4", "x.1=3"))
-        self.assertIn("Fix: use one of batch, x.1", self.notes(dynamic, "bach=4"))
+        self.assertIn("Fix: use one of x.0 (`batch`), x.1", self.notes(dynamic, "bach=4"))
         self.assertIn("no size", self.notes(dynamic, "batch=0"))
 
     def test_nan(self) -> None:
