@@ -18,22 +18,20 @@ int64_t run_behind(const graph::Value& x, size_t d) {
     return std::min(behind, run_bytes * run_bytes / static_cast<int64_t>(packed_bytes(x.elem, run_bytes)));
 }
 
-namespace {
-
-/// The largest divisor of `length` that fits and leaves fewer parts than it has elements; 1 when there is none.
-int64_t part_of(int64_t length, int64_t run, ElemType elem, const TileRoom& room) {
+int64_t divisor_that_fits(int64_t length, int64_t run, ElemType elem, const TileRoom& room) {
     for (int64_t parts = 2; parts * parts <= length; ++parts) {
         if (length % parts == 0 && room.fits(elem, length / parts * run)) return length / parts;
     }
     return 1;
 }
 
-/// Elements that fit, for parts of a length that has no such divisor.
 int64_t most_that_fit(int64_t length, ElemType elem, const TileRoom& room) {
     int64_t most = length;
     while (most > 1 && !room.fits(elem, most)) most = (most + 1) / 2;
     return most;
 }
+
+namespace {
 
 BoundAttrs with_axes(const Node& node, std::vector<int64_t> axes, bool keep) {
     BoundAttrs attrs = node.attrs;
@@ -52,7 +50,7 @@ bool reduce_halves(Rewriter& rewriter, NodeId id, size_t d, const TileRoom& room
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
     const graph::Value x = graph.value(node.inputs[0]);
-    const int64_t part = part_of(x.shape[d], run_behind(x, d), x.elem, room);
+    const int64_t part = divisor_that_fits(x.shape[d], run_behind(x, d), x.elem, room);
     if (part == 1 || x.shape.rank == max_rank) return false;
     std::vector<int64_t> target = shape_list(x.shape);
     target[d] /= part;
@@ -97,13 +95,48 @@ bool reduce_pieces(Rewriter& rewriter, NodeId id, size_t d, const TileRoom& room
 
 }  // namespace
 
+namespace {
+
+/// Sums of steps are rounded once, at the end: in floats until then. False: the device has no such floats.
+bool reduce_in_floats(Rewriter& rewriter, NodeId id, const TileRoom& room) {
+    Graph& graph = rewriter.graph;
+    const Node node = graph.nodes[id];
+    const graph::Value x = graph.value(node.inputs[0]), y = graph.value(node.outputs[0]);
+    if (!has_quant(x) || !has_quant(y)) return false;
+    for (const ElemType real : {ElemType::f32, ElemType::f16}) {
+        const auto takes = [&](std::string_view opcode, ElemType from, ElemType to) {
+            return graph::is_supported(room.supports, opcode, {from}, {to});
+        };
+        if (!takes("dequantize", x.elem, real) || !takes(node.spec().name, real, real) ||
+            !takes("quantize", real, y.elem))
+            continue;
+        const ValueId floats =
+            rewriter.add("dequantize", {node.inputs[0]}, {}, {node.source, x.name + ".real", real, {}});
+        const ValueId result =
+            rewriter.add(node.spec().name, {floats}, node.attrs, {node.source, y.name + ".real", real, {}});
+        rewriter.replace_node(id, "quantize", {result}, {});
+        return true;
+    }
+    return false;
+}
+
+int64_t reduced_elements(const Dims& shape, const std::vector<bool>& reduced) {
+    int64_t elements = 1;
+    for (size_t d = 0; d < shape.rank; ++d) elements *= reduced[d] ? shape[d] : 1;
+    return elements;
+}
+
+/// Some steps of it are the result, so those of parts are too.
+bool chooses(const Node& node) { return is_any(node, {"reduce_max", "reduce_min"}); }
+
+}  // namespace
+
 bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
     if (!is_any(node, {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_l2"}))
         return false;
     const graph::Value& x = graph.value(node.inputs[0]);
-    if (has_quant(x) || has_quant(graph.value(node.outputs[0]))) return false;
     const std::vector<bool> reduced = reduced_axes(x.shape, node.attrs);
     std::vector<int64_t> inner;
     int64_t elements = 1, run = 0;
@@ -118,6 +151,8 @@ bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room) {
         inner.insert(inner.begin(), static_cast<int64_t>(d));
     }
     if (inner.size() == static_cast<size_t>(std::count(reduced.begin(), reduced.end(), true))) return false;
+    if (!chooses(node) && (has_quant(x) || has_quant(graph.value(node.outputs[0]))))
+        return !room.fits(x.elem, reduced_elements(x.shape, reduced)) && reduce_in_floats(rewriter, id, room);
     if (elements == 1)
         return reduce_halves(rewriter, id, first, room) ||
                (!room.fits(x.elem, x.shape[first]) && reduce_pieces(rewriter, id, first, room));
@@ -217,9 +252,10 @@ bool fit_mirror(Rewriter& rewriter, NodeId id, const TileRoom& room) {
 
 void fit_tiles(Graph& graph, const Options& options) {
     if (options.l1_bytes == 0) return;
-    constexpr FitRule rules[] = {fit_reduction, fit_global_pool, fit_resize, fit_mirror, fit_running_sum,
-                                 fit_softmax,   fit_norm,        fit_groups, fit_gather, fit_transposed};
-    const TileRoom room(options.l1_bytes);
+    constexpr FitRule rules[] = {fit_reduction, fit_search, fit_top_k,       fit_gathered, fit_global_pool,
+                                 fit_resize,    fit_mirror, fit_running_sum, fit_softmax,  fit_norm,
+                                 fit_groups,    fit_gather, fit_transposed};
+    const TileRoom room(options.l1_bytes, options.supports);
     Rewriter rewriter(graph);
     const auto changed = [&](NodeId id) {
         return std::any_of(std::begin(rules), std::end(rules),

@@ -1,5 +1,6 @@
 #pragma once
 // Nodes whose smallest tile is larger than L1 become several that fit, each in a file with its kind.
+#include "compiler/graph/supports.hpp"
 #include "compiler/passes/match.hpp"
 
 namespace kpu::passes {
@@ -11,16 +12,25 @@ int64_t run_behind(const graph::Value& x, size_t d);
 /// What two iterations in flight may need of L1.
 class TileRoom {
   public:
-    explicit TileRoom(uint64_t l1_bytes) : l1_bytes_(l1_bytes) {}
+    TileRoom(uint64_t l1_bytes, const graph::Supports& device) : supports(device), l1_bytes_(l1_bytes) {}
     /// Whether tiles with so many elements of this type, operands and results together, fit.
     bool fits(ElemType elem, int64_t elements) const {
-        return 2 * (packed_bytes(elem, static_cast<uint64_t>(elements)) + slack) <= l1_bytes_;
+        return has(packed_bytes(elem, static_cast<uint64_t>(elements)));
     }
+    bool has(uint64_t bytes) const { return 2 * (bytes + slack) <= l1_bytes_; }
+
+    const graph::Supports& supports;  ///< of the device
 
   private:
     static constexpr uint64_t slack = 1024;  ///< scales, single results, alignment
     uint64_t l1_bytes_;
 };
+
+/// The largest divisor of a length that fits, `run` elements behind each, and leaves fewer parts than it has elements; 1
+/// when there is none.
+int64_t divisor_that_fits(int64_t length, int64_t run, ElemType elem, const TileRoom& room);
+/// Elements that fit, for parts of a length that has no such divisor.
+int64_t most_that_fit(int64_t length, ElemType elem, const TileRoom& room);
 
 /// Of a slice: elements [first, end) of one dimension.
 inline BoundAttrs slice_of(int64_t axis, int64_t first, int64_t end) {
@@ -33,6 +43,12 @@ using FitRule = bool (*)(Rewriter& rewriter, NodeId id, const TileRoom& room);
 
 /// Sums, maxima, norms of more than a tile: of parts first, then of the results.
 bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// Places of the largest or least element of long rows: of parts, then of the best of each.
+bool fit_search(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// The first k of long rows: of parts, then of what is left of each.
+bool fit_top_k(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// What stands at the places that a search gives, in long rows: in pieces of them.
+bool fit_gathered(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Pools over whole images: along one dimension first.
 bool fit_global_pool(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Resizes and mirrored padding: along one dimension first. Both are separable.
