@@ -61,6 +61,7 @@ struct Program {
     Diagnostics findings;  ///< of the reader
     std::vector<std::string> search_paths;
     bool has_values = true;
+    std::string no_values;  ///< why not, where files of its form have some
     /// How it was made, when that depends on the device.
     struct Recipe {
         compiler::Source source;

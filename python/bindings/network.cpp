@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "base/types.hpp"
+#include "compiler/network/compile.hpp"
 #include "compiler/onnx/import.hpp"
 #include "python/bindings/bindings.hpp"
 
@@ -11,9 +12,8 @@ namespace {
 using Sizes = std::vector<int64_t>;
 
 /// (name, operator, reason) of every node; the reason is empty for those that can be imported.
-py::list coverage(const std::string& path, const std::map<std::string, int64_t>& dims) {
-    onnx::ImportOptions options;
-    options.dims = dims;
+py::list coverage(const std::string& path, const GivenOptions& given) {
+    const onnx::ImportOptions options = onnx::import_options(OptionValues(network::option_rows(), given));
     Diagnostics notes;
     std::vector<onnx::NodeSupport> nodes;
     {
@@ -122,7 +122,7 @@ py::dict describe(const Program& held) {
 
 void bind_network(py::module_& module) {
     using py::arg;
-    module.def("coverage", &coverage, arg("path"), arg("dims"));
+    module.def("coverage", &coverage, arg("path"), arg("options"));
     module.def("known_operators", &known_operators);
     module.def("describe", &describe, arg("program"));
 }

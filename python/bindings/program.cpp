@@ -30,6 +30,8 @@ Program make_program(compiler::Source source, GivenOptions options, std::vector<
                                              program.findings, nullptr, runtime::simulate_trials());
     if (loaded.module == nullptr) compiler::refuse_no_program(source);
     program.module = std::move(loaded.module);
+    program.no_values = std::move(loaded.no_values);
+    program.has_values = program.has_values && program.no_values.empty();
     if (program.platform) {
         auto changed = compiler::with_changes(program.platform->overrides, loaded.changes, source.origin(),
                                               program.findings);
@@ -120,6 +122,7 @@ std::pair<std::optional<Platform>, Diagnostics> own_platform(const Program& prog
 
 /// A container for .kpu, else text.
 void save(const Program& program, const std::string& path) {
+    if (!program.no_values.empty()) throw UserError(program.no_values);
     if (ends_with(path, ".kpu")) return write_container(*program.module, path);
     compiler::write_text(*program.module, path);
 }
@@ -139,6 +142,7 @@ void bind_program(py::module_& module) {
         .def_property_readonly("origin", [](const Program& program) { return program.module->origin; })
         .def_property_readonly("findings", [](const Program& program) { return rows_of(program.findings); })
         .def_readwrite("has_values", &Program::has_values)
+        .def_readwrite("no_values", &Program::no_values)
         .def_property_readonly("for_device", [](const Program& program) { return program.recipe != nullptr; })
         .def_readonly("platform", &Program::platform)
         .def("made_for", &made_for, arg("platform"), Release())

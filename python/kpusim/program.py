@@ -12,7 +12,7 @@ from kpusim.arguments import folder_texts, path_text
 from kpusim.errors import Diagnostic, UserError
 from kpusim.platform import OverrideValue, Platform, override_list
 from kpusim.precision import Accuracy, Keep, Mixing
-from kpusim.tables import OptionValue, front_end_options
+from kpusim.tables import BoundValue, OptionValue, front_end_options
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -168,7 +168,7 @@ class Program:
 
     @property
     def has_values(self) -> bool:
-        """False for layers without data (SCALE-Sim files): there is time, but no values."""
+        """False where there is time, but no values: SCALE-Sim files, networks without weights."""
         return self._core.has_values
 
     def made_for(self, platform: Platform | StrPath) -> Program:
@@ -235,9 +235,10 @@ class Program:
         """
         self._core.save(path_text(path))
 
-    def __reduce__(self) -> tuple[object, tuple[bytes, str, bool, Platform | None]]:
+    def __reduce__(self) -> tuple[object, tuple[bytes, str, bool, str, Platform | None]]:
         """Pickle as a container, for the device that it was made for."""
-        return unpickled, (self.to_bytes(), self.origin, self.has_values, self._made_for)
+        state = (self.to_bytes(), self.origin, self.has_values, self._core.no_values, self._made_for)
+        return unpickled, state
 
     def __repr__(self) -> str:
         """Name and origin."""
@@ -275,6 +276,7 @@ def compile(
     calibrate: StrPath | None = None,
     dims: Mapping[str, int] | None = None,
     *,
+    bind: Mapping[str, BoundValue] | None = None,
     batch: int | None = None,
     inferences: int | None = None,
     keep: Keep | None = None,
@@ -298,7 +300,10 @@ def compile(
         Samples of the inputs, which int8, ``accuracy`` and ``report_accuracy`` need: a folder, or
         ``"random:SEED"``.
     dims : mapping of str to int, optional
-        Sizes of dynamic dimensions by their name; others are 1.
+        Sizes of dynamic dimensions by their name, or ``"INPUT.AXIS"``; others are 1.
+    bind : mapping of str to number, list, array or path, optional
+        Inputs that become constants, by name, so that they may decide structure: a branch, sizes, how often
+        something runs. A path is that of a ``.npy`` file.
     batch : int, optional
         Inferences in one run: the size of the dynamic first dimension of the inputs.
     inferences : int, optional
@@ -335,6 +340,8 @@ def compile(
         options["calibrate"] = calibrate
     if dims is not None:
         options["dim"] = dims
+    if bind is not None:
+        options["bind"] = bind
     if batch is not None:
         options["batch"] = batch
     if inferences is not None:
@@ -358,9 +365,12 @@ def platform_beside(platform: Platform | StrPath, origin: str) -> Platform:
     return Platform.load(platform, [folder] if folder else [])
 
 
-def unpickled(container: bytes, origin: str, has_values: bool, made_for: Platform | None) -> Program:
+def unpickled(
+    container: bytes, origin: str, has_values: bool, no_values: str, made_for: Platform | None
+) -> Program:
     """A program out of a pickle: the container of one that was made already."""
     program = Program.parse(container, origin)
     program._core.has_values = has_values
+    program._core.no_values = no_values
     program._made_for = made_for
     return program

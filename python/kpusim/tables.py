@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from kpusim import _core
+from kpusim.arrays import Array
 from kpusim.errors import ArgumentError
 
-OptionValue = str | int | os.PathLike[str] | Mapping[str, int]
+#: Of an input that becomes a constant: a number, a list of them, an array, or the name of a ``.npy`` file.
+BoundValue = int | float | str | os.PathLike[str] | Array | Sequence[Any]
+OptionValue = str | int | os.PathLike[str] | Mapping[str, int] | Mapping[str, BoundValue]
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,8 @@ class Option:
     name : str
         Of the keyword argument.
     kind : str
-        ``text``, ``file``, ``integer``, ``choice`` or ``sizes`` (a mapping of names to integers).
+        ``text``, ``file``, ``integer``, ``choice``, ``sizes`` (a mapping of names to integers) or ``pairs``
+        (a mapping of names to numbers, lists, arrays or files).
     default : str
         Empty when there is none.
     meaning : str
@@ -119,18 +127,28 @@ def given_options(
     given: Mapping[str, OptionValue], known: Iterable[Option], what: str
 ) -> list[tuple[str, str]]:
     """Keyword arguments as the command would be given them; an ArgumentError for those that nobody knows."""
-    names = sorted({option.name for option in known})
+    kinds = {option.name: option.kind for option in known}
+    names = sorted(kinds)
     pairs: list[tuple[str, str]] = []
     for name, value in given.items():
         if name not in names:
             listed = ", ".join(names) or "none"
             raise ArgumentError(f"there is no option {name!r} of {what}. Fix: there are {listed}.")
         written = name.replace("_", "-")
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and kinds[name] == "pairs":
+            pairs += [(written, f"{key}={value_text(item)}") for key, item in value.items()]
+        elif isinstance(value, Mapping):
             pairs += [(written, f"{key}={size}") for key, size in value.items()]
         else:
             pairs.append((written, os.fspath(value) if isinstance(value, os.PathLike) else str(value)))
     return pairs
+
+
+def value_text(value: object) -> str:
+    """Value of an input as the command would be given it."""
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    return json.dumps(np.asarray(value).tolist())
 
 
 def front_end_options(given: Mapping[str, OptionValue]) -> list[tuple[str, str]]:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import onnx
+import onnx.helper
 import pytest
 import torch
 from kpusim import kpu
@@ -230,3 +232,25 @@ def test_third_parties(onnx_file: Path, tmp_path: Path) -> None:
     assert target.validate(artifact, lambda x: np.zeros((1, 10)), kpu.ValidationConfig(3)).passed
     with pytest.raises(ValueError, match="no ONNX"):
         target.deploy(tmp_path / "other.kpu", "fp16", tmp_path / "again", (1, 2))
+
+
+@pytest.mark.filterwarnings("ignore::kpusim.kpu.KPUConfigWarning")
+def test_inputs_that_decide_structure(tmp_path: Path) -> None:
+    """Sizes of dimensions and bound inputs count for looking at a model, its memory and its program alike."""
+    path = tmp_path / "net.onnx"
+    inputs = [
+        onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, "?"]),
+        onnx.helper.make_tensor_value_info("sizes", onnx.TensorProto.INT64, [2]),
+    ]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Expand", ["x", "sizes"], ["y"])], "g", inputs, [onnx.ValueInfoProto(name="y")]
+    )
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    (issue,) = kpu.KPUCompiler().validate_model(path)
+    assert "not constant" in issue
+    compiler = kpu.KPUCompiler(dims={"x.1": 5}, bind={"sizes": [3, 5]})
+    assert compiler.validate_model(path) == []
+    assert compiler.estimate_memory(path)["activations"] > 0
+    (output,) = compiler.compile(path).get_output_tensors()
+    assert output.shape == (3, 5)

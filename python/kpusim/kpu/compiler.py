@@ -38,6 +38,7 @@ from kpusim.platform import Platform
 from kpusim.precision import Mixing
 from kpusim.program import Program
 from kpusim.simulation import Simulation
+from kpusim.tables import BoundValue, OptionValue, front_end_options
 
 ModelPath = str | os.PathLike[str]
 LEAST_SAMPLES = 4  #: that the compiler of int8 asks for
@@ -58,6 +59,8 @@ class KPUCompiler(KPUCompilerInterface):
         Whether ``.pt`` files may run code when they are loaded.
     mixing : Mixing, optional
         Operations that are wider than the others, by name or to a bound of the outputs' error.
+    dims, bind : mapping, optional
+        Sizes of dynamic dimensions and values of inputs that become constants, as of :func:`kpusim.compile`.
     """
 
     def __init__(
@@ -66,6 +69,8 @@ class KPUCompiler(KPUCompilerInterface):
         *,
         trust: bool = False,
         mixing: Mixing | None = None,
+        dims: Mapping[str, int] | None = None,
+        bind: Mapping[str, BoundValue] | None = None,
     ) -> None:
         if min_calibration_samples < 1:
             raise ValueError(
@@ -74,6 +79,7 @@ class KPUCompiler(KPUCompilerInterface):
         self.min_calibration_samples = min_calibration_samples
         self.trust = trust
         self.mixing = mixing or Mixing()
+        self.shapes: dict[str, OptionValue] = {"dim": dims or {}, "bind": bind or {}}
 
     def compile(
         self,
@@ -130,9 +136,11 @@ class KPUCompiler(KPUCompilerInterface):
         platform = platform_of(config)
         with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
             path = self._onnx_file(source, Path(folder), example_inputs, samples)
-            _check_operators(path, config)
+            _check_operators(path, config, self.shapes)
             try:
-                program = _compiled(path, platform, COMPILED[kind], samples, Path(folder), self.mixing)
+                program = _compiled(
+                    path, platform, COMPILED[kind], samples, Path(folder), self.mixing, self.shapes
+                )
                 result = describe(program, config, kind)
             except UserError as error:
                 _refuse(error)
@@ -166,7 +174,7 @@ class KPUCompiler(KPUCompilerInterface):
             source = _one_of(model_path, onnx_path)
             with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
                 path = self._onnx_file(source, Path(folder), None, [])
-                nodes = _core.coverage(os.fspath(path), {})
+                nodes = _core.coverage(os.fspath(path), front_end_options(self.shapes))
         except (UserError, CompilationError) as error:
             return [str(error)]
         return [
@@ -188,11 +196,11 @@ class KPUCompiler(KPUCompilerInterface):
         kind = _checked_precision(config, precision)
         with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
             path = self._onnx_file(_one_of(model_path, onnx_path), Path(folder), None, [])
-            _check_operators(path, config)
+            _check_operators(path, config, self.shapes)
             options = {"calibrate": "random:1"} if kind is KPUPrecision.INT8 else {}
             try:
                 program = Program.load(
-                    path, platform=platform_of(config), precision=COMPILED[kind], **options
+                    path, (), platform=platform_of(config), precision=COMPILED[kind], **options, **self.shapes
                 )
             except UserError as error:
                 _refuse(error)
@@ -259,10 +267,10 @@ def _checked_precision(config: KPUConfig, precision: KPUPrecision | str) -> KPUP
     return kind
 
 
-def _check_operators(path: Path, config: KPUConfig) -> None:
+def _check_operators(path: Path, config: KPUConfig, shapes: Mapping[str, OptionValue]) -> None:
     """Refuse what cannot be compiled; warn of what is not native."""
     try:
-        nodes = _core.coverage(os.fspath(path), {})
+        nodes = _core.coverage(os.fspath(path), front_end_options(shapes))
     except UserError as error:
         raise CompilationError(str(error)) from error
     if missing := sorted({kind for _, kind, reason in nodes if reason}):
@@ -286,11 +294,15 @@ def _compiled(
     samples: list[Array | dict[str, Array]],
     folder: Path,
     mixing: Mixing,
+    shapes: Mapping[str, OptionValue],
 ) -> Program:
-    options = {"precision": precision, **mixing.options()}
+    options = {"precision": precision, **mixing.options(), **shapes}
     if samples:
         options["calibrate"] = _sample_folder(samples, folder / "samples")
-    return Program.load(path, platform=platform, **options)
+    program = Program.load(path, (), platform=platform, **options)
+    if not program.has_values:
+        raise UserError(program._core.no_values)
+    return program
 
 
 def _sample_folder(samples: list[Array | dict[str, Array]], folder: Path) -> str:
