@@ -10,13 +10,18 @@ import subprocess
 from pathlib import Path
 from urllib.parse import unquote
 
+import imported
 import numpy as np
 import onnx
 import pytest
 import quantized
 from builders import Case
 
-CASES = {f"{group.__name__}-{name}": case for group in quantized.GROUPS for name, case in group().items()}
+CASES = {
+    f"{group.__name__}-{name}": case
+    for group in (*quantized.GROUPS, *imported.GROUPS)
+    for name, case in group().items()
+}
 
 
 @pytest.mark.parametrize("name", CASES)
