@@ -77,12 +77,8 @@ class Schedule : execution::ControlListener {
           sharing_(first_engine_link + target.engines.size(), l2_ports),
           controller_(program, options(target), *this) {
         find_units();
-        for (const BoundTask& task : program.tasks) {
-            queue_of_.push_back(queue_for(task));
-            const Queue& queue = queues_[queue_of_.back()];
-            if (queue.units.empty()) refuse_unit(task, task.unit);
-            if (queue.partner && queue.partners.empty()) refuse_unit(task, queue.partner->kind);
-        }
+        for (const BoundTask& task : program.tasks) queue_of_.push_back(queue_for(task));
+        check_units();
     }
 
     Estimate run() {
@@ -136,14 +132,25 @@ class Schedule : execution::ControlListener {
         }
     }
 
-    /// As the verifier refuses programs, but the user wrote operations.
-    [[noreturn]] void refuse_unit(const BoundTask& task, UnitKind kind) const {
-        const bool known = task.op < program_.ops.size();
-        throw UserError(
-            fmt::format("{}: device `{}` has no {} for it. Fix: choose a device that has one.",
-                        known ? fmt::format("{} ({})", program_.ops[task.op].id, program_.ops[task.op].type)
-                              : fmt::format("task `{}`", task.name),
-                        target_.limits.name, name_of(kind)));
+    /// As the verifier refuses programs, but what the user wrote are operations: the first of them that needs a unit.
+    void check_units() const {
+        std::string found;
+        for (size_t t = 0; t < queue_of_.size(); ++t) {
+            const BoundTask& task = program_.tasks[t];
+            const Queue& queue = queues_[queue_of_[t]];
+            const bool partner = queue.partner && queue.partners.empty();
+            if (!queue.units.empty() && !partner) continue;
+            const bool of_user =
+                task.op < program_.ops.size() && program_.ops[task.op].id.rfind("__", 0) != 0;
+            if (!found.empty() && !of_user) continue;
+            const std::string who =
+                of_user ? fmt::format("{} ({})", program_.ops[task.op].id, program_.ops[task.op].type)
+                        : fmt::format("task `{}`", task.name);
+            found = fmt::format("{}: device `{}` has no {} for it. Fix: choose a device that has one.", who,
+                                target_.limits.name, name_of(partner ? queue.partner->kind : task.unit));
+            if (of_user) break;
+        }
+        if (!found.empty()) throw UserError(found);
     }
 
     size_t queue_for(const BoundTask& task) {

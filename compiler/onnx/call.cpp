@@ -41,10 +41,19 @@ void check_elements(const Sizes& shape) {
 }
 
 /// Shapes, indices, how often something runs: what is computed depends on these numbers, not only its results.
-bool decides(const NodeModel& node, Type type, std::string_view role) {
-    if (type == Type::i32 || type == Type::i64 || type == Type::boolean || role == "zero points") return true;
+bool decides(const NodeModel& node, Type type) {
+    if (type == Type::i32 || type == Type::i64 || type == Type::boolean) return true;
     constexpr std::string_view all[] = {"Resize", "Upsample", "Range", "OneHot"};
     return std::find(std::begin(all), std::end(all), node.type) != std::end(all);
+}
+
+/// Zero points of what is quantised around zero, as weights are.
+Known middles(const Tensor& tensor) {
+    const int64_t middle = tensor.nibbles             ? 8
+                           : tensor.type == Type::u8  ? 128
+                           : tensor.type == Type::u16 ? 32768
+                                                      : 0;
+    return {tensor.type, tensor.shape, std::vector<int64_t>(tensor.elements(), middle), {}};
 }
 
 bool is_stand_in(const Operand& operand) {
@@ -107,10 +116,15 @@ void Call::note_absent(const Operand& operand, const std::string& name) {
 const Known& Call::known(size_t i, std::string_view role) {
     const Operand& operand = in(i);
     if (!operand.constant()) throw NotConstant(fmt::format("its {} are not constant", role), operand.value);
-    if (is_stand_in(operand) && decides(node, operand.type, role))
-        throw LacksBytes(fmt::format("its {} are the constant `{}`, which decides what is computed, and {}",
-                                     role, node.inputs[i], operand.tensor->absent));
-    note_absent(operand, node.inputs[i]);
+    if (is_stand_in(operand)) {
+        const bool zeros = role == "zero points";
+        if (!zeros && decides(node, operand.type))
+            throw LacksBytes(
+                fmt::format("its {} are the constant `{}`, which decides what is computed, and {}", role,
+                            node.inputs[i], operand.tensor->absent));
+        note_absent(operand, node.inputs[i]);
+        if (zeros) operands_[i].known = std::make_shared<const Known>(middles(*operand.tensor));
+    }
     if (operand.known == nullptr)
         operands_[i].known = std::make_shared<const Known>(known_of(*operand.tensor));
     return *operands_[i].known;
