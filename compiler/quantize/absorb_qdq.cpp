@@ -43,7 +43,10 @@ class QdqPlanner {
         plan.modes.resize(graph_.nodes.size());
         plan.reasons.resize(graph_.nodes.size());
         for (const Node& node : graph_.nodes) plan.kept.push_back(node.kept);
-        if (options_.real == ElemType::f16) narrow = keep_sums_wide(graph_, options_.supports, plan.kept);
+        if (options_.real == ElemType::f16 || options_.real == ElemType::bf16) {
+            narrow = keep_sums_wide(graph_, options_.supports, plan.kept);
+            if (options_.real == ElemType::bf16) narrow.clear();  // coarse there, but in range
+        }
         for (size_t n = 0; n < graph_.nodes.size(); ++n) plan.modes[n] = mode(n);
         for (size_t n = graph_.nodes.size(); n-- > 0;) leave_accumulators(n);
         fill_in_constants();

@@ -155,7 +155,15 @@ class WideSums {
         const bool sums = node.spec().macs != nullptr && graph_.value(y).elem == ElemType::i32;
         const bool scales = node.spec().name == "mul" || node.spec().name == "div";
         if (reads && is_float_value(y) && !keep(n)) narrow_.push_back(static_cast<NodeId>(n));
-        wide_[y] = sums || (reads && !(scales && is_float_value(y)));
+        const bool widens = is_wide_cast(node) && keep(n);
+        wide_[y] = sums || widens || (reads && !(scales && is_float_value(y)));
+    }
+
+    /// Of integers that 16-bit floats do not hold: steps of 16 bits, which a zero point and a scale are to meet.
+    bool is_wide_cast(const Node& node) const {
+        if (node.spec().name != "cast" || !is_float_value(node.outputs[0])) return false;
+        const ElemType from = graph_.value(node.inputs[0]).elem;
+        return is_integer(from) && bit_width(from) > 8;
     }
 
     /// What is made to meet them.

@@ -13,8 +13,8 @@ void make_signed(graph::Graph& graph);
 /// load and store.
 void quantize_on_host(graph::Graph& graph);
 
-/// Sums of products of integers are too large for f16, and their scales too small: until both have met, the floats that
-/// they become are f32. `kept`: by node, as Plan::kept. Result: nodes of sums that the device has no f32 form of.
+/// Sums of products of integers are too large for 16-bit floats, and their scales too small: until both have met, the floats
+/// that they become are f32. So are those of steps of 16 bits. `kept`: by node, as Plan::kept. Result: nodes of sums that the device has no f32 form of.
 std::vector<graph::NodeId> keep_sums_wide(const graph::Graph& graph, const graph::Supports& supports,
                                           std::vector<ElemType>& kept);
 
