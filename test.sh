@@ -1,14 +1,54 @@
 #!/usr/bin/env bash
-# Sets up, builds, passes every test, and fuzzes the readers of untrusted files for a minute. With arguments, which go
-# to ctest, only the tests that they choose.
+# Sets up, builds and tests.
+#   ./test.sh                        everything; fuzzes the readers of untrusted files for a minute
+#   ./test.sh fast                   what needs no packages of Python, no Verilator and no browser
+#   ./test.sh room compiler/passes   the tests whose code is linked from that folder, and the smoke tests
+#   ./test.sh -R lower ...           the tests that these arguments of ctest choose, of all
 source "$(dirname "${BASH_SOURCE[0]}")/scripts/setup.sh"
-install_packages "${command_packages[@]}" "${test_packages[@]}"
-scripts/python_packages.sh
-build release
-scripts/python_install.sh
-say "testing"
-ctest --test-dir build/release --output-on-failure -j "$(nproc)" "$@"
-[ $# -gt 0 ] && exit
-export FUZZ_SEED=1
-scripts/fuzz.sh 60 nem kpu sched kern
-scripts/fuzz.sh 0 onnx # its hour has not been run yet: what is kept must pass
+
+run_tests() { # ARGUMENT...: of ctest
+    say "testing"
+    ctest --test-dir build/release --output-on-failure -j "$(nproc)" "$@"
+}
+
+# Without packages of Python, Verilator and a browser.
+run_fast_tests() { run_tests -LE '^(packages|rtl|browser)$' "$@"; }
+
+# Every test, or those that arguments of ctest choose.
+test_all() {
+    install_packages "${command_packages[@]}" "${fast_packages[@]}" "${test_packages[@]}"
+    scripts/python_packages.sh
+    build release
+    scripts/python_install.sh
+    run_tests "$@"
+    [ $# -eq 0 ] || return 0
+    export FUZZ_SEED=1
+    scripts/fuzz.sh 60 nem kpu sched kern
+    scripts/fuzz.sh 0 onnx # its hour has not been run yet: what is kept must pass
+}
+
+test_fast() {
+    install_packages "${command_packages[@]}" "${fast_packages[@]}"
+    build fast
+    run_fast_tests
+}
+
+test_room() { # FOLDER
+    install_packages "${command_packages[@]}" "${fast_packages[@]}"
+    configure fast
+    local rooms room="${1:-}"
+    room="${room%/}"
+    rooms="$(/usr/bin/cmake --build build/release --target help | sed -nE 's/^room-([^:]*):.*/\1/p' | tr - / | sort)"
+    if ! grep -qxF -- "$room" <<<"$rooms"; then
+        printf 'error: no such room: `%s`. Fix: ./test.sh room FOLDER with one of\n%s\n' "$room" "$rooms" >&2
+        exit 1
+    fi
+    build fast --target kpusim "room-${room//\//-}"
+    run_fast_tests -L "room:$room( |\$)|^smoke\$"
+}
+
+case "${1:-}" in
+    fast) test_fast ;;
+    room) test_room "${2:-}" ;;
+    *) test_all "$@" ;;
+esac

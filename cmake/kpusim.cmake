@@ -37,6 +37,59 @@ target_link_libraries(kpu_pch PRIVATE kpu_flags protobuf::libprotobuf)
 target_precompile_headers(kpu_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.hpp)
 add_dependencies(kpu_pch kpu_program_proto kpu_platform_proto)
 
+# kpu_note_rooms(TARGET SOURCES...): the folders of its sources, in its property KPU_ROOMS; each has a target, which builds the
+# tests that are linked from it.
+function(kpu_note_rooms target)
+  get_target_property(rooms ${target} KPU_ROOMS)
+  if(NOT rooms)
+    set(rooms "")
+  endif()
+  foreach(source ${ARGN})
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE)
+    cmake_path(GET source PARENT_PATH room)
+    cmake_path(RELATIVE_PATH room BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    list(APPEND rooms ${room})
+  endforeach()
+  list(REMOVE_DUPLICATES rooms)
+  list(FILTER rooms EXCLUDE REGEX "^build/") # generated sources
+  set_target_properties(${target} PROPERTIES KPU_ROOMS "${rooms}")
+  foreach(room ${rooms})
+    string(REPLACE "/" "-" name "room-${room}")
+    if(NOT TARGET ${name})
+      add_custom_target(${name})
+    endif()
+  endforeach()
+endfunction()
+
+# kpu_rooms_of(OUT_VAR TARGETS...): the rooms of all that these targets are linked from.
+function(kpu_rooms_of out)
+  set(queue ${ARGN})
+  set(seen "")
+  set(rooms "")
+  while(queue)
+    list(POP_FRONT queue target)
+    if(target IN_LIST seen OR NOT TARGET ${target})
+      continue()
+    endif()
+    list(APPEND seen ${target})
+    get_target_property(own ${target} KPU_ROOMS)
+    get_target_property(linked ${target} INTERFACE_LINK_LIBRARIES)
+    if(own)
+      list(APPEND rooms ${own})
+    endif()
+    if(linked)
+      list(APPEND queue ${linked})
+    endif()
+  endwhile()
+  list(REMOVE_DUPLICATES rooms)
+  set(${out} "${rooms}" PARENT_SCOPE)
+endfunction()
+
+# Rooms that run for a few milliseconds of a command, whatever it does: at -O1 they compile in two thirds of the time. The
+# precompiled header serves both levels.
+set(kpu_cold_rooms cli debug explain onnx onnx_import pallas tile_schedule scale_sim nem_text container network precision
+                   front_end compiler what_if trials schedule_engine)
+
 # kpu_library(NAME [OBJECT] [TOGETHER n] SOURCES... LINK targets...): target kpu_NAME, alias kpu::NAME. TOGETHER: so many
 # sources are compiled as one, which takes half the time where headers and templates of libraries are most of it.
 function(kpu_library name)
@@ -49,13 +102,18 @@ function(kpu_library name)
   add_library(kpu::${name} ALIAS kpu_${name})
   target_link_libraries(kpu_${name} PUBLIC kpu_flags ${ARG_LINK})
   target_precompile_headers(kpu_${name} REUSE_FROM kpu_pch)
+  kpu_note_rooms(kpu_${name} ${ARG_SOURCES})
+  if(name IN_LIST kpu_cold_rooms)
+    target_compile_options(kpu_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
   if(ARG_TOGETHER)
     set_target_properties(kpu_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_TOGETHER})
   endif()
 endfunction()
 
 # kpu_test(NAME SOURCES... LINK targets...): one GoogleTest executable, one ctest entry per test. Five sources are compiled
-# as one: a batch takes about as long as its largest source alone.
+# as one: a batch takes about as long as its largest source alone. Its tests have a label for each room that they may fail
+# by: `room:compiler/passes`; the target of that name builds what has it.
 function(kpu_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -66,7 +124,15 @@ function(kpu_test name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>) # compiles in 60 % of -O3's time; what it tests is -O3
   target_compile_definitions(${name} PRIVATE KPUSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              KPUSIM_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+  kpu_rooms_of(rooms ${ARG_LINK})
+  foreach(room ${rooms})
+    string(REPLACE "/" "-" target "room-${room}")
+    add_dependencies(${target} ${name})
+  endforeach()
+  list(TRANSFORM rooms PREPEND "room:")
+  list(JOIN rooms " " rooms)
+  set_property(GLOBAL APPEND PROPERTY KPU_TEST_TARGETS ${name})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS "${rooms}")
 endfunction()
 
 # kpu_embed(OUT_VAR NAMESPACE_SYMBOL FILES...): text files as a constexpr table {name, text} in a generated source.

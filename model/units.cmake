@@ -9,6 +9,7 @@ kpu_library(model TOGETHER 5
   LINK kpu::interconnect kpu::memory kpu::execution kpu::timing kpu::values kpu::traces kpu::platforms)
 foreach(unit ${units_names})
   target_sources(kpu_model PRIVATE ${unit}/${unit}_unit.cpp)
+  kpu_note_rooms(kpu_model ${unit}/${unit}_unit.cpp)
 endforeach()
 # Their state has members of types that only these sources know: compiled with others, g++ warns of them.
 set_source_files_properties(vector/kernel_unit.cpp vector/kernel_streams.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

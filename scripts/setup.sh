@@ -12,11 +12,10 @@ command_packages=(
     nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libsleef-dev libisl-dev libonnx-dev libpng-dev libturbojpeg0-dev
     python3 python3-numpy
 )
-# What the tests need beside it: readers and simulators that are not ours, and the Python package.
-test_packages=(
-    git ca-certificates libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev gtkwave verilator chromium
-    python3-dev python3-venv python3-sarif-python-om clang-format
-)
+# What the fast tests need beside it.
+fast_packages=(git ca-certificates libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3-venv clang-format)
+# What all tests need beside both: readers and simulators that are not ours, and the Python package.
+test_packages=(gtkwave verilator chromium python3-dev python3-sarif-python-om)
 
 install_packages() { # PACKAGE...
     local missing=() package
@@ -34,12 +33,16 @@ install_packages() { # PACKAGE...
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# Configures, unless the tree of a preset is there; one that was made for the command alone is no tree for the tests.
+# Configures, unless the tree of a preset is there; the command, the fast tests and all tests share one, which grows.
 configure() { # PRESET
-    local preset="$1" tree="build/${1/command/release}" log
+    local preset="$1" tree="build/$1" lacks="" log
+    case "$preset" in
+        command) tree=build/release ;;
+        fast) tree=build/release lacks='^KPUSIM_TESTS:[A-Z]*=OFF' ;;
+        release) lacks='^KPUSIM_(TESTS|RTL):[A-Z]*=OFF' ;;
+    esac
     if [ -f "$tree/build.ninja" ]; then
-        [ "$preset" != command ] || return 0
-        grep -q '^KPUSIM_TESTS:[A-Z]*=OFF' "$tree/CMakeCache.txt" || return 0
+        { [ -n "$lacks" ] && grep -qE "$lacks" "$tree/CMakeCache.txt"; } || return 0
     fi
     log="$(mktemp)"
     /usr/bin/cmake --preset "$preset" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; exit 1; }
@@ -47,8 +50,8 @@ configure() { # PRESET
 }
 
 # Compiles what changed.
-build() { # PRESET
-    say "building ($1)"
+build() { # PRESET [ARGUMENT...]: of cmake --build
+    say "building ($*)"
     configure "$1"
-    /usr/bin/cmake --build --preset "$1"
+    /usr/bin/cmake --build --preset "$@"
 }
