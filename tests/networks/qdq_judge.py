@@ -40,6 +40,7 @@ COMPARES = set("Greater Less Equal GreaterOrEqual LessOrEqual".split())
 PRODUCTS = set("MatMul Gemm Conv ConvTranspose".split())
 FUNCTIONS = set("Sigmoid Tanh Softmax HardSigmoid Elu Erf Softsign HardSwish".split())
 LIMIT = 65504.0  #: of f16
+SECONDS = 900  #: for a run
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,13 @@ def run(
         for i, name in enumerate(port.name for port in model.graph.input if port.name in inputs):
             np.save(folder / f"{i}.npy", inputs[name])
             command += ["--input", f"{name}={folder / f'{i}.npy'}"]
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env={**os.environ, "TMPDIR": scratch},
-        )
+        environment = {**os.environ, "TMPDIR": scratch}
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment
+            )
+        except subprocess.TimeoutExpired:
+            return f"it takes more than {SECONDS} seconds"
         if told is not None:
             told.append(done.stderr)
         if done.returncode:
