@@ -116,8 +116,8 @@ bool fit_search(Rewriter& rewriter, NodeId id, const TileRoom& room) {
         pieces.finish(id, {pieces.reshape(search.best(of, axis), result)});
         return true;
     }
-    const int64_t most = most_that_fit(length, x.elem, room), first = length / most * most;
-    if (most == 1 || most == length || first == length) return false;
+    const int64_t first = length - rest_of_parts(length, run, x.elem, room);
+    if (first == length) return false;
     std::vector<ValueId> greatest, places;
     for (const auto& [from, to] : {std::pair<int64_t, int64_t>{0, first}, {first, length}}) {
         const Found of = search.found(pieces.add("slice", {node.inputs[0]}, slice_of(axis, from, to)), axis);
@@ -136,7 +136,7 @@ namespace {
 /// Positions that a search of the same operator gives: none is outside, or counts from the end.
 bool is_search(const Node* maker, const Node& node) {
     return maker != nullptr && maker->source.name == node.source.name &&
-           is_any(*maker, {"top_k", "argmax", "argmin", "gather_elements"});
+           is_any(*maker, {"top_k", "argmax", "argmin", "gather_elements", "where"});
 }
 
 }  // namespace
@@ -147,8 +147,7 @@ bool fit_gathered(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     const graph::Value x = rewriter.graph.value(node.inputs[0]);
     const size_t d = from_front(node.attrs.integer("axis", 0), x.shape.rank);
     const int64_t length = x.shape[d], run = run_behind(x, d), axis = static_cast<int64_t>(d);
-    int64_t size = length;
-    while (size > 1 && !room.fits(x.elem, (size + 2) * run)) size = (size + 1) / 2;
+    const int64_t size = most_that_fit(length, run, x.elem, room);
     if (size == length || size == 1) return false;
     Pieces pieces(rewriter, node);
     const ValueId place = node.inputs[1];

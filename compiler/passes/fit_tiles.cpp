@@ -22,13 +22,23 @@ int64_t divisor_that_fits(int64_t length, int64_t run, ElemType elem, const Tile
     for (int64_t parts = 2; parts * parts <= length; ++parts) {
         if (length % parts == 0 && room.fits(elem, length / parts * run)) return length / parts;
     }
+    if (room.fits(elem, length)) return 1;
+    const int64_t most = most_that_fit(length, run, elem, room);
+    for (int64_t part = most; part > 1 && 2 * part > most; --part) {
+        if (length % part == 0) return part;
+    }
     return 1;
 }
 
-int64_t most_that_fit(int64_t length, ElemType elem, const TileRoom& room) {
+int64_t most_that_fit(int64_t length, int64_t run, ElemType elem, const TileRoom& room) {
     int64_t most = length;
-    while (most > 1 && !room.fits(elem, most)) most = (most + 1) / 2;
+    while (most > 1 && !room.fits(elem, most * run)) most = (most + 1) / 2;
     return most;
+}
+
+int64_t rest_of_parts(int64_t length, int64_t run, ElemType elem, const TileRoom& room) {
+    const int64_t most = most_that_fit(length, run, elem, room);
+    return room.fits(elem, length) || most == 1 ? 0 : length % most;
 }
 
 namespace {
@@ -69,9 +79,8 @@ bool reduce_pieces(Rewriter& rewriter, NodeId id, size_t d, const TileRoom& room
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
     const graph::Value x = graph.value(node.inputs[0]);
-    const int64_t length = x.shape[d], part = most_that_fit(length, x.elem, room),
-                  first = length / part * part;
-    if (part == 1 || first == length) return false;
+    const int64_t length = x.shape[d], first = length - rest_of_parts(length, run_behind(x, d), x.elem, room);
+    if (first == length) return false;
     const auto axis = static_cast<int64_t>(d);
     const graph::NodeOptions options = like(graph, node, node.inputs[0]);
     std::vector<ValueId> results;
@@ -154,8 +163,7 @@ bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     if (!chooses(node) && (has_quant(x) || has_quant(graph.value(node.outputs[0]))))
         return !room.fits(x.elem, reduced_elements(x.shape, reduced)) && reduce_in_floats(rewriter, id, room);
     if (elements == 1)
-        return reduce_halves(rewriter, id, first, room) ||
-               (!room.fits(x.elem, x.shape[first]) && reduce_pieces(rewriter, id, first, room));
+        return reduce_halves(rewriter, id, first, room) || reduce_pieces(rewriter, id, first, room);
     const ValueId parts = rewriter.add(node.spec().name, {node.inputs[0]}, with_axes(node, inner, true),
                                        like(graph, node, node.inputs[0]));
     rewriter.replace_node(id, node.spec().name, {parts}, node.attrs);

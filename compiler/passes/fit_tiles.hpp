@@ -26,11 +26,13 @@ class TileRoom {
     uint64_t l1_bytes_;
 };
 
-/// The largest divisor of a length that fits, `run` elements behind each, and leaves fewer parts than it has elements; 1
-/// when there is none.
+/// A divisor of a length that fits, `run` elements behind each: the largest that leaves fewer parts than it has elements,
+/// else, if the length itself does not fit in any way, one near what fits; 1 when there is none.
 int64_t divisor_that_fits(int64_t length, int64_t run, ElemType elem, const TileRoom& room);
-/// Elements that fit, for parts of a length that has no such divisor.
-int64_t most_that_fit(int64_t length, ElemType elem, const TileRoom& room);
+/// About the most elements that fit, `run` behind each.
+int64_t most_that_fit(int64_t length, int64_t run, ElemType elem, const TileRoom& room);
+/// What is behind parts of that size, for a length that does not fit in any way; 0: it does, or parts cannot be made.
+int64_t rest_of_parts(int64_t length, int64_t run, ElemType elem, const TileRoom& room);
 
 /// Of a slice: elements [first, end) of one dimension.
 inline BoundAttrs slice_of(int64_t axis, int64_t first, int64_t end) {

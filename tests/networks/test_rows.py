@@ -116,6 +116,17 @@ class Rows(Folder):
             k = int(random.integers(1, 40))
             self.check(op, precision, shape, axis, k, bool(random.integers(2)))
 
+    def test_lengths_with_few_divisors(self) -> None:
+        """Twice or four times a prime, with other dimensions behind; two searches behind each other."""
+        for op, precision, shape, axis, k in (
+            ("ReduceSum", "bf16", [10796, 2, 3], 0, 1),
+            ("ReduceMean", "int8", [1, 2, 19192, 2], 2, 1),
+            ("ReduceMax", "bf16", [6730, 4], 0, 1),
+            ("ArgMin", "f32", [4916, 5], 0, 1),
+            ("TopK", "int8", [2, 60046, 1], 1, 105),
+        ):
+            self.check(op, precision, shape, axis, k, True)
+
     def test_many_of_a_row(self) -> None:
         """TopK of so many that only two runs of them fit."""
         for k, length in ((200, 5000), (300, 9001)):
