@@ -478,8 +478,12 @@ class Lowering {
         result_.weight_bytes = constants_.size();
         message.set_weight_bytes(constants_.size());
         if (guide_.inferences > 1) message.set_inferences(guide_.inferences);
-        message.set_peak_sram_bytes(result_.memory.l2_bytes + result_.held_bytes + table_used_ +
-                                    2 * arena_bytes_ * 2 * target_.engines.size());
+        uint64_t tiles = 0;
+        for (const LoweredOp& op : result_.ops) {
+            const uint64_t lanes = static_cast<uint64_t>(std::max<int64_t>(op.tiling.lanes(), 1));
+            tiles = std::max(tiles, lanes * op.tiling.l1_bytes() + op.tiling.kept_bytes);
+        }
+        message.set_peak_sram_bytes(result_.memory.l2_bytes + result_.held_bytes + table_used_ + tiles);
         uint64_t host = 0;
         for (const Storage& storage : result_.memory.storages)
             host += storage.input || storage.output ? host_bytes(storage) : 0;

@@ -1,6 +1,7 @@
 // Networks: what of a model can be imported, and what a compiled program says of itself.
 #include <pybind11/stl.h>
 
+#include "base/text.hpp"
 #include "base/types.hpp"
 #include "compiler/network/compile.hpp"
 #include "compiler/onnx/import.hpp"
@@ -98,6 +99,18 @@ py::dict row_of(const KPUProgram& program, const proto::Tensor& tensor) {
     return row;
 }
 
+/// Of the buffers that tiles of all operations share, whether they fill them or not: of each engine its L1, and a
+/// part of L2.
+uint64_t reserved_sram_bytes(const KPUProgram& program) {
+    uint64_t bytes = 0;
+    for (const proto::Buffer& buffer : program.buffer()) {
+        const bool shared = starts_with(buffer.name(), "staging_") || starts_with(buffer.name(), "l1_");
+        if (shared && buffer.size().token_size() == 1)
+            bytes += static_cast<uint64_t>(buffer.size().token(0).value());
+    }
+    return bytes;
+}
+
 /// What the program says of itself: operations, tensors, sizes, estimates.
 py::dict describe(const Program& held) {
     const KPUProgram& program = held.module->program;
@@ -111,6 +124,7 @@ py::dict describe(const Program& held) {
     all["output_ids"] = list_of(program.output_id());
     all["precision"] = program.precision();
     all["peak_sram_bytes"] = program.peak_sram_bytes();
+    all["reserved_sram_bytes"] = reserved_sram_bytes(program);
     all["peak_dram_bytes"] = program.peak_dram_bytes();
     all["weight_bytes"] = program.weight_bytes();
     all["activation_bytes"] = program.activation_bytes();

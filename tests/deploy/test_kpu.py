@@ -240,8 +240,12 @@ def test_compiler_errors(tmp_path: Path) -> None:
             kpu.CompilationError, match=f"Unsupported precision {kind}: swkpu-v1 has int8, fp16"
         ):
             compiler.compile(MODEL, config, kind)
-    with pytest.raises(kpu.CompilationError, match="posit8: the compiler has int8"):
-        compiler.compile(MODEL, kpu.KPUConfig(supported_precisions=[kpu.KPUPrecision.POSIT8]), "posit8")
+    with pytest.raises(
+        kpu.CompilationError, match="tile32 has no products of posit8, but of int8, fp16, bf16"
+    ):
+        compiler.compile(
+            MODEL, kpu.KPUConfig("tile32", supported_precisions=[kpu.KPUPrecision.POSIT8]), "posit8"
+        )
     with pytest.raises(kpu.CompilationError, match="no such file"):
         compiler.compile(tmp_path / "absent.onnx", config)
     (tmp_path / "cut.onnx").write_bytes(MODEL.read_bytes()[:900])

@@ -14,6 +14,7 @@ from kpusim.kpu.simulator import KPUSimulator
 from kpusim.kpu.spec import (
     CompilationError,
     ComputeConfig,
+    DeploymentError,
     KPUCompilerInterface,
     KPUConfig,
     KPUConfigWarning,
@@ -33,6 +34,7 @@ from kpusim.kpu.spec import (
     RuntimeError,
     SimulationMode,
     TileConfig,
+    UnknownTargetError,
     UnsupportedOpError,
 )
 from kpusim.kpu.target import (
@@ -51,6 +53,7 @@ __all__ = [
     "CompilationError",
     "ComputeConfig",
     "DeploymentArtifact",
+    "DeploymentError",
     "DeploymentPrecision",
     "KPUCompiler",
     "KPUCompilerInterface",
@@ -76,6 +79,7 @@ __all__ = [
     "SimulationMode",
     "StillwaterKPUTarget",
     "TileConfig",
+    "UnknownTargetError",
     "UnsupportedOpError",
     "ValidationConfig",
     "ValidationResult",

@@ -7,16 +7,17 @@ import os
 import re
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
 from kpusim import _core
-from kpusim.errors import UserError
-from kpusim.kpu.device import COMPILED, platform_of
-from kpusim.kpu.runtime import static_energy_pj
+from kpusim.arguments import whole_number
+from kpusim.errors import ArgumentError, KpusimError, UserError
+from kpusim.kpu.device import COMPILED, config_of, issues_of, platform_of
+from kpusim.kpu.runtime import TYPICAL_SEED, static_energy_pj
 from kpusim.kpu.spec import (
     Array,
     CompilationError,
@@ -45,6 +46,9 @@ LEAST_SAMPLES = 4  #: that the compiler of int8 asks for
 TYPES = {"i8": KPUPrecision.INT8, "u8": KPUPrecision.INT8, "i4": KPUPrecision.INT4,
          "f16": KPUPrecision.FP16, "bf16": KPUPrecision.BF16}  # fmt: skip
 LEVELS = {"DDR": MemoryType.DRAM, "L2": MemoryType.SRAM_L2, "L1": MemoryType.SRAM_L1}
+SAMPLED = (KPUPrecision.INT8, KPUPrecision.INT4)  #: precisions whose steps follow from samples
+RANDOM = "random:1"  #: samples where there are none
+TIME_OF_VALUES = "its time is not known without values"  #: what a simulation without values says
 EXCEEDED = re.compile(r"(\w+) memory exceeded: (\d+) bytes required, (\d+) bytes available")
 
 
@@ -61,6 +65,8 @@ class KPUCompiler(KPUCompilerInterface):
         Operations that are wider than the others, by name or to a bound of the outputs' error.
     dims, bind : mapping, optional
         Sizes of dynamic dimensions and values of inputs that become constants, as of :func:`kpusim.compile`.
+    platform : Platform, str or path, optional
+        The device, instead of what a configuration says of memory and compute; its limits still count.
     """
 
     def __init__(
@@ -71,15 +77,15 @@ class KPUCompiler(KPUCompilerInterface):
         mixing: Mixing | None = None,
         dims: Mapping[str, int] | None = None,
         bind: Mapping[str, BoundValue] | None = None,
+        platform: Platform | str | os.PathLike[str] | None = None,
     ) -> None:
-        if min_calibration_samples < 1:
-            raise ValueError(
-                f"min_calibration_samples={min_calibration_samples} is none. Fix: give 1 or more."
-            )
-        self.min_calibration_samples = min_calibration_samples
+        self.min_calibration_samples = whole_number(min_calibration_samples, "min_calibration_samples", 1)
         self.trust = trust
         self.mixing = mixing or Mixing()
         self.shapes: dict[str, OptionValue] = {"dim": dims or {}, "bind": bind or {}}
+        if platform is not None and not isinstance(platform, Platform):
+            platform = Platform.load(platform)
+        self.platform: Platform | None = platform
 
     def compile(
         self,
@@ -102,8 +108,8 @@ class KPUCompiler(KPUCompilerInterface):
         precision : KPUPrecision
             Of the products.
         calibration_data : iterable, optional
-            Samples of the inputs, which int8 needs: arrays [1, ...], or mappings of names to them where there
-            are several inputs. It is consumed once.
+            Samples of the inputs, which int8 and int4 need: arrays [1, ...], or mappings of names to them
+            where there are several inputs. It is consumed once.
         onnx_path : path
             The same as ``model_path``; give one of them.
         example_inputs : tuple of torch.Tensor, optional
@@ -129,27 +135,25 @@ class KPUCompiler(KPUCompilerInterface):
             For operators that are not native to the device, and contradictions in ``config``.
         """
         source = _one_of(model_path, onnx_path)
-        config = config or KPUConfig()
+        config, platform = self._device(config)
         kind = _checked_precision(config, precision)
-        needs_samples = kind is KPUPrecision.INT8 or self.mixing.measures
-        samples = self._samples(calibration_data) if needs_samples else []
-        platform = platform_of(config)
+        needs_samples = kind in SAMPLED or self.mixing.measures
+        samples = self._samples(calibration_data, kind) if needs_samples else []
         with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
             path = self._onnx_file(source, Path(folder), example_inputs, samples)
             _check_operators(path, config, self.shapes)
-            try:
-                program = _compiled(
-                    path, platform, COMPILED[kind], samples, Path(folder), self.mixing, self.shapes
-                )
-                result = describe(program, config, kind)
-            except UserError as error:
-                _refuse(error)
+            folders = _sample_folder(samples, Path(folder) / "samples") if samples else ""
+            program = self._compiled(path, platform, kind, folders)
+            result = describe(program, config, kind)
+            add_estimates(result, program)
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
         result.source_model = result.name = type(source).__name__
         if isinstance(source, str | os.PathLike):
             result.source_model, result.name = os.fspath(source), Path(source).stem
         result.source_hash = digest
-        _check_limits(result, config)
+        check_limits(result, config)
+        if self.platform is not None:
+            result.platform_text = platform.text()
         return result
 
     def get_supported_ops(self) -> list[str]:
@@ -157,67 +161,122 @@ class KPUCompiler(KPUCompilerInterface):
         return sorted(_core.known_operators())
 
     def validate_model(
-        self, model_path: ModelPath | None = None, config: KPUConfig | None = None, *,
-        onnx_path: ModelPath | None = None,
+        self, model_path: ModelPath | object = None, config: KPUConfig | None = None,
+        precision: KPUPrecision | str | None = None, *, onnx_path: ModelPath | None = None,
+        example_inputs: tuple[Any, ...] | None = None,
     ) -> list[str]:  # fmt: skip
         """What keeps a model from being compiled; empty when nothing does.
 
         Parameters
         ----------
-        model_path, onnx_path, config
+        model_path, onnx_path, config, example_inputs
             As of :meth:`compile`.
+        precision : KPUPrecision, optional
+            Without it, what any precision of the device refuses is named. Random numbers stand in for
+            samples.
         """
-        config = config or KPUConfig()
-        if issues := config.validate():
-            return issues
         try:
             source = _one_of(model_path, onnx_path)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", KPUConfigWarning)
+                config, platform = self._device(config)
+            asked: Iterable[KPUPrecision | str] = [precision] if precision else config.supported_precisions
+            kinds = [_checked_precision(config, kind) for kind in asked]
             with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
-                path = self._onnx_file(source, Path(folder), None, [])
-                nodes = _core.coverage(os.fspath(path), front_end_options(self.shapes))
-        except (UserError, CompilationError) as error:
+                path = self._onnx_file(source, Path(folder), example_inputs, [])
+                if missing := _unsupported(_nodes(path, self.shapes)):
+                    return [f"Unsupported operator {row}" for row in missing]
+                return self._refusals(path, config, platform, kinds)
+        except UserError as error:
             return [str(error)]
+
+    def _refusals(
+        self, path: Path, config: KPUConfig, platform: Platform, kinds: list[KPUPrecision]
+    ) -> list[str]:
+        """What compilation says for each precision; once where all say the same."""
+        found: dict[str, list[str]] = {}
+        for kind in kinds:
+            try:
+                program = self._compiled(path, platform, kind, RANDOM if kind in SAMPLED else "")
+                check_limits(describe(program, config, kind), config)
+            except KpusimError as error:
+                found.setdefault(str(error), []).append(kind.value)
         return [
-            f"Unsupported operator {kind} (node {name}): {reason}" for name, kind, reason in nodes if reason
+            text if len(found) == 1 and len(names) == len(kinds) else f"{', '.join(names)}: {text}"
+            for text, names in found.items()
         ]
 
     def estimate_memory(
-        self, model_path: ModelPath | None = None, config: KPUConfig | None = None,
+        self, model_path: ModelPath | object = None, config: KPUConfig | None = None,
         precision: KPUPrecision | str = KPUPrecision.FP16, *, onnx_path: ModelPath | None = None,
     ) -> dict[str, int]:  # fmt: skip
         """Bytes of ``weights``, ``activations``, ``peak_sram`` and ``peak_dram`` of the compiled model.
+
+        ``reserved_sram`` is what the arenas of L1 and L2 take beside ``peak_sram``, whatever the model is.
 
         Parameters
         ----------
         model_path, onnx_path, config, precision
             As of :meth:`compile`. Sizes of int8 do not depend on samples: random ones stand in.
         """
-        config = config or KPUConfig()
+        config, platform = self._device(config)
         kind = _checked_precision(config, precision)
         with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
             path = self._onnx_file(_one_of(model_path, onnx_path), Path(folder), None, [])
             _check_operators(path, config, self.shapes)
-            options = {"calibrate": "random:1"} if kind is KPUPrecision.INT8 else {}
-            try:
-                program = Program.load(
-                    path, (), platform=platform_of(config), precision=COMPILED[kind], **options, **self.shapes
-                )
-            except UserError as error:
-                _refuse(error)
+            program = self._compiled(path, platform, kind, RANDOM if kind in SAMPLED else "")
         sizes = _core.describe(program._core)
         return {
             "weights": sizes["weight_bytes"],
             "activations": sizes["activation_bytes"],
             "peak_sram": sizes["peak_sram_bytes"],
             "peak_dram": sizes["peak_dram_bytes"],
+            "reserved_sram": sizes["reserved_sram_bytes"],
         }
 
-    def _samples(self, data: Samples | None) -> list[Array | dict[str, Array]]:
+    def _device(self, config: KPUConfig | None) -> tuple[KPUConfig, Platform]:
+        """The device; where the compiler has a platform, only the limits of a configuration count."""
+        if self.platform is None:
+            config = KPUConfig() if config is None else config
+            return config, platform_of(config)
+        own = config_of(self.platform)
+        if config is None:
+            return own, self.platform
+        if issues := issues_of(config):
+            raise CompilationError(f"Invalid configuration: {'; '.join(issues)}")
+        usual = KPUConfig(config.name)
+        for name in ("memory", "compute"):
+            if getattr(config, name) not in (getattr(usual, name), getattr(own, name)):
+                raise CompilationError(
+                    f"the configuration changes {name}, but the compiler was made for {own.name}. "
+                    "Fix: leave it out, or make the compiler without platform."
+                )
+        given = [KPUPrecision(kind) for kind in config.supported_precisions]
+        own.supported_precisions = own.supported_precisions if given == usual.supported_precisions else given
+        for name in ("max_tensor_dims", "max_batch_size", "native_ops"):
+            setattr(own, name, getattr(config, name))
+        return own, self.platform
+
+    def _compiled(self, path: Path, platform: Platform, kind: KPUPrecision, samples: str) -> Program:
+        """The program of the device, of samples in a folder or random ones."""
+        options: dict[str, OptionValue] = {"precision": COMPILED[kind], **self.mixing.options(), **self.shapes}
+        if samples or self.mixing.measures:
+            options["calibrate"] = samples or RANDOM
+        try:
+            return Program.load(path, (), platform=platform, **options)
+        except UserError as error:
+            _refuse(error, platform)
+
+    def _samples(self, data: Samples | None, kind: KPUPrecision) -> list[Array | dict[str, Array]]:
+        if data is not None and not isinstance(data, Iterable):
+            raise CompilationError(
+                f"calibration_data={data!r} are no samples. Fix: give arrays, or mappings of names to arrays."
+            )
         samples = [] if data is None else list(data)
         if len(samples) < self.min_calibration_samples:
             raise CompilationError(
-                f"INT8 calibration requires at least {self.min_calibration_samples} samples"
-                f", got {len(samples)}"
+                f"{kind.name} calibration requires at least {self.min_calibration_samples} samples"
+                f", got {len(samples)}. Fix: give more in calibration_data."
             )
         return samples
 
@@ -242,13 +301,15 @@ class KPUCompiler(KPUCompilerInterface):
             example_inputs = tuple(first.values()) if isinstance(first, Mapping) else (first,)
         try:
             return exported_file(source, folder, example_inputs, trust=self.trust)
+        except UnsupportedOpError:
+            raise
         except UserError as error:
             raise CompilationError(str(error)) from error
 
 
 def _one_of(model_path: object, onnx_path: ModelPath | None) -> object:
     if (model_path is None) == (onnx_path is None):
-        raise TypeError("give the model as model_path or as onnx_path")
+        raise ArgumentError("give the model as model_path or as onnx_path. Fix: give one of them.")
     return model_path if onnx_path is None else onnx_path
 
 
@@ -267,16 +328,25 @@ def _checked_precision(config: KPUConfig, precision: KPUPrecision | str) -> KPUP
     return kind
 
 
-def _check_operators(path: Path, config: KPUConfig, shapes: Mapping[str, OptionValue]) -> None:
-    """Refuse what cannot be compiled; warn of what is not native."""
+def _nodes(path: Path, shapes: Mapping[str, OptionValue]) -> list[tuple[str, str, str]]:
+    """(name, operator, reason) of each node; the reason is empty where it can be imported."""
     try:
-        nodes = _core.coverage(os.fspath(path), front_end_options(shapes))
+        return _core.coverage(os.fspath(path), front_end_options(shapes))
     except UserError as error:
         raise CompilationError(str(error)) from error
-    if missing := sorted({kind for _, kind, reason in nodes if reason}):
-        why = {f"{kind} (node {name}): {reason}" for name, kind, reason in nodes if reason}
-        unsupported = UnsupportedOpError(missing)
-        unsupported.add_note("\n".join(sorted(why)))
+
+
+def _unsupported(nodes: list[tuple[str, str, str]]) -> list[str]:
+    """The operators that cannot be imported, each with its node and the reason."""
+    return sorted({f"{kind} (node {name}): {reason}" for name, kind, reason in nodes if reason})
+
+
+def _check_operators(path: Path, config: KPUConfig, shapes: Mapping[str, OptionValue]) -> None:
+    """Refuse what cannot be compiled; warn of what is not native."""
+    nodes = _nodes(path, shapes)
+    if missing := _unsupported(nodes):
+        unsupported = UnsupportedOpError(sorted({row.partition(" ")[0] for row in missing}))
+        unsupported.add_note("\n".join(missing))
         raise unsupported
     if foreign := sorted({kind for _, kind, _ in nodes} - set(config.native_ops)):
         warnings.warn(
@@ -285,24 +355,6 @@ def _check_operators(path: Path, config: KPUConfig, shapes: Mapping[str, OptionV
             KPUConfigWarning,
             stacklevel=3,
         )
-
-
-def _compiled(
-    path: Path,
-    platform: Platform,
-    precision: str,
-    samples: list[Array | dict[str, Array]],
-    folder: Path,
-    mixing: Mixing,
-    shapes: Mapping[str, OptionValue],
-) -> Program:
-    options = {"precision": precision, **mixing.options(), **shapes}
-    if samples:
-        options["calibrate"] = _sample_folder(samples, folder / "samples")
-    program = Program.load(path, (), platform=platform, **options)
-    if not program.has_values:
-        raise UserError(program._core.no_values)
-    return program
 
 
 def _sample_folder(samples: list[Array | dict[str, Array]], folder: Path) -> str:
@@ -316,15 +368,21 @@ def _sample_folder(samples: list[Array | dict[str, Array]], folder: Path) -> str
     return os.fspath(folder)
 
 
-def _refuse(error: UserError) -> NoReturn:
+def _refuse(error: UserError, platform: Platform) -> NoReturn:
     if found := EXCEEDED.search(str(error)):
-        memory = MemoryError(int(found[2]), int(found[3]), found[1])
+        required, available, reserved = int(found[2]), int(found[3]), 0
+        if found[1] == "SRAM":  # of L1, a part is the device's own
+            size = config_of(platform).memory.sram_l1_bytes
+            reserved = max(size - available, 0)
+            required, available = required + reserved, available + reserved
+        memory = MemoryError(required, available, found[1], reserved)
         memory.add_note(str(error))
         raise memory from error
     raise CompilationError(str(error)) from error
 
 
-def _check_limits(program: KPUProgram, config: KPUConfig) -> None:
+def check_limits(program: KPUProgram, config: KPUConfig) -> None:
+    """Refuse ranks and batches that a configuration does not allow."""
     for tensor in program.tensors.values():
         if len(tensor.shape) > config.max_tensor_dims:
             raise CompilationError(
@@ -340,28 +398,48 @@ def _check_limits(program: KPUProgram, config: KPUConfig) -> None:
 
 
 def describe(program: Program, config: KPUConfig, precision: KPUPrecision) -> KPUProgram:
-    """A compiled program as the client sees it: estimates are those of an execution without values."""
+    """A compiled program as the client sees it, without estimates."""
     said = _core.describe(program._core)
-    run = Simulation(program, mode="timing", hazards=False).run()
-    costs = {row.id: row for row in run.ops}
-    each_cycle = static_energy_pj(run) / max(run.cycles, 1)
     result = KPUProgram(name=program.name, target_config=config, precision=precision)
     result.tensors = {row["id"]: _tensor(row, precision) for row in said["tensors"]}
     for row in said["ops"]:
-        if row["id"].startswith("__"):
-            continue  # constants that are loaded once
-        op = _op(row, result.tensors, precision)
+        if not row["id"].startswith("__"):  # constants that are loaded once
+            result.ops.append(_op(row, result.tensors, precision))
+    result.input_ids, result.output_ids = said["input_ids"], said["output_ids"]
+    for name in ("peak_sram", "peak_dram", "weight", "activation", "reserved_sram"):
+        setattr(result, f"{name}_bytes", said[f"{name}_bytes"])
+    result.weights_blob = program.to_bytes()
+    return result
+
+
+def add_estimates(result: KPUProgram, program: Program) -> None:
+    """Cycles and energy of an execution without values; of a typical one where time depends on them."""
+    try:
+        run = Simulation(program, mode="timing", hazards=False).run()
+    except KpusimError as error:
+        if TIME_OF_VALUES not in str(error):
+            raise CompilationError(str(error)) from error
+        result.time_depends_on_values = True
+        warnings.warn(
+            f"time depends on values: {first_sentence(error)}. The estimates are those of inputs that are "
+            "random numbers of seed 1. Fix: execute with real inputs for the time of these.",
+            KPUConfigWarning,
+            stacklevel=3,
+        )
+        run = Simulation(program, hazards=False).run(fill=TYPICAL_SEED)
+    costs = {row.id: row for row in run.ops}
+    each_cycle = static_energy_pj(run) / max(run.cycles, 1)
+    for op in result.ops:
         if cost := costs.get(op.id):
             op.estimated_cycles = cost.charged_cycles
             op.estimated_energy_pj = cost.energy_pj + each_cycle * cost.charged_cycles
-        result.ops.append(op)
-    result.input_ids, result.output_ids = said["input_ids"], said["output_ids"]
-    for name in ("peak_sram_bytes", "peak_dram_bytes", "weight_bytes", "activation_bytes"):
-        setattr(result, name, said[name])
     result.estimated_total_cycles = run.cycles
     result.estimated_total_energy_uj = float(run.stats["energy.total_uj"])
-    result.weights_blob = program.to_bytes()
-    return result
+
+
+def first_sentence(error: KpusimError) -> str:
+    """What an error says before its fix."""
+    return error.message.partition(", so its time")[0]
 
 
 def _tensor(row: dict[str, Any], precision: KPUPrecision) -> KPUTensor:
@@ -400,9 +478,36 @@ def _op(row: dict[str, Any], tensors: dict[str, KPUTensor], precision: KPUPrecis
         input_ids=row["input_ids"],
         output_ids=row["output_ids"],
         attributes=attributes,
-        tiling=TileConfig(
-            row["tile_sizes"], row["loop_order"], row["double_buffer"], row["prefetch_distance"]
-        ),
+        tiling=_tiling(row),
         schedule_order=row["schedule_order"],
         fused_with=row["fused_with"],
     )
+
+
+def _tiling(row: dict[str, Any]) -> TileConfig:
+    """The tiles of an operation, by the client's names of dimensions."""
+    names = dimension_names(row["op_type"], list(row["tile_sizes"]))
+    return TileConfig(
+        {names[name]: size for name, size in row["tile_sizes"].items()},
+        [names[name] for name in row["loop_order"]],
+        row["double_buffer"],
+        row["prefetch_distance"],
+    )
+
+
+#: Axes of the compiler as the client calls them: those of NCHW, and M, N, K of a product.
+PRODUCT_AXES = {"m": "M", "n": "N", "k": "K"}
+PICTURE_AXES = {"n": "N", "z": "D", "y": "H", "x": "W", "o": "C", "c": "C_in", "g": "groups", "pixels": "H*W"}
+#: Operators whose dimensions d0 to d3 are those of pictures, channels last.
+POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "GlobalLpPool")
+
+
+def dimension_names(op_type: str, axes: list[str]) -> dict[str, str]:
+    """Names for the axes of an operation; what has no other name keeps its number: D0, D1."""
+    if any(axis in axes for axis in ("y", "x", "z", "o", "c", "g", "pixels")):
+        names = PICTURE_AXES
+    elif op_type in POOLS:
+        names = {"d0": "N", "d1": "H", "d2": "W", "d3": "C"}
+    else:
+        names = PRODUCT_AXES
+    return {axis: names.get(axis, axis.upper()) for axis in axes}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kpusim.errors import KpusimError, UserError
+from kpusim.errors import ArgumentError, KpusimError, UserError
 from kpusim.kpu.device import platform_of
 from kpusim.kpu.spec import (
     Array,
@@ -29,11 +29,8 @@ from kpusim.program import Program
 from kpusim.run import Run
 from kpusim.simulation import Mode, Simulation
 
-MODES: dict[SimulationMode, Mode] = {
-    SimulationMode.FUNCTIONAL: "functional",
-    SimulationMode.CYCLE_ACCURATE: "values+timing",
-    SimulationMode.POWER_TRACE: "values+timing",
-}
+#: Of the random inputs of a typical case, for programs whose time depends on values.
+TYPICAL_SEED = 1
 
 
 class KPURuntime(KPURuntimeInterface):
@@ -97,12 +94,14 @@ class KPURuntime(KPURuntimeInterface):
         RuntimeError
             Without a loaded program.
         """
-        kind = SimulationMode(mode)
-        self._loaded()
+        kind = mode_of(mode)
+        program = self._loaded()
+        # without values there is no time of such a program, so it is that of this execution
+        functional = kind is SimulationMode.FUNCTIONAL and not program.time_depends_on_values
         try:
             self._check_inputs(inputs)
-            run = self._simulation(MODES[kind]).run(inputs)
-            metrics = self._functional_metrics() if kind is SimulationMode.FUNCTIONAL else self._metrics(run)
+            run = self._simulation("functional" if functional else "values+timing").run(inputs)
+            metrics = self._functional_metrics() if functional else self._metrics(run)
         except KpusimError as error:
             return KPUExecutionResult(success=False, error_message=str(error), mode=kind)
         if kind is SimulationMode.POWER_TRACE:
@@ -138,7 +137,7 @@ class KPURuntime(KPURuntimeInterface):
         self._loaded_device_program()
         if mode not in self._simulations:
             self._simulations[mode] = Simulation(
-                self._loaded_device_program(), platform_quietly(self._loaded().target_config), mode=mode
+                self._loaded_device_program(), device_of(self._loaded()), mode=mode
             )
         return self._simulations[mode]
 
@@ -148,10 +147,12 @@ class KPURuntime(KPURuntimeInterface):
         return self._device_program
 
     def _check_inputs(self, inputs: Mapping[str, Array]) -> None:
+        if not isinstance(inputs, Mapping):
+            raise ArgumentError(f"inputs={inputs!r} is no mapping. Fix: give a mapping of names to arrays.")
         specs = {name: (shape, dtype) for name, shape, dtype in self.get_input_specs()}
         for name in specs:
             if name not in inputs:
-                raise UserError(f"Missing input: {name}")
+                raise UserError(f"Missing input: {name}. Fix: give it beside the others.")
         for name, value in inputs.items():
             if name not in specs:
                 raise UserError(f"Unknown input: {name}. Fix: the program has {', '.join(specs)}.")
@@ -181,11 +182,28 @@ def _text(shape: tuple[int, ...]) -> str:
     return f"({','.join(map(str, shape))})"
 
 
-def platform_quietly(config: KPUConfig) -> Platform:
-    """The platform of a configuration that the compiler has warned of already."""
+def mode_of(mode: SimulationMode | str) -> SimulationMode:
+    """A mode by its name.
+
+    Raises
+    ------
+    RuntimeError
+        For a name that is none.
+    """
+    try:
+        return SimulationMode(mode)
+    except ValueError:
+        names = ", ".join(member.value for member in SimulationMode)
+        raise RuntimeError(f"mode={mode!r} is no mode. Fix: give one of {names}.") from None
+
+
+def device_of(program: KPUProgram) -> Platform:
+    """The platform of a program, of whose configuration the compiler has warned already."""
+    if program.platform_text:
+        return Platform.parse(program.platform_text)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return platform_of(config)
+        return platform_of(program.target_config)
 
 
 def device_program(program: KPUProgram, config: KPUConfig | None) -> Program:
@@ -241,7 +259,10 @@ def weights_of(program: KPUProgram) -> bytes:
         raise RuntimeError(f"Weights file not found: {path}. Fix: put it there, or compile again.")
     data = Path(path).read_bytes()
     if hashlib.sha256(data).hexdigest() != digest:
-        raise RuntimeError(f"Weights file {path} is not the one of {program.name}: its SHA-256 differs.")
+        raise RuntimeError(
+            f"Weights file {path} is not the one of {program.name}: its SHA-256 differs. "
+            "Fix: put that one there, or compile again."
+        )
     return data
 
 
@@ -256,7 +277,10 @@ def detach_weights(program: KPUProgram, path: str | os.PathLike[str]) -> None:
         Of the new file; it must stay there until the program is loaded.
     """
     data = weights_of(program)
-    Path(path).write_bytes(data)
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        raise RuntimeError(f"{path}: cannot be written ({error.strerror}). Fix: check the path.") from error
     vars(program)["weights_file"] = (os.path.abspath(path), hashlib.sha256(data).hexdigest())
     program.weights_blob = None
 

@@ -9,10 +9,39 @@ from collections.abc import Mapping
 from typing import Any
 
 from kpusim.errors import KpusimError
-from kpusim.kpu.runtime import device_program, platform_quietly
+from kpusim.kpu.runtime import TYPICAL_SEED, device_of, device_program
 from kpusim.kpu.spec import Array, KPUConfig, KPUProgram, KPUSimulatorInterface, RuntimeError
 from kpusim.results import Events
-from kpusim.simulation import Simulation
+from kpusim.simulation import Mode, Simulation
+
+
+class MemoryAccess(tuple[int, str, int, int]):
+    """(cycle, "read" or "write", address, bytes), as the client takes it, and what the address is made of.
+
+    Attributes
+    ----------
+    level : str
+        ``dram``, ``l2`` or ``l1``.
+    engine : int
+        Of an L1; else 0.
+    offset : int
+        Bytes from the start of that memory.
+    """
+
+    level: str
+    engine: int
+    offset: int
+
+    @classmethod
+    def of(cls, cycle: int, access: str, address: int, size: int, level: str) -> MemoryAccess:
+        """Make one of a row of the memory trace."""
+        found = cls((cycle, access, address, size))
+        found.level, found.engine, found.offset = level, address >> 40 & 0xFFFF, address & 0xFF_FFFF_FFFF
+        return found
+
+    def __reduce__(self) -> tuple[object, tuple[int, str, int, int, str]]:
+        """Pickle with the level."""
+        return MemoryAccess.of, (*self, self.level)
 
 
 class KPUSimulator(KPUSimulatorInterface):
@@ -23,7 +52,7 @@ class KPUSimulator(KPUSimulatorInterface):
     program : KPUProgram, optional
         What is executed; :meth:`load_program` gives it later.
     inputs : mapping of str to ndarray, optional
-        Without them there is time, but no values.
+        Without them there is time, but no values; random numbers stand in where time depends on values.
     config : KPUConfig, optional
         As of :class:`KPURuntime`.
     """
@@ -48,10 +77,11 @@ class KPUSimulator(KPUSimulatorInterface):
             For a program that is damaged or for another device, and inputs that do not fit.
         """
         source = device_program(program, self.config)
-        platform = platform_quietly(program.target_config)
+        typical = inputs is None and program.time_depends_on_values
+        mode: Mode = "timing" if inputs is None and not typical else "values+timing"
         try:
-            simulation = Simulation(source, platform, mode="timing" if inputs is None else "values+timing")
-            simulation.set_inputs(inputs)
+            simulation = Simulation(source, device_of(program), mode=mode)
+            simulation.set_inputs(inputs, TYPICAL_SEED if typical else None)
         except KpusimError as error:
             raise RuntimeError(str(error)) from error
         self._simulation = simulation
@@ -115,21 +145,40 @@ class KPUSimulator(KPUSimulatorInterface):
         simulation = self._loaded()
         return {} if simulation.mode == "timing" else simulation.outputs()
 
-    def get_power_trace(self) -> list[tuple[int, float]]:
-        """(cycle at which a bin starts, its mean watts) until now."""
-        power = self._events().power()
+    def get_power_trace(self, bin_ns: float | None = None) -> list[tuple[int, float]]:
+        """(cycle at which a bin starts, its mean watts) until now.
+
+        Parameters
+        ----------
+        bin_ns : float, optional
+            Width of the bins; that of the platform without it.
+        """
+        if bin_ns is not None and (
+            isinstance(bin_ns, bool) or not isinstance(bin_ns, int | float) or not bin_ns > 0
+        ):
+            raise RuntimeError(f"bin_ns={bin_ns!r} is no width. Fix: give a positive number of nanoseconds.")
+        power = self._events().power(bin_ns)
         cycles = power.time_ns * self._core_mhz() * 1e-3
         return [(round(cycle), float(watts)) for cycle, watts in zip(cycles, power.total, strict=True)]
 
-    def get_memory_trace(self) -> list[tuple[int, str, int, int]]:
-        """(cycle, "read" or "write", address, bytes) of each request to a memory until now."""
+    def get_memory_trace(self) -> list[MemoryAccess]:
+        """(cycle, "read" or "write", address, bytes) of each request to a memory until now.
+
+        Each also has ``level``, ``engine`` and ``offset``, of which the address is made.
+        """
         with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
             path = os.path.join(folder, "memory.csv")
             self._events().write_trace("memory-trace", path)
             with open(path, encoding="utf-8", newline="") as file:
                 rows = csv.DictReader(line for line in file if not line.startswith("#"))
                 return [
-                    (int(row["cycle"]), row["access"], int(row["address"], 0), int(row["bytes"]))
+                    MemoryAccess.of(
+                        int(row["cycle"]),
+                        row["access"],
+                        int(row["address"], 0),
+                        int(row["bytes"]),
+                        row["level"],
+                    )
                     for row in rows
                 ]
 

@@ -5,8 +5,9 @@ Names, fields, defaults and units are those of the client; nothing here needs mo
 
 from __future__ import annotations
 
+import builtins
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from kpusim.errors import KpusimError, UserError
 
 Array = npt.NDArray[Any]
 Spec = tuple[str, tuple[int, ...], str]
@@ -111,18 +114,32 @@ NATIVE_OPS = (
 
 @dataclass
 class KPUConfig:
-    """The device that programs are compiled for and executed on."""
+    """The device that programs are compiled for and executed on.
+
+    ``memory``, ``compute`` and ``supported_precisions`` that are not given are those of the shipped platform
+    of this name; where there is none, those of the client's default device.
+    """
 
     name: str = "swkpu-v1"
     version: str = "1.0.0"
-    memory: MemoryConfig = field(default_factory=MemoryConfig)
-    compute: ComputeConfig = field(default_factory=ComputeConfig)
-    supported_precisions: list[KPUPrecision] = field(
-        default_factory=lambda: [KPUPrecision.INT8, KPUPrecision.FP16]
-    )
+    memory: MemoryConfig = None  # type: ignore[assignment]  # until __post_init__
+    compute: ComputeConfig = None  # type: ignore[assignment]
+    supported_precisions: list[KPUPrecision] = None  # type: ignore[assignment]
     max_tensor_dims: int = 6
     max_batch_size: int = 16
     native_ops: list[str] = field(default_factory=lambda: list(NATIVE_OPS))
+
+    def __post_init__(self) -> None:
+        """Fill in what was not given."""
+        if None not in (self.memory, self.compute, self.supported_precisions):
+            return
+        from kpusim.kpu.device import parts_of  # which needs this class
+
+        memory, compute, precisions = parts_of(self.name)
+        self.memory = memory if self.memory is None else self.memory
+        self.compute = compute if self.compute is None else self.compute
+        if self.supported_precisions is None:
+            self.supported_precisions = precisions
 
     def validate(self) -> list[str]:
         """What is wrong with it; empty when nothing is."""
@@ -220,6 +237,11 @@ class KPUProgram:
     estimated_total_energy_uj: float = 0.0
     weights_blob: bytes | None = None
 
+    # No fields of the client's class: what a program has them for is its own.
+    reserved_sram_bytes = 0  #: of arenas of L1 and L2, beside ``peak_sram_bytes``
+    time_depends_on_values = False  #: then the estimates are those of a typical case
+    platform_text = ""  #: of the device, where ``target_config`` does not say all of it
+
     def get_input_tensors(self) -> list[KPUTensor]:
         """Inputs, in the model's order."""
         return [self.tensors[name] for name in self.input_ids if name in self.tensors]
@@ -289,36 +311,71 @@ class KPUExecutionResult:
     trace: list[str] = field(default_factory=list)
 
 
-class KPUError(Exception):
+class KPUError(KpusimError):
     """Base of the errors of a KPU."""
 
 
-class CompilationError(KPUError):
+class CompilationError(KPUError, UserError):
     """A model that cannot be compiled."""
 
 
 class UnsupportedOpError(CompilationError):
     """A model with operators that cannot be compiled; ``ops`` are their names."""
 
-    def __init__(self, ops: list[str]) -> None:
+    def __init__(self, ops: list[str], text: str = "") -> None:
         self.ops = ops
-        super().__init__(f"Unsupported operators: {', '.join(ops)}")
+        super().__init__(text or f"Unsupported operators: {', '.join(ops)}")
+
+    def __reduce__(self) -> tuple[type[UnsupportedOpError], tuple[list[str], str]]:
+        """Pickle with the names."""
+        return type(self), (self.ops, str(self))
 
 
-class MemoryError(KPUError):
-    """A model that does not fit; bytes, and the kind of memory."""
+class MemoryError(KPUError, builtins.MemoryError):
+    """A model that does not fit.
 
-    def __init__(self, required: int, available: int, memory_type: str) -> None:
+    Attributes
+    ----------
+    required, available : int
+        Bytes; of what is required, ``reserved`` are the device's own, the rest is used by the model.
+    memory_type : str
+        ``SRAM`` or ``DRAM``.
+    """
+
+    def __init__(self, required: int, available: int, memory_type: str, reserved: int = 0) -> None:
         self.required = required
         self.available = available
         self.memory_type = memory_type
+        self.reserved = reserved
+        of_these = f" ({reserved} of those required are reserved)" if reserved else ""
         super().__init__(
-            f"{memory_type} memory exceeded: {required} bytes required, {available} bytes available"
+            f"{memory_type} memory exceeded: {required} bytes required, {available} bytes available{of_these}"
         )
 
+    @property
+    def used(self) -> int:
+        """Bytes that the model itself needs."""
+        return self.required - self.reserved
 
-class RuntimeError(KPUError):
+    def __reduce__(self) -> tuple[type[MemoryError], tuple[int, int, str, int]]:
+        """Pickle with the numbers."""
+        return type(self), (self.required, self.available, self.memory_type, self.reserved)
+
+
+class RuntimeError(KPUError, builtins.RuntimeError):
     """A program that cannot be loaded, or a runtime without one."""
+
+
+class DeploymentError(KPUError, UserError):
+    """A model, a precision or samples that cannot be deployed."""
+
+
+class UnknownTargetError(DeploymentError, KeyError):
+    """A target that was not registered."""
+
+    def __str__(self) -> str:
+        """The text, not its quoted form."""
+        return str(self.args[0])
 
 
 class KPUConfigWarning(UserWarning):
@@ -397,5 +454,5 @@ class KPUSimulatorInterface(ABC):
         """(cycle, watts) until now."""
 
     @abstractmethod
-    def get_memory_trace(self) -> list[tuple[int, str, int, int]]:
+    def get_memory_trace(self) -> Sequence[tuple[int, str, int, int]]:
         """(cycle, "read" or "write", address, bytes) until now."""

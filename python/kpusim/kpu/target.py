@@ -16,11 +16,13 @@ from kpusim.kpu.compiler import KPUCompiler
 from kpusim.kpu.runtime import KPURuntime
 from kpusim.kpu.spec import (
     Array,
+    DeploymentError,
     KPUConfig,
     KPUPrecision,
     KPUProgram,
     RuntimeError,
     SimulationMode,
+    UnknownTargetError,
     Word,
 )
 
@@ -156,19 +158,20 @@ class StillwaterKPUTarget:
 
         Raises
         ------
-        ValueError
-            For a precision that the device lacks, int8 without calibration, a model that cannot be compiled.
+        DeploymentError
+            It is a ValueError too: for a precision that the device lacks, int8 without calibration, a model
+            that cannot be compiled.
         """
         kind = self._precision(precision)
         if kind is KPUPrecision.INT8 and calibration is None:
-            raise ValueError("INT8 deployment requires calibration data. Fix: give calibration.")
+            raise DeploymentError("INT8 deployment requires calibration data. Fix: give calibration.")
         samples = None
         if kind is KPUPrecision.INT8:
             samples = calibration_samples(calibration, input_shape, str(model))
         with tempfile.TemporaryDirectory(prefix="kpusim_") as folder:
             source = onnx_file(model, input_shape, Path(folder))
             if issues := self.compiler.validate_model(source, self.config):
-                raise ValueError(f"Model cannot be deployed: {'; '.join(issues)}")
+                raise DeploymentError(f"Model cannot be deployed: {'; '.join(issues)}")
             program = self.compiler.compile(source, self.config, kind, samples)
         path = Path(output_path).with_suffix(".kpu")
         path.write_bytes(pickle.dumps(program))
@@ -228,7 +231,7 @@ class StillwaterKPUTarget:
         kind = next((to for known, to in PRECISIONS.items() if known.value == asked), None)
         if kind is None or kind not in self.config.supported_precisions:
             names = ", ".join(KPUPrecision(member).value for member in self.config.supported_precisions)
-            raise ValueError(f"Unsupported precision {asked}: {self.config.name} has {names}.")
+            raise DeploymentError(f"Unsupported precision {asked}: {self.config.name} has {names}.")
         return kind
 
 
@@ -237,7 +240,7 @@ def onnx_file(model: object, shape: tuple[int, ...], folder: Path) -> Path:
 
     Raises
     ------
-    ValueError
+    CompilationError
         When that is not possible.
     """
     if isinstance(model, str | Path) and Path(model).suffix not in (".pt", ".pth", ".pt2"):
@@ -319,7 +322,7 @@ def calibration_samples(source: object, shape: tuple[int, ...], model: str) -> I
     """Samples for calibration: pictures of a folder, sorted and normalized, or what is given."""
     if not isinstance(source, str | Path):
         if not isinstance(source, Iterable):
-            raise ValueError(f"{source!r} are no samples. Fix: give arrays, or a folder of pictures.")
+            raise DeploymentError(f"{source!r} are no samples. Fix: give arrays, or a folder of pictures.")
         yield from source
         return
     for picture in pictures(source, shape):
@@ -347,9 +350,11 @@ def pictures(folder: str | Path, shape: tuple[int, ...]) -> Iterator[Array]:
     """Pictures of a folder, sorted by name, resized, divided by 255, as [1, 3, height, width]."""
     from PIL import Image
 
+    if not Path(folder).is_dir():
+        raise DeploymentError(f"{folder}: no such folder. Fix: give one with .png or .jpg files.")
     files = sorted(path for path in Path(folder).iterdir() if path.suffix.lower() in PICTURES)
     if not files:
-        raise ValueError(f"{folder}: no calibration pictures. Fix: put .png or .jpg files there.")
+        raise DeploymentError(f"{folder}: no calibration pictures. Fix: put .png or .jpg files there.")
     for path in files:
         with Image.open(path) as picture:
             size = (int(shape[3]), int(shape[2]))
@@ -381,9 +386,9 @@ def get_target(name: str) -> object:
 
     Raises
     ------
-    KeyError
-        With the names that are known.
+    UnknownTargetError
+        It is a KeyError too: with the names that are known.
     """
     if name not in TARGETS:
-        raise KeyError(f"there is no target {name!r}. Fix: one of {', '.join(TARGETS) or 'none'}.")
+        raise UnknownTargetError(f"there is no target {name!r}. Fix: one of {', '.join(TARGETS) or 'none'}.")
     return TARGETS[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import warnings
 import zlib
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from kpusim.errors import UserError
+from kpusim.kpu.spec import UnsupportedOpError
 from kpusim.platform import Platform
 from kpusim.precision import Mixing
 from kpusim.program import Program
@@ -226,12 +228,21 @@ def compiled(model: Captured, options: Options, what: str, samples: Any = None) 
         try:
             program = Program.parse(model.model, what, platform=options.platform, files=model.weights, **more)
         except UserError as error:
-            raise UserError(with_places(str(error), model.places)) from error
+            text = with_places(str(error), model.places)
+            if refused := refused_operators(str(error)):
+                raise UnsupportedOpError(refused, text) from error
+            raise UserError(text) from error
     for found in program.diagnostics:
         if found.severity == "warning":
             text = with_places(str(found), model.places).replace("--calibrate", "calibration")
             warnings.warn(text, stacklevel=2)
     return program
+
+
+def refused_operators(text: str) -> list[str]:
+    """Names of the operators that the importer lists as those that it lacks; none in other errors."""
+    head, _, rows = text.partition("nodes cannot be imported:")
+    return sorted(set(re.findall(r"(?m)^  .*?\((\w+)\): ", rows))) if head and rows else []
 
 
 def with_places(text: str, places: Mapping[str, str]) -> str:

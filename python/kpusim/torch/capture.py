@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from kpusim.errors import UserError
+from kpusim.kpu.spec import UnsupportedOpError
 from kpusim.torch.decompositions import DECOMPOSITIONS
 
 OPSET = 20
@@ -213,7 +214,7 @@ def to_onnx(program: torch.export.ExportedProgram, what: str) -> Captured:
 
     Raises
     ------
-    UserError
+    UnsupportedOpError
         For operators that have no counterpart, with their source lines.
     """
     return captured(onnx_program(program, what).model)
@@ -238,17 +239,18 @@ def onnx_program(program: torch.export.ExportedProgram, what: str) -> torch.onnx
         with quiet(), known_operators():
             made = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
     except Exception as error:
-        missing = "; ".join(unknown_operators(program))
-        raise UserError(
-            f"{what}: {f'no counterpart in ONNX: {missing}' if missing else conversion_error(error)}. "
-            "Fix: replace these operators; options={'fallback': 'eager'} leaves them to PyTorch."
-        ) from error
+        fix = "Fix: replace these operators; options={'fallback': 'eager'} leaves them to PyTorch."
+        if missing := unknown_operators(program):
+            listed = "; ".join(f"{name} ({place})" if place else name for name, place in missing)
+            names = sorted({name for name, _ in missing})
+            raise UnsupportedOpError(names, f"{what}: no counterpart in ONNX: {listed}. {fix}") from error
+        raise UserError(f"{what}: {conversion_error(error)}. {fix}") from error
     if made is None:
         raise UserError(f"{what}: PyTorch exported nothing. Fix: give a module with tensors as outputs.")
     return made
 
 
-def unknown_operators(program: torch.export.ExportedProgram) -> list[str]:
+def unknown_operators(program: torch.export.ExportedProgram) -> list[Location]:
     """The operators that the exporter lacks, each with its source line; none where it has no table."""
     try:
         from torch.onnx._internal.exporter._registration import ONNXRegistry
@@ -256,11 +258,11 @@ def unknown_operators(program: torch.export.ExportedProgram) -> list[str]:
         return []
     with known_operators():
         table = ONNXRegistry.from_torchlib(opset_version=OPSET)
-    found: dict[str, None] = {}
+    found: dict[Location, None] = {}
     for node in program.graph.nodes:
         if isinstance(node.target, torch._ops.OpOverload) and not table.get_decomps(node.target):
             place = user_line(node.meta.get("stack_trace") or "")
-            found[f"{node.target} ({place})" if place else str(node.target)] = None
+            found[str(node.target), place] = None
     return list(found)
 
 
