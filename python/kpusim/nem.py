@@ -141,7 +141,9 @@ class NemInterpreter:
             check_memory(simulation.state())
         self._simulation = simulation
 
-    def run(self, inputs: Mapping[str, npt.ArrayLike] | None = None) -> dict[str, Array]:
+    def run(
+        self, inputs: Mapping[str, npt.ArrayLike] | None = None, fill: Literal["zeros"] | int | None = None
+    ) -> dict[str, Array]:
         """Run to the end.
 
         Parameters
@@ -149,6 +151,8 @@ class NemInterpreter:
         inputs : mapping of str to array_like, optional
             Data by name; execution starts from the beginning. Without, it goes on where :meth:`step` left it,
             or starts again when it had ended.
+        fill : "zeros" or int, optional
+            Data of inputs that are not given: zeros, or random values from a seed.
 
         Returns
         -------
@@ -162,7 +166,7 @@ class NemInterpreter:
         SimulationError
             For a deadlock; it says what waits for what.
         """
-        return self._loaded.run(inputs).outputs
+        return self._loaded.run(inputs, fill=fill).outputs
 
     def set_inputs(
         self, inputs: Mapping[str, npt.ArrayLike], fill: Literal["zeros"] | int | None = None

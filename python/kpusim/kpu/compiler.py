@@ -259,7 +259,11 @@ class KPUCompiler(KPUCompilerInterface):
 
     def _compiled(self, path: Path, platform: Platform, kind: KPUPrecision, samples: str) -> Program:
         """The program of the device, of samples in a folder or random ones."""
-        options: dict[str, OptionValue] = {"precision": COMPILED[kind], **self.mixing.options(), **self.shapes}
+        options: dict[str, OptionValue] = {
+            "precision": COMPILED[kind],
+            **self.mixing.options(),
+            **self.shapes,
+        }
         if samples or self.mixing.measures:
             options["calibrate"] = samples or RANDOM
         try:
