@@ -147,7 +147,7 @@ class Judge:
             )
             return self.unit * max(total, size(wanted)) + rounding
         if node.op_type in ("Mul", "LeakyRelu"):
-            return self.unit * np.abs(wanted) + rounding
+            return self.unit * np.maximum(np.abs(wanted), size(wanted) / 4) + rounding
         if node.op_type in FUNCTIONS:  # a long row's sum of exponents is rounded more often
             taken = wanted.shape[-1] if node.op_type == "Softmax" and wanted.ndim else 1
             return self.unit * max(1, np.sqrt(taken) / 10) + rounding
