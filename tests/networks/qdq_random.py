@@ -26,20 +26,19 @@ REFUSED = (
 TRIES = 40  #: of parts that the opset or the device does not have
 
 
-def random_graph(seed: int, *, half: bool, only_i8: bool, names: list[str] | None = None) -> QdqGraph:
-    """Some parts, each of which may use what others made. Of these names: as many."""
+def random_graph(seed: int, *, half: bool, only_i8: bool, names: list[str]) -> QdqGraph:
+    """Some parts, of these names, each of which may use what others made. A single name: one part."""
     rng = np.random.default_rng(seed)
     g = QdqGraph(rng, int(rng.integers(10, 22)), half, only_i8)
-    known = names or list(PARTS)
-    shares = np.array([PARTS[name][1] for name in known])
-    left = len(names) if names else g.pick([3, 4, 5, 5])
+    shares = np.array([PARTS[name][1] for name in names])
+    left = g.pick([3, 4, 5, 5]) if len(names) > 1 else 1
     for _ in range(TRIES):
         try:
             with g.part():
-                PARTS[known[int(rng.choice(len(known), p=shares / shares.sum()))]][0](g)
+                PARTS[names[int(rng.choice(len(names), p=shares / shares.sum()))]][0](g)
             left -= 1
         except REFUSED:
-            g.opset = max(g.opset, 16) if names and not g.nodes else g.opset  # a part that needs it
+            g.opset = max(g.opset, 16) if len(names) == 1 else g.opset  # a part that needs it
         if left == 0:
             break
     return g

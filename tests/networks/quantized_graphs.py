@@ -1,10 +1,11 @@
 """Random QDQ graphs, run on devices, against ONNX Runtime without optimisations (qdq_judge.py has the rules).
 
-usage: quantized_graphs.py KPUSIM [--seed N] [--count N] [--jobs N] [--part NAME ...] [--keep FOLDER]
+usage: quantized_graphs.py KPUSIM [--seed N] [--count N] [--jobs N] [--keep FOLDER]
+           [--part NAME ...] [--without NAME ...]
 
-Graph, device and options follow from the seed: `--seed N --count 1` is one of them again. Prints each wrong
-tensor, then how many graphs have each kind and in how many of them a part of that kind is wrong. Exit code 1:
-something is wrong, or a kind has a share below 5 %.
+Graph, device and options follow from the seed and the names: `--seed N --count 1` is one of them again.
+Prints each wrong tensor, then how many graphs have each kind and in how many of them a part of that kind is
+wrong. Exit code 1: something is wrong or refused, or a kind has a share below 5 %.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ def target_of(seed: int) -> Target:
     return exact if rng.random() < 0.6 else others[rng.integers(len(others))]
 
 
-def graph_of(seed: int, names: list[str] | None) -> QdqGraph:
+def graph_of(seed: int, names: list[str]) -> QdqGraph:
     """The graph of a seed for its device."""
     target = target_of(seed)
     return random_graph(seed, half=target.half, only_i8=target.platform == "npm_lite", names=names)
 
 
-def checked(seed: int, kpusim: str, names: list[str] | None) -> tuple[int, set[str], Verdict]:
+def checked(seed: int, kpusim: str, names: list[str]) -> tuple[int, set[str], Verdict]:
     """One graph."""
     g = graph_of(seed, names)
     kinds = set().union(*(g.kinds[node.output[0]] for node in g.nodes))
@@ -72,7 +73,7 @@ def faults_of(verdict: Verdict) -> list[Fault]:
     return [*verdict.faults, Fault("model", f"refused {reason}", verdict.refusal, set())]
 
 
-def keep(folder: Path, seed: int, kpusim: str, names: list[str] | None, fault: Fault) -> None:
+def keep(folder: Path, seed: int, kpusim: str, names: list[str], fault: Fault) -> None:
     """Write the smallest model with this fault."""
     target, found = target_of(seed), [fault]
 
@@ -142,12 +143,15 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--part", action="append", choices=list(PARTS), help="nothing but these parts")
+    parser.add_argument("--without", action="append", choices=list(PARTS), default=[], help="not these parts")
     parser.add_argument(
         "--keep", type=Path, help="folder for the smallest model of each fault, one for each rule and part"
     )
     options = parser.parse_args()
     tally, kept, begin = Tally(), Counter[str](), time.monotonic()
-    check = partial(checked, kpusim=str(Path(options.kpusim).resolve()), names=options.part)
+    names = options.part or [name for name in PARTS if name not in options.without]
+    print(f"seeds {options.seed} to {options.seed + options.count - 1}")
+    check = partial(checked, kpusim=str(Path(options.kpusim).resolve()), names=names)
     with ProcessPoolExecutor(options.jobs) as pool:
         for seed, kinds, verdict in pool.map(check, range(options.seed, options.seed + options.count)):
             tally.add(kinds, verdict)
@@ -157,7 +161,7 @@ def main() -> None:
                 kept[kind] += 1
                 if options.keep and kept[kind] == 1:
                     options.keep.mkdir(parents=True, exist_ok=True)
-                    keep(options.keep, seed, options.kpusim, options.part, fault)
+                    keep(options.keep, seed, options.kpusim, names, fault)
     right = tally.report()
     print(f"{time.monotonic() - begin:.0f} s")
     sys.exit(not right)
