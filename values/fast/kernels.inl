@@ -303,14 +303,14 @@ void minimum(double* value, const double* other, int64_t count) {
     }
 }
 
-#define KPU_KERNEL_COMMON(label, f16_in, f16_out, i8_rows, i8_columns, i8_tile)                         \
-    {                                                                                                   \
-        label, Lanes::rows, Lanes::f32_vectors *Lanes::f32_width, f32_tile, Lanes::rows,                \
-            Lanes::i32_vectors *Lanes::i32_width, i16_tile, i8_rows, i8_columns, i8_tile, f16_in,       \
-            f32_of_bf16, f16_out, bf16_of_f32, canonical_f32, odd_f32_of_f64, f32_of_f64, requantize,   \
-            quantize, from_f32_steps, to_f32_steps, dequantize, divide, multiply, multiply_each, add,   \
-            subtract, divide_each, absolute, negate, truncate, square_root, leaky, exp, log, tanh,      \
-            sigmoid, silu, gelu, pow, fma_each, mac_each, maximum, minimum                              \
+#define KPU_KERNEL_COMMON(label, f16_in, f16_out, i8_rows, i8_columns, i8_tile)                             \
+    {                                                                                                       \
+        label, Lanes::rows, Lanes::f32_vectors *Lanes::f32_width, f32_tile, Lanes::rows,                    \
+            Lanes::i32_vectors *Lanes::i32_width, i16_tile, i8_rows, i8_columns, i8_tile, f16_in,           \
+            f32_of_bf16, f16_out, bf16_of_f32, canonical_f32, odd_f32_of_f64, f32_of_f64, requantize,       \
+            quantize, from_f32_steps, to_f32_steps, dequantize, divide, multiply, multiply_each, add,       \
+            subtract, divide_each, absolute, negate, truncate, square_root, leaky, exp, log, tanh, sigmoid, \
+            silu, gelu, pow, fma_each, mac_each, maximum, minimum                                           \
     }
 
 }  // namespace
