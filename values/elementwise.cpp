@@ -111,6 +111,33 @@ void add_conditions(std::vector<Elementwise>& t) {
     t.push_back({"where", [](E e) { return e.a != 0 ? e.b : e.c; }});
 }
 
+int64_t bits_of(double x) { return static_cast<int64_t>(x); }
+
+/// How many bits an operand of a shift says, as far as they count.
+int64_t distance(const Element& e) {
+    const int64_t bits = e.range.high - e.range.low < (1 << 8)    ? 8
+                         : e.range.high - e.range.low < (1 << 16) ? 16
+                                                                  : 32;
+    return e.b >= 0 && e.b < static_cast<double>(bits) ? bits_of(e.b) : bits;
+}
+
+/// The bits that the type of Y has.
+double shift_left(const Element& e) {
+    const uint64_t span = static_cast<uint64_t>(e.range.high - e.range.low) + 1;
+    const uint64_t low = (static_cast<uint64_t>(bits_of(e.a)) << distance(e)) % span;
+    const auto value = static_cast<int64_t>(low);
+    return static_cast<double>(value > e.range.high ? value - static_cast<int64_t>(span) : value);
+}
+
+void add_bits(std::vector<Elementwise>& t) {
+    using E = const Element&;
+    t.push_back({"bit_and", [](E e) { return static_cast<double>(bits_of(e.a) & bits_of(e.b)); }});
+    t.push_back({"bit_or", [](E e) { return static_cast<double>(bits_of(e.a) | bits_of(e.b)); }});
+    t.push_back({"bit_xor", [](E e) { return static_cast<double>(bits_of(e.a) ^ bits_of(e.b)); }});
+    t.push_back({"shift_left", shift_left});
+    t.push_back({"shift_right", [](E e) { return static_cast<double>(bits_of(e.a) >> distance(e)); }});
+}
+
 /// Those with a vector form.
 std::vector<Elementwise> vector_rows() {
     return {
@@ -156,6 +183,7 @@ const std::vector<Elementwise>& elementwise_table() {
         add_functions(table);
         add_activations(table);
         add_conditions(table);
+        add_bits(table);
         return table;
     }();
     return rows;

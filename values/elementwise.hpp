@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "values/fast/kernels.hpp"
+#include "values/scalar.hpp"
 
 namespace kpu::values {
 
@@ -16,6 +17,7 @@ struct Element {
     double a = 0, b = 0, c = 0;          ///< as many as the opcode has operands
     const double* attributes = nullptr;  ///< numbers, in the order of the opcode's row
     bool integers = false;               ///< Y holds plain integers: not floats, not quantised
+    IntegerRange range{0, 0};            ///< of Y, if it holds integers
 };
 
 /// The same for up to `chunk` elements side by side. A vector form leaves the results in `a`.
@@ -25,6 +27,7 @@ struct Elements {
     const double* attributes = nullptr;
     const double (*lines)[chunk] = nullptr;  ///< of the first attributes, each repeated
     bool integers = false;
+    IntegerRange range{0, 0};
     int64_t count = 0;
 };
 

@@ -54,6 +54,7 @@ void elementwise(const Elementwise& row, const Call& call) {
     Element element;
     element.attributes = attributes.data();
     element.integers = plain_integers(y);
+    if (is_integer(y.type)) element.range = range_of(y.type);
     const auto count = static_cast<int64_t>(y.elements());
     for (int64_t i = 0; i < count; ++i) {
         element.a = operand(0, i);

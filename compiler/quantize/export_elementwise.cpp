@@ -71,6 +71,9 @@ const std::vector<Elementwise>& elementwise_rows() {
         {"and", "And"},
         {"or", "Or"},
         {"xor", "Xor"},
+        {"bit_and", "BitwiseAnd"},
+        {"bit_or", "BitwiseOr"},
+        {"bit_xor", "BitwiseXor"},
         {"not", "Not"},
     };
     return table;

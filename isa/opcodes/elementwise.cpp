@@ -1,4 +1,6 @@
 // Elementwise opcodes: Y[i] = f(X[i]) or f(A[i], B[i]). The functions stand in values/elementwise.cpp.
+#include <algorithm>
+
 #include "isa/opcodes/rows.hpp"
 
 namespace kpu::opcodes {
@@ -83,6 +85,35 @@ OpcodeSpec logic(OpcodeSpec row) {
     row.outputs[0].role = OperandRole::condition;
     row.family = "logic";
     return row;
+}
+
+/// Bits of plain integers, all of one type.
+bool same_integers(const OpcodeSpec&, const std::vector<ElemType>& in, const std::vector<ElemType>& out) {
+    const auto fits = [&](ElemType type) {
+        return type == in[0] && is_integer(type) && type != ElemType::i4;
+    };
+    return std::all_of(in.begin(), in.end(), fits) && std::all_of(out.begin(), out.end(), fits);
+}
+
+OpcodeSpec of_bits(OpcodeSpec row) {
+    for (OperandSpec& operand : row.inputs) operand.role = OperandRole::integer;
+    row.outputs[0].role = OperandRole::integer;
+    row.types = same_integers;
+    return row;
+}
+
+void add_bits(Table& t) {
+    t.push_back(of_bits(binary("bit_and", "Y = A and B, bit by bit; plain integers; equal shapes")));
+    t.push_back(of_bits(binary("bit_or", "Y = A or B, bit by bit; plain integers; equal shapes")));
+    t.push_back(of_bits(binary("bit_xor", "Y = A xor B, bit by bit; plain integers; equal shapes")));
+    t.push_back(
+        of_bits(binary("shift_left",
+                       "Y = A * 2^B, without the bits that leave the type; 0 where B is not below its "
+                       "number of bits; plain integers; equal shapes")));
+    t.push_back(
+        of_bits(binary("shift_right",
+                       "Y = floor(A / 2^B); B not below the number of bits shifts all of them out; plain "
+                       "integers; equal shapes")));
 }
 
 OpcodeSpec clamp() {
@@ -193,6 +224,7 @@ void add_elementwise(Table& t) {
     add_functions(t);
     add_activations(t);
     add_conditions(t);
+    add_bits(t);
     t.push_back(clamp());
 }
 

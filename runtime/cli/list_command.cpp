@@ -70,13 +70,29 @@ std::string_view name_of(OpcodeClass op_class) {
     return names[static_cast<size_t>(op_class)];
 }
 
+/// The arithmetic of the opcode is defined for the types of the variant: families are wider than some of their opcodes.
+bool takes(const OpcodeSpec& spec, const TypeVariant& variant) {
+    if (spec.types == nullptr) return true;
+    std::vector<ElemType> in, out;
+    const auto add = [&](const OperandSpec& operand, std::vector<ElemType>& types) {
+        for (const TypeVariant::Binding& binding : variant.bindings) {
+            if (binding.operand == operand.name && !binding.absent && !binding.any)
+                types.push_back(binding.type);
+        }
+    };
+    for (const OperandSpec& operand : spec.inputs) add(operand, in);
+    for (const OperandSpec& operand : spec.outputs) add(operand, out);
+    const bool known = in.size() == spec.inputs.size() && out.size() == spec.outputs.size();
+    return !known || spec.types(spec, in, out);
+}
+
 /// Type variants that serve an opcode, those that every device has marked with `!`.
 Json variants_of(const OpcodeSpec& spec) {
     static const std::vector<TypeVariant> all = nem::all_variants(platforms::known_families(), false);
     static const std::vector<TypeVariant> must = nem::all_variants(platforms::known_families(), true);
     Json names = Json::array();
     for (const TypeVariant& variant : all) {
-        if (spec.family.empty() || variant.opcode != spec.family) continue;
+        if (spec.family.empty() || variant.opcode != spec.family || !takes(spec, variant)) continue;
         const bool always = std::any_of(must.begin(), must.end(),
                                         [&](const TypeVariant& m) { return m.name == variant.name; });
         names.push_back(variant.name + (always ? "!" : ""));

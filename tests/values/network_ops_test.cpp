@@ -126,6 +126,27 @@ TEST(NetworkOps, Rounding) {
     EXPECT_EQ(result<int32_t>("floor_mod", {a, b}, y), (std::vector<int32_t>{1, 2, -2, -1, 0}));
 }
 
+// By hand: -1 has all bits; what leaves 8 bits is gone; a shift to the right keeps the sign.
+TEST(NetworkOps, Bits) {
+    const Operand a = make<int8_t>(ElemType::i8, {4}, {-1, 64, -128, 5}),
+                  b = make<int8_t>(ElemType::i8, {4}, {12, 1, 7, 8}), y(ElemType::i8, {4});
+    using Signed = std::vector<int8_t>;
+    EXPECT_EQ(result<int8_t>("bit_and", {a, b}, y), (Signed{12, 0, 0, 0}));
+    EXPECT_EQ(result<int8_t>("bit_or", {a, b}, y), (Signed{-1, 65, -121, 13}));
+    EXPECT_EQ(result<int8_t>("bit_xor", {a, b}, y), (Signed{-13, 65, -121, 13}));
+    EXPECT_EQ(result<int8_t>("shift_left", {a, b}, y), (Signed{0, -128, 0, 0}));
+    EXPECT_EQ(result<int8_t>("shift_right", {a, b}, y), (Signed{-1, 32, -1, 0}));
+    const Operand words = make<uint32_t>(ElemType::u32, {3}, {0x80000001U, 3, 3}),
+                  by = make<uint32_t>(ElemType::u32, {3}, {1, 31, 32}), z(ElemType::u32, {3});
+    EXPECT_EQ(result<uint32_t>("shift_left", {words, by}, z), (std::vector<uint32_t>{2, 0x80000000U, 0}));
+    EXPECT_EQ(result<uint32_t>("shift_right", {words, by}, z), (std::vector<uint32_t>{0x40000000U, 0, 0}));
+    Operand scaled = a;
+    scaled.quant = per_tensor(0.5, 0);
+    EXPECT_THROW(result<int8_t>("bit_and", {scaled, scaled}, y), UserError);
+    const Operand x = floats({4}, {1, 2, 3, 4});
+    EXPECT_THROW(result<float>("bit_or", {x, x}, Operand(ElemType::f32, {4})), UserError);
+}
+
 // Attributes that are left out have the defaults of the table.
 TEST(NetworkOps, Activations) {
     EXPECT_EQ(one("hard_sigmoid", {-10, 0, 1.25F, 10}), (Floats{0, 0.5F, 0.75F, 1}));

@@ -13,6 +13,7 @@ void apply(const Kernels& kernels, const Elementwise& row, const Elements& e) {
     Element element;
     element.attributes = e.attributes;
     element.integers = e.integers;
+    element.range = e.range;
     for (int64_t i = 0; i < e.count; ++i) {
         element.a = e.a[i];
         element.b = e.b[i];
@@ -41,7 +42,8 @@ bool elementwise(const Kernels& kernels, const Elementwise& row, const Call& cal
     for (size_t i = 0; i < std::min(most_lines, attributes.size()); ++i)
         std::fill(lines[i], lines[i] + chunk, attributes[i]);
     double first_operand[chunk], second[chunk], third[chunk];
-    Elements e{first_operand, second, third, attributes.data(), lines, plain_integers(call.y()), 0};
+    Elements e{first_operand, second, third, attributes.data(), lines, plain_integers(call.y()), {0, 0}, 0};
+    if (is_integer(call.y().type)) e.range = range_of(call.y().type);
     for_each_chunk(call.y(), [&](int64_t first, int64_t count) {
         e.count = count;
         a.read(first, count, first_operand);

@@ -143,6 +143,38 @@ def condition_cases() -> list[Case]:
     return cases
 
 
+def bit_cases() -> list[Case]:
+    """Bits of plain integers, in NumPy's own integers; distances of shifts within the type and beyond."""
+    functions = {
+        "bit_and": np.bitwise_and,
+        "bit_or": np.bitwise_or,
+        "bit_xor": np.bitwise_xor,
+        "shift_left": np.left_shift,
+        "shift_right": np.right_shift,
+    }
+    cases = []
+    for elem in ("i8", "i16", "i32", *UNSIGNED):
+        dtype = np.dtype({"i": "int", "u": "uint"}[elem[0]] + elem[1:])
+        variant = f"eltwise.ext<{elem}>.default" if elem in UNSIGNED else f"eltwise<{elem}>.default"
+        limits = np.iinfo(dtype)
+        for opcode, function in functions.items():
+            random = rng(f"{opcode} {elem}")
+            a, b = (random.integers(limits.min, limits.max, (3, 7), dtype, endpoint=True) for _ in range(2))
+            a.flat[:2] = limits.min, limits.max
+            if opcode.startswith("shift"):
+                b = random.integers(0, limits.bits, (3, 7)).astype(dtype)
+                b.flat[:4] = 0, limits.bits - 1, limits.bits, limits.max
+                y = function(a, np.minimum(b, limits.bits - 1).astype(dtype))
+                # beyond its bits a shift to the right leaves those of the sign
+                rest = np.where((opcode == "shift_right") & (a < 0), -1, 0)
+                y = np.where(b < limits.bits, y, rest).astype(dtype)
+            else:
+                y = function(a, b)
+            tensors = [Tensor(elem, array.astype(np.int64)) for array in (a, b, y)]
+            cases.append(Case(f"{opcode}_{elem}", opcode, variant, tensors[:2], tensors[2:]))
+    return cases
+
+
 def pool_cases() -> list[Case]:
     """Options of windows, and windows of one and three dimensions."""
     cases = []
@@ -297,5 +329,5 @@ def product_cases() -> list[Case]:
 
 def all_cases() -> list[Case]:
     """Every case, in order of their groups."""
-    cases = elementwise_cases() + condition_cases() + pool_cases() + resize_cases()
+    cases = elementwise_cases() + condition_cases() + bit_cases() + pool_cases() + resize_cases()
     return cases + unsigned_cases() + view_cases() + sum_cases() + product_cases()
