@@ -58,7 +58,8 @@ TensorSpec whole_buffer(const BoundProgram& program, uint32_t index, ElemType ty
 }
 
 bool is_host_float(proto::HostElem host) {
-    return host == proto::HOST_F16 || host == proto::HOST_BF16 || host == proto::HOST_F32;
+    return host == proto::HOST_F16 || host == proto::HOST_BF16 || host == proto::HOST_F32 ||
+           host == proto::HOST_F64;
 }
 
 /// Whether host arrays of one type can become elements of the other: floats are rounded, or quantized;
@@ -139,7 +140,8 @@ void Binder::bind_tensors() {
                 break;
             }
         }
-        needed = packed_bytes(spec.elem, needed);
+        const bool empty = std::count(spec.shape.begin(), spec.shape.end(), 0) > 0;
+        needed = empty ? 0 : packed_bytes(spec.elem, needed);
         const BoundBuffer& home = result_.buffers[spec.buffer];
         if (spec.offset > home.size || needed > home.size - spec.offset) {
             error(pos, fmt::format(

@@ -426,7 +426,7 @@ class StructureCheck {
                      tensor.shape_size());
             }
             for (const int64_t extent : tensor.shape()) {
-                if (extent < 1) fail(Field{&field, "shape"}, "has extent {}.", extent);
+                if (extent < 0) fail(Field{&field, "shape"}, "has extent {}.", extent);
             }
             if (tensor.data() > static_cast<uint32_t>(program_.data_size())) {
                 fail(Field{&field, "data"}, "is {}, but there are {} data entries.", tensor.data(),

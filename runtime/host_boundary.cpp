@@ -9,21 +9,41 @@
 
 #include "base/npy.hpp"
 #include "values/compute.hpp"
+#include "values/convert.hpp"
 #include "values/scalar.hpp"
 
 namespace kpu::runtime {
 namespace {
 
-bool only_of_host(const TensorSpec& spec) {
-    return spec.host == proto::HOST_I64 || spec.host == proto::HOST_BOOL;
+/// A host type that no device has.
+struct HostOnly {
+    proto::HostElem host;
+    std::string_view name, dtype;
+    size_t bytes;
+};
+constexpr HostOnly host_only[] = {{proto::HOST_I64, "i64", "<i8", 8},
+                                  {proto::HOST_BOOL, "bool", "|b1", 1},
+                                  {proto::HOST_U64, "u64", "<u8", 8},
+                                  {proto::HOST_F64, "f64", "<f8", 8}};
+
+/// Null: a type that devices have too.
+const HostOnly* only_of_host(const TensorSpec& spec) {
+    for (const HostOnly& type : host_only) {
+        if (type.host == spec.host) return &type;
+    }
+    return nullptr;
 }
 
-/// Of a host type that devices have too.
+/// Of the host's array; float64 comes and goes as f32.
 ElemType host_elem(const TensorSpec& spec) {
+    if (spec.host == proto::HOST_F64) return ElemType::f32;
     return spec.converts() ? static_cast<ElemType>(spec.host) : spec.elem;
 }
 
-bool host_has_floats(const TensorSpec& spec) { return !only_of_host(spec) && is_float(host_elem(spec)); }
+bool host_has_floats(const TensorSpec& spec) {
+    const bool integers = spec.host != proto::HOST_F64 && only_of_host(spec) != nullptr;
+    return !integers && is_float(host_elem(spec));
+}
 
 size_t dense_item_bytes(ElemType type) {
     return type == ElemType::i4 ? 1 : static_cast<size_t>(bit_width(type)) / 8;
@@ -49,26 +69,59 @@ std::string convert(const TensorSpec& spec, std::string_view opcode, ElemType fr
 }
 
 int64_t host_integer(const TensorSpec& spec, const uint8_t* data, int64_t index) {
-    if (spec.host == proto::HOST_I64) return values::load<int64_t>(data, index);
+    if (spec.host == proto::HOST_I64 || spec.host == proto::HOST_U64)
+        return values::load<int64_t>(data, index);
     if (spec.host == proto::HOST_BOOL) return values::load<uint8_t>(data, index) != 0 ? 1 : 0;
     return values::load_integer(host_elem(spec), data, index);
 }
 
 void put_host_integer(const TensorSpec& spec, uint8_t* data, int64_t index, int64_t value) {
-    if (spec.host == proto::HOST_I64) return values::store(data, index, value);
+    if (spec.host == proto::HOST_I64 || spec.host == proto::HOST_U64)
+        return values::store(data, index, value);
     if (spec.host == proto::HOST_BOOL) return values::store(data, index, static_cast<uint8_t>(value != 0));
     values::store_saturated(host_elem(spec), data, index, value);
 }
 
 values::IntegerRange host_range(const TensorSpec& spec) {
-    if (only_of_host(spec)) return {INT64_MIN, INT64_MAX};  // of a boolean: any number that is not 0 is true
+    if (spec.host == proto::HOST_U64) return {0, INT64_MAX};
+    if (only_of_host(spec) != nullptr)
+        return {INT64_MIN, INT64_MAX};  // of a boolean: any number that is not 0 is true
     return values::range_of(host_elem(spec));
 }
 
-[[noreturn]] void does_not_fit(const std::string& where, int64_t index, int64_t value, std::string_view type,
+template <class Integer>
+[[noreturn]] void does_not_fit(const std::string& where, int64_t index, Integer value, std::string_view type,
                                std::string_view fix) {
     throw UserError(fmt::format("{}: element {} is {}, which {} does not hold. Fix: {}.", where, index, value,
                                 type, fix));
+}
+
+/// Doubles as f32, which must be in its range.
+std::string narrowed(const TensorSpec& spec, const std::string& host, const std::string& origin) {
+    std::string result(host.size() / 2, '\0');
+    for (size_t i = 0; i * sizeof(double) < host.size(); ++i) {
+        double wide = 0;
+        std::memcpy(&wide, host.data() + i * sizeof wide, sizeof wide);
+        const float narrow = values::f32_of(wide);
+        if (std::isfinite(wide) && !std::isfinite(narrow))
+            throw UserError(
+                fmt::format("{}: element {} is {}, which f32 does not hold. Fix: give numbers up "
+                            "to 3.4e38 for input `{}`.",
+                            origin, i, wide, spec.name));
+        std::memcpy(result.data() + i * sizeof narrow, &narrow, sizeof narrow);
+    }
+    return result;
+}
+
+std::string widened(const std::string& narrow) {
+    std::string result(narrow.size() * 2, '\0');
+    for (size_t i = 0; i * sizeof(float) < narrow.size(); ++i) {
+        float number = 0;
+        std::memcpy(&number, narrow.data() + i * sizeof number, sizeof number);
+        const double wide = number;
+        std::memcpy(result.data() + i * sizeof wide, &wide, sizeof wide);
+    }
+    return result;
 }
 
 // ---- what is said of it
@@ -109,44 +162,52 @@ std::string line_of(const TensorSpec& spec, bool input) {
 }  // namespace
 
 std::string_view host_dtype(const TensorSpec& spec) {
-    if (spec.host == proto::HOST_I64) return "<i8";
-    if (spec.host == proto::HOST_BOOL) return "|b1";
-    return npy_dtype(host_elem(spec));
+    const HostOnly* only = only_of_host(spec);
+    return only != nullptr ? only->dtype : npy_dtype(host_elem(spec));
 }
 
 std::string_view host_type_name(const TensorSpec& spec) {
-    if (spec.host == proto::HOST_I64) return "i64";
-    if (spec.host == proto::HOST_BOOL) return "bool";
-    return name_of(host_elem(spec));
+    const HostOnly* only = only_of_host(spec);
+    return only != nullptr ? only->name : name_of(host_elem(spec));
 }
 
 size_t host_item_bytes(const TensorSpec& spec) {
-    if (spec.host == proto::HOST_I64) return 8;
-    return spec.host == proto::HOST_BOOL ? 1 : dense_item_bytes(host_elem(spec));
+    const HostOnly* only = only_of_host(spec);
+    return only != nullptr ? only->bytes : dense_item_bytes(host_elem(spec));
 }
 
 std::string to_device(const TensorSpec& spec, const std::string& host, const std::string& origin) {
-    if (host_has_floats(spec))
-        return convert(spec, is_integer(spec.elem) ? "quantize" : "cast", host_elem(spec), spec.elem, host);
+    if (host_has_floats(spec)) {
+        const std::string floats = spec.host == proto::HOST_F64 ? narrowed(spec, host, origin) : host;
+        if (host_elem(spec) == spec.elem) return floats;
+        return convert(spec, is_integer(spec.elem) ? "quantize" : "cast", host_elem(spec), spec.elem, floats);
+    }
     const auto count = static_cast<int64_t>(host.size() / host_item_bytes(spec));
     std::string dense(static_cast<size_t>(count) * dense_item_bytes(spec.elem), '\0');
     const auto* from = reinterpret_cast<const uint8_t*>(host.data());
-    const values::IntegerRange range = values::range_of(spec.elem);
+    values::IntegerRange range = values::range_of(spec.elem);
+    if (spec.host == proto::HOST_U64) range.low = 0;
     for (int64_t i = 0; i < count; ++i) {
         const int64_t value = host_integer(spec, from, i);
-        if (value < range.low || value > range.high)
-            does_not_fit(
-                origin, i, value, name_of(spec.elem),
-                fmt::format("give values of [{}..{}] for input `{}`", range.low, range.high, spec.name));
+        if (value < range.low || value > range.high) {
+            const std::string fix =
+                fmt::format("give values of [{}..{}] for input `{}`", range.low, range.high, spec.name);
+            if (spec.host == proto::HOST_U64)
+                does_not_fit(origin, i, static_cast<uint64_t>(value), name_of(spec.elem), fix);
+            does_not_fit(origin, i, value, name_of(spec.elem), fix);
+        }
         values::store_saturated(spec.elem, reinterpret_cast<uint8_t*>(dense.data()), i, value);
     }
     return dense;
 }
 
 std::string to_host(const TensorSpec& spec, const std::string& dense) {
-    if (host_has_floats(spec))
-        return convert(spec, is_integer(spec.elem) ? "dequantize" : "cast", spec.elem, host_elem(spec),
-                       dense);
+    if (host_has_floats(spec)) {
+        const std::string_view opcode = is_integer(spec.elem) ? "dequantize" : "cast";
+        const std::string floats =
+            host_elem(spec) == spec.elem ? dense : convert(spec, opcode, spec.elem, host_elem(spec), dense);
+        return spec.host == proto::HOST_F64 ? widened(floats) : floats;
+    }
     const auto count = static_cast<int64_t>(dense.size() / dense_item_bytes(spec.elem));
     std::string host(static_cast<size_t>(count) * host_item_bytes(spec), '\0');
     const auto* from = reinterpret_cast<const uint8_t*>(dense.data());
@@ -165,9 +226,27 @@ uint64_t not_finite(const TensorSpec& spec, const std::string& host) {
     if (!host_has_floats(spec)) return 0;
     const auto* data = reinterpret_cast<const uint8_t*>(host.data());
     const auto count = static_cast<int64_t>(host.size() / host_item_bytes(spec));
+    const bool wide = spec.host == proto::HOST_F64;
     uint64_t found = 0;
-    for (int64_t i = 0; i < count; ++i)
-        found += std::isfinite(values::load_float(host_elem(spec), data, i)) ? 0U : 1U;
+    for (int64_t i = 0; i < count; ++i) {
+        const double number =
+            wide ? values::load<double>(data, i) : values::load_float(host_elem(spec), data, i);
+        found += std::isfinite(number) ? 0U : 1U;
+    }
+    return found;
+}
+
+uint64_t at_the_ends(const TensorSpec& spec, const std::string& dense) {
+    const bool wide = spec.host == proto::HOST_I64 || spec.host == proto::HOST_U64;
+    if (!wide || spec.elem != ElemType::i32) return 0;
+    const auto* data = reinterpret_cast<const uint8_t*>(dense.data());
+    const auto count = static_cast<int64_t>(dense.size() / dense_item_bytes(spec.elem));
+    const values::IntegerRange range = values::range_of(spec.elem);
+    uint64_t found = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t value = values::load_integer(spec.elem, data, i);
+        found += value == range.high || value == range.low ? 1U : 0U;
+    }
     return found;
 }
 

@@ -27,6 +27,10 @@ std::string to_host(const TensorSpec& spec, const std::string& dense);
 /// How many numbers of a host array are NaN or infinite.
 uint64_t not_finite(const TensorSpec& spec, const std::string& host);
 
+/// How many elements of a tensor whose host array has integers of 64 bits are the least or the greatest of the device's
+/// type: what lies beyond is cut to these.
+uint64_t at_the_ends(const TensorSpec& spec, const std::string& dense);
+
 /// A line for each input and output that is converted or stored in another order:
 /// "image f32[1,3,224,224] -> i8 NHWC, scale 0.0186 (outside the cycles)".
 std::vector<std::string> boundary_lines(const BoundProgram& program);

@@ -97,7 +97,9 @@ std::string random_on_device(const TensorSpec& spec, uint64_t count, SplitMix64&
     std::string host(count * step, '\0');
     for (size_t at = 0; at < host.size(); at += step) {
         const uint64_t bits = random.next();
-        if (spec.host == proto::HOST_I64 || spec.host == proto::HOST_BOOL) {
+        if (spec.host == proto::HOST_F64) {
+            put(&host[at], unit_value(bits));
+        } else if (spec.host > proto::HOST_F32) {
             host[at] = static_cast<char>(bits >> 63);
         } else {
             put_random(&host[at], static_cast<ElemType>(spec.host), bits);
@@ -312,6 +314,7 @@ void HostTensors::place(values::MemoryImage& memory) {
             inputs_[i].rest_missing = true;
             continue;
         }
+        if (element_count(spec) == 0) continue;
         const BoundRegion region = region_of(program_, spec);
         const auto view = view_of(program_, spec, region);
         const std::string zeros = inputs_[i].set ? std::string() : zeros_of(spec);
@@ -342,8 +345,12 @@ void write_view(values::MemoryImage& memory, const values::RegionView& view, con
 }
 
 NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const values::MemoryImage& memory) {
-    const BoundRegion region = region_of(program, spec);
-    auto array = read_view(memory, view_of(program, spec, region));
+    NpyArray array;
+    array.dtype = npy_dtype(spec.elem);
+    if (element_count(spec) > 0) {
+        const BoundRegion region = region_of(program, spec);
+        array = read_view(memory, view_of(program, spec, region));
+    }
     array.shape = spec.shape;
     if (spec.converts()) {
         array.dtype = host_dtype(spec);
@@ -363,6 +370,24 @@ Diagnostics numbers_not_finite(const BoundProgram& program, const values::Memory
                                "not. Fix: if that is not meant, compute in a type of a wider range; f16 ends "
                                "at 65504.",
                                spec.name, count, element_count(spec)));
+    }
+    return found;
+}
+
+Diagnostics integers_cut(const BoundProgram& program, const values::MemoryImage& memory) {
+    Diagnostics found;
+    for (const TensorSpec& spec : program.outputs) {
+        if (spec.host != proto::HOST_I64 && spec.host != proto::HOST_U64) continue;
+        if (element_count(spec) == 0) continue;
+        const BoundRegion region = region_of(program, spec);
+        const std::string dense = read_view(memory, view_of(program, spec, region)).data;
+        const uint64_t count = at_the_ends(spec, dense);
+        if (count == 0) continue;
+        found.warning(
+            {}, fmt::format("output `{}`: {} of {} integers are the least or the greatest of 32 bits, to "
+                            "which the device cuts what lies beyond. Fix: if they should be larger, "
+                            "give smaller inputs.",
+                            spec.name, count, element_count(spec)));
     }
     return found;
 }

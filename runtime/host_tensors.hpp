@@ -63,6 +63,8 @@ NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const 
 
 /// Of each output how many numbers are NaN or infinite: an info for those that have any.
 Diagnostics numbers_not_finite(const BoundProgram& program, const values::MemoryImage& memory);
+/// Of each output of 64-bit integers how many were cut to the device's 32, as far as they show it: a warning.
+Diagnostics integers_cut(const BoundProgram& program, const values::MemoryImage& memory);
 
 /// A region of memory as a dense array and back. Throws UserError on shapes and types that do not fit.
 NpyArray read_view(const values::MemoryImage& memory, const values::RegionView& view);

@@ -277,6 +277,8 @@ Diagnostics Simulation::run_findings() const {
     if (!impl_->driver) return {};
     Diagnostics found = impl_->driver->findings();
     if (!impl_->memory || impl_->status != RunStatus::finished) return found;
+    const Diagnostics cut = integers_cut(impl_->program, *impl_->memory);
+    for (const Diagnostic& finding : cut.all()) found.add(finding);
     const Diagnostics numbers = numbers_not_finite(impl_->program, *impl_->memory);
     if (numbers.all().empty() || !impl_->host.finite()) return found;
     for (const Diagnostic& finding : numbers.all()) found.add(finding);

@@ -90,6 +90,8 @@ enum class HostType : uint8_t {
     same,     ///< of Port::elem
     int64,    ///< values checked to fit i32, outputs widened
     boolean,  ///< u8 0 or 1
+    uint64,   ///< values checked to fit i32 both ways
+    float64,  ///< rounded to f32, values checked to be in its range; outputs widened
 };
 
 /// An input or output of the model, as the host sees it: its order of dimensions and its type are the

@@ -1,9 +1,12 @@
 // What stands between the host's arrays and the values of a graph.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/diagnostics.hpp"
 #include "compiler/graph/data.hpp"
 #include "compiler/graph/execute.hpp"
+#include "values/convert.hpp"
 #include "values/problem.hpp"
 
 namespace kpu::graph {
@@ -12,6 +15,8 @@ namespace {
 uint64_t host_element_bytes(const Port& port) {
     switch (port.host) {
         case HostType::int64:
+        case HostType::uint64:
+        case HostType::float64:
             return 8;
         case HostType::boolean:
             return 1;
@@ -37,18 +42,43 @@ struct Side {
         }
         if (port.host == HostType::same) return values::load_real(port.elem, data, i);
         if (port.host == HostType::boolean) return values::load<uint8_t>(data, i) != 0 ? 1 : 0;
-        const auto wide = values::load<int64_t>(data, i);
-        if (wide >= INT32_MIN && wide <= INT32_MAX) return static_cast<double>(wide);
+        if (port.host == HostType::float64) return read_double(data, i);
+        if (port.host == HostType::uint64)
+            return narrowed(i, values::load<uint64_t>(data, i), uint64_t{0}, uint64_t{INT32_MAX});
+        return narrowed(i, values::load<int64_t>(data, i), int64_t{INT32_MIN}, int64_t{INT32_MAX});
+    }
+
+    template <class Wide>
+    double narrowed(int64_t i, Wide wide, Wide least, Wide most) const {
+        if (wide >= least && wide <= most) return static_cast<double>(wide);
         throw UserError(
-            fmt::format("`{}`: element {} is {}, the device has integers of 32 bits. Fix: use {} "
-                        "to {}.",
-                        port.name, i, wide, INT32_MIN, INT32_MAX));
+            fmt::format("`{}`: element {} is {}, the device has integers of 32 bits. Fix: use {} to {}.",
+                        port.name, i, wide, least, most));
+    }
+
+    /// As f32, which is what becomes of it in any case.
+    double read_double(const uint8_t* data, int64_t i) const {
+        const auto wide = values::load<double>(data, i);
+        const auto narrow = static_cast<double>(values::f32_of(wide));
+        if (std::isfinite(narrow) || !std::isfinite(wide)) return narrow;
+        throw UserError(
+            fmt::format("`{}`: element {} is {}, the device has floats of 32 bits. Fix: use "
+                        "numbers up to 3.4e38.",
+                        port.name, i, wide));
     }
 
     void write(uint8_t* data, int64_t i, double number) const {
         const ElemType elem = value != nullptr ? value->elem : port.elem;
         if (value == nullptr && port.host == HostType::int64)
             return values::store(data, i, static_cast<int64_t>(number));
+        if (value == nullptr && port.host == HostType::uint64) {
+            if (number >= 0) return values::store(data, i, static_cast<uint64_t>(number));
+            throw UserError(
+                fmt::format("`{}`: element {} is {}, which uint64 does not hold. Fix: compute it "
+                            "as int64.",
+                            port.name, i, number));
+        }
+        if (value == nullptr && port.host == HostType::float64) return values::store(data, i, number);
         if (value == nullptr && port.host == HostType::boolean)
             return values::store(data, i, static_cast<uint8_t>(number != 0 ? 1 : 0));
         if (is_float(elem)) return values::store_float(elem, data, i, number);

@@ -74,6 +74,8 @@ std::string port_text(const Graph& graph, const Port& port, std::string_view rol
     std::string host(name_of(port.elem));
     if (port.host == HostType::int64) host = "i64";
     if (port.host == HostType::boolean) host = "bool";
+    if (port.host == HostType::uint64) host = "u64";
+    if (port.host == HostType::float64) host = "f64";
     const std::string order = port.perm.empty() ? "" : fmt::format(" perm=[{}]", fmt::join(port.perm, ","));
     return fmt::format("  {} {}: %{} {}  host {}{}\n", role, port.name, graph.value(port.value).name,
                        type_text(graph.value(port.value)), host, order);

@@ -398,7 +398,9 @@ class Lowering {
         const graph::Value& value = graph_.value(port.value);
         View view;
         std::string buffer = "weights";
-        if (value.constant()) {
+        if (value.elements() == 0) {  // the host's alone
+            view.strides = row_major(shape_of(value));
+        } else if (value.constant()) {
             view.strides = row_major(shape_of(value));
             view.offset = constants_.place(constants_.whole(port.value)) * 8 / bit_width(value.elem);
         } else {
@@ -444,6 +446,8 @@ class Lowering {
     static proto::HostElem host_elem(const graph::Port& port) {
         if (port.host == graph::HostType::int64) return proto::HOST_I64;
         if (port.host == graph::HostType::boolean) return proto::HOST_BOOL;
+        if (port.host == graph::HostType::uint64) return proto::HOST_U64;
+        if (port.host == graph::HostType::float64) return proto::HOST_F64;
         return static_cast<proto::HostElem>(port.elem);  // the numbers are the same
     }
 

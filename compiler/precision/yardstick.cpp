@@ -58,8 +58,12 @@ std::vector<Yardstick::Numbers> Yardstick::outputs_of(const graph::Graph& graph,
         const graph::Port& port = graph.outputs[o];
         if (!is_float_port(port)) continue;
         Numbers numbers(graph.value(port.value).elements());
-        for (size_t i = 0; i < numbers.size(); ++i)
-            numbers[i] = values::load_float(port.elem, made[o].bytes, static_cast<int64_t>(i));
+        const bool wide = port.host == graph::HostType::float64;
+        for (size_t i = 0; i < numbers.size(); ++i) {
+            const auto at = static_cast<int64_t>(i);
+            numbers[i] = wide ? static_cast<float>(values::load<double>(made[o].bytes, at))
+                              : values::load_float(port.elem, made[o].bytes, at);
+        }
         outputs.push_back(std::move(numbers));
     }
     return outputs;

@@ -20,6 +20,8 @@ using ::onnx::TensorProto;
 
 int port_type(const Port& port, ElemType elem) {
     if (port.host == HostType::int64) return TensorProto::INT64;
+    if (port.host == HostType::uint64) return TensorProto::UINT64;
+    if (port.host == HostType::float64) return TensorProto::DOUBLE;
     return port.host == HostType::boolean ? TensorProto::BOOL : host_type_of(elem);
 }
 

@@ -34,11 +34,15 @@ ElemType host_elem(const Graph& graph, const Port& port) {
 
 std::string_view host_dtype(const Graph& graph, const Port& port) {
     if (port.host == HostType::int64) return "<i8";
+    if (port.host == HostType::uint64) return "<u8";
+    if (port.host == HostType::float64) return "<f8";
     return port.host == HostType::boolean ? "|b1" : npy_dtype(host_elem(graph, port));
 }
 
 std::string_view host_type_name(const Graph& graph, const Port& port) {
     if (port.host == HostType::int64) return "i64";
+    if (port.host == HostType::uint64) return "u64";
+    if (port.host == HostType::float64) return "f64";
     return port.host == HostType::boolean ? "bool" : name_of(host_elem(graph, port));
 }
 
@@ -299,10 +303,12 @@ class RandomSamples : public Samples {
     Data array(const Port& port, Normal& normal) const {
         const ElemType elem = host_elem(graph_, port);
         std::vector<uint8_t> bytes(graph::host_bytes(graph_, port));
-        const size_t item = bytes.size() / graph_.value(port.value).elements();
+        const size_t item = bytes.size() / std::max<uint64_t>(1, graph_.value(port.value).elements());
         const bool floats = port.host == HostType::same && is_float(elem);
         for (size_t i = 0; i * item < bytes.size(); ++i) {
-            if (floats) {
+            if (port.host == HostType::float64) {
+                values::store(bytes.data(), static_cast<int64_t>(i), normal.next());
+            } else if (floats) {
                 values::store_float(elem, bytes.data(), static_cast<int64_t>(i), normal.next());
             } else {
                 bytes[i * item] = static_cast<uint8_t>(normal.bits() >> 63);

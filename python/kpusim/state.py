@@ -27,8 +27,9 @@ class TensorSpec:
     level : str
         DDR or L2.
     host_type : str
-        Element type of its arrays; i64 and bool are the host's alone. Where it is not ``element_type``,
-        arrays are converted when they are loaded and stored: quantized, rounded, or checked.
+        Element type of its arrays; i64, u64, f64 and bool are the host's alone. Where it is not
+        ``element_type``, arrays are converted when they are loaded and stored: quantized, rounded,
+        or checked.
     """
 
     name: str

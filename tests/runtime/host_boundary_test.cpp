@@ -168,6 +168,69 @@ TEST(HostBoundary, Int64MustFitAndIsWidened) {
               "[-2147483648..2147483647] for input `x`.");
 }
 
+// What a device cuts to 32 bits shows by its ends; inputs are checked, so only results can.
+TEST(HostBoundary, IntegersAtTheEndsAreSaid) {
+    const Side side{ElemType::i32, proto::HOST_I64, {3}};
+    const auto said = [&](const std::vector<int64_t>& given) {
+        Simulation simulation = simulation_of(copy(side, side));
+        simulation.set_input("x", array<int64_t>("<i8", {3}, given), "x.npy");
+        EXPECT_EQ(simulation.run(), RunStatus::finished);
+        return simulation.run_findings().to_string();
+    };
+    EXPECT_THAT(said({1, INT32_MAX, INT32_MIN}),
+                HasSubstr("warning: output `y`: 2 of 3 integers are the least or the greatest of 32 bits"));
+    EXPECT_EQ(said({1, INT32_MAX - 1, INT32_MIN + 1}), "");
+}
+
+TEST(HostBoundary, Uint64MustFitBothWays) {
+    const Side side{ElemType::i32, proto::HOST_U64, {3}};
+    const std::vector<uint64_t> given{0, 5, INT32_MAX};
+    EXPECT_EQ(copied<uint64_t>(side, side, array<uint64_t>("<u8", {3}, given)), given);
+    const auto beyond = array<uint64_t>("<u8", {3}, {0, UINT64_MAX, 1});
+    EXPECT_EQ(refusal(copy(side, side), &beyond),
+              "x.npy: element 1 is 18446744073709551615, which i32 does not hold. Fix: give values of "
+              "[0..2147483647] for input `x`.");
+    const auto below = array<int32_t>("<i4", {3}, {0, 1, -1});
+    EXPECT_THAT(refusal(copy({ElemType::i32, proto::HOST_SAME, {3}}, side), &below),
+                HasSubstr("output `y`: element 2 is -1, which u64 does not hold"));
+}
+
+TEST(HostBoundary, DoublesAreF32OnTheDevice) {
+    const Side side{ElemType::f32, proto::HOST_F64, {3}};
+    const std::vector<double> given{0.1, -1e300, INFINITY};
+    const std::vector<double> fits{0.1, -1e30, INFINITY};
+    EXPECT_THAT(copied<double>(side, side, array<double>("<f8", {3}, fits)),
+                ElementsAre(double{0.1F}, double{-1e30F}, INFINITY));
+    const auto beyond = array<double>("<f8", {3}, given);
+    EXPECT_THAT(refusal(copy(side, side), &beyond),
+                HasSubstr("x.npy: element 1 is -1e+300, which f32 does not hold. Fix:"));
+    const Side half{ElemType::f16, proto::HOST_F64, {2}};
+    EXPECT_THAT(copied<double>(half, half, array<double>("<f8", {2}, {0.1, 70000})),
+                ElementsAre(double{values::f32_of_f16(values::f16_of(0.1))}, INFINITY));
+    const Side steps{ElemType::i8, proto::HOST_F64, {2}, {}, per_tensor(0.5)};
+    EXPECT_THAT(copied<double>(steps, steps, array<double>("<f8", {2}, {1.2, -100})), ElementsAre(1, -64));
+}
+
+// Nothing is copied; the host gives and gets arrays of that shape all the same.
+TEST(HostBoundary, TensorsWithoutElements) {
+    Module module = copy({ElemType::f32, proto::HOST_SAME, {2}}, {ElemType::f32, proto::HOST_SAME, {2}});
+    for (const auto& [name, role] :
+         {std::pair("none", proto::Tensor::INPUT), {"nothing", proto::Tensor::OUTPUT}}) {
+        proto::Tensor& tensor = *module.program.add_tensor();
+        tensor = module.program.tensor(0);
+        tensor.set_id(name);
+        tensor.set_role(role);
+        tensor.mutable_shape()->Set(0, 0);
+    }
+    Simulation simulation = simulation_of(module);
+    simulation.set_input("x", array<float>("<f4", {2}, {1, 2}), "x.npy");
+    simulation.set_input("none", array<float>("<f4", {0}, {}), "none.npy");
+    EXPECT_EQ(simulation.run(), RunStatus::finished);
+    EXPECT_THAT(values_of<float>(simulation.output("y")), ElementsAre(1, 2));
+    EXPECT_THAT(simulation.output("nothing").shape, ElementsAre(0));
+    EXPECT_EQ(simulation.output("nothing").data, "");
+}
+
 TEST(HostBoundary, BooleansAre0And1) {
     const Side side{ElemType::u8, proto::HOST_BOOL, {4}};
     const auto given = array<uint8_t>("|b1", {4}, {0, 1, 7, 0});  // a file may hold any byte

@@ -170,6 +170,39 @@ TEST(HostArrays, WideIntegersAndBooleans) {
     EXPECT_THAT(elements_of<uint8_t>(from_host(graph, boolean, data_of<uint8_t>({7, 0}))), ElementsAre(1, 0));
 }
 
+TEST(HostArrays, UnsignedIntegersAndDoubles) {
+    Graph graph;
+    const ValueId v = graph.add_value("v", ElemType::i32, dims({2})),
+                  f = graph.add_value("f", ElemType::f32, dims({2}));
+    const Port u64 = port(v, ElemType::i32, HostType::uint64),
+               f64 = port(f, ElemType::f32, HostType::float64);
+    const auto refusal = [&](auto convert) -> std::string {
+        try {
+            convert();
+        } catch (const UserError& error) {
+            return error.what();
+        }
+        return "";
+    };
+    const Data value = from_host(graph, u64, data_of<uint64_t>({7, 2147483647}));
+    EXPECT_THAT(elements_of<uint64_t>(to_host(graph, u64, value)), ElementsAre(7, 2147483647));
+    EXPECT_THAT(refusal([&] {
+                    from_host(graph, u64, data_of<uint64_t>({7, 2147483648}));
+                }),
+                HasSubstr("element 1 is 2147483648, the device has integers of 32 bits. Fix: use 0 to"));
+    EXPECT_THAT(refusal([&] {
+                    to_host(graph, u64, data_of<int32_t>({0, -1}));
+                }),
+                HasSubstr("element 1 is -1, which uint64 does not hold"));
+    const Data narrow = from_host(graph, f64, data_of<double>({0.1, -INFINITY}));
+    EXPECT_THAT(elements_of<float>(narrow), ElementsAre(0.1F, -INFINITY));
+    EXPECT_THAT(elements_of<double>(to_host(graph, f64, narrow)), ElementsAre(double{0.1F}, -INFINITY));
+    EXPECT_THAT(refusal([&] {
+                    from_host(graph, f64, data_of<double>({0, 1e39}));
+                }),
+                HasSubstr("element 1 is 1e+39, the device has floats of 32 bits"));
+}
+
 TEST(HostArrays, FloatsAreQuantisedAndRounded) {
     Graph graph;
     const ValueId q = graph.add_value("q", ElemType::i8, dims({4}), steps(0.5, 3));

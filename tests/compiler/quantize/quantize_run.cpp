@@ -44,7 +44,8 @@ void write_output(const graph::Graph& network, const graph::Port& port, const gr
                   const fs::path& folder) {
     const Dims dims = graph::host_shape(network, port);
     std::vector<int64_t> shape(dims.begin(), dims.end());
-    const bool pairs = port.host == graph::HostType::int64;  // which have no element type
+    // 64 bits have no element type
+    const bool pairs = port.host != graph::HostType::same && port.host != graph::HostType::boolean;
     if (pairs) shape.push_back(2);
     write_npy((folder / (port.name + ".npy")).string(), pairs ? ElemType::u32 : port.elem, shape,
               {reinterpret_cast<const char*>(array.bytes), array.size});
