@@ -69,6 +69,42 @@ ValueId volume_convolution(Call& call, ValueId x, ValueId w, const Window& windo
     return *sum;
 }
 
+/// Results of windows along a dimension.
+int64_t positions(const Window& window, const Sizes& spatial, size_t d) {
+    const int64_t room = spatial[d] + window.pads[d] + window.pads[d + window.rank()] - window.extent(d);
+    return room < 0 ? 0 : room / window.strides[d] + 1;
+}
+
+/// Along some dimension no element of a window meets one of the operand: all of them lie in the padding.
+bool reads_nothing(const Window& window, const Sizes& spatial) {
+    const auto meets = [&](size_t d) {
+        for (int64_t i = 0, count = positions(window, spatial, d); i < count; ++i) {
+            const int64_t start = i * window.strides[d] - window.pads[d], step = window.dilations[d];
+            const int64_t first =
+                start >= 0 ? 0 : (-start + step - 1) / step;  // element that is not before it
+            if (first < window.kernel[d] && start + first * step < spatial[d]) return true;
+        }
+        return false;
+    };
+    bool nothing = false;
+    for (size_t d = 0; d < window.rank(); ++d) {
+        if (positions(window, spatial, d) == 0) return false;  // which is refused
+        nothing = nothing || !meets(d);
+    }
+    return nothing;
+}
+
+/// The bias alone, or zeros.
+ValueId of_padding(Call& call, const Sizes& of_x, int64_t channels, std::optional<ValueId> bias,
+                   const Window& window, ElemType to) {
+    Sizes shape{of_x[0], channels}, places(of_x.size(), 1);
+    for (size_t d = 0; d < window.rank(); ++d) shape.push_back(positions(window, spatial_of(of_x), d));
+    const ValueId zeros = call.zeros(shape, to);
+    if (!bias) return zeros;
+    places[1] = channels;
+    return call.binary("add", zeros, call.reshape(*bias, places));
+}
+
 }  // namespace
 
 ValueId convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bias, const Window& window,
@@ -82,6 +118,8 @@ ValueId convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bia
     if (groups < 1 || of_x[1] % groups != 0 || of_w[0] % groups != 0 || of_w[1] != of_x[1] / groups)
         Call::refuse(
             fmt::format("weights {} do not fit to {} with {} groups", text_of(of_w), text_of(of_x), groups));
+    if (!quant && reads_nothing(window, spatial_of(of_x)))
+        return of_padding(call, of_x, of_w[0], bias, window, to);
     const bool sums = to == ElemType::i32;  // the accumulator itself
     if (sums && rank == 1) return row_convolution(call, x, w, window, groups);
     if (sums && rank == 3) return volume_convolution(call, x, w, window, groups);

@@ -6,6 +6,7 @@
 #include "compiler/onnx/fold.hpp"
 #include "compiler/onnx/indexing.hpp"
 #include "compiler/onnx/operators.hpp"
+#include "compiler/onnx/windows.hpp"
 
 namespace kpu::onnx {
 namespace {
@@ -163,12 +164,44 @@ void scatter_elements(Call& call) {
     call.result(scatter_box(call, call.value(0), of_indices, axis, opcode));
 }
 
+/// The inverse of a MaxPool by its Indices, which count the elements of all planes; zeros where it took none. With an
+/// output_shape there are more zeros behind.
+void max_unpool(Call& call) {
+    const Sizes shape = call.shape(0), spatial = spatial_of(shape);
+    if (call.shape(1) != shape) Call::refuse("its indices have another shape than its operand");
+    const Window window = window_of(call, call.ints("kernel_shape"), spatial);
+    const size_t rank = window.rank();
+    Sizes made{shape[0], shape[1]}, pads(2 * shape.size(), 0);
+    for (size_t d = 0; d < rank; ++d)
+        made.push_back((spatial[d] - 1) * window.strides[d] + window.kernel[d] - window.pads[d] -
+                       window.pads[d + rank]);
+    const Sizes wanted = call.has(2) ? call.ints_of(2, "output sizes") : made;
+    if (wanted.size() != made.size()) Call::refuse("its output_shape has another rank than its operand");
+    for (size_t d = 0; d < made.size(); ++d) {
+        pads[d + made.size()] = wanted[d] - made[d];
+        if (made[d] < 1 || wanted[d] < made[d] || wanted[d] > INT32_MAX)
+            Call::refuse(fmt::format("its output {} is not within {}", text_of(made), text_of(wanted)));
+    }
+    const int64_t planes = shape[0] * shape[1], plane = elements_of(made) / planes,
+                  count = elements_of(spatial);
+    Call::check_made({planes});
+    std::vector<int64_t> starts;
+    for (int64_t i = 0; i < planes; ++i) starts.push_back(i * plane);
+    const ValueId places = call.reshape(call.cast(call.value(1), ElemType::i32), {planes, count, 1, 1});
+    const ValueId inside = call.binary("sub", places, positions_constant(call, starts, {planes, 1, 1, 1}));
+    const ValueId x = call.value(0);
+    const ValueId y = scatter_kernel(call, call.zeros({planes, plane, 1}, call.elem(x)), inside, {plane},
+                                     call.reshape(x, {planes, count, 1}), "");
+    call.result(call.pad(call.reshape(y, made), pads, 0));
+}
+
 }  // namespace
 
 void add_scatters(Operators& t) {
     t.push_back({"Scatter", scatter_elements, 9, 10});
     t.push_back({"ScatterElements", scatter_elements, 11});
     t.push_back({"ScatterND", scatter_nd, 11});
+    t.push_back({"MaxUnpool", max_unpool, 9});
 }
 
 }  // namespace kpu::onnx

@@ -117,4 +117,8 @@ def model_case(
         model = onnx.shape_inference.infer_shapes(model)
     except onnx.shape_inference.InferenceError:  # functions that the test adds later
         pass
+    if any(attribute.name == "ceil_mode" for node in nodes for attribute in node.attribute):
+        # it counts windows that begin in the padding, which ONNX Runtime and the reference do not
+        for output in model.graph.output:
+            output.type.tensor_type.ClearField("shape")
     return Case(f"{name}-{opset}", model, inputs)

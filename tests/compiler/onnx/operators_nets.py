@@ -101,6 +101,57 @@ def pool(name: str) -> Callable[[Draft], Case]:
     return make
 
 
+def pool_beyond(d: Draft) -> Case:
+    """A window that is larger than its operand along some dimension, which ceil_mode takes."""
+    name = d.pick(["MaxPool", "AveragePool", "LpPool"])
+    rank = d.integer(1, 3)
+    sizes = [d.integer(1, 5) for _ in range(rank)]
+    attributes: dict[str, object] = {"ceil_mode": 1}
+    dilations = [d.integer(1, 2) if d.chance(0.3) else 1 for _ in range(rank)]
+    kernel = [d.integer(max(2, s - 1), s + 4) for s in sizes]
+    extents = [(k - 1) * e + 1 for k, e in zip(kernel, dilations, strict=True)]
+    pads = [d.integer(0, 1) for _ in range(2 * rank)]
+    if any(e != 1 for e in dilations):
+        attributes["dilations"] = dilations
+    if name == "AveragePool":
+        attributes["count_include_pad"] = d.integer(0, 1)
+    # the first window is one as long as the stride reaches beyond what it lacks
+    attributes |= {"kernel_shape": kernel, "strides": [e + d.integer(0, 2) for e in extents], "pads": pads}
+    return case(name, d.opset(19, 22), [d.floats([1, 2, *sizes])], **attributes)
+
+
+def pool_indices(d: Draft) -> Case:
+    """Where the greatest elements are, equal ones among them; rows or columns first."""
+    rank = d.integer(1, 3)
+    kernel = [d.integer(1, 3) for _ in range(rank)]
+    sizes = [d.integer(k + 1, 7) for k in kernel]
+    attributes: dict[str, object] = {"kernel_shape": kernel, "storage_order": d.integer(0, 1)}
+    attributes["strides"] = [d.integer(1, 3) for _ in range(rank)]
+    if d.chance():
+        attributes["pads"] = [d.integer(0, k - 1) for k in kernel * 2]
+    if d.chance(0.3):
+        attributes["ceil_mode"] = 1
+    elif d.chance(0.3):
+        attributes["dilations"] = [
+            d.integer(1, 2) if s > 2 * k else 1 for k, s in zip(kernel, sizes, strict=True)
+        ]
+    shape = [d.integer(1, 2), d.integer(1, 3), *sizes]
+    x = d.ints(shape, -9, 9, np.float32) if d.chance(0.8) else d.ints(shape, 0, 9, np.uint8)
+    return case("MaxPool", d.opset(12), [x], outputs=2, **attributes)
+
+
+def max_unpool(d: Draft) -> Case:
+    """Back to where a MaxPool took its elements."""
+    sizes = [d.integer(1, 4) for _ in range(d.integer(1, 3))]
+    shape = [d.integer(1, 2), d.integer(1, 3), *sizes]
+    planes, elements = shape[0] * shape[1], int(np.prod(sizes))
+    plane = elements * 2 ** len(sizes)
+    places = [d.rng.permutation(plane)[:elements] + i * plane for i in range(planes)]
+    indices = np.array(places, np.int64).reshape(shape)
+    attributes = {"kernel_shape": [2] * len(sizes), "strides": [2] * len(sizes)}
+    return case("MaxUnpool", d.opset(11, 21), [d.floats(shape), d.weight(indices)], **attributes)
+
+
 def global_pool(name: str) -> Callable[[Draft], Case]:
     """Along one to three dimensions."""
 
@@ -318,6 +369,9 @@ GENERATORS: dict[str, Generator] = {
     "Conv": conv,
     "ConvTranspose": conv_transpose,
     **{name: pool(name) for name in ("MaxPool", "AveragePool", "LpPool")},
+    "pools beyond their operand": pool_beyond,
+    "MaxPool with Indices": pool_indices,
+    "MaxUnpool": max_unpool,
     **{name: global_pool(name) for name in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")},
     "BatchNormalization": batch_norm,
     "LayerNormalization": layer_norm("LayerNormalization", 17),
