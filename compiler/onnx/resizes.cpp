@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/onnx/indexing.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
 
@@ -25,8 +26,9 @@ void take_scales(Resize& r, const Sizes& shape, const std::vector<size_t>& axes,
     for (size_t i = 0; i < axes.size(); ++i) {
         const size_t d = axes[i];
         r.scales[d] = given.number(i);
-        const double size = std::floor(static_cast<double>(shape[d]) * r.scales[d]);
-        if (!(size >= 1) || size > INT32_MAX)
+        // the product of two f32, as ONNX defines it: 0.7, which lies below 7 / 10 in f32, makes 14 of 20
+        const float size = std::floor(static_cast<float>(shape[d]) * static_cast<float>(r.scales[d]));
+        if (!(size >= 1) || size > static_cast<float>(INT32_MAX))
             Call::refuse(fmt::format("a scale of {} is not taken", r.scales[d]));
         r.sizes[d] = static_cast<int64_t>(size);
     }
@@ -104,25 +106,31 @@ Resize resize_of(Call& call) {
 }
 
 /// The position in the input of element i of the output.
-double position(const Resize& r, size_t d, int64_t size, int64_t i) {
-    const double scale = r.scales[d], at = static_cast<double>(i), in = static_cast<double>(size);
-    const double out = scale * in;
-    if (r.coordinates == "align_corners") return out == 1 ? 0 : at * (in - 1) / (out - 1);
+template <class Real>
+Real place(const Resize& r, size_t d, int64_t size, int64_t i) {
+    const Real scale = static_cast<Real>(r.scales[d]), at = static_cast<Real>(i),
+               in = static_cast<Real>(size), one = 1, half = Real(0.5), count = static_cast<Real>(r.sizes[d]),
+               out = scale * in;
+    if (r.coordinates == "align_corners") return out == one ? 0 : at * (in - one) / (out - one);
     if (r.coordinates == "asymmetric") return at / scale;
     if (r.coordinates == "pytorch_half_pixel" && r.sizes[d] == 1) return 0;
     if (r.coordinates == "tf_crop_and_resize") {
-        const double width = r.ends[d] - r.starts[d], start = r.starts[d] * (in - 1);
-        const double count = static_cast<double>(r.sizes[d]);
-        return count > 1 ? start + at * width * (in - 1) / (count - 1)
-                         : 0.5 * (r.starts[d] + r.ends[d]) * (in - 1);
+        const Real from = static_cast<Real>(r.starts[d]), to = static_cast<Real>(r.ends[d]);
+        return r.sizes[d] > 1 ? from * (in - one) + at * (to - from) * (in - one) / (count - one)
+                              : half * (from + to) * (in - one);
     }
-    if (r.coordinates == "half_pixel_symmetric") {
-        const double adjustment = static_cast<double>(r.sizes[d]) / out;
-        return in / 2 * (1 - adjustment) + (at + 0.5) / scale - 0.5;
-    }
+    if (r.coordinates == "half_pixel_symmetric")
+        return in * half * (one - count / out) + (at + half) / scale - half;
     if (r.coordinates != "half_pixel" && r.coordinates != "pytorch_half_pixel")
         Call::refuse(fmt::format("coordinates {} are not known", r.coordinates));
-    return (at + 0.5) / scale - 0.5;
+    return (at + half) / scale - half;
+}
+
+/// Which element is the nearest is decided in f32, as ONNX Runtime and the reference of ONNX do it; weights are made in
+/// binary64.
+template <class Real>
+double position(const Resize& r, size_t d, int64_t size, int64_t i) {
+    return static_cast<double>(place<Real>(r, d, size, i));
 }
 
 /// The weight of an element at a distance.
@@ -142,6 +150,15 @@ int64_t nearest_element(const Resize& r, double at) {
     return static_cast<int64_t>(chosen);
 }
 
+template <class Real>
+std::vector<int64_t> nearest_elements(const Resize& r, size_t d, int64_t size) {
+    Call::check_made({r.sizes[d]});
+    std::vector<int64_t> result;
+    for (int64_t i = 0; i < r.sizes[d]; ++i)
+        result.push_back(std::clamp<int64_t>(nearest_element(r, position<Real>(r, d, size, i)), 0, size - 1));
+    return result;
+}
+
 /// [size, count]: column i has the weights of output i.
 Known weights(const Resize& r, size_t d, int64_t size) {
     const int64_t count = r.sizes[d];
@@ -153,7 +170,8 @@ Known weights(const Resize& r, size_t d, int64_t size) {
     const double spread = r.antialias ? std::min(1.0, r.scales[d]) : 1;  // wider when it shrinks
     const double reach = (r.mode == "linear" ? 1 : 2) / spread;
     for (int64_t i = 0; i < count; ++i) {
-        const double at = position(r, d, size, i);
+        const double at =
+            r.mode == "nearest" ? position<float>(r, d, size, i) : position<double>(r, d, size, i);
         if (r.coordinates == "tf_crop_and_resize" && (at < 0 || at > static_cast<double>(size - 1))) continue;
         if (r.mode == "nearest") {
             cell(nearest_element(r, at), i) = 1;
@@ -189,7 +207,7 @@ ValueId outside_replaced(Call& call, ValueId y, const Resize& r, const Sizes& sh
         Call::check_made(places);
         Known inside{Type::boolean, places, {}, {}};
         for (int64_t i = 0; i < r.sizes[d]; ++i) {
-            const double at = position(r, d, shape[d], i);
+            const double at = position<double>(r, d, shape[d], i);
             inside.ints.push_back(at >= 0 && at <= static_cast<double>(shape[d] - 1) ? 1 : 0);
         }
         y = call.emit("where", {call.constant(inside, ElemType::u8), y, call.number(value, call.elem(y))}, {},
@@ -198,7 +216,11 @@ ValueId outside_replaced(Call& call, ValueId y, const Resize& r, const Sizes& sh
     return y;
 }
 
-bool opcode_knows(const Resize& r) {
+bool opcode_knows(const Resize& r, const Sizes& shape) {
+    for (size_t d = 0; d < shape.size() && r.mode == "nearest" && r.coordinates != "tf_crop_and_resize";
+         ++d) {
+        if (nearest_elements<float>(r, d, shape[d]) != nearest_elements<double>(r, d, shape[d])) return false;
+    }
     // the opcode looks at the exact length of a result, ONNX Runtime at the whole one
     for (size_t d = 0; d < r.sizes.size(); ++d) {
         if (r.coordinates == "pytorch_half_pixel" && r.sizes[d] == 1 && r.scales[d] != 1) return false;
@@ -211,7 +233,7 @@ void resize(Call& call) {
     const Sizes shape = call.shape(0);
     const Resize r = resize_of(call);
     ValueId x = call.value(0);
-    if (opcode_knows(r)) {
+    if (opcode_knows(r, shape)) {
         BoundAttr scales;
         scales.name = "scales";
         scales.reals = r.scales;
@@ -219,6 +241,15 @@ void resize(Call& call) {
             "resize", {x},
             {graph::ints("sizes", r.sizes), graph::word("mode", r.mode),
              graph::word("coordinates", r.coordinates), graph::word("nearest_mode", r.nearest), scales}));
+    }
+    if (r.mode == "nearest" && r.coordinates != "tf_crop_and_resize") {  // positions that only f32 has
+        for (size_t d = 0; d < shape.size(); ++d) {
+            if (r.sizes[d] == shape[d] && r.scales[d] == 1) continue;
+            const ValueId places =
+                positions_constant(call, nearest_elements<float>(r, d, shape[d]), {r.sizes[d]});
+            x = gathered(call, x, places, static_cast<int64_t>(d));
+        }
+        return call.result(x);
     }
     if (r.mode != "nearest" && r.mode != "linear" && r.mode != "cubic")
         Call::refuse(fmt::format("mode {} is not known", r.mode));
