@@ -25,8 +25,6 @@ void check_elements(const Sizes& shape) {
     double count = 1;
     for (const int64_t size : shape) {
         if (size < 0) throw Unsupported(fmt::format("{} is no shape", text_of(shape)));
-        if (size == 0)
-            throw Unsupported(fmt::format("a tensor {} without elements is not taken", text_of(shape)));
         count *= static_cast<double>(size);
     }
     if (count > static_cast<double>(most_listed))
@@ -90,8 +88,11 @@ ValueId Call::value(Operand& operand, const std::string& name) {
     const ElemType to = elem_of(operand.type);
     if (to == ElemType::none) refuse(fmt::format("tensors of {} are not taken", name_of(operand.type)));
     check_elements(operand.shape);
+    if (!empty_operands && elements_of(operand.shape) == 0)
+        refuse(fmt::format("a tensor {} without elements is not taken", text_of(operand.shape)));
     note_absent(operand, name);
-    const bool as_it_is = operand.tensor != nullptr && operand.type != Type::i64;
+    const bool as_it_is =
+        operand.tensor != nullptr && element_bytes(operand.type) == graph::data_bytes(to, 1);
     if (!as_it_is && operand.known == nullptr)
         operand.known = std::make_shared<const Known>(known_of(*operand.tensor));
     graph::Data data = as_it_is ? operand.tensor->data : data_of(*operand.known, to);
@@ -213,6 +214,12 @@ bool keeps_steps(std::string_view opcode) {
 
 }  // namespace
 
+namespace {
+
+bool is_empty(const Dims& shape) { return shape.product() == 0; }
+
+}  // namespace
+
 ValueId Call::emit(std::string_view opcode, std::vector<ValueId> operands, std::vector<BoundAttr> attrs,
                    ElemType to, BoundQuant quant) {
     const std::optional<OpcodeId> id = kernels::find_spec(opcode);
@@ -235,7 +242,14 @@ ValueId Call::emit(std::string_view opcode, std::vector<ValueId> operands, std::
     std::vector<TypedShape> shapes;
     for (const ValueId operand : operands) shapes.push_back({elem(operand), graph.value(operand).shape});
     BoundAttrs list = attributes(std::move(attrs));
-    for (const Dims& shape : graph::infer(spec, shapes, list)) check_elements(sizes_of(shape));
+    const std::vector<Dims> made = graph::infer(spec, shapes, list);
+    bool empty = false;
+    for (const Dims& shape : made) {
+        check_elements(sizes_of(shape));
+        empty = empty || is_empty(shape);
+    }
+    for (const TypedShape& operand : shapes) empty = empty || is_empty(operand.shape);
+    if (empty) return without_elements(opcode, made, out[0], list);
     return graph.add_node(opcode, std::move(operands), std::move(list), std::move(options));
 }
 
@@ -310,6 +324,7 @@ ValueId Call::transpose(ValueId x, const Sizes& perm) {
     if (!from.constant()) return emit("transpose", {x}, {graph::ints("perm", perm)}, ElemType::none, quant);
     Dims shape;
     for (const int64_t d : perm) shape[shape.rank++] = from.shape[static_cast<size_t>(d)];
+    if (is_empty(shape)) return graph.add_constant(from.name, from.elem, shape, from.data, quant);
     const uint64_t each = graph::data_bytes(from.elem, 1);
     const std::shared_ptr<const graph::Blocks> blocks = transposed_blocks(from, perm);
     const ValueId made =
@@ -349,7 +364,11 @@ ValueId Call::slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t
 }
 
 ValueId Call::concat(const std::vector<ValueId>& parts, int64_t axis) {
-    if (parts.size() == 1) return parts[0];
+    std::vector<ValueId> filled;  // what has no elements adds none
+    std::copy_if(parts.begin(), parts.end(), std::back_inserter(filled),
+                 [&](ValueId part) { return !is_empty(graph.value(part).shape); });
+    if (filled.size() == 1) return filled[0];
+    if (filled.size() > 1 && filled.size() < parts.size()) return concat(filled, axis);
     return emit("concat", parts, {graph::integer("axis", axis)}, ElemType::none,
                 graph.value(parts.at(0)).quant);
 }

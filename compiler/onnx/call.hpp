@@ -30,6 +30,7 @@ class Call {
     const NodeModel& node;
     const int64_t opset;
     const graph::Source source;
+    bool empty_operands = false;  ///< the operator takes tensors without elements
 
     // ---- operands
 
@@ -126,6 +127,8 @@ class Call {
 
   private:
     void note_absent(const Operand& operand, const std::string& name);
+    ValueId without_elements(std::string_view opcode, const std::vector<Dims>& shapes, ElemType to,
+                             const BoundAttrs& attrs);
 
     size_t made_ = 0;
     std::vector<Operand> operands_;

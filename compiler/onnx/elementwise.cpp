@@ -136,6 +136,47 @@ void power(Call& call) {
     call.result(result);
 }
 
+/// What has 64 bits in the model has 32 here: bits that would lie above are refused, or told at run time.
+bool is_wide(Type type) { return type == Type::i64 || type == Type::u64; }
+
+/// An operand of bits, in the graph.
+ValueId bits_of(Call& call, size_t i) {
+    if (is_real(call.type(i))) Call::refuse("its operands are no integers");
+    return call.value(i);
+}
+
+void bitwise(Call& call) {
+    const std::string& type = call.node.type;
+    const ValueId x = bits_of(call, 0);
+    if (type != "BitwiseNot") {
+        const std::string_view opcode = type == "BitwiseAnd"  ? "bit_and"
+                                        : type == "BitwiseOr" ? "bit_or"
+                                                              : "bit_xor";
+        return call.result(call.binary(opcode, x, bits_of(call, 1)));
+    }
+    if (call.type(0) == Type::u64) Call::refuse("its result has 64 bits, the device's integers have 32");
+    const bool is_signed =
+        call.elem(x) == ElemType::i8 || call.elem(x) == ElemType::i16 || call.elem(x) == ElemType::i32;
+    const double all = is_signed ? -1 : std::exp2(bit_width(call.elem(x))) - 1;
+    call.result(call.binary("bit_xor", x, all));
+}
+
+/// Of 64 bits a shift to the left is a product, which is cut, and told, where it needs more than 32 bits.
+void bit_shift(Call& call) {
+    const std::string direction = call.text("direction", "");
+    if (direction != "LEFT" && direction != "RIGHT")
+        Call::refuse(fmt::format("its direction {} is not known", direction));
+    const ValueId x = bits_of(call, 0), by = bits_of(call, 1);
+    if (direction == "RIGHT") return call.result(call.binary("shift_right", x, by));
+    if (!is_wide(call.type(0))) return call.result(call.binary("shift_left", x, by));
+    const ValueId most = call.binary("min", by, 30.0);  // all but 0 is cut by then
+    const ValueId one = call.number(1, call.elem(x));
+    const ValueId product = call.binary("mul", x, call.binary("shift_left", one, most));
+    const ValueId rest =
+        call.binary("shift_left", one, call.binary("min", call.binary("sub", by, most), 30.0));
+    call.result(call.binary("mul", product, rest));
+}
+
 void modulo(Call& call) {
     const bool truncates = call.integer("fmod", 0) != 0;
     call.result(call.binary(truncates ? "fmod" : "floor_mod", call.value(0), call.value(1)));
@@ -196,16 +237,25 @@ void shrink(Call& call) {
     call.result(choose(beyond("less", -threshold), call.binary("add", x, bias), above));
 }
 
+/// The low bits of x, one element in a byte.
+ValueId low_bits(Call& call, ValueId x, Type to) {
+    const double sign = std::exp2(packed_bits(to) - 1);
+    x = call.binary("bit_and", call.cast(x, ElemType::i32), 2 * sign - 1);
+    if (to == Type::u4 || to == Type::u2) return call.cast(x, ElemType::u8);
+    return call.cast(call.binary("sub", call.binary("bit_xor", x, sign), sign), ElemType::i8);
+}
+
 /// Float to integer truncates in both worlds; into bool anything but 0 is true.
 void convert(Call& call, Type to) {
     const Type from = call.type(0);
     const ElemType elem = elem_of(to);
-    if (elem == ElemType::none || (elem == ElemType::i4 && from != to))
-        Call::refuse(fmt::format("tensors of {} are not taken", name_of(to)));
+    if (elem == ElemType::none) Call::refuse(fmt::format("tensors of {} are not taken", name_of(to)));
     if (from == to) return call.result(0, call.in(0));
     ValueId x = call.value(0);
     if (to == Type::boolean) {
         x = call.emit("not_equal", {x, call.number(0, call.elem(x))}, {}, truth);
+    } else if (packed_bits(to) > 0) {
+        x = low_bits(call, x, to);
     } else {
         x = call.cast(x, elem);
     }
@@ -249,6 +299,9 @@ void add_elementwise(Operators& t) {
     t.push_back({"Where", where, 9});
     t.push_back({"Pow", power});
     t.push_back({"Mod", modulo, 10});
+    for (const std::string_view type : {"BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"})
+        t.push_back({type, bitwise, 18});
+    t.push_back({"BitShift", bit_shift, 11});
     t.push_back({"Clip", clip});
     t.push_back({"Gelu", gelu, 20});
     t.push_back({"Swish", swish, 24});

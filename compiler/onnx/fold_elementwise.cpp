@@ -123,23 +123,8 @@ Known apply(const ElementwiseFold& row, const Known& a, const Known& b) {
     return result;
 }
 
-bool binary(Call& call) {
-    const ElementwiseFold* row = find(binary_rows(), call.node.type);
-    Known result = call.known(0, "operands");
-    for (size_t i = 1; i < call.inputs(); ++i) result = apply(*row, result, call.known(i, "operands"));
-    call.result(0, std::move(result));
-    return true;
-}
-
-bool unary(Call& call) {
-    const Known& x = call.known(0, "operands");
-    call.result(0, apply(*find(unary_rows(), call.node.type), x, x));
-    return true;
-}
-
 Known converted(const Known& x, Type to) {
-    if (elem_of(to) == ElemType::none && to != Type::f64)
-        Call::refuse(fmt::format("tensors of {} are not taken", name_of(to)));
+    if (elem_of(to) == ElemType::none) Call::refuse(fmt::format("tensors of {} are not taken", name_of(to)));
     Known result{to, x.shape, {}, {}};
     for (size_t i = 0; i < x.size(); ++i) {
         if (result.real()) {
@@ -155,6 +140,29 @@ Known converted(const Known& x, Type to) {
         }
     }
     return result;
+}
+
+/// Base and exponent may be of different types: the result is of the base's.
+Known mixed_power(const ElementwiseFold& row, const Known& base, const Known& exponent) {
+    return converted(apply(row, converted(base, Type::f64), converted(exponent, Type::f64)), base.type);
+}
+
+bool binary(Call& call) {
+    const ElementwiseFold* row = find(binary_rows(), call.node.type);
+    Known result = call.known(0, "operands");
+    for (size_t i = 1; i < call.inputs(); ++i) {
+        const Known& next = call.known(i, "operands");
+        const bool mixed = row->type == "Pow" && result.real() != next.real();
+        result = mixed ? mixed_power(*row, result, next) : apply(*row, result, next);
+    }
+    call.result(0, std::move(result));
+    return true;
+}
+
+bool unary(Call& call) {
+    const Known& x = call.known(0, "operands");
+    call.result(0, apply(*find(unary_rows(), call.node.type), x, x));
+    return true;
 }
 
 bool cast(Call& call) {

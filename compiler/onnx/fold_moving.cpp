@@ -191,7 +191,7 @@ bool tile(Call& call) {
 /// Sums, products, extremes of integers along axes.
 bool reduce(Call& call) {
     const Known& x = operand(call);
-    if (x.real()) return false;
+    if (x.real() || x.size() == 0) return false;
     const std::string& type = call.node.type;
     Sizes axes = call.ints("axes", 1, type == "ReduceSum" ? 13 : 18);
     if (axes.empty()) axes = identity_perm(x.shape.size());

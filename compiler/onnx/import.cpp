@@ -27,6 +27,8 @@ template <class... Args>
 
 graph::HostType host_of(Type type) {
     if (type == Type::i64) return graph::HostType::int64;
+    if (type == Type::u64) return graph::HostType::uint64;
+    if (type == Type::f64) return graph::HostType::float64;
     return type == Type::boolean ? graph::HostType::boolean : graph::HostType::same;
 }
 
@@ -266,14 +268,19 @@ void Importer::add_input(Scope& scope, const ValueInfo& info) {
         operand.shape.push_back(size_of(info, d));
         elements *= static_cast<double>(operand.shape.back());
     }
-    if (elements < 1 || elements > static_cast<double>(max_level_bytes) / 4)
-        refuse("input `{}` {} has {} elements. Fix: use shapes that fit a memory, without empty dimensions.",
-               info.name, text_of(operand.shape), elements);
+    if (elements > static_cast<double>(max_level_bytes) / 4)
+        refuse("input `{}` {} has {} elements. Fix: use shapes that fit a memory.", info.name,
+               text_of(operand.shape), elements);
     if (scope.values.count(info.name) != 0)
         refuse("the name `{}` is an input twice. Fix: rename one.", info.name);
     operand.sole = reads_[info.name] == 1;
     operand.value = graph_.add_input(info.name, elem, graph::dims(operand.shape));
     graph_.inputs.back().host = host_of(info.type);
+    if (elements == 0) {  // all of its content is known
+        operand.value.reset();
+        operand.known = std::make_shared<const Known>(Known{info.type, operand.shape, {}, {}});
+    }
+    look_at(scope, info.name, operand);
     define(scope, info.name, std::move(operand));
 }
 
@@ -318,6 +325,7 @@ void Importer::add_outputs(Scope& scope) {
         }
         const NodeModel none;
         Call call(graph_, none, 0, {}, {});
+        call.empty_operands = true;
         try {
             const ValueId id = call.value(operand, info.name);
             graph_.outputs.push_back({info.name, id, graph_.value(id).elem, host_of(operand.type), {}});
@@ -325,17 +333,10 @@ void Importer::add_outputs(Scope& scope) {
         } catch (const Unsupported& reason) {
             refuse("output `{}`: {}. Fix: leave it out.", info.name, reason.what());
         }
-        bool differs = info.shaped && info.shape.size() != operand.shape.size();
-        for (size_t d = 0; info.shaped && !differs && d < info.shape.size(); ++d)
-            differs = info.shape[d].size >= 0 && info.shape[d].size != operand.shape[d];
-        if (differs)
-            notes_.warning(
-                {model_.origin, 0, 0},
-                fmt::format("output `{}` is declared with another shape than {}, which the nodes make. Fix: "
-                            "export the model again.",
-                            info.name, text_of(operand.shape)));
+        if (!operand.count) check_declared(info, operand.shape);
     }
     add_counts(counts, names);
+    warn_of_declared();
 }
 
 /// How much outputs hold whose length depends on data.

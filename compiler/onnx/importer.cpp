@@ -13,15 +13,11 @@ namespace {
 constexpr size_t most_nodes = 250'000;  ///< functions count as often as they are called
 constexpr size_t most_made_mib = 640;   ///< enough for VGG-19 without a weight in the file
 constexpr int most_depth = 64;          ///< calls of functions and branches inside each other
-constexpr int64_t first_opset = 7;
 
-/// Tensors without elements are taken where only their shape or their neighbours count.
+/// Operands without elements, where an operator divides by their sizes or has no rule for them.
 void check_elements(const Call& call) {
-    const std::string& type = call.node.type;
-    if (!call.has(0) || call.given(0).items != nullptr || elements_of(call.shape(0)) != 0) return;
-    for (const std::string_view taken : {"Concat", "Shape", "Size", "ConstantOfShape", "Identity"}) {
-        if (type == taken) return;
-    }
+    if (call.empty_operands || !call.has(0) || call.given(0).items != nullptr) return;
+    if (elements_of(call.shape(0)) != 0) return;
     throw Unsupported(fmt::format("a tensor {} without elements is not taken", text_of(call.shape(0))));
 }
 
@@ -118,12 +114,11 @@ void Importer::refuse_text(std::string text) const {
 }
 
 void Importer::run() {
-    const auto opset = model_.opsets.find("");
-    if (opset != model_.opsets.end() && (opset->second < first_opset || opset->second > last_opset)) {
-        refuse("the model uses opset {}, {} to {} are known. Fix: {}.", opset->second, first_opset,
-               last_opset,
-               opset->second > last_opset ? "export it with a lower opset_version"
-                                          : "convert it with onnx.version_converter");
+    const int64_t opset = model_.opsets.at("");
+    if (opset < first_opset || opset > last_opset) {
+        refuse("the model uses opset {}, {} to {} are known. Fix: {}.", opset, first_opset, last_opset,
+               opset > last_opset ? "export it with a lower opset_version"
+                                  : "convert it with onnx.version_converter");
     }
     if (model_.graph.nodes.empty())
         refuse("the graph is empty: it has no nodes. Fix: export the model again.");
@@ -332,24 +327,26 @@ void Importer::import_operator(const NodeModel& node, Scope& scope, const graph:
             "ORT_ENABLE_EXTENDED");
     if (!ours) throw Unsupported(fmt::format("the domain {} is not known", node.domain));
     if (row == nullptr) throw Unsupported("the operator is not known");
-    const auto opset = scope.opsets->find("");
-    if (opset == scope.opsets->end()) throw Unsupported("the model names no opset of ai.onnx");
-    if (opset->second < row->since || opset->second > row->until) {
-        throw Unsupported(fmt::format("opset {} has no such operator: {} {}", opset->second,
-                                      opset->second < row->since ? "it came with" : "it ended with",
-                                      opset->second < row->since ? row->since : row->until));
+    const int64_t opset = scope.opsets->at("");
+    if (opset < row->since || opset > row->until) {
+        throw Unsupported(fmt::format("opset {} has no such operator: {} {}", opset,
+                                      opset < row->since ? "it came with" : "it ended with",
+                                      opset < row->since ? row->since : row->until));
     }
     if (!lost.empty())
         throw Unsupported(fmt::format("not looked at: `{}` before it cannot be imported", lost));
     const size_t first = graph_.values.size();
-    Call call(graph_, node, opset->second, source, std::move(given));
+    Call call(graph_, node, opset, source, std::move(given));
+    call.empty_operands = row->empty;
     if (!call.all_constant() || call.any_stand_in() || !fold(call)) {
         check_elements(call);
         row->import(call);
     }
     for (size_t i = 0; i < call.inputs(); ++i) {
         // a constant becomes one value, however many nodes read it
-        if (call.has(i) && call.given(i).constant()) scope.update(node.inputs[i], call.given(i));
+        if (!call.has(i) || !call.given(i).constant()) continue;
+        scope.update(node.inputs[i], call.given(i));
+        look_at(scope, node.inputs[i], call.given(i));
     }
     give_results(call, scope, first);
 }
@@ -359,7 +356,9 @@ void Importer::give_results(const Call& call, Scope& scope, size_t first) {
     count_made(call);
     name_results(call.node, scope, call.results(), first);
     for (size_t i = 0; i < call.outputs(); ++i) {
-        if (call.results()[i].type != Type::undefined) define(scope, call.node.outputs[i], call.results()[i]);
+        if (call.results()[i].type == Type::undefined) continue;
+        look_at(scope, call.node.outputs[i], call.results()[i]);
+        define(scope, call.node.outputs[i], call.results()[i]);
     }
 }
 

@@ -34,8 +34,6 @@ struct Scope {
 std::string quoted_list(const std::vector<std::string>& names);
 std::string bind_options(const std::vector<std::string>& names);
 
-constexpr int64_t last_opset = 28;  ///< that is known
-
 /// Names that a node reads, those that its branches and bodies take from around them included.
 void add_reads(const NodeModel& node, std::vector<std::string>& names);
 
@@ -75,6 +73,10 @@ class Importer {
     using Counts = std::vector<std::pair<std::string, graph::ValueId>>;  ///< by output
     void add_counts(const Counts& counts, const std::set<std::string>& names);
     void warn_of_nan();
+    // of what the file declares: declared.cpp
+    void check_declared(const ValueInfo& info, const Sizes& shape) const;
+    void look_at(const Scope& scope, const std::string& name, const Operand& operand);
+    void warn_of_declared();
 
     std::vector<const NodeModel*> ordered(const std::vector<NodeModel>& nodes, const Scope& scope) const;
     void import_nodes(const std::vector<NodeModel>& nodes, Scope& scope);
@@ -121,6 +123,8 @@ class Importer {
     std::set<std::string> bindable_;
     bool lacks_bytes_ = false;
     std::unordered_map<std::string, const ValueInfo*> infos_;
+    std::vector<std::string> doubles_;  ///< names of tensors of float64 that the device computes with
+    std::vector<std::string> stale_;    ///< what value_info says of shapes and the nodes do not make
     std::unordered_map<std::string, int> reads_;  ///< of names, by nodes and outputs of the model
 };
 

@@ -48,6 +48,13 @@ void stack(Call& call, size_t output, std::vector<Operand> parts, int64_t axis, 
     call.result(output, call.join(parts, call.node.outputs[output], along, true), parts[0].type);
 }
 
+/// Its shape and type are declared and have no dynamic part.
+bool is_static(const ValueInfo& info) {
+    return info.shaped && elem_of(info.type) != ElemType::none &&
+           std::all_of(info.shape.begin(), info.shape.end(),
+                       [](const Dimension& dimension) { return dimension.size >= 0; });
+}
+
 }  // namespace
 
 Importer::Body Importer::body_of(const NodeModel& node, Scope& scope, const graph::Source& source) {
@@ -119,7 +126,15 @@ void Importer::import_loop(Call& call, Body body, Scope& scope) {
     }
     for (size_t i = 0; i < states && i < call.outputs(); ++i) define(scope, call.node.outputs[i], carried[i]);
     for (size_t i = 0; i < made.size(); ++i) {
-        if (call.wants(states + i)) stack(call, states + i, made[i], 0, false);
+        if (!call.wants(states + i)) continue;
+        const ValueInfo& declared = body.graph.outputs[1 + states + i];
+        if (made[i].empty() && is_static(declared)) {
+            Known none{declared.type, {0}, {}, {}};
+            for (const Dimension& dimension : declared.shape) none.shape.push_back(dimension.size);
+            call.result(states + i, std::move(none));
+        } else {
+            stack(call, states + i, made[i], 0, false);
+        }
     }
 }
 
@@ -168,9 +183,7 @@ void Importer::import_scan(Call& call, Body body, Scope& scope) {
 
 void Importer::import_iterations(const NodeModel& node, Scope& scope, const graph::Source& source) {
     std::string lost;
-    const auto opset = scope.opsets->find("");
-    if (opset == scope.opsets->end()) throw Unsupported("the model names no opset of ai.onnx");
-    Call call(graph_, node, opset->second, source, operands(node, scope, lost));
+    Call call(graph_, node, scope.opsets->at(""), source, operands(node, scope, lost));
     if (!lost.empty())
         throw Unsupported(fmt::format("not looked at: `{}` before it cannot be imported", lost));
     const size_t first = graph_.values.size();

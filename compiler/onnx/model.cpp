@@ -12,6 +12,7 @@ struct TypeRow {
     std::string_view name;
     ElemType elem = ElemType::none;
     uint8_t bytes = 0;
+    uint8_t packed = 0;  ///< bits, where files have several elements in a byte
 };
 
 /// By the number of the type.
@@ -27,9 +28,9 @@ constexpr std::array<TypeRow, 27> types{{
     {"string"},
     {"bool", ElemType::u8, 1},
     {"float16", ElemType::f16, 2},
-    {"double", ElemType::none, 8},
+    {"double", ElemType::f32, 8},
     {"uint32", ElemType::u32, 4},
-    {"uint64", ElemType::none, 8},
+    {"uint64", ElemType::i32, 8},
     {"complex64"},
     {"complex128"},
     {"bfloat16", ElemType::bf16, 2},
@@ -37,12 +38,12 @@ constexpr std::array<TypeRow, 27> types{{
     {"float8e4m3fnuz"},
     {"float8e5m2"},
     {"float8e5m2fnuz"},
-    {"uint4"},
-    {"int4", ElemType::i4, 1},
+    {"uint4", ElemType::u8, 1, 4},
+    {"int4", ElemType::i4, 1, 4},
     {"float4e2m1"},
     {"float8e8m0"},
-    {"uint2"},
-    {"int2"},
+    {"uint2", ElemType::u8, 1, 2},
+    {"int2", ElemType::i8, 1, 2},
 }};
 
 const TypeRow& row(Type type) {
@@ -61,6 +62,8 @@ std::string name_of(Type type) {
 ElemType elem_of(Type type) { return row(type).elem; }
 
 uint64_t element_bytes(Type type) { return row(type).bytes; }
+
+int packed_bits(Type type) { return row(type).packed; }
 
 bool is_real(Type type) {
     return type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;

@@ -47,17 +47,20 @@ enum class Type : uint8_t {
 
 /// "float16", as ONNX writes it; "type 77" for a number that nobody knows.
 std::string name_of(Type type);
-/// The element type that tensors of this type have in the graph: int64 is i32, bool is u8; none: it has none.
+/// The element type that tensors of this type have in the graph: int64 and uint64 are i32, double f32, bool u8;
+/// none: it has none.
 ElemType elem_of(Type type);
 bool is_real(Type type);  ///< f16 bf16 f32 f64
 /// Bytes of one element of a Tensor; 0: of varying size, or unknown.
 uint64_t element_bytes(Type type);
+/// Bits of one element of types that files pack; 0: they do not.
+int packed_bits(Type type);
 
 using Sizes = std::vector<int64_t>;  ///< a shape; unlike Dims of any rank
 /// "[2,3]"
 std::string text_of(const Sizes& shape);
 
-/// Elements, little-endian and row-major; 4-bit ones stand in one byte each (u4 as u8).
+/// Elements, little-endian and row-major; those of 2 and 4 bits stand in one byte each (u4 as u8).
 struct Tensor {
     std::string name;
     Type type = Type::undefined;
@@ -109,6 +112,9 @@ struct GraphModel {
     std::vector<std::shared_ptr<const Tensor>> tensors;  ///< initializers
     std::vector<ValueInfo> inputs, outputs, values;
 };
+
+/// Of ai.onnx, those that are known.
+constexpr int64_t first_opset = 7, last_opset = 28;
 
 using Opsets = std::map<std::string, int64_t>;  ///< by domain; "" is ai.onnx
 

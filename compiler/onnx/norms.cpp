@@ -149,9 +149,13 @@ void lp_norm(Call& call) {
 /// (x - mean) / (deviation + 1e-9) over the axes.
 void mean_variance(Call& call) {
     Sizes axes = call.ints("axes", {0, 2, 3});
+    const bool before = call.opset < 9;
+    if (before && call.rank(0) != 4) Call::refuse("its operand has not four dimensions");
+    if (before && call.integer("across_channels", 0) != 0) axes = {0, 1, 2, 3};
     for (int64_t& axis : axes) axis = static_cast<int64_t>(call.axis(axis, call.rank(0)));
     const ValueId x = call.value(0);
     const ValueId centred = call.binary("sub", x, call.reduce("reduce_mean", x, axes, true));
+    if (before && call.integer("normalize_variance", 1) == 0) return call.result(centred);
     const ValueId variance = call.reduce("reduce_mean", call.binary("mul", centred, centred), axes, true);
     call.result(call.binary("div", centred, call.binary("add", call.unary("sqrt", variance), 1e-9)));
 }
@@ -195,12 +199,12 @@ void softmax(Call& call) {
 
 void add_norms(Operators& t) {
     t.push_back({"BatchNormalization", batch_norm});
-    t.push_back({"LayerNormalization", layer_norm, 17});
+    t.push_back({"LayerNormalization", layer_norm});  // opset 17; ONNX Runtime has it from the first on
     t.push_back({"RMSNormalization", layer_norm, 23});
     t.push_back({"InstanceNormalization", group_norm});
     t.push_back({"GroupNormalization", group_norm, 18});
     t.push_back({"LpNormalization", lp_norm});
-    t.push_back({"MeanVarianceNormalization", mean_variance, 9});
+    t.push_back({"MeanVarianceNormalization", mean_variance});  // opset 9, of ONNX Runtime before
     t.push_back({"LRN", local_response});
     t.push_back({"Softmax", softmax});
     t.push_back({"LogSoftmax", softmax});

@@ -21,10 +21,13 @@ T element(const Tensor& tensor, uint64_t i) {
 int64_t integer_element(const Tensor& tensor, uint64_t i) {
     switch (tensor.type) {
         case Type::u8:
+        case Type::u4:
+        case Type::u2:
         case Type::boolean:
             return element<uint8_t>(tensor, i);
         case Type::i8:
         case Type::i4:
+        case Type::i2:
             return element<int8_t>(tensor, i);
         case Type::u16:
             return element<uint16_t>(tensor, i);
@@ -75,12 +78,21 @@ std::vector<uint8_t> low_bytes(const std::vector<int64_t>& values) {
     return bytes;
 }
 
+/// What the 64 bits of the host hold and the device's 32 do not.
+void check_narrow(const Known& known) {
+    if (known.type != Type::i64 && known.type != Type::u64) return;
+    const bool is_signed = known.type == Type::i64;
+    for (const int64_t value : known.ints) {
+        if (value >= (is_signed ? INT32_MIN : 0) && value <= INT32_MAX) continue;
+        const std::string text =
+            is_signed ? fmt::format("{}", value) : fmt::format("{}", static_cast<uint64_t>(value));
+        throw Unsupported(
+            fmt::format("the {} constant {} does not fit into int32", name_of(known.type), text));
+    }
+}
+
 std::vector<uint8_t> bytes_of(const std::vector<int64_t>& values, ElemType elem) {
     const int bits = std::max(8, bit_width(elem));
-    if (elem == ElemType::i32)
-        for (const int64_t value : values)
-            if (value < INT32_MIN || value > INT32_MAX)
-                throw Unsupported(fmt::format("the int64 constant {} does not fit into int32", value));
     return bits == 8    ? low_bytes<uint8_t>(values)
            : bits == 16 ? low_bytes<uint16_t>(values)
                         : low_bytes<uint32_t>(values);
@@ -141,7 +153,10 @@ Known scalar_known(Type type, double value) {
 }
 
 graph::Data data_of(const Known& known, ElemType elem) {
-    if (!is_float(elem) && !known.real()) return graph::make_data(bytes_of(known.ints, elem));
+    if (!is_float(elem) && !known.real()) {
+        if (elem == ElemType::i32) check_narrow(known);
+        return graph::make_data(bytes_of(known.ints, elem));
+    }
     if (!is_float(elem)) {
         std::vector<int64_t> wholes;
         for (const double value : known.reals) wholes.push_back(whole(value));
@@ -182,6 +197,14 @@ int64_t wrapped(Type type, int64_t value) {
             return static_cast<uint32_t>(value);
         case Type::i32:
             return static_cast<int32_t>(value);
+        case Type::u4:
+        case Type::u2:
+            return value & ((int64_t{1} << packed_bits(type)) - 1);
+        case Type::i4:
+        case Type::i2: {
+            const int64_t sign = int64_t{1} << (packed_bits(type) - 1);
+            return ((value & (2 * sign - 1)) ^ sign) - sign;
+        }
         default:
             return value;
     }

@@ -17,8 +17,16 @@ Table make_table() {
           add_functions,    add_fused,     add_shapes,   add_indexing,         add_norms,
           add_reductions,   add_quantized, add_qlinear,  add_integer_products, add_recurrent,
           add_attention,    add_resizes,   add_sampling, add_scatters,         add_selecting,
-          add_sequences,    add_spectra})
+          add_sequences,    add_spectra,   add_withdrawn})
         add(rows);
+    // what is made of them node by node: operands without elements are one rule of Call::emit
+    Operators of_any_size;
+    for (const auto add : {add_elementwise, add_shapes, add_reductions, add_products}) add(of_any_size);
+    for (Operator& row : rows) {
+        row.empty = row.type == "Gather" ||
+                    std::any_of(of_any_size.begin(), of_any_size.end(),
+                                [&](const Operator& other) { return other.import == row.import; });
+    }
     Table table;
     for (const Operator& row : rows) table.emplace(std::make_pair(row.domain, row.type), row);
     return table;

@@ -14,6 +14,7 @@ struct Operator {
     int64_t since = 1;    ///< the opset that brought it
     int64_t until = 999;  ///< the last opset that has it
     std::string_view domain = "";
+    bool empty = false;  ///< its operands may have no elements
 };
 
 /// Of ONNX itself, domain "", or of com.microsoft. Null: no such operator.
@@ -47,6 +48,7 @@ void add_scatters(Operators& table);
 void add_sequences(Operators& table);
 void add_selecting(Operators& table);
 void add_spectra(Operators& table);
+void add_withdrawn(Operators& table);
 
 /// Computes the node here and now, when its operands are constants and small enough. False: it did not.
 bool fold(Call& call);

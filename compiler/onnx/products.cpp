@@ -11,6 +11,7 @@ namespace kpu::onnx {
 
 ValueId gemm(Call& call, ValueId a, ValueId b, std::optional<ValueId> c) {
     std::vector<ValueId> operands{a, b};
+    if (c && call.sizes(a).back() == 0) return call.binary("add", gemm(call, a, b, std::nullopt), *c);
     if (c) operands.push_back(*c);
     const ElemType elem = call.elem(a);
     if (!is_float(elem)) Call::refuse(fmt::format("products of {} are not taken", kpu::name_of(elem)));
@@ -33,7 +34,7 @@ MatmulOperands matmul_operands(Call& call, ValueId a, ValueId b) {
     if (!column) result.shape.push_back(of_b.back());
     if (lead_b.empty() || elements_of(lead_b) == 1) {
         // rows of all batches are rows of one product
-        const int64_t rows = elements_of(of_a) / of_a.back();
+        const int64_t rows = elements_of({of_a.begin(), of_a.end() - 1});
         if (elements_of(broadcast_of(lead_a, lead_b)) * of_a[of_a.size() - 2] == rows) {
             result.a = call.reshape(a, {rows, of_a.back()});
             result.b = call.reshape(b, {of_b[of_b.size() - 2], of_b.back()});

@@ -124,19 +124,29 @@ namespace {
 
 /// The type of the zero point, of output_dtype, or uint8.
 Type quantized_type(Call& call) {
+    if (call.has(2) && call.in(2).tensor && call.in(2).tensor->nibbles) return Type::u4;
     if (call.has(2)) return call.type(2);
     const int64_t type = call.integer("output_dtype", 0);
     return type == 0 ? Type::u8 : static_cast<Type>(type);
 }
 
-/// saturate(round(x / scale) + zero), with scales that are computed.
-ValueId computed_steps(Call& call, int64_t axis, int64_t block, ElemType elem) {
+/// Of 2 and 4 bits, in a byte whose type does not saturate there.
+bool is_narrower(Type type) { return packed_bits(type) > 0 && elem_of(type) != ElemType::i4; }
+
+/// saturate(round(x / scale) + zero), by arithmetic.
+ValueId computed_steps(Call& call, int64_t axis, int64_t block, Type type) {
     const Sizes shape = call.shape(0);
     const ValueId x = call.cast(call.value(0), ElemType::f32);
     ValueId steps =
         call.unary("round", call.binary("div", x, spread(call, 1, shape, axis, block, ElemType::f32)));
     if (call.has(2)) steps = call.binary("add", steps, spread(call, 2, shape, axis, block, ElemType::f32));
-    return call.emit("cast", {steps}, {}, elem);
+    if (is_narrower(type)) {
+        const double count = std::exp2(packed_bits(type)),
+                     low = elem_of(type) == ElemType::u8 ? 0 : -count / 2;
+        steps = call.emit("clamp", {steps},
+                          {graph::real("min_val", low), graph::real("max_val", low + count - 1)});
+    }
+    return call.emit("cast", {steps}, {}, elem_of(type));
 }
 
 void quantize(Call& call) {
@@ -144,7 +154,8 @@ void quantize(Call& call) {
     const ElemType elem = elem_of(type);
     if (!is_integer(elem)) Call::refuse(fmt::format("quantisation to {} is not taken", name_of(type)));
     const int64_t axis = call.integer("axis", 1), block = call.integer("block_size", 0);
-    if (!constant_scales(call, 1)) return call.result(0, computed_steps(call, axis, block, elem), type);
+    if (is_narrower(type) || !constant_scales(call, 1))
+        return call.result(0, computed_steps(call, axis, block, type), type);
     const BoundQuant quant = quant_of(call, 1, call.shape(0), axis, block);
     const ValueId x = call.cast(
         call.value(0), is_float(call.elem(call.value(0))) ? call.elem(call.value(0)) : ElemType::f32);

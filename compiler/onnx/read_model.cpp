@@ -195,9 +195,13 @@ Model read_model(std::string_view bytes, const std::string& origin, const std::s
     Model model;
     model.origin = origin;
     model.opsets = read_opsets(message->opset_import());
+    model.opsets.emplace("",
+                         last_opset);  // a model of com.microsoft alone names none, as ONNX Runtime has it
     model.graph = read_graph(parsed, message->graph());
-    for (const auto& function : message->functions())
+    for (const auto& function : message->functions()) {
         model.functions.push_back(read_function(parsed, function));
+        model.functions.back().opsets.emplace("", model.opsets.at(""));
+    }
     return model;
 }
 

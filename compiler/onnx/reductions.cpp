@@ -95,7 +95,7 @@ void cumulative_product(Call& call) {
         return call.pad(call.slice(x, static_cast<int64_t>(axis), first, first + count - step), pads, 1);
     };
     ValueId x = call.value(0);
-    if (call.integer("exclusive", 0) != 0) x = moved(x, 1);
+    if (count > 0 && call.integer("exclusive", 0) != 0) x = moved(x, 1);
     for (int64_t step = 1; step < count; step *= 2) x = call.binary("mul", x, moved(x, step));
     call.result(x);
 }

@@ -125,7 +125,11 @@ void compress(Call& call) {
         for (int64_t i = 0; i < std::min<int64_t>(size, static_cast<int64_t>(condition.size())); ++i) {
             if (condition.ints[static_cast<size_t>(i)] != 0) positions.push_back(i);
         }
-        if (positions.empty()) Call::refuse("it leaves no element");
+        if (positions.empty()) {
+            Known nothing{call.type(0), call.sizes(x), {}, {}};
+            nothing.shape[static_cast<size_t>(axis)] = 0;
+            return call.result(0, std::move(nothing));
+        }
         const auto count = static_cast<int64_t>(positions.size());
         return call.result(gathered(call, x, positions_constant(call, std::move(positions), {count}), axis));
     }

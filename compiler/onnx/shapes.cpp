@@ -45,9 +45,8 @@ void flatten(Call& call) {
     if (axis < 0 || axis > rank)
         Call::refuse(fmt::format("axis {} is outside the {} dimensions", given, rank));
     const Sizes& shape = call.shape(0);
-    int64_t rows = 1;
-    for (int64_t d = 0; d < axis; ++d) rows *= shape[static_cast<size_t>(d)];
-    view(call, {rows, elements_of(shape) / std::max<int64_t>(rows, 1)});
+    const auto middle = shape.begin() + axis;
+    view(call, {elements_of({shape.begin(), middle}), elements_of({middle, shape.end()})});
 }
 
 void squeeze(Call& call) { view(call, squeezed(call, call.shape(0), call.ints("axes", 1, 13))); }
@@ -61,10 +60,7 @@ void transpose(Call& call) {
 
 void concat(Call& call) {
     std::vector<ValueId> parts;
-    for (size_t i = 0; i < call.inputs(); ++i) {
-        if (elements_of(call.shape(i)) > 0) parts.push_back(call.value(i));
-    }
-    if (parts.empty()) Call::refuse("all its operands are empty");
+    for (size_t i = 0; i < call.inputs(); ++i) parts.push_back(call.value(i));
     call.result(call.concat(parts, static_cast<int64_t>(call.axis("axis", 1, call.rank(0)))));
 }
 
@@ -165,10 +161,9 @@ void expand(Call& call) {
 ValueId repeated(Call& call, ValueId x, size_t axis, int64_t times) {
     Sizes shape = call.sizes(x);
     if (times == 1) return x;
-    if (times < 1) Call::refuse(fmt::format("{} repetitions leave an empty tensor", times));
-    int64_t outer = 1;
-    for (size_t d = 0; d < axis; ++d) outer *= shape[d];
-    const int64_t inner = elements_of(shape) / outer;
+    if (times < 0) Call::refuse(fmt::format("{} repetitions are not taken", times));
+    const auto middle = shape.begin() + static_cast<std::ptrdiff_t>(axis);
+    const int64_t outer = elements_of({shape.begin(), middle}), inner = elements_of({middle, shape.end()});
     x = call.expand(call.reshape(x, {outer, 1, inner}), {outer, times, inner});
     shape[axis] *= times;
     return call.reshape(x, shape);

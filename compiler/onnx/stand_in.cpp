@@ -38,13 +38,14 @@ void put_integer(uint8_t* to, uint64_t bytes, int64_t value) { std::memcpy(to, &
 graph::Data stand_in(Type type, const Sizes& shape, uint32_t seed) {
     uint64_t count = 1;
     for (const int64_t size : shape) count *= static_cast<uint64_t>(size);
-    const bool narrow = type == Type::i4 || type == Type::u4;  // a byte each
-    const uint64_t bytes = narrow ? 1 : element_bytes(type), different = std::min(count, most_different);
+    const uint64_t bytes = element_bytes(type), different = std::min(count, most_different);
     std::mt19937 random(seed);
     const bool weight = shape.size() > 1;
     // products that an output adds up, whichever dimension they lie along
     const double sums = weight ? std::max(double(shape[0]), double(count) / double(shape[0])) : 1;
-    const int64_t largest = type == Type::boolean ? 1 : narrow ? 7 : 100;
+    const int64_t largest = type == Type::boolean || packed_bits(type) == 2 ? 1
+                            : packed_bits(type) == 4                        ? 7
+                                                                            : 100;
     std::vector<uint8_t> numbers(count * bytes);
     for (uint64_t i = 0; i < different; ++i) {
         uint8_t* to = numbers.data() + i * bytes;

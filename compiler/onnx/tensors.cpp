@@ -9,6 +9,7 @@
 
 #include "base/checked.hpp"
 #include "base/host_memory.hpp"
+#include "compiler/onnx/operand.hpp"
 #include "compiler/onnx/stand_in.hpp"
 
 namespace kpu::onnx {
@@ -35,11 +36,10 @@ int64_t count_elements(const Parsed& parsed, const TensorProto& proto) {
     return elements;
 }
 
-bool is_packed(Type type) { return type == Type::i4 || type == Type::u4; }
-
 /// Bytes of the elements as files have them.
 uint64_t stored_bytes(Type type, uint64_t elements) {
-    return is_packed(type) ? (elements + 1) / 2 : elements * element_bytes(type);
+    const auto bits = static_cast<uint64_t>(packed_bits(type));
+    return bits > 0 ? (elements * bits + 7) / 8 : elements * element_bytes(type);
 }
 
 template <class To, class Field>
@@ -82,10 +82,9 @@ std::vector<uint8_t> field_bytes(const TensorProto& proto, Type type) {
 
 graph::Data unpacked(const graph::Data& packed, Type type, uint64_t elements) {
     std::vector<uint8_t> bytes(elements);
-    for (uint64_t i = 0; i < elements; ++i) {
-        const int nibble = packed.bytes[i / 2] >> (4 * (i % 2)) & 15;
-        bytes[i] = static_cast<uint8_t>(type == Type::i4 && nibble > 7 ? nibble - 16 : nibble);
-    }
+    const auto bits = static_cast<uint64_t>(packed_bits(type));
+    for (uint64_t i = 0; i < elements; ++i)
+        bytes[i] = static_cast<uint8_t>(wrapped(type, packed.bytes[i * bits / 8] >> (i * bits % 8)));
     return graph::make_data(std::move(bytes));
 }
 
@@ -216,8 +215,7 @@ std::shared_ptr<const Tensor> read_tensor(Parsed& parsed, const TensorProto& pro
     if (proto.has_segment())
         parsed.refuse("tensor `{}` is a segment of a tensor. Fix: export it whole.", proto.name());
     const auto elements = static_cast<uint64_t>(count_elements(parsed, proto));
-    if (!is_packed(tensor->type) && element_bytes(tensor->type) == 0)
-        return tensor;  // refused where it is used, by name
+    if (element_bytes(tensor->type) == 0) return tensor;  // refused where it is used, by name
     const uint64_t bytes = stored_bytes(tensor->type, elements);
     graph::Data data = stored(parsed, proto, bytes, *tensor);
     const bool absent = !tensor->absent.empty();
@@ -228,7 +226,7 @@ std::shared_ptr<const Tensor> read_tensor(Parsed& parsed, const TensorProto& pro
         parsed.refuse("tensor `{}` {}{} needs {} bytes, the file has {}. Fix: export the model again.",
                       proto.name(), name_of(tensor->type), text_of(tensor->shape), bytes, data.size);
     }
-    if (is_packed(tensor->type)) {
+    if (packed_bits(tensor->type) > 0) {
         if (!absent) data = unpacked(data, tensor->type, elements);
         tensor->nibbles = tensor->type == Type::u4;
         if (tensor->nibbles) tensor->type = Type::u8;

@@ -1,7 +1,7 @@
 // Imports models and executes their graphs: what the tests of the importer compare with other runtimes.
 //
 // usage: graph_run FOLDER... : each holds model.onnx and the inputs NAME.npy; writes out/NAME.npy there, in the
-// element types of the graph's host arrays (int64 as <i8, bool as |u1). What cannot be imported or executed goes
+// element types of the graph's host arrays (64 bits as pairs of <u4, bool as |u1). What cannot be imported or executed goes
 // to error.txt. A '/' in a name is written '_'. Exit code 0, whatever the models do.
 // With DEVICE=NAME[:PRECISION] in the environment the models are compiled for that device, and their programs run.
 //        graph_run --coverage MODEL [NAME=SIZE...]: every node, and why it is not taken.
@@ -43,9 +43,9 @@ void write_output(const graph::Graph& graph, const graph::Port& port, const grap
     const Dims shape = graph::host_shape(graph, port);
     const std::string path = (folder / file_of(port.name)).string();
     const std::string_view bytes(reinterpret_cast<const char*>(array.bytes), array.size);
-    if (port.host != graph::HostType::int64)
-        return write_npy(path, port.elem, {shape.begin(), shape.end()}, bytes);
-    // int64 has no element type: pairs of u32, the shape says so
+    const bool wide = port.host != graph::HostType::same && port.host != graph::HostType::boolean;
+    if (!wide) return write_npy(path, port.elem, {shape.begin(), shape.end()}, bytes);
+    // what has 64 bits has no element type: pairs of u32, the shape says so
     std::vector<int64_t> pairs(shape.begin(), shape.end());
     pairs.push_back(2);
     write_npy(path, ElemType::u32, pairs, bytes);

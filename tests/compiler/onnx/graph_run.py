@@ -39,17 +39,21 @@ def file_of(name: str) -> str:
 
 
 def as_file(array: Array) -> Array:
-    """What the files of graph_run hold: bfloat16 as bit patterns, 4-bit integers in bytes."""
+    """What the files of graph_run hold: bfloat16 as bit patterns, integers of 4 and 2 bits in bytes."""
     array = np.asarray(array)
     if array.dtype == ml_dtypes.bfloat16:
         return array.view(np.uint16)
-    return array.astype(np.int8) if array.dtype == ml_dtypes.int4 else array
+    signed, unsigned = (ml_dtypes.int4, ml_dtypes.int2), (ml_dtypes.uint4, ml_dtypes.uint2)
+    if array.dtype in signed:
+        return array.astype(np.int8)
+    return array.astype(np.uint8) if array.dtype in unsigned else array
 
 
 def from_file(array: Array, type_: int) -> Array:
     """The array in the type that the model declares."""
-    if type_ == TensorProto.INT64:
-        return array.view(np.int64).reshape(array.shape[:-1])
+    wide = {TensorProto.INT64: np.int64, TensorProto.UINT64: np.uint64, TensorProto.DOUBLE: np.float64}
+    if type_ in wide:
+        return array.view(wide[type_]).reshape(array.shape[:-1])
     if type_ == TensorProto.BFLOAT16:
         return array.view(ml_dtypes.bfloat16)
     # 0: the model does not say, the array itself does

@@ -153,18 +153,44 @@ class Errors(unittest.TestCase):
 
     def test_types(self) -> None:
         """Types are refused by name."""
-        self.expect(model([relu()], type_=TensorProto.DOUBLE), "input `x` has type double")
+        self.expect(model([relu()], type_=TensorProto.COMPLEX64), "input `x` has type complex64")
         self.expect(model([relu()], type_=TensorProto.STRING), "type string")
         self.expect(model([relu()], shape=[1] * 7), "7 dimensions")
-        self.expect(model([relu()], shape=[0, 3]), "0 elements")
         far = numpy_helper.from_array(np.array([1 << 40], np.int64), "w")
         node = helper.make_node("Add", ["x", "w"], ["y"])
         self.expect(model([node], [far], type_=TensorProto.INT64), "1099511627776 does not fit into int32")
+        all_ones = numpy_helper.from_array(np.array([2**64 - 1], np.uint64), "w")
+        self.expect(
+            model([node], [all_ones], type_=TensorProto.UINT64),
+            "the uint64 constant 18446744073709551615 does not fit into int32",
+        )
+        self.expect(
+            model([helper.make_node("BitwiseNot", ["x"], ["y"])], opset=18, type_=TensorProto.UINT64),
+            "its result has 64 bits",
+        )
+
+    def test_declared_shapes(self) -> None:
+        """An output with another shape than the nodes make; unknown dimensions fit any size."""
+        for shape, text in {(2, 4): "[2,4]", (2,): "[2]", ("n", 4): "[n,4]", (2, 3, 1): "[2,3,1]"}.items():
+            wrong = model([relu()])
+            wrong.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, shape))
+            self.expect(wrong, f"output `y` is declared {text}, the nodes make [2,3]")
+        scales = numpy_helper.from_array(np.array([1, 0.7], np.float32), "s")
+        wrong = model([helper.make_node("Resize", ["x", "", "s"], ["y"])], [scales], shape=[1, 20])
+        wrong.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 13]))
+        self.expect(wrong, "output `y` is declared [1,13], the nodes make [1,14]")
+
+    def test_empty_tensors(self) -> None:
+        """Operators that have no meaning, or no rule, without elements."""
+        arg_max = helper.make_node("ArgMax", ["x"], ["y"], axis=0)
+        self.expect(model([arg_max], shape=[0, 3]), "opcode argmax of a tensor without elements")
+        pool = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1, 1])
+        self.expect(model([pool], shape=[1, 0, 2, 2]), "a tensor [1,0,2,2] without elements is not taken")
 
     def test_unsupported(self) -> None:
         """One list of all nodes; those behind them are told apart."""
         nodes = [
-            helper.make_node("MaxUnpool", ["x"], ["a"], name="first"),
+            helper.make_node("DeformConv", ["x"], ["a"], name="first"),
             helper.make_node("Nothing", ["x"], ["b"], domain="com.example"),
             relu("a", "c"),
             helper.make_node("Reshape", ["x", "i"], ["y"]),
@@ -174,7 +200,7 @@ class Errors(unittest.TestCase):
         self.expect(
             graph,
             "4 of 4 nodes",
-            "node `first` (MaxUnpool): the operator is not known",
+            "node `first` (DeformConv): the operator is not known",
             "node `Nothing_1` (Nothing): the domain com.example is not known",
             "not looked at: `first` before it",
             "its target sizes are not constant",
@@ -341,6 +367,34 @@ class Notes(unittest.TestCase):
         """A warning, not an error."""
         nan = numpy_helper.from_array(np.array([1, np.nan, 2], np.float32), "w")
         self.assertIn("`w` holds NaN", self.notes(model([helper.make_node("Add", ["x", "w"], ["y"])], [nan])))
+
+    def test_doubles(self) -> None:
+        """One warning names what is computed in f32; constants that only shapes need are not among it."""
+        nodes = [
+            helper.make_node("Mul", ["x", "w"], ["h"]),
+            helper.make_node("Cast", ["h"], ["f"], to=TensorProto.FLOAT),
+            helper.make_node("Cast", ["f"], ["y"], to=TensorProto.DOUBLE),
+            helper.make_node("Resize", ["f", "", "s"], ["z"]),
+        ]
+        constants = [numpy_helper.from_array(np.ones(3), "w")]
+        constants.append(numpy_helper.from_array(np.ones(2, np.float32), "s"))
+        text = self.notes(model(nodes, constants, type_=TensorProto.DOUBLE, outputs=("y", "z")))
+        self.assertEqual(len({line for line in text.splitlines() if "float64" in line}), 1)
+        self.assertIn(": `h`, `w`, `x`, `y`. Fix:", text)
+        many = [helper.make_node("Relu", ["x"], [f"y{i}"]) for i in range(20)]
+        names = tuple(f"y{i}" for i in range(20))
+        self.assertIn("and 13 more", self.notes(model(many, type_=TensorProto.DOUBLE, outputs=names)))
+        self.assertNotIn("float64", self.notes(model([relu()])))
+
+    def test_value_info(self) -> None:
+        """What describes a tensor between others may be stale: one warning."""
+        stale = model([relu("x", "h"), relu("h", "i"), relu("i", "y")])
+        for name in "hi":
+            info = helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3])
+            stale.graph.value_info.append(info)
+        text = self.notes(stale)
+        self.assertEqual(len({line for line in text.splitlines() if "warning" in line}), 1)
+        self.assertIn("`h` [1,3] is [2,3], `i` [1,3] is [2,3]", text)
 
     def test_coverage(self) -> None:
         """Every node, with its reason; behind an unsupported one by the shapes that the file tells."""

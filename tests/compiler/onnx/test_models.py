@@ -261,6 +261,92 @@ class Models(unittest.TestCase):
         }
         self.same(self.model(nodes, {"x": self.d.floats([1, 2, 3, 4]), **constants}, "y"))
 
+    def test_fractional_scales(self) -> None:
+        """The size of a result is a product of two f32: scales that are a little less than they look."""
+        how = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
+        cases = []
+        for size in (7, 10, 20, 30, 100, 1000):
+            for scale in (0.7, 0.1, 0.3, 0.9, 1.1, 1.4, 0.35, 2.3):
+                count = int(np.float32(size) * np.float32(scale))
+                if count in (0, size):  # ONNX Runtime copies what keeps its size, whatever the scale
+                    continue
+                scales = {
+                    "none": Const(np.zeros(0, np.float32)),
+                    "s": Const(np.array([1, scale], np.float32)),
+                }
+                resize = node("Resize", "x none s", "y", **how)
+                cases.append(self.model([resize], {"x": self.d.floats([1, size]), **scales}, "y"))
+                # its shape is inferred in binary64
+                cases[-1].model.graph.output[0].type.tensor_type.ClearField("shape")
+        run(cases, TOOL)
+        for case in cases:
+            self.assertEqual(case.error, "")
+            self.assertEqual(problem(case, by_runtime(case), None), "")
+
+    def test_without_ai_onnx(self) -> None:
+        """A model of com.microsoft alone, which imports nothing else."""
+        case = self.model([node("Gelu", "x", "y", domain="com.microsoft")], {"x": self.d.floats([3])}, "y")
+        del case.model.opset_import[:]
+        case.model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+        self.same(case)
+
+    def test_before_the_standard(self) -> None:
+        """Operators that ONNX Runtime has in ai.onnx at opsets that do not."""
+        picture, row = {"x": self.d.floats([2, 3, 6, 5])}, Const(self.d.floats([5]))
+        made = [
+            ("LayerNormalization", {"axis": -1}, {**picture, "w": row, "b": row}, (7, 12, 16)),
+            ("SimplifiedLayerNormalization", {"axis": -1}, {**picture, "w": row}, (7, 16)),
+            ("MeanVarianceNormalization", {"across_channels": 1}, picture, (7, 8)),
+            ("MeanVarianceNormalization", {"normalize_variance": 0}, picture, (7, 8)),
+            ("ThresholdedRelu", {"alpha": 0.5}, picture, (7, 9)),
+            ("Affine", {"alpha": 2.0, "beta": 0.5}, picture, (7, 9)),
+            ("Scale", {"scale": 3.0}, picture, (7, 9)),
+            ("ScaledTanh", {"alpha": 2.0, "beta": 0.5}, picture, (7, 9)),
+            ("ParametricSoftplus", {"alpha": 2.0, "beta": 0.5}, picture, (7, 9)),
+            ("ImageScaler", {"scale": 2.0, "bias": [1.0, 2.0, 3.0]}, picture, (7, 9)),
+            ("Crop", {"border": [1, 0, 2, 1]}, picture, (7, 9)),
+            ("Crop", {"border": [1, 2, 0, 0], "scale": [3, 2]}, picture, (7, 9)),
+        ]
+        for type_, attributes, operands, opsets in made:
+            for opset in opsets:
+                with self.subTest(type_, opset=opset):
+                    only = node(type_, " ".join(operands), "y", **attributes)
+                    self.same(self.model([only], operands, "y", opset))
+
+    def test_windows_in_the_padding(self) -> None:
+        """Along one axis no window of a convolution meets an element: the bias is left, or zeros."""
+        d = self.d
+        for shape, attributes in [
+            ([1, 2, 1, 6], {"pads": [4, 0, 0, 0], "strides": [6, 1]}),
+            ([2, 2, 1, 5], {"pads": [1, 0, 1, 0], "dilations": [2, 1]}),
+        ]:
+            for bias in ("", " b"):
+                operands = {
+                    "x": d.floats(shape),
+                    "w": Const(d.floats([3, 2, 2, 2])),
+                    "b": Const(d.floats([3])),
+                }
+                operands = {key: value for key, value in operands.items() if key != "b" or bias}
+                self.same(self.model([node("Conv", "x w" + bias, "y", **attributes)], operands, "y"))
+
+    def test_empty_inputs_and_outputs(self) -> None:
+        """They are inputs and outputs like others; the nodes between leave nothing to compute."""
+        nodes = [
+            node("Concat", "cache x", "joined", axis=1),
+            node("Slice", "cache zero one axis", "kept"),
+            node("MatMul", "cache_t cache", "product"),
+            node("Relu", "joined", "y"),
+        ]
+        operands = {
+            "x": self.d.floats([2, 3, 4]),
+            "cache": np.zeros((2, 0, 4), np.float32),
+            "cache_t": np.zeros((2, 5, 0), np.float32),
+            "zero": whole([0]),
+            "one": whole([1]),
+            "axis": whole([2]),
+        }
+        self.same(self.model(nodes, operands, "y kept product joined"))
+
     def test_small_network(self) -> None:
         """Convolutions with batch norms, a residual, a mean as PyTorch exports it, a classifier."""
         d = self.d

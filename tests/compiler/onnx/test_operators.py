@@ -17,6 +17,7 @@ import operators_math
 import operators_nets
 import operators_quantized
 import operators_shapes
+import operators_types
 from drafts import Draft
 from graph_run import Array, Case, run
 from oracle import by_numpy, by_runtime, problem
@@ -29,6 +30,7 @@ GENERATORS = {
     **operators_kernels.GENERATORS,
     **operators_fused.GENERATORS,
     **operators_quantized.GENERATORS,
+    **operators_types.GENERATORS,
 }
 
 
