@@ -398,11 +398,10 @@ class Lowering {
         const graph::Value& value = graph_.value(port.value);
         View view;
         std::string buffer = "weights";
-        if (value.elements() == 0) {  // the host's alone
+        if (value.constant() || value.elements() == 0) {
             view.strides = row_major(shape_of(value));
-        } else if (value.constant()) {
-            view.strides = row_major(shape_of(value));
-            view.offset = constants_.place(constants_.whole(port.value)) * 8 / bit_width(value.elem);
+            if (value.elements() > 0)  // else it is the host's alone
+                view.offset = constants_.place(constants_.whole(port.value)) * 8 / bit_width(value.elem);
         } else {
             view = result_.memory.views[port.value];
             buffer = program_.message().buffer(static_cast<int>(places_.own.at(view.storage).index)).name();
@@ -442,13 +441,6 @@ class Lowering {
         }
         shape.insert(shape.begin(), static_cast<int64_t>(guide_.inferences));
         strides.insert(strides.begin(), step);
-    }
-    static proto::HostElem host_elem(const graph::Port& port) {
-        if (port.host == graph::HostType::int64) return proto::HOST_I64;
-        if (port.host == graph::HostType::boolean) return proto::HOST_BOOL;
-        if (port.host == graph::HostType::uint64) return proto::HOST_U64;
-        if (port.host == graph::HostType::float64) return proto::HOST_F64;
-        return static_cast<proto::HostElem>(port.elem);  // the numbers are the same
     }
 
     /// Tensors between operations: where they are, for readers, and so that their buffer is no output of its own.

@@ -10,6 +10,12 @@ using builder::Expr;
 using builder::Region;
 using graph::Node;
 
+proto::HostElem host_elem(const graph::Port& port) {
+    constexpr proto::HostElem wide[] = {proto::HOST_I64, proto::HOST_BOOL, proto::HOST_U64, proto::HOST_F64};
+    const auto type = static_cast<size_t>(port.host);
+    return type > 0 ? wide[type - 1] : static_cast<proto::HostElem>(port.elem);  // the numbers are the same
+}
+
 proto::Quant quant_message(const BoundQuant& quant) {
     proto::Quant message;
     message.set_kind(quant.kind);

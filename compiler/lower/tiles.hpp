@@ -10,6 +10,8 @@
 namespace kpu::lower {
 
 proto::Quant quant_message(const BoundQuant& quant);
+/// The type of the host's array.
+proto::HostElem host_elem(const graph::Port& port);
 
 /// A region, and what it touches in all iterations.
 struct Tile {
