@@ -205,7 +205,8 @@ def specialize(
     """Capture and compile a module for the shapes of these inputs; samples are in their order."""
     program = flat_program(flat, inputs, what)
     model = to_onnx(program, what)
-    values = program.graph.output_node().args[0][-len(model.outputs) :]
+    output = next(node for node in reversed(program.graph.nodes) if node.op == "output")
+    values = output.args[0][-len(model.outputs) :]
     types = [node.meta["val"].dtype for node in values]
     program = compiled(model, options, what, samples)
     return Specialized(flat, model, Simulation(program, mode=options.mode), types)
