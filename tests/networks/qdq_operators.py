@@ -45,6 +45,8 @@ def any_resize(g: QdqGraph, x: str) -> str:
     by_size = g.chance()
     if not by_size:  # ONNX's reference and ONNX Runtime disagree on the corners of a fractional size
         ways.remove("align_corners")
+    if not real:  # where a size is 1 it is a product, which integers do not have
+        ways.remove("pytorch_half_pixel")
     attributes: dict[str, str] = {"mode": mode, "coordinate_transformation_mode": g.pick(ways)}
     if mode == "nearest":
         attributes["nearest_mode"] = g.pick(["floor", "round_prefer_floor", "ceil", "round_prefer_ceil"])
