@@ -54,6 +54,13 @@ void take_sizes(Resize& r, const Call& call, const Sizes& shape, const std::vect
     }
 }
 
+/// Before opset 11 the nearest element lies before the position where a dimension grows, and after it where it shrinks.
+std::string nearest_before_11(const std::vector<double>& scales) {
+    const bool shrinks = std::any_of(scales.begin(), scales.end(), [](double scale) { return scale < 1; });
+    const bool grows = std::any_of(scales.begin(), scales.end(), [](double scale) { return scale > 1; });
+    return shrinks && grows ? "by_dimension" : shrinks ? "ceil" : "floor";
+}
+
 Resize resize_of(Call& call) {
     const Sizes shape = call.shape(0);
     const size_t rank = shape.size();
@@ -76,7 +83,6 @@ Resize resize_of(Call& call) {
     const bool upsample = call.node.type == "Upsample";
     if (upsample || call.opset < 11) {  // no coordinates yet
         r.coordinates = "asymmetric";
-        r.nearest = "floor";
         if (r.mode == "bilinear") r.mode = "linear";
         if (upsample && call.opset < 9) {
             const Attribute* scales = call.node.find("scales");
@@ -85,6 +91,7 @@ Resize resize_of(Call& call) {
         } else {
             take_scales(r, shape, axes, call.known(1, "scales"));
         }
+        r.nearest = nearest_before_11(r.scales);
         return r;
     }
     if (call.has(1) && r.coordinates == "tf_crop_and_resize") {
@@ -141,10 +148,10 @@ double kernel(const Resize& r, double x) {
     return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
 }
 
-int64_t nearest_element(const Resize& r, double at) {
+int64_t nearest_element(const Resize& r, size_t d, double at) {
     const double low = std::floor(at);
     double chosen = low;
-    if (r.nearest == "ceil") chosen = std::ceil(at);
+    if (r.nearest == "ceil" || (r.nearest == "by_dimension" && r.scales[d] < 1)) chosen = std::ceil(at);
     if (r.nearest == "round_prefer_floor") chosen = at - low <= 0.5 ? low : low + 1;
     if (r.nearest == "round_prefer_ceil") chosen = at - low < 0.5 ? low : low + 1;
     return static_cast<int64_t>(chosen);
@@ -155,7 +162,8 @@ std::vector<int64_t> nearest_elements(const Resize& r, size_t d, int64_t size) {
     Call::check_made({r.sizes[d]});
     std::vector<int64_t> result;
     for (int64_t i = 0; i < r.sizes[d]; ++i)
-        result.push_back(std::clamp<int64_t>(nearest_element(r, position<Real>(r, d, size, i)), 0, size - 1));
+        result.push_back(
+            std::clamp<int64_t>(nearest_element(r, d, position<Real>(r, d, size, i)), 0, size - 1));
     return result;
 }
 
@@ -174,7 +182,7 @@ Known weights(const Resize& r, size_t d, int64_t size) {
             r.mode == "nearest" ? position<float>(r, d, size, i) : position<double>(r, d, size, i);
         if (r.coordinates == "tf_crop_and_resize" && (at < 0 || at > static_cast<double>(size - 1))) continue;
         if (r.mode == "nearest") {
-            cell(nearest_element(r, at), i) = 1;
+            cell(nearest_element(r, d, at), i) = 1;
             continue;
         }
         double sum = 0;
@@ -221,6 +229,7 @@ bool opcode_knows(const Resize& r, const Sizes& shape) {
          ++d) {
         if (nearest_elements<float>(r, d, shape[d]) != nearest_elements<double>(r, d, shape[d])) return false;
     }
+    if (r.nearest == "by_dimension") return false;
     // the opcode looks at the exact length of a result, ONNX Runtime at the whole one
     for (size_t d = 0; d < r.sizes.size(); ++d) {
         if (r.coordinates == "pytorch_half_pixel" && r.sizes[d] == 1 && r.scales[d] != 1) return false;
@@ -242,7 +251,7 @@ void resize(Call& call) {
             {graph::ints("sizes", r.sizes), graph::word("mode", r.mode),
              graph::word("coordinates", r.coordinates), graph::word("nearest_mode", r.nearest), scales}));
     }
-    if (r.mode == "nearest" && r.coordinates != "tf_crop_and_resize") {  // positions that only f32 has
+    if (r.mode == "nearest" && r.coordinates != "tf_crop_and_resize") {  // positions that the opcode has not
         for (size_t d = 0; d < shape.size(); ++d) {
             if (r.sizes[d] == shape[d] && r.scales[d] == 1) continue;
             const ValueId places =

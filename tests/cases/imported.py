@@ -58,9 +58,35 @@ def same_name_for_two_dimensions() -> dict[str, Case]:
     return {"input_axis": Case(made, {"X": x}, {"Y": np.maximum(x, 0)}, options=options)}
 
 
+def layer_norm_before_17() -> dict[str, Case]:
+    """ONNX Runtime's fusions write LayerNormalization of ai.onnx into models of opset 11 to 16, and run."""
+    x = np.random.default_rng(0).standard_normal((2, 5, 8)).astype(np.float32)
+    g, b = np.linspace(0.5, 2, 8, dtype=np.float32), np.linspace(-1, 1, 8, dtype=np.float32)
+    wanted = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * g + b
+    norm = node("LayerNormalization", ["X", "g", "b"], ["Y"], axis=-1, epsilon=1e-5)
+
+    def of(opset: int) -> Case:
+        ports = [info("X", [2, 5, 8])], [info("Y", [2, 5, 8])]
+        made = model([norm], *ports, [constant("g", g), constant("b", b)], opset)
+        return Case(made, {"X": x}, {"Y": wanted}, 1e-5)
+
+    return {f"opset_{opset}": of(opset) for opset in (12, 16)}
+
+
+def average_over_a_window_beyond() -> dict[str, Case]:
+    """A window larger than its input in ceil mode, as exporters write a pool over everything."""
+    x = np.arange(12, dtype=np.float32).reshape(1, 3, 2, 2)
+    window = {"kernel_shape": [8, 8], "strides": [8, 8], "ceil_mode": 1, "count_include_pad": 1}
+    ports = [info("X", [1, 3, 2, 2])], [info("Y", [1, 3, 1, 1])]
+    made = model([node("AveragePool", ["X"], ["Y"], **window)], *ports, opset=19)
+    return {"ceil": Case(made, {"X": x}, {"Y": x.mean((2, 3), keepdims=True)}, 1e-6)}
+
+
 GROUPS = (
     arg_max_of_a_vocabulary,
     if_on_a_scalar_input,
     timing_without_weights,
     same_name_for_two_dimensions,
+    layer_norm_before_17,
+    average_over_a_window_beyond,
 )
