@@ -40,6 +40,10 @@ class DataPath {
     const HazardLog& hazards() const { return log_; }
     /// What kernels did outside of their buffers.
     Diagnostics findings() const { return executor_ ? executor_->findings() : Diagnostics(); }
+    /// By task; empty without values.
+    std::vector<values::Executor::Results> results() const {
+        return executor_ ? executor_->results() : std::vector<values::Executor::Results>();
+    }
     /// Lane-statements that one launch of a kernel may execute.
     void limit_kernels(uint64_t steps) {
         if (executor_) executor_->limit_kernels(steps);

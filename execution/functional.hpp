@@ -51,6 +51,7 @@ class FunctionalDriver : private ControlListener {
     const Controller& controller() const { return controller_; }
     const HazardLog& hazards() const { return data_.hazards(); }
     Diagnostics findings() const { return data_.findings(); }
+    std::vector<values::Executor::Results> results() const { return data_.results(); }  ///< by task
     uint64_t completed() const { return controller_.completed_count(); }
     const Completed& last_completed() const { return last_; }  ///< after at least one task
     /// Most tasks issued and not complete at one time, by engine: entries of a token table without limit.

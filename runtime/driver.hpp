@@ -42,6 +42,8 @@ class Driver {
     virtual void describe(State& state) const = 0;
     virtual std::string deadlock_report() const = 0;
     virtual const execution::HazardLog& hazards() const = 0;
+    /// By task; empty without values.
+    virtual std::vector<values::Executor::Results> results() const = 0;
     /// Warnings that only the run could tell.
     virtual Diagnostics findings() const { return {}; }
     virtual std::vector<traces::UnitInfo> units() const { return {}; }  ///< of the model

@@ -59,6 +59,7 @@ class UntimedDriver final : public Driver {
     std::string deadlock_report() const override { return tasks_.controller().explain_block(); }
     const execution::HazardLog& hazards() const override { return tasks_.hazards(); }
     Diagnostics findings() const override;
+    std::vector<values::Executor::Results> results() const override { return tasks_.results(); }
 
     void finish(traces::StatSet& stats, std::vector<traces::OpRow>&) override {
         functional_stats(program_, tasks_, platform_, stats);

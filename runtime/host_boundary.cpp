@@ -58,14 +58,27 @@ Dims dims_of(const TensorSpec& spec) {
 
 /// One opcode on the whole tensor, which is quantized on its integer side.
 std::string convert(const TensorSpec& spec, std::string_view opcode, ElemType from, ElemType to,
-                    const std::string& source) {
+                    const std::string& source, values::Beyond* beyond = nullptr) {
     std::string result(source.size() / dense_item_bytes(from) * dense_item_bytes(to), '\0');
     std::vector<uint8_t> aligned(source.begin(), source.end());
     values::Tensor in{from, dims_of(spec), nullptr, aligned.data()};
     values::Tensor out{to, in.shape, nullptr, reinterpret_cast<uint8_t*>(result.data())};
     (is_integer(to) ? out : in).quant = &spec.quant;
+    out.beyond = beyond;
     values::make_fast_backend()->execute(*find_opcode(opcode), {in}, {out}, {});
     return result;
+}
+
+uint64_t count_masks(ElemType elem, const std::string& host) {
+    constexpr double least = -1e8;
+    uint64_t count = 0;
+    const auto* data = reinterpret_cast<const uint8_t*>(host.data());
+    const auto elements = static_cast<int64_t>(host.size() / dense_item_bytes(elem));
+    for (int64_t i = 0; i < elements; ++i) {
+        const auto value = static_cast<double>(values::load_float(elem, data, i));
+        count += std::isfinite(value) && value < least ? 1 : 0;
+    }
+    return count;
 }
 
 int64_t host_integer(const TensorSpec& spec, const uint8_t* data, int64_t index) {
@@ -176,11 +189,16 @@ size_t host_item_bytes(const TensorSpec& spec) {
     return only != nullptr ? only->bytes : dense_item_bytes(host_elem(spec));
 }
 
-std::string to_device(const TensorSpec& spec, const std::string& host, const std::string& origin) {
+std::string to_device(const TensorSpec& spec, const std::string& host, const std::string& origin,
+                      values::Beyond* beyond) {
     if (host_has_floats(spec)) {
         const std::string floats = spec.host == proto::HOST_F64 ? narrowed(spec, host, origin) : host;
         if (host_elem(spec) == spec.elem) return floats;
-        return convert(spec, is_integer(spec.elem) ? "quantize" : "cast", host_elem(spec), spec.elem, floats);
+        std::string dense = convert(spec, is_integer(spec.elem) ? "quantize" : "cast", host_elem(spec),
+                                    spec.elem, floats, beyond);
+        if (beyond != nullptr && beyond->below > 0)
+            beyond->below -= std::min(beyond->below, count_masks(host_elem(spec), floats));
+        return dense;
     }
     const auto count = static_cast<int64_t>(host.size() / host_item_bytes(spec));
     std::string dense(static_cast<size_t>(count) * dense_item_bytes(spec.elem), '\0');

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "isa/bound_program.hpp"
+#include "values/beyond.hpp"
 
 namespace kpu::runtime {
 
@@ -20,7 +21,9 @@ size_t host_item_bytes(const TensorSpec& spec);
 
 /// Elements as memory holds them (i4: one a byte) from the bytes of a host array. Throws UserError that names
 /// `origin` and the first element that the device's type does not hold.
-std::string to_device(const TensorSpec& spec, const std::string& host, const std::string& origin);
+/// `beyond`: counts numbers that the device's type does not hold. None below -1e8: those are masks, which mean minus infinity.
+std::string to_device(const TensorSpec& spec, const std::string& host, const std::string& origin,
+                      values::Beyond* beyond = nullptr);
 /// And back: rounded once, or checked.
 std::string to_host(const TensorSpec& spec, const std::string& dense);
 

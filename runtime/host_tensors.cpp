@@ -196,7 +196,8 @@ const TensorSpec& HostTensors::check(std::string_view name, const NpyArray& arra
 void HostTensors::set(std::string_view name, const NpyArray& array, const std::string& origin) {
     const TensorSpec& spec = check(name, array, origin);
     Input& input = inputs_[static_cast<size_t>(&spec - program_.inputs.data())];
-    input.dense = spec.converts() ? to_device(spec, array.data, origin) : array.data;
+    input.beyond = {};
+    input.dense = spec.converts() ? to_device(spec, array.data, origin, &input.beyond) : array.data;
     input.set = true;
     input.converted_finite = !spec.converts() || not_finite(spec, array.data) == 0;
     input.made_on_place = false;
@@ -209,6 +210,14 @@ bool HostTensors::finite() const {
             return false;
     }
     return true;
+}
+
+std::vector<InputRange> HostTensors::out_of_range() const {
+    std::vector<InputRange> found;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        if (inputs_[i].beyond.all() > 0) found.push_back({&program_.inputs[i], inputs_[i].beyond});
+    }
+    return found;
 }
 
 std::vector<std::string> HostTensors::missing() const {

@@ -9,9 +9,16 @@
 #include "base/npy.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/reach.hpp"
+#include "values/beyond.hpp"
 #include "values/memory_image.hpp"
 
 namespace kpu::runtime {
+
+/// Numbers of an input that left the range of the type that the host gives them.
+struct InputRange {
+    const TensorSpec* spec = nullptr;
+    values::Beyond beyond;
+};
 
 /// The host's side of a program: data of its inputs, kept so that every run starts from it, and arrays of its
 /// outputs.
@@ -23,6 +30,8 @@ class HostTensors {
     const TensorSpec& check(std::string_view name, const NpyArray& array, const std::string& origin) const;
     void set(std::string_view name, const NpyArray& array, const std::string& origin);
     std::vector<std::string> missing() const;
+    /// Those that were given and do not fit the device's type.
+    std::vector<InputRange> out_of_range() const;
     bool finite() const;  ///< no number that was given is NaN or infinite
     void fill_zero();
     /// Integers: any value of the type, of i64 and bool 0 or 1; floats: uniform in [-1, 1), before they are
@@ -37,7 +46,8 @@ class HostTensors {
 
   private:
     struct Input {
-        std::string dense;  ///< as npy_dtype says: i4 one element a byte
+        std::string dense;      ///< as npy_dtype says: i4 one element a byte
+        values::Beyond beyond;  ///< of what was converted
         bool set = false;
         bool converted_finite = true;  ///< of what was converted: as the host gave it
         bool made_on_place = false;    ///< large and filled: `dense` is empty

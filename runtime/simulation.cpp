@@ -11,6 +11,7 @@
 #include "isa/verify.hpp"
 #include "runtime/driver.hpp"
 #include "runtime/host_tensors.hpp"
+#include "runtime/out_of_range.hpp"
 #include "runtime/throughput.hpp"
 #include "traces/event_log.hpp"
 #include "values/compute.hpp"
@@ -193,10 +194,20 @@ struct Simulation::Impl {
     void close() {
         if (closed) return;
         start().finish(*stats, ops);
+        if (const auto range = out_of_range()) {
+            range->fill_in(*stats);
+            range->fill_in(ops);
+        }
         add_fused_rows(ops, module->program);
         add_precisions(ops, module->program);
         add_throughput(*stats, program, *driver);
         closed = true;
+    }
+
+    /// Nothing where no engine of ours computes.
+    std::optional<OutOfRange> out_of_range() const {
+        if (!driver || !backend || options.backend != nullptr) return {};
+        return OutOfRange(program, driver->results(), host.out_of_range());
     }
 
     Cycles now() const { return driver ? driver->now() : 0; }
@@ -276,6 +287,9 @@ Simulation& Simulation::operator=(Simulation&&) noexcept = default;
 Diagnostics Simulation::run_findings() const {
     if (!impl_->driver) return {};
     Diagnostics found = impl_->driver->findings();
+    const auto range = impl_->out_of_range();
+    if (const std::string warning = range ? range->warning() : std::string(); !warning.empty())
+        found.warning({}, warning);
     if (!impl_->memory || impl_->status != RunStatus::finished) return found;
     const Diagnostics cut = integers_cut(impl_->program, *impl_->memory);
     for (const Diagnostic& finding : cut.all()) found.add(finding);

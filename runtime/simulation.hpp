@@ -140,7 +140,8 @@ class Simulation {
     /// Races and reads of unwritten bytes so far.
     const execution::HazardLog& hazards() const;
     /// What only the run could tell: in functional mode, more tasks in flight than the device's token table
-    /// holds, so that with timing issue would stall; outputs that are not finite, of inputs that are.
+    /// holds, so that with timing issue would stall; results that left the range of their type; outputs that are not finite,
+    /// of inputs that are.
     Diagnostics run_findings() const;
     /// Units of the device, by the number that events give; of none before the first step, and in functional
     /// mode.

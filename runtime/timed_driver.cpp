@@ -58,6 +58,7 @@ class TimedDriver final : public Driver {
         return found != nullptr ? *found : none;
     }
     Diagnostics findings() const override { return device_.findings(); }
+    std::vector<values::Executor::Results> results() const override { return device_.results(); }
     std::vector<traces::UnitInfo> units() const override { return device_.units(); }
 
     void finish(traces::StatSet& stats, std::vector<traces::OpRow>& ops) override {

@@ -32,18 +32,20 @@ void write_ops_csv(const std::vector<OpRow>& rows, Output& output) {
     output.print(
         ",macs,bytes_dram,bytes_l2,bytes_l1,utilization,energy_pj,power_w,estimated_cycles,cycles_over_"
         "estimate,"
-        "estimated_energy_pj,energy_over_estimate,profile,bound,bound_cycles,fused_into,precision\n");
+        "estimated_energy_pj,energy_over_estimate,profile,bound,bound_cycles,fused_into,precision,"
+        "out_of_range\n");
     for (const OpRow& row : rows) {
         output.print("{},{},{},{}", csv_field(row.id), csv_field(row.type), row.span_cycles,
                      row.charged_cycles);
         for (const Cycles cycles : row.causes) output.print(",{}", cycles);
         output.print(
-            ",{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.macs, row.bytes_dram, row.bytes_l2,
+            ",{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.macs, row.bytes_dram, row.bytes_l2,
             row.bytes_l1, real_text(row.utilization), row.energy_modelled ? real_text(row.energy_pj) : "",
             row.energy_modelled ? real_text(row.power_w) : "", row.estimated_cycles,
             ratio_text(static_cast<double>(row.charged_cycles), static_cast<double>(row.estimated_cycles)),
             real_text(row.estimated_energy_pj), ratio_text(row.energy_pj, row.estimated_energy_pj),
-            csv_field(row.profile), row.bound, row.bound_cycles, csv_field(row.fused_into), row.precision);
+            csv_field(row.profile), row.bound, row.bound_cycles, csv_field(row.fused_into), row.precision,
+            row.out_of_range ? fmt::format("{}", *row.out_of_range) : std::string());
     }
 }
 

@@ -75,6 +75,9 @@ class Report : private TextLines {
         }
         if (integer("hazards.count") > 0)
             line("  hazards      {}: the values may be wrong", grouped(integer("hazards.count")));
+        if (const uint64_t count = integer("values.out_of_range") + integer("values.inputs_out_of_range");
+            count > 0)
+            line("  range        {} numbers left that of their type", grouped(count));
         Cycles unattributed = 0;
         for (const UnitInfo& unit : info_.units) {
             unattributed += integer(fmt::format("units.{}.{}", unit.name, full_name_of(Cause::unattributed)));

@@ -77,7 +77,7 @@ std::vector<OpRow> parse_ops_csv(std::string_view text, const std::string& origi
                  energy = table.column("energy_pj"), power = table.find("power_w"),
                  profile = table.column("profile"), bound = table.find("bound"),
                  bound_cycles = table.find("bound_cycles"), fused = table.find("fused_into"),
-                 precision = table.find("precision");
+                 precision = table.find("precision"), range = table.find("out_of_range");
     std::array<size_t, unit_cause_count> causes{};
     for (int i = 0; i < unit_cause_count; ++i)
         causes[static_cast<size_t>(i)] = table.column(full_name_of(static_cast<Cause>(i)));
@@ -101,6 +101,8 @@ std::vector<OpRow> parse_ops_csv(std::string_view text, const std::string& origi
         if (bound_cycles != CsvTable::absent) row.bound_cycles = table.integer(i, bound_cycles);
         if (fused != CsvTable::absent) row.fused_into = table.at(i, fused);
         if (precision != CsvTable::absent) row.precision = table.at(i, precision);
+        if (range != CsvTable::absent && !table.at(i, range).empty())
+            row.out_of_range = table.integer(i, range);
     }
     return rows;
 }

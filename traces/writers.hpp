@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,10 +69,12 @@ struct OpRow {
     std::string
         fused_into;  ///< the operation that does this one's work too: all else is 0; empty: a row of its own
     std::string precision;  ///< element type that it computes in, says the compiler; empty: unknown
+    std::optional<uint64_t>
+        out_of_range;  ///< results that left the range of their type; nothing: no values were computed
 };
 /// Columns:
 /// op,type,span_cycles,charged_cycles,<group.cause>...,macs,bytes_dram,bytes_l2,bytes_l1,utilization,energy_pj,
-/// power_w,estimated_cycles,cycles_over_estimate,estimated_energy_pj,energy_over_estimate,profile,bound,bound_cycles,fused_into,precision; the ratios
+/// power_w,estimated_cycles,cycles_over_estimate,estimated_energy_pj,energy_over_estimate,profile,bound,bound_cycles,fused_into,precision,out_of_range; the ratios
 /// are empty without estimate.
 void write_ops_csv(const std::vector<OpRow>& rows, Output& output);
 

@@ -6,6 +6,7 @@
 
 #include "base/diagnostics.hpp"
 #include "isa/shapes.hpp"
+#include "values/reference.hpp"
 
 namespace kpu::values {
 namespace {
@@ -123,6 +124,12 @@ void BackendBase::execute(OpcodeId id, const std::vector<Tensor>& inputs, const 
     check_shapes(spec, shapes_of(inputs), shapes_of(outputs), attrs);
     const FloatEnvironment environment;
     run(*arithmetic_[id], call);
+    if (outputs.empty()) return;
+    Beyond* beyond = outputs[0].beyond;
+    // f16 cannot be the cause of an infinite f32 sum
+    const bool product = spec.op_class == OpcodeClass::gemm || spec.op_class == OpcodeClass::conv;
+    if (beyond != nullptr && beyond->infinite_sums > 0 && product && outputs[0].type == ElemType::bf16)
+        reference::count_infinite_products(call);
 }
 
 }  // namespace kpu::values

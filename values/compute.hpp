@@ -9,6 +9,7 @@
 
 #include "base/diagnostics.hpp"
 #include "isa/bound_program.hpp"
+#include "values/beyond.hpp"
 #include "values/memory_image.hpp"
 
 namespace kpu::values {
@@ -25,6 +26,7 @@ struct Tensor {
     Dims shape;
     const BoundQuant* quant = nullptr;  ///< null or kind NONE when absent
     uint8_t* data = nullptr;
+    Beyond* beyond = nullptr;  ///< of an output: engines count here; null: nobody asks
     uint64_t elements() const { return static_cast<uint64_t>(shape.product()); }
 };
 
@@ -91,6 +93,12 @@ class Executor {
     std::shared_ptr<const kernel::LaunchResult> take_launch() { return std::move(launch_); }
     /// A launch was executed, here or elsewhere.
     void note_launch(const BoundTask& task, const kernel::LaunchResult& result);
+    /// By task of the program: its results so far, and how many of them left the range of their type. Kernels count none.
+    struct Results {
+        uint64_t made = 0;
+        Beyond beyond;
+    };
+    const std::vector<Results>& results() const { return results_; }
     /// Accesses outside of buffers that kernels made so far, a warning for each statement.
     Diagnostics findings() const;
 
@@ -105,13 +113,13 @@ class Executor {
     void evaluate_copy(MemoryMap& memory, const RegionView& source, const RegionView& target,
                        PendingWrite& result);
     bool copy_directly(MemoryMap& memory, const RegionView& source, const RegionView& target);
-    void compute(const BoundTask& task, const std::vector<Tensor>& inputs,
-                 const std::vector<Tensor>& outputs);
+    void compute(const BoundTask& task, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
     Tensor input_tensor(MemoryMap& memory, const RegionView& view, size_t slot);
 
     const BoundProgram& program_;
     ComputeBackend& backend_;
     std::vector<std::vector<uint8_t>> scratch_;
+    std::vector<Results> results_;
     uint64_t kernel_steps_ = UINT64_MAX;
     const std::atomic<bool>* interrupt_ = nullptr;
     bool kernel_races_ = false;

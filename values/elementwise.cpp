@@ -2,6 +2,7 @@
 #include "values/elementwise.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "values/elementary.hpp"
 
@@ -56,8 +57,8 @@ void add_functions(std::vector<Elementwise>& t) {
     t.push_back({"asin", [](E e) { return elementary::asin(e.a); }});
     t.push_back({"acos", [](E e) { return elementary::acos(e.a); }});
     t.push_back({"atan", [](E e) { return elementary::atan(e.a); }});
-    t.push_back({"sinh", [](E e) { return elementary::sinh(e.a); }});
-    t.push_back({"cosh", [](E e) { return elementary::cosh(e.a); }});
+    t.push_back({"sinh", [](E e) { return elementary::sinh(e.a); }, nullptr, true});
+    t.push_back({"cosh", [](E e) { return elementary::cosh(e.a); }, nullptr, true});
     t.push_back({"asinh", [](E e) { return elementary::asinh(e.a); }});
     t.push_back({"acosh", [](E e) { return elementary::acosh(e.a); }});
     t.push_back({"atanh", [](E e) { return elementary::atanh(e.a); }});
@@ -145,7 +146,7 @@ std::vector<Elementwise> vector_rows() {
          [](const Kernels& k, const Elements& e) { k.maximum(e.a, zeros, e.count); }},
         {"sigmoid", [](const Element& e) { return sigmoid(e.a); }, apply<&Kernels::sigmoid>},
         {"tanh", [](const Element& e) { return elementary::tanh(e.a); }, apply<&Kernels::tanh>},
-        {"exp", [](const Element& e) { return elementary::exp(e.a); }, apply<&Kernels::exp>},
+        {"exp", [](const Element& e) { return elementary::exp(e.a); }, apply<&Kernels::exp>, true},
         {"log", [](const Element& e) { return elementary::log(e.a); }, apply<&Kernels::log>},
         {"sqrt", [](const Element& e) { return std::sqrt(e.a); }, apply<&Kernels::square_root>},
         {"abs", [](const Element& e) { return std::fabs(e.a); }, apply<&Kernels::absolute>},
@@ -171,11 +172,17 @@ std::vector<Elementwise> vector_rows() {
          }},
         {"min", [](const Element& e) { return minimum(e.a, e.b); }, apply<&Kernels::minimum>},
         {"max", [](const Element& e) { return maximum(e.a, e.b); }, apply<&Kernels::maximum>},
-        {"pow", [](const Element& e) { return elementary::pow(e.a, e.b); }, apply<&Kernels::pow>},
+        {"pow", [](const Element& e) { return elementary::pow(e.a, e.b); }, apply<&Kernels::pow>, true},
     };
 }
 
 }  // namespace
+
+double bounded(const Elementwise& row, const Element& e, double result) {
+    if (!row.grows || !std::isinf(result) || !std::isfinite(e.a) || !std::isfinite(e.b)) return result;
+    const bool pole = e.a == 0 && row.opcode == "pow";  // 0 to a negative power
+    return pole ? result : std::copysign(std::numeric_limits<double>::max(), result);
+}
 
 const std::vector<Elementwise>& elementwise_table() {
     static const std::vector<Elementwise> rows = [] {

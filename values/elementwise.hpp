@@ -38,7 +38,11 @@ struct Elementwise {
     double (*function)(const Element&);
     /// The same bits, with the kernels of one instruction set; null: the function, element by element.
     void (*vector)(const fast::Kernels&, const Elements&) = nullptr;
+    bool grows = false;  ///< of finite operands its result may lie beyond binary64
 };
+
+/// The result of a row's function: one beyond binary64 becomes its largest number, which no type of the device holds either.
+double bounded(const Elementwise& row, const Element& e, double result);
 
 /// Every elementwise opcode: both engines read this table.
 const std::vector<Elementwise>& elementwise_table();

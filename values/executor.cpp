@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/diagnostics.hpp"
 #include "isa/kernel/flow.hpp"
@@ -63,7 +64,7 @@ bool is_byte_copy(const BoundRegion& source, const BoundRegion& target) {
 }
 
 Executor::Executor(const BoundProgram& program, ComputeBackend& backend)
-    : program_(program), backend_(backend) {}
+    : program_(program), backend_(backend), results_(program.tasks.size()) {}
 
 void Executor::evaluate_copy(MemoryMap& memory, const RegionView& source, const RegionView& target,
                              PendingWrite& result) {
@@ -93,12 +94,24 @@ Tensor Executor::input_tensor(MemoryMap& memory, const RegionView& view, size_t 
 }
 
 void Executor::compute(const BoundTask& task, const std::vector<Tensor>& inputs,
-                       const std::vector<Tensor>& outputs) {
+                       std::vector<Tensor>& outputs) {
+    Beyond beyond;
+    uint64_t made = 0;
+    for (Tensor& output : outputs) {
+        output.beyond = &beyond;
+        made += output.elements();
+    }
     try {
         backend_.execute(task.opcode, inputs, outputs, task.attrs);
     } catch (const UserError& error) {
         throw UserError(fmt::format("{}: {}", program_.where(task), error.what()));
     }
+    const BoundTask* first = program_.tasks.data();
+    const bool known = !std::less<>()(&task, first) && std::less<>()(&task, first + program_.tasks.size());
+    if (!known) return;  // a task of nobody's program
+    Results& results = results_[static_cast<size_t>(&task - first)];
+    results.made += made;
+    results.beyond.add(beyond);
 }
 
 void Executor::evaluate(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,

@@ -8,11 +8,6 @@
 namespace kpu::values::reference {
 namespace {
 
-int64_t truncated(double value) {
-    if (std::isnan(value)) return 0;
-    return static_cast<int64_t>(std::clamp(value, -0x1p40, 0x1p40));
-}
-
 /// In binary64.
 double dequantised(const Tensor& tensor, const QuantMap& map, int64_t index) {
     const size_t entry = map.entry(index);
@@ -30,17 +25,29 @@ class ReferenceBackend final : public BackendBase {
 
 }  // namespace
 
+void put_float(const Tensor& tensor, int64_t index, double value) {
+    store_float(tensor.type, tensor.data, index, value);
+    if (tensor.beyond != nullptr) note_float(*tensor.beyond, first_beyond(tensor.type), value);
+}
+
+void put_steps(const Tensor& tensor, int64_t index, double steps, int64_t zero) {
+    const IntegerRange range = range_of(tensor.type);
+    const int64_t step = rounded_steps(steps, zero);
+    store_saturated(tensor.type, tensor.data, index, step);
+    if (tensor.beyond != nullptr && std::isfinite(steps))
+        tensor.beyond->note(range.low > step, step > range.high);
+}
+
 double real_value(const Tensor& tensor, const QuantMap& map, int64_t index) {
     if (!has_quant(tensor)) return load_real(tensor.type, tensor.data, index);
     return f32_of(dequantised(tensor, map, index));
 }
 
 void store_real(const Tensor& tensor, const QuantMap& map, int64_t index, double value) {
-    if (is_float(tensor.type)) return store_float(tensor.type, tensor.data, index, value);
+    if (is_float(tensor.type)) return put_float(tensor, index, value);
     const size_t entry = map.entry(index);
     const double steps = has_quant(tensor) ? in_steps(value, map.scale(entry)) : value;
-    store_saturated(tensor.type, tensor.data, index,
-                    quantized(steps, map.zero_point(entry), range_of(tensor.type)));
+    put_steps(tensor, index, steps, map.zero_point(entry));
 }
 
 void elementwise(const Elementwise& row, const Call& call) {
@@ -60,7 +67,7 @@ void elementwise(const Elementwise& row, const Call& call) {
         element.a = operand(0, i);
         element.b = operand(1, i);
         element.c = operand(2, i);
-        store_real(y, y_map, i, row.function(element));
+        store_real(y, y_map, i, bounded(row, element, row.function(element)));
     }
 }
 
@@ -70,9 +77,9 @@ void cast(const Call& call) {
     for (int64_t i = 0; i < count; ++i) {
         const double value = load_real(x.type, x.data, i);
         if (is_float(y.type)) {
-            store_float(y.type, y.data, i, value);
+            put_float(y, i, value);
         } else {
-            store_saturated(y.type, y.data, i, truncated(value));
+            put_steps(y, i, std::trunc(value), 0);
         }
     }
 }
@@ -90,7 +97,7 @@ void dequantize(const Call& call) {
     const Tensor &x = call.x(), &y = call.y();
     const QuantMap map(x);
     const auto count = static_cast<int64_t>(y.elements());
-    for (int64_t i = 0; i < count; ++i) store_float(y.type, y.data, i, dequantised(x, map, i));
+    for (int64_t i = 0; i < count; ++i) put_float(y, i, dequantised(x, map, i));
 }
 
 void requant(const Call& call) {
@@ -102,7 +109,7 @@ void requant(const Call& call) {
         const size_t in = x_map.entry(i), out = y_map.entry(i);
         const double steps = load_real(x.type, x.data, i) - static_cast<double>(x_map.zero_point(in));
         const double scaled = steps * (x_map.scale(in) / y_map.scale(out));
-        store_saturated(y.type, y.data, i, quantized(scaled, y_map.zero_point(out), range_of(y.type)));
+        put_steps(y, i, scaled, y_map.zero_point(out));
     }
 }
 

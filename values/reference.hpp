@@ -27,6 +27,14 @@ void quantize(const Call& call);
 void dequantize(const Call& call);
 void requant(const Call& call);
 
+/// The rest round a result and count it where it leaves the range of its type.
+/// To a float type.
+void put_float(const Tensor& tensor, int64_t index, double value);
+/// saturate(round_half_even(steps) + zero)
+void put_steps(const Tensor& tensor, int64_t index, double steps, int64_t zero);
+/// After a product: its results whose f32 sums were infinite count where the exact ones are not.
+void count_infinite_products(const Call& call);
+
 /// Quantised: dequantised. Otherwise the element.
 double real_value(const Tensor& tensor, const QuantMap& map, int64_t index);
 /// Rounds once to a float type; requantises; or rounds half to even and saturates.

@@ -64,15 +64,27 @@ void for_each_term(const ConvProblem& p, const Pixel& at, int64_t channel, Visit
 
 /// `terms(visit)` yields the products of one element in order; c: its addend's index, -1 when absent.
 template <class Terms>
-void float_element(const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c, int64_t c_index,
-                   int64_t index, Terms terms) {
+float float_sum(const Tensor& a, const Tensor& b, const Addend& c, int64_t c_index, Terms terms) {
     const float addend = c.tensor == nullptr ? 0.0F : load_float(c.tensor->type, c.tensor->data, c_index);
     float acc = c.first ? addend : 0.0F;
     terms([&](const Term& t) {
         acc = std::fma(load_float(a.type, a.data, t.a), load_float(b.type, b.data, t.b), acc);
     });
-    if (c.tensor != nullptr && !c.first) acc = acc + addend;
-    store_float(y.type, y.data, index, acc);
+    return c.tensor != nullptr && !c.first ? acc + addend : acc;
+}
+
+template <class Terms>
+void float_element(const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c, int64_t c_index,
+                   int64_t index, Terms terms) {
+    put_float(y, index, static_cast<double>(float_sum(a, b, c, c_index, terms)));
+}
+
+/// The same sum in binary64, which the products of floats do not leave.
+template <class Terms>
+double exact_element(const Tensor& a, const Tensor& b, const Addend& c, int64_t c_index, Terms terms) {
+    double sum = c.tensor == nullptr ? 0 : load_real(c.tensor->type, c.tensor->data, c_index);
+    terms([&](const Term& t) { sum += load_real(a.type, a.data, t.a) * load_real(b.type, b.data, t.b); });
+    return sum;
 }
 
 template <class Terms>
@@ -102,7 +114,7 @@ void int_element(const IntScaling& s, const Tensor& a, const Tensor& b, const Te
         }
         scaled += static_cast<double>(static_cast<int32_t>(addend)) * s.c_multiplier;
     }
-    store_saturated(y.type, y.data, index, quantized(scaled, s.y_zero[n], s.range));
+    put_steps(y, index, scaled, s.y_zero[n]);
 }
 
 /// Accumulators of each group, scaled and added one after the other.
@@ -127,53 +139,66 @@ void group_element(const GroupScaling& s, const Tensor& a, const Tensor& b, cons
     store(y.data, index, sum);
 }
 
-void gemm_elements(const GemmProblem& p) {
-    const bool integer = is_integer(p.a->type);
-    const size_t depth_axis = p.b->shape.rank - 2U;
-    const IntScaling scaling =
-        integer ? int_scaling(*p.a, *p.b, *p.y, p.c, depth_axis, depth_axis + 1) : IntScaling{};
+/// visit(element of Y, output channel, element of the addend, products) for every element of Y.
+template <class Visit>
+void for_each_element(const GemmProblem& p, Visit visit) {
     for (int64_t batch = 0; batch < p.batch; ++batch) {
         for (int64_t row = 0; row < p.m; ++row) {
             for (int64_t column = 0; column < p.n; ++column) {
-                const int64_t index = (batch * p.m + row) * p.n + column;
                 const int64_t c = p.c.tensor == nullptr ? -1 : p.c_offset(batch, row, column);
-                const auto terms = [&](auto visit) { for_each_term(p, batch, row, column, visit); };
-                if (integer) {
-                    int_element(scaling, *p.a, *p.b, *p.y, p.c, c, index, column, terms);
-                } else {
-                    float_element(*p.a, *p.b, *p.y, p.c, c, index, terms);
-                }
+                visit((batch * p.m + row) * p.n + column, column, c,
+                      [&](auto term) { for_each_term(p, batch, row, column, term); });
             }
         }
     }
 }
 
-void conv_pixel(const ConvProblem& p, const IntScaling& scaling, const Pixel& at, int64_t index) {
-    for (int64_t channel = 0; channel < p.out_channels; ++channel, ++index) {
-        const int64_t c = p.b.tensor == nullptr ? -1 : p.c_offset(at.image, at.z, at.y, at.x, channel);
-        const auto terms = [&](auto visit) { for_each_term(p, at, channel, visit); };
-        if (is_integer(p.x->type)) {
-            int_element(scaling, *p.x, *p.w, *p.y, p.b, c, index, channel, terms);
-        } else {
-            float_element(*p.x, *p.w, *p.y, p.b, c, index, terms);
+template <class Visit>
+void for_each_element(const ConvProblem& p, Visit visit) {
+    const int64_t plane = p.out_h * p.out_w, pixels = p.out_d * plane;
+    for (int64_t pixel = 0; pixel < p.batch * pixels; ++pixel) {
+        const Pixel at{pixel / pixels, pixel % pixels / plane, pixel % plane / p.out_w, pixel % p.out_w};
+        for (int64_t channel = 0; channel < p.out_channels; ++channel) {
+            const int64_t c = p.b.tensor == nullptr ? -1 : p.c_offset(at.image, at.z, at.y, at.x, channel);
+            visit(pixel * p.out_channels + channel, channel, c,
+                  [&](auto term) { for_each_term(p, at, channel, term); });
         }
     }
 }
 
-void conv_elements(const ConvProblem& p) {
-    const size_t columns = p.w->shape.rank - 1U;
+/// Operands of a product, whichever kind.
+struct Operands {
+    const Tensor &a, &b, &y;
+    const Addend& c;
+};
+Operands operands_of(const GemmProblem& p) { return {*p.a, *p.b, *p.y, p.c}; }
+Operands operands_of(const ConvProblem& p) { return {*p.x, *p.w, *p.y, p.b}; }
+
+template <class Problem>
+void compute(const Problem& p) {
+    const Operands of = operands_of(p);
+    const size_t columns = of.b.shape.rank - 1U;
+    const bool integer = is_integer(of.a.type);
     const IntScaling scaling =
-        is_integer(p.x->type) ? int_scaling(*p.x, *p.w, *p.y, p.b, columns - 1, columns) : IntScaling{};
-    int64_t index = 0;
-    for (int64_t image = 0; image < p.batch; ++image) {
-        for (int64_t oz = 0; oz < p.out_d; ++oz) {
-            for (int64_t oy = 0; oy < p.out_h; ++oy) {
-                for (int64_t ox = 0; ox < p.out_w; ++ox, index += p.out_channels) {
-                    conv_pixel(p, scaling, {image, oz, oy, ox}, index);
-                }
-            }
+        integer ? int_scaling(of.a, of.b, of.y, of.c, columns - 1, columns) : IntScaling{};
+    for_each_element(p, [&](int64_t index, int64_t column, int64_t c, auto terms) {
+        if (integer) {
+            int_element(scaling, of.a, of.b, of.y, of.c, c, index, column, terms);
+        } else {
+            float_element(of.a, of.b, of.y, of.c, c, index, terms);
         }
-    }
+    });
+}
+
+template <class Problem>
+void count_infinite(const Problem& p) {
+    const Operands of = operands_of(p);
+    for_each_element(p, [&](int64_t index, int64_t, int64_t c, auto terms) {
+        const float result = load_float(of.y.type, of.y.data, index);
+        if (std::isinf(result) && std::isinf(float_sum(of.a, of.b, of.c, c, terms)) &&
+            std::isfinite(exact_element(of.a, of.b, of.c, c, terms)))
+            of.y.beyond->note(std::signbit(result), !std::signbit(result));
+    });
 }
 
 }  // namespace
@@ -204,7 +229,12 @@ void group_conv(const Call& call) {
     }
 }
 
-void gemm(const Call& call) { gemm_elements(gemm_problem(call)); }
-void conv(const Call& call) { conv_elements(conv_problem(call)); }
+void gemm(const Call& call) { compute(gemm_problem(call)); }
+void conv(const Call& call) { compute(conv_problem(call)); }
+
+void count_infinite_products(const Call& call) {
+    if (call.spec.op_class == OpcodeClass::gemm) return count_infinite(gemm_problem(call));
+    count_infinite(conv_problem(call));
+}
 
 }  // namespace kpu::values::reference

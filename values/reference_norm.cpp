@@ -16,7 +16,7 @@ struct Row {
 
     int64_t at(int64_t i) const { return base + i * p.inner; }
     double operator[](int64_t i) const { return load_real(x.type, x.data, at(i)); }
-    void set(int64_t i, double value) const { store_float(y.type, y.data, at(i), value); }
+    void set(int64_t i, double value) const { put_float(y, at(i), value); }
     /// sum of f(element) in ascending order
     template <class F>
     double sum(F f) const {
@@ -120,7 +120,7 @@ void search(const Search& row, const Call& call) {
             }
             ++i;
         });
-        store_saturated(y.type, y.data, index++, best);
+        put_steps(y, index++, static_cast<double>(best), 0);
     });
 }
 
@@ -167,7 +167,7 @@ void group_norm(const Call& call) {
             double v = (value(at) - mean) / root;
             if (p.scale != nullptr) v *= load_real(p.scale->type, p.scale->data, c);
             if (p.bias != nullptr) v += load_real(p.bias->type, p.bias->data, c);
-            store_float(y.type, y.data, at, v);
+            put_float(y, at, v);
         });
     }
 }

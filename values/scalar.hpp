@@ -128,12 +128,15 @@ inline double in_steps(double value, double scale) {
     return f32_of(static_cast<double>(f32_of(value)) / scale);
 }
 
-/// saturate(round_half_even(value) + zero_point); a NaN counts as 0. Clamping first changes nothing and keeps
-/// the conversion in range.
-inline int64_t quantized(double value, int64_t zero_point, IntegerRange range) {
+/// round_half_even(value) + zero_point; a NaN counts as 0. Clamping first keeps the conversion in range, and what is outside
+/// of every type's there.
+inline int64_t rounded_steps(double value, int64_t zero_point) {
     if (std::isnan(value)) value = 0;
-    const double rounded = std::nearbyint(std::clamp(value, -0x1p40, 0x1p40));
-    return std::clamp(static_cast<int64_t>(rounded) + zero_point, range.low, range.high);
+    return static_cast<int64_t>(std::nearbyint(std::clamp(value, -0x1p40, 0x1p40))) + zero_point;
+}
+/// saturate(round_half_even(value) + zero_point)
+inline int64_t quantized(double value, int64_t zero_point, IntegerRange range) {
+    return std::clamp(rounded_steps(value, zero_point), range.low, range.high);
 }
 
 }  // namespace kpu::values

@@ -62,6 +62,20 @@ const std::string& OpRecords::host_name(ValueId id) const {
     return value.name;
 }
 
+/// Some result may be very low, and all such are masked.
+bool OpRecords::only_masks(const LoweredOp& op) const {
+    bool low = false;
+    for (const auto& member : op.op.nodes) {
+        const graph::Node& node = graph_.nodes[member.node];
+        if (is_never_low(node)) continue;
+        low = true;
+        for (const ValueId id : node.outputs) {
+            if (!masked_[id]) return false;
+        }
+    }
+    return low;
+}
+
 void OpRecords::add_attributes(const LoweredOp& op, proto::Op& message) const {
     const graph::Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
     for (const AttrSpec& spec : anchor.spec().attributes) {
@@ -82,6 +96,11 @@ void OpRecords::add_attributes(const LoweredOp& op, proto::Op& message) const {
     proto::OpAttribute& macs = *message.add_attribute();
     macs.set_name("macs");
     macs.set_i(static_cast<int64_t>(op.macs));
+    if (only_masks(op)) {
+        proto::OpAttribute& masks = *message.add_attribute();
+        masks.set_name("masks");
+        masks.set_i(1);
+    }
     if (op.strips > 0) {
         proto::OpAttribute& strips = *message.add_attribute();
         strips.set_name("strips");

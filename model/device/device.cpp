@@ -368,6 +368,9 @@ RunStatus Device::run(Cycles until_cycle, bool stop_at_task, const std::atomic<b
 void Device::pause() { impl_->pause(); }
 Cycles Device::now() const { return impl_->now(); }
 const std::vector<traces::UnitInfo>& Device::units() const { return impl_->units; }
+std::vector<values::Executor::Results> Device::results() const {
+    return impl_->data ? impl_->data->results() : std::vector<values::Executor::Results>();
+}
 Diagnostics Device::findings() const { return impl_->data ? impl_->data->findings() : Diagnostics(); }
 const execution::HazardLog* Device::hazards() const {
     return impl_->data ? &impl_->data->hazards() : nullptr;

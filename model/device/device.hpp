@@ -107,7 +107,8 @@ class Device {
     std::vector<traces::TaskWork> works() const;
     /// Races and reads of unwritten bytes found so far; null when neither values nor hazards were asked for.
     const execution::HazardLog* hazards() const;
-    Diagnostics findings() const;  ///< what kernels did outside of their buffers
+    std::vector<values::Executor::Results> results() const;  ///< by task; empty without values
+    Diagnostics findings() const;                            ///< what kernels did outside of their buffers
 
     /// Bytes of completed streams that a unit's memory socket read and wrote, by level.
     struct SocketBytes {

@@ -222,6 +222,7 @@ py::list to_python(const std::vector<traces::OpRow>& ops) {
         row["bound_cycles"] = op.bound_cycles;
         row["fused_into"] = op.fused_into;
         row["precision"] = op.precision;
+        row["out_of_range"] = op.out_of_range;
         rows.append(row);
     }
     return rows;

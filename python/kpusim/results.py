@@ -127,6 +127,9 @@ class OpRow:
         The operation that does this one's work too, so that all numbers here are 0; else empty.
     precision : str
         Element type that it computes in, by the compiler; else empty.
+    out_of_range : int or None
+        Results that left the range of their type: overflowed, or saturated at an end of it; None in a run
+        without values.
     """
 
     id: str
@@ -147,6 +150,7 @@ class OpRow:
     bound_cycles: int
     fused_into: str
     precision: str
+    out_of_range: int | None
 
     def __repr__(self) -> str:
         """Name, cycles and energy."""

@@ -74,6 +74,7 @@ TEST(RunReader, OperationsComeBack) {
     row.utilization = 0.1;
     row.energy_pj = 1e-3;
     row.profile = "a|b";
+    row.out_of_range = 5;
     std::string text;
     auto output = Output::to_string(text);
     write_ops_csv({row}, output);

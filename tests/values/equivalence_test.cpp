@@ -22,20 +22,29 @@ class Equivalence : public ::testing::Test {
     void compare(const char* opcode, std::vector<Operand>& inputs, Operand& output, const BoundAttrs& attrs) {
         std::vector<Tensor> in;
         for (Operand& operand : inputs) in.push_back(operand.tensor());
-        reference_->execute(op(opcode), in, {output.tensor()}, attrs);
+        Beyond wanted;
+        reference_->execute(op(opcode), in, {counted(output, wanted)}, attrs);
         const auto expected = output.get<uint8_t>();
         const fast::KernelList list = fast::usable_kernels();
         for (int k = 0; k < list.count; ++k) {
             std::fill(output.storage.begin(), output.storage.end(), 0x5a5a5a5aU);
-            backends_[k]->execute(op(opcode), in, {output.tensor()}, attrs);
+            Beyond beyond;
+            backends_[k]->execute(op(opcode), in, {counted(output, beyond)}, attrs);
             const auto got = output.get<uint8_t>();
             std::string text;
             for (const Tensor& t : in) text += describe(t) + " ";
+            ASSERT_EQ(beyond.below, wanted.below) << opcode << " " << text << list.items[k]->name;
+            ASSERT_EQ(beyond.above, wanted.above) << opcode << " " << text << list.items[k]->name;
             for (size_t i = 0; i < got.size(); ++i) {
                 ASSERT_EQ(got[i], expected[i]) << opcode << " " << text << "-> " << describe(output.tensor())
                                                << " byte " << i << " with " << list.items[k]->name;
             }
         }
+    }
+    static Tensor counted(Operand& output, Beyond& beyond) {
+        Tensor tensor = output.tensor();
+        tensor.beyond = &beyond;
+        return tensor;
     }
     void SetUp() override {
         const fast::KernelList list = fast::usable_kernels();

@@ -423,12 +423,15 @@ std::string text_of(Case& made) {
     return text;
 }
 
+/// The bytes of the outputs, and how many of them left the range of their type.
 std::vector<uint8_t> run(ComputeBackend& backend, OpcodeId id, Case& made) {
     std::vector<Tensor> in, out;
+    Beyond beyond;
     for (Operand& operand : made.in) in.push_back(operand.tensor());
     for (Operand& operand : made.out) {
         std::fill(operand.storage.begin(), operand.storage.end(), 0x5a5a5a5aU);
         out.push_back(operand.tensor());
+        out.back().beyond = &beyond;
     }
     backend.execute(id, in, out, made.attrs);
     std::vector<uint8_t> bytes;
@@ -436,6 +439,7 @@ std::vector<uint8_t> run(ComputeBackend& backend, OpcodeId id, Case& made) {
         const auto part = operand.get<uint8_t>();
         bytes.insert(bytes.end(), part.begin(), part.end());
     }
+    for (const uint64_t count : {beyond.below, beyond.above}) bytes.push_back(static_cast<uint8_t>(count));
     return bytes;
 }
 

@@ -7,6 +7,13 @@
 namespace kpu::values::fast {
 namespace {
 
+/// `bounded` of results side by side; first: the first operands, whose place they took.
+void bound(const Elementwise& row, const double* first, const Elements& e) {
+    for (int64_t i = 0; i < e.count; ++i) {
+        if (std::isinf(e.a[i])) e.a[i] = bounded(row, {first[i], e.b[i]}, e.a[i]);
+    }
+}
+
 /// The row's vector form, or its function element by element.
 void apply(const Kernels& kernels, const Elementwise& row, const Elements& e) {
     if (row.vector != nullptr) return row.vector(kernels, e);
@@ -41,7 +48,7 @@ bool elementwise(const Kernels& kernels, const Elementwise& row, const Call& cal
     double lines[most_lines][chunk];
     for (size_t i = 0; i < std::min(most_lines, attributes.size()); ++i)
         std::fill(lines[i], lines[i] + chunk, attributes[i]);
-    double first_operand[chunk], second[chunk], third[chunk];
+    double first_operand[chunk], second[chunk] = {}, third[chunk];
     Elements e{first_operand, second, third, attributes.data(), lines, plain_integers(call.y()), {0, 0}, 0};
     if (is_integer(call.y().type)) e.range = range_of(call.y().type);
     for_each_chunk(call.y(), [&](int64_t first, int64_t count) {
@@ -49,7 +56,10 @@ bool elementwise(const Kernels& kernels, const Elementwise& row, const Call& cal
         a.read(first, count, first_operand);
         if (operands > 1) b.read(first, count, second);
         if (operands > 2) c.read(first, count, third);
+        double before[chunk];
+        if (row.grows) std::copy(first_operand, first_operand + count, before);
         apply(kernels, row, e);
+        if (row.grows) bound(row, before, e);
         out.write(first_operand, first, count);
     });
     return true;

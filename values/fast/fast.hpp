@@ -71,6 +71,8 @@ const float* as_f32(const Kernels& kernels, const Tensor& tensor, int64_t first,
 void widen(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, float* to);
 /// One rounding to the tensor's float type, canonical NaN.
 void narrow(const Kernels& kernels, const float* from, const Tensor& tensor, int64_t first, int64_t count);
+/// Counts for the tensor what its integer type does not hold.
+void note_outside(const Tensor& tensor, const Outside& outside);
 /// Saturated integers to the tensor's type.
 void narrow_integers(const int32_t* from, const Tensor& tensor, int64_t first, int64_t count);
 

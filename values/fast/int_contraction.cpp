@@ -29,9 +29,11 @@ class Output {
             return;
         }
         int32_t* to = scratch_.narrow.get(std::max<int64_t>(n, 1));
+        Outside outside;
         kernels_.requantize(reinterpret_cast<const int32_t*>(line), scaling_.multiplier.data() + first_column,
                             zeros_.data() + first_column, static_cast<double>(scaling_.range.low),
-                            static_cast<double>(scaling_.range.high), to, n);
+                            static_cast<double>(scaling_.range.high), to, n, outside);
+        note_outside(y_, outside);
         narrow_integers(to, y_, y_offset, n);
     }
     int64_t b_zero(int64_t column) const { return scaling_.b_zero[static_cast<size_t>(column)]; }

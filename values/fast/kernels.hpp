@@ -4,6 +4,11 @@
 
 namespace kpu::values::fast {
 
+/// How many numbers an integer type does not hold.
+struct Outside {
+    int64_t below = 0, above = 0;
+};
+
 /// Inner loops compiled once per instruction set; all variants give the same bits. Plain pointers only: these
 /// sources are compiled with instruction-set flags, and an inline function of a shared header could leak such
 /// code into programs that run on older machines.
@@ -40,12 +45,16 @@ struct Kernels {
     void (*odd_f32_of_f64)(const double* from, float* to, int64_t count);
     void (*f32_of_f64)(const double* from, float* to, int64_t count);
 
-    /// clamp(round_half_even(acc * multiplier) + zero, low, high)
+    /// Bits of the largest |number|, those of a NaN being above all: to see whether any is too large.
+    uint32_t (*largest_magnitude)(const float* from, int64_t count);
+
+    /// clamp(round_half_even(acc * multiplier) + zero, low, high); adds what was clamped to `outside`.
     void (*requantize)(const int32_t* acc, const double* multiplier, const double* zero, double low,
-                       double high, int32_t* to, int64_t count);
+                       double high, int32_t* to, int64_t count, Outside& outside);
     /// clamp(round_half_even(value) + zero, low, high) of finite or infinite values, NaN as 0; low and high
-    /// within i32
-    void (*quantize)(const double* value, double zero, double low, double high, int32_t* to, int64_t count);
+    /// within i32. Adds the finite ones that were clamped to `outside`.
+    void (*quantize)(const double* value, double zero, double low, double high, int32_t* to, int64_t count,
+                     Outside& outside);
     /// value = f32((value - zero) * scale), and the inverse as in_steps() of values/scalar.hpp has it
     void (*from_f32_steps)(double* value, double zero, double scale, int64_t count);
     void (*to_f32_steps)(double* value, double scale, int64_t count);

@@ -9,7 +9,8 @@
 namespace kpu::values::fast {
 namespace {
 
-constexpr double huge = 0x1p40;           // beyond every integer type, within exact rounding
+constexpr double huge = 0x1p40;  // beyond every integer type, within exact rounding
+constexpr double largest_real = 0x1.fffffffffffffp1023;
 constexpr double round_magic = 0x1.8p52;  // adding and subtracting it rounds to an integer, half to even
 
 inline uint32_t bits32(float value) {
@@ -134,28 +135,54 @@ void f32_of_f64(const double* from, float* to, int64_t count) {
     }
 }
 
-inline int32_t rounded_and_clamped(double value, double zero, double low, double high) {
+uint32_t largest_magnitude(const float* from, int64_t count) {
+    int32_t most = 0;  // signed: every instruction set compares these
+    for (int64_t i = 0; i < count; ++i) {
+        const auto bits = static_cast<int32_t>(bits32(from[i]) & 0x7fffffff);
+        most = bits > most ? bits : most;
+    }
+    return static_cast<uint32_t>(most);
+}
+
+/// Not yet clamped.
+inline double rounded(double value, double zero) {
     value = value < -huge ? -huge : value;
     value = value > huge ? huge : value;
     value = (value + round_magic) - round_magic;
-    value = value + zero;
+    return value + zero;
+}
+inline int32_t clamped(double value, double low, double high) {
     value = value < low ? low : value;
     value = value > high ? high : value;
     return static_cast<int32_t>(value);
 }
 
 void requantize(const int32_t* acc, const double* multiplier, const double* zero, double low, double high,
-                int32_t* to, int64_t count) {
+                int32_t* to, int64_t count, Outside& outside) {
+    int64_t below = 0, above = 0;
     for (int64_t i = 0; i < count; ++i) {
-        to[i] = rounded_and_clamped(static_cast<double>(acc[i]) * multiplier[i], zero[i], low, high);
+        const double value = rounded(static_cast<double>(acc[i]) * multiplier[i], zero[i]);
+        below += value < low ? 1 : 0;
+        above += value > high ? 1 : 0;
+        to[i] = clamped(value, low, high);
     }
+    outside.below += below;
+    outside.above += above;
 }
 
-void quantize(const double* value, double zero, double low, double high, int32_t* to, int64_t count) {
+void quantize(const double* value, double zero, double low, double high, int32_t* to, int64_t count,
+              Outside& outside) {
+    int64_t below = 0, above = 0;
     for (int64_t i = 0; i < count; ++i) {
         const double number = value[i] == value[i] ? value[i] : 0.0;
-        to[i] = rounded_and_clamped(number, zero, low, high);
+        const double step = rounded(number, zero);
+        const double counted = __builtin_fabs(number) <= largest_real ? step : zero;
+        below += counted < low ? 1 : 0;
+        above += counted > high ? 1 : 0;
+        to[i] = clamped(step, low, high);
     }
+    outside.below += below;
+    outside.above += above;
 }
 
 void from_f32_steps(double* value, double zero, double scale, int64_t count) {
@@ -303,14 +330,14 @@ void minimum(double* value, const double* other, int64_t count) {
     }
 }
 
-#define KPU_KERNEL_COMMON(label, f16_in, f16_out, i8_rows, i8_columns, i8_tile)                             \
-    {                                                                                                       \
-        label, Lanes::rows, Lanes::f32_vectors *Lanes::f32_width, f32_tile, Lanes::rows,                    \
-            Lanes::i32_vectors *Lanes::i32_width, i16_tile, i8_rows, i8_columns, i8_tile, f16_in,           \
-            f32_of_bf16, f16_out, bf16_of_f32, canonical_f32, odd_f32_of_f64, f32_of_f64, requantize,       \
-            quantize, from_f32_steps, to_f32_steps, dequantize, divide, multiply, multiply_each, add,       \
-            subtract, divide_each, absolute, negate, truncate, square_root, leaky, exp, log, tanh, sigmoid, \
-            silu, gelu, pow, fma_each, mac_each, maximum, minimum                                           \
+#define KPU_KERNEL_COMMON(label, f16_in, f16_out, i8_rows, i8_columns, i8_tile)                              \
+    {                                                                                                        \
+        label, Lanes::rows, Lanes::f32_vectors *Lanes::f32_width, f32_tile, Lanes::rows,                     \
+            Lanes::i32_vectors *Lanes::i32_width, i16_tile, i8_rows, i8_columns, i8_tile, f16_in,            \
+            f32_of_bf16, f16_out, bf16_of_f32, canonical_f32, odd_f32_of_f64, f32_of_f64, largest_magnitude, \
+            requantize, quantize, from_f32_steps, to_f32_steps, dequantize, divide, multiply, multiply_each, \
+            add, subtract, divide_each, absolute, negate, truncate, square_root, leaky, exp, log, tanh,      \
+            sigmoid, silu, gelu, pow, fma_each, mac_each, maximum, minimum                                   \
     }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "values/reference.hpp"
+
 namespace kpu::values::fast {
 namespace {
 
@@ -44,7 +46,7 @@ void to_real(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_
 void from_real(const Kernels& kernels, const double* from, const Tensor& tensor, int64_t first,
                int64_t count) {
     if (is_posit(tensor.type)) {  // not by way of f32, where large numbers would become infinities
-        for (int64_t i = 0; i < count; ++i) store_float(tensor.type, tensor.data, first + i, from[i]);
+        for (int64_t i = 0; i < count; ++i) reference::put_float(tensor, first + i, from[i]);
         return;
     }
     float part[chunk];
@@ -64,18 +66,18 @@ void from_steps(const Kernels& kernels, const double* steps, int64_t zero, const
                 int64_t first, int64_t count) {
     const IntegerRange range = range_of(tensor.type);
     if (tensor.type == ElemType::u32) {  // beyond the kernel's i32
-        for (int64_t i = 0; i < count; ++i) {
-            store_saturated(tensor.type, tensor.data, first + i, quantized(steps[i], zero, range));
-        }
+        for (int64_t i = 0; i < count; ++i) reference::put_steps(tensor, first + i, steps[i], zero);
         return;
     }
+    Outside outside;
     int32_t part[chunk];
     for (int64_t done = 0; done < count; done += chunk) {
         const int64_t size = std::min(chunk, count - done);
         kernels.quantize(steps + done, static_cast<double>(zero), static_cast<double>(range.low),
-                         static_cast<double>(range.high), part, size);
+                         static_cast<double>(range.high), part, size, outside);
         narrow_integers(part, tensor, first + done, size);
     }
+    note_outside(tensor, outside);
 }
 
 void widen(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, float* to) {
@@ -94,11 +96,21 @@ void narrow(const Kernels& kernels, const float* from, const Tensor& tensor, int
         kernels.canonical_f32(from, reinterpret_cast<float*>(tensor.data) + first, count);
     } else if (is_posit(tensor.type)) {
         for (int64_t i = 0; i < count; ++i)
-            store_float(tensor.type, tensor.data, first + i, static_cast<double>(from[i]));
+            reference::put_float(tensor, first + i, static_cast<double>(from[i]));
     } else {
         uint16_t* to = reinterpret_cast<uint16_t*>(tensor.data) + first;
         (tensor.type == ElemType::f16 ? kernels.f16_of_f32 : kernels.bf16_of_f32)(from, to, count);
+        if (tensor.beyond == nullptr) return;
+        const double limit = first_beyond(tensor.type);
+        if (static_cast<double>(float_of(kernels.largest_magnitude(from, count))) < limit) return;
+        for (int64_t i = 0; i < count; ++i) note_float(*tensor.beyond, limit, static_cast<double>(from[i]));
     }
+}
+
+void note_outside(const Tensor& tensor, const Outside& outside) {
+    if (tensor.beyond == nullptr) return;
+    tensor.beyond->below += static_cast<uint64_t>(outside.below);
+    tensor.beyond->above += static_cast<uint64_t>(outside.above);
 }
 
 void narrow_integers(const int32_t* from, const Tensor& tensor, int64_t first, int64_t count) {
