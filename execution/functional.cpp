@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "isa/mac_share.hpp"
 #include "values/kernel/task.hpp"
 
 namespace kpu::execution {
@@ -76,14 +77,16 @@ TaskInstance& FunctionalDriver::start_next() {
 
 TaskTraffic FunctionalDriver::total_traffic() const {
     TaskTraffic total;
+    std::vector<uint64_t> macs(program_.ops.size());  // by operation
     for (size_t i = 0; i < program_.tasks.size(); ++i) {
         const TaskTraffic work = traffic_of(program_, program_.tasks[i]);
-        total.macs += executions_[i] * work.macs;
+        macs[program_.tasks[i].op] += executions_[i] * work.macs;
         for (size_t level = 0; level < total.read.size(); ++level) {
             total.read[level] += executions_[i] * work.read[level];
             total.written[level] += executions_[i] * work.written[level];
         }
     }
+    for (size_t op = 0; op < macs.size(); ++op) total.macs += mac_share(program_, op).useful(macs[op]);
     return total;
 }
 

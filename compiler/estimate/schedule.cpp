@@ -366,6 +366,11 @@ class Schedule : execution::ControlListener {
         result.tasks = std::accumulate(instances_.begin(), instances_.end(), uint64_t{0});
         result.charged.assign(program_.ops.size(), 0);
         result.bounds = bounds(program_, target_, instances_, launches_);
+        result.macs.assign(program_.ops.size(), 0);
+        for (size_t t = 0; t < program_.tasks.size(); ++t) {
+            const BoundTask& task = program_.tasks[t];
+            if (task.op < result.macs.size()) result.macs[task.op] += instances_[t] * task.macs;
+        }
         std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
             return std::tie(a.from, a.serial, a.memory) < std::tie(b.from, b.serial, b.memory);
         });

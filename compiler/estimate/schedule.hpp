@@ -18,7 +18,8 @@ struct Estimate {
     std::vector<double> charged;  ///< by BoundProgram::ops, as ops.csv charges them; sums to `cycles`
     uint64_t tasks = 0;           ///< that were executed
     Energy energy;
-    std::vector<Bound> bounds;  ///< by BoundProgram::ops
+    std::vector<Bound> bounds;   ///< by BoundProgram::ops
+    std::vector<uint64_t> macs;  ///< by BoundProgram::ops: of all tasks
 };
 
 /// `launches`: what kernels do, by statement. Deterministic.

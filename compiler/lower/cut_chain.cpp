@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/diagnostics.hpp"
+#include "compiler/graph/macs.hpp"
 #include "compiler/lower/transposed.hpp"
 
 namespace kpu::lower {
@@ -203,6 +204,16 @@ class Cutter {
         }
     }
 
+    /// Of what `extent` rows have in common. The shares of all rows sum to it.
+    static uint64_t share_of(uint64_t all, const Rows& rows, int64_t extent) {
+        __extension__ typedef unsigned __int128 Wide;
+        const auto until = [&](int64_t row) {
+            return static_cast<uint64_t>(Wide{all} * static_cast<uint64_t>(row) /
+                                         static_cast<uint64_t>(extent));
+        };
+        return until(rows.hi) - until(rows.lo);
+    }
+
     /// A strip at a border has the padding of that border alone.
     void patch(Node& added, const TileOp& op, const TileNode& tile, int axis, const Rows& range) const {
         const TileOperand& x = op.operands[tile.inputs[0]];
@@ -212,6 +223,9 @@ class Cutter {
             const Window& window = x.windows[dim];
             const Part part = part_of(window, shape(x.value)[dim], range.lo, range.count());
             if (is(added, "conv_transpose2d")) {
+                const Node& whole = steps_.graph().nodes[tile.node];
+                graph::set_macs(added, share_of(graph::macs_of(steps_.graph(), whole), range,
+                                                op.axes[static_cast<size_t>(axis)].extent));
                 crop_transposed(added.attrs, dim - 1, shape(added.inputs[1])[dim - 1], window, part,
                                 shape(added.outputs[0])[dim]);
             } else {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/graph/macs.hpp"
+
 namespace kpu::lower {
 
 Part part_of(const Window& window, int64_t dimension, int64_t first, int64_t count) {
@@ -177,10 +179,7 @@ uint32_t Tiling::prefetch_distance(const TileOp& op) const {
 uint64_t macs_of(const graph::Graph& graph, const TileOp& op) {
     uint64_t macs = 0;
     for (const TileNode& tile : op.nodes) {
-        const graph::Node& node = graph.nodes[tile.node];
-        if (node.spec().macs == nullptr) continue;
-        macs += node.spec().macs(graph.value(node.inputs[0]).shape, graph.value(node.inputs[1]).shape,
-                                 graph.value(node.outputs[0]).elements(), node.attrs);
+        macs += graph::macs_of(graph, graph.nodes[tile.node]);
     }
     return macs;
 }

@@ -6,6 +6,7 @@
 
 #include "compiler/estimate/schedule.hpp"
 #include "compiler/network/compile.hpp"
+#include "isa/mac_share.hpp"
 
 namespace kpu::network {
 namespace {
@@ -83,6 +84,12 @@ void state_estimates(Compiled& compiled, const lower::Target& target) {
         op.set_estimated_energy_pj(std::round(of.energy.by_op[static_cast<size_t>(i)]));
         op.set_bound(std::string(least.name));
         op.set_bound_cycles(static_cast<uint64_t>(least.cycles));
+        const uint64_t graph =
+            op_attribute(op, op_macs_attribute) * std::max<uint64_t>(1, module.program.inferences());
+        if (graph == 0 || of.macs[static_cast<size_t>(i)] <= graph) continue;
+        proto::OpAttribute& done = *op.add_attribute();
+        done.set_name(std::string(op_task_macs_attribute));
+        done.set_i(static_cast<int64_t>(of.macs[static_cast<size_t>(i)]));
     }
     module.program.set_estimated_total_energy_uj(std::round(of.energy.total_pj) * 1e-6);
     module.program.set_estimated_total_cycles(static_cast<uint64_t>(std::llround(of.cycles)));

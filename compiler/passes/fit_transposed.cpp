@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/graph/macs.hpp"
 #include "compiler/passes/fit_tiles.hpp"
 
 namespace kpu::passes {
@@ -70,11 +71,14 @@ bool fit_transposed(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     BoundAttrs attrs = node.attrs;
     set_ints(attrs, "pads", pads);
     set_ints(attrs, "output_padding", more);
+    const uint64_t macs = graph::macs_of(graph, node);
     if (!cut) {
         rewriter.replace_node(id, node.spec().name, operands, attrs);
+        graph::set_macs(graph.nodes[id], macs);
         return true;
     }
     const ValueId whole = rewriter.add(node.spec().name, operands, attrs, named(y, ".whole"));
+    graph::set_macs(graph.nodes.back(), macs);
     rewriter.replace_node(
         id, "slice", {whole},
         graph::attributes({graph::ints("starts", {0, 0}), graph::ints("ends", {y.shape[1], y.shape[2]}),

@@ -4,6 +4,10 @@
 
 namespace kpu::model {
 
+WorkCounts::WorkCounts(const BoundProgram& program) : ops_(program.ops.size() + 1) {
+    for (size_t op = 0; op < program.ops.size(); ++op) ops_[op].share = mac_share(program, op);
+}
+
 void WorkCounts::completed(const TaskCommand& command) {
     const TaskPlan& plan = *command.plan;
     OpWork& op = ops_[std::min<size_t>(command.task->task->op, ops_.size() - 1)];
@@ -20,9 +24,11 @@ void WorkCounts::completed(const TaskCommand& command) {
         count_hits(use, plan.moves());
     }
     if (!plan.macs) return;
-    type_of(*plan.macs).macs += plan.work;
-    op.macs += plan.work;
-    op.cycles_at_peak += double(plan.work) * 65536.0 / double(std::max<uint64_t>(plan.peak_q16, 1));
+    const uint64_t before = op.macs;
+    op.done_macs += plan.work + plan.repeated;
+    op.macs = op.share.useful(op.done_macs);
+    type_of(*plan.macs).macs += op.macs - before;
+    op.cycles_at_peak += double(op.macs - before) * 65536.0 / double(std::max<uint64_t>(plan.peak_q16, 1));
 }
 
 void WorkCounts::count_hits(const StreamUse& use, bool mover) {

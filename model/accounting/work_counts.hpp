@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "isa/mac_share.hpp"
 #include "model/task/task_observer.hpp"
 
 namespace kpu::model {
@@ -11,11 +12,13 @@ namespace kpu::model {
 /// MACs, bytes and accesses of completed tasks, of the device and of each operation.
 class WorkCounts : public TaskObserver {
   public:
-    explicit WorkCounts(size_t op_count) : ops_(op_count + 1) {}
+    explicit WorkCounts(const BoundProgram& program);
     void completed(const TaskCommand& command) override;
 
     struct OpWork {
-        uint64_t macs = 0;
+        uint64_t macs = 0;       ///< that the graph asks for
+        uint64_t done_macs = 0;  ///< with those that overlapping tiles repeat
+        MacShare share;
         double cycles_at_peak = 0;      ///< of its MACs on the arrays that did them, fractions kept
         uint64_t bytes[3] = {0, 0, 0};  ///< read and written, by level
     };

@@ -58,7 +58,7 @@ void fill(traces::TaskWork& work, const TaskCommand& command) {
     work.drain = plan.drain;
     work.uneven = plan.uneven;
     work.occupancy = plan.occupancy;
-    work.work = plan.work;
+    work.work = plan.work + plan.repeated;
     work.peak_q16 = plan.peak_q16;
     work.macs = command.task->task->macs;
     work.streams.resize(report.streams.size());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "isa/mac_share.hpp"
 #include "model/timing/systolic.hpp"
 #include "model/unit/unit_module.hpp"
 #include "platforms/platform.hpp"
@@ -134,7 +135,8 @@ TaskPlan ArrayUnit::plan(const Work& work) const {
     plan.fill = time.weight_load + time.fill + time.waits;
     plan.steady = time.steady;
     plan.drain = time.drain;
-    plan.work = formula.macs;
+    plan.work = mac_share(*place().program, work.op).useful(formula.macs);
+    plan.repeated = formula.macs - plan.work;
     plan.peak_q16 = formula.peak_q16;
     plan.unit_cycles_q16 = ArrayClock(*place().platform).per_core_cycle(65536);
     plan.processing_elements = formula.array.rows * formula.array.cols;
@@ -191,13 +193,13 @@ void ArrayUnit::plan_energy(const Work& work, TaskPlan& plan) const {
     using traces::Component;
     using Basis = EnergyAction::Basis;
     const ElemType type = priced_type(work.inputs[0].elem, work.inputs[1].elem);
+    const uint64_t macs = plan.work + plan.repeated;
     // at rate r an element does r MACs in a cycle in which it is active
-    const auto active = static_cast<uint64_t>(double(plan.work) * double(plan.processing_elements) *
+    const auto active = static_cast<uint64_t>(double(macs) * double(plan.processing_elements) *
                                               double(plan.unit_cycles_q16) / double(plan.peak_q16));
-    plan.energy = {
-        {Component::array, "mac." + std::string(name_of(without_es(type))), plan.work, Basis::task},
-        {Component::array, "pe.shift", active, Basis::active},
-        {Component::array, "pe.idle", active, Basis::idle}};
+    plan.energy = {{Component::array, "mac." + std::string(name_of(without_es(type))), macs, Basis::task},
+                   {Component::array, "pe.shift", active, Basis::active},
+                   {Component::array, "pe.idle", active, Basis::idle}};
 }
 
 /// MACs of a type per core cycle, of all arrays of the device.

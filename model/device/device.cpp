@@ -56,7 +56,7 @@ Device::Impl::Impl(const proto::Platform& p, const BoundProgram& bound, values::
     parts.core = core;
     parts.sink = options.sink;
     accounting = std::make_unique<Accounting>(parts);
-    work = std::make_unique<WorkCounts>(program.ops.size());
+    work = std::make_unique<WorkCounts>(program);
     energy = std::make_unique<EnergyBooking>(*ledger);
     kernels = std::make_unique<KernelProfile>(program);
     if (options.sink != nullptr) trace = std::make_unique<TaskTrace>(*options.sink, core, *board, units);

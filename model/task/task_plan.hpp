@@ -69,6 +69,7 @@ struct TaskPlan {
     Cycles first_result = 0;           ///< from the begin, without stalls
     Cycles uneven = 0;                 ///< operands that the unit does not ask for evenly are so much later
     uint64_t work = 0;                 ///< done in the steady state: MACs, elements; bytes of a mover
+    uint64_t repeated = 0;             ///< MACs beside `work` that other tasks do too, of overlapping tiles
     uint64_t peak_q16 = 1;             ///< of that, per cycle, in 1/65536
     uint64_t unit_cycles_q16 = 65536;  ///< cycles of the unit's own clock in a core cycle, in 1/65536
     uint64_t processing_elements = 0;  ///< of an array
