@@ -45,7 +45,8 @@ class Bounds {
             work[array] += times * double(task.macs) / peak(task) / units;
         } else if (task.launches()) {
             const kernels::Work& of = launches_.at(statement);
-            work[vector_of(task)] += times * of.lane_operations / target_.lanes_of(of) / units;
+            // its steps may depend on values: certain is that it makes its result
+            work[vector_of(task)] += times * double(task.elements) / target_.lanes_of(of) / units;
             copy(task, times * of.copies * of.length_of_a_copy, work);
         } else {
             work[vector_of(task)] +=
