@@ -102,7 +102,7 @@ bool CriticalPath::why(PathSegment& segment, PathSegment& next) const {
     if (segment.kind == PathSegment::Kind::stands || task.begin == task.ready)
         return released(serial, segment, next);
     if (held_by_unit(serial, task.unit, segment, next) || held_by_unit(serial, task.partner, segment, next) ||
-        held_by_sequencer(serial, segment, next)) {
+        held_by_sequencer(serial, segment, next) || held_by_launch(serial, segment, next)) {
         return true;
     }
     segment.because = Because::unknown;
@@ -124,6 +124,26 @@ bool CriticalPath::held_by_unit(uint32_t task, uint16_t unit, PathSegment& segme
     segment.because_task = before;
     next = execution(before, begin);
     return true;
+}
+
+/// Several units work on a launch of a kernel, and it began on one of them: what had this one shows in its states.
+bool CriticalPath::held_by_launch(uint32_t serial, PathSegment& segment, PathSegment& next) const {
+    const std::vector<TaskRun>& tasks = graph_.tasks();
+    const TaskRun& task = tasks[serial];
+    if (task.unit == no_unit) return false;
+    const std::vector<UnitState>& states = graph_.states(task.unit);
+    auto at = std::lower_bound(states.begin(), states.end(), task.begin,
+                               [](const UnitState& state, Cycles time) { return state.from < time; });
+    while (at != states.begin() && (--at)->to > task.ready) {
+        if (at->task == no_task || at->task == serial) continue;
+        const TaskRun& before = tasks[at->task];
+        if (!before.begun() || before.begin >= task.begin || before.begin >= at->to) continue;
+        segment.because = Because::unit_busy;
+        segment.because_task = at->task;
+        next = execution(at->task, task.begin);
+        return true;
+    }
+    return false;
 }
 
 bool CriticalPath::held_by_sequencer(uint32_t serial, PathSegment& segment, PathSegment& next) const {

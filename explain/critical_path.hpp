@@ -59,6 +59,7 @@ class CriticalPath {
     PathSegment last_segment() const;
     bool why(PathSegment& segment, PathSegment& next) const;
     bool held_by_unit(uint32_t task, uint16_t unit, PathSegment& segment, PathSegment& next) const;
+    bool held_by_launch(uint32_t task, PathSegment& segment, PathSegment& next) const;
     bool held_by_sequencer(uint32_t task, PathSegment& segment, PathSegment& next) const;
     bool released(uint32_t task, PathSegment& segment, PathSegment& next) const;
     PathSegment execution(uint32_t task, Cycles to) const;
