@@ -210,7 +210,7 @@ std::vector<const NodeModel*> Importer::ordered(const std::vector<NodeModel>& no
     for (size_t i = 0; i < nodes.size() && result.size() < nodes.size(); ++i) {
         if (missing[i] == 0) continue;
         refuse("the graph has a cycle: node `{}` ({}) needs its own result. Fix: export the model again.",
-               nodes[i].name, nodes[i].type);
+               nodes[i].name, nodes[i].full_type());
     }
     return result;
 }
@@ -228,7 +228,7 @@ graph::Source Importer::source_of(const NodeModel& node, const Scope& scope) {
     std::string result = name;
     for (int number = 2; !sources_.insert(result).second; ++number)
         result = fmt::format("{}.{}", name, number);
-    return {result, node.type};
+    return {result, node.full_type()};
 }
 
 void Importer::count_node() {
@@ -250,7 +250,7 @@ void Importer::import_node(const NodeModel& given, Scope& scope) {
         import_call(node, *function, scope, source);
         return;
     }
-    support.push_back({source.name, node.type, ""});
+    support.push_back({source.name, source.type, ""});
     const size_t row = support.size() - 1;
     try {
         if (node.domain.empty() && node.type == "If") {

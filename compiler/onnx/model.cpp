@@ -84,6 +84,8 @@ const Attribute* NodeModel::find(std::string_view attribute) const {
     return nullptr;
 }
 
+std::string NodeModel::full_type() const { return domain.empty() ? type : domain + "." + type; }
+
 std::string domain_of(const std::string& written) { return written == "ai.onnx" ? "" : written; }
 
 }  // namespace kpu::onnx

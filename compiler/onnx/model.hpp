@@ -91,6 +91,8 @@ struct NodeModel {
     std::vector<std::string> inputs, outputs;  ///< "" where an optional one is absent
     std::vector<Attribute> attributes;
     const Attribute* find(std::string_view attribute) const;
+    /// For messages, with the domain: "com.microsoft.FusedConv"; of ONNX itself the type alone.
+    std::string full_type() const;
 };
 
 struct Dimension {

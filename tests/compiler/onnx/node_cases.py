@@ -96,7 +96,7 @@ def with_constants(case: Case) -> Case:
 
 def reason_of(error: str) -> str:
     """The reason in an error text, without names."""
-    found = re.search(r"node `[^`]*` \((\w+)\): (.*)", error)
+    found = re.search(r"node `[^`]*` \(([\w.]+)\): (.*)", error)
     text = f"{found[1]}: {found[2]}" if found else error.strip().splitlines()[-1].split("error: ")[-1]
     text = re.sub(r"`[^`]*`", "`..`", text)
     if type_ := re.search(r"has type (\w+), which|tensors of (\w+) are not taken", text):
