@@ -18,6 +18,8 @@ namespace kpu::quantize {
 namespace {
 
 constexpr size_t max_file_bytes = size_t{256} << 20;
+/// Of a PNG, compressed data behind its last row: the end of the stream, and what a writer left over.
+constexpr size_t most_behind = size_t{64} << 10;
 
 [[noreturn]] void damaged(const std::string& path, const std::string& why) {
     throw UserError(
@@ -40,6 +42,8 @@ struct PngReader {
     size_t at = 0;
     std::string error;
     std::vector<png_bytep> rows;
+    bool in_rows = false;  ///< png_read_image() is at work
+    size_t behind = 0;     ///< bytes that it has read although all rows are there
 
     explicit PngReader(const std::string& file) : bytes(&file) {
         png = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error,
@@ -50,6 +54,13 @@ struct PngReader {
     PngReader(const PngReader&) = delete;
     PngReader& operator=(const PngReader&) = delete;
 
+    bool has_all_rows() const {
+        constexpr int passes = 7;
+        if (png_get_interlace_type(png, info) != PNG_INTERLACE_NONE)
+            return png_get_current_pass_number(png) >= passes;
+        return png_get_current_row_number(png) >= png_get_image_height(png, info);
+    }
+
     static void on_error(png_structp png, png_const_charp text) {
         static_cast<PngReader*>(png_get_error_ptr(png))->error = text;
         png_longjmp(png, 1);
@@ -57,6 +68,9 @@ struct PngReader {
     static void on_read(png_structp png, png_bytep out, size_t count) {
         auto* self = static_cast<PngReader*>(png_get_io_ptr(png));
         if (count > self->bytes->size() - self->at) png_error(png, "the file is truncated");
+        // libpng looks for the end of compressed data, and would inflate all there is
+        if (self->in_rows && self->has_all_rows()) self->behind += count;
+        if (self->behind > most_behind) png_error(png, "its data go on behind its last row");
         std::memcpy(out, self->bytes->data() + self->at, count);
         self->at += count;
     }
@@ -81,7 +95,9 @@ bool read_png_header(PngReader& reader) {
 
 bool read_png_rows(PngReader& reader) {
     if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
+    reader.in_rows = true;
     png_read_image(reader.png, reader.rows.data());
+    reader.in_rows = false;
     png_read_end(reader.png, nullptr);
     return true;
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <png.h>
 #include <turbojpeg.h>
+#include <zlib.h>
 
 #include <cmath>
 #include <filesystem>
@@ -236,6 +237,46 @@ TEST_F(SamplesTest, DamagedPicturesAreNamed) {
     }
     write_file(path("cut.png"), "GIF89a");
     EXPECT_THAT(refusal(graph), HasSubstr("it is neither PNG nor JPEG"));
+}
+
+// A PNG whose compressed data go on behind its last row is not inflated to its end; the little that writers leave over is
+// no mistake.
+TEST_F(SamplesTest, PicturesEndAtTheirSize) {
+    constexpr uint32_t side = 16;
+    const auto chunk = [](const std::string& type, const std::string& data) {
+        const auto number = [](uint32_t value) {
+            std::string bytes;
+            for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+            return bytes;
+        };
+        const std::string both = type + data;
+        const auto sum =
+            ::crc32(0, reinterpret_cast<const Bytef*>(both.data()), static_cast<uInt>(both.size()));
+        return number(static_cast<uint32_t>(data.size())) + both + number(static_cast<uint32_t>(sum));
+    };
+    const auto write = [&](bool interlaced, size_t behind) {
+        const std::string pixels((1 + 3 * side) * side * (interlaced ? 2 : 1) + behind, '\0');
+        uLongf size = ::compressBound(pixels.size());
+        std::string packed(size, '\0');
+        ASSERT_EQ(::compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
+                              reinterpret_cast<const Bytef*>(pixels.data()), pixels.size(), 9),
+                  Z_OK);
+        packed.resize(size);
+        const std::string head{0, 0, 0, side, 0, 0, 0, side, 8, 2, 0, 0, interlaced ? '\1' : '\0'};
+        write_file(path("bomb.png"),
+                   "\x89PNG\r\n\x1a\n" + chunk("IHDR", head) + chunk("IDAT", packed) + chunk("IEND", ""));
+    };
+    for (const bool interlaced : {false, true}) {
+        write(interlaced, size_t{256} << 20);
+        try {
+            read_picture(path("bomb.png"), side, side);
+            FAIL() << interlaced;
+        } catch (const UserError& error) {
+            EXPECT_THAT(error.what(), HasSubstr("its data go on behind its last row. Fix: "));
+        }
+        write(interlaced, 1000);
+        EXPECT_EQ(read_picture(path("bomb.png"), side, side).rgb, std::vector<uint8_t>(3 * side * side, 0));
+    }
 }
 
 TEST_F(SamplesTest, WrongArraysAreNamed) {
