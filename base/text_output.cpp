@@ -1,9 +1,12 @@
 #include "base/text_output.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -12,8 +15,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <set>
 
 #include "base/diagnostics.hpp"
+#include "base/text.hpp"
 
 namespace kpu {
 namespace {
@@ -112,6 +118,47 @@ Place place_of(const std::string& path) {
     return place;
 }
 
+/// Locks it until this process closes it, or ends; false: another one has taken it for a dead one's. Where files have no
+/// locks, nobody takes them for that.
+bool take(int file) {
+    if (::flock(file, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+    struct stat status {};
+    return ::fstat(file, &status) != 0 || status.st_nlink > 0;
+}
+
+struct CloseFolder {
+    void operator()(DIR* folder) const { ::closedir(folder); }
+};
+
+/// kpusim-PID-NUMBER.tmp
+bool is_temporary_name(std::string_view name) {
+    constexpr std::string_view begin = "kpusim-", end = ".tmp";
+    if (!starts_with(name, begin) || !ends_with(name, end)) return false;
+    name = name.substr(begin.size(), name.size() - begin.size() - end.size());
+    return std::count(name.begin(), name.end(), '-') == 1 &&
+           name.find_first_not_of("0123456789-") == std::string_view::npos;
+}
+
+/// What runs left in the folder that were killed: files that nobody holds locked. Once for each folder.
+void remove_dead_temporaries(const std::string& folder) {
+    static std::mutex mutex;
+    static std::set<std::string> seen;
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!seen.insert(folder).second) return;
+    const std::unique_ptr<DIR, CloseFolder> entries(::opendir(folder.empty() ? "." : folder.c_str()));
+    if (!entries) return;
+    while (const dirent* entry = ::readdir(entries.get())) {
+        if (!is_temporary_name(entry->d_name)) continue;
+        const std::string path = folder + entry->d_name;
+        const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (file < 0) continue;
+        struct stat status {};
+        const bool plain = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+        if (plain && ::flock(file, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+        ::close(file);
+    }
+}
+
 }  // namespace
 
 bool write_all(int file, std::string_view bytes) {
@@ -156,11 +203,16 @@ Output Output::to_file(const std::string& path) {
 /// Beside the target, so that it can be renamed. Its name is short: the target's may be as long as names go.
 void Output::open_temporary(unsigned mode) {
     static std::atomic<unsigned> number{0};
+    remove_dead_temporaries(folder_of(target_));
     do {
         temporary_ = fmt::format("{}kpusim-{}-{}.tmp", folder_of(target_), ::getpid(), number++);
         slot_ = remember(temporary_.c_str());
         file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, any_mode);
-        if (file_ >= 0) break;
+        if (file_ >= 0 && take(file_)) break;
+        if (file_ >= 0) {  // somebody took it for a dead one, and removes it
+            ::close(std::exchange(file_, -1));
+            errno = EEXIST;
+        }
         forget(std::exchange(slot_, -1));
     } while (errno == EEXIST);
     if (file_ < 0) return temporary_.clear();

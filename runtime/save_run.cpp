@@ -41,14 +41,14 @@ void write_program(const Module& module, const traces::RunFolder& files) {
 
 }  // namespace
 
-void save_run(const std::string& folder, bool force, Simulation& simulation,
-              const std::vector<traces::OpRow>& ops, traces::Manifest manifest) {
+void save_run(traces::RunFolder& files, Simulation& simulation, const std::vector<traces::OpRow>& ops,
+              traces::Manifest manifest) {
     std::string ops_csv;
     auto output = Output::to_string(ops_csv);
     traces::write_ops_csv(ops, output);
     output.finish();
 
-    traces::RunFolder files(folder, force);
+    files.begin();
     files.write_stats(simulation.stats().to_json(false));
     files.write_ops(ops_csv);
     if (const auto rows = simulation.kernel_rows(); !rows.empty()) {
@@ -93,8 +93,8 @@ void save_run(const std::string& folder, bool force, Simulation& simulation,
     files.write_manifest(manifest);
 }
 
-void finish_saved_run(const std::string& folder, Simulation& simulation) {
-    write_file(folder + "/" + traces::stats_file_name, simulation.stats().to_json(simulation.complete()));
+void finish_saved_run(const traces::RunFolder& files, Simulation& simulation) {
+    files.write_stats(simulation.stats().to_json(simulation.complete()));
 }
 
 }  // namespace kpu::runtime

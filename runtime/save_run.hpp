@@ -7,14 +7,14 @@
 
 namespace kpu::runtime {
 
-/// Writes what a run leaves into `folder`: stats.json, ops.csv, manifest.json, program.nem, program.kern,
+/// Writes what a run leaves: stats.json, ops.csv, manifest.json, program.nem, program.kern,
 /// platform.textproto and the outputs. `ops`: the rows of the simulation, with estimates if there are others.
 /// The caller gives the manifest its command line, its inputs and the paths of program and platform; the rest
-/// is filled in here. Ends a paused run. `force`: as RunFolder. Throws UserError.
+/// is filled in here. Ends a paused run. Throws UserError.
 /// stats.json says `"complete": false` until finish_saved_run(), which follows when traces are written too.
-void save_run(const std::string& folder, bool force, Simulation& simulation,
-              const std::vector<traces::OpRow>& ops, traces::Manifest manifest);
+void save_run(traces::RunFolder& files, Simulation& simulation, const std::vector<traces::OpRow>& ops,
+              traces::Manifest manifest);
 /// stats.json as it stays. Throws UserError.
-void finish_saved_run(const std::string& folder, Simulation& simulation);
+void finish_saved_run(const traces::RunFolder& files, Simulation& simulation);
 
 }  // namespace kpu::runtime

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/text.hpp"
 #include "base/text_lines.hpp"
 
 namespace kpu::traces {
@@ -125,13 +126,8 @@ class Report : private TextLines {
                  percent(useful, total), worst(unit, total));
         }
         std::string legend;
-        for (const Band& band : bands())
-            legend += fmt::format("  {} {}", paint(band, band.glyph), band.label);
+        for (const Band& band : bands()) legend += fmt::format("  {} {}", band.glyph, band.label);
         line("  {:<{}}{}", "", name_width, legend);
-    }
-
-    std::string paint(const Band& band, std::string_view text) const {
-        return options_.colour ? fmt::format("\x1b[{}m{}\x1b[0m", band.colour, text) : std::string(text);
     }
 
     std::string draw(const UnitInfo& unit, size_t bar, double total) const {
@@ -142,9 +138,7 @@ class Report : private TextLines {
             sum += static_cast<double>(cycles_of(unit, band));
             const size_t until =
                 std::min(bar, static_cast<size_t>(std::llround(sum / total * static_cast<double>(bar))));
-            std::string run;
-            for (; drawn < until; ++drawn) run += band.glyph;
-            if (!run.empty()) text += paint(band, run);
+            for (; drawn < until; ++drawn) text += band.glyph;
         }
         return text + std::string(bar - drawn, ' ');
     }
@@ -244,6 +238,24 @@ const std::vector<Band>& bands() {
           Cause::stalled_dependency, Cause::stalled_issue_window, Cause::unattributed}},
         {"·", "90", "idle", {Cause::idle_no_work, Cause::idle_finished, Cause::device_idle_other}}};
     return table;
+}
+
+std::string coloured(std::string_view report) {
+    std::string text;
+    const Band* open = nullptr;
+    for (size_t at = 0; at < report.size();) {
+        const auto band = std::find_if(bands().begin(), bands().end(), [&](const Band& each) {
+            return starts_with(report.substr(at), each.glyph);
+        });
+        const Band* const next = band == bands().end() ? nullptr : &*band;
+        if (open != next && open != nullptr) text += "\x1b[0m";
+        if (open != next && next != nullptr) text += fmt::format("\x1b[{}m", next->colour);
+        open = next;
+        const size_t size = next == nullptr ? 1 : std::string_view(next->glyph).size();
+        text += report.substr(at, size);
+        at += size;
+    }
+    return text;
 }
 
 std::string grouped(uint64_t value) {

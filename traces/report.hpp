@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "traces/run_info.hpp"
@@ -20,8 +21,7 @@ struct Band {
 const std::vector<Band>& bands();
 
 struct ReportOptions {
-    size_t width = 100;   ///< columns; at least 60
-    bool colour = false;  ///< ANSI colours: only for a terminal
+    size_t width = 100;  ///< columns; at least 60
     size_t top_ops = 10;
 };
 
@@ -29,6 +29,9 @@ struct ReportOptions {
 /// by component, the operations that took most time. Statistics that the run did not produce are left out.
 std::string report(const StatSet& stats, const RunInfo& info, const std::vector<OpRow>& ops,
                    const ReportOptions& options = {});
+
+/// The report with the ANSI colours of its bands: only for a terminal.
+std::string coloured(std::string_view report);
 
 /// "1.50 MiB" and the like.
 std::string bytes_text(uint64_t bytes);

@@ -1,7 +1,9 @@
 #include "traces/run_folder.hpp"
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -93,6 +95,12 @@ void check_folder(const std::string& path, bool force) {
         return;
     }
     if (!fs::is_directory(status)) refuse(path, "is not a folder. Fix: choose another output folder.");
+    const fs::path outputs = fs::path(path) / outputs_folder;
+    const fs::file_type there = fs::symlink_status(outputs, error).type();
+    if (there == fs::file_type::symlink)
+        refuse(outputs.string(), "is a link: outputs would be written elsewhere. Fix: remove the link.");
+    if (there != fs::file_type::not_found && there != fs::file_type::directory)
+        refuse(outputs.string(), "is no folder, which the outputs need. Fix: remove it.");
     const bool empty = fs::is_empty(path, error);
     if (error) unusable(path, "cannot read the folder", error.message());
     if (!empty && !force) {
@@ -122,8 +130,26 @@ void RunFolder::check(const std::string& path, bool force, const std::vector<std
 RunFolder::RunFolder(const std::string& path, bool force) : path_(path) {
     check_folder(path, force);
     std::error_code error;
-    fs::create_directories(fs::path(path) / outputs_folder, error);
+    made_ = fs::create_directories(path, error);
     if (error) unusable(path, "cannot create the folder", error.message());
+    lock_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool locked = lock_ >= 0 && ::flock(lock_, LOCK_EX | LOCK_NB) == 0;
+    if (lock_ >= 0 && !locked && errno == EWOULDBLOCK) {
+        ::close(lock_);
+        refuse(path, "another run writes to the folder. Fix: wait for its end, or choose another folder.");
+    }
+}
+
+RunFolder::~RunFolder() {
+    if (made_) ::rmdir(path_.c_str());  // fails where something is in it
+    if (lock_ >= 0) ::close(lock_);
+}
+
+void RunFolder::begin() {
+    std::error_code error;
+    fs::create_directories(fs::path(path_) / outputs_folder, error);
+    if (error) unusable(path_, "cannot create the folder", error.message());
+    const std::string& path = path_;
     fs::remove(fs::path(path) / stats_file_name, error);  // first: what is left is no run
     for (const std::string& name : old_outputs(path)) fs::remove(fs::path(path) / name, error);
     for (const char* name : {"manifest.json", "ops.csv", kernels_file_name, "platform.textproto",
@@ -172,6 +198,7 @@ void RunFolder::write_manifest(const Manifest& manifest) const {
     for (const auto& [name, value] : manifest.parameters) out["parameters"][name] = value;
     for (const Manifest::File& file : manifest.inputs) out["inputs"].push_back(to_json(file));
     for (const auto& [op, type] : manifest.precisions) out["precisions"][op] = type;
+    if (!manifest.events.empty()) out["events"] = manifest.events;
     if (!manifest.host.empty()) out["host"] = manifest.host;
     if (!manifest.energy_table.empty())
         out["energy"] = {{"table", manifest.energy_table},

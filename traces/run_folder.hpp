@@ -25,6 +25,7 @@ struct Manifest {
     std::vector<std::pair<std::string, std::string>>
         precisions;  ///< of operations, where a compiler told them
     std::vector<File> inputs;
+    std::string events;  ///< event file in the folder of the run, by its path there; empty: none
     std::string energy_table, energy_corner;  ///< empty: energy is not modelled
     double node_nm = 0, vdd = 0, temp_c = 0;
     std::vector<std::string> host;  ///< conversions between host arrays and the device's tensors, a line each
@@ -41,8 +42,14 @@ class RunFolder {
   public:
     /// Creates the folder, or takes an empty one. A folder with content is refused unless `force`, which
     /// replaces only files that this class writes: the names above, and the outputs that the old manifest
-    /// lists. Throws UserError.
+    /// lists. The folder is locked: another run that wants it meanwhile is refused. Throws UserError.
     RunFolder(const std::string& path, bool force);
+    RunFolder(const RunFolder&) = delete;
+    RunFolder& operator=(const RunFolder&) = delete;
+    /// A folder that was made and got nothing goes.
+    ~RunFolder();
+    /// Removes the files of the run that was there before. Only then they are written.
+    void begin();
     /// Refuses what could not be written after the run, and changes nothing: for checks before it starts.
     /// `outputs`: names of write_output().
     static void check(const std::string& path, bool force, const std::vector<std::string>& outputs);
@@ -63,6 +70,8 @@ class RunFolder {
 
   private:
     std::string path_;
+    bool made_ = false;                 ///< by this run
+    int lock_ = -1;                     ///< descriptor of the folder; -1: it cannot be locked
     std::vector<std::string> outputs_;  ///< file names below path_
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -49,6 +50,10 @@ void read_manifest(const std::string& path, RunResults& run) {
     for (const auto& [name, value] : parameters.items()) {
         if (value.is_number_integer()) manifest.parameters.emplace_back(name, value.get<int64_t>());
     }
+    const fs::path events(
+        text_of(content, "events"));  // a manifest is untrusted: nothing outside of its folder
+    const bool inside = events.is_relative() && std::find(events.begin(), events.end(), "..") == events.end();
+    if (inside) manifest.events = events.string();
     for (const json& row : content.value("inputs", json::array())) manifest.inputs.push_back(file_from(row));
     for (const json& row : content.value("outputs", json::array())) {
         if (row.is_object()) run.outputs.emplace_back(text_of(row, "file"), text_of(row, "sha256"));
@@ -124,8 +129,22 @@ RunResults read_run(const std::string& folder) {
     run.platform = read_if_there(path / "platform.textproto");
     run.program = read_if_there(path / program_file_name);
     run.program_kernels = read_if_there(path / program_kernels_file_name);
-    if (is_there(path / events_file_name)) run.events = (path / events_file_name).string();
+    const std::string& events = run.manifest.events;
+    for (const fs::path& file :
+         {path / (events.empty() ? events_file_name : events), path / events_file_name}) {
+        if (run.events.empty() && is_there(file)) run.events = file.string();
+    }
     return run;
+}
+
+std::string event_file_of(const std::string& path) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) return path;
+    const RunResults run = read_run(path);
+    if (!run.events.empty()) return run.events;
+    throw UserError(
+        fmt::format("{0}: the run kept no events. Fix: run again with `-o {0} --force --events {1}`.", path,
+                    (fs::path(path) / events_file_name).string()));
 }
 
 RunResults read_baseline(const std::string& path) {

@@ -25,12 +25,14 @@ struct RunResults {
     std::string events;                                        ///< path of the event file in it; empty: none
 };
 
-/// The name under which a run's event file is looked for in its folder: `run -o DIR --events
-/// DIR/events.kpuev`.
+/// The name under which a run's event file is looked for in its folder where its manifest has no other: `run -o DIR
+/// --events DIR/events.kpuev`.
 constexpr const char* events_file_name = "events.kpuev";
 
 /// A folder that `run -o` left. Throws UserError naming the file and what is wrong with it.
 RunResults read_run(const std::string& folder);
+/// The event file of a run: of its folder, the one in it; else the file itself. Throws UserError when the folder has none.
+std::string event_file_of(const std::string& path);
 /// The same from the folder, or from a copy of its stats.json alone, which then has no operations.
 RunResults read_baseline(const std::string& path);
 

@@ -482,8 +482,9 @@ void bind_simulation(py::module_& module) {
                 for (const auto& [name, digest] : inputs) manifest.inputs.push_back({name, "", digest});
                 self.with([&](Simulation& s) {
                     manifest.program.path = s.program().module->origin;
-                    runtime::save_run(folder, force, s, s.op_rows(), std::move(manifest));
-                    runtime::finish_saved_run(folder, s);
+                    traces::RunFolder files(folder, force);
+                    runtime::save_run(files, s, s.op_rows(), std::move(manifest));
+                    runtime::finish_saved_run(files, s);
                 });
             },
             arg("folder"), arg("force"), arg("command_line"), arg("platform_source"), arg("inputs"),

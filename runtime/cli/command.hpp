@@ -129,9 +129,12 @@ void print_findings(const Diagnostics& diagnostics);
 /// A finite number above 0, for CLI11's check(): its own takes nan.
 std::string not_positive(const std::string& text);
 
-/// Data goes to standard output, everything for people to standard error. Throws UserError when standard
-/// output does not take it.
+/// Reports and data go to standard output, everything else for people to standard error. What people read is
+/// written as terminal_text(), data as it is. Throws UserError when standard output does not take it.
 void print_out(const std::string& text);
+void print_data(const std::string& bytes);
 void print_err(const std::string& text);
+/// To standard error, with our own control characters: no names in it.
+void print_progress(const std::string& text);
 
 }  // namespace kpu::cli

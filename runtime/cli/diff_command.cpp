@@ -24,7 +24,10 @@ int diff(const DiffArguments& arguments) {
     options.top = arguments.top;
     const auto a = runtime::read_side(arguments.a), b = runtime::read_side(arguments.b);
     const auto found = traces::compare(a, b, options);
-    print_out(arguments.json ? traces::to_json(found, a, b) : traces::to_text(found, a, b, options));
+    if (arguments.json)
+        print_data(traces::to_json(found, a, b));
+    else
+        print_out(traces::to_text(found, a, b, options));
     if (found.empty() && !arguments.json) print_err("no differences\n");
     if (!found.beyond_tolerance()) return exit_ok;
     for (const auto& row : found.statistics) {

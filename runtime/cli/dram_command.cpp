@@ -237,7 +237,8 @@ void run(const DramOptions& options, int& exit_code) {
             file.name()));
     }
     const Json out = report(options, config, device, result);
-    print_out(options.json ? out.dump(2) + "\n" : as_text(out));
+    if (options.json) return print_data(out.dump(2) + "\n");
+    print_out(as_text(out));
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ void catch_signals() {
     for (const int signal : {SIGINT, SIGTERM}) handle(signal);
     struct sigaction hang_up {};
     ::sigaction(SIGHUP, nullptr, &hang_up);
-    if (hang_up.sa_handler != SIG_IGN) handle(SIGHUP);  // nohup
-    std::signal(SIGPIPE, SIG_IGN);                      // a write fails instead
+    if (hang_up.sa_handler != SIG_IGN) handle(SIGHUP);                         // nohup
+    for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);  // a write fails instead
 }
 
 void add_timeout(CLI::App& command) {

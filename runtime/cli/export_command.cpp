@@ -10,6 +10,7 @@
 #include "runtime/cli/command.hpp"
 #include "traces/event_file.hpp"
 #include "traces/report.hpp"
+#include "traces/run_reader.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -31,7 +32,7 @@ void export_traces(const ExportOptions& options) {
     traces::check_window(options.traces.window);
     refuse_repeated(options.traces.paths());
     for (const std::string& path : options.traces.paths()) Output::check(path);
-    auto recording = traces::read_event_file(options.events);
+    auto recording = traces::read_event_file(traces::event_file_of(options.events));
     if (options.traces.need_energy()) traces::require_energy(recording.info.prices);
     if (options.bin_ns > 0) recording.info.bin_ns = options.bin_ns;
     options.traces.write(recording);
@@ -128,7 +129,8 @@ void TracePaths::write(traces::Recording& recording) const {
 void add_export(CLI::App& app, int&) {
     auto options = std::make_shared<ExportOptions>();
     auto* command = app.add_subcommand("export", "make traces from an event file of `run --events`");
-    command->add_option("events", options->events, "event file")->required();
+    command->add_option("events", options->events, "event file, or the folder of a run that has one")
+        ->required();
     options->traces.add_to(*command);
     command->add_option("--bin-ns", options->bin_ns, "width of a time bin of power and bandwidth")
         ->check(not_positive);

@@ -281,9 +281,8 @@ void list(const ListOptions& options) {
     } else {
         const auto inventory = runtime::take_inventory(platform_of(options));
         if (options.what == "modules") {
-            print_out(options.json ? Json({{"modules", inventory.modules}}).dump(2) + "\n"
-                                   : inventory.modules);
-            return;
+            if (options.json) return print_data(Json({{"modules", inventory.modules}}).dump(2) + "\n");
+            return print_out(inventory.modules);
         }
         if (options.what == "stats") {
             rows = stat_rows(inventory.stats);
@@ -295,7 +294,8 @@ void list(const ListOptions& options) {
             columns = {"unit", "role"};
         }
     }
-    print_out(options.json ? rows.dump(2) + "\n" : table(columns, rows));
+    if (options.json) return print_data(rows.dump(2) + "\n");
+    print_out(table(columns, rows));
 }
 
 }  // namespace

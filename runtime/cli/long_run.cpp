@@ -70,11 +70,11 @@ runtime::RunStatus LongRun::run(runtime::Simulation& simulation, bool watched) {
         next_line = now + std::chrono::seconds(1);
         const double seconds = std::chrono::duration<double>(now - begin).count();
         const double share = tasks_ > 0 ? std::min(1.0, static_cast<double>(tasks) / tasks_) : 0;
-        print_err(fmt::format("\r{} cycles, {} tasks done ({:.1f} %), {:.3g} M cycles/s ", cycle, tasks,
-                              100 * share, static_cast<double>(cycle) / seconds / 1e6));
+        print_progress(fmt::format("\r{} cycles, {} tasks done ({:.1f} %), {:.3g} M cycles/s ", cycle, tasks,
+                                   100 * share, static_cast<double>(cycle) / seconds / 1e6));
         shown = true;
     });
-    if (shown) print_err("\n");
+    if (shown) print_progress("\n");
     if (status != runtime::RunStatus::interrupted) {
         stop_ = Stop::none;
     } else if (time_is_up()) {

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "base/terminal_text.hpp"
 #include "base/text.hpp"
 #include "base/text_output.hpp"
 #include "runtime/cli/command.hpp"
@@ -262,13 +264,17 @@ std::string not_positive(const std::string& text) {
     return number && std::isfinite(value) && value > 0 ? "" : "not positive";
 }
 
-void print_out(const std::string& text) {
-    if (write_all(STDOUT_FILENO, text)) return;
+void print_out(const std::string& text) { print_data(terminal_text(text)); }
+
+void print_data(const std::string& bytes) {
+    if (write_all(STDOUT_FILENO, bytes)) return;
     throw UserError(fmt::format("standard output: cannot write: {}. Fix: redirect it to where there is room.",
                                 std::strerror(errno)));
 }
 
-void print_err(const std::string& text) {
+void print_err(const std::string& text) { print_progress(terminal_text(text)); }
+
+void print_progress(const std::string& text) {
     if (!write_all(STDERR_FILENO, text)) standard_error_failed = true;
 }
 
@@ -286,10 +292,23 @@ void take_standard_files() {
     }
 }
 
+/// Deeply nested input needs some of it, and beyond its end there is no error, only a crash.
+bool has_stack() {
+    constexpr rlim_t least = rlim_t{1} << 20;
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= least)
+        return true;  // unlimited is the largest
+    kpu::cli::print_err(fmt::format(
+        "error: the stack is limited to {} KiB, and {} are needed. Fix: `ulimit -s {}` or more.\n",
+        limit.rlim_cur >> 10, least >> 10, least >> 10));
+    return false;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     take_standard_files();
+    if (!has_stack()) return kpu::cli::exit_bad_input;
     kpu::cli::catch_signals();
     return kpu::cli::main_guarded(argc, argv);
 }

@@ -99,7 +99,7 @@ void check_into(const CheckOptions& options, Checked& checked) {
     if (!input.has_values()) return;  // nothing writes its operands
     if (options.fix) {
         analysis::Mended mended = analysis::mend(std::move(*bound), verify_options.params, limits);
-        print_out(nem::print(*mended.module));
+        print_data(nem::print(*mended.module));
         print_err(fmt::format("{} change{} made\n", mended.changes, mended.changes == 1 ? "" : "s"));
         const analysis::ScheduleReport left = analysis::check_other_values(
             mended.module, verify_options.params, limits, std::move(mended.left));
@@ -156,10 +156,9 @@ void add_check(CLI::App& app, int& exit_code) {
         const Diagnostics& diagnostics = checked.diagnostics;
         exit_code = diagnostics.has_errors() ? exit_bad_input : exit_ok;
         if (options->fix) return print_findings(diagnostics);
-        print_out(options->json    ? json_text(diagnostics, checked.origins)
-                  : options->sarif ? sarif_text(diagnostics, checked.origins)
-                                   : findings_text(diagnostics, isatty(STDOUT_FILENO) != 0) +
-                                         checked.coverage + checked.memory);
+        if (options->json) return print_data(json_text(diagnostics, checked.origins));
+        if (options->sarif) return print_data(sarif_text(diagnostics, checked.origins));
+        print_out(findings_text(diagnostics, isatty(STDOUT_FILENO) != 0) + checked.coverage + checked.memory);
     });
 }
 
@@ -196,7 +195,7 @@ void write_form(const ConvertOptions& options) {
     const auto schedule = tile_schedule::load_schedule(source, values.text("header"));
     const auto form = tile_schedule::parse_form(options.form);
     const std::string bytes = tile_schedule::write_schedule(schedule, form.value());
-    if (options.output.empty()) return print_out(bytes);
+    if (options.output.empty()) return print_data(bytes);
     write_file(options.output, bytes);
 }
 
@@ -217,7 +216,7 @@ void add_disasm(CLI::App& app) {
                                                    options->front_end, {}, diagnostics);
         print_findings(diagnostics);
         if (!options->output.empty()) return compiler::write_text(*module, options->output);
-        print_out(nem::print(*module));
+        print_data(nem::print(*module));
         if (module->program.data_size() > 0) {
             print_err("note: data sections are not written to standard output. Fix: give -o FILE.\n");
         }

@@ -12,6 +12,7 @@
 
 #include "base/digest.hpp"
 #include "base/scratch_file.hpp"
+#include "base/terminal_text.hpp"
 #include "base/text_output.hpp"
 #include "execution/hazard_report.hpp"
 #include "runtime/cli/budgets.hpp"
@@ -209,11 +210,22 @@ void print_report(const RunOptions& options, runtime::Simulation& simulation,
                        });
     traces::ReportOptions report_options;
     report_options.width = terminal_width();
-    report_options.colour = !taken && isatty(STDOUT_FILENO) != 0;
     std::string text = traces::report(simulation.stats(), simulation.run_info(), ops, report_options);
     for (const std::string& line : runtime::boundary_lines(simulation.program()))
         text += "host: " + line + "\n";
-    taken ? print_err(text) : print_out(text);
+    if (taken) return print_err(text);
+    if (isatty(STDOUT_FILENO) == 0) return print_out(text);
+    print_data(traces::coloured(terminal_text(text)));
+}
+
+/// The path from the folder on; empty: it does not lead into it.
+std::string path_inside(const std::string& folder, const std::string& path) {
+    namespace fs = std::filesystem;
+    if (path.empty()) return {};
+    std::error_code error;
+    const fs::path inside =
+        fs::weakly_canonical(path, error).lexically_relative(fs::weakly_canonical(folder, error));
+    return inside.empty() || *inside.begin() == ".." || inside == "." ? std::string() : inside.string();
 }
 
 int run(RunOptions options, const std::vector<std::string>& command_line) {
@@ -245,6 +257,8 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     options.budgets.prepare(simulation, settings.mode);
     options.long_run.prepare(simulation.program(), settings);
     check_output_paths(options, simulation);
+    std::optional<traces::RunFolder> files;
+    if (!options.out.empty()) files.emplace(options.out, options.force);
 
     const auto status = options.long_run.run(simulation, !options.quiet && isatty(STDERR_FILENO) != 0);
 
@@ -253,11 +267,12 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     print_findings(found);
     std::vector<traces::OpRow> ops = simulation.op_rows();
     options.budgets.fill_in(ops);
-    if (!options.out.empty()) {
+    if (files) {
         manifest.command_line = command_line;
+        manifest.events = path_inside(options.out, options.events);
         manifest.program.path = options.program;
         manifest.platform.path = options.device.platform;
-        runtime::save_run(options.out, options.force, simulation, ops, std::move(manifest));
+        runtime::save_run(*files, simulation, ops, std::move(manifest));
     }
     if (!options.hazards.empty()) write_hazards(options.hazards, simulation);
     if (options.wants_traces()) {
@@ -271,9 +286,9 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
         }
         options.traces.write(recording);
     }
-    if (!options.out.empty()) runtime::finish_saved_run(options.out, simulation);
+    if (files) runtime::finish_saved_run(*files, simulation);
     print_hazards(simulation, options.allow_hazards, options.quiet);
-    if (options.json) print_out(simulation.stats().to_json(simulation.complete()));
+    if (options.json) print_data(simulation.stats().to_json(simulation.complete()));
     if (!options.quiet) print_report(options, simulation, ops);
     const int code = conclude(options, status, simulation);
     if (code == exit_ok && found.has_errors()) return exit_failed;

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
+import shutil
+import signal
 import stat
 import subprocess
 import threading
+import time
 import unittest
 from pathlib import Path
 
-from support import KPUSIM, OTHERS, WRITES, SafetyTest, kpusim
+from support import KPUSIM, OTHERS, SMALL, WRITES, SafetyTest, kpusim
 
 
 def dead_pipe() -> int:
@@ -196,6 +200,103 @@ class FileTest(SafetyTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("too long for a file", done.stderr)
         self.assertFalse((self.work / "late").exists())
+
+    def test_file_size_limit(self) -> None:
+        """A file that may not grow is an error, no death by a signal, and leaves nothing."""
+        big = ("--events", self.work / "big.kpuev", "--max-cycles", 200_000)
+        words = " ".join(map(str, (KPUSIM, "run", self.endless, "--fill", "zeros", "--quiet", *big)))
+        done = subprocess.run(
+            ["bash", "-c", f"ulimit -f 16; {words}"], capture_output=True, text=True, check=False
+        )
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("File too large. Fix:", done.stderr)
+        self.assert_nothing_temporary()
+
+    def test_small_stack(self) -> None:
+        """Too small a stack is told at once."""
+        words = " ".join(map(str, (KPUSIM, *self.run_of())))
+        done = subprocess.run(
+            ["bash", "-c", f"ulimit -s 64; {words}"], capture_output=True, text=True, check=False
+        )
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("stack is limited to 64 KiB", done.stderr)
+        self.assertIn("Fix:", done.stderr)
+
+    def test_dead_temporaries(self) -> None:
+        """What a killed run left goes with the next; what a living one writes, and files of others, stay."""
+        folder = self.work / "leftovers"
+        folder.mkdir()
+        dead, alive, other = (folder / f"kpusim-{name}.tmp" for name in ("999999-0", "1-7", "mine"))
+        for path in (dead, alive, other):
+            path.write_text("half")
+        with alive.open("r+") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            self.assertEqual(kpusim("disasm", self.container, "-o", folder / "out.nem").returncode, 0)
+            self.assertEqual(sorted(path.name for path in folder.glob("*.tmp")), [alive.name, other.name])
+        shutil.rmtree(folder)
+
+    def test_two_runs_in_one_folder(self) -> None:
+        """The second one is refused, and the first one's results are whole."""
+        out = self.work / "shared"
+        first = subprocess.Popen(
+            [KPUSIM, "run", self.endless, "--fill", "zeros", "--quiet", "-o", out, "--timeout", "20"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(200):
+            if out.is_dir():
+                break
+            time.sleep(0.05)
+        time.sleep(0.1)
+        second = kpusim(*self.run_of(), "-o", out, "--force")
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=60)
+        self.assertEqual(second.returncode, 1, second.stderr)
+        self.assertIn("another run writes to the folder. Fix:", second.stderr)
+        self.assertEqual(json.loads((out / "manifest.json").read_text())["program"]["name"], "endless")
+
+    def test_outputs_is_a_link(self) -> None:
+        """A link in the place of the outputs is refused before the run, forced or not."""
+        elsewhere, out = self.work / "elsewhere", self.work / "linked"
+        elsewhere.mkdir()
+        out.mkdir()
+        (out / "outputs").symlink_to(elsewhere)
+        for force in ((), ("--force",)):
+            done = kpusim(*self.run_of(), "-o", out, *force)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("is a link", done.stderr)
+        self.assertEqual(list(elsewhere.iterdir()), [])
+
+    def test_control_characters(self) -> None:
+        """Names with control characters are escaped where people read them, and kept in JSON and files."""
+        name = "a\x1b[31m\u202eb\r\u009b"
+        path = self.work / name
+        path.write_text(SMALL.replace("program small", "program small\n#! op " + json.dumps({"id": name})))
+        shown = "a\\x1b[31m\\u202eb\\x0d\\u009b"
+        missing = kpusim("run", self.work / (name + ".none")).stderr
+        self.assertIn(shown, missing)
+        self.assertNotIn("\x1b", missing)
+        found = kpusim("check", path)
+        self.assertIn(shown, found.stdout)
+        self.assertNotRegex(found.stdout, "[\x1b\r\u202e\u009b]")
+        data = json.loads(kpusim("check", path, "--json").stdout)
+        self.assertIn(
+            name, json.dumps(data, ensure_ascii=False).replace("\\u001b", "\x1b").replace("\\r", "\r")
+        )
+
+    def test_events_of_any_name(self) -> None:
+        """An event file of any name in the folder of its run is found."""
+        runs = [self.work / f"named{i}" for i in range(2)]
+        for run in runs:
+            done = kpusim(*self.run_of(), "-o", run, "--events", run / "my trace.bin")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        told = kpusim("explain", runs[0], "--bounds-only")
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertEqual(kpusim("export", runs[0], "--stalls", self.work / "s.csv").returncode, 0)
+        plain = kpusim("export", runs[0] / "my trace.bin", "--stalls", self.work / "t.csv")
+        self.assertEqual(plain.returncode, 0)
+        self.assertEqual((self.work / "s.csv").read_bytes(), (self.work / "t.csv").read_bytes())
+        self.assertNotIn("has no events", kpusim("diff", *runs).stdout)
 
     @unittest.skipUnless(can_mount(), "small disks cannot be mounted here")
     def test_full_disk(self) -> None:

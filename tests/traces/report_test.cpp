@@ -89,13 +89,19 @@ TEST(Report, TopOperationsAndIncompleteRuns) {
     }
     ReportOptions options;
     options.top_ops = 3;
-    options.colour = true;
     const std::string text = report(sample.stats, sample.info, ops, options);
     EXPECT_LT(text.find("op11"), text.find("op10"));
     EXPECT_THAT(text, testing::Not(HasSubstr("op08")));
     EXPECT_THAT(text, HasSubstr("9 more"));
     EXPECT_THAT(text, HasSubstr("INCOMPLETE"));
-    EXPECT_THAT(text, HasSubstr("\x1b[32m"));
+    EXPECT_THAT(text, testing::Not(HasSubstr("\x1b")));
+    EXPECT_THAT(coloured(text), HasSubstr("\x1b[32m"));
+}
+
+// Colours stand around runs of one band, and what is no band stays as it is.
+TEST(Report, Colours) {
+    EXPECT_EQ(coloured("a ██▓ b"), "a \x1b[32m██\x1b[0m\x1b[36m▓\x1b[0m b");
+    EXPECT_EQ(coloured("plain"), "plain");
 }
 
 // A run without statistics of energy, units or memory gives a report without those parts, not wrong zeros.

@@ -21,6 +21,7 @@ using testing::ThrowsMessage;
 
 void write_run(const std::string& path, bool force, const std::string& output) {
     RunFolder folder(path, force);
+    folder.begin();
     folder.write_stats("{}");
     folder.write_ops("op\n");
     folder.write_platform("name: \"p\"\n");
@@ -123,17 +124,49 @@ TEST(RunFolder, ForgedManifestDeletesNothingElse) {
     write_file(
         temp.file("run/manifest.json"),
         R"({"outputs":[{"file":"../victim.npy"},{"file":"outputs/../../victim.npy"},{"file":"outputs/notes.txt"},7,{}]})");
-    RunFolder(temp.file("run"), true);
+    RunFolder(temp.file("run"), true).begin();
     EXPECT_TRUE(fs::exists(temp.file("victim.npy")));
     EXPECT_TRUE(fs::exists(temp.file("run/outputs/notes.txt")));
     write_file(temp.file("run/manifest.json"), "not json");
+    EXPECT_NO_THROW(RunFolder(temp.file("run"), true).begin());
+}
+
+// One run at a time: the folder is locked until the run is over; a folder that got nothing goes.
+TEST(RunFolder, OneRunAtATime) {
+    const test::TempFolder temp;
+    {
+        const RunFolder first(temp.file("run"), false);
+        EXPECT_THAT([&] { RunFolder(temp.file("run"), true); },
+                    ThrowsMessage<UserError>(HasSubstr("another run writes")));
+    }
+    EXPECT_FALSE(fs::exists(temp.file("run")));
+    write_run(temp.file("run"), false, "Y");
     EXPECT_NO_THROW(RunFolder(temp.file("run"), true));
+    EXPECT_TRUE(fs::exists(temp.file("run/outputs/Y.npy"))) << "nothing is replaced before it begins";
+}
+
+// Outputs through a link would land elsewhere; a file in their place is told before the run.
+TEST(RunFolder, OutputsMustBeAFolder) {
+    const test::TempFolder temp;
+    fs::create_directories(temp.file("elsewhere"));
+    fs::create_directories(temp.file("run"));
+    fs::create_symlink(temp.file("elsewhere"), temp.file("run/outputs"));
+    for (const bool force : {false, true}) {
+        EXPECT_THAT([&] { RunFolder(temp.file("run"), force); },
+                    ThrowsMessage<UserError>(HasSubstr("outputs: is a link")));
+        EXPECT_THROW(RunFolder::check(temp.file("run"), force, {}), UserError);
+    }
+    fs::remove(temp.file("run/outputs"));
+    write_file(temp.file("run/outputs"), "x");
+    EXPECT_THAT([&] { RunFolder::check(temp.file("run"), true, {}); },
+                ThrowsMessage<UserError>(HasSubstr("outputs: is no folder")));
 }
 
 // Names of tensors that are no file names stay inside the folder, and apart from each other.
 TEST(RunFolder, NamesOfOutputsStayInside) {
     const test::TempFolder temp;
     RunFolder folder(temp.file("run"), false);
+    folder.begin();
     folder.write_output("../../up", "|u1", {1}, "a");
     folder.write_output("layer/1:0", "|u1", {1}, "b");
     folder.write_output("layer_1_0", "|u1", {1}, "c");
