@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,8 +55,15 @@ std::string text_of(const RunGraph& graph, const std::string& name, const TextOp
 
 /// All of it as JSON, one line; docs/explain.md has the fields.
 std::string json_of(const Explanation& explanation);
+/// What the folder of a run says beside its events.
+struct RunNumbers {
+    std::optional<double> energy_uj, power_w;         ///< nothing: energy is not modelled
+    std::optional<uint64_t> dram_read, dram_written;  ///< bytes
+    std::map<std::string, double> energy_pj;          ///< by operation
+    std::string platform;                             ///< its text
+};
 /// A page of HTML that needs nothing else: timeline, bars, critical path, bounds, roofline.
-std::string html_of(const Explanation& explanation);
+std::string html_of(const Explanation& explanation, const RunNumbers& numbers);
 
 /// Index of an operation by its name. Throws UserError with the nearest one.
 uint32_t find_op(const traces::RunInfo& info, const std::string& name);

@@ -69,11 +69,13 @@ std::vector<UnitState> thinned(const std::vector<UnitState>& states, Cycles tota
 
 class Page {
   public:
-    explicit Page(const Explanation& explanation) : explanation_(explanation), graph_(explanation.graph) {}
+    Page(const Explanation& explanation, const RunNumbers& numbers)
+        : explanation_(explanation), graph_(explanation.graph), numbers_(numbers) {}
 
     json data() {
         json out = summary_of(explanation_);
         out.erase("units");
+        add_numbers(out);
         out["rows"] = rows();
         out["path"] = path();
         out["segment_count"] = explanation_.path.segments().size();
@@ -85,6 +87,23 @@ class Page {
     }
 
   private:
+    /// What the folder of the run says; null or absent: it does not.
+    void add_numbers(json& out) const {
+        const auto number = [](const auto& value) { return value ? json(*value) : json(); };
+        out["energy_uj"] = number(numbers_.energy_uj);
+        out["power_w"] = number(numbers_.power_w);
+        out["dram_read"] = number(numbers_.dram_read);
+        out["dram_written"] = number(numbers_.dram_written);
+        out["platform_text"] = numbers_.platform;
+        out["device"] = json::array();
+        for (const traces::UnitInfo& unit : graph_.info().units)
+            out["device"].push_back({unit.name, std::string(row_of(unit.kind).meaning), unit.peak_per_cycle});
+        for (json& row : out["operations"]) {
+            const auto energy = numbers_.energy_pj.find(row["op"].get<std::string>());
+            if (energy != numbers_.energy_pj.end()) row["energy_pj"] = energy->second;
+        }
+    }
+
     json rows() {
         json out = json::array();
         for (size_t u = 0; u < graph_.info().units.size(); ++u) {
@@ -130,13 +149,14 @@ class Page {
 
     const Explanation& explanation_;
     const RunGraph& graph_;
+    const RunNumbers& numbers_;
     Labels labels_;
 };
 
 }  // namespace
 
-std::string html_of(const Explanation& explanation) {
-    std::string data = json_text(Page(explanation).data());
+std::string html_of(const Explanation& explanation, const RunNumbers& numbers) {
+    std::string data = json_text(Page(explanation, numbers).data());
     // nothing in the data may end the script
     for (size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
     std::string page(explain_page[0].text);

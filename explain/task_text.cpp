@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "base/text_lines.hpp"
 #include "explain/explanation.hpp"
 #include "traces/report.hpp"
@@ -89,10 +90,16 @@ class TaskText : private TextLines {
     const TaskRun& task_;
 };
 
+/// Where the loops of a task's name begin; a layer may have brackets in its own.
+size_t loops_of(std::string_view name) {
+    return ends_with(name, "]") ? name.rfind('[') : std::string_view::npos;
+}
+
 /// "g[t=0, k = 1]" as labels have it.
 std::string as_label(std::string_view name) {
-    std::string label;
-    for (const char c : name) {
+    const size_t loops = std::min(loops_of(name), name.size());
+    std::string label(name.substr(0, loops));
+    for (const char c : name.substr(loops)) {
         const bool separates = c == ' ' || c == ',';
         if (!separates) label += c;
         if (separates && !label.empty() && label.back() != ' ' && label.back() != '=') label += ' ';
@@ -103,13 +110,13 @@ std::string as_label(std::string_view name) {
 }  // namespace
 
 std::string text_of_task(const RunGraph& graph, const std::string& name) {
-    const std::string wanted = as_label(name), statement = name.substr(0, name.find('['));
+    const std::string wanted = as_label(name), statement = name.substr(0, loops_of(name));
     std::string example;
     for (uint32_t serial = 0; serial < graph.tasks().size(); ++serial) {
         if (graph.tasks()[serial].statement == no_task) continue;
         const std::string label = graph.label(serial);
         if (label == wanted) return TaskText(graph, serial).text();
-        if (example.empty() && label.substr(0, label.find('[')) == statement) example = label;
+        if (example.empty() && label.substr(0, loops_of(label)) == statement) example = label;
     }
     throw UserError(fmt::format("the run has no task `{}`. Fix: {}.", name,
                                 example.empty()
@@ -120,7 +127,10 @@ std::string text_of_task(const RunGraph& graph, const std::string& name) {
 std::string text_of(const RunGraph& graph, const std::string& name, const TextOptions& options) {
     const auto& ops = graph.info().ops;
     const bool is_op = std::any_of(ops.begin(), ops.end(), [&](const auto& op) { return op.id == name; });
-    if (!name.empty() && name.back() == ']' && !is_op) return text_of_task(graph, name);
+    const bool is_task =
+        std::any_of(graph.info().statements.begin(), graph.info().statements.end(),
+                    [&](const auto& statement) { return !statement.name.empty() && statement.name == name; });
+    if (!name.empty() && (name.back() == ']' || is_task) && !is_op) return text_of_task(graph, name);
     const Explanation explanation(graph);
     return name.empty() ? text_of_run(explanation, options) : text_of_op(explanation, name, options);
 }

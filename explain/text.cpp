@@ -116,7 +116,7 @@ class Text : private TextLines {
                 rest += rows[i]->charged;
                 continue;
             }
-            line("  {:<24.24}{:<14.14}{:>12}  {}   {}", graph_.info().op_name(rows[i]->op), type_of(*rows[i]),
+            line("  {:<23} {:<13} {:>12}  {}   {}", graph_.info().op_name(rows[i]->op), type_of(*rows[i]),
                  grouped(rows[i]->charged), percent(double(rows[i]->charged), total), largest(*rows[i]));
         }
         if (rest > 0)
@@ -254,11 +254,21 @@ class Text : private TextLines {
         segments();
     }
 
+    std::string task_of(const PathSegment& segment) const {
+        const std::string task = graph_.label(segment.task);
+        return segment.kind == PathSegment::Kind::dispatch ? "dispatch " + task : task;
+    }
+
     void segments() {
         const auto& all = explanation_.path.segments();
         const size_t most = options_.most_rows;
-        line("\n  {:>12} {:>12} {:>10}  {:<24}{:<12}could not begin earlier because", "from", "to", "cycles",
-             "task", "unit");
+        size_t width = 23;
+        for (size_t i = 0; i < all.size(); ++i) {
+            if (all.size() > most && i == most / 2) i += all.size() - most;
+            width = std::max(width, task_of(all[i]).size());
+        }
+        line("\n  {:>12} {:>12} {:>10}  {:<{}} {:<12}could not begin earlier because", "from", "to", "cycles",
+             "task", width, "unit");
         for (size_t i = 0; i < all.size(); ++i) {
             if (all.size() > most && i == most / 2) {
                 const size_t skipped = all.size() - most;
@@ -269,11 +279,8 @@ class Text : private TextLines {
                 i += skipped;
             }
             const PathSegment& segment = all[i];
-            const std::string task = segment.kind == PathSegment::Kind::dispatch
-                                         ? "dispatch " + graph_.label(segment.task)
-                                         : graph_.label(segment.task);
-            line("  {:>12} {:>12} {:>10}  {:<23.23} {:<12}{}", grouped(segment.from), grouped(segment.to),
-                 grouped(segment.to - segment.from), task, graph_.unit_name(segment.unit),
+            line("  {:>12} {:>12} {:>10}  {:<{}} {:<12}{}", grouped(segment.from), grouped(segment.to),
+                 grouped(segment.to - segment.from), task_of(segment), width, graph_.unit_name(segment.unit),
                  reason_of(graph_, segment));
         }
     }
@@ -340,7 +347,7 @@ class Text : private TextLines {
                                      trimmed(percent(level.attained_bytes, level.peak_bytes)));
             const std::string_view name = shown == 1 ? "the run" : graph_.info().op_name(point.op);
             if (point.operations == 0) {
-                line("  {:<20.20}{:>12}{:>12}{:>9}  {:<8}{:>9}{:>9}{:>9}   {}", name, "-", "-", "-", "-", "-",
+                line("  {:<19} {:>12}{:>12}{:>9}  {:<8}{:>9}{:>9}{:>9}   {}", name, "-", "-", "-", "-", "-",
                      "-", "-", rates);
                 continue;
             }
@@ -348,7 +355,7 @@ class Text : private TextLines {
                 return point.levels[i].bytes == 0 ? std::string("-")
                                                   : fmt::format("{:.3g}", point.levels[i].intensity);
             };
-            line("  {:<20.20}{:>12.5g}{:>12.5g}{:>9}  {:<8}{:>9}{:>9}{:>9}   {}", name, point.attained,
+            line("  {:<19} {:>12.5g}{:>12.5g}{:>9}  {:<8}{:>9}{:>9}{:>9}   {}", name, point.attained,
                  point.roof, percent(point.attained, point.roof), point.limit, intensity(0), intensity(1),
                  intensity(2), rates);
         }

@@ -10,6 +10,7 @@
 #include "base/diagnostics.hpp"
 #include "base/json.hpp"
 #include "isa/opcodes.hpp"
+#include "traces/task_names.hpp"
 
 namespace kpu::traces {
 
@@ -246,6 +247,7 @@ std::string_view RunInfo::op_name(uint32_t op) const {
 }
 
 RunInfo describe(const BoundProgram& program) {
+    TaskNames names(program);
     RunInfo info;
     info.program = program.name;
     for (const BoundOp& op : program.ops) {
@@ -256,7 +258,7 @@ RunInfo describe(const BoundProgram& program) {
         RunInfo::Statement row;
         if (statement.kind == BoundStatement::Kind::task) {
             const BoundTask& task = program.tasks[statement.index];
-            row.name = task.name;
+            row.name = names.of(i);
             row.profile = task.profile;
             row.type = operation_of(task);
             row.engine = task.engine;

@@ -26,19 +26,6 @@ struct ExplainOptions {
     bool json = false, bounds_only = false;
 };
 
-/// Of a run folder, the event file in it.
-std::string event_file_of(const std::string& run) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(run, error)) return run;
-    std::string events = (std::filesystem::path(run) / traces::events_file_name).string();
-    if (!std::filesystem::exists(events, error)) {
-        throw UserError(
-            fmt::format("{}: the run kept no events. Fix: run again with `-o {} --force --events {}`.", run,
-                        run, events));
-    }
-    return events;
-}
-
 /// `run --force` without --events leaves the event file of the run before in the folder.
 void check_same_run(const std::string& run, const std::string& events, const traces::Recording& recording) {
     if (run == events) return;
@@ -97,20 +84,41 @@ std::vector<traces::KernelRow> kernel_rows_of(const std::string& run) {
     return traces::parse_kernel_rows(read_file(path), path);
 }
 
+/// What the folder of a run says beside its events; of an event file alone, nothing.
+explain::RunNumbers numbers_of(const std::string& run) {
+    explain::RunNumbers numbers;
+    std::error_code error;
+    if (!std::filesystem::is_directory(run, error)) return numbers;
+    const traces::RunResults results = traces::read_run(run);
+    const traces::StatSet& stats = results.stats;
+    if (stats.contains("energy.total_uj")) numbers.energy_uj = stats.real("energy.total_uj");
+    if (stats.contains("power.average_w")) numbers.power_w = stats.real("power.average_w");
+    if (stats.contains("bytes.dram.read")) numbers.dram_read = stats.integer("bytes.dram.read");
+    if (stats.contains("bytes.dram.write")) numbers.dram_written = stats.integer("bytes.dram.write");
+    for (const traces::OpRow& row : results.ops) {
+        if (numbers.energy_uj) numbers.energy_pj.emplace(row.id, row.energy_pj);
+    }
+    numbers.platform = results.platform;
+    return numbers;
+}
+
 void explain(const ExplainOptions& options) {
     if (!options.html.empty()) Output::check(options.html);
-    const std::string events = event_file_of(options.run);
+    const std::string events = traces::event_file_of(options.run);
     const traces::Recording recording = traces::read_event_file(events);
     check_same_run(options.run, events, recording);
     const explain::RunGraph graph(recording, events);
     if (!options.html.empty() || options.json) {
         const explain::Explanation explanation(graph);
-        if (!options.html.empty()) write_file(options.html, html_of(explanation));
+        if (!options.html.empty()) {
+            write_file(options.html, html_of(explanation, numbers_of(options.run)));
+            print_err(fmt::format("{} is written: open it in a browser\n", options.html));
+        }
         if (options.json) {
             auto data = nlohmann::ordered_json::parse(json_of(explanation));
             if (!options.bounds_only)
                 data["what_if_simulated"] = json_of(simulate_changes(options, recording));
-            return print_out(data.dump() + "\n");
+            return print_data(data.dump() + "\n");
         }
         if (options.op.empty()) return;
     }
@@ -128,7 +136,7 @@ void add_explain(CLI::App& app, int&) {
         "explain", "why a run took its cycles: formulas with numbers, critical path, what would help");
     command
         ->add_option("run", options->run,
-                     "folder of `run -o DIR --events DIR/events.kpuev`, or an event file")
+                     "folder of `run -o DIR --events DIR/events.kpuev` (any name in it), or an event file")
         ->required();
     command->add_option(
         "op", options->op,

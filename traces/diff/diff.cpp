@@ -182,8 +182,8 @@ void compare_tasks(const RunResults& a, const RunResults& b, RunDiff& diff) {
     if (a.events.empty() || b.events.empty()) {
         const std::string& without = a.events.empty() ? a.path : b.path;
         diff.no_divergence =
-            fmt::format("{} has no {}: run with `-o {} --events {}/{}` to see which task differs first",
-                        without, events_file_name, without, without, events_file_name);
+            fmt::format("{} has no events: run with `-o {} --events {}/{}` to see which task differs first",
+                        without, without, without, events_file_name);
         return;
     }
     diff.divergence = first_divergence(read_event_file(a.events), read_event_file(b.events));
@@ -200,7 +200,7 @@ double RunDiff::Statistic::relative() const {
 }
 
 bool RunDiff::empty() const {
-    return parameters.empty() && program.empty() && data.empty() && statistics.empty() &&
+    return parameters.empty() && places.empty() && program.empty() && data.empty() && statistics.empty() &&
            small_changes == 0 && operations.empty() && !divergence;
 }
 
@@ -217,6 +217,7 @@ bool is_judged(const std::string& key) {
 RunDiff compare(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
     RunDiff diff;
     compare_parameters(a, b, diff);
+    add_fields(a.places, b.places, diff.places);
     compare_programs(a.run, b.run, diff);
     compare_data(a.run, b.run, diff);
     if (a.run.complete != b.run.complete) {

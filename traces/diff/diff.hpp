@@ -16,6 +16,8 @@ struct DiffSide {
     /// Parameters of the platform as (path, value), in the order of their schema; what identifies the
     /// platform (name, version, description) may stand among them.
     std::vector<std::pair<std::string, std::string>> platform;
+    /// Tensors that the program declares, each with its memory (L2, DDR), in the order of the program.
+    std::vector<std::pair<std::string, std::string>> places = {};
 };
 
 struct DiffOptions {
@@ -48,6 +50,7 @@ struct RunDiff {
         int64_t cause_change = 0;
     };
     std::vector<Field> parameters;      ///< of the platform, then of the program, then mode and seed
+    std::vector<Field> places;          ///< tensors of a compiled network that live in another memory
     std::vector<Field> program;         ///< lines of its text; name and digest when there is no text
     std::vector<Field> data;            ///< inputs and outputs whose content differs, by digest
     std::vector<Statistic> statistics;  ///< the largest questions first: totals, then units by cycles

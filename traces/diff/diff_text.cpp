@@ -36,11 +36,12 @@ class TextWriter : private TextLines {
         side("A", a);
         side("B", b);
         fields("parameters", diff_.parameters);
-        program();
         fields("data and results", diff_.data);
         statistics();
         operations();
+        places();
         tasks();
+        program();
         return lines();
     }
 
@@ -60,17 +61,30 @@ class TextWriter : private TextLines {
             line("  {:<{}}  {} -> {}", row.name, width, or_dash(row.a), or_dash(row.b));
     }
 
+    void places() {
+        if (diff_.places.empty()) return;
+        line("\ntensors that changed place");
+        size_t shown = 0;
+        for (const auto& row : diff_.places) {
+            if (shown++ == options_.top) break;
+            line("  {}  {} -> {}", row.name, or_dash(row.a), or_dash(row.b));
+        }
+        more(diff_.places.size());
+    }
+
+    /// The last of all, and short: in the text of a compiled network much changes with each tile.
     void program() {
         if (diff_.program.empty()) return;
-        line("\nprogram");
-        size_t shown = 0;
-        for (const auto& row : diff_.program) {
-            if (shown++ == options_.top) break;
-            line("  {}", row.name);
-            text_lines("    - ", row.a);
-            text_lines("    + ", row.b);
+        line("\nprogram: {} place{} of its text differ", diff_.program.size(),
+             diff_.program.size() == 1 ? "" : "s");
+        const size_t most = std::min(options_.top, most_program_places);
+        for (size_t i = 0; i < std::min(diff_.program.size(), most); ++i) {
+            line("  {}", diff_.program[i].name);
+            text_lines("    - ", diff_.program[i].a);
+            text_lines("    + ", diff_.program[i].b);
         }
-        more(diff_.program.size());
+        if (diff_.program.size() > most)
+            line("  ... and {} more: --json for all", diff_.program.size() - most);
     }
 
     void text_lines(const char* mark, const std::string& text) {
@@ -78,14 +92,17 @@ class TextWriter : private TextLines {
         size_t count = 0;
         for (size_t from = 0; from <= text.size();) {
             const size_t to = std::min(text.find('\n', from), text.size());
-            if (count++ == options_.top) {
+            if (count++ == most_program_lines) {
                 line("{}...", mark);
                 return;
             }
-            line("{}{}", mark, text.substr(from, to - from));
+            const std::string whole = text.substr(from, to - from);
+            line("{}{}{}", mark, whole.substr(0, most_line), whole.size() > most_line ? "..." : "");
             from = to + 1;
         }
     }
+
+    static constexpr size_t most_program_places = 5, most_program_lines = 3, most_line = 120;
 
     void more(size_t total) {
         if (total > options_.top) line("  ... and {} more: --top, or --json for all", total - options_.top);
@@ -191,6 +208,7 @@ std::string to_json(const RunDiff& diff, const DiffSide& a, const DiffSide& b) {
              {"a", to_json(a)},
              {"b", to_json(b)},
              {"parameters", to_json(diff.parameters)},
+             {"places", to_json(diff.places)},
              {"program", to_json(diff.program)},
              {"data", to_json(diff.data)},
              {"statistics", json::array()},
