@@ -77,7 +77,9 @@ class Buffer:
     def dtype(self) -> np.dtype[np.generic]:
         """Type of its arrays."""
         if self.type not in DTYPES:
-            raise UserError(f"buffer `{self.name}`: {self.type} is no NumPy type. Fix: launch it from NEM.")
+            raise UserError(
+                f"buffer `{self.name}`: {self.type} is no NumPy type. Fix: declare it as i8 or u8."
+            )
         return np.dtype(DTYPES[self.type])
 
     @property

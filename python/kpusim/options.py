@@ -136,10 +136,9 @@ def ordered_loop_values(
             raise UserError(f"region `{region}` does not move with `{name}`. Fix: give {', '.join(needed)}.")
     missing = [name for name in needed if name not in given]
     if missing:
+        values = ", ".join(f"{name}=0" for name in needed)
         raise UserError(
-            f"region `{region}` moves with {', '.join(needed)}. Fix: inspect('{region}', "
-            + ", ".join(f"{name}=0" for name in needed)
-            + ")."
+            f"region `{region}` moves with {', '.join(needed)}. Fix: give their values, as {values}."
         )
     return [given.get(name, 0) for name in loops[: max(moves) + 1]]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))  # fixes.py
 
 #: y = relu(x) on 4 tiles of 64 f16, pipelined two deep.
 RELU = """
