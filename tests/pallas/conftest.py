@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 os.environ["XLA_FLAGS"] = "--xla_cpu_max_isa=AVX --xla_allow_excess_precision=false"
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[1])]  # the other: fixes.py
 
 
 def pytest_configure(config: object) -> None:

@@ -390,5 +390,6 @@ def get_target(name: str) -> object:
         It is a KeyError too: with the names that are known.
     """
     if name not in TARGETS:
-        raise UnknownTargetError(f"there is no target {name!r}. Fix: one of {', '.join(TARGETS) or 'none'}.")
+        fix = f"one of {', '.join(TARGETS)}" if TARGETS else "give it to kpusim.kpu.register_target first"
+        raise UnknownTargetError(f"there is no target {name!r}. Fix: {fix}.")
     return TARGETS[name]

@@ -129,7 +129,7 @@ class Graph:
             except UserError as error:
                 if self.options.fallback is None:
                     raise
-                warnings.warn(f"left to PyTorch: {error}", stacklevel=2)
+                warnings.warn(f"left to PyTorch: {error.message}", stacklevel=2)
                 self.left.add(key)
                 return self.module(*arguments)
             found.state = state_of(weights)

@@ -239,7 +239,10 @@ def onnx_program(program: torch.export.ExportedProgram, what: str) -> torch.onnx
         with quiet(), known_operators():
             made = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
     except Exception as error:
-        fix = "Fix: replace these operators; options={'fallback': 'eager'} leaves them to PyTorch."
+        fix = (
+            "Fix: replace these operators, or leave them to PyTorch: torch.compile with "
+            "options={'fallback': 'eager'}."
+        )
         if missing := unknown_operators(program):
             listed = "; ".join(f"{name} ({place})" if place else name for name, place in missing)
             names = sorted({name for name, _ in missing})
