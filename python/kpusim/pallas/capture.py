@@ -28,7 +28,7 @@ MOST_KNOWN = 1 << 16
 MOST_DIMENSIONS = 6
 NO_GRADIENT = (
     "kpusim computes no gradients of kernels. Fix: give the function around the call a jax.custom_vjp "
-    "whose backward pass is a kernel of its own."
+    "whose backward pass is a kernel of its own, and take kpusim.pallas.run(jax.grad(function))."
 )
 
 
