@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kpusim.wording import in_python
+
 if TYPE_CHECKING:
     from kpusim.run import Run
 
@@ -45,8 +47,8 @@ class Diagnostic:
     def from_row(cls, row: DiagnosticRow) -> Diagnostic:
         """Make one from a row of the bindings."""
         severity, file, line, column, text, notes = row
-        message, fix = split_fix(text)
-        return cls(severity, message, fix, file, line, column, tuple(notes))
+        message, fix = split_fix(in_python(text))
+        return cls(severity, message, fix, file, line, column, tuple(map(in_python, notes)))
 
     def __str__(self) -> str:
         """Format as the command does: ``file:line:column: severity: message Fix: ...``."""
@@ -78,6 +80,7 @@ class KpusimError(Exception):
     """
 
     def __init__(self, text: str, rows: Iterable[DiagnosticRow] = ()) -> None:
+        text = in_python(text)
         super().__init__(text)
         found = tuple(Diagnostic.from_row(row) for row in rows)
         self.diagnostics = found or (Diagnostic("error", *split_fix(text)),)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kpusim import _core
-from kpusim.arguments import number, path_text, plain_text
+from kpusim.arguments import number, path_text, plain_text, whole_number
 from kpusim.arrays import Array
 from kpusim.errors import ArgumentError, Place, UserError
 from kpusim.tables import OptionValue, given_options, trace_formats
@@ -405,6 +405,11 @@ class Events:
         if window is not None and (not isinstance(window, tuple) or len(window) != 2):
             raise ArgumentError(f"window={window!r} is none. Fix: give (first, last), either may be None.")
         first, last = window if window is not None else (None, None)
+        for cycle in (first, last):
+            if cycle is not None:
+                whole_number(cycle, "a cycle of window", 0)
+        if first is not None and last is not None and first >= last:
+            raise ArgumentError(f"window={window!r} ends before it begins. Fix: give a first that is less.")
         text = "" if first is None and last is None else f"{cycle_text(first)}:{cycle_text(last)}"
         self._recording.write_trace(name, path_text(path), text, list(units), given)
 

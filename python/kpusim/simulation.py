@@ -102,7 +102,7 @@ class Simulation:
         self.program, self.platform = program_and_platform(program, platform, overrides, options)
         if not self.program.has_values:
             if self.program._core.no_values and mode != "timing":
-                raise UserError(self.program._core.no_values.replace("--mode timing", "mode='timing'"))
+                raise UserError(self.program._core.no_values)
             if mode not in (None, "timing"):
                 raise UserError(f"{self.program.origin} has no data to compute with. Fix: leave out mode.")
             mode, hazards = "timing", False  # nothing writes its operands

@@ -105,7 +105,7 @@ def test_schedules(tmp_path: Path) -> None:
     assert other.check() == []
     with pytest.raises(kpusim.UserError, match="no header"):
         kpusim.load(ops)
-    with pytest.raises(kpusim.UserError, match="--header is for: tile schedule"):
+    with pytest.raises(kpusim.UserError, match="header is for: tile schedule"):
         kpusim.load(GEMM, header=header)
     with pytest.raises(kpusim.UserError, match="loaded already"):
         kpusim.simulate(other, header=header)

@@ -235,8 +235,7 @@ def compiled(model: Captured, options: Options, what: str, samples: Any = None) 
             raise UserError(text) from error
     for found in program.diagnostics:
         if found.severity == "warning":
-            text = with_places(str(found), model.places).replace("--calibrate", "calibration")
-            warnings.warn(text, stacklevel=2)
+            warnings.warn(with_places(str(found), model.places), stacklevel=2)
     return program
 
 
@@ -247,7 +246,8 @@ def refused_operators(text: str) -> list[str]:
 
 
 def with_places(text: str, places: Mapping[str, str]) -> str:
-    """Names of nodes in a message, followed by their source lines."""
+    """Names of nodes in a message, followed by their source lines; and the options of torch.compile."""
+    text = re.sub("(?<= )calibrate(?=[= ])", "calibration", text)
     for name, place in places.items():
         if name:
             text = text.replace(f"`{name}`", f"`{name}` ({place})")
