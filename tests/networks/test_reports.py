@@ -126,7 +126,8 @@ class Reports(unittest.TestCase):
             ("ai.onnx", "NoSuchThing", "(NoSuchThing)"),
         ):
             node = helper.make_node(kind, ["x"], ["y"], name="n", domain=domain)
-            sets = [helper.make_opsetid("", 20), *([helper.make_opsetid(domain, 1)] if domain not in ("", "ai.onnx") else [])]
+            others = [helper.make_opsetid(domain, 1)] if domain not in ("", "ai.onnx") else []
+            sets = [helper.make_opsetid("", 20), *others]
             graph = helper.make_graph([node], "g", ends[:1], ends[1:])
             onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=9), path)
             error = kpusim(

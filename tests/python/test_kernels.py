@@ -153,7 +153,7 @@ def test_a_debugger_refuses(stopped: kpusim.Simulation) -> None:
 
 def test_an_interrupted_kernel_goes_on(stopped: kpusim.Simulation, tmp_path: Path) -> None:
     """Its time ends, and Ctrl-C comes, in the middle of a task; another run finishes it."""
-    loops = 600_000
+    loops = 6_000_000
     (tmp_path / "sum.kern").write_text(SUM.replace("gid.x + 1", str(loops)).replace("x[j]", "x[gid.x]"))
     simulation = kpusim.Simulation(tmp_path / "sum.nem", mode="functional")
     simulation.set_inputs({"m": np.arange(8, dtype=np.uint32)})

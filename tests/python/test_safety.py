@@ -322,7 +322,8 @@ own = run(x)
 engine = Nested()
 outer = run(x, engine=engine)
 assert outer.cycles == own.cycles and (outer.outputs["y"] == own.outputs["y"]).all()
-assert dict(outer.stats) == dict(own.stats)
+# what leaves the range of its type is counted of our arithmetic alone
+assert dict(outer.stats) == {key: own.stats[key] for key in own.stats if not key.startswith("values.")}
 alone = kpusim.simulate(RELU, "swkpu-v1", {"x": x})
 assert len(engine.runs) == 3
 for inner in engine.runs:
