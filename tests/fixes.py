@@ -41,7 +41,7 @@ class Text:
 class Case:
     """A mistake, the text that it is refused with, and what follows its advice, in the working folder.
 
-    `text` is the literal, or a piece of it that no other literal of the file has.
+    `text` is the end of the literal, with all that it advises; no other literal of the file has it.
     """
 
     file: str
@@ -102,6 +102,7 @@ def told(step: Step, *, may_raise: bool) -> str:
 def play(case: Case) -> None:
     """Make the mistake, then follow the advice."""
     text = text_of(case.file, case.text)
+    assert "Fix: " in case.text and text.text.strip().endswith(case.text), f"{text} advises something else"
     said = told(case.mistake, may_raise=True)
     assert text.is_in(said), f"{text}\nis not what was said:\n{said}"
     assert case.followed
