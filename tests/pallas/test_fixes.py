@@ -151,6 +151,12 @@ def in_reduction(x: Any) -> Any:
     return lax.custom_linear_solve(lambda y: y, x, lambda matvec, y: doubled(y))
 
 
+def sharded() -> Any:
+    """A call on each device of a mesh of one."""
+    rows, mesh = jax.sharding.PartitionSpec("x"), jax.make_mesh((1,), ("x",))
+    return jax.shard_map(doubled, mesh=mesh, in_specs=rows, out_specs=rows, check_vma=False)
+
+
 def on_cores(x: Any) -> Any:
     """A kernel on TensorCores."""
     mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
@@ -207,7 +213,8 @@ RUN = [
          lambda: run(in_reduction)(X),
          [lambda: run(jax.jit(doubled))(X), lambda: run(jax.vmap(doubled))(np.stack([X, X])),
           lambda: run(repeated(2))(X), lambda: run(if_positive)(X),
-          lambda: run(lambda x: lax.while_loop(lambda y: y[0, 0] > 1e9, doubled, x))(X)]),
+          lambda: run(lambda x: lax.while_loop(lambda y: y[0, 0] > 1e9, doubled, x))(X),
+          lambda: run(sharded())(X)]),
     Case("pallas/running.py", "Fix: call it by pl.pallas_call or pl.kernel.", lambda: run(on_mesh_of_refs)(X),
          [lambda: run(doubled)(X), lambda: run(on_cores)(X)]),
     Case("pallas/running.py",
