@@ -153,7 +153,8 @@ def in_reduction(x: Any) -> Any:
 
 def sharded() -> Any:
     """A call on each device of a mesh of one."""
-    rows, mesh = jax.sharding.PartitionSpec("x"), jax.make_mesh((1,), ("x",))
+    mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    rows = jax.sharding.PartitionSpec("x")
     return jax.shard_map(doubled, mesh=mesh, in_specs=rows, out_specs=rows, check_vma=False)
 
 
