@@ -102,15 +102,24 @@ class ShapeCheck {
             const OperandSpec& operand = operand_spec(spec_.inputs, i);
             if (operand.role == OperandRole::condition) check_condition(operand, in(i));
             if (operand.role != OperandRole::integer) continue;
+            check_bits(operand, in(i));
             if (is_integer(in(i).elem) && in(i).elem != ElemType::i4) continue;
             fail("{} are {}; {} takes integers of 8, 16 or 32 bits. Fix: cast them to i32.", operand.name,
                  name_of(in(i).elem), spec_.name);
         }
         for (size_t i = 0; i < task_.outputs.size(); ++i) {
             const OperandSpec& operand = operand_spec(spec_.outputs, i);
-            if (operand.role == OperandRole::condition)
-                check_condition(operand, context_.region(task_.outputs[i]));
+            const BoundRegion& region = context_.region(task_.outputs[i]);
+            if (operand.role == OperandRole::condition) check_condition(operand, region);
+            if (operand.role == OperandRole::integer) check_bits(operand, region);
         }
+    }
+
+    /// Of opcodes that work on the bits of plain integers.
+    void check_bits(const OperandSpec& operand, const BoundRegion& region) const {
+        if (spec_.op_class != OpcodeClass::elementwise || !region.quant) return;
+        fail("{} is quantized, and {} works on bits. Fix: remove quant.", operand_text(operand.name, region),
+             spec_.name);
     }
 
     void check_condition(const OperandSpec& operand, const BoundRegion& region) const {

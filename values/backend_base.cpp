@@ -65,6 +65,10 @@ void check_quant(const Call& call) {
             throw UserError(
                 fmt::format("{}: a condition cannot be quantised. Fix: remove its quant.", spec.name));
         }
+        if (role == OperandRole::integer && spec.op_class == OpcodeClass::elementwise && has_quant(tensor)) {
+            throw UserError(
+                fmt::format("{}: it works on bits, not on quantised numbers. Fix: remove quant.", spec.name));
+        }
         if (role != OperandRole::data) return;
         if (first == nullptr) first = &tensor;
         if (has_quant(tensor) == has_quant(*first)) return;

@@ -55,9 +55,11 @@ const std::string& OpRecords::host_name(ValueId id) const {
     }
     const graph::Value& value = graph_.value(id);
     if (value.constant() || memory_.internal[id]) return value.name;
-    for (const graph::Port& port : graph_.inputs) {
-        if (graph_.value(port.value).constant()) continue;
-        if (memory_.views[port.value].storage == memory_.views[id].storage) return port.name;
+    for (const auto* ports : {&graph_.inputs, &graph_.outputs}) {  // a part of one has no tensor of its own
+        for (const graph::Port& port : *ports) {
+            if (graph_.value(port.value).constant()) continue;
+            if (memory_.views[port.value].storage == memory_.views[id].storage) return port.name;
+        }
     }
     return value.name;
 }

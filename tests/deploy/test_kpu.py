@@ -425,3 +425,18 @@ def test_simulator(program: kpu.KPUProgram, runtime: kpu.KPURuntime) -> None:
         kpu.KPUSimulator().step()
     with pytest.raises(kpu.RuntimeError, match="shape"):
         kpu.KPUSimulator(program, {"image": IMAGE[:, :, :7]})
+
+
+def test_parts_of_an_output_are_known_tensors(tmp_path: Path) -> None:
+    """Operands of a Concat are written where its result is, and have no tensors of their own."""
+    info, node = onnx.helper.make_tensor_value_info, onnx.helper.make_node
+    nodes = [node("Relu", ["X"], ["a"]), node("Neg", ["X"], ["b"])]
+    nodes += [node("Concat", ["a", "b"], ["Y"], axis=1), node("Add", ["a", "b"], ["Z"])]
+    shapes = {"X": [1, 64], "Y": [1, 128], "Z": [1, 64]}
+    ports = [info(name, onnx.TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    graph = onnx.helper.make_graph(nodes, "g", ports[:1], ports[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "parts.onnx")
+    program = kpu.KPUCompiler(platform="tile32").compile(tmp_path / "parts.onnx")
+    assert program.validate() == []
+    kpu.KPURuntime(kpu.KPUConfig(name="tile32")).load_program(program)

@@ -201,7 +201,7 @@ class Errors(unittest.TestCase):
             graph,
             "4 of 4 nodes",
             "node `first` (DeformConv): the operator is not known",
-            "node `Nothing_1` (Nothing): the domain com.example is not known",
+            "node `Nothing_1` (com.example.Nothing): the domain com.example is not known",
             "not looked at: `first` before it",
             "its target sizes are not constant",
         )
