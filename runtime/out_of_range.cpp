@@ -150,7 +150,7 @@ std::string OutOfRange::input_warning() const {
     }
     if (worst == nullptr) return {};
     const bool steps = is_integer(worst->spec->elem);
-    return fmt::format("input `{}`: {} numbers left the range of {}. Fix: {}.", worst->spec->name,
+    return fmt::format("input `{}`: {} of its numbers left the range of {}. Fix: {}.", worst->spec->name,
                        worst->beyond.all(), steps ? "its steps" : type_name(worst->spec->elem),
                        steps ? "calibrate with inputs like these, or scale them as the samples were"
                              : "choose a --precision with a wider range, or scale the input");

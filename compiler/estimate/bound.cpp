@@ -45,8 +45,9 @@ class Bounds {
             work[array] += times * double(task.macs) / peak(task) / units;
         } else if (task.launches()) {
             const kernels::Work& of = launches_.at(statement);
-            // its steps may depend on values: certain is that it makes its result
-            work[vector_of(task)] += times * double(task.elements) / target_.lanes_of(of) / units;
+            // Its steps may depend on values: certain is that lanes make its result, what is not copied.
+            const double least = std::min(double(task.elements), of.lane_operations);
+            work[vector_of(task)] += times * least / target_.lanes_of(of) / units;
             copy(task, times * of.copies * of.length_of_a_copy, work);
         } else {
             work[vector_of(task)] +=

@@ -140,6 +140,20 @@ void cast(ExportedNode& n) {
                      ExportedNode::wide_type(from));
 }
 
+/// ONNX shifts unsigned numbers alone, by less than their bits: all are 64 bits wide, and what leaves the type is cut off.
+void shift(ExportedNode& n, const char* direction) {
+    if (n.in(0).elem == ElemType::i8 || n.in(0).elem == ElemType::i16)
+        n.refuse("ONNX has no shift of signed numbers", "leave --export-qdq out");
+    const auto wide = [&](double number) { return n.cast(n.number(number), TensorProto::UINT64); };
+    const auto operand = [&](size_t i) { return n.cast(n.wide(i), TensorProto::UINT64); };
+    const std::string by = n.op("Min", {operand(1), wide(63)});
+    std::string y = n.op("BitShift", {operand(0), by}, {OnnxWriter::text("direction", direction)});
+    const int bits = bit_width(n.out().elem);
+    if (bits < 32) y = n.op("Mod", {y, wide(1 << bits)});
+    const int type = ExportedValues::type_of(n.out());
+    n.result_of_type(n.cast(y, type), type);
+}
+
 /// The scales stand on the values.
 void requantized(ExportedNode& n) { n.result_of_type(n.x(), ExportedValues::type_of(n.in(0))); }
 
@@ -160,6 +174,8 @@ void export_elementwise(Exports& t) {
     t["where"] = where;
     t["fmod"] = fmod;
     t["floor_mod"] = floor_mod;
+    t["shift_left"] = [](ExportedNode& n) { shift(n, "LEFT"); };
+    t["shift_right"] = [](ExportedNode& n) { shift(n, "RIGHT"); };
     t["cast"] = cast;
     for (const std::string_view opcode : {"quantize", "dequantize", "requant"}) t[opcode] = requantized;
 }

@@ -159,7 +159,7 @@ class OutOfRangeTest(unittest.TestCase):
         run = self.run_model(x, "--precision", "fp16")
         self.assertEqual(run.stats, {"values.out_of_range": 0, "values.inputs_out_of_range": 3})
         self.assertEqual(len(run.told), 1)
-        self.assertIn("input `x`: 3 numbers left the range of fp16", run.told[0])
+        self.assertIn("input `x`: 3 of its numbers left the range of fp16", run.told[0])
         x[0, :3] = np.finfo(np.float32).min
         run = self.run_model(x, "--precision", "fp16")
         self.assertEqual((run.stats["values.inputs_out_of_range"], run.told), (0, []))

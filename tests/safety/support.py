@@ -56,7 +56,7 @@ WRITES = {
 }
 # All other options. A new one has to be put here or above.
 OTHERS = set(
-    "--bounds-only "
+    "--bounds-only --bind "
     "--help --timeout --platform --set --header --param --input --fill --mode --order --values --stepper "
     "--strict --no-hazards --allow-hazards --max-cycles --seed --force --perfetto-time --trace-window "
     "--trace-filter --expect-cycles --power-budget --tolerance --estimates --check-estimates --json --quiet "
