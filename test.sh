@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/scripts/setup.sh"
 
 run_tests() { # ARGUMENT...: of ctest
     say "testing"
-    ctest --test-dir build/release --output-on-failure -j "$(nproc)" "$@"
+    ctest --test-dir build/release --no-label-summary --output-on-failure -j "$(nproc)" "$@"
 }
 
 # Without packages of Python, Verilator and a browser.

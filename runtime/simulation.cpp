@@ -285,8 +285,12 @@ Simulation::Simulation(Simulation&&) noexcept = default;
 Simulation& Simulation::operator=(Simulation&&) noexcept = default;
 
 Diagnostics Simulation::run_findings() const {
-    if (!impl_->driver) return {};
-    Diagnostics found = impl_->driver->findings();
+    return impl_->driver ? impl_->driver->findings() : Diagnostics();
+}
+
+Diagnostics Simulation::value_findings() const {
+    Diagnostics found;
+    if (!impl_->driver) return found;
     const auto range = impl_->out_of_range();
     if (const std::string warning = range ? range->warning() : std::string(); !warning.empty())
         found.warning({}, warning);

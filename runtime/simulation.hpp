@@ -140,9 +140,11 @@ class Simulation {
     /// Races and reads of unwritten bytes so far.
     const execution::HazardLog& hazards() const;
     /// What only the run could tell: in functional mode, more tasks in flight than the device's token table
-    /// holds, so that with timing issue would stall; results that left the range of their type; outputs that are not finite,
-    /// of inputs that are.
+    /// holds, so that with timing issue would stall.
     Diagnostics run_findings() const;
+    /// What it could tell of these inputs' values: results that left the range of their type, outputs that are not finite
+    /// though the inputs are. No fault of the program.
+    Diagnostics value_findings() const;
     /// Units of the device, by the number that events give; of none before the first step, and in functional
     /// mode.
     std::vector<traces::UnitInfo> units() const;

@@ -144,12 +144,12 @@ void cast(ExportedNode& n) {
 void shift(ExportedNode& n, const char* direction) {
     if (n.in(0).elem == ElemType::i8 || n.in(0).elem == ElemType::i16)
         n.refuse("ONNX has no shift of signed numbers", "leave --export-qdq out");
-    const auto wide = [&](double number) { return n.cast(n.number(number), TensorProto::UINT64); };
+    const auto wide = [&](int64_t number) { return n.cast(n.integers({}, {number}), TensorProto::UINT64); };
     const auto operand = [&](size_t i) { return n.cast(n.wide(i), TensorProto::UINT64); };
     const std::string by = n.op("Min", {operand(1), wide(63)});
     std::string y = n.op("BitShift", {operand(0), by}, {OnnxWriter::text("direction", direction)});
     const int bits = bit_width(n.out().elem);
-    if (bits < 32) y = n.op("Mod", {y, wide(1 << bits)});
+    if (bits < 32) y = n.op("Mod", {y, wide(int64_t{1} << bits)});
     const int type = ExportedValues::type_of(n.out());
     n.result_of_type(n.cast(y, type), type);
 }

@@ -384,8 +384,9 @@ void bind_simulation(py::module_& module) {
              arg("seed"), arg("max_cycles"), arg("events"), arg("accesses"), arg("reference"), arg("backend"))
         .def("findings", converted([](Simulation& s) {
                  Diagnostics all = s.diagnostics();
-                 const Diagnostics found = s.run_findings();
-                 for (const auto& item : found.all()) all.add(item);
+                 for (const Diagnostics& found : {s.run_findings(), s.value_findings()}) {
+                     for (const auto& item : found.all()) all.add(item);
+                 }
                  return rows_of(all);
              }))
         .def("inputs", converted([](Simulation& s) { return specs(s.program(), s.input_specs()); }))

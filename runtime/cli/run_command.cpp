@@ -265,6 +265,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     Diagnostics found = simulation.run_findings();
     if (options.strict) found.promote_warnings();
     print_findings(found);
+    print_findings(simulation.value_findings());
     std::vector<traces::OpRow> ops = simulation.op_rows();
     options.budgets.fill_in(ops);
     if (files) {
@@ -315,7 +316,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     command
         ->add_option("--stepper", options->stepper, "memory stepper: fast (default) or oracle; same cycles")
         ->check(CLI::IsMember({"fast", "oracle"}));
-    command->add_flag("--strict", options->strict, "warnings are errors");
+    command->add_flag("--strict", options->strict, "warnings are errors, but for those of values");
     command->add_flag("--retarget", options->retarget, retarget_help);
     auto* allow = command->add_flag("--allow-hazards", options->allow_hazards,
                                     "races and unwritten reads of the run do not make it fail (exit 2)");

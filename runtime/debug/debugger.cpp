@@ -137,8 +137,9 @@ std::string Debugger::go(const Words& words) {
 std::string Debugger::over(const std::string& how) {
     over_ = true;
     std::string text = fmt::format("{} at cycle {}", how, simulation_.now());
-    const Diagnostics findings = simulation_.run_findings();
-    for (const Diagnostic& finding : findings.all()) text += "\n" + to_string(finding);
+    for (const Diagnostics& findings : {simulation_.run_findings(), simulation_.value_findings()}) {
+        for (const Diagnostic& finding : findings.all()) text += "\n" + to_string(finding);
+    }
     if (simulation_.hazards().count() > 0) text += "\n" + execution::summary(simulation_.hazards());
     return text;
 }

@@ -147,7 +147,7 @@ TEST(HostBoundary, OutputsThatAreNotFiniteAreSaid) {
         Simulation simulation = simulation_of(copy(side, side));
         simulation.set_input("x", array<float>("<f4", {3}, given), "x.npy");
         EXPECT_EQ(simulation.run(), RunStatus::finished);
-        return simulation.run_findings().to_string();
+        return simulation.value_findings().to_string();
     };
     EXPECT_THAT(
         said(ElemType::f16, {1, -1e5F, 1e5F}),
@@ -180,7 +180,7 @@ TEST(HostBoundary, IntegersAtTheEndsAreSaid) {
         Simulation simulation = simulation_of(copy(side, side));
         simulation.set_input("x", array<int64_t>("<i8", {3}, given), "x.npy");
         EXPECT_EQ(simulation.run(), RunStatus::finished);
-        return simulation.run_findings().to_string();
+        return simulation.value_findings().to_string();
     };
     EXPECT_THAT(said({1, INT32_MAX, INT32_MIN}),
                 HasSubstr("warning: output `y`: 2 of 3 integers are the least or the greatest of 32 bits"));
