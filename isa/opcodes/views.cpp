@@ -243,15 +243,15 @@ void add_views(Table& t) {
                      "Y[..., i, ...] = X[..., indices[..., i, ...], ...] along axis; a negative index counts "
                      "from the end"));
     t.back().inputs.push_back({"indices", false, OperandRole::integer});
-    const std::vector<AttrSpec> blocks = {
+    const std::vector<AttrSpec> block_attributes = {
         {"block", AttrKind::integer, true, "", "height and width of a block"},
         {"mode", AttrKind::word, false, "DCR",
          "DCR: channels are [row of the block, column, channel]; CRD: [channel, row, column]"}};
     t.push_back(
-        view("depth_to_space", blocks_spread, blocks,
+        view("depth_to_space", blocks_spread, block_attributes,
              "Y[n,y*block+i,x*block+j,c] = X[n,y,x,(i,j,c)]: channels become blocks of pixels; NHWC"));
     t.push_back(
-        view("space_to_depth", blocks_stacked, blocks,
+        view("space_to_depth", blocks_stacked, block_attributes,
              "Y[n,y,x,(i,j,c)] = X[n,y*block+i,x*block+j,c]: blocks of pixels become channels; NHWC"));
 }
 
