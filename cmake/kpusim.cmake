@@ -135,6 +135,16 @@ function(kpu_test name)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS "${rooms}")
 endfunction()
 
+# kpu_label(LABEL), last in a folder of tests: all of them get a label that test.sh chooses by. packages, rtl, browser: they need
+# packages of .venv, Verilator, a browser; smoke: quick for what they find.
+function(kpu_label label)
+  get_property(tests DIRECTORY PROPERTY TESTS)
+  if(tests)
+    set_property(TEST ${tests} APPEND PROPERTY LABELS ${label})
+  endif()
+  set_property(DIRECTORY PROPERTY LABELS ${label}) # of those that GoogleTest finds
+endfunction()
+
 # kpu_embed(OUT_VAR NAMESPACE_SYMBOL FILES...): text files as a constexpr table {name, text} in a generated source.
 function(kpu_embed out symbol)
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.cpp)
