@@ -5,6 +5,7 @@
 #   ./test.sh room compiler/passes   the tests whose code is linked from that folder, and the smoke tests
 #   ./test.sh -R lower ...           the tests that these arguments of ctest choose, of all
 source "$(dirname "${BASH_SOURCE[0]}")/scripts/setup.sh"
+report_times
 
 run_tests() { # ARGUMENT...: of ctest
     say "testing"
@@ -17,8 +18,10 @@ run_fast_tests() { run_tests -LE '^(packages|rtl|browser)$' "$@"; }
 # Every test, or those that arguments of ctest choose.
 test_all() {
     install_packages "${command_packages[@]}" "${fast_packages[@]}" "${test_packages[@]}"
+    say "installing packages of Python"
     scripts/python_packages.sh
     build release
+    say "building the package of Python"
     scripts/python_install.sh
     run_tests "$@"
     [ $# -eq 0 ] || return 0

@@ -3,7 +3,33 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$root"
 
-say() { printf '\033[1m== %s\033[0m\n' "$*"; }
+# Says what begins. A script that called report_times has the times of all such phases at its end, of scripts that it
+# runs too.
+say() {
+    printf '\033[1m== %s\033[0m\n' "$*"
+    [ -z "${KPUSIM_PHASES:-}" ] || printf '%s %s\n' "$EPOCHSECONDS" "$*" >>"$KPUSIM_PHASES"
+}
+
+# At the end of the script, however it ends, prints how long each phase took, until the next began, and the tests that
+# took longest.
+report_times() {
+    KPUSIM_PHASES="$(mktemp)"
+    export KPUSIM_PHASES
+    trap print_times EXIT
+}
+
+print_times() {
+    local phases log=build/release/Testing/Temporary/LastTest.log
+    phases="$(sort -s -n -k 1,1 "$KPUSIM_PHASES"; printf '%s end\n' "$EPOCHSECONDS")"
+    if grep -q ' testing$' "$KPUSIM_PHASES" && [ -f "$log" ]; then
+        printf '\033[1m== the slowest tests\033[0m\n'
+        awk '/^[0-9]+\/[0-9]+ Test: / { name = $3 } /^Test time = / { printf "%8.1f s  %s\n", $4, name }' "$log" |
+            sort -k 1,1 -rn | head -n 10
+    fi
+    printf '\033[1m== times\033[0m\n'
+    awk 'NR > 1 { printf "%6d s  %s\n", $1 - begun, phase } { begun = $1; $1 = ""; phase = substr($0, 2) }' <<<"$phases"
+    rm -f "$KPUSIM_PHASES"
+}
 
 # What the command is built from, and its examples run with.
 command_packages=(
