@@ -1,25 +1,20 @@
 #include "analysis/races.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <map>
+#include <array>
+#include <optional>
 
-#include "analysis/describe.hpp"
-#include "analysis/pair_case.hpp"
-#include "analysis/pair_proof.hpp"
+#include "analysis/race_findings.hpp"
+#include "execution/access_frontier.hpp"
 #include "isa/expr.hpp"
-#include "isa/footprint_runs.hpp"
+#include "isa/footprint.hpp"
 #include "isa/iterations.hpp"
 
 namespace kpu::analysis {
 namespace {
 
 constexpr uint64_t pairs_in_all = uint64_t{1} << 25;  ///< pairs of operands looked at
-constexpr uint64_t search_per_pair = 512;             ///< instances tried before a proof
-constexpr uint64_t search_in_all = uint64_t{1} << 21;
 constexpr size_t findings_in_all = 1000;
-constexpr uint64_t runs_in_all = 1 << 14;  ///< of a strided region, to name the common bytes exactly
 
 /// An operand with the range of bytes that all its instances stay in.
 struct Placed {
@@ -27,73 +22,88 @@ struct Placed {
     int64_t low = 0, end = 0;
 };
 
-/// First common range of bytes of two footprints that overlap, both ends inclusive; what holds it when there
-/// are too many runs to look at.
-std::pair<uint64_t, uint64_t> common_bytes(const Footprint& a, const Footprint& b) {
-    std::pair<uint64_t, uint64_t> result{std::max(a.address, b.address), std::min(a.end(), b.end()) - 1};
-    uint64_t runs = 0, others = 0;
-    for_each_run(a, [&](uint64_t x, uint64_t x_bytes) {
-        if (runs++ == runs_in_all) return false;
-        Footprint run;
-        run.address = x;
-        run.run_bytes = x_bytes;
-        if (!overlap(run, b)) return true;
-        for_each_run(b, [&](uint64_t y, uint64_t y_bytes) {
-            if (others++ == runs_in_all) return false;
-            if (x >= y + y_bytes || y >= x + x_bytes) return true;
-            result = {std::max(x, y), std::min(x + x_bytes, y + y_bytes) - 1};
-            return false;
-        });
-        return false;
-    });
-    return result;
-}
-
 class RaceSearch {
   public:
     RaceSearch(const BoundProgram& program, const execution::ScheduleOrder& order)
-        : program_(program), order_(order), prover_(program, order) {}
+        : program_(program), order_(order), findings_(program, order), frontier_(program, order) {}
 
     std::vector<Finding> run() {
-        std::map<uint32_t, std::vector<Placed>> by_buffer;
+        std::vector<std::vector<Access>> by_buffer(program_.buffers.size());
+        std::vector<bool> written(program_.buffers.size(), false);
+        const auto buffer_of = [&](uint32_t region) { return program_.regions[region].buffer; };
         for (uint32_t s = 0; s < program_.statements.size(); ++s) {
             if (program_.statements[s].kind != BoundStatement::Kind::task) continue;
             const BoundTask& task = program_.tasks[program_.statements[s].index];
-            for (const uint32_t region : task.inputs) place(by_buffer, {s, region, false});
-            for (const uint32_t region : task.outputs) place(by_buffer, {s, region, true});
+            for (const uint32_t region : task.inputs)
+                by_buffer[buffer_of(region)].push_back({s, region, false});
+            for (const uint32_t region : task.outputs) {
+                by_buffer[buffer_of(region)].push_back({s, region, true});
+                written[buffer_of(region)] = true;
+            }
         }
-        for (auto& [buffer, list] : by_buffer) {
-            if (!stopped_) sweep(list);
-        }
-        std::stable_sort(findings_.begin(), findings_.end(), [](const Finding& x, const Finding& y) {
-            return std::make_pair(x.statement, x.other_statement) <
-                   std::make_pair(y.statement, y.other_statement);
-        });
-        return std::move(findings_);
+        for (size_t b = 0; b < by_buffer.size(); ++b)
+            if (written[b] && !findings_.stopped()) sweep(by_buffer[b]);
+        return findings_.take();
     }
 
   private:
-    void place(std::map<uint32_t, std::vector<Placed>>& by_buffer, const Access& access) {
+    std::optional<Placed> placed(const Access& access) const {
         const BoundRegion& region = program_.regions[access.region];
         const BoundBuffer& buffer = program_.buffers[region.buffer];
         Placed placed{access, static_cast<int64_t>(buffer.base),
                       static_cast<int64_t>(buffer.base + buffer.size)};
         const auto ranges = loop_ranges(program_, access.statement);
-        if (ranges && !ranges->empty() && ranges->back().lo > ranges->back().hi) return;  // never executed
+        if (ranges && !ranges->empty() && ranges->back().lo > ranges->back().hi)
+            return std::nullopt;  // never executed
         const auto address = ranges ? bound_of(region.address, *ranges) : std::nullopt;
         if (address) {  // bytes outside the buffer are no race: the bounds are checked elsewhere
             placed.low = std::max(placed.low, address->lo);
             const auto reach = static_cast<int64_t>(footprint_of(region, 0).end());
             placed.end = std::min(placed.end, std::min(address->hi, placed.end) + reach);
         }
-        if (placed.low < placed.end) by_buffer[region.buffer].push_back(placed);
+        return placed.low < placed.end ? std::optional(placed) : std::nullopt;
     }
 
-    /// Pairs whose ranges of bytes meet, each access with those before it in the text; many at a time are passed
-    /// over when all of them are complete before it starts.
-    void sweep(const std::vector<Placed>& list) {
-        std::vector<Summary> tree = summaries(list);
-        for (uint32_t i = 0; i < list.size() && !stopped_; ++i) meet(list, tree, {0, 1, tree.size() / 2}, i);
+    /// Each access with those before it in the text. Tasks outside of loops are compared with what says most of those
+    /// before; only what races is compared with all of them, to name them.
+    void sweep(const std::vector<Access>& accesses) {
+        std::array<std::vector<Placed>, 2> lists;  // of tasks in loops, of others
+        std::vector<bool> is_flat;                 // in the order of the text
+        for (const Access& access : accesses) {
+            const std::optional<Placed> one = placed(access);
+            if (!one) continue;
+            is_flat.push_back(order_.is_flat(access.statement));
+            lists[is_flat.back()].push_back(*one);
+        }
+        const auto& [in_loops, flat] = lists;
+        const std::vector<Summary> tree = summaries(in_loops);
+        std::vector<Summary> flat_tree;  // mostly not needed
+        frontier_.clear();
+        std::array<size_t, 2> seen{};
+        for (const bool outside : is_flat) {
+            if (findings_.stopped()) return;
+            const Placed& later = lists[outside][seen[outside]];
+            if (outside ? frontier_.add(flat_access(later.access)) : races_with_flat(later)) {
+                if (flat_tree.empty()) flat_tree = summaries(flat);
+                meet({flat, flat_tree, later, seen[1], true}, {0, 1, flat_tree.size() / 2});
+            }
+            ++seen[outside];
+            meet({in_loops, tree, later, seen[0], false}, {0, 1, tree.size() / 2});
+        }
+    }
+
+    static execution::FlatAccess flat_access(const Access& access) {
+        return {access.statement, access.region, access.write};
+    }
+
+    /// Whether an access in a loop has a finding with one outside of loops before it.
+    bool races_with_flat(const Placed& later) {
+        const auto first = static_cast<uint64_t>(std::max<int64_t>(later.low, 0));
+        const auto end = static_cast<uint64_t>(std::max<int64_t>(later.end, 0));
+        const auto members = frontier_.near(first, end, later.access.write);
+        return std::any_of(members.begin(), members.end(), [&](const auto& member) {
+            return findings_.would_report({member.statement, member.region, member.write}, later.access);
+        });
     }
 
     /// A part of a list of accesses: of the tree over it, node `at`, which spans `count` from `first` on.
@@ -103,6 +113,14 @@ class RaceSearch {
     struct Summary {
         int64_t low = INT64_MAX, end = INT64_MIN;
         bool writes = false;
+    };
+    /// An access is compared with the first of a list.
+    struct Meeting {
+        const std::vector<Placed>& list;
+        const std::vector<Summary>& tree;
+        const Placed& later;
+        size_t count = 0;
+        bool flat = false;  ///< the list is of tasks outside of loops
     };
 
     static std::vector<Summary> summaries(const std::vector<Placed>& list) {
@@ -118,223 +136,35 @@ class RaceSearch {
         return tree;
     }
 
-    void meet(const std::vector<Placed>& list, const std::vector<Summary>& tree, const Part& part,
-              uint32_t i) {
-        const Placed& later = list[i];
+    /// Pairs whose ranges of bytes meet; many at a time are passed over when all of them are complete before it
+    /// starts.
+    void meet(const Meeting& meeting, const Part& part) {
+        const auto& [list, tree, later, number, flat] = meeting;
         const Summary& all = tree[part.at];
-        if (stopped_ || part.first > i || all.low >= later.end || all.end <= later.low) return;
+        if (findings_.stopped() || part.first >= number || all.low >= later.end || all.end <= later.low)
+            return;
         if (!all.writes && !later.access.write) return;
-        const size_t last = std::min<size_t>(part.first + part.count - 1, i);
+        const size_t last = std::min(part.first + part.count, number) - 1;
         const uint32_t from = list[part.first].access.statement, to = list[last].access.statement;
-        if (order_.all_before(from, to, later.access.statement)) return;
+        if (!flat && order_.all_before(from, to, later.access.statement)) return;
         if (part.count > 1) {
             const size_t half = part.count / 2;
-            meet(list, tree, {part.first + half, 2 * part.at + 1, half}, i);  // the nearest say most
-            return meet(list, tree, {part.first, 2 * part.at, half}, i);
+            meet(meeting, {part.first + half, 2 * part.at + 1, half});  // the nearest say most
+            return meet(meeting, {part.first, 2 * part.at, half});
         }
-        if (pairs_++ >= pairs_in_all) stop(later.access, "the program has too many pairs of operands");
-        if (findings_.size() >= findings_in_all) stop(later.access, "there are too many findings");
-        if (!stopped_) check(list[part.first].access, later.access);
-    }
-
-    void stop(const Access& access, const std::string& why) {
-        stopped_ = true;
-        Finding finding;
-        finding.kind = FindingKind::not_proved;
-        finding.statement = finding.other_statement = access.statement;
-        finding.message = fmt::format(
-            "not proved: the search for hazards stopped at task `{}`, as {}. Fix: mend "
-            "those found, or write the repetition as loops.",
-            program_.tasks[program_.statements[access.statement].index].name, why);
-        findings_.push_back(std::move(finding));
-    }
-
-    /// a stands before b in the text, or is the same task.
-    void check(const Access& a, const Access& b) {
-        const auto key = std::make_pair(a.statement, b.statement);
-        const bool same = a.statement == b.statement;
-        PairCase pair{a, b, 0, false, {}, {}, 0};
-        bool in_order = same;
-        if (!same) in_order = order_.always_ordered(a.statement, b.statement, pair.escapes);
-        const size_t common = order_.common_loops(a.statement, b.statement);
-        if (in_order && common == 0) return;
-        const auto reported = reported_.find(key);  // of two races, a read of what is being written says most
-        if (reported != reported_.end() &&
-            (findings_[reported->second].kind != FindingKind::war || !a.write || b.write))
-            return;
-        if (!in_order) {
-            pair.shared = common;
-            if (decide(pair)) return;
-        }
-        for (size_t d = 0; d < common; ++d) {
-            if (program_.loops[order_.loops_of(a.statement)[d]].max_in_flight < 2) continue;
-            pair.shared = d;
-            pair.cross = true;
-            pair.escapes = order_.carried(a.statement, b.statement, d);
-            pair.back = order_.carried(b.statement, a.statement, d);
-            if (decide(pair)) return;
-        }
-    }
-
-    /// True when the pair is reported.
-    bool decide(const PairCase& pair) {
-        Witness witness;
-        const Verdict verdict = verdict_of(pair, witness);
-        if (verdict == Verdict::disjoint) return false;
-        if (verdict == Verdict::unknown && prover_.exhausted()) {
-            stop(pair.b, "deciding the pairs before it took all the work allowed");
-            return true;
-        }
-        const auto [entry, added] =
-            reported_.insert({{pair.a.statement, pair.b.statement}, findings_.size()});
-        if (verdict == Verdict::unknown) {
-            if (added) not_proved(pair, prover_.reason());
-            return true;
-        }
-        Finding found = race(pair, witness);
-        if (added) {
-            findings_.push_back(std::move(found));
-        } else if (found.kind == FindingKind::raw) {
-            findings_[entry->second] = std::move(found);
-        }
-        return true;
-    }
-
-    Verdict verdict_of(const PairCase& pair, Witness& witness) {
-        uint64_t budget = std::min(search_per_pair, search_left_);
-        search_left_ -= budget;
-        const Verdict found = search_pair(program_, order_, pair, budget, witness);
-        search_left_ += budget;
-        return found == Verdict::unknown ? prover_.prove(pair, witness) : found;
-    }
-
-    /// Smallest distance of iterations at which the pair meets: the largest window that keeps it apart.
-    uint64_t safe_window(PairCase pair, const Witness& witness) {
-        const int64_t x = witness.a[pair.shared], y = witness.b[pair.shared];
-        const auto apart = static_cast<uint64_t>(x < y ? y - x : x - y);
-        Witness ignored;
-        for (pair.distance = 1; pair.distance < std::min<uint64_t>(apart, 64); ++pair.distance) {
-            if (verdict_of(pair, ignored) != Verdict::disjoint) return pair.distance;
-        }
-        return pair.distance == apart || apart <= 64 ? apart : 1;
-    }
-
-    Finding race(const PairCase& pair, const Witness& witness) {
-        const bool swapped = pair.cross && witness.b[pair.shared] < witness.a[pair.shared];
-        const Access &earlier = swapped ? pair.b : pair.a, &later = swapped ? pair.a : pair.b;
-        Finding finding;
-        finding.kind = !earlier.write ? FindingKind::war : later.write ? FindingKind::waw : FindingKind::raw;
-        finding.statement = later.statement;
-        finding.other_statement = earlier.statement;
-        finding.loops = swapped ? witness.a : witness.b;
-        finding.other_loops = swapped ? witness.b : witness.a;
-        const BoundRegion &x = program_.regions[earlier.region], &y = program_.regions[later.region];
-        const auto [first, last] =
-            common_bytes(footprint_of(x, static_cast<uint64_t>(x.address.eval(finding.other_loops))),
-                         footprint_of(y, static_cast<uint64_t>(y.address.eval(finding.loops))));
-        finding.buffer = x.buffer;
-        finding.first = offset_in(program_, x.buffer, first);
-        finding.last = offset_in(program_, x.buffer, last);
-        const std::string fix = pair.cross ? window_fix(pair, witness, finding.fix)
-                                           : dependency_fix(earlier.statement, later.statement, finding.fix);
-        finding.message = fmt::format(
-            "hazard ({}): {} {} {} while {} {} them; nothing orders the two. Fix: {}.", name_of(finding.kind),
-            task_text(program_, later.statement, finding.loops, false), later.write ? "writes" : "reads",
-            bytes_text(program_, finding.buffer, finding.first, finding.last),
-            task_text(program_, earlier.statement, finding.other_loops, true),
-            earlier.write ? "writes" : "reads", fix);
-        return finding;
-    }
-
-    std::string dependency_fix(uint32_t from, uint32_t to, Fix& fix) const {
-        fix.kind = Fix::Kind::add_dependency;
-        fix.from = from;
-        fix.to = to;
-        const auto name = [&](uint32_t s) { return program_.tasks[program_.statements[s].index].name; };
-        return fmt::format("add `{}` to the deps of `{}`", name(from), name(to));
-    }
-
-    bool same_window(uint32_t a, uint32_t b) const {
-        const BoundRegion &x = program_.regions[a], &y = program_.regions[b];
-        return x.buffer == y.buffer && x.extent == y.extent && x.address.kinds == y.address.kinds &&
-               x.address.values == y.address.values && x.address.constant == y.address.constant;
-    }
-
-    bool reads(const BoundTask& task, uint32_t region) const {
-        return std::any_of(task.inputs.begin(), task.inputs.end(),
-                           [&](uint32_t input) { return same_window(input, region); });
-    }
-
-    /// Whether a task goes on from what it wrote an iteration of the loop before: it reads what it writes, and
-    /// nothing in the loop writes the buffer anew.
-    bool accumulates(uint32_t statement, uint32_t loop) const {
-        const BoundTask& task = program_.tasks[program_.statements[statement].index];
-        const auto kept = [&](uint32_t output) {
-            if (!reads(task, output)) return false;
-            const uint32_t end = program_.loops[program_.statements[loop].index].body_end;
-            for (uint32_t s = loop + 1; s < end; ++s) {
-                if (program_.statements[s].kind != BoundStatement::Kind::task) continue;
-                const BoundTask& other = program_.tasks[program_.statements[s].index];
-                for (const uint32_t written : other.outputs) {
-                    const bool same = program_.regions[written].buffer == program_.regions[output].buffer;
-                    if (same && !reads(other, written)) return false;
-                }
-            }
-            return true;
-        };
-        return std::any_of(task.outputs.begin(), task.outputs.end(), kept);
-    }
-
-    std::string window_fix(const PairCase& pair, const Witness& witness, Fix& fix) {
-        const uint32_t index = order_.loops_of(pair.a.statement)[pair.shared];
-        const BoundLoop& loop = program_.loops[index];
-        fix.kind = Fix::Kind::narrow_window;
-        fix.window = safe_window(pair, witness);
-        int32_t s = program_.statements[pair.a.statement].parent;
-        while (program_.statements[static_cast<size_t>(s)].index != index)
-            s = program_.statements[static_cast<size_t>(s)].parent;
-        fix.to = static_cast<uint32_t>(s);
-        const uint32_t statement = pair.a.statement;
-        if (statement == pair.b.statement && accumulates(statement, fix.to) &&
-            fix.window <= max_carried_distance) {
-            fix = {Fix::Kind::carry_token, statement, statement, fix.to, fix.window};
-            const std::string& name = program_.tasks[program_.statements[statement].index].name;
-            return fmt::format(
-                "write `#! deps {}[{}-{}]` before `{}`, which goes on from what it left in these bytes {} "
-                "before; bytes of their own would lose the sum",
-                name, loop.variable, fix.window, name,
-                fix.window == 1 ? "an iteration" : fmt::format("{} iterations", fix.window));
-        }
-        return fmt::format(
-            "reduce @max_in_flight of the loop over `{}` from {} to {}, or give each "
-            "iteration in flight bytes of its own ({} mod {})",
-            loop.variable, loop.max_in_flight, fix.window, loop.variable, loop.max_in_flight);
-    }
-
-    void not_proved(const PairCase& pair, const std::string& why) {
-        Finding finding;
-        finding.kind = FindingKind::not_proved;
-        finding.statement = pair.b.statement;
-        finding.other_statement = pair.a.statement;
-        finding.buffer = program_.regions[pair.b.region].buffer;
-        finding.message = fmt::format(
-            "not proved: {} and {} may touch the same bytes of buffer `{}`, and nothing orders them: {}. "
-            "Fix: "
-            "order them with deps, or use simpler offsets and bounds.",
-            task_text(program_, finding.statement, {}, false),
-            task_text(program_, finding.other_statement, {}, true), program_.buffers[finding.buffer].name,
-            why);
-        findings_.push_back(std::move(finding));
+        if (flat && order_.always_ordered(from, later.access.statement, ignored_)) return;
+        if (pairs_++ >= pairs_in_all)
+            findings_.stop(later.access, "the program has too many pairs of operands");
+        if (findings_.size() >= findings_in_all) findings_.stop(later.access, "there are too many findings");
+        if (!findings_.stopped()) findings_.check(list[part.first].access, later.access);
     }
 
     const BoundProgram& program_;
     const execution::ScheduleOrder& order_;
-    PairProver prover_;
-    std::map<std::pair<uint32_t, uint32_t>, size_t> reported_;  ///< pairs of statements: index of the finding
-    std::vector<Finding> findings_;
-    uint64_t search_left_ = search_in_all;
+    RaceFindings findings_;
+    execution::AccessFrontier frontier_;
+    std::vector<execution::Escape> ignored_;
     uint64_t pairs_ = 0;
-    bool stopped_ = false;
 };
 
 }  // namespace

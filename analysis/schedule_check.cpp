@@ -110,17 +110,19 @@ std::string_view meaning_of(FindingKind kind) {
 ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& limits) {
     ScheduleReport report;
     if (program.tasks.empty()) return report;
-    if (program.tasks.size() > execution::ScheduleOrder::max_tasks) {
+    using Order = execution::ScheduleOrder;
+    if (const size_t tasks = Order::tasks_in_loops(program); tasks > Order::max_tasks) {
         Finding finding;
         finding.kind = FindingKind::not_proved;
         finding.message = fmt::format(
-            "not proved: the schedule has {} tasks in its text, and the order of more than {} is not "
-            "followed. Fix: write the repetition as loops.",
-            program.tasks.size(), execution::ScheduleOrder::max_tasks);
+            "not proved: the loops of the schedule have {} tasks in their text, and the order of more than "
+            "{} is "
+            "not followed. Fix: write the repetition as loops.",
+            tasks, Order::max_tasks);
         report.findings.push_back(std::move(finding));
         return report;
     }
-    const execution::ScheduleOrder order(program, execution::loop_facts(program));
+    const Order order(program, execution::loop_facts(program));
     if (order.loop_too_large() != nullptr) {
         report.findings.push_back(carries_too_much(program, *order.loop_too_large()));
         return report;

@@ -37,9 +37,10 @@ uint64_t span_bytes(const TensorSpec& tensor) {
 }  // namespace
 
 void DataPath::follow_races() {
-    if (program_.tasks.size() > RaceHistory::max_tasks) {
-        return log_.limit(fmt::format("the program has {} tasks, their order is followed for {} at most",
-                                      program_.tasks.size(), RaceHistory::max_tasks));
+    if (const size_t tasks = ScheduleOrder::tasks_in_loops(program_); tasks > ScheduleOrder::max_tasks) {
+        return log_.limit(
+            fmt::format("the program has {} tasks in loops, their order is followed for {} at most", tasks,
+                        ScheduleOrder::max_tasks));
     }
     history_.emplace(program_);
     const uint32_t* const loop = history_->loop_too_large();

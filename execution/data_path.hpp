@@ -20,7 +20,7 @@ namespace kpu::execution {
 ///
 /// Two hazards are reported. A read of bytes that nobody wrote; and a race: two accesses to common bytes, one
 /// of them a write, in an order that nothing guarantees, found when the later one starts. A program with more
-/// than RaceHistory::max_tasks statements has only those races found whose tasks are in flight together.
+/// than ScheduleOrder::max_tasks statements in loops has only those races found whose tasks are in flight together.
 class DataPath {
   public:
     /// memory and backend null: timing mode, no values; what is written is then followed without bytes, and

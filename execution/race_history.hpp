@@ -34,9 +34,6 @@ struct Race {
 /// took. Buffers that no task writes are not followed.
 class RaceHistory {
   public:
-    /// Longer texts are not followed.
-    static constexpr size_t max_tasks = ScheduleOrder::max_tasks;
-
     /// A piece is a run of bytes with the same history; more are not followed: each takes some 100 bytes.
     static constexpr uint64_t max_pieces = uint64_t{1} << 18;
 

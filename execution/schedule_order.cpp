@@ -11,19 +11,57 @@ namespace {
 
 using Kind = BoundStatement::Kind;
 
+std::vector<uint32_t> numbers_of_flat_tasks(const BoundProgram& program) {
+    std::vector<uint32_t> numbers(program.statements.size());
+    uint32_t next = 0;
+    for (size_t s = 0; s < numbers.size(); ++s)
+        if (program.statements[s].kind == Kind::task && program.statements[s].parent < 0) numbers[s] = next++;
+    return numbers;
+}
+
 }  // namespace
 
+size_t ScheduleOrder::tasks_in_loops(const BoundProgram& program) {
+    return static_cast<size_t>(
+        std::count_if(program.statements.begin(), program.statements.end(),
+                      [](const BoundStatement& s) { return s.kind == Kind::task && s.parent >= 0; }));
+}
+
+/// How often statements refer to them.
+std::vector<uint32_t> ScheduleOrder::users_of_flat_tasks() const {
+    std::vector<uint32_t> users(program_.tasks.size() - tasks_in_loops(program_));
+    const auto count = [&](uint32_t dep) {
+        if (is_flat(dep)) ++users[number_[dep]];
+    };
+    for (uint32_t s = 0; s < program_.statements.size(); ++s) {
+        const BoundStatement& statement = program_.statements[s];
+        if (statement.kind == Kind::task) {
+            const BoundTask& task = program_.tasks[statement.index];
+            std::for_each(task.deps.begin(), task.deps.end(), count);
+            if (task.sync) count(s);
+        } else if (statement.kind == Kind::wait) {
+            const std::vector<uint32_t>& waits = program_.waits[statement.index];
+            std::for_each(waits.begin(), waits.end(), count);
+        }
+    }
+    return users;
+}
+
 ScheduleOrder::ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts)
-    : program_(program), facts_(facts) {
-    if (program.tasks.size() > max_tasks) {
-        throw UserError(
-            fmt::format("the order of more than {} tasks is not followed; the program has {}. Fix: write the "
-                        "repetition as loops.",
-                        max_tasks, program.tasks.size()));
+    : program_(program),
+      facts_(facts),
+      number_(numbers_of_flat_tasks(program)),
+      chains_(users_of_flat_tasks()) {
+    if (const size_t tasks = tasks_in_loops(program); tasks > max_tasks) {
+        throw UserError(fmt::format(
+            "the order of more than {} tasks in loops is not followed; the program has {}. Fix: write the "
+            "repetition as loops.",
+            max_tasks, tasks));
     }
     loops_.resize(program_.loops.size());
     find_carriers();
     number_tasks();
+    flat_before_.resize(program_.tasks.size() - tasks_in_loops(program));
     Known known;
     block(0, static_cast<uint32_t>(program_.statements.size()), known);
 }
@@ -48,7 +86,6 @@ void ScheduleOrder::find_carriers() {
 
 void ScheduleOrder::number_tasks() {
     const auto count = static_cast<uint32_t>(program_.statements.size());
-    number_.resize(count);
     std::vector<uint32_t> around;
     uint32_t loops_seen = 0;
     for (uint32_t s = 0; s <= count; ++s) {
@@ -63,13 +100,13 @@ void ScheduleOrder::number_tasks() {
         }
         if (s == count) break;
         const BoundStatement& statement = program_.statements[s];
-        number_[s] = static_cast<uint32_t>(tasks_.size());
         if (statement.kind == Kind::loop) {
             around.push_back(statement.index);
             loops_[statement.index].statement = s;
             loops_[statement.index].first_task = static_cast<uint32_t>(tasks_.size());
             loops_seen = statement.index + 1;  // they stand in the order of the text
-        } else if (statement.kind == Kind::task) {
+        } else if (statement.kind == Kind::task && !around.empty()) {
+            number_[s] = static_cast<uint32_t>(tasks_.size());
             const auto outer =
                 static_cast<size_t>(std::find_if(around.begin(), around.end(),
                                                  [&](uint32_t l) { return loops_[l].carried != none; }) -
@@ -85,12 +122,18 @@ void ScheduleOrder::block(uint32_t first, uint32_t end, Known& known) {
         const BoundStatement& statement = program_.statements[s];
         if (statement.kind == Kind::task) {
             const BoundTask& task = program_.tasks[statement.index];
-            Known& before = tasks_[number_[s]].before;
+            Known& before = is_flat(s) ? flat_before_[number_[s]] : tasks_[number_[s]].before;
             before = known;
             for (const uint32_t dep : task.deps) add_token(dep, s, before);
+            if (is_flat(s)) chain(s, task, before.flat);
             if (task.sync) add_token(s, s, known);
+            for (const uint32_t dep : task.deps) seen(dep);
+            if (task.sync) seen(s);
         } else if (statement.kind == Kind::wait) {
-            for (const uint32_t dep : program_.waits[statement.index]) add_token(dep, s, known);
+            for (const uint32_t dep : program_.waits[statement.index]) {
+                add_token(dep, s, known);
+                seen(dep);
+            }
         } else if (statement.kind == Kind::loop) {
             const LoopOrder& order = loops_[statement.index];
             order.carried == none ? loop(statement.index, known) : carrying_loop(statement.index, known);
@@ -99,13 +142,20 @@ void ScheduleOrder::block(uint32_t first, uint32_t end, Known& known) {
     }
 }
 
+void ScheduleOrder::chain(uint32_t s, const BoundTask& task, const ChainClock& before) {
+    std::vector<uint32_t> needs;
+    for (const uint32_t dep : task.deps)
+        if (is_flat(dep)) needs.push_back(number_[dep]);
+    chains_.add(number_[s], before, needs);
+}
+
 /// The thread goes on once the last iteration has started: those up to last - max_in_flight are complete.
 void ScheduleOrder::loop(uint32_t index, Known& known) {
     LoopOrder& order = loops_[index];
     Known thread = known;
     block(order.statement + 1, program_.loops[index].body_end, thread);
     order.completed = completed_iteration(index, thread);
-    order.completed.tasks.remove(known.tasks);
+    order.completed.tasks.remove(known.tasks);  // what is known of others costs nothing
     order.completed.tails.remove(known.tails);
     known.tails.insert(index);
     if (facts_[index].longer_than_window) known.add(order.completed);
@@ -133,15 +183,17 @@ void ScheduleOrder::carrying_loop(uint32_t index, Known& known) {
 }
 
 /// What a statement of a loop waits for outside of it.
-ScheduleOrder::Known ScheduleOrder::outside(const CarriedOrder& carried, uint32_t s,
-                                            const Known& at_begin) const {
+ScheduleOrder::Known ScheduleOrder::outside(const CarriedOrder& carried, uint32_t s, const Known& at_begin) {
     const BoundStatement& statement = program_.statements[s];
     Known known;
     if (s == carried.loop_statement()) return at_begin;
     const bool task = statement.kind == Kind::task;
     if (!task && statement.kind != Kind::wait) return known;
     for (const uint32_t dep : task ? program_.tasks[statement.index].deps : program_.waits[statement.index])
-        if (!carried.contains(dep)) add_token(dep, s, known);
+        if (!carried.contains(dep)) {
+            add_token(dep, s, known);
+            seen(dep);
+        }
     return known;
 }
 
@@ -201,6 +253,7 @@ ScheduleOrder::Known ScheduleOrder::completed_iteration(uint32_t loop_index, con
     const size_t depth = program_.loops[loop_index].depth;
     Known result;
     const auto add = [&](const Known& known) {
+        result.flat.add(known.flat);
         result.tasks.add(known.tasks, 0, order.first_task);
         result.tails.add(known.tails, 0, loop_index);
     };
@@ -221,9 +274,9 @@ ScheduleOrder::Known ScheduleOrder::completed_iteration(uint32_t loop_index, con
 /// Adds what the token of task `dep` implies where statement `user` needs it: all instances of the task in
 /// the innermost common iteration, and what was complete before each of them.
 void ScheduleOrder::add_token(uint32_t dep, uint32_t user, Known& known) const {
-    const TaskOrder& task = tasks_[number_[dep]];
-    const Known& before = task.carried == none ? task.before : task.token;
-    known.tasks.insert(number_[dep]);
+    const TaskOrder& task = order_of(dep);
+    const Known& before = task.carried == none ? before_of(dep) : task.token;
+    is_flat(dep) ? chains_.complete(number_[dep], known.flat) : known.tasks.insert(number_[dep]);
     size_t common = 0;
     while (common < task.outer && user < program_.loops[task.loops[common]].body_end) ++common;
     size_t sure = common;  // loops from here on run for certain
@@ -254,9 +307,9 @@ size_t ScheduleOrder::common_loops(uint32_t a, uint32_t b) const {
 }
 
 bool ScheduleOrder::all_before(uint32_t first, uint32_t last, uint32_t later) const {
-    const TaskOrder& task = tasks_[number_[later]];
-    const uint32_t outermost = task.loops.empty() ? later : loops_[task.loops[0]].statement;
-    return last < outermost && task.before.tasks.contains_all(number_[first], number_[last] + 1);
+    const std::vector<uint32_t>& around = loops_of(later);
+    const uint32_t outermost = around.empty() ? later : loops_[around[0]].statement;
+    return last < outermost && before_of(later).tasks.contains_all(number_[first], number_[last] + 1);
 }
 
 /// Visits the clauses of what comes before `later` until `visit` returns false.
@@ -285,8 +338,9 @@ Escape ScheduleOrder::escape_of(const OrderClause& clause, const TaskOrder& earl
 
 bool ScheduleOrder::always_ordered(uint32_t earlier, uint32_t later, std::vector<Escape>& escapes) const {
     escapes.clear();
-    const TaskOrder &a = tasks_[number_[earlier]], &b = tasks_[number_[later]];
+    const TaskOrder &a = order_of(earlier), &b = order_of(later);
     const size_t common = common_loops(earlier, later);
+    const Known& known = before_of(later);
     if (same_carrier(a, b)) {
         for_each_clause(a.carried, earlier, later, [&](const CarriedOrder::Before& before) {
             Escape escape = escape_of(before.clause, a, &b);
@@ -296,15 +350,15 @@ bool ScheduleOrder::always_ordered(uint32_t earlier, uint32_t later, std::vector
             if (stays) escapes.push_back(std::move(escape));
             return true;
         });
-    } else if (b.before.tasks.contains(number_[earlier])) {
+    } else if (knows(known, earlier)) {
         return true;
     } else {
-        add_escapes(a, common, {}, b.before, escapes);
-        for (const View& view : b.views) add_escapes(a, common, view.late, view.known, escapes);
+        add_escapes(earlier, common, {}, known, escapes);
+        for (const View& view : b.views) add_escapes(earlier, common, view.late, view.known, escapes);
         for (size_t e = common; e < b.outer; ++e) {
             const uint32_t index = b.loops[e];
-            add_escapes(a, common, {{index, program_.loops[index].max_in_flight}}, loops_[index].completed,
-                        escapes);
+            add_escapes(earlier, common, {{index, program_.loops[index].max_in_flight}},
+                        loops_[index].completed, escapes);
         }
     }
     return std::any_of(escapes.begin(), escapes.end(),
@@ -312,10 +366,10 @@ bool ScheduleOrder::always_ordered(uint32_t earlier, uint32_t later, std::vector
 }
 
 /// What `known`, which holds so far behind the first iterations of the later task, says of the earlier one.
-void ScheduleOrder::add_escapes(const TaskOrder& earlier, size_t common,
-                                const std::vector<Escape::Margin>& late, const Known& known,
-                                std::vector<Escape>& escapes) const {
-    if (known.tasks.contains(number_[earlier.statement])) escapes.push_back({{}, {}, late});
+void ScheduleOrder::add_escapes(uint32_t statement, size_t common, const std::vector<Escape::Margin>& late,
+                                const Known& known, std::vector<Escape>& escapes) const {
+    if (knows(known, statement)) escapes.push_back({{}, {}, late});
+    const TaskOrder& earlier = order_of(statement);
     for (size_t d = common; d < earlier.outer; ++d) {
         const uint32_t index = earlier.loops[d];
         if (known.tails.contains(index))
@@ -350,7 +404,7 @@ void ScheduleOrder::add_escapes_by_clauses(const TaskOrder& earlier, const std::
 
 std::vector<Escape> ScheduleOrder::carried(uint32_t earlier, uint32_t later, size_t shared) const {
     std::vector<Escape> escapes;
-    const TaskOrder &a = tasks_[number_[earlier]], &b = tasks_[number_[later]];
+    const TaskOrder &a = order_of(earlier), &b = order_of(later);
     if (!same_carrier(a, b) || shared < a.outer) return escapes;
     for_each_clause(a.carried, earlier, later, [&](const CarriedOrder::Before& before) {
         Escape escape = escape_of(before.clause, a, &b);
@@ -388,6 +442,7 @@ bool ScheduleOrder::holds(const Escape& escape, const LoopValues& earlier, const
 
 bool ScheduleOrder::before(uint32_t a, const LoopValues& a_loops, uint32_t b,
                            const LoopValues& b_loops) const {
+    if (is_flat(a) && is_flat(b)) return a < b && flat_ordered(a, b);
     const size_t common = common_loops(a, b);
     const auto any_holds = [&](const std::vector<Escape>& escapes) {
         return std::any_of(escapes.begin(), escapes.end(),

@@ -7,6 +7,7 @@
 
 #include "base/number_set.hpp"
 #include "execution/carried_order.hpp"
+#include "execution/chain_order.hpp"
 #include "execution/loop_facts.hpp"
 #include "isa/bound_program.hpp"
 
@@ -40,23 +41,25 @@ struct Escape {
 /// iterations are at least max_in_flight apart. Two instances in the same iteration of all common loops: the
 /// order is that of every iteration, so tokens are followed once over the text. Loops that carry tokens have an
 /// order of their own (execution/carried_order.hpp), which here is one step of the text.
-/// What a task knows of the text before it is mostly what the one before knew, which is kept once.
+/// What a task knows of the text before it is mostly what the one before knew, which is kept once; of tasks outside
+/// of loops, which run once, it is how far each chain of them is (execution/chain_order.hpp).
 class ScheduleOrder {
   public:
-    static constexpr size_t max_tasks = NumberSet::end / 2;  ///< a loop that carries tokens takes two numbers
+    /// Inside of loops; one that carries tokens takes two numbers.
+    static constexpr size_t max_tasks = NumberSet::end / 2;
+    static size_t tasks_in_loops(const BoundProgram& program);
 
-    /// Throws UserError when there are more than max_tasks.
+    /// Throws UserError when there are more than max_tasks inside of loops.
     ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts);
 
     /// Loops around a task statement, outermost first, as indices into BoundProgram::loops.
-    const std::vector<uint32_t>& loops_of(uint32_t statement) const {
-        return tasks_[number_[statement]].loops;
-    }
+    const std::vector<uint32_t>& loops_of(uint32_t statement) const { return order_of(statement).loops; }
     /// Loops that two task statements share.
     size_t common_loops(uint32_t a, uint32_t b) const;
 
-    /// Whether all tasks from statement `first` to `last`, which stand before the outermost loop around `later`,
-    /// are complete before it starts. False where the answer takes more than a look.
+    /// Whether all tasks of loops from statement `first` to `last`, both such tasks, are complete before `later`
+    /// starts; false if they do not stand before the outermost loop around it. False where the answer takes more than
+    /// a look.
     bool all_before(uint32_t first, uint32_t last, uint32_t later) const;
 
     /// Of two task statements, `earlier` first in the text, in one iteration of all their common loops: true
@@ -73,6 +76,15 @@ class ScheduleOrder {
     /// Whether instance a is complete before instance b starts in every schedule.
     bool before(uint32_t a, const LoopValues& a_loops, uint32_t b, const LoopValues& b_loops) const;
 
+    /// A task outside of loops: it runs once.
+    bool is_flat(uint32_t statement) const { return program_.statements[statement].parent < 0; }
+    /// Of two such tasks, `earlier` first in the text.
+    bool flat_ordered(uint32_t earlier, uint32_t later) const {
+        return chains_.knows(flat_before_[number_[later]].flat, number_[earlier]);
+    }
+    /// Tasks with the same number come one before the other; ChainOrder::none: nothing comes behind it.
+    uint32_t chain_of(uint32_t flat) const { return chains_.chain_of(number_[flat]); }
+
     /// A loop that carries more tokens than are followed: some orders in it are missing. Null: none.
     const uint32_t* loop_too_large() const { return too_large_ ? &*too_large_ : nullptr; }
 
@@ -82,9 +94,11 @@ class ScheduleOrder {
     /// Tasks complete in all instances that share an iteration of the common loops; loops all of whose
     /// iterations up to last - max_in_flight are complete.
     struct Known {
-        NumberSet tasks, tails;
-        bool empty() const { return tasks.empty() && tails.empty(); }
+        ChainClock flat;
+        NumberSet tasks, tails;  ///< of loops
+        bool empty() const { return flat.empty() && tasks.empty() && tails.empty(); }
         void add(const Known& other) {
+            flat.add(other.flat);
             tasks.add(other.tasks);
             tails.add(other.tails);
         }
@@ -111,15 +125,30 @@ class ScheduleOrder {
         Known completed;  ///< outside of it: what a completed iteration implies and its start does not
     };
 
+    std::vector<uint32_t> users_of_flat_tasks() const;
     void find_carriers();
     void number_tasks();
     void block(uint32_t first, uint32_t end, Known& known);
+    void chain(uint32_t statement, const BoundTask& task, const ChainClock& before);
     void loop(uint32_t index, Known& known);
     void carrying_loop(uint32_t index, Known& known);
-    Known outside(const CarriedOrder& carried, uint32_t statement, const Known& at_begin) const;
+    Known outside(const CarriedOrder& carried, uint32_t statement, const Known& at_begin);
     bool all_of(const CarriedOrder& carried, uint32_t later, const CarriedOrder::Before& before) const;
     void add_before(const CarriedOrder& carried, const std::vector<Known>& outside, TaskOrder& task) const;
     void add_token(uint32_t dep, uint32_t user, Known& known) const;
+    void seen(uint32_t dep) {
+        if (is_flat(dep)) chains_.used(number_[dep]);
+    }
+    const TaskOrder& order_of(uint32_t statement) const {
+        return is_flat(statement) ? flat_order_ : tasks_[number_[statement]];
+    }
+    const Known& before_of(uint32_t statement) const {
+        return is_flat(statement) ? flat_before_[number_[statement]] : tasks_[number_[statement]].before;
+    }
+    bool knows(const Known& known, uint32_t statement) const {
+        return is_flat(statement) ? chains_.knows(known.flat, number_[statement])
+                                  : known.tasks.contains(number_[statement]);
+    }
     bool runs_in(uint32_t loop, uint32_t outer) const;
     Known completed_iteration(uint32_t loop_index, const Known& body_end) const;
 
@@ -129,15 +158,19 @@ class ScheduleOrder {
     template <class Visit>
     void for_each_clause(uint32_t carried, uint32_t earlier, uint32_t later, Visit visit) const;
     Escape escape_of(const OrderClause& clause, const TaskOrder& earlier, const TaskOrder* later) const;
-    void add_escapes(const TaskOrder& earlier, size_t common, const std::vector<Escape::Margin>& late,
+    void add_escapes(uint32_t earlier, size_t common, const std::vector<Escape::Margin>& late,
                      const Known& known, std::vector<Escape>& escapes) const;
     void add_escapes_by_clauses(const TaskOrder& earlier, const std::vector<Escape::Margin>& late,
                                 const Known& known, std::vector<Escape>& escapes) const;
 
     const BoundProgram& program_;
     const std::vector<LoopFacts> facts_;
-    std::vector<uint32_t> number_;  ///< of the tasks among the statements
-    std::vector<TaskOrder> tasks_;  ///< behind those of a loop that carries tokens: one for what follows it
+    std::vector<uint32_t> number_;    ///< by statement: of a task outside of loops, of one inside
+    std::vector<Known> flat_before_;  ///< of tasks outside of loops
+    ChainOrder chains_;               ///< of them
+    const TaskOrder flat_order_;      ///< what is true of all of them
+    /// Inside of loops; behind those of a loop that carries tokens: one for what follows it.
+    std::vector<TaskOrder> tasks_;
     std::vector<LoopOrder> loops_;
     std::vector<std::unique_ptr<CarriedOrder>> carried_;
     std::vector<uint32_t> end_number_;  ///< by carried_: of what follows the loop, in tasks_

@@ -9,6 +9,7 @@
 #include "isa/footprint.hpp"
 #include "isa/nem/nem.hpp"
 #include "isa/verify.hpp"
+#include "tests/analysis/random_flat.hpp"
 #include "tests/analysis/random_schedule.hpp"
 #include "tests/analysis/unroller.hpp"
 
@@ -19,40 +20,59 @@ using execution::ScheduleOrder;
 
 namespace {
 
-BoundProgram random_program(uint64_t seed, const test::RandomShape& shape) {
-    const auto module = std::make_shared<Module>(test::RandomSchedule(seed, shape).build());
+BoundProgram verified(Module module) {
     Diagnostics diagnostics;
-    std::optional<BoundProgram> program = verify(module, {}, {}, diagnostics);
+    std::optional<BoundProgram> program =
+        verify(std::make_shared<Module>(std::move(module)), {}, {}, diagnostics);
     EXPECT_TRUE(program) << diagnostics.to_string();
     return program.value();
 }
 
-/// On random programs of constant bounds the closed form orders exactly the pairs that unrolling orders.
-void compare_with_unrolled(const test::RandomShape& shape) {
+BoundProgram random_program(uint64_t seed, const test::RandomShape& shape) {
+    return verified(test::RandomSchedule(seed, shape).build());
+}
+
+struct PairCounts {
     size_t pairs = 0, ordered = 0;
-    for (uint64_t seed = 0; seed < 400; ++seed) {
-        const BoundProgram program = random_program(seed, shape);
-        const test::Unroller unrolled(program, 400);
-        if (!unrolled.complete()) continue;
-        const ScheduleOrder order(program, loop_facts(program));
-        for (size_t b = 0; b < unrolled.instances().size(); ++b) {
-            for (size_t a = 0; a < unrolled.instances().size(); ++a) {
-                if (a == b) continue;
-                const test::Instance &x = unrolled.instances()[a], &y = unrolled.instances()[b];
-                ++pairs;
-                ordered += unrolled.before(b).test(a);
-                ASSERT_EQ(order.before(x.statement, x.loops, y.statement, y.loops),
-                          unrolled.before(b).test(a))
-                    << "seed " << seed << ": instance " << a << " (statement " << x.statement << ") and " << b
-                    << " (statement " << y.statement << ")" << nem::print(*program.module);
-            }
+};
+
+/// The closed form orders exactly the pairs of instances that unrolling orders.
+void compare_with_unrolled(uint64_t seed, const BoundProgram& program, PairCounts& counts) {
+    const test::Unroller unrolled(program, 400);
+    if (!unrolled.complete()) return;
+    const ScheduleOrder order(program, loop_facts(program));
+    for (size_t b = 0; b < unrolled.instances().size(); ++b) {
+        for (size_t a = 0; a < unrolled.instances().size(); ++a) {
+            if (a == b) continue;
+            const test::Instance &x = unrolled.instances()[a], &y = unrolled.instances()[b];
+            ++counts.pairs;
+            counts.ordered += unrolled.before(b).test(a);
+            ASSERT_EQ(order.before(x.statement, x.loops, y.statement, y.loops), unrolled.before(b).test(a))
+                << "seed " << seed << ": instance " << a << " (statement " << x.statement << ") and " << b
+                << " (statement " << y.statement << ")" << nem::print(*program.module);
         }
     }
-    EXPECT_GT(ordered, pairs / 10);
-    EXPECT_GT(pairs - ordered, pairs / 10);
+}
+
+/// On random programs of constant bounds.
+void compare_with_unrolled(const test::RandomShape& shape) {
+    PairCounts counts;
+    for (uint64_t seed = 0; seed < 400; ++seed)
+        ASSERT_NO_FATAL_FAILURE(compare_with_unrolled(seed, random_program(seed, shape), counts));
+    EXPECT_GT(counts.ordered, counts.pairs / 10);
+    EXPECT_GT(counts.pairs - counts.ordered, counts.pairs / 10);
 }
 
 TEST(ScheduleOrder, IsThatOfTheUnrolledProgram) { compare_with_unrolled({true, 8, 3}); }
+
+TEST(ScheduleOrder, OfProgramsWithoutLoopsIsThatOfTheUnrolledProgram) {
+    PairCounts counts;
+    for (uint64_t seed = 0; seed < 400; ++seed)
+        ASSERT_NO_FATAL_FAILURE(
+            compare_with_unrolled(seed, verified(test::RandomFlat(seed).build()), counts));
+    EXPECT_GT(counts.ordered, counts.pairs / 20);
+    EXPECT_GT(counts.pairs - counts.ordered, counts.pairs / 10);
+}
 
 TEST(ScheduleOrder, WithCarriedTokensIsThatOfTheUnrolledProgram) {
     compare_with_unrolled({true, 10, 3, true});
