@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from page import DEVICES, ROOT, Case, cases, export, refusal
+from page import DEVICES, MODELS, Case, cases, export, refusal
 
 #: What a refusal may be for; the rest of the text names the tensor or the type.
 ALLOWED = ("does not fit", "has no", "type")
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("kpusim")
-    parser.add_argument("--models", type=Path, default=ROOT / "build" / "networks")
+    parser.add_argument("--models", type=Path, default=MODELS)
     parser.add_argument("--network", action="append", choices=list(NETWORKS))
     parser.add_argument("--device", action="append", choices=list(DEVICES))
     given = parser.parse_args(arguments)

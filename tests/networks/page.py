@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import json
 import statistics
 import subprocess
@@ -23,10 +24,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "networks"))
+import made
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "networks_measured.md"
 ROOFLINES = ROOT / "docs" / "rooflines"
-sys.path.insert(0, str(ROOT / "examples" / "networks"))
+EXAMPLES = ROOT / "examples" / "networks"
+MODELS = ROOT / "build" / "networks"
 
 DEVICES = {
     "swkpu-v1": ("int8", "fp16"),
@@ -75,14 +81,17 @@ def cases(networks: list[str]) -> Iterator[Case]:
             yield Case(network, *BATCH_DEVICE, batch)
 
 
-def export(network: str, folder: Path) -> Path:
+@functools.cache
+def digest() -> str:
+    """Of what the models are made of."""
+    return made.contents([EXAMPLES], "torch", "onnx", "onnxscript")
+
+
+def export(network: str, folder: Path = MODELS) -> Path:
     """Write the network as an ONNX model, unless it is there."""
     path = folder / f"{network}.onnx"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        script = ROOT / "examples" / "networks" / "networks.py"
-        subprocess.run([sys.executable, script, network, path], check=True, capture_output=True)
-    return path
+    script = [sys.executable, EXAMPLES / "networks.py", network, path]
+    return made.file(path, digest(), lambda: subprocess.run(script, check=True, capture_output=True))
 
 
 def seconds(arguments: list[object]) -> float:
@@ -281,7 +290,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("kpusim")
-    parser.add_argument("--models", type=Path, default=ROOT / "build" / "networks")
+    parser.add_argument("--models", type=Path, default=MODELS)
     parser.add_argument("--network", action="append", choices=list(NETWORKS))
     parser.add_argument("--inputs", type=int, default=64)
     parser.add_argument("--check", action="store_true")

@@ -16,7 +16,6 @@ from typing import Any
 import page
 
 KPUSIM = ""
-MODELS = page.ROOT / "build" / "networks"
 
 
 INT8 = ("--precision", "int8", "--calibrate", "random:1")
@@ -26,7 +25,7 @@ BF16_BY_EIGHT = ("--precision", "bf16", "--batch", "8")
 
 def stats(network: str, device: tuple[str, ...], numbers: tuple[str, ...]) -> dict[str, Any]:
     """What a run takes on a device, which may have settings; no values. And `bytes.compulsory` (page.py)."""
-    model = page.export(network, MODELS)
+    model = page.export(network)
     with tempfile.TemporaryDirectory() as name:
         program, listing, out = (Path(name) / part for part in ("network.kpu", "network.nem", "run"))
         for command in (
@@ -69,7 +68,7 @@ class Cycles(unittest.TestCase):
                 of = stats("lstm", (device,), precision)
                 moved = of["bytes.dram.read"] + of["bytes.dram.write"]
                 self.assertLessEqual(moved, 1.05 * of["bytes.compulsory"])
-        model = page.export("lstm", MODELS)
+        model = page.export("lstm")
         command = [
             KPUSIM,
             "compile",

@@ -1,6 +1,6 @@
 """Networks in fp16 and bf16: no worse than PyTorch's run in that type, judged against binary64.
 
-usage: test_half.py KPUSIM [unittest options]; or with the command in the variable KPUSIM
+usage: test_half.py KPUSIM [--part I/N] [unittest options]; or with the command in the variable KPUSIM
 Needs the packages torch and onnxscript; prints a row of docs/networks.md for each network and type.
 """
 
@@ -24,8 +24,11 @@ import torch
 from numpy.typing import NDArray
 
 NETWORKS = Path(__file__).resolve().parents[2] / "examples" / "networks"
-sys.path.insert(0, str(NETWORKS))
-from networks import build, export, sample
+sys.path[:0] = [str(NETWORKS), str(NETWORKS.parents[1] / "tests")]
+import made
+import page
+import parts
+from networks import build, sample
 
 KPUSIM = os.environ.get("KPUSIM", "")
 TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -60,6 +63,13 @@ def digits(dtype: torch.dtype) -> Model:
     return run
 
 
+def run(make: Callable[[torch.dtype], Model], dtype: torch.dtype, inputs: list[torch.Tensor]) -> Values:
+    """What PyTorch gives for each input in a type, one by one."""
+    model = make(dtype)
+    with torch.no_grad():
+        return np.concatenate([model(x.to(dtype)).double().numpy() for x in inputs])
+
+
 class HalfTest(unittest.TestCase):
     """Largest and quadratic error of all outputs, in parts of their range."""
 
@@ -92,43 +102,56 @@ class HalfTest(unittest.TestCase):
         return np.concatenate(results)
 
     def check(
-        self, name: str, model: Path, make: Callable[[torch.dtype], Model], inputs: list[torch.Tensor]
+        self, name: str, model: Path, precision: str, inputs: list[torch.Tensor], both: tuple[Values, Values]
     ) -> None:
-        """Compare with PyTorch in both types."""
-        with torch.no_grad():
-            exact = make(torch.float64)
-            right = np.concatenate([exact(x.double()).numpy() for x in inputs])
-        spread = float(np.ptp(right))
-        for precision, dtype in TYPES.items():
-            half = make(dtype)
-            with torch.no_grad():
-                theirs = np.concatenate([half(x.to(dtype)).double().numpy() for x in inputs]) - right
-            ours = self.compiled(model, precision, inputs) - right
-            errors = [
-                (float(np.abs(e).max()) / spread, float(np.sqrt(np.mean(e**2))) / spread)
-                for e in (ours, theirs)
-            ]
-            cells = " | ".join(f"{value:.1e}" for pair in errors for value in pair)
-            print(f"| {name} | {precision} | {cells} |", flush=True)
-            for mine, their in zip(*errors, strict=True):
-                self.assertLessEqual(mine, MISSES.get((name, precision), NOISE) * their, (name, precision))
+        """Compare with PyTorch in binary64 and in this type."""
+        exact, half = both
+        spread = float(np.ptp(exact))
+        ours = self.compiled(model, precision, inputs) - exact
+        errors = [
+            (float(np.abs(e).max()) / spread, float(np.sqrt(np.mean(e**2))) / spread)
+            for e in (ours, half - exact)
+        ]
+        cells = " | ".join(f"{value:.1e}" for pair in errors for value in pair)
+        print(f"| {name} | {precision} | {cells} |", flush=True)
+        for mine, their in zip(*errors, strict=True):
+            self.assertLessEqual(mine, MISSES.get((name, precision), NOISE) * their, (name, precision))
 
     def test_digits(self) -> None:
         """All held-back images at once."""
         images = torch.from_numpy(np.load(NETWORKS / "images.npy"))
-        self.check("digits_cnn", NETWORKS / "digits_cnn.onnx", digits, [images])
+        for precision, dtype in TYPES.items():
+            with self.subTest(precision=precision):
+                both = run(digits, torch.float64, [images]), run(digits, dtype, [images])
+                self.check("digits_cnn", NETWORKS / "digits_cnn.onnx", precision, [images], both)
 
-    def test_networks(self) -> None:
-        """Convolutional networks, transformers, a recurrent one."""
-        for name in ("resnet18", "bert_layer", "mobilenet_v2", "vit_tiny", "lstm", "small_unet", "resnet50"):
-            with self.subTest(network=name):
-                model = self.folder / f"{name}.onnx"
-                export(name, str(model))
-                inputs = [sample(name, seed=100 + i) for i in range(SAMPLES)]
-                self.check(name, model, lambda dtype, name=name: build(name).to(dtype), inputs)
+
+def add_test(name: str, precision: str) -> None:
+    """A test of a network in a type. What PyTorch computes is kept: it has no fast kernels for halves."""
+
+    def test(self: HalfTest) -> None:
+        inputs = [sample(name, seed=100 + i) for i in range(SAMPLES)]
+
+        def both() -> tuple[Values, Values]:
+            exact, half = (
+                run(lambda kind: build(name).to(kind), kind, inputs)
+                for kind in (torch.float64, TYPES[precision])
+            )
+            return exact, half
+
+        digest = made.contents([NETWORKS, Path(__file__)], "torch", "numpy")
+        path = made.BUILD / "half" / f"{name}.{precision}"
+        self.check(name, page.export(name), precision, inputs, made.value(path, digest, both))
+
+    setattr(HalfTest, f"test_{name}_{precision}", test)
+
+
+for name in ("resnet18", "bert_layer", "mobilenet_v2", "vit_tiny", "lstm", "small_unet", "resnet50"):
+    for precision in TYPES:
+        add_test(name, precision)
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
         KPUSIM = str(Path(sys.argv.pop(1)).resolve())
-    unittest.main()
+    parts.main()

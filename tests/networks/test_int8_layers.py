@@ -1,6 +1,6 @@
 """int8, layer by layer: each product of the large networks, fed its exact float input, keeps 30 dB.
 
-usage: test_int8_layers.py KPUSIM [unittest options]; or with the command in the variable KPUSIM
+usage: test_int8_layers.py KPUSIM [--part I/N] [unittest options]; or with the command in the variable KPUSIM
 
 Each convolution and matrix product is a model of its own, whose inputs are what ONNX Runtime computes in
 float32 for samples that were not calibrated with. Each rounding to 8 bits counts once, with the product
@@ -30,8 +30,10 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 NETWORKS = Path(__file__).resolve().parents[2] / "examples" / "networks"
-sys.path.insert(0, str(NETWORKS))
-from networks import export, sample
+sys.path[:0] = [str(NETWORKS), str(NETWORKS.parents[1] / "tests")]
+import page
+import parts
+from networks import sample
 
 KPUSIM = os.environ.get("KPUSIM", "")
 PRODUCTS = {"Conv", "Gemm", "MatMul"}
@@ -66,11 +68,11 @@ def exact(path: Path, network: str) -> tuple[onnx.ModelProto, list[Tensors]]:
     probe.CopyFrom(model)
     del probe.graph.output[:]
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(wanted - given))
-    probed = path.with_name("probe.onnx")
-    onnx.save(probe, probed)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(probed), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        probe.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     names = [output.name for output in session.get_outputs()]
     (feed,) = [port.name for port in session.get_inputs()]
     samples = []
@@ -174,10 +176,7 @@ class LayersTest(unittest.TestCase):
     def check(self, network: str) -> None:
         """All products of a network."""
         warnings.simplefilter("ignore")
-        with tempfile.TemporaryDirectory() as name:
-            path = Path(name) / f"{network}.onnx"
-            export(network, str(path))
-            model, samples = exact(path, network)
+        model, samples = exact(page.export(network), network)
         found = list(layers(model, samples))
         self.assertGreater(len(found), 3)
         with ThreadPoolExecutor(2) as pool:
@@ -212,4 +211,4 @@ class LayersTest(unittest.TestCase):
 if __name__ == "__main__":
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
         KPUSIM = str(Path(sys.argv.pop(1)).resolve())
-    unittest.main()
+    parts.main()

@@ -197,7 +197,7 @@ class Strips(Folder):
 
     def test_what_is_written_is_read(self) -> None:
         """The same operations are cut into as many strips, and values stay."""
-        model = str(page.export("small_unet", page.ROOT / "build" / "networks"))
+        model = str(page.export("small_unet"))
         options = ["--platform", "npm_lite", "--precision", "int8", "--calibrate", "random:1"]
         written, mapping = [], self.folder / "given.json"
         outputs = []

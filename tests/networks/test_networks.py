@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import page
 from numpy.typing import NDArray
 
 KPUSIM = os.environ.get("KPUSIM", "")
@@ -234,9 +235,7 @@ class ResNet18(Folder):
     def setUpClass(cls) -> None:
         """The model, with random weights, and one image."""
         super().setUpClass()
-        cls.model = str(cls.folder / "resnet18.onnx")
-        make = [sys.executable, "-B", str(EXAMPLES / "networks.py"), "resnet18", cls.model]
-        subprocess.run(make, check=True, timeout=300, stdout=subprocess.DEVNULL)
+        cls.model = str(page.export("resnet18"))
         cls.image = str(cls.folder / "image.npy")
         np.save(cls.image, np.random.default_rng(1).standard_normal((1, 3, 224, 224), np.float32))
 

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-import jax
 import numpy as np
 import numpy_reference
-from jax.experimental.pallas import tpu as pltpu
 from kernels import Case
 
 TINY = np.finfo(np.float32).tiny
-
-
-EXPECTED: dict[str, list[np.ndarray]] = {}
-
-
-def expected(case: Case) -> list[np.ndarray]:
-    """What jax's interpreter gives. Operands are arguments: constants would be folded by other rules."""
-    if case.name in EXPECTED:
-        return EXPECTED[case.name]
-    if case.check is not None:
-        found = case.check(*case.operands)
-        EXPECTED[case.name] = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(found)]
-        return EXPECTED[case.name]
-    interpret: Any = pltpu.InterpretParams() if case.interpreter == "tpu" else True
-    found = jax.jit(functools.partial(case.function, interpret=interpret))(*case.operands)
-    EXPECTED[case.name] = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(found)]
-    return EXPECTED[case.name]
 
 
 def is_float(array: np.ndarray) -> bool:

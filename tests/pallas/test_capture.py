@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import jax
 import jax.export
 import jax.numpy as jnp
+import kept
 import kpusim.pallas
 import numpy as np
 import pytest
@@ -383,7 +384,7 @@ def test_every_case_is_a_primitive_with_a_test() -> None:
     """What has a handler is used by a kernel here."""
     used: set[str] = set()
     for case in CASES.values():
-        used |= set(kpusim.pallas.capture.captured(case.function, case.operands)[1].primitives)
+        used |= set(kept.exported(case).primitives)
     without = {
         "add_any",
         "stop_gradient",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import comparing
+import jax
+import kept
 import kpusim.pallas
 import numpy as np
 import numpy_reference
@@ -22,8 +22,8 @@ def test_there_are_enough() -> None:
 def test_export(name: str) -> None:
     """The exported document, executed by NumPy."""
     case = CASES[name]
-    document = json.loads(kpusim.pallas.source(case.function, *case.operands))
-    theirs = comparing.expected(case)
+    document = kept.exported(case).document
+    theirs = kept.expected(case)
     ours = [
         # in a program the first of many dimensions are one
         one.reshape(other.shape) if other.ndim > capture.MOST_DIMENSIONS else one
@@ -37,7 +37,7 @@ def test_export(name: str) -> None:
 def test_device(name: str) -> None:
     """The program on a device, functional."""
     case = CASES[name]
-    document = json.loads(kpusim.pallas.source(case.function, *case.operands))
+    document = kept.exported(case).document
     results = kpusim.pallas.run(case.function, platform="tile32", mode="functional")(*case.operands)
-    ours = [np.asarray(leaf) for leaf in comparing.jax.tree_util.tree_leaves(results)]
-    assert comparing.difference(case, ours, comparing.expected(case), document) == ""
+    ours = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(results)]
+    assert comparing.difference(case, ours, kept.expected(case), document) == ""

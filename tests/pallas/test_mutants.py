@@ -7,8 +7,8 @@ import re
 import warnings
 from typing import Any
 
+import kept
 import kpusim
-import kpusim.pallas
 import mutants
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def all_documents() -> dict[str, dict[str, Any]]:
     documents = {}
     for name, case in CASES.items():
         if name != LONG and (case.interpreter == "tpu" or "semaphore" in name):
-            documents[name] = json.loads(kpusim.pallas.source(case.function, *case.operands))
+            documents[name] = kept.exported(case).document
     return documents
 
 
