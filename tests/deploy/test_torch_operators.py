@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from kpusim import kpu
+from kpusim.torch import capture
 from torch import Tensor, nn
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -71,3 +72,16 @@ def test_old_releases_are_refused() -> None:
     code = "import torch; torch.__version__ = '2.4.1+cpu'; import kpusim.torch"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "UserError: PyTorch 2.4.1+cpu is too old" in done.stderr and "torch>=2.9" in done.stderr
+
+
+def test_composites_are_listed_anew() -> None:
+    """What PyTorch finds is the same as without our list, also of an operator that is registered later."""
+    utils = pytest.importorskip("torch._export.utils")
+    library = torch.library.Library("kpusim_composites", "DEF")
+    for name in ("first", "second"):
+        library.define(f"{name}(Tensor x) -> Tensor")
+        library.impl(name, lambda x: x + 1, "CompositeImplicitAutograd")
+        with capture.listed_composites():
+            ours = utils._collect_all_valid_cia_ops()
+        assert ours == utils._collect_all_valid_cia_ops()
+        assert getattr(torch.ops.kpusim_composites, name).default in ours

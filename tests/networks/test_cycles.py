@@ -1,6 +1,6 @@
 """Networks keep arrays of 16x16 and 128x128 busy; a small one runs MobileNetV2 within a published figure.
 
-usage: test_cycles.py KPUSIM [unittest arguments]
+usage: test_cycles.py KPUSIM [--part I/N] [unittest arguments]
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import page
+import parts
 
 KPUSIM = ""
 
@@ -97,4 +98,4 @@ class Cycles(unittest.TestCase):
 
 if __name__ == "__main__":
     KPUSIM = sys.argv.pop(1)
-    unittest.main()
+    parts.main()

@@ -5,7 +5,6 @@ Most kernels are executed once, so XLA optimizes little, which takes most of its
 
 import os
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +17,9 @@ os.environ["XLA_FLAGS"] = " ".join(
         "--xla_cpu_parallel_codegen_split_count=1",
     ]
 )
-# the other: fixes.py, made.py
+# the other: fixes.py, made.py, pytest_parts.py
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[1])]
-
-
-def pytest_addoption(parser: Any) -> None:
-    """A part of a test with many cases."""
-    parser.addoption("--part", default="1/1", help="2/3: the second, fifth, ... case of each test")
-
-
-def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Parts of exports have the cases of the same parts of devices."""
-    part, parts = map(int, config.getoption("--part").split("/"))
-    assert 1 <= part <= parts
-    seen: Counter[str] = Counter()
-    kept = []
-    for item in items:
-        if seen[item.originalname] % parts == part - 1:
-            kept.append(item)
-        seen[item.originalname] += 1
-    items[:] = kept
+from pytest_parts import pytest_addoption, pytest_collection_modifyitems  # noqa: E402, F401
 
 
 def pytest_configure(config: Any) -> None:

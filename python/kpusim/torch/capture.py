@@ -145,6 +145,37 @@ def known_operators() -> Iterator[None]:
         ONNXRegistry.from_torchlib = make
 
 
+@contextlib.contextmanager
+def listed_composites() -> Iterator[None]:
+    """With objects for all composite operators, which PyTorch looks for 80 times in an export: a third of it.
+
+    There is nothing to make while the list of registered ones stays as it is.
+    """
+    try:
+        from torch._export import utils
+    except ImportError:  # another version of PyTorch
+        yield
+        return
+    materialize = getattr(utils, "_materialize_cpp_cia_ops", None)
+    registered = getattr(torch._C, "_dispatch_get_registrations_for_dispatch_key", None)
+    if materialize is None or registered is None:
+        yield
+        return
+
+    def once() -> None:
+        names = registered("CompositeImplicitAutograd")
+        if names != COMPOSITES:
+            materialize()
+            COMPOSITES[:] = names
+
+    setattr(utils, "_materialize_cpp_cia_ops", once)  # noqa: B010  (mypy: it is no name of the module's stubs)
+    try:
+        yield
+    finally:
+        setattr(utils, "_materialize_cpp_cia_ops", materialize)  # noqa: B010
+
+
+COMPOSITES: list[str] = []
 TABLES: dict[Any, Any] = {}
 #: Operators that differ in training, and the argument that says so.
 TRAINING_ARGUMENT = {
@@ -181,7 +212,7 @@ def exported(module: torch.nn.Module, inputs: tuple[Any, ...], what: str) -> tor
         With the reason and the source line, when its control flow depends on values.
     """
     try:
-        with quiet(), torch.no_grad():
+        with quiet(), listed_composites(), torch.no_grad():
             return torch.export.export(module, inputs, strict=False)
     except UserError:
         raise
@@ -222,7 +253,7 @@ def to_onnx(program: torch.export.ExportedProgram, what: str) -> Captured:
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """Without changes in place, and without operators that PyTorch's exporter lacks."""
-    with quiet():
+    with quiet(), listed_composites():
         return program.run_decompositions(DECOMPOSITIONS)
 
 
@@ -236,7 +267,7 @@ def onnx_program(program: torch.export.ExportedProgram, what: str) -> torch.onnx
     """
     refuse_training(program, what)
     try:
-        with quiet(), known_operators():
+        with quiet(), known_operators(), listed_composites():
             made = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
     except Exception as error:
         fix = (
