@@ -224,6 +224,17 @@ class Files(unittest.TestCase):
         ]
         self.assertFalse(missing, "Fix: add them to tests/docs/CMakeLists.txt")
 
+    def test_what_needs_packages_is_labelled(self) -> None:
+        """Else the fast tests, which run without .venv, have it."""
+        missing = [
+            str(path)
+            for path in files()
+            if path.name == "CMakeLists.txt" and path.parts[0] == "tests"
+            if "/.venv/" in (text := (ROOT / path).read_text(encoding="utf-8"))
+            if "kpu_label(packages)" not in text and "LABELS packages" not in text
+        ]
+        self.assertFalse(missing, "Fix: end them with kpu_label(packages)")
+
     def test_no_file_names_a_machine(self) -> None:
         """No path of the machine that a file was written on."""
         folders = {str(ROOT), str(Path.home()), "/home", "/work", "/Users"} - {"/"}
