@@ -25,7 +25,7 @@ std::vector<std::pair<std::string, int64_t>> bound_parameters(const Module& modu
 
 /// Kernels stand in one file, whatever files they came from.
 void write_program(const Module& module, const traces::RunFolder& files) {
-    if (module.program.kernel_file_size() == 0) return files.write_program(nem::print(module));
+    if (module.program.kernel_file_size() == 0) return files.write_program(nem::print_checked(module));
     proto::KernelFile kernels;
     kernels.set_path(traces::program_kernels_file_name);
     for (const proto::KernelFile& file : module.program.kernel_file())
@@ -36,7 +36,7 @@ void write_program(const Module& module, const traces::RunFolder& files) {
     merged.origin = module.origin;
     merged.program.clear_kernel_file();
     *merged.program.add_kernel_file() = std::move(kernels);
-    files.write_program(nem::print(merged));
+    files.write_program(nem::print_checked(merged));
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ void save_run(traces::RunFolder& files, Simulation& simulation, const std::vecto
         }
     }
     manifest.host = boundary_lines(simulation.program());
-    const traces::EnergyPrices prices = simulation.run_info().prices;
+    const traces::EnergyPrices prices = simulation.energy_prices();
     if (prices.not_modelled.empty()) {
         manifest.energy_table = prices.table;
         manifest.energy_corner = prices.corner;
@@ -81,7 +81,7 @@ void save_run(traces::RunFolder& files, Simulation& simulation, const std::vecto
     }
     manifest.tool_version = KPUSIM_VERSION;
     manifest.seed = simulation.options().seed;
-    manifest.mode = simulation.run_info().mode;
+    manifest.mode = simulation.mode_name();
     manifest.parameters = bound_parameters(module, simulation.options().params);
     manifest.time = traces::utc_now();
     for (const traces::OpRow& row : ops) {

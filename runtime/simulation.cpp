@@ -447,17 +447,25 @@ std::vector<traces::UnitInfo> Simulation::units() const {
     return impl_->driver ? impl_->driver->units() : std::vector<traces::UnitInfo>{};
 }
 
+std::string_view Simulation::mode_name() const {
+    static constexpr std::string_view modes[] = {"values+timing", "timing", "functional"};
+    return modes[static_cast<size_t>(impl_->options.mode)];
+}
+
+traces::EnergyPrices Simulation::energy_prices() const {
+    return impl_->platform ? impl_->energy_prices() : traces::EnergyPrices{};
+}
+
 traces::RunInfo Simulation::run_info() {
     impl_->close();
     auto info = traces::describe(impl_->program);
     info.program = impl_->program.name;
-    static constexpr std::string_view modes[] = {"values+timing", "timing", "functional"};
-    info.mode = modes[static_cast<size_t>(impl_->options.mode)];
+    info.mode = mode_name();
     info.complete = impl_->status == RunStatus::finished;
     if (impl_->platform) {
         info.platform = impl_->platform->name();
         info.core_hz = platforms::core_clock(*impl_->platform).hz();
-        info.prices = impl_->energy_prices();
+        info.prices = energy_prices();
         info.bin_ns = impl_->platform->energy().trace_bin_ns();
         const proto::Ddr& ddr = impl_->platform->ddr();
         if (ddr.fidelity() == "burst")

@@ -148,6 +148,9 @@ class Simulation {
     /// Units of the device, by the number that events give; of none before the first step, and in functional
     /// mode.
     std::vector<traces::UnitInfo> units() const;
+    /// Parts of run_info(), which names every statement of the program.
+    std::string_view mode_name() const;
+    traces::EnergyPrices energy_prices() const;  ///< of the platform; none without one
     /// What is known of the run, for reports and traces; ends a paused run.
     traces::RunInfo run_info();
     /// The recorded events, in order of time; leaves none. Ends a paused run.

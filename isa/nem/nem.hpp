@@ -120,5 +120,7 @@ std::string print_kernels(const proto::KernelFile& file);
 /// NEM text of a program such that assembling it gives the same program. Data sections are named, not
 /// written.
 std::string print(const Module& module);
+/// The same of a program that has passed check_structure(), as a bound one has, or was made of one.
+std::string print_checked(const Module& module);
 
 }  // namespace kpu::nem

@@ -18,6 +18,7 @@
 
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
+#include "isa/nem/plain.hpp"
 #include "isa/nem/print_parts.hpp"
 
 namespace kpu::nem {
@@ -265,8 +266,13 @@ std::string print_kernels(const proto::KernelFile& file) {
 
 std::string print(const Module& module) {
     check_structure(module.program, module.origin.empty() ? "<program>" : module.origin);
+    return print_checked(module);
+}
+
+std::string print_checked(const Module& module) {
     try {
         std::string text = Printer(module.program).run();
+        if (is_plain(module.program) && is_plain(text)) return text;
         if (reads_back(text, module.program)) return text;
     } catch (const NotExpressible&) {
         // written as a whole below
