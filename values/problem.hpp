@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <vector>
@@ -151,6 +152,11 @@ class QuantMap {
     bool uniform() const { return period_ == 1; }
     size_t entry(int64_t element) const {
         return uniform() ? 0 : static_cast<size_t>(element / inner_ % period_ / group_);
+    }
+    /// Elements from this one on that have its entry; there may be more behind them.
+    int64_t run(int64_t element) const {
+        const int64_t place = element / inner_ % period_;
+        return std::min(group_ - place % group_, period_ - place) * inner_ - element % inner_;
     }
     double scale(size_t entry) const { return (*scales_)[entry]; }
     int64_t zero_point(size_t entry) const { return (*zero_points_)[entry]; }

@@ -91,12 +91,22 @@ bool quantize(const Kernels& kernels, Scratch&, const Call& call) {
 
 bool dequantize(const Kernels& kernels, Scratch&, const Call& call) {
     require_quant(call, call.x(), "input");
-    const Real in(kernels, call.x());
-    if (!in.usable()) return false;
+    const QuantMap map(call.x());
     for_each_chunk(call.y(), [&](int64_t first, int64_t count) {
-        double value[chunk];
+        double value[chunk], zero[chunk], scale[chunk];
         to_real(kernels, call.x(), first, count, value);
-        kernels.dequantize(value, static_cast<double>(in.map.zero_point(0)), in.map.scale(0), count);
+        if (map.uniform()) {
+            kernels.dequantize(value, static_cast<double>(map.zero_point(0)), map.scale(0), count);
+        } else {
+            for (int64_t i = 0, end = 0; i < count; i = end) {
+                const size_t entry = map.entry(first + i);
+                end = std::min(count, i + map.run(first + i));
+                std::fill(zero + i, zero + end, static_cast<double>(map.zero_point(entry)));
+                std::fill(scale + i, scale + end, map.scale(entry));
+            }
+            kernels.subtract(value, zero, count);
+            kernels.multiply_each(value, scale, count);
+        }
         from_real(kernels, value, call.y(), first, count);
     });
     return true;
