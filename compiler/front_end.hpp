@@ -53,6 +53,8 @@ struct LoadRequest {
     /// Where every node of a network is told, also if it cannot be loaded; null: nobody asks.
     std::vector<NodeSupport>* nodes = nullptr;
     Simulate simulate;  ///< null: nothing can be simulated
+    /// False: the program is asked for its time only and kept nowhere, so the bytes of its data need not be there.
+    bool values = true;
 };
 
 /// A front end: a form of program files, and how to make a program of it.

@@ -78,10 +78,11 @@ const FrontEnd& recognise(const Source& source) {
 
 Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options,
             const std::vector<std::string>& search_paths, const platforms::Platform* platform,
-            Diagnostics& notes, std::vector<NodeSupport>* nodes, const Simulate& simulate) {
+            Diagnostics& notes, std::vector<NodeSupport>* nodes, const Simulate& simulate, bool values) {
     check_options(front_end, options, source.origin());
     return front_end.load(
-        source, {OptionValues(front_end.options, options), search_paths, platform, nodes, simulate}, notes);
+        source, {OptionValues(front_end.options, options), search_paths, platform, nodes, simulate, values},
+        notes);
 }
 
 platforms::Overrides with_changes(platforms::Overrides overrides, const std::vector<PlatformChange>& changes,
@@ -101,13 +102,13 @@ Input load_for_device(const Source& source, const GivenOptions& options, const D
     Input input;
     input.front_end = &recognise(source);
     const FrontEnd& front_end = *input.front_end;
-    const auto& [chosen, overrides, search_paths, simulate] = device;
+    const auto& [chosen, overrides, search_paths, simulate, values] = device;
     const std::string platform =
         chosen.empty() && front_end.for_device ? std::string(front_end.default_platform) : chosen;
     if (front_end.for_device && !platform.empty())
         input.platform = platforms::load(platform, overrides, search_paths, &notes);
     Loaded loaded = load(front_end, source, options, search_paths,
-                         input.platform ? &*input.platform : nullptr, notes, nodes, simulate);
+                         input.platform ? &*input.platform : nullptr, notes, nodes, simulate, values);
     input.module = std::move(loaded.module);
     input.no_values = std::move(loaded.no_values);
     if (input.module == nullptr) return input;

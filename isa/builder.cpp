@@ -384,6 +384,14 @@ uint32_t add_data(Module& module, const std::string& name, const std::string& bu
     return static_cast<uint32_t>(module.program.data_size());
 }
 
+void promise_data(Module& module, const std::string& name, const std::string& buffer, uint64_t size) {
+    proto::Data& data = *module.program.add_data();
+    data.set_name(name);
+    data.set_size(size);
+    data.set_buffer(buffer);
+    module.data.push_back(DataSection::promised(size));
+}
+
 Module Program::build() const& {
     check_form(module_.program, module_.origin);
     return module_;

@@ -183,5 +183,7 @@ class Program {
 /// The same as Program::data(), of a program that is built.
 uint32_t add_data(Module& module, const std::string& name, const std::string& buffer, std::string bytes,
                   int64_t offset = 0);
+/// So many bytes that are not there (DataSection::promised).
+void promise_data(Module& module, const std::string& name, const std::string& buffer, uint64_t size);
 
 }  // namespace kpu::builder

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/diagnostics.hpp"
 #include "base/digest.hpp"
 
 namespace kpu {
@@ -32,7 +33,14 @@ DataSection DataSection::mapped(std::string_view bytes, std::shared_ptr<const vo
     return section;
 }
 
+DataSection DataSection::promised(uint64_t size) {
+    DataSection section;
+    section.promised_ = size;
+    return section;
+}
+
 void DataSection::check() const {
+    if (promised_ > 0) throw InternalError("bytes are read of a program that was made without them");
     if (!pending_) return;
     std::call_once(pending_->once, [this] {
         pending_->check(bytes_);

@@ -20,7 +20,10 @@ class DataSection {
     /// Bytes of a mapped file, which `mapping` keeps.
     static DataSection mapped(std::string_view bytes, std::shared_ptr<const void> mapping, Check check);
 
-    uint64_t size() const { return bytes_.size(); }
+    /// So many bytes that nobody made, of a program that only its time is asked of. Reading them is an InternalError.
+    static DataSection promised(uint64_t size);
+
+    uint64_t size() const { return promised_ > 0 ? promised_ : bytes_.size(); }
     /// Throws what the check throws, as the other readers do.
     std::string_view bytes() const;
     /// All bytes in order; behind it the pages of a mapped file go back to the system, so that who copies them does
@@ -38,6 +41,7 @@ class DataSection {
     std::string_view bytes_;
     std::shared_ptr<const void> owner_;
     std::shared_ptr<Pending> pending_;  ///< null: bytes of this process
+    uint64_t promised_ = 0;
     uint32_t recorded_crc_ = 0;
     bool has_crc_ = false;
 };

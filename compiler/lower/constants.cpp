@@ -103,4 +103,9 @@ void add_weights(Lowered& lowered) {
     builder::add_data(lowered.module, "weights", "weights", bytes_of(lowered.graph, lowered.weights));
 }
 
+void promise_weights(Lowered& lowered) {
+    if (lowered.weight_bytes > 0)
+        builder::promise_data(lowered.module, "weights", "weights", lowered.weight_bytes);
+}
+
 }  // namespace kpu::lower

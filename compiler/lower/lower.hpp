@@ -63,6 +63,8 @@ struct Lowered {
 Lowered lower(graph::Graph graph, const Target& target, const Guide& guide = {});
 /// Gives a program that was lowered without them the bytes of its weights.
 void add_weights(Lowered& lowered);
+/// Gives it their number alone, where nobody reads them.
+void promise_weights(Lowered& lowered);
 
 /// What a device leaves for the tensors of a graph.
 Room room_of_tensors(const graph::Graph& graph, const Target& target);

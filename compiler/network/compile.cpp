@@ -59,6 +59,7 @@ class Compilation {
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
         result.lowered = lower_with_effort(in_best_strips(std::move(graph_), target_, guide), target_, guide,
                                            request_.options.text("effort")[0] - '0', request_.simulate);
+        if (has_weights_ && !guide.weights) lower::promise_weights(result.lowered);
         if (request_.options.text("effort") == "3" && result.lowered.needs_values)
             notes_.info({origin_, 0, 0},
                         "what some operations take depends on values, so no mapping was "
@@ -122,7 +123,7 @@ class Compilation {
 
     lower::Guide guide_of_user() const {
         lower::Guide guide;
-        guide.weights = has_weights_;
+        guide.weights = has_weights_ && request_.values;
         if (const std::string& path = request_.options.text("mapping"); !path.empty())
             guide.wishes = read_mapping(path);
         if (request_.options.given("inferences")) guide.inferences = inferences_of_user();

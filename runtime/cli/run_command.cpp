@@ -231,8 +231,10 @@ std::string path_inside(const std::string& folder, const std::string& path) {
 int run(RunOptions options, const std::vector<std::string>& command_line) {
     Diagnostics diagnostics;
     const auto source = compiler::Source::of_file(options.program);
-    const compiler::Input input =
-        compiler::load_for_device(source, options.front_end, options.device.choice(), diagnostics);
+    compiler::DeviceChoice device = options.device.choice();
+    device.values =
+        options.mode != "timing" || !options.out.empty();  // a folder of a run names its program's bytes
+    const compiler::Input input = compiler::load_for_device(source, options.front_end, device, diagnostics);
     const auto& [front_end, module, platform, no_values] = input;
     if (module == nullptr) compiler::refuse_no_program(source);
     if (!no_values.empty() && options.mode != "timing") throw UserError(no_values);

@@ -158,6 +158,28 @@ TEST(FrontEnds, NodesOfANetworkAreToldWhereItIsLoaded) {
     EXPECT_TRUE(nodes.empty()) << "no network";
 }
 
+// Where nobody reads their bytes: the program is the same in all but the hash of what is not there.
+TEST(FrontEnds, WeightsOfANetworkNeedNotBePacked) {
+    const auto source = Source::of_file(examples + "networks/digits_cnn.onnx");
+    Diagnostics notes;
+    DeviceChoice device{"tile32", {}, {}};
+    for (const char* const inferences : {"1", "2"}) {
+        const GivenOptions options = {{"effort", "1"}, {"inferences", inferences}};
+        device.values = true;
+        const Input with = load_for_device(source, options, device, notes);
+        device.values = false;
+        const Input without = load_for_device(source, options, device, notes);
+        ASSERT_EQ(with.module->data.size(), 1u);
+        ASSERT_EQ(without.module->data.size(), 1u);
+        EXPECT_EQ(without.module->data[0].size(), with.module->data[0].bytes().size());
+        EXPECT_THROW(without.module->data[0].bytes(), InternalError);
+        EXPECT_TRUE(without.has_values());
+        Module same(*with.module);
+        same.program.mutable_data(0)->clear_sha256();
+        EXPECT_EQ(same.program.SerializeAsString(), without.module->program.SerializeAsString());
+    }
+}
+
 TEST(FrontEnds, TextOfDevicesIsNoProgram) {
     const auto source =
         Source::of_bytes("include \"npm_lite.nem\"\ndevice mine extends npm_lite { }\n", "d.nem");

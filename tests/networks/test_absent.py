@@ -152,6 +152,20 @@ class Weights(Folder):
             times.append(cycles(out))
         self.assertEqual(*times)
 
+    def test_time_alone_packs_none(self) -> None:
+        """A run that keeps its program packs them, one that tells the time does not: both say the same."""
+        for kind in ("cnn", "lstm", "attention"):
+            path = self.saved(network(kind))
+            for more in (["--precision", "fp16"], ["--precision", "int8", "--calibrate", "random:1"]):
+                line = ["run", path, "--mode", "timing", *more, "--platform", "swkpu-v1"]
+                alone = command(*line)
+                kept = command(*line, "--force", "-o", str(self.folder / "kept"))
+                self.assertEqual(alone.returncode, 0, alone.stderr)
+                self.assertEqual((alone.stdout, alone.stderr), (kept.stdout, kept.stderr), (kind, more))
+                self.assertEqual(
+                    done(*line, "--json"), done(*line, "--json", "--force", "-o", str(self.folder / "kept"))
+                )
+
     def test_values_need_them(self) -> None:
         """Whoever asks for values is told the tensor, the file and what does without."""
         path = self.saved(stripped(network("cnn"), "external"))
