@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 #include <vector>
@@ -153,11 +152,9 @@ class QuantMap {
     size_t entry(int64_t element) const {
         return uniform() ? 0 : static_cast<size_t>(element / inner_ % period_ / group_);
     }
-    /// Elements from this one on that have its entry; there may be more behind them.
-    int64_t run(int64_t element) const {
-        const int64_t place = element / inner_ % period_;
-        return std::min(group_ - place % group_, period_ - place) * inner_ - element % inner_;
-    }
+    /// So many elements side by side have an entry, then as many the next; after so many entries they come again.
+    int64_t inner() const { return inner_; }
+    int64_t period() const { return period_; }
     double scale(size_t entry) const { return (*scales_)[entry]; }
     int64_t zero_point(size_t entry) const { return (*zero_points_)[entry]; }
 

@@ -89,23 +89,56 @@ bool quantize(const Kernels& kernels, Scratch&, const Call& call) {
     return true;
 }
 
+namespace {
+
+/// Steps of channels or groups to numbers.
+class ChannelSteps {
+  public:
+    explicit ChannelSteps(const QuantMap& map) : inner_(map.inner()) {
+        for (int64_t place = 0; inner_ > 0 && place < map.period(); ++place) {  // 0: there are no elements
+            const size_t entry = map.entry(place * inner_);
+            zero_.push_back(static_cast<double>(map.zero_point(entry)));
+            scale_.push_back(map.scale(entry));
+        }
+    }
+
+    /// `first`: which of the tensor's elements the first value is.
+    void dequantize(const Kernels& kernels, double* value, int64_t first, int64_t count) const {
+        const auto period = static_cast<int64_t>(scale_.size());
+        int64_t place = first / inner_ % period, passed = first % inner_;
+        for (int64_t i = 0, length = 0; i < count; i += length) {
+            const auto at = static_cast<size_t>(place);
+            length = std::min(count - i, inner_ == 1 ? period - place : inner_ - passed);
+            if (inner_ == 1) {
+                kernels.subtract(value + i, zero_.data() + at, length);
+                kernels.multiply_each(value + i, scale_.data() + at, length);
+                place = 0;
+            } else {
+                kernels.dequantize(value + i, zero_[at], scale_[at], length);
+                place = place + 1 == period ? 0 : place + 1;
+            }
+            passed = 0;
+        }
+    }
+
+  private:
+    int64_t inner_;
+    std::vector<double> zero_, scale_;
+};
+
+}  // namespace
+
 bool dequantize(const Kernels& kernels, Scratch&, const Call& call) {
     require_quant(call, call.x(), "input");
     const QuantMap map(call.x());
+    const ChannelSteps channels(map);
     for_each_chunk(call.y(), [&](int64_t first, int64_t count) {
-        double value[chunk], zero[chunk], scale[chunk];
+        double value[chunk];
         to_real(kernels, call.x(), first, count, value);
         if (map.uniform()) {
             kernels.dequantize(value, static_cast<double>(map.zero_point(0)), map.scale(0), count);
         } else {
-            for (int64_t i = 0, end = 0; i < count; i = end) {
-                const size_t entry = map.entry(first + i);
-                end = std::min(count, i + map.run(first + i));
-                std::fill(zero + i, zero + end, static_cast<double>(map.zero_point(entry)));
-                std::fill(scale + i, scale + end, map.scale(entry));
-            }
-            kernels.subtract(value, zero, count);
-            kernels.multiply_each(value, scale, count);
+            channels.dequantize(kernels, value, first, count);
         }
         from_real(kernels, value, call.y(), first, count);
     });
