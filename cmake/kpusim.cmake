@@ -136,7 +136,7 @@ function(kpu_test name)
 endfunction()
 
 # kpu_label(LABEL), last in a folder of tests: all of them get a label that test.sh chooses by. packages, rtl, browser: they need
-# packages of .venv, Verilator, a browser; smoke: quick for what they find.
+# packages of .venv (or Valgrind), Verilator, a browser; smoke: quick for what they find.
 function(kpu_label label)
   get_property(tests DIRECTORY PROPERTY TESTS)
   if(tests)

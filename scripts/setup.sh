@@ -40,8 +40,8 @@ command_packages=(
 )
 # What the fast tests need beside it.
 fast_packages=(git ca-certificates libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3-venv clang-format)
-# What all tests need beside both: readers and simulators that are not ours, and the Python package.
-test_packages=(gtkwave verilator chromium python3-dev python3-sarif-python-om)
+# What all tests need beside both: readers and simulators that are not ours, what counts instructions, the Python package.
+test_packages=(gtkwave verilator chromium python3-dev python3-sarif-python-om valgrind)
 
 install_packages() { # PACKAGE...
     local missing=() package
