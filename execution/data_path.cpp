@@ -36,13 +36,24 @@ uint64_t span_bytes(const TensorSpec& tensor) {
 
 }  // namespace
 
-void DataPath::follow_races() {
+bool DataPath::prepare(const std::atomic<bool>* interrupt) {
+    if (prepared_) return true;
+    try {
+        if (report_) follow_races(interrupt);
+    } catch (const OrderInterrupted&) {
+        return false;
+    }
+    prepared_ = true;
+    return true;
+}
+
+void DataPath::follow_races(const std::atomic<bool>* interrupt) {
     if (const size_t tasks = ScheduleOrder::tasks_in_loops(program_); tasks > ScheduleOrder::max_tasks) {
         return log_.limit(
             fmt::format("the program has {} tasks in loops, their order is followed for {} at most", tasks,
                         ScheduleOrder::max_tasks));
     }
-    history_.emplace(program_);
+    history_.emplace(program_, interrupt);
     const uint32_t* const loop = history_->loop_too_large();
     if (loop == nullptr) return;
     log_.limit(fmt::format("the loop over `{}` carries more tokens than are followed",
@@ -56,7 +67,6 @@ DataPath::DataPath(const BoundProgram& program, values::MemoryImage* memory, val
     if ((memory == nullptr) != (backend == nullptr))
         throw InternalError("values need both memory and arithmetic");
     for (const BoundRegion& region : program.regions) shapes_.push_back(values::footprint_of({&region, 0}));
-    if (report_hazards) follow_races();
     if (memory) {
         executor_.emplace(program, *backend);
         executor_->watch_kernels(report_hazards);
@@ -91,6 +101,7 @@ void DataPath::fill(std::vector<Operand>& operands, const std::vector<RegionView
 }
 
 void DataPath::task_started(const TaskInstance& instance, values::MemoryMap* through) {
+    prepare(nullptr);
     if (spare_.empty()) spare_.push_back(std::make_unique<InFlight>());
     std::unique_ptr<InFlight> task = std::move(spare_.back());
     spare_.pop_back();

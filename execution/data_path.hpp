@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -29,6 +30,10 @@ class DataPath {
     DataPath(const BoundProgram& program, values::MemoryImage* memory, values::ComputeBackend* backend,
              bool report_hazards);
     ~DataPath();
+
+    /// Before the first task: what its races are found with, which takes its time for long programs. False: it was
+    /// interrupted, and may be asked for again.
+    bool prepare(const std::atomic<bool>* interrupt);
 
     /// Report the completions of an instant before its starts. `through`: how its unit reaches the memory,
     /// until the task is complete; null: the memory itself. A unit executes kernels itself, statement by statement.
@@ -80,7 +85,7 @@ class DataPath {
     void fill(std::vector<Operand>& operands, const std::vector<values::RegionView>& views) const;
     void check_against(InFlight& later, InFlight& earlier);
     void note(HazardKind kind, InFlight& later, InFlight& earlier, const Operand& a, const Operand& b);
-    void follow_races();
+    void follow_races(const std::atomic<bool>* interrupt);
     void find_races(InFlight& task);
     void check_written(const InFlight& task, const Operand& input);
     void publish(InFlight& task);
@@ -99,6 +104,7 @@ class DataPath {
     std::optional<values::Executor> executor_;
     bool report_;
     HazardLog log_;
+    bool prepared_ = false;
     std::optional<RaceHistory> history_;  ///< none: only tasks in flight together are compared
     std::vector<RaceHistory::Operand> reads_, writes_;
     std::vector<Race> races_;

@@ -29,6 +29,7 @@ FunctionalDriver::FunctionalDriver(const BoundProgram& program, values::MemoryIm
 }
 
 RunStatus FunctionalDriver::run(uint64_t tasks, const std::atomic<bool>* interrupt) {
+    if (!data_.prepare(interrupt)) return RunStatus::interrupted;
     if (!started_) {
         started_ = true;
         controller_.start();

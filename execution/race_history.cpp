@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "execution/access_frontier.hpp"
 #include "isa/footprint_runs.hpp"
 
 namespace kpu::execution {
@@ -10,18 +11,46 @@ namespace {
 constexpr size_t max_readers =
     64;  ///< of a piece that nothing orders; beyond, some races of theirs go unseen
 
-constexpr int near_steps = 8;  ///< pieces that are cheaper to walk over than to look up
-
 }  // namespace
 
-RaceHistory::RaceHistory(const BoundProgram& program)
-    : order_(program, execution::loop_facts(program)),
+RaceHistory::RaceHistory(const BoundProgram& program, const std::atomic<bool>* interrupt)
+    : order_(std::in_place, program, loop_facts(program), interrupt),
       followed_(program.buffers.size(), false),
       pieces_(program.buffers.size()) {
+    if (const uint32_t* loop = order_->loop_too_large()) too_large_ = *loop;
+    choose_followed(program, interrupt);
+    if (std::none_of(followed_.begin(), followed_.end(), [](bool followed) { return followed; }))
+        order_.reset();
+}
+
+void RaceHistory::choose_followed(const BoundProgram& program, const std::atomic<bool>* interrupt) {
+    std::vector<std::optional<AccessFrontier>> flat(program.buffers.size());
     for (const BoundTask& task : program.tasks) {
         for (const uint32_t output : task.outputs) followed_[program.regions[output].buffer] = true;
     }
+    for (size_t b = 0; b < flat.size(); ++b)
+        if (followed_[b]) flat[b].emplace(program, *order_);
+    const auto each_access = [&](uint32_t s, auto visit) {
+        const BoundTask& task = program.tasks[program.statements[s].index];
+        for (const uint32_t region : task.inputs) visit(FlatAccess{s, region, false});
+        for (const uint32_t region : task.outputs) visit(FlatAccess{s, region, true});
+    };
+    const auto each_task = [&](bool in_loops, auto visit) {
+        for (uint32_t s = 0; s < program.statements.size(); ++s) {
+            if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) throw OrderInterrupted();
+            if (program.statements[s].kind == BoundStatement::Kind::task && order_->is_flat(s) != in_loops)
+                each_access(s, visit);
+        }
+    };
+    each_task(true, [&](const FlatAccess& access) { flat[program.regions[access.region].buffer].reset(); });
+    each_task(false, [&](const FlatAccess& access) {
+        std::optional<AccessFrontier>& frontier = flat[program.regions[access.region].buffer];
+        if (frontier && frontier->add(access)) frontier.reset();
+    });
+    for (size_t b = 0; b < flat.size(); ++b)
+        if (flat[b]) followed_[b] = false;
 }
+
 RaceHistory::~RaceHistory() = default;
 
 void RaceHistory::begin(const RaceSide& task, const std::vector<Operand>& inputs,
@@ -39,7 +68,7 @@ void RaceHistory::begin(const RaceSide& task, const std::vector<Operand>& inputs
             if (!followed_[operand.region->buffer] || operand.bytes->run_bytes == 0) continue;
             Pieces& pieces = pieces_[operand.region->buffer];
             count_ -= pieces.size();
-            auto near = pieces.lower_bound(operand.bytes->address);
+            auto near = pieces.at_or_behind(operand.bytes->address);
             for_each_run(*operand.bytes, [&](uint64_t address, uint64_t bytes) {
                 near = visit(pieces, address, address + bytes, *operand.region, near);
                 return true;
@@ -79,21 +108,11 @@ void RaceHistory::release(uint32_t entry) {
     if (entry != nobody && --entries_[entry].uses == 0) entries_.give_back(entry);
 }
 
-/// No piece goes on over `at`. Result: the first that begins there or behind.
 RaceHistory::Place RaceHistory::split(Pieces& pieces, uint64_t at, Place near) {
-    const auto behind = [&](Place it) { return it == pieces.end() || it->first >= at; };
-    int steps = near == pieces.begin() || !behind(std::prev(near)) ? near_steps : 0;
-    auto next = near;
-    for (; steps > 0 && !behind(next); --steps) ++next;
-    if (steps == 0) next = pieces.lower_bound(at);
-    if (next == pieces.begin()) return next;
-    Piece& cut = std::prev(next)->second;
-    if (cut.end <= at) return next;
-    Piece rest = cut;
-    if (rest.writer != nobody) ++entries_[rest.writer].uses;
-    for (const uint32_t reader : rest.readers) ++entries_[reader].uses;
-    cut.end = at;
-    return pieces.emplace_hint(next, at, std::move(rest));
+    return pieces.split(at, near, [&](const Users& users) {
+        if (users.writer != nobody) ++entries_[users.writer].uses;
+        for (const uint32_t reader : users.readers) ++entries_[reader].uses;
+    });
 }
 
 RaceHistory::Place RaceHistory::read(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region,
@@ -103,30 +122,28 @@ RaceHistory::Place RaceHistory::read(Pieces& pieces, uint64_t first, uint64_t en
     split(pieces, end, it);
     for (; next < end; ++it) {
         if (it == pieces.end() || it->first > next) {  // never touched
-            Piece piece;
-            piece.end = it == pieces.end() ? end : std::min(end, it->first);
-            it = pieces.emplace_hint(it, next, std::move(piece));
+            it = pieces.add(it, next, it == pieces.end() ? end : std::min(end, it->first), {});
         }
-        Piece& piece = it->second;
-        if (piece.writer != nobody && piece.writer != now_ && !ordered(piece.writer))
-            report(HazardKind::raw, piece.writer, region, it->first, piece.end);
-        add_reader(piece);
-        next = piece.end;
+        Users& users = it->second.value;
+        next = it->second.end;
+        if (users.writer != nobody && users.writer != now_ && !ordered(users.writer))
+            report(HazardKind::raw, users.writer, region, it->first, next);
+        add_reader(users);
     }
     return it;
 }
 
 /// A reader that is ordered before the one that starts now says no more than that one.
-void RaceHistory::add_reader(Piece& piece) {
-    if (!piece.readers.empty() && piece.readers.back() == now_) return;
-    const auto gone = std::remove_if(piece.readers.begin(), piece.readers.end(), [&](uint32_t reader) {
+void RaceHistory::add_reader(Users& users) {
+    if (!users.readers.empty() && users.readers.back() == now_) return;
+    const auto gone = std::remove_if(users.readers.begin(), users.readers.end(), [&](uint32_t reader) {
         if (!ordered(reader)) return false;
         release(reader);
         return true;
     });
-    piece.readers.erase(gone, piece.readers.end());
-    if (piece.readers.size() >= max_readers) return;
-    piece.readers.push_back(now_);
+    users.readers.erase(gone, users.readers.end());
+    if (users.readers.size() >= max_readers) return;
+    users.readers.push_back(now_);
     ++entries_[now_].uses;
 }
 
@@ -135,23 +152,21 @@ RaceHistory::Place RaceHistory::write(Pieces& pieces, uint64_t first, uint64_t e
     auto it = split(pieces, first, near);
     split(pieces, end, it);
     while (it != pieces.end() && it->first < end) {
-        const Piece& piece = it->second;
-        for (const uint32_t reader : piece.readers) {
+        const Users& users = it->second.value;
+        for (const uint32_t reader : users.readers) {
             if (reader == now_ || ordered(reader)) continue;
             const bool too_early = later_in_text(entries_[reader].task, entries_[now_].task);
-            report(too_early ? HazardKind::stale : HazardKind::war, reader, region, it->first, piece.end);
+            report(too_early ? HazardKind::stale : HazardKind::war, reader, region, it->first,
+                   it->second.end);
         }
-        if (piece.writer != nobody && piece.writer != now_ && !ordered(piece.writer))
-            report(HazardKind::waw, piece.writer, region, it->first, piece.end);
-        for (const uint32_t reader : piece.readers) release(reader);
-        release(piece.writer);
+        if (users.writer != nobody && users.writer != now_ && !ordered(users.writer))
+            report(HazardKind::waw, users.writer, region, it->first, it->second.end);
+        for (const uint32_t reader : users.readers) release(reader);
+        release(users.writer);
         it = pieces.erase(it);
     }
-    Piece piece;
-    piece.end = end;
-    piece.writer = now_;
     ++entries_[now_].uses;
-    return std::next(pieces.emplace_hint(it, first, std::move(piece)));
+    return std::next(pieces.add(it, first, end, {now_, {}}));
 }
 
 bool RaceHistory::ordered(uint32_t earlier) {
@@ -159,14 +174,14 @@ bool RaceHistory::ordered(uint32_t earlier) {
     const RaceSide &a = entry.task, &b = entries_[now_].task;
     if (entry.asked != b.serial) {
         entry.asked = b.serial;
-        entry.ordered = order_.before(a.statement, a.loops, b.statement, b.loops);
+        entry.ordered = order_->before(a.statement, a.loops, b.statement, b.loops);
     }
     return entry.ordered;
 }
 
 /// Whether a stands behind b when the iterations of every loop run one after the other.
 bool RaceHistory::later_in_text(const RaceSide& a, const RaceSide& b) const {
-    const size_t common = order_.common_loops(a.statement, b.statement);
+    const size_t common = order_->common_loops(a.statement, b.statement);
     for (size_t d = 0; d < common; ++d) {
         if (a.loops[d] != b.loops[d]) return a.loops[d] > b.loops[d];
     }

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <map>
-#include <memory>
+#include <optional>
 #include <vector>
 
+#include "base/piece_map.hpp"
 #include "base/pool.hpp"
 #include "execution/hazards.hpp"
 #include "execution/schedule_order.hpp"
@@ -31,13 +32,15 @@ struct Race {
 
 /// Who last wrote each byte and who has read it since. What starts now is compared with those by the order
 /// that the program guarantees (execution/schedule_order.hpp), so a race is found in whatever order a run
-/// took. Buffers that no task writes are not followed.
+/// took. Buffers that no task writes are not followed, nor those of tasks outside of loops alone where no order of
+/// them has a race (execution/access_frontier.hpp).
 class RaceHistory {
   public:
     /// A piece is a run of bytes with the same history; more are not followed: each takes some 100 bytes.
     static constexpr uint64_t max_pieces = uint64_t{1} << 18;
 
-    explicit RaceHistory(const BoundProgram& program);
+    /// Throws OrderInterrupted.
+    RaceHistory(const BoundProgram& program, const std::atomic<bool>* interrupt);
     ~RaceHistory();
 
     /// One race per other instance and kind, in the order of the bytes. `inputs` and `outputs` with their
@@ -51,7 +54,7 @@ class RaceHistory {
     /// A task's runs might need more than max_pieces: that task was not looked at, and no later one may be.
     bool full() const { return full_; }
     /// A loop that carries more tokens than are followed: orders are missing, races would be made up.
-    const uint32_t* loop_too_large() const { return order_.loop_too_large(); }
+    const uint32_t* loop_too_large() const { return too_large_ ? &*too_large_ : nullptr; }
 
   private:
     static constexpr uint32_t nobody = UINT32_MAX;
@@ -62,28 +65,28 @@ class RaceHistory {
         uint32_t asked = nobody;  ///< serial of the task that it was last compared with: a task meets the
         bool ordered = false;     ///< same one in many pieces
     };
-    struct Piece {
-        uint64_t end = 0;
+    struct Users {
         uint32_t writer = nobody;
         std::vector<uint32_t> readers;  ///< since the last write; none ordered before another
     };
-    using Pieces = std::map<uint64_t, Piece>;
+    using Pieces = PieceMap<Users>;
 
+    void choose_followed(const BoundProgram& program, const std::atomic<bool>* interrupt);
     bool has_room(const std::vector<Operand>& operands) const;
     uint32_t new_entry(const RaceSide& task);
     void release(uint32_t entry);
-    /// Runs of an operand come in rising order mostly, so each is looked for from where the last one was:
-    /// `near`. What they return is where they ended.
-    using Place = Pieces::iterator;
+    /// What they return is where they ended: the next run is looked for from there, `near`.
+    using Place = Pieces::Place;
     Place split(Pieces& pieces, uint64_t at, Place near);
     Place read(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region, Place near);
     Place write(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region, Place near);
-    void add_reader(Piece& piece);
+    void add_reader(Users& users);
     bool ordered(uint32_t earlier);
     bool later_in_text(const RaceSide& a, const RaceSide& b) const;
     void report(HazardKind kind, uint32_t other, const BoundRegion& region, uint64_t first, uint64_t end);
 
-    const execution::ScheduleOrder order_;
+    std::optional<ScheduleOrder> order_;  ///< none: no buffer is followed
+    std::optional<uint32_t> too_large_;
     std::vector<bool> followed_;  ///< by buffer
     std::vector<Pieces> pieces_;  ///< by buffer; by first byte
     uint64_t count_ = 0;          ///< of all pieces

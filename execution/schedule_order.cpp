@@ -47,9 +47,11 @@ std::vector<uint32_t> ScheduleOrder::users_of_flat_tasks() const {
     return users;
 }
 
-ScheduleOrder::ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts)
+ScheduleOrder::ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts,
+                             const std::atomic<bool>* interrupt)
     : program_(program),
       facts_(facts),
+      interrupt_(interrupt),
       number_(numbers_of_flat_tasks(program)),
       chains_(users_of_flat_tasks()) {
     if (const size_t tasks = tasks_in_loops(program); tasks > max_tasks) {
@@ -119,6 +121,7 @@ void ScheduleOrder::number_tasks() {
 
 void ScheduleOrder::block(uint32_t first, uint32_t end, Known& known) {
     for (uint32_t s = first; s < end; ++s) {
+        if (interrupt_ != nullptr && interrupt_->load(std::memory_order_relaxed)) throw OrderInterrupted();
         const BoundStatement& statement = program_.statements[s];
         if (statement.kind == Kind::task) {
             const BoundTask& task = program_.tasks[statement.index];

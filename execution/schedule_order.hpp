@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -34,6 +36,11 @@ struct Escape {
     std::vector<Margin> early, late;
 };
 
+/// Someone interrupted the work on an order.
+struct OrderInterrupted : std::exception {
+    const char* what() const noexcept override { return "the order of tasks was interrupted"; }
+};
+
 /// Which task instances are complete before which others start, whatever the timing. Only tokens, waits, .sync
 /// and loop windows order tasks: units, the token table and the order of the text promise nothing.
 ///
@@ -49,8 +56,9 @@ class ScheduleOrder {
     static constexpr size_t max_tasks = NumberSet::end / 2;
     static size_t tasks_in_loops(const BoundProgram& program);
 
-    /// Throws UserError when there are more than max_tasks inside of loops.
-    ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts);
+    /// Throws UserError when there are more than max_tasks inside of loops, and OrderInterrupted.
+    ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts,
+                  const std::atomic<bool>* interrupt = nullptr);
 
     /// Loops around a task statement, outermost first, as indices into BoundProgram::loops.
     const std::vector<uint32_t>& loops_of(uint32_t statement) const { return order_of(statement).loops; }
@@ -165,10 +173,11 @@ class ScheduleOrder {
 
     const BoundProgram& program_;
     const std::vector<LoopFacts> facts_;
-    std::vector<uint32_t> number_;    ///< by statement: of a task outside of loops, of one inside
-    std::vector<Known> flat_before_;  ///< of tasks outside of loops
-    ChainOrder chains_;               ///< of them
-    const TaskOrder flat_order_;      ///< what is true of all of them
+    const std::atomic<bool>* interrupt_;  ///< while it is made
+    std::vector<uint32_t> number_;        ///< by statement: of a task outside of loops, of one inside
+    std::vector<Known> flat_before_;      ///< of tasks outside of loops
+    ChainOrder chains_;                   ///< of them
+    const TaskOrder flat_order_;          ///< what is true of all of them
     /// Inside of loops; behind those of a loop that carries tokens: one for what follows it.
     std::vector<TaskOrder> tasks_;
     std::vector<LoopOrder> loops_;

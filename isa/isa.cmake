@@ -1,5 +1,5 @@
 kpu_library(isa TOGETHER 5
-  SOURCES unit_kind.cpp device_limits.cpp data_section.cpp module.cpp bound_program.cpp mac_share.cpp expr.cpp
+  SOURCES unit_kind.cpp device_limits.cpp data_section.cpp module.cpp bound_module.cpp bound_program.cpp mac_share.cpp expr.cpp
     structure.cpp structure_kernels.cpp nesting.cpp known_fields.cpp container.cpp builder.cpp bind.cpp bind_memory.cpp bind_statements.cpp bind_launch.cpp
     bind_host.cpp iterations.cpp reach.cpp footprint.cpp verify.cpp verify_names.cpp verify_operands.cpp
     verify_shapes.cpp verify_memory.cpp shapes.cpp

@@ -49,7 +49,9 @@ class Driver {
     virtual std::vector<traces::UnitInfo> units() const { return {}; }  ///< of the model
 
     /// Ends the run here: advance() may not be called any more.
-    virtual void finish(traces::StatSet& stats, std::vector<traces::OpRow>& ops) = 0;
+    virtual void finish(traces::StatSet& stats) = 0;
+    /// After finish(): the rows of operations; only the model knows.
+    virtual std::vector<traces::OpRow> op_rows() const { return {}; }
     /// After finish(): what the statements of kernels cost; only the model knows.
     virtual std::vector<traces::KernelRow> kernel_rows() const { return {}; }
     /// After finish(): fills in what the model knows of the run.

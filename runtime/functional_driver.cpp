@@ -61,9 +61,7 @@ class UntimedDriver final : public Driver {
     Diagnostics findings() const override;
     std::vector<values::Executor::Results> results() const override { return tasks_.results(); }
 
-    void finish(traces::StatSet& stats, std::vector<traces::OpRow>&) override {
-        functional_stats(program_, tasks_, platform_, stats);
-    }
+    void finish(traces::StatSet& stats) override { functional_stats(program_, tasks_, platform_, stats); }
 
   private:
     static execution::FunctionalOptions functional_options(const DriverParts& parts,

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "isa/bound_module.hpp"
 #include "isa/iterations.hpp"
 #include "isa/verify.hpp"
 #include "runtime/driver.hpp"
@@ -122,7 +123,7 @@ struct Simulation::Impl {
     RunStatus status = RunStatus::paused;
     bool closed = false;  ///< statistics are complete: the run cannot go on
     std::shared_ptr<traces::StatSet> stats = std::make_shared<traces::StatSet>();
-    std::vector<traces::OpRow> ops;
+    std::optional<std::vector<traces::OpRow>> ops;  ///< once they are asked for: long programs have many
 
     Impl(std::shared_ptr<const Module> module_in, const platforms::Platform* platform_in,
          SimulationOptions options_in)
@@ -131,6 +132,7 @@ struct Simulation::Impl {
           limits(limits_for(*module, platform_in, options.mode)),
           program(verify_and_bind(module, *limits, options, diagnostics)),
           host(program) {
+        if (options.sheds_text) program.module = module = without_text(std::move(module));
         if (platform_in != nullptr) platform = *platform_in;
         if (options.mode == Mode::timing) {
             refuse_unknown_time(program);
@@ -180,7 +182,7 @@ struct Simulation::Impl {
         status = RunStatus::paused;
         closed = false;
         stats = std::make_shared<traces::StatSet>();  // the last one may be someone's
-        ops.clear();
+        ops.reset();
         if (memory) memory->reset();
     }
 
@@ -193,15 +195,20 @@ struct Simulation::Impl {
     /// Ends the run here and completes its statistics.
     void close() {
         if (closed) return;
-        start().finish(*stats, ops);
-        if (const auto range = out_of_range()) {
-            range->fill_in(*stats);
-            range->fill_in(ops);
-        }
-        add_fused_rows(ops, module->program);
-        add_precisions(ops, module->program);
+        start().finish(*stats);
+        if (const auto range = out_of_range()) range->fill_in(*stats);
         add_throughput(*stats, program, *driver);
         closed = true;
+    }
+
+    std::vector<traces::OpRow>& op_rows() {
+        close();
+        if (ops) return *ops;
+        ops = driver->op_rows();
+        if (const auto range = out_of_range()) range->fill_in(*ops);
+        add_fused_rows(*ops, module->program);
+        add_precisions(*ops, module->program);
+        return *ops;
     }
 
     /// Nothing where no engine of ours computes.
@@ -431,9 +438,12 @@ const traces::StatSet& Simulation::stats() {
     return *impl_->stats;
 }
 
-const std::vector<traces::OpRow>& Simulation::op_rows() {
-    impl_->close();
-    return impl_->ops;
+const std::vector<traces::OpRow>& Simulation::op_rows() { return impl_->op_rows(); }
+
+std::vector<traces::OpRow> Simulation::take_op_rows() {
+    std::vector<traces::OpRow> rows = std::move(impl_->op_rows());
+    impl_->ops.reset();
+    return rows;
 }
 
 std::vector<traces::KernelRow> Simulation::kernel_rows() {

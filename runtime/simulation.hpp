@@ -41,6 +41,7 @@ struct SimulationOptions {
     Cycles max_cycles = UINT64_MAX;
     uint64_t max_steps =
         UINT64_MAX;                ///< functional mode: statements of invocations that one kernel may execute
+    bool sheds_text = false;       ///< nobody else needs the module: what is bound of it goes
     bool record_events = false;    ///< keep the event stream for traces
     bool record_accesses = false;  ///< in it also every request to a memory, for the memory trace
     /// Gets the event stream as it comes instead of it being kept: records of one unit in order of time, the
@@ -131,6 +132,7 @@ class Simulation {
     const traces::StatSet& stats();
     std::shared_ptr<const traces::StatSet> shared_stats();  ///< of this run, also when another one was begun
     const std::vector<traces::OpRow>& op_rows();
+    std::vector<traces::OpRow> take_op_rows();  ///< as the caller's own
     /// What the statements of kernels cost, where time was modelled.
     std::vector<traces::KernelRow> kernel_rows();
     /// Completed instances of a task statement so far.

@@ -61,10 +61,8 @@ class TimedDriver final : public Driver {
     std::vector<values::Executor::Results> results() const override { return device_.results(); }
     std::vector<traces::UnitInfo> units() const override { return device_.units(); }
 
-    void finish(traces::StatSet& stats, std::vector<traces::OpRow>& ops) override {
-        device_.finish(stats);
-        ops = device_.op_rows();
-    }
+    void finish(traces::StatSet& stats) override { device_.finish(stats); }
+    std::vector<traces::OpRow> op_rows() const override { return device_.op_rows(); }
     std::vector<traces::KernelRow> kernel_rows() const override { return device_.kernel_rows(); }
     void describe(traces::RunInfo& info) const override {
         info.units = device_.units();

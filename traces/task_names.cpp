@@ -100,7 +100,7 @@ TaskNames::TaskNames(const BoundProgram& program) : program_(program), moved_(pr
 }
 
 bool TaskNames::is_compiled(size_t statement) const {
-    if (program_.module == nullptr) return false;
+    if (program_.module == nullptr || program_.module->program.op_size() == 0) return false;
     const KPUProgram& source = program_.module->program;
     const proto::Task& task = source.statement(static_cast<int>(statement)).task();
     return task.name().empty() && task.op() > 0 &&

@@ -270,6 +270,7 @@ void Accounting::finished(Cycles end, const std::vector<TaskCommand*>& running) 
 
 std::vector<traces::OpRow> Accounting::op_rows(const WorkCounts& work) const {
     std::vector<traces::OpRow> rows;
+    rows.reserve(ops_.size());
     for (size_t i = 0; i < ops_.size(); ++i) {
         const OpAccount& op = ops_[i];
         traces::OpRow row;
@@ -294,7 +295,7 @@ std::vector<traces::OpRow> Accounting::op_rows(const WorkCounts& work) const {
         row.bytes_l2 = done.bytes[static_cast<size_t>(Level::l2)];
         row.bytes_l1 = done.bytes[static_cast<size_t>(Level::l1)];
         row.utilization = utilization_of(row, done.cycles_at_peak);
-        rows.push_back(row);
+        rows.push_back(std::move(row));
     }
     return rows;
 }

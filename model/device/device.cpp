@@ -248,6 +248,7 @@ void Device::Impl::trace_memories() {
 RunStatus Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt) {
     if (ended_) throw InternalError("a device that was finished does not run");
     if (stop.finished) return RunStatus::finished;
+    if (data && !data->prepare(interrupt)) return RunStatus::interrupted;
     const SimContext::Entry entry(context);
     stop.at_task = stop_at_task;
     stop.interrupt = interrupt;
@@ -345,16 +346,20 @@ void Device::Impl::finish(traces::StatSet& stats) {
     busy_statistics(stats, busy);
     memory_statistics(stats);
     ledger->finish(now_, stats);
-    op_rows = accounting->op_rows(*work);
-    for (size_t i = 0; i + 1 < op_rows.size(); ++i)
-        op_rows[i].energy_pj = ledger->op_pj(static_cast<uint32_t>(i));
-    op_rows.back().energy_pj = ledger->background_pj();
-    for (traces::OpRow& row : op_rows) {
-        const bool background = &row == &op_rows.back();
+    energy_modelled_ = !stats.contains("energy.not_modelled");
+}
+
+std::vector<traces::OpRow> Device::Impl::op_rows() const {
+    std::vector<traces::OpRow> rows = accounting->op_rows(*work);
+    for (size_t i = 0; i + 1 < rows.size(); ++i) rows[i].energy_pj = ledger->op_pj(static_cast<uint32_t>(i));
+    rows.back().energy_pj = ledger->background_pj();
+    for (traces::OpRow& row : rows) {
+        const bool background = &row == &rows.back();
         const double ps = double(core.edge(background ? now_ : row.span_cycles));
         row.power_w = ps > 0 ? row.energy_pj / ps : 0;
-        row.energy_modelled = !stats.contains("energy.not_modelled");
+        row.energy_modelled = energy_modelled_;
     }
+    return rows;
 }
 
 Device::Device(const proto::Platform& platform, const BoundProgram& program, values::MemoryImage* memory,
@@ -384,7 +389,7 @@ Cycles Device::completed_at(uint32_t statement) const { return impl_->arbiter->c
 Device::State Device::state() const { return impl_->state(); }
 std::string Device::explain_deadlock() const { return impl_->controller->explain_block(); }
 void Device::finish(traces::StatSet& stats) { impl_->finish(stats); }
-std::vector<traces::OpRow> Device::op_rows() const { return impl_->op_rows; }
+std::vector<traces::OpRow> Device::op_rows() const { return impl_->op_rows(); }
 std::vector<traces::KernelRow> Device::kernel_rows() const { return impl_->kernels->rows(); }
 std::vector<traces::TaskWork> Device::works() const { return impl_->works(); }
 traces::EnergyLedger& Device::ledger() { return *impl_->ledger; }

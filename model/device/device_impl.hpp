@@ -31,6 +31,7 @@ class Device::Impl {
 
     RunStatus run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt);
     void finish(traces::StatSet& stats);
+    std::vector<traces::OpRow> op_rows() const;
     State state() const;
     std::string module_list() const;
     std::vector<traces::TaskWork> works() const;
@@ -68,7 +69,6 @@ class Device::Impl {
     std::vector<std::unique_ptr<Unit>> task_units;  ///< by unit id; null for units without tasks
     std::vector<std::unique_ptr<Sequencer>> sequencers;
     std::vector<std::pair<std::string, std::string>> bindings;
-    std::vector<traces::OpRow> op_rows;
 
   private:
     using Steps = std::vector<std::function<void()>>;
@@ -94,6 +94,7 @@ class Device::Impl {
     Cycles step_end_ = 0;
     bool inside_ = false;  ///< the kernel runs, and calls whoever asks for the time
     bool ended_ = false;
+    bool energy_modelled_ = true;
 };
 
 }  // namespace kpu::model

@@ -53,7 +53,8 @@ struct TaskCommand : tlm::tlm_extension<TaskCommand> {
     bool last = true;                       ///< no other unit has it any more
     bool first() const { return unit == first_unit; }
     // filled in by the unit
-    const TaskPlan* plan = nullptr;       ///< from BEGIN_REQ on
+    const TaskPlan* plan = nullptr;            ///< from BEGIN_REQ on
+    std::shared_ptr<const TaskPlan> own_plan;  ///< keeps it, for a task that runs once
     values::MemoryMap* memory = nullptr;  ///< what its memory socket reaches: the task's bytes go this way
     TaskReport report;
 

@@ -25,7 +25,7 @@ struct Latest {
 
 }  // namespace
 
-const TaskPlan& FormulaUnit::plan_of(const TaskCommand& task_command) {
+const TaskPlan& FormulaUnit::plan_of(TaskCommand& task_command) {
     if (task_command.product != nullptr) {
         const Product& product = task_command.product->product;
         const auto known = product_plans_.find(product);
@@ -33,10 +33,14 @@ const TaskPlan& FormulaUnit::plan_of(const TaskCommand& task_command) {
         return product_plans_.emplace(product, plan_product(product)).first->second;
     }
     const BoundTask& task = *task_command.task->task;
-    const std::vector<BoundTask>& tasks = place().program->tasks;
-    if (plans_.empty()) plans_.resize(tasks.size());
+    const BoundProgram& program = *place().program;
     const uint32_t partner = task_command.partner_bytes_per_cycle;
-    std::vector<std::unique_ptr<Planned>>& known = plans_[static_cast<size_t>(&task - tasks.data())];
+    if (program.statements[task_command.task->statement].parent < 0) {
+        task_command.own_plan = std::make_shared<const TaskPlan>(plan(task, partner));
+        return *task_command.own_plan;
+    }
+    if (plans_.empty()) plans_.resize(program.tasks.size());
+    std::vector<std::unique_ptr<Planned>>& known = plans_[static_cast<size_t>(&task - program.tasks.data())];
     for (const auto& planned : known)
         if (planned->partner_bytes_per_cycle == partner) return planned->plan;
     known.push_back(std::make_unique<Planned>(Planned{partner, plan(task, partner)}));

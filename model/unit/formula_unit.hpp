@@ -48,7 +48,7 @@ class FormulaUnit : public Unit {
         TaskPlan plan;
     };
 
-    const TaskPlan& plan_of(const TaskCommand& command);
+    const TaskPlan& plan_of(TaskCommand& command);
     void update();
     void wake_from(Cycles earliest);
     void advance(Job& job, Cycles now);
@@ -67,7 +67,7 @@ class FormulaUnit : public Unit {
     static TaskReport& report(const Job& job) { return job.command->report; }
     std::unique_ptr<Job> take_job();
 
-    std::vector<std::vector<std::unique_ptr<Planned>>> plans_;  ///< by task of the program
+    std::vector<std::vector<std::unique_ptr<Planned>>> plans_;  ///< by task of the program; of those in loops
     std::map<Product, TaskPlan> product_plans_;
     std::vector<std::unique_ptr<Job>> jobs_;  ///< in order of start, and of completion
     Cycles entrance_free_ = 0;                ///< of completed jobs: no operand of theirs enters any more

@@ -12,6 +12,7 @@
 #include "compiler/nem_text/write_text.hpp"
 #include "compiler/tile_schedule/forms.hpp"
 #include "compiler/tile_schedule/load.hpp"
+#include "isa/bound_module.hpp"
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
 #include "isa/verify.hpp"
@@ -81,8 +82,8 @@ compiler::Input load_into(const CheckOptions& options, Checked& checked,
 void check_into(const CheckOptions& options, Checked& checked) {
     Diagnostics& diagnostics = checked.diagnostics;
     std::vector<compiler::NodeSupport> nodes;
-    const compiler::Input input = load_into(options, checked, nodes);
-    const auto& [front_end, module, platform, no_values] = input;
+    compiler::Input input = load_into(options, checked, nodes);
+    auto& [front_end, module, platform, no_values] = input;
     if (module == nullptr) return;  // devices: checked
     for (const DataSection& data : module->data) data.bytes();
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
@@ -94,6 +95,7 @@ void check_into(const CheckOptions& options, Checked& checked) {
         if (!nodes.empty()) checked.coverage = coverage_text(nodes, nullptr);
         return;
     }
+    if (!options.fix) bound->module = module = without_text(std::move(module));
     const BoundProgram& program = *bound;
     if (!nodes.empty()) checked.coverage = coverage_text(nodes, &program);
     if (!input.has_values()) return;  // nothing writes its operands

@@ -234,8 +234,8 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     compiler::DeviceChoice device = options.device.choice();
     device.values =
         options.mode != "timing" || !options.out.empty();  // a folder of a run names its program's bytes
-    const compiler::Input input = compiler::load_for_device(source, options.front_end, device, diagnostics);
-    const auto& [front_end, module, platform, no_values] = input;
+    compiler::Input input = compiler::load_for_device(source, options.front_end, device, diagnostics);
+    auto& [front_end, module, platform, no_values] = input;
     if (module == nullptr) compiler::refuse_no_program(source);
     if (!no_values.empty() && options.mode != "timing") throw UserError(no_values);
     if (!front_end->has_values && options.mode != "timing") {
@@ -251,7 +251,8 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
         diagnostics.promote_warnings();
         throw UserError(diagnostics);
     }
-    runtime::Simulation simulation(module, platform ? &*platform : nullptr, settings);
+    settings.sheds_text = true;
+    runtime::Simulation simulation(std::move(module), platform ? &*platform : nullptr, settings);
     print_findings(diagnostics);
     print_findings(simulation.diagnostics());
     traces::Manifest manifest;
@@ -268,7 +269,8 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     if (options.strict) found.promote_warnings();
     print_findings(found);
     print_findings(simulation.value_findings());
-    std::vector<traces::OpRow> ops = simulation.op_rows();
+    std::vector<traces::OpRow> ops;
+    if (files || !options.quiet || !options.budgets.empty()) ops = simulation.take_op_rows();
     options.budgets.fill_in(ops);
     if (files) {
         manifest.command_line = command_line;

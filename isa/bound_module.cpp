@@ -1,0 +1,27 @@
+#include "isa/bound_module.hpp"
+
+#include <google/protobuf/util/field_mask_util.h>
+
+namespace kpu {
+
+std::shared_ptr<const Module> without_text(std::shared_ptr<const Module> module) {
+    using google::protobuf::util::FieldMaskUtil;
+    const KPUProgram& program = module->program;
+    if (program.op_size() > 0 || program.param_size() > 0 || !module->data.empty()) return module;
+    google::protobuf::FieldMask kept;
+    const auto* descriptor = KPUProgram::descriptor();
+    for (int f = 0; f < descriptor->field_count(); ++f) {
+        const int number = descriptor->field(f)->number();
+        if (number != KPUProgram::kStatementFieldNumber && number != KPUProgram::kRegionFieldNumber)
+            kept.add_paths(descriptor->field(f)->name());
+    }
+    auto result = std::make_shared<Module>();
+    FieldMaskUtil::MergeMessageTo(program, kept, FieldMaskUtil::MergeOptions(), &result->program);
+    result->origin = module->origin;
+    result->source = module->source;
+    result->source.statements = {};
+    result->source.regions = {};
+    return result;
+}
+
+}  // namespace kpu
