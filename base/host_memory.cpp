@@ -1,5 +1,6 @@
 #include "base/host_memory.hpp"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -41,6 +42,12 @@ uint64_t available_bytes() {
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && pages)
         limit_to(space.rlim_cur, *pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
     return available;
+}
+
+void give_back_freed_memory() {
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
 }
 
 }  // namespace kpu

@@ -8,4 +8,7 @@ namespace kpu {
 /// -v) where that has less. 0: unknown.
 uint64_t available_bytes();
 
+/// Gives the pages of memory that was freed back to the system: after many small pieces that nothing alike follows.
+void give_back_freed_memory();
+
 }  // namespace kpu

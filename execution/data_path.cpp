@@ -66,6 +66,7 @@ DataPath::DataPath(const BoundProgram& program, values::MemoryImage* memory, val
     : program_(program), memory_(memory), report_(report_hazards) {
     if ((memory == nullptr) != (backend == nullptr))
         throw InternalError("values need both memory and arithmetic");
+    shapes_.reserve(program.regions.size());
     for (const BoundRegion& region : program.regions) shapes_.push_back(values::footprint_of({&region, 0}));
     if (memory) {
         executor_.emplace(program, *backend);

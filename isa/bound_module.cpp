@@ -2,9 +2,11 @@
 
 #include <google/protobuf/util/field_mask_util.h>
 
+#include "base/host_memory.hpp"
+
 namespace kpu {
 
-std::shared_ptr<const Module> without_text(std::shared_ptr<const Module> module) {
+std::shared_ptr<const Module> without_text(const std::shared_ptr<const Module>& module) {
     using google::protobuf::util::FieldMaskUtil;
     const KPUProgram& program = module->program;
     if (program.op_size() > 0 || program.param_size() > 0 || !module->data.empty()) return module;
@@ -22,6 +24,12 @@ std::shared_ptr<const Module> without_text(std::shared_ptr<const Module> module)
     result->source.statements = {};
     result->source.regions = {};
     return result;
+}
+
+void shed_text(BoundProgram& program, std::shared_ptr<const Module>& module) {
+    const Module* const whole = module.get();
+    program.module = module = without_text(module);
+    if (module.get() != whole) give_back_freed_memory();
 }
 
 }  // namespace kpu

@@ -132,7 +132,7 @@ struct Simulation::Impl {
           limits(limits_for(*module, platform_in, options.mode)),
           program(verify_and_bind(module, *limits, options, diagnostics)),
           host(program) {
-        if (options.sheds_text) program.module = module = without_text(std::move(module));
+        if (options.sheds_text) shed_text(program, module);
         if (platform_in != nullptr) platform = *platform_in;
         if (options.mode == Mode::timing) {
             refuse_unknown_time(program);

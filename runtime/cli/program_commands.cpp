@@ -95,7 +95,7 @@ void check_into(const CheckOptions& options, Checked& checked) {
         if (!nodes.empty()) checked.coverage = coverage_text(nodes, nullptr);
         return;
     }
-    if (!options.fix) bound->module = module = without_text(std::move(module));
+    if (!options.fix) shed_text(*bound, module);
     const BoundProgram& program = *bound;
     if (!nodes.empty()) checked.coverage = coverage_text(nodes, &program);
     if (!input.has_values()) return;  // nothing writes its operands
