@@ -19,7 +19,7 @@ class ChainClock {
     bool empty() const { return root_ == nullptr; }
 
   private:
-    static constexpr uint32_t leaf_bits = 5, fan_bits = 4;
+    static constexpr uint32_t leaf_bits = 4, fan_bits = 4;
     struct Node;
     struct Leaf;
     struct Inner;

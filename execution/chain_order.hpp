@@ -25,6 +25,8 @@ class ChainOrder {
     void complete(uint32_t task, ChainClock& clock) const {
         if (tasks_[task].chain != none) clock.raise(tasks_[task].chain, tasks_[task].place);
     }
+    /// All that refer to it were seen.
+    bool is_done(uint32_t task) const { return users_[task] == 0; }
     bool knows(const ChainClock& clock, uint32_t task) const {
         return tasks_[task].chain != none && clock.at(tasks_[task].chain) >= tasks_[task].place;
     }

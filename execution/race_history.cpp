@@ -2,53 +2,95 @@
 
 #include <algorithm>
 
+#include "base/host_memory.hpp"
 #include "execution/access_frontier.hpp"
 #include "isa/footprint_runs.hpp"
 
 namespace kpu::execution {
 namespace {
 
+constexpr size_t long_program = 10'000;  ///< tasks
+
 constexpr size_t max_readers =
     64;  ///< of a piece that nothing orders; beyond, some races of theirs go unseen
 
 }  // namespace
 
+/// Which buffers that are touched outside of loops alone have a race in some order.
+class RaceHistory::FlatBuffers {
+  public:
+    FlatBuffers(const BoundProgram& program, std::vector<bool>& followed)
+        : program_(program), followed_(followed), frontiers_(program.buffers.size()) {}
+
+    /// Tasks in the order of the text.
+    void add(const ScheduleOrder& order, uint32_t statement) {
+        const BoundTask& task = program_.tasks[program_.statements[statement].index];
+        for (const uint32_t region : task.inputs) add(order, {statement, region, false});
+        for (const uint32_t region : task.outputs) add(order, {statement, region, true});
+    }
+    void in_loop(uint32_t region) { racing(program_.regions[region].buffer); }
+    /// Those without are not followed.
+    void finish() {
+        for (size_t b = 0; b < frontiers_.size(); ++b) followed_[b] = followed_[b] && frontiers_[b].racing;
+    }
+
+  private:
+    struct Buffer {
+        std::unique_ptr<AccessFrontier> frontier;
+        bool racing = false;
+    };
+    void racing(uint32_t buffer) {
+        frontiers_[buffer].frontier.reset();
+        frontiers_[buffer].racing = true;
+    }
+    void add(const ScheduleOrder& order, const FlatAccess& access) {
+        const uint32_t index = program_.regions[access.region].buffer;
+        Buffer& buffer = frontiers_[index];
+        if (!followed_[index] || buffer.racing) return;
+        if (!buffer.frontier) buffer.frontier = std::make_unique<AccessFrontier>(program_, order);
+        if (buffer.frontier->add(access)) racing(index);
+    }
+
+    const BoundProgram& program_;
+    std::vector<bool>& followed_;
+    std::vector<Buffer> frontiers_;
+};
+
 RaceHistory::RaceHistory(const BoundProgram& program, const std::atomic<bool>* interrupt)
-    : order_(std::in_place, program, loop_facts(program), interrupt),
-      followed_(program.buffers.size(), false),
-      pieces_(program.buffers.size()) {
+    : followed_(program.buffers.size(), false), pieces_(program.buffers.size()) {
+    for (const BoundTask& task : program.tasks)
+        for (const uint32_t output : task.outputs) followed_[program.regions[output].buffer] = true;
+    FlatBuffers buffers(program, followed_);
+    const bool flat = ScheduleOrder::tasks_in_loops(program) == 0;
+    if (flat) {
+        ScheduleOrder::pass(program, interrupt,
+                            [&](const ScheduleOrder& order, uint32_t s) { buffers.add(order, s); });
+        buffers.finish();
+        if (program.tasks.size() > long_program) give_back_freed_memory();
+        if (std::find(followed_.begin(), followed_.end(), true) == followed_.end()) return;
+    }
+    order_.emplace(program, loop_facts(program), interrupt);
     if (const uint32_t* loop = order_->loop_too_large()) too_large_ = *loop;
-    choose_followed(program, interrupt);
-    if (std::none_of(followed_.begin(), followed_.end(), [](bool followed) { return followed; }))
-        order_.reset();
+    if (!flat) follow_some(program, buffers, interrupt);
 }
 
-void RaceHistory::choose_followed(const BoundProgram& program, const std::atomic<bool>* interrupt) {
-    std::vector<std::optional<AccessFrontier>> flat(program.buffers.size());
-    for (const BoundTask& task : program.tasks) {
-        for (const uint32_t output : task.outputs) followed_[program.regions[output].buffer] = true;
-    }
-    for (size_t b = 0; b < flat.size(); ++b)
-        if (followed_[b]) flat[b].emplace(program, *order_);
-    const auto each_access = [&](uint32_t s, auto visit) {
-        const BoundTask& task = program.tasks[program.statements[s].index];
-        for (const uint32_t region : task.inputs) visit(FlatAccess{s, region, false});
-        for (const uint32_t region : task.outputs) visit(FlatAccess{s, region, true});
-    };
-    const auto each_task = [&](bool in_loops, auto visit) {
+void RaceHistory::follow_some(const BoundProgram& program, FlatBuffers& buffers,
+                              const std::atomic<bool>* interrupt) {
+    for (const bool in_loops : {true, false}) {
         for (uint32_t s = 0; s < program.statements.size(); ++s) {
             if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) throw OrderInterrupted();
-            if (program.statements[s].kind == BoundStatement::Kind::task && order_->is_flat(s) != in_loops)
-                each_access(s, visit);
+            const BoundStatement& statement = program.statements[s];
+            if (statement.kind != BoundStatement::Kind::task || order_->is_flat(s) == in_loops) continue;
+            if (!in_loops) {
+                buffers.add(*order_, s);
+                continue;
+            }
+            for (const auto* list :
+                 {&program.tasks[statement.index].inputs, &program.tasks[statement.index].outputs})
+                for (const uint32_t region : *list) buffers.in_loop(region);
         }
-    };
-    each_task(true, [&](const FlatAccess& access) { flat[program.regions[access.region].buffer].reset(); });
-    each_task(false, [&](const FlatAccess& access) {
-        std::optional<AccessFrontier>& frontier = flat[program.regions[access.region].buffer];
-        if (frontier && frontier->add(access)) frontier.reset();
-    });
-    for (size_t b = 0; b < flat.size(); ++b)
-        if (flat[b]) followed_[b] = false;
+    }
+    buffers.finish();
 }
 
 RaceHistory::~RaceHistory() = default;

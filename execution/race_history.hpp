@@ -71,7 +71,8 @@ class RaceHistory {
     };
     using Pieces = PieceMap<Users>;
 
-    void choose_followed(const BoundProgram& program, const std::atomic<bool>* interrupt);
+    class FlatBuffers;
+    void follow_some(const BoundProgram& program, FlatBuffers& buffers, const std::atomic<bool>* interrupt);
     bool has_room(const std::vector<Operand>& operands) const;
     uint32_t new_entry(const RaceSide& task);
     void release(uint32_t entry);

@@ -49,9 +49,20 @@ std::vector<uint32_t> ScheduleOrder::users_of_flat_tasks() const {
 
 ScheduleOrder::ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts,
                              const std::atomic<bool>* interrupt)
+    : ScheduleOrder(program, facts, interrupt, nullptr) {}
+
+void ScheduleOrder::pass(const BoundProgram& program, const std::atomic<bool>* interrupt,
+                         const FlatVisit& visit) {
+    if (tasks_in_loops(program) > 0) throw InternalError("one pass is for programs without loops");
+    ScheduleOrder(program, loop_facts(program), interrupt, &visit);
+}
+
+ScheduleOrder::ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts,
+                             const std::atomic<bool>* interrupt, const FlatVisit* visit)
     : program_(program),
       facts_(facts),
       interrupt_(interrupt),
+      visit_(visit),
       number_(numbers_of_flat_tasks(program)),
       chains_(users_of_flat_tasks()) {
     if (const size_t tasks = tasks_in_loops(program); tasks > max_tasks) {
@@ -130,8 +141,10 @@ void ScheduleOrder::block(uint32_t first, uint32_t end, Known& known) {
             for (const uint32_t dep : task.deps) add_token(dep, s, before);
             if (is_flat(s)) chain(s, task, before.flat);
             if (task.sync) add_token(s, s, known);
+            if (visit_ != nullptr) (*visit_)(*this, s);
             for (const uint32_t dep : task.deps) seen(dep);
             if (task.sync) seen(s);
+            if (visit_ != nullptr) forget(number_[s]);
         } else if (statement.kind == Kind::wait) {
             for (const uint32_t dep : program_.waits[statement.index]) {
                 add_token(dep, s, known);

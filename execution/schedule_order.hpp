@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -59,6 +60,10 @@ class ScheduleOrder {
     /// Throws UserError when there are more than max_tasks inside of loops, and OrderInterrupted.
     ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts,
                   const std::atomic<bool>* interrupt = nullptr);
+    /// Of a program without loops, for one pass: each task is visited once all before it are known, as the later one
+    /// of flat_ordered(); what is known of it goes when nothing refers to it any more.
+    using FlatVisit = std::function<void(const ScheduleOrder&, uint32_t statement)>;
+    static void pass(const BoundProgram& program, const std::atomic<bool>* interrupt, const FlatVisit& visit);
 
     /// Loops around a task statement, outermost first, as indices into BoundProgram::loops.
     const std::vector<uint32_t>& loops_of(uint32_t statement) const { return order_of(statement).loops; }
@@ -98,6 +103,8 @@ class ScheduleOrder {
 
   private:
     static constexpr uint32_t none = UINT32_MAX;
+    ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts,
+                  const std::atomic<bool>* interrupt, const FlatVisit* visit);
 
     /// Tasks complete in all instances that share an iteration of the common loops; loops all of whose
     /// iterations up to last - max_in_flight are complete.
@@ -145,7 +152,12 @@ class ScheduleOrder {
     void add_before(const CarriedOrder& carried, const std::vector<Known>& outside, TaskOrder& task) const;
     void add_token(uint32_t dep, uint32_t user, Known& known) const;
     void seen(uint32_t dep) {
-        if (is_flat(dep)) chains_.used(number_[dep]);
+        if (!is_flat(dep)) return;
+        chains_.used(number_[dep]);
+        if (visit_ != nullptr) forget(number_[dep]);
+    }
+    void forget(uint32_t flat) {
+        if (chains_.is_done(flat)) flat_before_[flat] = {};
     }
     const TaskOrder& order_of(uint32_t statement) const {
         return is_flat(statement) ? flat_order_ : tasks_[number_[statement]];
@@ -174,6 +186,7 @@ class ScheduleOrder {
     const BoundProgram& program_;
     const std::vector<LoopFacts> facts_;
     const std::atomic<bool>* interrupt_;  ///< while it is made
+    const FlatVisit* visit_;              ///< the same
     std::vector<uint32_t> number_;        ///< by statement: of a task outside of loops, of one inside
     std::vector<Known> flat_before_;      ///< of tasks outside of loops
     ChainOrder chains_;                   ///< of them

@@ -9,7 +9,10 @@ namespace kpu {
 std::shared_ptr<const Module> without_text(const std::shared_ptr<const Module>& module) {
     using google::protobuf::util::FieldMaskUtil;
     const KPUProgram& program = module->program;
-    if (program.op_size() > 0 || program.param_size() > 0 || !module->data.empty()) return module;
+    constexpr int few = 10'000;  // statements: not worth the work
+    if (program.statement_size() < few || program.op_size() > 0 || program.param_size() > 0 ||
+        !module->data.empty())
+        return module;
     google::protobuf::FieldMask kept;
     const auto* descriptor = KPUProgram::descriptor();
     for (int f = 0; f < descriptor->field_count(); ++f) {

@@ -440,6 +440,8 @@ const traces::StatSet& Simulation::stats() {
 
 const std::vector<traces::OpRow>& Simulation::op_rows() { return impl_->op_rows(); }
 
+void Simulation::prepare() { impl_->resume(); }
+
 std::vector<traces::OpRow> Simulation::take_op_rows() {
     std::vector<traces::OpRow> rows = std::move(impl_->op_rows());
     impl_->ops.reset();

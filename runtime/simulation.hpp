@@ -132,6 +132,8 @@ class Simulation {
     const traces::StatSet& stats();
     std::shared_ptr<const traces::StatSet> shared_stats();  ///< of this run, also when another one was begun
     const std::vector<traces::OpRow>& op_rows();
+    /// Makes what a run needs, which takes its time for long programs; else run() does.
+    void prepare();
     std::vector<traces::OpRow> take_op_rows();  ///< as the caller's own
     /// What the statements of kernels cost, where time was modelled.
     std::vector<traces::KernelRow> kernel_rows();

@@ -36,10 +36,12 @@ bool same(const TaskQueue& a, const TaskQueue& b) {
 
 TaskBoard::TaskBoard(const BoundProgram& program, const std::vector<traces::UnitInfo>& units)
     : program_(program), by_unit_(units.size()), holders_(units.size(), nullptr) {
+    queue_of_task_.reserve(program.tasks.size());
     for (const BoundTask& task : program.tasks) {
         queue_of_task_.push_back(find_or_add(queue_for(task)));
-        std::vector<uint32_t>& by_instance = queues_of_instances_.emplace_back();
         if (task.instance_by_loops.is_constant()) continue;
+        std::vector<uint32_t>& by_instance =
+            queues_of_instances_[static_cast<size_t>(&task - program.tasks.data())];
         for (int k = 0; k < instances_of(execution::demand_of(task), units); ++k) {
             TaskQueue one = queue_for(task);
             one.unit.instance = k;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <queue>
+#include <unordered_map>
 #include <vector>
 
 #include "execution/controller.hpp"
@@ -87,9 +88,11 @@ class TaskBoard {
   private:
     size_t index_of(const execution::TaskInstance& task) const {
         const auto place = static_cast<size_t>(task.task - program_.tasks.data());
-        const std::vector<uint32_t>& by_instance = queues_of_instances_[place];
+        if (queues_of_instances_.empty()) return queue_of_task_[place];
+        const auto found = queues_of_instances_.find(place);
         const auto wanted = static_cast<size_t>(task.instance);  // -1, any, is beyond all of them
-        return wanted < by_instance.size() ? by_instance[wanted] : queue_of_task_[place];
+        return found != queues_of_instances_.end() && wanted < found->second.size() ? found->second[wanted]
+                                                                                    : queue_of_task_[place];
     }
     uint32_t find_or_add(TaskQueue wanted);
     void find_arrays(const std::vector<traces::UnitInfo>& units);
@@ -98,8 +101,8 @@ class TaskBoard {
     const BoundProgram& program_;
     std::vector<TaskQueue> queues_;
     std::vector<uint32_t> queue_of_task_;
-    /// Of tasks whose instance differs by iteration: by instance; empty for the others.
-    std::vector<std::vector<uint32_t>> queues_of_instances_;
+    /// Of tasks whose instance differs by iteration: by task, by instance.
+    std::unordered_map<size_t, std::vector<uint32_t>> queues_of_instances_;
     std::vector<std::vector<uint32_t>> by_unit_;
     std::vector<bool> multiplies_;                         ///< by unit
     std::vector<const execution::TaskInstance*> holders_;  ///< by unit; null: free

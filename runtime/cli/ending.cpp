@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 
 #include "base/text_output.hpp"
@@ -71,6 +72,12 @@ void start_timer(const std::string& text) {
 }
 
 }  // namespace
+
+void leave(int exit_code) {
+    std::fflush(nullptr);
+    remove_temporary_files();
+    ::_exit(exit_code);
+}
 
 void catch_signals() {
     for (const int signal : {SIGINT, SIGTERM}) handle(signal);

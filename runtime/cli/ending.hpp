@@ -10,6 +10,9 @@ namespace kpu::cli {
 /// keeps what it has until then; a second signal always at once. No temporary file stays.
 void catch_signals();
 
+/// After an interruption, when all is written: what was built up for a long program is not taken down.
+[[noreturn]] void leave(int exit_code);
+
 /// Every verb has --timeout.
 void add_timeout(CLI::App& command);
 double time_limit();  ///< seconds; 0: none

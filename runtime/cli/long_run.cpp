@@ -53,6 +53,7 @@ void LongRun::prepare(const BoundProgram& program, const runtime::SimulationOpti
 
 runtime::RunStatus LongRun::run(runtime::Simulation& simulation, bool watched) {
     using Clock = std::chrono::steady_clock;
+    simulation.prepare();  // until then a signal ends the process at once
     const KeepsPartialResults keeps;
     const auto begin = Clock::now();
     auto next_look = begin, next_line = begin + std::chrono::seconds(2);

@@ -251,7 +251,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
         diagnostics.promote_warnings();
         throw UserError(diagnostics);
     }
-    settings.sheds_text = true;
+    settings.sheds_text = options.out.empty();  // a folder of a run names its program's bytes
     runtime::Simulation simulation(std::move(module), platform ? &*platform : nullptr, settings);
     print_findings(diagnostics);
     print_findings(simulation.diagnostics());
@@ -296,6 +296,7 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     if (options.json) print_data(simulation.stats().to_json(simulation.complete()));
     if (!options.quiet) print_report(options, simulation, ops);
     const int code = conclude(options, status, simulation);
+    if (status == runtime::RunStatus::interrupted) leave(code);
     if (code == exit_ok && found.has_errors()) return exit_failed;
     if (code != exit_ok || options.budgets.judge(simulation.stats(), ops)) return code;
     return exit_mismatch;

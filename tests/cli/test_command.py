@@ -16,6 +16,7 @@ import re
 import resource
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -519,6 +520,29 @@ class LimitTest(CommandTest):
             _, text = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 130, text)
             self.assertIs(json.loads((out / "stats.json").read_text())["complete"], False)
+
+    def test_interrupt_of_a_long_text(self) -> None:
+        """A long program without loops ends soon after a signal or the limit, whatever it is at."""
+        generator = Path(__file__).resolve().parents[1] / "bench" / "flat_program.py"
+        text = subprocess.run(
+            [sys.executable, generator, "gemm", "60000"], check=True, capture_output=True, text=True
+        ).stdout
+        command = [KPUSIM, "run", self.write("flat.nem", text), "--mode", "timing", "--quiet"]
+        for moment in (0.1, 0.4, 0.7, 1.0, 1.3):
+            process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+            time.sleep(moment)
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=20)
+            if process.returncode != 0:  # else it had ended
+                self.assertEqual(process.returncode, 130, said)
+                self.assertTrue(said.startswith("interrupted"), said)
+        out = self.work / "flat"
+        subprocess.run([*command, "--max-cycles", "1000", "-o", out], check=False, timeout=60)
+        program = (out / "program.nem").read_text()  # though a run without a folder lets its text go
+        self.assertGreater(program.count("transfer.async"), 40000)
+        limited = subprocess.run([*command, "--timeout", "0.5"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(limited.returncode, 2, limited.stderr)
+        self.assertIn("0.5 seconds", limited.stderr)
 
     def test_races(self) -> None:
         """A missing dependency fails the run, which is whole; one line says so, and one finding a buffer."""

@@ -152,6 +152,39 @@ TEST_P(DataPathModes, TooManyRunsAreComparedInFlightOnly) {
     EXPECT_EQ(f.count(HazardKind::waw), 1u) << "two and three; one is over";
 }
 
+// The same in order: no run can have a race, so that none is looked for, and nothing is left out.
+TEST_P(DataPathModes, ManyRunsInOrderAreRuledOutBefore) {
+    constexpr int64_t runs = 100'000;
+    Scene s;
+    const uint32_t large = s.m.buffer("large", Level::l2, 2 * runs);
+    const uint32_t sparse = s.m.typed("sparse", large, 0, ElemType::u8, {runs}, {2});
+    const uint32_t dense = s.bytes(s.m.buffer("dense", Level::ddr, runs), 0, runs);
+    uint32_t last = s.m.transfer("one", sparse, dense);
+    for (const char* name : {"two", "three"}) {
+        const uint32_t next = s.m.transfer(name, sparse, dense);
+        s.m.at(next).deps = {last};
+        last = next;
+    }
+    Flight f(s.m.program, GetParam());
+    for (const char* name : {"one", "two", "three"}) f.run(name);
+    EXPECT_EQ(f.data.hazards().limited(), "");
+    EXPECT_EQ(f.count(HazardKind::waw), 0u);
+}
+
+// What races are found with takes its time for long programs, and can be interrupted, and asked for again.
+TEST_P(DataPathModes, PreparationCanBeInterrupted) {
+    Scene s;
+    s.m.transfer("load", s.a, s.d);
+    s.m.transfer("again", s.a, s.d);
+    Flight f(s.m.program, GetParam());
+    std::atomic<bool> interrupt{true};
+    EXPECT_FALSE(f.data.prepare(&interrupt));
+    interrupt = false;
+    EXPECT_TRUE(f.data.prepare(&interrupt));
+    for (const char* name : {"load", "again"}) f.run(name);
+    EXPECT_EQ(f.count(HazardKind::waw), 1u);
+}
+
 // Of many unordered readers of the same bytes each is a race of its own with the writer after them.
 TEST_P(DataPathModes, EveryUnorderedReaderRaces) {
     Scene s;
