@@ -82,7 +82,7 @@ def main() -> None:
                 start = time.monotonic()
                 measure(command)
                 longest = time.monotonic() - start
-                took = [interrupt(command, moments.uniform(0, longest)) for _ in range(options.interrupts)]
+                took = [interrupt(command, moments.uniform(0.1, longest)) for _ in range(options.interrupts)]
                 ends = [seconds for seconds in took if seconds is not None]
                 print(f"{verb}: {len(ends)} interrupted, longest {max(ends):.2f} s to its end")
 
