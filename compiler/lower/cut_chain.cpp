@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/diagnostics.hpp"
@@ -107,7 +108,7 @@ class Cutter {
 
     /// These rows of a value of the whole graph, counted there, as this strip has them.
     ValueId rows(ValueId id, size_t dim, const Rows& wanted, const graph::Source& source) {
-        const auto key = std::make_pair(id, std::make_pair(wanted.lo, wanted.hi));
+        const auto key = std::make_tuple(id, dim, wanted.lo, wanted.hi);
         if (const auto found = slices_.find(key); found != slices_.end()) return found->second;
         const ValueId base = inside(id) ? strips_.at(id) : id;
         const int64_t first = inside(id) ? starts_.at(id) : 0;
@@ -296,7 +297,7 @@ class Cutter {
     std::map<ValueId, int64_t> starts_;  ///< the first row of it
     std::map<ValueId, ValueId> tails_;   ///< rows that the last strip put aside
     std::map<ValueId, std::vector<ValueId>> parts_;  ///< of values that are kept whole
-    std::map<std::pair<ValueId, std::pair<int64_t, int64_t>>, ValueId> slices_;  ///< of this strip
+    std::map<std::tuple<ValueId, size_t, int64_t, int64_t>, ValueId> slices_;  ///< of this strip
 };
 
 }  // namespace

@@ -296,6 +296,19 @@ TEST(Strips, SumsOverRowsAndFlatReadersEndAChain) {
     EXPECT_TRUE(is_cut(run_in_strips(maker)));
 }
 
+/// Rows and columns of a square picture change places on one way: its strips need rows of it, and as many columns.
+TEST(Strips, OfAPictureThatIsReadAlongTwoDimensions) {
+    Maker maker(ElemType::i8, 11);
+    const ValueId x = maker.input({1, 64, 64, 16});
+    const ValueId across =
+        maker.graph().add_node("transpose", {maker.conv(x, 16, 1, 1, 0)},
+                               attributes({ints("perm", {0, 2, 1, 3})}), maker.named("Transpose", 8));
+    ValueId y = maker.binary("add", maker.conv(x, 16, 1, 1, 0), across);
+    for (int i = 0; i < 3; ++i) y = maker.conv(y, 16, 1, 1, 0);
+    maker.output(maker.pool("maxpool", y, 2, 2, 0));
+    EXPECT_TRUE(is_cut(run_in_strips(maker)));
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomStrips, ::testing::Range(0u, 5u));
 
 }  // namespace
