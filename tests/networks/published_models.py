@@ -185,10 +185,12 @@ def loaded(path: Path) -> onnx.ModelProto:
 def shortened(model: onnx.ModelProto) -> None:
     """Names that are too long for files get short ones."""
     names: dict[str, str] = {}
-    for node in model.graph.node:
-        for name in node.output:
-            if len(name) > LONGEST:
-                names[name] = f"{name[: LONGEST // 2]}_{len(names)}"
+    held = [tensor.name for tensor in model.graph.initializer]
+    for name in [*held, *(name for node in model.graph.node for name in node.output)]:
+        if len(name) > LONGEST:
+            names[name] = f"{name[: LONGEST // 2]}_{len(names)}"
+    for tensor in model.graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
     for i, node in enumerate(model.graph.node):
         node.name = f"{node.op_type}_{i}" if len(node.name) > LONGEST else node.name
         node.input[:] = [names.get(name, name) for name in node.input]

@@ -14,7 +14,7 @@ import made
 import numpy as np
 from jax.experimental.pallas import tpu as pltpu
 from kernels import Case
-from kpusim.pallas import capture
+from kpusim.pallas import capture, internals
 
 KERNELS = Path(__file__).parent / "kernels"
 ROOT = KERNELS.parents[2]
@@ -31,11 +31,12 @@ def digest(*folders: str) -> str:
 
 def interpreted(case: Case) -> list[np.ndarray]:
     """What jax's interpreter gives. Operands are arguments: constants would be folded by other rules."""
-    if case.check is not None:
-        found = case.check(*case.operands)
-    else:
-        interpret: Any = pltpu.InterpretParams() if case.interpreter == "tpu" else True
-        found = jax.jit(functools.partial(case.function, interpret=interpret))(*case.operands)
+    with internals.tpu_described:  # pipelines are traced for its tiles, also where no capture did that before
+        if case.check is not None:
+            found = case.check(*case.operands)
+        else:
+            interpret: Any = pltpu.InterpretParams() if case.interpreter == "tpu" else True
+            found = jax.jit(functools.partial(case.function, interpret=interpret))(*case.operands)
     return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(found)]
 
 
