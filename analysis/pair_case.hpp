@@ -4,17 +4,13 @@
 #include <optional>
 #include <vector>
 
+#include "execution/access_frontier.hpp"
 #include "execution/schedule_order.hpp"
 #include "isa/bound_program.hpp"
 
 namespace kpu::analysis {
 
-/// One operand of a task statement.
-struct Access {
-    uint32_t statement = 0;
-    uint32_t region = 0;
-    bool write = false;
-};
+using execution::Access;
 
 /// Instances of two accesses that nothing orders: those that share the iterations of the first `shared`
 /// common loops and, if `cross`, differ in the next one by less than its window (else they share all common

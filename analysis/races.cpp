@@ -83,7 +83,7 @@ class RaceSearch {
         for (const bool outside : is_flat) {
             if (findings_.stopped()) return;
             const Placed& later = lists[outside][seen[outside]];
-            if (outside ? frontier_.add(flat_access(later.access)) : races_with_flat(later)) {
+            if (outside ? frontier_.add(later.access) : races_with_flat(later)) {
                 if (flat_tree.empty()) flat_tree = summaries(flat);
                 meet({flat, flat_tree, later, seen[1], true}, {0, 1, flat_tree.size() / 2});
             }
@@ -92,17 +92,13 @@ class RaceSearch {
         }
     }
 
-    static execution::FlatAccess flat_access(const Access& access) {
-        return {access.statement, access.region, access.write};
-    }
-
     /// Whether an access in a loop has a finding with one outside of loops before it.
     bool races_with_flat(const Placed& later) {
         const auto first = static_cast<uint64_t>(std::max<int64_t>(later.low, 0));
         const auto end = static_cast<uint64_t>(std::max<int64_t>(later.end, 0));
         const auto members = frontier_.near(first, end, later.access.write);
-        return std::any_of(members.begin(), members.end(), [&](const auto& member) {
-            return findings_.would_report({member.statement, member.region, member.write}, later.access);
+        return std::any_of(members.begin(), members.end(), [&](const Access& member) {
+            return findings_.would_report(member, later.access);
         });
     }
 

@@ -116,8 +116,7 @@ ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& l
         finding.kind = FindingKind::not_proved;
         finding.message = fmt::format(
             "not proved: the loops of the schedule have {} tasks in their text, and the order of more than "
-            "{} is "
-            "not followed. Fix: write the repetition as loops.",
+            "{} is not followed. Fix: write the repetition as loops.",
             tasks, Order::max_tasks);
         report.findings.push_back(std::move(finding));
         return report;

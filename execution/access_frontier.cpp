@@ -32,7 +32,7 @@ Footprint AccessFrontier::bytes_of(uint32_t index) const {
     return footprint_of(region, static_cast<uint64_t>(address));
 }
 
-bool AccessFrontier::add(const FlatAccess& access) {
+bool AccessFrontier::add(const Access& access) {
     bytes_ = bytes_of(access.region);
     racing_ = false;
     if (bytes_.run_bytes == 0) return false;
@@ -151,8 +151,8 @@ bool AccessFrontier::touches(const Member& member) {
     return result;
 }
 
-std::vector<FlatAccess> AccessFrontier::near(uint64_t first, uint64_t end, bool write) {
-    std::vector<FlatAccess> found;
+std::vector<Access> AccessFrontier::near(uint64_t first, uint64_t end, bool write) {
+    std::vector<Access> found;
     auto it = pieces_.at_or_behind(first);
     if (it != pieces_.begin() && std::prev(it)->second.end > first) --it;
     for (; it != pieces_.end() && it->first < end; ++it) {
@@ -160,11 +160,10 @@ std::vector<FlatAccess> AccessFrontier::near(uint64_t first, uint64_t end, bool 
         for (uint32_t m = 0; m < (write ? members.list.size() : members.writers); ++m)
             found.push_back({members.list[m].statement, members.list[m].region, m < members.writers});
     }
-    const auto key = [](const FlatAccess& a) { return std::make_tuple(a.statement, a.region, a.write); };
-    std::sort(found.begin(), found.end(),
-              [&](const FlatAccess& a, const FlatAccess& b) { return key(a) < key(b); });
+    const auto key = [](const Access& a) { return std::make_tuple(a.statement, a.region, a.write); };
+    std::sort(found.begin(), found.end(), [&](const Access& a, const Access& b) { return key(a) < key(b); });
     found.erase(std::unique(found.begin(), found.end(),
-                            [&](const FlatAccess& a, const FlatAccess& b) { return key(a) == key(b); }),
+                            [&](const Access& a, const Access& b) { return key(a) == key(b); }),
                 found.end());
     return found;
 }

@@ -12,8 +12,8 @@
 
 namespace kpu::execution {
 
-/// An operand of a task outside of loops.
-struct FlatAccess {
+/// One operand of a task statement.
+struct Access {
     uint32_t statement = 0;
     uint32_t region = 0;
     bool write = false;
@@ -31,10 +31,10 @@ class AccessFrontier {
 
     /// Another buffer.
     void clear() { pieces_.clear(); }
-    /// In the order of the text, of a task the reads first. True: it races with one before.
-    bool add(const FlatAccess& access);
+    /// Of a task outside of loops, in the order of the text, of a task the reads first. True: it races with one before.
+    bool add(const Access& access);
     /// Those that a later access to bytes of [first, end) has to be compared with.
-    std::vector<FlatAccess> near(uint64_t first, uint64_t end, bool write);
+    std::vector<Access> near(uint64_t first, uint64_t end, bool write);
 
   private:
     /// Regions of more runs are one piece with gaps: exact questions then decide what meets, and only a region without

@@ -31,7 +31,6 @@ class ChainOrder {
         return tasks_[task].chain != none && clock.at(tasks_[task].chain) >= tasks_[task].place;
     }
     uint32_t chain_of(uint32_t task) const { return tasks_[task].chain; }  ///< none: in no chain
-    size_t chains() const { return length_.size(); }
     static constexpr uint32_t none = UINT32_MAX;
 
   private:

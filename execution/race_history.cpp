@@ -43,7 +43,7 @@ class RaceHistory::FlatBuffers {
         frontiers_[buffer].frontier.reset();
         frontiers_[buffer].racing = true;
     }
-    void add(const ScheduleOrder& order, const FlatAccess& access) {
+    void add(const ScheduleOrder& order, const Access& access) {
         const uint32_t index = program_.regions[access.region].buffer;
         Buffer& buffer = frontiers_[index];
         if (!followed_[index] || buffer.racing) return;
@@ -76,19 +76,21 @@ RaceHistory::RaceHistory(const BoundProgram& program, const std::atomic<bool>* i
 
 void RaceHistory::follow_some(const BoundProgram& program, FlatBuffers& buffers,
                               const std::atomic<bool>* interrupt) {
-    for (const bool in_loops : {true, false}) {
-        for (uint32_t s = 0; s < program.statements.size(); ++s) {
-            if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) throw OrderInterrupted();
-            const BoundStatement& statement = program.statements[s];
-            if (statement.kind != BoundStatement::Kind::task || order_->is_flat(s) == in_loops) continue;
-            if (!in_loops) {
-                buffers.add(*order_, s);
-                continue;
-            }
-            for (const auto* list :
-                 {&program.tasks[statement.index].inputs, &program.tasks[statement.index].outputs})
-                for (const uint32_t region : *list) buffers.in_loop(region);
+    std::vector<uint32_t> flat;
+    for (uint32_t s = 0; s < program.statements.size(); ++s) {
+        const BoundStatement& statement = program.statements[s];
+        if (statement.kind != BoundStatement::Kind::task) continue;
+        if (order_->is_flat(s)) {
+            flat.push_back(s);
+            continue;
         }
+        const BoundTask& task = program.tasks[statement.index];
+        for (const uint32_t region : task.inputs) buffers.in_loop(region);
+        for (const uint32_t region : task.outputs) buffers.in_loop(region);
+    }
+    for (const uint32_t s : flat) {  // once it is known which buffers need no look
+        if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) throw OrderInterrupted();
+        buffers.add(*order_, s);
     }
     buffers.finish();
 }

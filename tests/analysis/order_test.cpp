@@ -9,6 +9,7 @@
 #include "isa/footprint.hpp"
 #include "isa/nem/nem.hpp"
 #include "isa/verify.hpp"
+#include "tests/analysis/pairwise_races.hpp"
 #include "tests/analysis/random_flat.hpp"
 #include "tests/analysis/random_schedule.hpp"
 #include "tests/analysis/unroller.hpp"
@@ -203,6 +204,34 @@ TEST(Races, AreThoseOfTheUnrolledProgram) {
     }
     EXPECT_GT(racing, 100u);
     EXPECT_GT(clean, 20u);
+}
+
+/// Eight tasks read bytes side by side, then each is followed by one that reads every second of them, which is all that
+/// is behind it; the ninth of these makes the search drop readers that say no more.
+TEST(Races, ReadersWithGapsHideNoReadersOfTheBytesBetween) {
+    builder::Program p("gaps");
+    const builder::Buffer s = p.buffer("S", Level::l2, 1024), x = p.buffer("X", Level::ddr, 1024);
+    const builder::Buffer d = p.buffer("D", Level::l2, 64 * 1024);
+    const builder::TensorType dense = builder::tensor(ElemType::i8, {64});
+    const builder::TensorType gaps = builder::tensor(ElemType::i8, {300, 1}).strides({2, 1});
+    const builder::TensorType packed = builder::tensor(ElemType::i8, {300, 1});
+    int tasks = 0;
+    const auto read = [&](const builder::TensorType& from, const builder::TensorType& to) {
+        const int64_t place = tasks * 1024;
+        const std::string name = fmt::format("t{}", tasks++);
+        return p.transfer(name, p.region(name + "_to", d, place, to), p.region(name + "_from", s, 0, from));
+    };
+    std::vector<builder::Task> first, second;
+    for (int i = 0; i < 8; ++i) first.push_back(read(dense, dense));
+    for (int i = 0; i < 8; ++i) second.push_back(read(gaps, packed).after({first[static_cast<size_t>(i)]}));
+    second.push_back(read(gaps, packed));
+    const builder::TensorType one = builder::tensor(ElemType::i8, {1});
+    p.transfer("write", p.region("hit", s, 1, one), p.region("one", x, 0, one));
+    p.transfer("last", p.region("end", d, 63 * 1024, one), p.region("other", x, 1, one)).after(second);
+    const BoundProgram program = verified(p.build());
+    const ScheduleOrder order(program, loop_facts(program));
+    EXPECT_EQ(find_races(program, order).size(), 8u);
+    EXPECT_EQ(test::pairwise_races(program, order).size(), 8u);
 }
 
 }  // namespace
