@@ -24,7 +24,7 @@ print_times() {
     if grep -q ' testing$' "$KPUSIM_PHASES" && [ -f "$log" ]; then
         printf '\033[1m== the slowest tests\033[0m\n'
         awk '/^[0-9]+\/[0-9]+ Test: / { name = $3 } /^Test time = / { printf "%8.1f s  %s\n", $4, name }' "$log" |
-            sort -k 1,1 -rn | head -n 10
+            sort -k 1,1 -rn | sed '11,$d' # not head: it would end sort by a signal, and the script with its status
     fi
     printf '\033[1m== times\033[0m\n'
     awk 'NR > 1 { printf "%6d s  %s\n", $1 - begun, phase } { begun = $1; $1 = ""; phase = substr($0, 2) }' <<<"$phases"
