@@ -7,31 +7,10 @@
 #include <cstdint>
 #include <iterator>
 
+#include "base/utf8.hpp"
+
 namespace kpu {
 namespace {
-
-/// Of a character of UTF-8.
-struct Decoded {
-    uint32_t code = 0;
-    size_t size = 0;  ///< bytes; 0: no character begins here
-};
-
-/// As Unicode's table 3-7 allows it: the shortest form, no surrogates.
-Decoded decode(std::string_view text) {
-    const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-    if (byte(0) < 0x80) return {byte(0), 1};
-    const size_t size = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
-    if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < size) return {};
-    uint32_t code = byte(0) & (0x7fu >> size);
-    for (size_t i = 1; i < size; ++i) {
-        if ((byte(i) & 0xc0) != 0x80) return {};
-        code = code << 6 | (byte(i) & 0x3f);
-    }
-    constexpr std::array<uint32_t, 5> least{0, 0, 0x80, 0x800, 0x10000};
-    const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-    if (code < least[size] || code > 0x10ffff || surrogate) return {};
-    return {code, size};
-}
 
 struct Range {
     uint32_t first, last;
@@ -65,7 +44,7 @@ std::string terminal_text(std::string_view text) {
     std::string out;
     out.reserve(text.size());
     for (size_t at = 0; at < text.size();) {
-        const Decoded next = decode(text.substr(at, 4));
+        const Utf8Character next = utf8_character(text.substr(at));
         const auto into = std::back_inserter(out);
         if (next.size == 0) {
             fmt::format_to(into, "\\x{:02x}", static_cast<uint8_t>(text[at]));
