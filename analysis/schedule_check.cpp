@@ -83,9 +83,9 @@ Finding carries_too_much(const BoundProgram& program, uint32_t loop) {
 
 std::string_view name_of(FindingKind kind) {
     constexpr std::array<std::string_view, finding_kind_count> names = {
-        "raw",           "war",          "waw",         "not-proved",       "uninitialised-read",
-        "empty-token",   "deadlock",     "token-limit", "hoistable-reload", "dead-write",
-        "unused-buffer", "refused-value"};
+        "raw",           "war",           "waw",         "not-proved",       "uninitialised-read",
+        "empty-token",   "deadlock",      "token-limit", "hoistable-reload", "dead-write",
+        "unused-buffer", "refused-value", "no-device",   "not-checked"};
     return names[static_cast<size_t>(kind)];
 }
 
@@ -103,7 +103,9 @@ std::string_view meaning_of(FindingKind kind) {
         "A loop brings the same bytes to the same place in every iteration.",
         "Nothing reads what a task writes.",
         "No task touches a buffer.",
-        "For a value in the range of a parameter the program is refused."};
+        "For a value in the range of a parameter the program is refused.",
+        "No device is known: capacities, units, opcodes, types and the token table are not checked.",
+        "A check was left out."};
     return meanings[static_cast<size_t>(kind)];
 }
 

@@ -25,8 +25,10 @@ enum class FindingKind : uint8_t {
     dead_write,        ///< a transfer, store or result that nothing reads
     unused_buffer,
     refused_value,  ///< a value in the range of a parameter for which the program does not load
+    no_device,      ///< the program's device is not known, or it names none
+    not_checked,    ///< a check was left out
 };
-constexpr int finding_kind_count = 12;
+constexpr int finding_kind_count = 14;
 std::string_view name_of(FindingKind kind);  ///< raw, war, waw, not-proved, uninitialised-read ...
 /// One sentence on what findings of a kind mean.
 std::string_view meaning_of(FindingKind kind);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/text.hpp"
 #include "isa/nem/nem.hpp"
 
 namespace kpu::compiler {
@@ -71,11 +72,15 @@ std::optional<platforms::Platform> resolve_platform(const Module& module, const 
             return platforms::load(directive.name(), overrides, search_paths);
         }
     }
+    const std::string& name = directive.path().empty() ? directive.name() : directive.path();
+    const std::vector<std::string> shipped = platforms::shipped_names();
     diagnostics.warning(
         module.pos_of_device(),
-        fmt::format("device `{}` cannot be found: the program is taken as device-agnostic. Fix: put "
-                    "the file beside the program, give -I FOLDER, or pass --platform.",
-                    directive.path().empty() ? directive.name() : directive.path()));
+        fmt::format(
+            "device `{}` cannot be found: the program is taken as device-agnostic, so that capacities, "
+            "units, opcodes, types and the token table are not checked. Fix: did you mean `{}`? Else put "
+            "the file beside the program, give -I FOLDER, or pass --platform.",
+            name, nearest_name(name, {shipped.begin(), shipped.end()})));
     return std::nullopt;
 }
 

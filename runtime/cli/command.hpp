@@ -31,6 +31,9 @@ enum ExitCode : int {
     exit_bad_input = 1,
     exit_failed = 2,
     exit_mismatch = 3,
+    exit_hazards = 4,  ///< this and the next two: of check --ci (gate.hpp)
+    exit_no_device = 5,
+    exit_unchecked = 6,
     exit_bug = 70,
     exit_interrupted = 130
 };
@@ -120,6 +123,8 @@ void announce_trace(const std::string& path, uint64_t bytes);
 
 /// Findings, one a line with its notes; with_source: each followed by its source line and a caret.
 std::string findings_text(const Diagnostics& diagnostics, bool with_source);
+/// Kind of findings that have no origin.
+inline constexpr const char* verifier_rule = "verifier";
 /// JSON object with a list of the findings; SARIF 2.1.0 log.
 std::string json_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);
 std::string sarif_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);

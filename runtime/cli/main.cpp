@@ -107,7 +107,8 @@ int run_app(int argc, char** argv) {
     app.require_subcommand(1);
     app.footer(
         "Exit codes: 0 ok, 1 usage or bad input, 2 the simulation failed (deadlock, hazard, limit), "
-        "3 mismatch or tolerance exceeded, 70 a bug of kpusim, 130 interrupted.");
+        "3 mismatch, tolerance or budget exceeded, 4 to 6 of check --ci (its --help says more): 4 hazards, "
+        "5 no known device, 6 a check left out, 70 a bug of kpusim, 130 interrupted.");
     int exit_code = exit_ok;
     const std::vector<std::string> command_line(argv, argv + argc);
     add_run(app, exit_code, command_line);

@@ -18,6 +18,8 @@
 #include "isa/verify.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/cli/coverage.hpp"
+#include "runtime/cli/gate.hpp"
+#include "runtime/cli/junit.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -27,7 +29,8 @@ struct CheckOptions {
     DeviceOptions device;
     GivenOptions front_end;
     ParamOptions params;
-    bool strict = false, retarget = false;
+    bool strict = false, ci = false, retarget = false;
+    std::string junit;
     bool json = false, sarif = false, fix = false, memory = false;
 };
 
@@ -37,6 +40,11 @@ struct Checked {
     analysis::FindingOrigins origins;
     std::string memory;    ///< lines on the use of each level
     std::string coverage;  ///< of a network, a line for each node
+
+    void add(Severity severity, analysis::FindingKind kind, SourcePos pos, std::string message) {
+        origins[diagnostics.all().size()].kind = name_of(kind);
+        diagnostics.add({severity, std::move(message), std::move(pos), {}});
+    }
 };
 
 /// "L2: buffers take 128 bytes, at most 64 of them hold what is still needed, at p.nem:6:1"
@@ -67,6 +75,30 @@ std::string memory_text(const analysis::ScheduleReport& report, const BoundProgr
     return text;
 }
 
+/// What is not checked for want of a device.
+void note_no_device(const CheckOptions& options, const Module& module, Checked& checked) {
+    const auto& directive = module.program.device();
+    if (!directive.path().empty() || !directive.name().empty() || !directive.body().empty()) {
+        // loading looks for the device last, and has said that it is not found
+        checked.origins[checked.diagnostics.all().size() - 1].kind =
+            name_of(analysis::FindingKind::no_device);
+        return;
+    }
+    const std::string& target = module.program.target_name();
+    if (target.empty() && !options.ci) return;  // of no device, and not meant to be
+    checked.add(
+        Severity::warning, analysis::FindingKind::no_device, {module.origin, 0, 0},
+        fmt::format("the program {} and names no device: it is taken as device-agnostic, so that capacities, "
+                    "units, opcodes, types and the token table are not checked. Fix: pass --platform{}.",
+                    target.empty() ? "has no target" : fmt::format("was made for `{}`", target),
+                    target.empty() ? ", or name a device in the program" : ""));
+}
+
+constexpr const char* not_followed =
+    "not checked: the program is too long to follow its bytes through all tasks, so reads of bytes that "
+    "nobody "
+    "wrote are not looked for beyond the first tasks, nor dead writes. `kpusim run` finds such reads.";
+
 /// The program, and of a network the nodes, also if it cannot be loaded.
 compiler::Input load_into(const CheckOptions& options, Checked& checked,
                           std::vector<compiler::NodeSupport>& nodes) {
@@ -85,6 +117,7 @@ void check_into(const CheckOptions& options, Checked& checked) {
     compiler::Input input = load_into(options, checked, nodes);
     auto& [front_end, module, platform, no_values] = input;
     if (module == nullptr) return;  // devices: checked
+    if (!platform) note_no_device(options, *module, checked);
     for (const DataSection& data : module->data) data.bytes();
     const auto limits = platform ? platforms::limits_of(*platform) : platforms::agnostic_limits();
     VerifyOptions verify_options;
@@ -98,7 +131,15 @@ void check_into(const CheckOptions& options, Checked& checked) {
     if (!options.fix) shed_text(*bound, module);
     const BoundProgram& program = *bound;
     if (!nodes.empty()) checked.coverage = coverage_text(nodes, &program);
-    if (!input.has_values()) return;  // nothing writes its operands
+    if (!input.has_values()) {  // nothing writes its operands
+        if (options.ci)
+            checked.add(
+                Severity::warning, analysis::FindingKind::not_checked, {module->origin, 0, 0},
+                fmt::format("the schedule is not checked: of a {} only its times are known. Fix: check "
+                            "a program with data, or leave out --ci.",
+                            front_end->name));
+        return;
+    }
     if (options.fix) {
         analysis::Mended mended = analysis::mend(std::move(*bound), verify_options.params, limits);
         print_data(nem::print(*mended.module));
@@ -110,6 +151,8 @@ void check_into(const CheckOptions& options, Checked& checked) {
     const analysis::ScheduleReport report = analysis::check_other_values(
         module, verify_options.params, limits, analysis::check_schedule(program, limits));
     analysis::add_to(report, program, diagnostics, &checked.origins);
+    if (options.ci && report.memory.empty() && !program.tasks.empty())
+        checked.add(Severity::info, analysis::FindingKind::not_checked, {module->origin, 0, 0}, not_followed);
     if (options.memory) checked.memory = memory_text(report, program, limits);
 }
 
@@ -126,6 +169,7 @@ Checked check_program(const CheckOptions& options) {
             for (const auto& item : error.diagnostics().all()) diagnostics.add(item);
         }
     }
+    if (options.ci) diagnostics = gated(diagnostics, checked.origins);
     if (options.strict) diagnostics.promote_warnings();
     return checked;
 }
@@ -139,6 +183,14 @@ void add_check(CLI::App& app, int& exit_code) {
     add_row_options(*command, compiler::front_end_options(), options->front_end);
     options->params.add_to(*command);
     command->add_flag("--strict", options->strict, "warnings are errors");
+    command->add_flag(
+        "--ci", options->ci,
+        "a gate: these warnings are errors, each with its exit code, the first that applies after 1 "
+        "for other errors: " +
+            gate_help());
+    command->add_option(
+        "--junit", options->junit,
+        "also write the findings as JUnit XML to this file, for CI systems: a test case for each kind");
     command->add_flag("--retarget", options->retarget, retarget_help);
     auto* json = command->add_flag("--json", options->json, "findings as JSON on standard output");
     auto* sarif = command->add_flag("--sarif", options->sarif, "findings as SARIF 2.1.0 on standard output");
@@ -154,9 +206,14 @@ void add_check(CLI::App& app, int& exit_code) {
         ->excludes(json)
         ->excludes(sarif);
     command->callback([options, &exit_code] {
+        if (!options->junit.empty()) Output::check(options->junit);
         const Checked checked = check_program(*options);
         const Diagnostics& diagnostics = checked.diagnostics;
         exit_code = diagnostics.has_errors() ? exit_bad_input : exit_ok;
+        if (options->ci) exit_code = gate_exit_code(diagnostics, checked.origins);
+        if (!options->junit.empty())
+            write_file(options->junit,
+                       junit_text("check", options->program, check_cases(diagnostics, checked.origins)));
         if (options->fix) return print_findings(diagnostics);
         if (options->json) return print_data(json_text(diagnostics, checked.origins));
         if (options->sarif) return print_data(sarif_text(diagnostics, checked.origins));

@@ -14,9 +14,6 @@ using Json = nlohmann::ordered_json;
 constexpr const char* schema =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// Findings of the verifier have no kind of their own.
-constexpr const char* verifier_rule = "verifier";
-
 analysis::FindingOrigin origin_of(const analysis::FindingOrigins& origins, size_t i) {
     const auto it = origins.find(i);
     return it == origins.end() ? analysis::FindingOrigin{verifier_rule, {}} : it->second;
