@@ -68,6 +68,7 @@ class EstimateCheck {
         std::stable_sort(rows_.begin(), rows_.end(),
                          [](const auto& x, const auto& y) { return x.first > y.first; });
         Verdict verdict;
+        verdict.name = "estimates";
         verdict.passed = rows_.empty();
         verdict.text = fmt::format("estimates: {} of {} are off by more than {:g} %\n", rows_.size(),
                                    checked_, 100 * tolerance_);
@@ -98,6 +99,7 @@ Verdict judge_cycles(const StatSet& stats, const std::vector<OpRow>& ops, const 
     const double before = baseline.stats.real("cycles.total"), after = stats.real("cycles.total");
     const double change = before > 0 ? after / before - 1 : (after > 0 ? INFINITY : 0);
     Verdict verdict;
+    verdict.name = "expected cycles";
     verdict.passed = change <= tolerance;
     verdict.text = fmt::format("cycles: {:.0f}, expected {:.0f}: {}, tolerance {:g} %\n", after, before,
                                percent(change), 100 * tolerance);
@@ -109,6 +111,7 @@ Verdict judge_cycles(const StatSet& stats, const std::vector<OpRow>& ops, const 
 Verdict judge_power(const StatSet& stats, double budget_w, double tolerance) {
     const double average = stats.real("power.average_w");
     Verdict verdict;
+    verdict.name = "power budget";
     verdict.passed = average <= budget_w * (1 + tolerance);
     verdict.text =
         fmt::format("power: {:.4g} W average, budget {:g} W + {:g} %; peak {:.4g} W over {:g} us\n", average,

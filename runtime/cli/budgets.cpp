@@ -1,53 +1,68 @@
 #include "runtime/cli/budgets.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "base/read_file.hpp"
+#include "base/text_output.hpp"
 #include "runtime/cli/command.hpp"
 
 namespace kpu::cli {
 
 void Budgets::add_to(CLI::App& command) {
+    command.add_option("--budgets", file_path_,
+                       "JSON with budgets of cycles, energy and average power, of the run and of operations: "
+                       "exit 3 if one is exceeded, each is listed");
+    command.add_option("--write-budgets", written_path_,
+                       "write such a file of what this run took, with --tolerance in it");
     command.add_option("--expect-cycles", expect_cycles_,
                        "stats.json or folder of a run: exit 3 if this one takes more cycles");
     command.add_option("--power-budget", power_w_, "watts: exit 3 if the average power is higher")
         ->check(not_positive);
-    command.add_option("--tolerance", tolerance_text_,
-                       "how much more --expect-cycles and --power-budget allow (default 0%)");
+    command.add_option(
+        "--tolerance", tolerance_text_,
+        "how much more --budgets, --expect-cycles and --power-budget allow (default 0%, of --budgets what "
+        "the file says)");
     command.add_option("--estimates", estimates_path_,
                        "CSV op,cycles[,energy_pj]: estimates for ops.csv, over those of the program");
     command.add_option("--check-estimates", check_estimates_text_,
                        "exit 3 if an estimate of cycles or energy is off by more, e.g. 10%");
 }
 
+bool Budgets::judges() const { return !file_path_.empty() || !expect_cycles_.empty() || power_w_ > 0; }
+
 bool Budgets::empty() const {
-    return expect_cycles_.empty() && power_w_ == 0 && estimates_path_.empty() &&
-           check_estimates_text_.empty();
+    return !judges() && written_path_.empty() && estimates_path_.empty() && check_estimates_text_.empty();
 }
 
 void Budgets::prepare(const runtime::Simulation& simulation, runtime::Mode mode) {
     if (!tolerance_text_.empty()) tolerance_ = parse_percent(tolerance_text_, "--tolerance");
-    if (!tolerance_text_.empty() && expect_cycles_.empty() && power_w_ == 0)
-        throw UserError("--tolerance has nothing to judge. Fix: give --expect-cycles or --power-budget.");
+    if (tolerance_ && !judges() && written_path_.empty())
+        throw UserError(
+            "--tolerance has nothing to judge. Fix: give --budgets, --write-budgets, --expect-cycles or "
+            "--power-budget.");
     if (empty()) return;
     if (mode == runtime::Mode::functional) {
         throw UserError(
-            "--mode functional has neither cycles nor power. Fix: leave out --expect-cycles, --power-budget, "
-            "--estimates and --check-estimates, or use --mode timing.");
+            "--mode functional has neither cycles nor power. Fix: leave out --budgets, --write-budgets, "
+            "--expect-cycles, --power-budget, --estimates and --check-estimates, or use --mode timing.");
     }
+    const BoundProgram& program = simulation.program();
+    std::vector<std::string_view> known;
+    for (const BoundOp& op : program.ops) known.emplace_back(op.id);
+    if (!file_path_.empty()) file_ = traces::parse_budget_file(read_file(file_path_), file_path_, known);
+    if (file_.needs_energy() && simulation.platform() != nullptr)
+        traces::require_energy(platforms::energy_prices(*simulation.platform()));
     if (power_w_ > 0 && simulation.platform() != nullptr)
         traces::require_energy(platforms::energy_prices(*simulation.platform()));
     if (!expect_cycles_.empty()) {
         baseline_ = traces::read_baseline(expect_cycles_);
         traces::check_baseline(*baseline_);
     }
-    const BoundProgram& program = simulation.program();
-    if (!estimates_path_.empty()) {
-        std::vector<std::string_view> known;
-        for (const BoundOp& op : program.ops) known.emplace_back(op.id);
+    if (!estimates_path_.empty())
         estimates_ = traces::parse_estimates(read_file(estimates_path_), estimates_path_, known);
-    }
     if (check_estimates_text_.empty()) return;
     estimate_tolerance_ = parse_percent(check_estimates_text_, "--check-estimates");
     total_cycles_ = program.module->program.estimated_total_cycles();
@@ -82,17 +97,44 @@ void Budgets::fill_in(traces::RunInfo& info) const {
     }
 }
 
-bool Budgets::judge(const traces::StatSet& stats, const std::vector<traces::OpRow>& ops) const {
-    bool passed = true;
-    const auto say = [&passed](const traces::Verdict& verdict) {
+void Budgets::print_file_verdicts(const std::vector<traces::Verdict>& verdicts) const {
+    std::string exceeded;
+    size_t count = 0;
+    for (const traces::Verdict& verdict : verdicts) {
+        if (verdict.passed) continue;
+        ++count;
+        exceeded += "  " + verdict.text + "\n";
+    }
+    const std::string margin = fmt::format("tolerance {:g} %", 100 * tolerance_of_file());
+    if (count == 0)
+        print_err(fmt::format("ok: {}: {} budget{} kept, {}\n", file_path_, verdicts.size(),
+                              verdicts.size() == 1 ? "" : "s", margin));
+    else
+        print_err(fmt::format("error: {}: {} of {} budget{} exceeded, {}\n{}", file_path_, count,
+                              verdicts.size(), verdicts.size() == 1 ? "" : "s", margin, exceeded));
+}
+
+std::vector<traces::Verdict> Budgets::judge(const traces::StatSet& stats,
+                                            const std::vector<traces::OpRow>& ops) const {
+    std::vector<traces::Verdict> verdicts;
+    if (!file_path_.empty()) {
+        verdicts = traces::judge_budgets(file_, stats, ops, tolerance_of_file());
+        print_file_verdicts(verdicts);
+    }
+    const auto say = [&verdicts](const traces::Verdict& verdict) {
         print_err((verdict.passed ? "ok: " : "error: ") + verdict.text);
-        passed = passed && verdict.passed;
+        verdicts.push_back(verdict);
     };
-    if (baseline_) say(traces::judge_cycles(stats, ops, *baseline_, tolerance_));
-    if (power_w_ > 0) say(traces::judge_power(stats, power_w_, tolerance_));
+    const double tolerance = tolerance_.value_or(0);
+    if (baseline_) say(traces::judge_cycles(stats, ops, *baseline_, tolerance));
+    if (power_w_ > 0) say(traces::judge_power(stats, power_w_, tolerance));
     if (!check_estimates_text_.empty())
         say(traces::judge_estimates(stats, ops, total_cycles_, total_energy_pj_, estimate_tolerance_));
-    return passed;
+    return verdicts;
+}
+
+void Budgets::write(const traces::StatSet& stats, const std::vector<traces::OpRow>& ops) const {
+    write_file(written_path_, traces::budget_file_text(stats, ops, tolerance_.value_or(0)));
 }
 
 }  // namespace kpu::cli

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/simulation.hpp"
-#include "traces/budget.hpp"
+#include "traces/budget_file.hpp"
 
 namespace CLI {
 class App;
@@ -13,8 +13,8 @@ class App;
 
 namespace kpu::cli {
 
-/// What `run` is judged by: a baseline, estimates, a power budget. A run that fails one leaves its files and
-/// exits with 3.
+/// What `run` is judged by: a file of budgets, a baseline, estimates, a power budget. A run that fails one leaves its files
+/// and exits with 3.
 class Budgets {
   public:
     void add_to(CLI::App& command);
@@ -25,13 +25,24 @@ class Budgets {
     /// Puts the estimates of a side file into the rows and the trace.
     void fill_in(std::vector<traces::OpRow>& ops) const;
     void fill_in(traces::RunInfo& info) const;
-    /// Prints each verdict; whether all passed.
-    bool judge(const traces::StatSet& stats, const std::vector<traces::OpRow>& ops) const;
+    /// Prints the verdicts, and gives them.
+    std::vector<traces::Verdict> judge(const traces::StatSet& stats,
+                                       const std::vector<traces::OpRow>& ops) const;
+    /// The file to write budgets to; empty: none.
+    const std::string& written() const { return written_path_; }
+    /// Writes what the run took to it.
+    void write(const traces::StatSet& stats, const std::vector<traces::OpRow>& ops) const;
 
   private:
-    std::string expect_cycles_, tolerance_text_, estimates_path_, check_estimates_text_;
-    double power_w_ = 0;
-    double tolerance_ = 0, estimate_tolerance_ = 0;
+    bool judges() const;
+    double tolerance_of_file() const { return tolerance_ ? *tolerance_ : file_.tolerance.value_or(0); }
+    void print_file_verdicts(const std::vector<traces::Verdict>& verdicts) const;
+
+    std::string file_path_, written_path_, expect_cycles_, tolerance_text_, estimates_path_,
+        check_estimates_text_;
+    double power_w_ = 0, estimate_tolerance_ = 0;
+    std::optional<double> tolerance_;  ///< as it was given
+    traces::BudgetFile file_;
     std::optional<traces::RunResults> baseline_;
     traces::Estimates estimates_;
     uint64_t total_cycles_ = 0;

@@ -18,6 +18,7 @@
 #include "runtime/cli/budgets.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/cli/ending.hpp"
+#include "runtime/cli/junit.hpp"
 #include "runtime/cli/long_run.hpp"
 #include "runtime/host_boundary.hpp"
 #include "runtime/save_run.hpp"
@@ -39,7 +40,7 @@ struct RunOptions {
     bool strict = false, retarget = false, no_hazards = false, allow_hazards = false, force = false,
          json = false, quiet = false;
     uint64_t max_cycles = 0, max_steps = 0, seed = 0;
-    std::string out, events, hazards;
+    std::string out, events, hazards, junit;
     TracePaths traces;
     Budgets budgets;
     LongRun long_run;
@@ -92,8 +93,7 @@ void check_output_paths(const RunOptions& options, const runtime::Simulation& si
         traces::RunFolder::check(options.out, options.force, outputs);
     }
     std::vector<std::string> paths = options.traces.paths();
-    paths.push_back(options.events);
-    paths.push_back(options.hazards);
+    paths.insert(paths.end(), {options.events, options.hazards, options.junit, options.budgets.written()});
     refuse_repeated(paths);
     if (options.traces.need_energy() && simulation.platform() != nullptr)
         traces::require_energy(platforms::energy_prices(*simulation.platform()));
@@ -204,7 +204,7 @@ void write_hazards(const std::string& path, const runtime::Simulation& simulatio
 void print_report(const RunOptions& options, runtime::Simulation& simulation,
                   const std::vector<traces::OpRow>& ops) {
     std::vector<std::string> paths = options.traces.paths();
-    paths.insert(paths.end(), {options.events, options.hazards});
+    paths.insert(paths.end(), {options.events, options.hazards, options.junit, options.budgets.written()});
     const bool taken = options.json || std::any_of(paths.begin(), paths.end(), [](const std::string& path) {
                            return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1";
                        });
@@ -226,6 +226,31 @@ std::string path_inside(const std::string& folder, const std::string& path) {
     const fs::path inside =
         fs::weakly_canonical(path, error).lexically_relative(fs::weakly_canonical(folder, error));
     return inside.empty() || *inside.begin() == ".." || inside == "." ? std::string() : inside.string();
+}
+
+/// The budgets of a run that did not fail, and their report. Result: the exit code.
+int judge(const RunOptions& options, int code, runtime::Simulation& simulation,
+          const std::vector<traces::OpRow>& ops) {
+    using Outcome = TestCase::Outcome;
+    std::vector<TestCase> cases = {{"run"}};
+    if (code == exit_ok) {
+        for (traces::Verdict& verdict : options.budgets.judge(simulation.stats(), ops)) {
+            if (!verdict.passed) code = exit_mismatch;
+            const std::string line = verdict.text.substr(0, verdict.text.find('\n'));
+            cases.push_back({std::move(verdict.name), verdict.passed ? Outcome::passed : Outcome::failed,
+                             line, std::move(verdict.text)});
+        }
+        if (!options.budgets.written().empty()) options.budgets.write(simulation.stats(), ops);
+    } else {
+        cases[0].outcome = Outcome::failed;
+        cases[0].message = fmt::format("the run failed with exit code {}, budgets were not judged", code);
+        if (!options.budgets.written().empty())
+            print_err(fmt::format(
+                "error: {} is not written: the run failed. Fix: write budgets of a run that ends.\n",
+                options.budgets.written()));
+    }
+    if (!options.junit.empty()) write_file(options.junit, junit_text("run", options.program, cases));
+    return code;
 }
 
 int run(RunOptions options, const std::vector<std::string>& command_line) {
@@ -295,11 +320,11 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
     print_hazards(simulation, options.allow_hazards, options.quiet);
     if (options.json) print_data(simulation.stats().to_json(simulation.complete()));
     if (!options.quiet) print_report(options, simulation, ops);
-    const int code = conclude(options, status, simulation);
+    int code = conclude(options, status, simulation);
+    if (code == exit_ok && found.has_errors()) code = exit_failed;
+    code = judge(options, code, simulation, ops);
     if (status == runtime::RunStatus::interrupted) leave(code);
-    if (code == exit_ok && found.has_errors()) return exit_failed;
-    if (code != exit_ok || options.budgets.judge(simulation.stats(), ops)) return code;
-    return exit_mismatch;
+    return code;
 }
 
 }  // namespace
@@ -340,6 +365,9 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     options->budgets.add_to(*command);
     command->add_option("--hazards", options->hazards,
                         "file for the hazards found: SARIF 2.1.0 if it ends in .sarif, else JSON");
+    command->add_option(
+        "--junit", options->junit,
+        "file for the verdicts on budgets as JUnit XML, for CI systems: a test case for each");
     command->add_flag("--json", options->json, "statistics as JSON on standard output");
     command->add_flag("--quiet", options->quiet, "no report");
     command->callback([options, command, &exit_code, &command_line] {

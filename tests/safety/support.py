@@ -42,7 +42,7 @@ SCHEDULE = "tile 32 f32\ntensor 0 a 32 32 input\ntensor 1 b 32 32 output\n"
 # Options that name a file or folder to write, by verb; the last one of a command below precedes its name.
 TRACES = ("--vcd", "--power", "--stalls", "--memory-trace", "--perfetto", "--konata")
 WRITES = {
-    "run": ("--output", "--events", "--hazards", *TRACES),
+    "run": ("--output", "--events", "--hazards", "--junit", "--write-budgets", *TRACES),
     "export": TRACES,
     "explain": ("--html",),
     "asm": ("--output",),
@@ -50,7 +50,7 @@ WRITES = {
     "disasm": ("--output",),
     "dram": ("--commands",),
     "debug": (),
-    "check": (),
+    "check": ("--junit",),
     "list": (),
     "diff": (),
 }
@@ -60,8 +60,9 @@ OTHERS = set(
     "--help --timeout --platform --set --header --param --input --fill --mode --order --values --stepper "
     "--strict --no-hazards --allow-hazards --max-cycles --seed --force --perfetto-time --trace-window "
     "--trace-filter --expect-cycles --power-budget --tolerance --estimates --check-estimates --json --quiet "
-    "--sarif --memory --fix-suggest --as --bin-ns --threshold --top --device --mapping --max-outstanding "
-    "--channels --channel-interleave --ranks --data-rate --dim --batch --precision --calibrate --percentile "
+    "--sarif --ci --budgets --memory --fix-suggest --as --bin-ns --threshold --top --device --mapping "
+    "--max-outstanding --channels --channel-interleave --ranks --data-rate --dim --batch --precision "
+    "--calibrate --percentile "
     "--boundary --layout --image-mean --image-std --print-after --explain-mapping --dot --memory-map "
     "--export-qdq --retarget --core-mhz --max-steps --calibration-method --keep --accuracy --wide-share "
     "--report-accuracy --write-mapping --group-size --inferences --effort".split()
@@ -119,6 +120,7 @@ class SafetyTest(unittest.TestCase):
             "compile": ("compile", self.program, "--force"),
             "disasm": ("disasm", self.container),
             "dram": ("dram", self.requests),
+            "check": ("check", self.program),
         }
         return [
             (*start[verb], option)

@@ -177,7 +177,7 @@ class FileTest(SafetyTest):
                 done = kpusim(*command, path, *rest)
                 self.assertEqual(done.returncode, 1, (command, done.stderr))
                 self.assertIn(reason, done.stderr + done.stdout)
-            for option in ("-o", "--platform", "--input=x", "--expect-cycles", "--estimates"):
+            for option in ("-o", "--platform", "--input=x", "--expect-cycles", "--estimates", "--budgets"):
                 words = (f"{option}={path}",) if "=" in option else (option, path)
                 done = kpusim(*self.run_of(), *words)
                 self.assertEqual(done.returncode, 1, (words, done.stderr))
