@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds and tests.
 #   ./test.sh                        everything; fuzzes the readers of untrusted files for a minute
-#   ./test.sh fast                   what needs no packages of Python, no Verilator and no browser
-#   ./test.sh room compiler/passes   the tests whose code is linked from that folder, and the smoke tests
+#   ./test.sh fast                   what needs no packages of Python, no Verilator and no browser, and less than two seconds
+#   ./test.sh room compiler/passes   as fast; the tests whose code is linked from that folder, slow ones too, and the smoke tests
 #   ./test.sh -R lower ...           the tests that these arguments of ctest choose, of all
 source "$(dirname "${BASH_SOURCE[0]}")/scripts/setup.sh"
 report_times
@@ -12,8 +12,6 @@ run_tests() { # ARGUMENT...: of ctest
     ctest --test-dir build/release --no-label-summary --output-on-failure -j "$(nproc)" "$@"
 }
 
-# Without packages of Python, Verilator and a browser.
-run_fast_tests() { run_tests -LE '^(packages|rtl|browser)$' "$@"; }
 
 # Every test, or those that arguments of ctest choose.
 test_all() {
@@ -33,7 +31,7 @@ test_all() {
 test_fast() {
     install_packages "${command_packages[@]}" "${fast_packages[@]}"
     build fast
-    run_fast_tests
+    run_tests -LE '^(packages|rtl|browser)$|(^| )slow$'
 }
 
 test_room() { # FOLDER
@@ -47,7 +45,7 @@ test_room() { # FOLDER
         exit 1
     fi
     build fast --target kpusim "room-${room//\//-}"
-    run_fast_tests -L "room:$room( |\$)|^smoke\$"
+    run_tests -LE '^(packages|rtl|browser)$' -L "room:$room( |\$)|^smoke\$"
 }
 
 case "${1:-}" in

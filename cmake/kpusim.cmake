@@ -111,11 +111,12 @@ function(kpu_library name)
   endif()
 endfunction()
 
-# kpu_test(NAME SOURCES... LINK targets...): one GoogleTest executable, one ctest entry per test. Five sources are compiled
+# kpu_test(NAME [SLOW filter] SOURCES... LINK targets...): one GoogleTest executable, one ctest entry per test; those that the
+# filter chooses have the label slow. Five sources are compiled
 # as one: a batch takes about as long as its largest source alone. Its tests have a label for each room that they may fail
 # by: `room:compiler/passes`; the target of that name builds what has it.
 function(kpu_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "SLOW" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   # first: SystemC's library brings a main of its own, and the first one that the linker finds counts
   target_link_libraries(${name} PRIVATE GTest::gtest_main GTest::gmock kpu_flags ${ARG_LINK})
@@ -132,7 +133,18 @@ function(kpu_test name)
   list(TRANSFORM rooms PREPEND "room:")
   list(JOIN rooms " " rooms)
   set_property(GLOBAL APPEND PROPERTY KPU_TEST_TARGETS ${name})
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS "${rooms}")
+  set(found DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS)
+  if(ARG_SLOW)
+    gtest_discover_tests(${name} TEST_LIST ${name}_slow TEST_FILTER "${ARG_SLOW}" ${found} "${rooms} slow")
+    gtest_discover_tests(${name} TEST_FILTER "-${ARG_SLOW}" ${found} "${rooms}")
+  else()
+    gtest_discover_tests(${name} ${found} "${rooms}")
+  endif()
+endfunction()
+
+# kpu_slow(TEST...): what takes above two seconds; the fast tests are the others. A folder of such: kpu_label(slow).
+function(kpu_slow)
+  set_property(TEST ${ARGN} APPEND PROPERTY LABELS slow)
 endfunction()
 
 # kpu_label(LABEL), last in a folder of tests: all of them get a label that test.sh chooses by. packages, rtl, browser: they need
