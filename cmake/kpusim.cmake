@@ -88,12 +88,14 @@ endfunction()
 # Rooms that run for a few milliseconds of a command, whatever it does: at -O1 they compile in two thirds of the time. The
 # precompiled header serves both levels.
 set(kpu_cold_rooms cli debug explain onnx onnx_import pallas tile_schedule scale_sim nem_text container network precision
-                   front_end compiler what_if trials schedule_engine)
+                   front_end compiler what_if trials schedule_engine platforms passes kernel
+                   kernel_operations platform_proto tile_schedule_proto)
 
-# kpu_library(NAME [OBJECT] [TOGETHER n] SOURCES... LINK targets...): target kpu_NAME, alias kpu::NAME. TOGETHER: so many
-# sources are compiled as one, which takes half the time where headers and templates of libraries are most of it.
+# kpu_library(NAME [OBJECT] [TOGETHER n] SOURCES... [COLD sources...] LINK targets...): target kpu_NAME, alias kpu::NAME.
+# TOGETHER: so many sources are compiled as one, which takes half the time where headers and templates of libraries are
+# most of it. COLD: sources of a hot room that are compiled as those of cold ones.
 function(kpu_library name)
-  cmake_parse_arguments(ARG "OBJECT" "TOGETHER" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OBJECT" "TOGETHER" "SOURCES;COLD;LINK" ${ARGN})
   set(kind STATIC)
   if(ARG_OBJECT)
     set(kind OBJECT) # units register themselves: a static library would drop them
@@ -108,6 +110,12 @@ function(kpu_library name)
   endif()
   if(ARG_TOGETHER)
     set_target_properties(kpu_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_TOGETHER})
+  endif()
+  if(ARG_COLD)
+    list(APPEND kpu_cold_rooms ${name}_cold)
+    kpu_library(${name}_cold OBJECT TOGETHER 5 SOURCES ${ARG_COLD} LINK ${ARG_LINK})
+    target_sources(kpu_${name} PRIVATE $<TARGET_OBJECTS:kpu_${name}_cold>)
+    kpu_note_rooms(kpu_${name} ${ARG_COLD})
   endif()
 endfunction()
 
@@ -214,4 +222,7 @@ function(kpu_proto name file)
   target_include_directories(kpu_${name} PUBLIC ${PROJECT_BINARY_DIR})
   target_link_libraries(kpu_${name} PUBLIC protobuf::libprotobuf)
   target_compile_options(kpu_${name} PRIVATE -w) # generated code
+  if(name IN_LIST kpu_cold_rooms)
+    target_compile_options(kpu_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
 endfunction()

@@ -36,7 +36,7 @@ void depthwise(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
     }
 }
 
-constexpr int64_t k_block = 256;  // of the taps of one row of the window
+constexpr int64_t tap_block = 256;  // of the taps of one row of the window
 // What these need together stays in the second-level cache.
 constexpr int64_t pixels_at_once = 384, columns_at_once = 512;
 
@@ -104,8 +104,8 @@ class Block {
         const int64_t k = p_.kernel_w * p_.group_in;
         for (int64_t kh = 0; kh < p_.kernel_h; ++kh) {
             const Range valid = valid_rows(kh);
-            for (int64_t first = 0; valid.size() > 0 && first < k; first += k_block)
-                add(kh, valid, {first, std::min(k, first + k_block)});
+            for (int64_t first = 0; valid.size() > 0 && first < k; first += tap_block)
+                add(kh, valid, {first, std::min(k, first + tap_block)});
         }
     }
 

@@ -8,7 +8,7 @@
 
 namespace kpu::values::kernel {
 
-using Kind = KernelRace::Kind;
+using RaceKind = KernelRace::Kind;
 
 namespace {
 
@@ -38,14 +38,14 @@ std::string writers_of(const Code& code, uint32_t buffer) {
 }
 
 RaceText unwritten_text(const Code& code, const KernelRace& race) {
-    if (race.kind == Kind::unwritten_output)
+    if (race.kind == RaceKind::unwritten_output)
         return {
             fmt::format("{}, does not write all of output `{}`: element {} is the first that nobody wrote",
                         code.where(race.statement), code.buffers[race.buffer].name, race.element),
             "write all of it, or let the output begin as an input (an alias)"};
     const std::string element = fmt::format("`{}[{}]`", code.buffers[race.buffer].name, race.element);
     const char* const does =
-        race.kind == Kind::unwritten_leaves ? "writes back" : "decides, or finds its place, by";
+        race.kind == RaceKind::unwritten_leaves ? "writes back" : "decides, or finds its place, by";
     const std::string what =
         race.statement == race.other
             ? fmt::format("{}, which nobody wrote{}", element, writers_of(code, race.buffer))
@@ -65,19 +65,19 @@ RaceText race_text(const Code& code, const std::array<uint64_t, 3>& grid, const 
     };
     const std::string here = side(race.statement, race.invocation);
     const std::string there = side(race.other, race.other_invocation);
-    if (race.kind == Kind::copy_source)
+    if (race.kind == RaceKind::copy_source)
         return {fmt::format("{} writes {}, which the copy of {} reads until its wait", here, element, there),
                 "move the store behind the wait for the copy"};
-    if (race.kind == Kind::copy_destination)
+    if (race.kind == RaceKind::copy_destination)
         return {fmt::format("{} touches {}, which the copy of {} changes at its wait", here, element, there),
                 "put the wait for the copy before it"};
-    if (race.kind == Kind::unwritten_leaves || race.kind == Kind::unwritten_decides ||
-        race.kind == Kind::unwritten_output)
+    if (race.kind == RaceKind::unwritten_leaves || race.kind == RaceKind::unwritten_decides ||
+        race.kind == RaceKind::unwritten_output)
         return unwritten_text(code, race);
     const std::string sentence =
         fmt::format("{} {} {}, which {} {}; nothing orders the two", here,
-                    race.kind == Kind::read_after_write ? "reads" : "writes", element, there,
-                    race.kind == Kind::write_after_read ? "reads" : "writes");
+                    race.kind == RaceKind::read_after_write ? "reads" : "writes", element, there,
+                    race.kind == RaceKind::write_after_read ? "reads" : "writes");
     return {sentence, race.between_workgroups
                           ? "workgroups have no order: give each its own elements, or use an atomic"
                           : "put a barrier between them, or use an atomic"};
@@ -142,7 +142,7 @@ void RaceWatch::remember(RaceShadow::History& history, uint64_t invocation) cons
     history.last = {statement_, epoch_, invocation};
 }
 
-void RaceWatch::report(Kind kind, const RaceShadow::Access& earlier, uint32_t buffer, uint64_t element,
+void RaceWatch::report(RaceKind kind, const RaceShadow::Access& earlier, uint32_t buffer, uint64_t element,
                        uint64_t invocation) {
     KernelRace race;
     race.kind = kind;
@@ -161,7 +161,8 @@ void RaceWatch::touch(Touch how, uint32_t buffer, uint64_t element, uint64_t inv
     if (cells == nullptr || element >= cells->size()) return;  // outside: nothing is touched
     RaceShadow::Cell& cell = (*cells)[element];
     const bool shared = !code_.buffers[buffer].is_workgroup();
-    const Kind after_write = how == Touch::read ? Kind::read_after_write : Kind::write_after_write;
+    const RaceKind after_write =
+        how == Touch::read ? RaceKind::read_after_write : RaceKind::write_after_write;
     if (unordered(cell.written, invocation, shared))
         report(after_write, cell.written, buffer, element, invocation);
     if (how != Touch::atomic)
@@ -169,7 +170,7 @@ void RaceWatch::touch(Touch how, uint32_t buffer, uint64_t element, uint64_t inv
             report(after_write, *earlier, buffer, element, invocation);
     if (how != Touch::read)
         if (const RaceShadow::Access* earlier = find_unordered(cell.reads, invocation, shared))
-            report(Kind::write_after_read, *earlier, buffer, element, invocation);
+            report(RaceKind::write_after_read, *earlier, buffer, element, invocation);
     if (how == Touch::write)
         cell.written = {statement_, epoch_, invocation};
     else
@@ -189,10 +190,10 @@ void RaceWatch::meet_copies(Touch how, const Range& range, uint64_t invocation) 
     for (const InFlight& copy : in_flight_) {
         const RaceShadow::Access starter{copy.statement, epoch_, invocation_of(copy.lane)};
         if (meets(copy.destination))
-            report(Kind::copy_destination, starter, range.buffer,
+            report(RaceKind::copy_destination, starter, range.buffer,
                    std::max(range.begin, copy.destination.begin), invocation);
         if (how != Touch::read && meets(copy.source))
-            report(Kind::copy_source, starter, range.buffer, std::max(range.begin, copy.source.begin),
+            report(RaceKind::copy_source, starter, range.buffer, std::max(range.begin, copy.source.begin),
                    invocation);
     }
 }

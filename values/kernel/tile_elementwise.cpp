@@ -1,4 +1,6 @@
 // Element-wise operations with two operands, and select.
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/diagnostics.hpp"
@@ -9,20 +11,21 @@
 namespace kpu::values::kernel {
 namespace {
 
-/// f of each pair; a scalar stands beside every element of the other.
+/// f of each pair; a scalar stands beside every element of the other. It is repeated in a short column, so that one loop
+/// serves both: loops for scalars too would take three times as long to compile.
 template <typename T, typename R, typename F>
 void pairs(const Tile& a, const Tile& b, Tile& result, F f) {
-    const T *left = a.as<T>(), *right = b.as<T>();
-    R* out = result.make_as<R>();
     const size_t count = result.count();
-    if (a.count() == count && b.count() == count) {
-        each(count, [=](size_t i) { out[i] = static_cast<R>(f(left[i], right[i])); });
-    } else if (b.count() == 1) {
-        const T one = right[0];
-        each(count, [=](size_t i) { out[i] = static_cast<R>(f(left[i], one)); });
-    } else {
-        const T one = left[0];
-        each(count, [=](size_t i) { out[i] = static_cast<R>(f(one, right[i])); });
+    const bool whole_a = a.count() == count, whole_b = b.count() == count;
+    std::array<T, 512> repeated;
+    const size_t piece = whole_a && whole_b ? count : std::min(count, repeated.size());
+    if (!whole_a || !whole_b) std::fill_n(repeated.data(), piece, whole_a ? b.as<T>()[0] : a.as<T>()[0]);
+    R* all = result.make_as<R>();
+    for (size_t at = 0; at < count; at += piece) {
+        const T* left = whole_a ? a.as<T>() + at : repeated.data();
+        const T* right = whole_b ? b.as<T>() + at : repeated.data();
+        R* out = all + at;
+        each(std::min(piece, count - at), [=](size_t i) { out[i] = static_cast<R>(f(left[i], right[i])); });
     }
 }
 
