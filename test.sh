@@ -16,9 +16,11 @@ run_tests() { # ARGUMENT...: of ctest
 # Every test, or those that arguments of ctest choose.
 test_all() {
     install_packages "${command_packages[@]}" "${fast_packages[@]}" "${test_packages[@]}"
-    say "installing packages of Python"
-    scripts/python_packages.sh
-    build release
+    say "installing packages of Python, while the build runs"
+    scripts/python_packages.sh &
+    local packages=$!
+    build release || { wait "$packages"; exit 1; }
+    wait "$packages"
     say "building the package of Python"
     scripts/python_install.sh
     run_tests "$@"
