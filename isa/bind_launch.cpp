@@ -204,14 +204,21 @@ bool Binder::fits(const kernel::Code& code, const CodeBuffer& buffer, uint32_t i
     // kernels have no posits: they move them as integers, and compare them so
     const bool as_integers =
         is_posit(region.elem) && wanted == (bit_width(region.elem) == 8 ? ElemType::i8 : ElemType::i16);
-    if ((buffer.type != Type::bytes && region.elem != wanted && !as_integers) ||
-        region.elem == ElemType::i4) {
+    if (region.elem == ElemType::i4) {
+        error(pos,
+              fmt::format(
+                  "task `{}`: region `{}` of buffer `{}` is of i4; a kernel's elements are whole bytes. Fix: "
+                  "convert it to i8 before.",
+                  task.name, region.name, buffer.name));
+        return false;
+    }
+    if (buffer.type != Type::bytes && region.elem != wanted && !as_integers) {
         error(pos,
               fmt::format(
                   "task `{}`: buffer `{}` of `{}` cannot be bound to region `{}` of {}. Fix: give the region "
                   "the element type {}.",
                   task.name, buffer.name, name_of(buffer.type), region.name, name_of(region.elem),
-                  wanted == ElemType::none ? "i8" : name_of(wanted)));
+                  name_of(wanted)));
         return false;
     }
     const bool only_copied = code.tiles != nullptr && !buffer.direct;

@@ -16,7 +16,9 @@ from kpusim.errors import (
     HazardWarning,
     InternalError,
     KpusimError,
+    MissingPackageError,
     SimulationError,
+    UnknownNameError,
     UserError,
 )
 from kpusim.kernels import Kernel, kernel
@@ -45,6 +47,7 @@ __all__ = [
     "Intervals",
     "Kernel",
     "KpusimError",
+    "MissingPackageError",
     "OpRow",
     "Operand",
     "Option",
@@ -61,6 +64,7 @@ __all__ = [
     "TaskStatus",
     "TensorSpec",
     "TraceFormat",
+    "UnknownNameError",
     "UserError",
     "WhatIf",
     "__version__",

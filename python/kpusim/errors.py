@@ -100,6 +100,18 @@ class ArgumentError(UserError, TypeError):
     """An argument of a kind that a function does not take, or that it does not know."""
 
 
+class UnknownNameError(UserError, KeyError):
+    """A name that a table does not have; a KeyError too, so that ``in`` and ``get`` of a mapping work."""
+
+    def __str__(self) -> str:
+        """The text, not its quoted form."""
+        return str(self.args[0])
+
+
+class MissingPackageError(UserError, ImportError):
+    """A package that a part of this one needs is not installed; the fix installs it."""
+
+
 class ScheduleError(UserError):
     """A tile schedule that is not legal; nothing of it has run.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from kpusim.errors import UserError
+from kpusim.errors import MissingPackageError, UserError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -26,7 +26,7 @@ def extra(module: str, use: str) -> ModuleType:
         return __import__(module, fromlist=["_"])
     except ImportError as error:
         package = module.partition(".")[0]
-        raise UserError(
+        raise MissingPackageError(
             f"{use} needs {package}, which is not installed. Fix: pip install 'kpusim[plots]'."
         ) from error
 

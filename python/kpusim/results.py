@@ -15,7 +15,7 @@ import numpy.typing as npt
 from kpusim import _core
 from kpusim.arguments import number, path_text, plain_text, whole_number
 from kpusim.arrays import Array
-from kpusim.errors import ArgumentError, Place, UserError
+from kpusim.errors import ArgumentError, Place, UnknownNameError, UserError
 from kpusim.tables import OptionValue, given_options, trace_formats
 
 StrPath = str | os.PathLike[str]
@@ -59,7 +59,9 @@ class Stats(Mapping[str, int | float]):
         """Value, unit and meaning of a key."""
         row = self._core.find(self._prefix + key)
         if row is None:
-            raise KeyError(f"there is no statistic {self._prefix + key!r}; list(run.stats) has all keys")
+            raise UnknownNameError(
+                f"there is no statistic {self._prefix + key!r}. Fix: list(run.stats) has all keys."
+            )
         return Stat(*row)
 
     def unit(self, key: str) -> str:

@@ -102,6 +102,13 @@ def pictures(names: tuple[str, ...] = ()) -> str:
     return "pictures"
 
 
+def damaged_picture() -> str:
+    """A folder with a file that is none."""
+    Path("damaged").mkdir()
+    Path("damaged/0.png").write_bytes(b"no picture")
+    return "damaged"
+
+
 def colours() -> str:
     """A model that takes pictures."""
     value = onnx.helper.make_tensor_value_info
@@ -224,7 +231,8 @@ CASES = [
          lambda: executed(digits(), 5), [lambda: executed(digits())]),
     Case("kpu/runtime.py", "Fix: give one of {}.", lambda: executed(digits(), mode="fast"),
          [lambda: [executed(digits(), mode=mode.value) for mode in kpu.SimulationMode]]),
-    Case("kpu/runtime.py", "Fix: check the path.", lambda: kpu.detach_weights(changed(id), "absent/weights"),
+    Case("kpu/runtime.py", "Fix: check the path.",
+         lambda: kpu.detach_weights(changed(id), "absent/weights"),
          [lambda: kpu.detach_weights(changed(id), "weights")]),
     Case("kpu/runtime.py", "Fix: give it beside the others.", lambda: executed(digits(), {}),
          [lambda: executed(digits(), IMAGE)]),
@@ -243,6 +251,9 @@ CASES = [
          [lambda: deployed(pictures(FILES), colours(), COLOUR)]),
     Case("kpu/target.py", "Fix: put .png or .jpg files there.",
          lambda: deployed(pictures(), colours(), COLOUR),
+         [lambda: deployed(pictures(FILES), colours(), COLOUR)]),
+    Case("kpu/target.py", "Fix: give another one.",
+         lambda: deployed(damaged_picture(), colours(), COLOUR),
          [lambda: deployed(pictures(FILES), colours(), COLOUR)]),
     Case("kpu/target.py", "Fix: {}.", lambda: named("mine", known=[]),
          [lambda: named("mine", known=["mine"])]),

@@ -166,6 +166,10 @@ class Errors(Launch):
         self.refused(
             self.good.replace("x: read u32", "x: read i32"), "buffer `x` of `i32` cannot be bound to region"
         )
+        command = self.prepare(self.good, self.case())
+        program = (self.work / "p.nem").read_text()
+        (self.work / "p.nem").write_text(program.replace("elem=u32", "elem=i4"))
+        self.assertIn("is of i4; a kernel's elements are whole bytes. Fix: ", self.run_it(command, 1))
         self.refused(
             self.good.replace("u32[])", "u32[], n: u32)"), "kernel `k` takes 1 scalars, the launch gives 0."
         )

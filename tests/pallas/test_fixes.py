@@ -39,6 +39,11 @@ def exported(function: Any, *shapes: Any) -> None:
     kpusim.pallas.source(function, *(shapes or (SHAPE,)))
 
 
+def saved(path: str) -> None:
+    """What was captured, in a file."""
+    kpusim.pallas.export(doubled, SHAPE).save(path)
+
+
 def copied(x: Any, o: Any) -> None:
     """A kernel that copies."""
     o[...] = x[...]
@@ -177,6 +182,8 @@ EXPORTED = [
          lambda: exported(lambda x: (doubled(x), call(zeros, EMPTY)())), [lambda: exported(doubled)]),
     Case("pallas/capture.py", "Fix: put the loop into the kernel's grid.", lambda: few_steps(repeated(20)),
          [lambda: few_steps(repeated_in_grid)]),
+    Case("pallas/program.py", "Fix: check the path.", lambda: saved("absent/x.pallas.json"),
+         [lambda: saved("x.pallas.json")]),
     Case("pallas/capture.py", "{}. Fix: give shapes of plain numbers.",
          lambda: exported(call(copied), SYMBOLIC),
          [lambda: exported(call(copied))]),

@@ -299,6 +299,8 @@ CASES = [
          lambda: simulation().run(fill=1, progress=5),
          [lambda: simulation().run(fill=1, progress=True),
           lambda: simulation().run(fill=1, progress=lambda cycle, tasks: None)]),
+    Case("results.py", "Fix: list(run.stats) has all keys.", lambda: run().stats["cycles"],
+         [lambda: [run().stats[key] for key in list(run().stats)]]),
     Case("results.py", "Fix: give a positive number.", lambda: run(events=True).events.power(0),
          [lambda: run(events=True).events.power(100)]),
     Case("results.py", "Fix: give (first, last), either may be None.",

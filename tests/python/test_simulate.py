@@ -34,6 +34,15 @@ def test_values_and_cycles_come_from_one_run(relu: str) -> None:
     assert sum(op.charged_cycles for op in run.ops) == run.cycles
 
 
+def test_unknown_statistic(relu: str) -> None:
+    """It is an error of the package, and a KeyError, so that the mapping behaves as one."""
+    stats = kpusim.simulate(relu, "npm_lite", fill=1).stats
+    with pytest.raises(kpusim.UnknownNameError, match=r"^there is no statistic 'cycles\.all'\. Fix: "):
+        stats["cycles.all"]
+    assert isinstance(kpusim.UnknownNameError("x"), KeyError)
+    assert stats.get("cycles.all") is None
+
+
 def test_stats_equal_the_command(tmp_path: Path) -> None:
     """`kpusim run` with the same fill gives the same statistics, operations and output."""
     folder = tmp_path / "command"

@@ -255,9 +255,12 @@ def weights_of(program: KPUProgram) -> bytes:
     if place is None:
         raise RuntimeError(f"Program {program.name} has no weights. Fix: compile it again.")
     path, digest = place
-    if not os.path.isfile(path):
-        raise RuntimeError(f"Weights file not found: {path}. Fix: put it there, or compile again.")
-    data = Path(path).read_bytes()
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise RuntimeError(
+            f"Weights file {path} cannot be read ({error.strerror}). Fix: put it there, or compile again."
+        ) from error
     if hashlib.sha256(data).hexdigest() != digest:
         raise RuntimeError(
             f"Weights file {path} is not the one of {program.name}: its SHA-256 differs. "

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kpusim.errors import KpusimError, UserError
+from kpusim.errors import KpusimError, UnknownNameError, UserError
 
 Array = npt.NDArray[Any]
 Spec = tuple[str, tuple[int, ...], str]
@@ -370,12 +370,8 @@ class DeploymentError(KPUError, UserError):
     """A model, a precision or samples that cannot be deployed."""
 
 
-class UnknownTargetError(DeploymentError, KeyError):
+class UnknownTargetError(DeploymentError, UnknownNameError):
     """A target that was not registered."""
-
-    def __str__(self) -> str:
-        """The text, not its quoted form."""
-        return str(self.args[0])
 
 
 class KPUConfigWarning(UserWarning):

@@ -356,9 +356,14 @@ def pictures(folder: str | Path, shape: tuple[int, ...]) -> Iterator[Array]:
     if not files:
         raise DeploymentError(f"{folder}: no calibration pictures. Fix: put .png or .jpg files there.")
     for path in files:
-        with Image.open(path) as picture:
-            size = (int(shape[3]), int(shape[2]))
-            array = np.asarray(picture.convert("RGB").resize(size), np.float32) / np.float32(255)
+        try:
+            with Image.open(path) as picture:
+                size = (int(shape[3]), int(shape[2]))
+                array = np.asarray(picture.convert("RGB").resize(size), np.float32) / np.float32(255)
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            raise DeploymentError(
+                f"{path}: cannot be read as a picture ({error}). Fix: give another one."
+            ) from error
         yield array.transpose(2, 0, 1)[None]
 
 

@@ -9,8 +9,10 @@
 
 import importlib.util
 
+from kpusim.errors import MissingPackageError
+
 if importlib.util.find_spec("jax") is None:
-    raise ImportError(
+    raise MissingPackageError(
         "kpusim.pallas captures kernels with jax, which is not installed; an exported file needs none. "
         "Fix: pip install 'kpusim[pallas]'."
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kpusim.arguments import path_text
+from kpusim.errors import UserError
 from kpusim.pallas.body import Json
 from kpusim.pallas.capture import captured, captured_call, check, text_of
 from kpusim.platform import Platform
@@ -28,7 +29,12 @@ class PallasProgram(Program):
     def save(self, path: StrPath) -> None:
         """Write it: what was captured if the name ends in ``.pallas.json``, else as :meth:`Program.save`."""
         if path_text(path).endswith(SUFFIX):
-            Path(path).write_text(self.source)
+            try:
+                Path(path).write_text(self.source)
+            except OSError as error:
+                raise UserError(
+                    f"{path}: cannot be written ({error.strerror}). Fix: check the path."
+                ) from error
         else:
             super().save(path)
 
