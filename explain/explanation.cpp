@@ -37,16 +37,11 @@ std::vector<PathShare> shares_of(const RunGraph& graph, const CriticalPath& path
     for (const PathSegment& segment : path.segments()) {
         const uint32_t statement =
             segment.task < graph.tasks().size() ? graph.tasks()[segment.task].statement : traces::no_task;
-        const auto add = [&](traces::Cause cause, Cycles cycles) {
-            Sum& sum = sums[share_name(graph, segment, cause)];
-            sum.cause = cause;
-            sum.cycles += cycles;
-            sum.by[{statement, segment.unit}] += cycles;
-        };
-        if (segment.kind == PathSegment::Kind::executes) {
-            for (const auto& [cause, cycles] : segment.causes) add(cause, cycles);
-        } else {
-            add(traces::Cause::idle_no_work, segment.to - segment.from);
+        for (const SegmentPart& part : parts_of(graph, segment)) {
+            Sum& sum = sums[part.what];
+            sum.cause = part.cause;
+            sum.cycles += part.cycles;
+            sum.by[{statement, segment.unit}] += part.cycles;
         }
     }
     std::vector<PathShare> shares;
@@ -61,6 +56,19 @@ std::vector<PathShare> shares_of(const RunGraph& graph, const CriticalPath& path
 }
 
 }  // namespace
+
+std::vector<SegmentPart> parts_of(const RunGraph& graph, const PathSegment& segment) {
+    std::vector<SegmentPart> parts;
+    const auto add = [&](traces::Cause cause, Cycles cycles) {
+        parts.push_back({share_name(graph, segment, cause), cause, cycles});
+    };
+    if (segment.kind == PathSegment::Kind::executes) {
+        for (const auto& [cause, cycles] : segment.causes) add(cause, cycles);
+    } else {
+        add(traces::Cause::idle_no_work, segment.to - segment.from);
+    }
+    return parts;
+}
 
 Explanation::Explanation(const RunGraph& run)
     : graph(run),

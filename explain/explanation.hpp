@@ -23,6 +23,15 @@ struct PathShare {
     uint16_t unit = traces::no_unit;       ///< most of it
 };
 
+/// A part of a segment of the critical path that has one reason.
+struct SegmentPart {
+    std::string what;  ///< as PathShare::what
+    traces::Cause cause = traces::Cause::idle_no_work;
+    Cycles cycles = 0;
+};
+/// They sum to the segment.
+std::vector<SegmentPart> parts_of(const RunGraph& graph, const PathSegment& segment);
+
 /// Everything that can be said about a run.
 struct Explanation {
     explicit Explanation(const RunGraph& run);

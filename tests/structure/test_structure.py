@@ -57,8 +57,9 @@ USES = {
     "runtime/trials": "runtime compiler",
     "runtime/what_if": "runtime",
     "runtime/debug": "runtime",
-    "runtime/cli": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug analysis explain "
-    "traces/*",
+    "runtime/compare": "runtime explain",
+    "runtime/cli": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug runtime/compare "
+    "analysis explain traces/*",
     "python": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug compiler/onnx analysis "
     "explain traces/*",
 }

@@ -181,9 +181,10 @@ void compare_operations(const RunResults& a, const RunResults& b, RunDiff& diff)
 void compare_tasks(const RunResults& a, const RunResults& b, RunDiff& diff) {
     if (a.events.empty() || b.events.empty()) {
         const std::string& without = a.events.empty() ? a.path : b.path;
-        diff.no_divergence =
-            fmt::format("{} has no events: run with `-o {} --events {}/{}` to see which task differs first",
-                        without, without, without, events_file_name);
+        diff.no_divergence = fmt::format(
+            "{} has no events: run with `-o {} --events {}/{}` to see which task differs first and what the "
+            "critical paths lost",
+            without, without, without, events_file_name);
         return;
     }
     diff.divergence = first_divergence(read_event_file(a.events), read_event_file(b.events));

@@ -154,7 +154,10 @@ std::string reason(const Run& a, const Run& b, const Found& found, const Diverge
         case ready: {
             const std::string in_a = a.last_producer(*found.a), in_b = b.last_producer(*found.b);
             if (in_a == in_b) return in_a.empty() ? "" : fmt::format("it waits for `{}`", in_a);
-            return fmt::format("the last that it waits for is `{}` in A, `{}` in B", in_a, in_b);
+            const auto task = [](const std::string& name) {
+                return name.empty() ? std::string("nothing") : fmt::format("`{}`", name);
+            };
+            return fmt::format("the last that it waits for is {} in A, {} in B", task(in_a), task(in_b));
         }
         case began:
             if (result.unit_a != result.unit_b)
