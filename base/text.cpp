@@ -25,15 +25,23 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     return row.back();
 }
 
+/// In halves of a change. One that begins with the name is as near as one with a letter changed (`cyc`, `cycles`); nearer
+/// is one that most of the name is, but for an ending without a dot (`requantize`, `requant`).
+size_t distance_of(std::string_view name, std::string_view candidate) {
+    if (name == candidate) return 0;
+    const bool ending = candidate.size() * 2 > name.size() && starts_with(name, candidate);
+    if (ending && name.find('.', candidate.size()) == std::string_view::npos) return 1;
+    if (name.size() > 2 && starts_with(candidate, name)) return 2;
+    return 2 * edit_distance(name, candidate);
+}
+
 }  // namespace
 
 std::string nearest_name(std::string_view name, const std::vector<std::string_view>& candidates) {
     std::string_view best;
     size_t best_distance = SIZE_MAX;
     for (const std::string_view candidate : candidates) {
-        const bool begun = name.size() > 2 && starts_with(candidate, name);
-        const size_t distance =
-            begun ? std::min<size_t>(1, candidate.size() - name.size()) : edit_distance(name, candidate);
+        const size_t distance = distance_of(name, candidate);
         if (distance < best_distance) {
             best = candidate;
             best_distance = distance;

@@ -20,4 +20,13 @@ Utf8Character utf8_character(std::string_view text) {
     return {code, size};
 }
 
+bool is_valid_utf8(std::string_view text) {
+    while (!text.empty()) {
+        const size_t size = utf8_character(text).size;
+        if (size == 0) return false;
+        text.remove_prefix(size);
+    }
+    return true;
+}
+
 }  // namespace kpu

@@ -254,10 +254,17 @@ class StructureCheck {
     void check_deps(const Deps& deps, const Field& field, int index) const {
         for (int i = 0; i < deps.size(); ++i) {
             const uint32_t dep = deps.Get(i);
-            if (dep >= static_cast<uint32_t>(index) ||
-                !program_.statement(static_cast<int>(dep)).has_task()) {
-                fail(Field{&field, "dep", i}, "is {}, which is not an earlier task.", dep);
-            }
+            const auto is_task = [&](int count) {
+                return dep < static_cast<uint32_t>(count) &&
+                       program_.statement(static_cast<int>(dep)).has_task();
+            };
+            if (is_task(index)) continue;
+            fail(Field{&field, "dep", i}, "is {}, which is not an earlier task. Fix: {}.", dep,
+                 is_task(program_.statement_size())
+                     ? "put that task first; its token of an earlier iteration of a loop around both goes "
+                       "into "
+                       "`carried` (task, loop, distance)"
+                     : "give the statement index of a task that stands before this statement");
         }
     }
 

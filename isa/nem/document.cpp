@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.hpp"
 #include "isa/nem/config_reader.hpp"
 #include "isa/nem/program_reader.hpp"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/types.hpp"
+#include "base/utf8.hpp"
 
 namespace kpu::nem {
 namespace {
@@ -93,27 +94,6 @@ class ReservedWords {
 };
 const ReservedWords reserved_words;
 
-/// Bytes of the UTF-8 sequence at `i`, or 0 when it is not valid.
-size_t utf8_length(std::string_view text, size_t i) {
-    const auto byte = [&](size_t k) { return k < text.size() ? static_cast<uint8_t>(text[k]) : 0u; };
-    const auto tail = [&](size_t k) { return (byte(k) & 0xC0u) == 0x80u; };
-    const unsigned first = byte(i);
-    if (first < 0x80) return 1;
-    if (first >= 0xC2 && first <= 0xDF) return tail(i + 1) ? 2 : 0;
-    if (first >= 0xE0 && first <= 0xEF) {
-        const unsigned second = byte(i + 1);
-        const bool overlong = first == 0xE0 && second < 0xA0;
-        const bool surrogate = first == 0xED && second > 0x9F;
-        return tail(i + 1) && tail(i + 2) && !overlong && !surrogate ? 3 : 0;
-    }
-    if (first >= 0xF0 && first <= 0xF4) {
-        const unsigned second = byte(i + 1);
-        const bool outside = (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
-        return tail(i + 1) && tail(i + 2) && tail(i + 3) && !outside ? 4 : 0;
-    }
-    return 0;
-}
-
 /// Offset of the first backslash of `body` that starts no known escape, or npos.
 size_t find_bad_escape(std::string_view body) {
     for (size_t i = 0; i < body.size(); ++i) {
@@ -125,15 +105,6 @@ size_t find_bad_escape(std::string_view body) {
 }
 
 }  // namespace
-
-bool is_valid_utf8(std::string_view text) {
-    for (size_t i = 0; i < text.size();) {
-        const size_t length = utf8_length(text, i);
-        if (length == 0) return false;
-        i += length;
-    }
-    return true;
-}
 
 Word classify(std::string_view name) { return reserved_words.find(name); }
 

@@ -105,6 +105,5 @@ std::string string_value(const Token& token);
 std::string quoted(const Token& token);
 Word classify(std::string_view name);
 bool is_identifier(std::string_view text);
-bool is_valid_utf8(std::string_view text);
 
 }  // namespace kpu::nem

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "isa/bound_program.hpp"
 #include "isa/nem/program_reader.hpp"
 #include "isa/structure.hpp"

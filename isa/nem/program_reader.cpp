@@ -362,11 +362,32 @@ void ProgramReader::read_endloop() {
     symbols_.close_block();
 }
 
-uint32_t ProgramReader::resolve_token() {
+/// Whether the task that gives a token is the one being read, or stands behind it in the same loop.
+bool ProgramReader::comes_later(const Token& name) const {
+    if (pending_name_ && pending_name_->text == name.text) return true;
+    Lexer rest(lexer_.text().substr(name.offset));
+    for (int depth = 0; rest.peek().kind != TokenKind::end; rest.skip()) {
+        if (rest.peek().is(Word::loop)) ++depth;
+        if (rest.peek().is(Word::endloop) && --depth < 0) return false;
+        const bool task =
+            rest.peek(1).is('=') && rest.peek(2).kind == TokenKind::name && rest.peek(3).is('.');
+        if (rest.peek().is_name(name.text) && task) return true;
+    }
+    return false;
+}
+
+uint32_t ProgramReader::resolve_token(bool of_task) {
     const Token name = peek();
     if (name.kind != TokenKind::name || name.word != Word::none) fail_expected("a token name");
     next();
     const Symbol* symbol = symbols_.find(name.text);
+    if (symbol == nullptr && of_task && !loops_.empty() && comes_later(name)) {
+        const auto loop = static_cast<int>(loops_.back().statement);
+        fail(name,
+             fmt::format("unknown token `{0}`. Fix: declare it before its first use, or, for its task of an "
+                         "earlier iteration, write `#! deps {0}[{1}-1]` on the line before this task",
+                         name.text, program_.statement(loop).loop().variable()));
+    }
     if (symbol == nullptr)
         fail(name,
              fmt::format("unknown token `{}`{}", name.text, symbols_.suggestion(name.text, {Kind::token})));
@@ -382,7 +403,7 @@ void ProgramReader::read_wait() {
     expect('(', "after wait");
     auto& wait = make<proto::Wait>();
     do {
-        wait.add_dep(resolve_token());
+        wait.add_dep(resolve_token(false));
     } while (accept(','));
     expect(')', "after the tokens");
     const Token at = peek();

@@ -55,7 +55,8 @@ class ProgramReader : public Reader {
     void recover(size_t offset);
     void finish();
     void check_form();
-    uint32_t resolve_token();
+    bool comes_later(const Token& name) const;
+    uint32_t resolve_token(bool of_task);
     void declare(Token name, Symbol::Kind kind, size_t index);
     void declare_pending();
     SourceMap::Place place_of(const Token& token) const { return {0, token.line, token.column}; }

@@ -116,7 +116,7 @@ void ProgramReader::read_transfer(proto::Task& task, const Token& kind) {
 void ProgramReader::read_deps(proto::Task& task) {
     expect('[', "before the tokens");
     do {
-        task.add_dep(resolve_token());
+        task.add_dep(resolve_token(true));
     } while (accept(','));
     expect(']', "after the tokens");
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "isa/opcodes.hpp"
 #include "tests/isa/sample_programs.hpp"
 
 namespace kpu {
@@ -160,6 +161,10 @@ TEST(Verify, UnknownOpcodesAndAttributes) {
     const Region x = a.region(f16, {8, 8});
     a.compute("gem", {x, x}, {a.region(f16, {8, 8})});
     EXPECT_THAT(a.findings(), HasSubstr("unknown opcode `gem`. Fix: did you mean `gemm`"));
+    for (const auto& [name, nearest] :
+         {std::pair("requantize", "requant"), std::pair("conv2d.accu", "conv2d.acc"),
+          std::pair("maxpool2d", "maxpool"), std::pair("notequal", "not_equal")})
+        EXPECT_EQ(nearest_opcode(name), nearest);
     Bench b;
     const Region y = b.region(f16, {8, 8});
     b.compute("gemm", {y, y}, {b.region(f16, {8, 8})});

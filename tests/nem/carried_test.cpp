@@ -82,6 +82,18 @@ TEST(carried_tokens, mistakes_are_named) {
         {"#! deps t[k-1]\nwait(before)\nt = transfer.async(dst=a, src=b)", "but no task follows"},
         {"t = transfer.async(dst=a, src=b)\n#! deps t[k-1]", "but no task follows"},
         {"#! requires kpusim\nt = transfer.async(dst=a, src=b)", "move it to the head of the file"},
+        {"u = transfer.async(dst=a, src=b, deps=[t])\nt = transfer.async(dst=b, src=a)",
+         "unknown token `t`. Fix: declare it before its first use, or, for its task of an earlier iteration, "
+         "write `#! "
+         "deps t[k-1]` on the line before this task"},
+        {"t = transfer.async(dst=a, src=b, deps=[t])", "write `#! deps t[k-1]`"},
+        {"u = transfer.async(dst=a, src=b, deps=[t])\nloop i in [0..1]:\nt = transfer.async(dst=b, "
+         "src=a)\nendloop",
+         "write `#! deps t[k-1]`"},
+        {"u = transfer.async(dst=a, src=b, deps=[t])\nendloop\nloop k in [0..3]:\nt = transfer.async(dst=b, "
+         "src=a)",
+         "unknown token `t`. Fix: did you mean `before`?"},
+        {"wait(t)\nt = transfer.async(dst=b, src=a)", "unknown token `t`. Fix: did you mean `before`?"},
         {"#! deps t[k-1], \nt = transfer.async(dst=a, src=b)", "expected a token name"},
     };
     for (const auto& [text, message] : cases) {
